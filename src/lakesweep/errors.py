@@ -1,0 +1,158 @@
+"""Everything that Lakesweep raises on purpose, in one tree.
+
+Each class carries the exit code of the command that it ends, and each error may carry a hint:
+the next command or change to try.
+
+    LakesweepError            1  unexpected
+    ├── UsageError            2  the words of the call are wrong
+    │   └── ConfigError       2  the configuration is wrong, or a secret is missing
+    ├── RefusedError          3  a guard said no; nothing was deleted
+    ├── IncompleteError       4  something could not be read, or some deletes failed
+    │   ├── StorageError      4  a store answered with an error
+    │   │   ├── DeniedError        4  no right to do it
+    │   │   ├── LockedError        4  held by a retention rule, a legal hold or a lease
+    │   │   ├── ThrottledError     4  the store asks for fewer requests (may be retried)
+    │   │   ├── UnavailableError   4  no usable answer: broken connection, 5xx (may be retried)
+    │   │   ├── InexactKeyError    4  a key that the store's client cannot name exactly
+    │   │   ├── ExistsError        4  a write-if-absent found the object there
+    │   │   └── UnsupportedError   2  the store cannot do this at all
+    │   └── FormatError       4  a file that was read does not hold what it should
+    │       ├── TruncatedError     4  it ends too early
+    │       ├── DamagedError       4  its bytes contradict the format
+    │       └── EncryptedError     4  it is encrypted, and no key is at hand
+    ├── LeaseHeldError        5  another run is under way
+    └── NotFoundError         6  what the call names is not there
+        └── MissingError      6  an object is not in its store
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class LakesweepError(Exception):
+    """The root of all errors that are meant for the user."""
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class UsageError(LakesweepError):
+    """The words of the call are wrong."""
+
+    exit_code = 2
+
+
+class ConfigError(UsageError):
+    """The configuration is wrong, or a secret is missing."""
+
+
+class RefusedError(LakesweepError):
+    """A guard said no. Nothing was deleted."""
+
+    exit_code = 3
+
+    def __init__(self, guard: str, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.guard = guard
+
+
+class IncompleteError(LakesweepError):
+    """Something could not be read, or some deletes failed."""
+
+    exit_code = 4
+
+
+class StorageError(IncompleteError):
+    """A store answered with an error. `path` is the full address that was asked for."""
+
+    def __init__(self, path: str, reason: str, *, hint: str | None = None) -> None:
+        super().__init__(f"{path}: {reason}", hint=hint)
+        self.path = path
+        self.reason = reason
+
+
+class DeniedError(StorageError):
+    """There is no right to do this."""
+
+
+class LockedError(StorageError):
+    """The object is held by a retention rule, a legal hold or a lease."""
+
+
+class ThrottledError(StorageError):
+    """The store asks for fewer requests. May be retried after a pause.
+
+    `retry_after` is the pause in seconds that the store asked for, where it said one.
+    """
+
+    def __init__(self, path: str, reason: str, *, retry_after: float | None = None) -> None:
+        super().__init__(path, reason, hint="lower files_per_second or batches_per_second")
+        self.retry_after = retry_after
+
+
+class UnavailableError(StorageError):
+    """No usable answer came: a broken connection, a 5xx, an answer cut short.
+
+    May be retried. Whether a write or a delete took effect is unknown.
+    """
+
+
+class InexactKeyError(StorageError):
+    """The store's client cannot name this key exactly, so nothing may rest on what it lists."""
+
+
+class ExistsError(StorageError):
+    """A write-if-absent found the object already there."""
+
+
+class UnsupportedError(StorageError):
+    """The store cannot do this at all."""
+
+    exit_code = 2
+
+
+class FormatError(IncompleteError):
+    """A file that was read does not hold what it should. `path` names it."""
+
+    def __init__(self, path: str, reason: str, *, hint: str | None = None) -> None:
+        super().__init__(f"{path}: {reason}", hint=hint)
+        self.path = path
+        self.reason = reason
+
+
+class TruncatedError(FormatError):
+    """The file ends too early."""
+
+
+class DamagedError(FormatError):
+    """The bytes of the file contradict its format."""
+
+
+class EncryptedError(FormatError):
+    """The file is encrypted, and no key is at hand."""
+
+
+class LeaseHeldError(LakesweepError):
+    """Another run holds the lease."""
+
+    exit_code = 5
+
+
+class NotFoundError(LakesweepError):
+    """What the call names is not there."""
+
+    exit_code = 6
+
+
+class MissingError(NotFoundError):
+    """An object is not in its store."""
+
+    def __init__(self, path: str, reason: str = "is not there", *, hint: str | None = None) -> None:
+        super().__init__(f"{path}: {reason}", hint=hint)
+        self.path = path
+        self.reason = reason

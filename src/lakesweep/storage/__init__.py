@@ -1,0 +1,1 @@
+"""Objects in buckets and folders: list, read, write, delete."""

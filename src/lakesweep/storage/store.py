@@ -1,0 +1,155 @@
+"""The one interface of object storage, and the values that pass through it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Protocol
+
+import pyarrow as pa
+
+#: What a page of a listing holds: the exact key and what the store says of the object.
+ENTRY_SCHEMA = pa.schema(
+    [
+        pa.field("key", pa.string(), nullable=False),
+        pa.field("size_bytes", pa.int64()),
+        pa.field("modified", pa.timestamp("us", tz="UTC")),
+        pa.field("etag", pa.string()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectInfo:
+    """What a store says of one object; None where it does not say."""
+
+    key: str
+    size_bytes: int
+    modified: datetime | None
+    etag: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One answer of a listing.
+
+    `entries` has ENTRY_SCHEMA. `folders` are the key prefixes one level down, each ending in
+    `/`; always empty unless the listing was asked for one level. `next` continues the listing
+    where this page ends, and is None on the last page; it is opaque, and belongs to the store
+    and the arguments that it came from.
+    """
+
+    entries: pa.RecordBatch
+    folders: tuple[str, ...] = ()
+    next: object | None = None
+
+
+class Outcome(StrEnum):
+    """What became of one delete."""
+
+    DELETED = "deleted"
+    ABSENT = "absent"
+    DENIED = "denied"
+    LOCKED = "locked"
+    THROTTLED = "throttled"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """The outcome of deleting one key; `reason` says why where it was not deleted."""
+
+    key: str
+    outcome: Outcome
+    reason: str | None = None
+    may_retry: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """How one store differs from another. Computed once, when the store is opened.
+
+    `delete_batch` is the most keys that one call of `delete` takes. `parallel_deletes` says how
+    many such calls are worth having under way at once. `ordered` promises that a listing comes in
+    ascending order of the keys' UTF-8 bytes, so that `after` may split it into key ranges.
+    `reports_absent` says whether a delete tells a missing object from a deleted one (S3 does not).
+    """
+
+    delete_batch: int
+    parallel_deletes: int = 8
+    ordered: bool = False
+    reports_absent: bool = False
+    write_new: bool = True
+
+
+class ObjectStore(Protocol):
+    """One bucket, container or file system. Safe to share between threads.
+
+    Keys are exact: no implementation decodes, joins, collapses or changes the case of a key, and
+    the key of a delete names that object or none. A store that cannot keep this promise for a key
+    raises InexactKeyError rather than answer for another one.
+
+    Errors are those of `lakesweep.errors`: MissingError, DeniedError, LockedError, ThrottledError,
+    UnavailableError, UnsupportedError, InexactKeyError, and StorageError for the rest. Errors name
+    the full address, which is `base + key`.
+    """
+
+    @property
+    def base(self) -> str:
+        """What stands before a key in a full address, such as `s3://bucket/` or `file:///`."""
+        ...
+
+    @property
+    def capabilities(self) -> Capabilities: ...
+
+    def list(
+        self, prefix: str, *, one_level: bool = False, after: str = "", cursor: object | None = None
+    ) -> Page:
+        """One page of the objects whose keys begin with `prefix`, which is empty or ends in `/`.
+
+        With `one_level`, keys that have a further `/` behind the prefix are folded into `folders`.
+        With `after`, only keys greater than it come (in the order of UTF-8 bytes). Each object that
+        exists throughout the whole listing comes exactly once; a page that could not be read
+        completely raises, it is never shortened. A prefix that holds nothing gives an empty page,
+        except where the store has real folders: there a missing folder raises MissingError.
+        """
+        ...
+
+    def head(self, key: str) -> ObjectInfo:
+        """What the store says of the object, or MissingError."""
+        ...
+
+    def read(self, key: str) -> bytes:
+        """The whole object. An answer cut short raises UnavailableError."""
+        ...
+
+    def read_range(self, key: str, start: int, length: int) -> bytes:
+        """`length` bytes from `start`, fewer only where the object ends before."""
+        ...
+
+    def write(self, key: str, data: bytes) -> None:
+        """Create or replace the object; a reader sees the old or the new whole."""
+        ...
+
+    def write_new(self, key: str, data: bytes) -> None:
+        """Create the object if it is absent, atomically; ExistsError where it is there.
+
+        UnsupportedError where the store has no conditional write. After UnavailableError it is
+        unknown whether the object was created.
+        """
+        ...
+
+    def delete(self, keys: Sequence[str]) -> list[Deletion]:
+        """Delete up to `capabilities.delete_batch` distinct keys; one outcome each, in that order.
+
+        Never raises for what the store says of single keys, and never calls an unknown outcome
+        deleted. Raises ThrottledError, UnavailableError or DeniedError where the request as a whole
+        got no answer: then nothing is known of any key, and the same call may be repeated.
+        """
+        ...
+
+    def copy(self, source: str, target: str) -> None:
+        """Copy an object within the store, replacing the target."""
+        ...
