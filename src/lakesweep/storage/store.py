@@ -141,7 +141,7 @@ class ObjectStore(Protocol):
         """
         ...
 
-    def delete(self, keys: Sequence[str]) -> list[Deletion]:
+    def delete(self, keys: Sequence[str]) -> Sequence[Deletion]:
         """Delete up to `capabilities.delete_batch` distinct keys; one outcome each, in that order.
 
         Never raises for what the store says of single keys, and never calls an unknown outcome
@@ -153,3 +153,11 @@ class ObjectStore(Protocol):
     def copy(self, source: str, target: str) -> None:
         """Copy an object within the store, replacing the target."""
         ...
+
+
+def check_keys(keys: Sequence[str], delete_batch: int) -> None:
+    """Refuse a call of `delete` that breaks its contract: too many keys, or one of them twice."""
+    if len(keys) > delete_batch:
+        raise ValueError(f"{len(keys)} keys in one delete, at most {delete_batch} are allowed")
+    if len(set(keys)) != len(keys):
+        raise ValueError("the same key twice in one delete")

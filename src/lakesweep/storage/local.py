@@ -1,0 +1,223 @@
+"""A folder of the local file system as a store."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import shutil
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+
+from lakesweep.errors import (
+    ExistsError,
+    InexactKeyError,
+    MissingError,
+    StorageError,
+    UnsupportedError,
+)
+from lakesweep.storage.os_errors import is_absent, is_denied, reason_of, translated
+from lakesweep.storage.store import Capabilities, Deletion, ObjectInfo, Outcome, Page, check_keys
+from lakesweep.storage.walk import Cursor, Request, Walk, escaped, is_utf8
+
+TEMPORARY_PREFIX = ".lakesweep-tmp-"
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV})
+
+
+class LocalStore:
+    """The files below one folder, the file system's root by default.
+
+    Only files are objects. A key is the path below `root`; one with an empty, `.` or `..` segment
+    would name another key's file and is refused. Folders appear with their first file and are
+    never removed.
+
+    A link to a file is one object: it is read and measured through, as new as the newer of the
+    link and the file, and a write or a delete replaces or removes the link, never the file behind
+    it. Links to folders are neither entered nor listed, so a listing never leaves its folder.
+    Links that lead nowhere, pipes, sockets and devices are no objects. A key that itself leads
+    through a linked folder is resolved as the system does.
+
+    A write goes to a hidden file `.lakesweep-tmp-…` in the same folder first. After a crash such
+    a file may stay; it is listed like any other.
+
+    `base` is what addresses begin with; another one maps a bucket onto a folder, for tests.
+    """
+
+    capabilities = Capabilities(delete_batch=1000, reports_absent=True)
+
+    def __init__(self, root: str = "/", base: str | None = None) -> None:
+        self._root = root if root.endswith("/") else root + "/"
+        self.base = self._root if base is None else base
+
+    def __repr__(self) -> str:
+        return f"LocalStore({self._root!r}, {self.base!r})"
+
+    def list(
+        self, prefix: str, *, one_level: bool = False, after: str = "", cursor: object | None = None
+    ) -> Page:
+        if cursor is None:
+            self._check_prefix(prefix)
+            cursor = Cursor(Walk(Request(self._root, self.base, prefix, one_level, after)))
+        if not isinstance(cursor, Cursor):
+            raise TypeError("the cursor belongs to another store")
+        return cursor.page()
+
+    def head(self, key: str) -> ObjectInfo:
+        path = self._path(key)
+        with self._translating(key):
+            status, link = os.stat(path), os.lstat(path)
+        self._check_file(key, status)
+        newest = max(status.st_mtime_ns, link.st_mtime_ns)
+        modified = _EPOCH + timedelta(microseconds=newest // 1000)
+        return ObjectInfo(key, status.st_size, modified, None)
+
+    def read(self, key: str) -> bytes:
+        with self._open(key) as descriptor, os.fdopen(descriptor, "rb", closefd=False) as file:
+            return file.read()
+
+    def read_range(self, key: str, start: int, length: int) -> bytes:
+        with self._open(key) as descriptor, os.fdopen(descriptor, "rb", closefd=False) as file:
+            file.seek(start)
+            return file.read(length)
+
+    def write(self, key: str, data: bytes) -> None:
+        path = self._target(key)
+        with self._translating(key), _temporary(path, data) as temporary:
+            os.replace(temporary, path)
+
+    def write_new(self, key: str, data: bytes) -> None:
+        path = self._target(key)
+        with self._translating(key), _temporary(path, data) as temporary:
+            self._link(key, temporary, path)
+
+    def delete(self, keys: Sequence[str]) -> Sequence[Deletion]:
+        check_keys(keys, self.capabilities.delete_batch)
+        return [self._delete_one(key) for key in keys]
+
+    def copy(self, source: str, target: str) -> None:
+        path = self._target(target)
+        with (
+            self._open(source) as descriptor,
+            self._translating(target),
+            os.fdopen(descriptor, "rb", closefd=False) as file,
+            _temporary(path) as temporary,
+        ):
+            with open(temporary, "wb") as copied:
+                shutil.copyfileobj(file, copied, 1 << 20)
+                os.fsync(copied.fileno())
+            os.replace(temporary, path)
+
+    def _delete_one(self, key: str) -> Deletion:
+        if (inexact := _inexactness(key)) is not None:
+            return Deletion(key, Outcome.FAILED, inexact)
+        try:
+            os.unlink(self._root + key)
+        except OSError as error:
+            return _failed_deletion(key, error)
+        return Deletion(key, Outcome.DELETED)
+
+    def _link(self, key: str, temporary: str, path: str) -> None:
+        try:
+            os.link(temporary, path)
+        except FileExistsError as error:
+            raise ExistsError(self.base + key, "is already there") from error
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            raise UnsupportedError(
+                self.base + key, "the file system has no hard links, so no write-if-absent"
+            ) from error
+
+    @contextmanager
+    def _open(self, key: str) -> Iterator[int]:
+        path = self._path(key)
+        with self._translating(key):
+            # A pipe would block without O_NONBLOCK, and is refused below.
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            try:
+                self._check_file(key, os.fstat(descriptor))
+                yield descriptor
+            finally:
+                os.close(descriptor)
+
+    def _path(self, key: str) -> str:
+        if (inexact := _inexactness(key)) is not None:
+            raise InexactKeyError(self.base + escaped(key), inexact)
+        return self._root + key
+
+    def _target(self, key: str) -> str:
+        """The path to write to, in a folder that is there."""
+        path = self._path(key)
+        with self._translating(key):
+            try:
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+            except (FileExistsError, NotADirectoryError) as error:
+                raise StorageError(
+                    self.base + key, "a file stands where a folder is needed"
+                ) from error
+        return path
+
+    def _check_prefix(self, prefix: str) -> None:
+        if prefix:
+            self._path(prefix.removesuffix("/"))
+
+    def _check_file(self, key: str, status: os.stat_result) -> None:
+        if not stat.S_ISREG(status.st_mode):
+            raise MissingError(self.base + key, "is no file")
+
+    @contextmanager
+    def _translating(self, key: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise translated(self.base + key, error) from error
+
+
+def _inexactness(key: str) -> str | None:
+    """Why a path of the file system cannot stand for this key and no other, or None."""
+    if "\0" in key:
+        return "a file name cannot hold a NUL"
+    if not is_utf8(key):
+        return "the name is not UTF-8"
+    if any(segment in ("", ".", "..") for segment in key.split("/")):
+        return "an empty, `.` or `..` segment names another file here"
+    return None
+
+
+def _failed_deletion(key: str, error: OSError) -> Deletion:
+    if is_absent(error):
+        return Deletion(key, Outcome.ABSENT)
+    if is_denied(error):
+        return Deletion(key, Outcome.DENIED, reason_of(error))
+    return Deletion(key, Outcome.FAILED, reason_of(error))
+
+
+@contextmanager
+def _temporary(path: str, data: bytes = b"") -> Iterator[str]:
+    """A file with this content beside `path`, safe on disk, gone at the end if still there."""
+    folder = os.path.dirname(path)
+    temporary = f"{folder}/{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        yield temporary
+        _sync_folder(folder)
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(temporary)
+
+
+def _sync_folder(folder: str) -> None:
+    """Make a new name survive a crash of the machine."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

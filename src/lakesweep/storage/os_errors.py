@@ -1,0 +1,44 @@
+"""What an error of the operating system means for a store."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from lakesweep.errors import (
+    DeniedError,
+    LakesweepError,
+    MissingError,
+    StorageError,
+    UnavailableError,
+)
+
+_ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR})
+_DENIED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+_PASSING = frozenset(
+    {errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ESTALE, errno.ETIMEDOUT, errno.EHOSTDOWN}
+)
+
+
+def is_absent(error: OSError) -> bool:
+    return error.errno in _ABSENT
+
+
+def is_denied(error: OSError) -> bool:
+    return error.errno in _DENIED
+
+
+def reason_of(error: OSError) -> str:
+    """The system's own words, without the path."""
+    return os.strerror(error.errno) if error.errno else str(error)
+
+
+def translated(address: str, error: OSError) -> LakesweepError:
+    """The error of our own that says the same of `address`."""
+    if is_absent(error):
+        return MissingError(address)
+    if is_denied(error):
+        return DeniedError(address, reason_of(error), hint="check the rights of the file's folder")
+    if error.errno in _PASSING:
+        return UnavailableError(address, reason_of(error))
+    return StorageError(address, reason_of(error))

@@ -1,0 +1,193 @@
+"""Walking a tree of real folders page by page, holding no folder as a whole."""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakesweep.errors import InexactKeyError, LakesweepError
+from lakesweep.storage.os_errors import is_absent, translated
+from lakesweep.storage.store import ENTRY_SCHEMA, Page
+
+PAGE_ROWS = 10_000
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is walked: `prefix` below the folder `root`, which ends in `/`."""
+
+    root: str
+    base: str
+    prefix: str
+    one_level: bool
+    after: str
+
+    def may_hold(self, folder: str) -> bool:
+        """Whether a key below `folder` can be greater than `after`."""
+        return folder > self.after or self.after.startswith(folder)
+
+
+class Cursor:
+    """A place in a walk, which gives the page that begins there.
+
+    A walk only goes forward. The cursor therefore remembers its page, so that a repeated call
+    gives the same one: an answer lost on the way never becomes a shorter listing.
+    """
+
+    def __init__(self, walk: Walk) -> None:
+        self._walk = walk
+        self._lock = threading.Lock()
+        self._page: Page | LakesweepError | None = None
+
+    def page(self) -> Page:
+        with self._lock:
+            if self._page is None:
+                self._page = self._read()
+        if isinstance(self._page, LakesweepError):
+            raise self._page
+        return self._page
+
+    def _read(self) -> Page | LakesweepError:
+        try:
+            entries, folders = self._walk.gather()
+        except LakesweepError as error:
+            return error
+        return Page(entries, folders, None if self._walk.done else Cursor(self._walk))
+
+
+class Walk:
+    """All files below a folder, in no order. Links to folders are not entered."""
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self._waiting: list[str] = []
+        self._met: list[str] = []
+        try:
+            self._folder: _Folder | None = _Folder(request.root, request.prefix, follow=True)
+        except OSError as error:
+            raise translated(request.base + request.prefix, error) from error
+
+    @property
+    def done(self) -> bool:
+        return self._folder is None and not self._waiting
+
+    def gather(self) -> tuple[pa.RecordBatch, tuple[str, ...]]:
+        """About PAGE_ROWS rows, and with `one_level` the folders that were met among them."""
+        rows = _Rows()
+        while len(rows.keys) < PAGE_ROWS and (folder := self._folder or self._next_folder()):
+            try:
+                finished = self._read(folder, rows)
+            except OSError as error:
+                raise translated(self._request.base + folder.key, error) from error
+            self._folder = None if finished else folder
+        met, self._met = tuple(self._met), []
+        return rows.batch(self._request), met
+
+    def _next_folder(self) -> _Folder | None:
+        while self._waiting:
+            key = self._waiting.pop()
+            try:
+                return _Folder(self._request.root, key, follow=False)
+            except OSError as error:
+                if not is_absent(error):
+                    raise translated(self._request.base + key, error) from error
+        return None
+
+    def _read(self, folder: _Folder, rows: _Rows) -> bool:
+        """Take rows until the folder ends (True) or the page is full. The one hot loop."""
+        prefix = folder.key
+        add_key, add_size, add_time = rows.keys.append, rows.sizes.append, rows.times.append
+        room = PAGE_ROWS - len(rows.keys)
+        for entry in folder.entries:
+            try:
+                if entry.is_file(follow_symlinks=False):
+                    status = entry.stat(follow_symlinks=False)
+                    add_key(prefix + entry.name)
+                    add_size(status.st_size)
+                    add_time(status.st_mtime_ns)
+                    room -= 1
+                    if not room:
+                        return False
+                elif entry.is_dir(follow_symlinks=False):
+                    self._meet(prefix + entry.name + "/")
+                elif entry.is_symlink():
+                    room -= rows.add_link(prefix, entry)
+            except FileNotFoundError:  # it vanished since the folder was read
+                continue
+        return True
+
+    def _meet(self, key: str) -> None:
+        if not self._request.may_hold(key):
+            return
+        (self._met if self._request.one_level else self._waiting).append(key)
+
+
+class _Folder:
+    """An open folder. Its files are looked up relative to it: a third less work for the system."""
+
+    def __init__(self, root: str, key: str, *, follow: bool) -> None:
+        self.key = key
+        self._descriptor = os.open(root + key, _FOLDER if follow else _FOLDER | os.O_NOFOLLOW)
+        self.entries: Iterator[os.DirEntry[str]] = os.scandir(self._descriptor)
+
+    def __del__(self) -> None:
+        with suppress(AttributeError):  # it never opened
+            os.close(self._descriptor)
+            self.entries.close()  # type: ignore[attr-defined]
+
+
+@dataclass(slots=True)
+class _Rows:
+    """The columns of a page in the making."""
+
+    keys: list[str] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
+    times: list[int] = field(default_factory=list)
+
+    def add_link(self, prefix: str, entry: os.DirEntry[str]) -> bool:
+        """Take a link to a file: as large as the file, as new as the newer of the two."""
+        status = entry.stat()
+        if not stat.S_ISREG(status.st_mode):
+            return False
+        self.keys.append(prefix + entry.name)
+        self.sizes.append(status.st_size)
+        self.times.append(max(status.st_mtime_ns, entry.stat(follow_symlinks=False).st_mtime_ns))
+        return True
+
+    def batch(self, request: Request) -> pa.RecordBatch:
+        keys = self._key_column(request.base)
+        times = pc.divide(pa.array(self.times, pa.int64()), 1000)
+        columns = [
+            keys,
+            pa.array(self.sizes, pa.int64()),
+            times.cast(ENTRY_SCHEMA.field("modified").type),
+            pa.nulls(len(keys), pa.string()),
+        ]
+        batch = pa.RecordBatch.from_arrays(columns, schema=ENTRY_SCHEMA)
+        return batch.filter(pc.greater(keys, request.after)) if request.after else batch
+
+    def _key_column(self, base: str) -> pa.Array:
+        try:
+            return pa.array(self.keys, pa.string())
+        except UnicodeEncodeError:
+            inexact = next(key for key in self.keys if not is_utf8(key))
+        raise InexactKeyError(base + escaped(inexact), "the name is not UTF-8")
+
+
+def is_utf8(key: str) -> bool:
+    """Whether the key is text, and no bytes that the system could not decode."""
+    return not any("\ud800" <= character <= "\udfff" for character in key)
+
+
+def escaped(key: str) -> str:
+    """The key in a form that can be printed: undecodable bytes as `\\xff`."""
+    return key.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
