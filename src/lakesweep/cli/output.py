@@ -1,0 +1,150 @@
+"""What a command says: data on stdout, talk on stderr, for people or for programs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from lakesweep.cli.terminal import Colour, paint, printable, write
+from lakesweep.errors import LakesweepError
+from lakesweep.progress import SILENT, Progress, Task
+from lakesweep.units import format_size
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from rich.console import JustifyMethod
+
+#: What a document may hold: JSON values, and datetimes, dataclasses and enums inside them.
+Document = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows for people. Columns named in `numbers` stand to the right."""
+
+    columns: tuple[str, ...]
+    rows: Sequence[Sequence[str]]
+    title: str | None = None
+    numbers: frozenset[str] = frozenset()
+
+
+class Output(Protocol):
+    """Where a command puts its results. All of it may raise OutputClosedError."""
+
+    def result(self, document: Document, *tables: Table) -> None:
+        """Give the result of the command: the document to programs, the tables to people."""
+        ...
+
+    def files(self, batches: Iterable[pa.RecordBatch]) -> None:
+        """Stream rows of FILE_SCHEMA as they come, and show how many have come."""
+        ...
+
+    def say(self, text: str) -> None:
+        """Tell people something; not with `--quiet`."""
+        ...
+
+    def detail(self, text: str) -> None:
+        """Tell people more; only with `--verbose`."""
+        ...
+
+    def error(self, error: LakesweepError) -> None:
+        """Say what went wrong, why, and what to try."""
+        ...
+
+
+class _Streamed:
+    """What both outputs share: talk on stderr, and a count while files stream to stdout."""
+
+    def __init__(self, progress: Progress, *, quiet: bool = False, verbose: bool = False) -> None:
+        self._progress = progress
+        self._quiet = quiet
+        self._verbose = verbose
+
+    def say(self, text: str) -> None:
+        if not self._quiet:
+            sys.stderr.write(f"{printable(text)}\n")
+
+    def detail(self, text: str) -> None:
+        if self._verbose:
+            sys.stderr.write(f"{printable(text)}\n")
+
+    def _listing(self) -> AbstractContextManager[Task]:
+        # On a terminal the lines themselves show how far it is; a bar would be torn by them.
+        return (SILENT if sys.stdout.isatty() else self._progress).task("listed")
+
+
+class JsonOutput(_Streamed):
+    """One JSON document, or one JSON object a line for files."""
+
+    def result(self, document: Document, *tables: Table) -> None:
+        del tables
+        write(_encode(document))
+
+    def files(self, batches: Iterable[pa.RecordBatch]) -> None:
+        from lakesweep.cli.json_lines import encode_lines
+        from lakesweep.storage.files import FILE_SCHEMA
+
+        with self._listing() as task:
+            for batch in batches:
+                write(encode_lines(batch.select(FILE_SCHEMA.names)))
+                task.advance(batch.num_rows)
+
+    def error(self, error: LakesweepError) -> None:
+        body = {
+            "type": type(error).__name__,
+            "message": error.message,
+            "hint": error.hint,
+            "exit_code": error.exit_code,
+        }
+        sys.stderr.write(_encode({"error": body}).decode())
+
+
+class ConsoleOutput(_Streamed):
+    """Tables and lines for people."""
+
+    def result(self, document: Document, *tables: Table) -> None:
+        del document
+        for table in tables:
+            write(_render(table).encode())
+
+    def files(self, batches: Iterable[pa.RecordBatch]) -> None:
+        from lakesweep.cli.file_rows import FileRows
+
+        rows = FileRows()
+        with self._listing() as task:
+            for batch in batches:
+                write(rows.encode(batch))
+                task.advance(batch.num_rows)
+        self.say(f"{rows.count:,} files, {format_size(rows.size_bytes)}")
+
+    def error(self, error: LakesweepError) -> None:
+        sys.stderr.write(f"{paint('error:', Colour.RED)} {printable(error.message)}\n")
+        if error.hint:
+            sys.stderr.write(f"{paint('try:', Colour.CYAN)} {printable(error.hint)}\n")
+
+
+def _encode(document: Document) -> bytes:
+    import msgspec
+
+    return msgspec.json.encode(document) + b"\n"
+
+
+def _render(table: Table) -> str:
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    grid = RichTable(title=table.title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    for column in table.columns:
+        justify: JustifyMethod = "right" if column in table.numbers else "left"
+        grid.add_column(column, justify=justify, overflow="fold")
+    for row in table.rows:
+        grid.add_row(*(Text(printable(cell)) for cell in row))
+    console = Console(file=sys.stdout)
+    with console.capture() as capture:
+        console.print(grid)
+    return capture.get()

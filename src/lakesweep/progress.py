@@ -1,0 +1,221 @@
+"""How far a long piece of work has come, told to whoever waits for it.
+
+A kernel takes a `Progress`, opens a task and advances it once a batch. What becomes of it is the
+caller's choice: nothing, a bar on a terminal, or a plain line every few seconds.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Protocol, TextIO
+
+from lakesweep.clock import Clock, SystemClock
+from lakesweep.units import format_size
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as RichProgress
+    from rich.progress import TaskID
+
+
+class Task(Protocol):
+    """One piece of work under way. Safe to share between threads, cheap to call once a batch."""
+
+    def advance(self, count: int, size_bytes: int = 0) -> None:
+        """Count what has been done since the last call."""
+        ...
+
+    def expect(self, total: int) -> None:
+        """Say how many there will be, once that is known."""
+        ...
+
+
+class Progress(Protocol):
+    """Where tasks are shown."""
+
+    def task(
+        self, label: str, *, total: int | None = None, unit: str = "files"
+    ) -> AbstractContextManager[Task]:
+        """Open a task; `label` is what has happened to what is counted, such as `listed`."""
+        ...
+
+
+class _Nothing:
+    def advance(self, count: int, size_bytes: int = 0) -> None:
+        """Count nothing."""
+
+    def expect(self, total: int) -> None:
+        """Expect nothing."""
+
+
+class SilentProgress:
+    """Shows nothing."""
+
+    @contextmanager
+    def task(self, label: str, *, total: int | None = None, unit: str = "files") -> Iterator[Task]:
+        del label, total, unit
+        yield _Nothing()
+
+
+SILENT: Progress = SilentProgress()
+
+
+class LineProgress:
+    """Writes a plain line every few seconds, for logs and pipes. Quick work leaves no line."""
+
+    def __init__(
+        self, stream: TextIO, *, clock: Clock | None = None, every_seconds: float = 5.0
+    ) -> None:
+        self._stream = stream
+        self._clock = clock or SystemClock()
+        self._every = every_seconds
+
+    @contextmanager
+    def task(self, label: str, *, total: int | None = None, unit: str = "files") -> Iterator[Task]:
+        task = _LineTask(self._stream, self._clock, self._every, label, unit, total)
+        try:
+            yield task
+        finally:
+            task.close()
+
+
+class _LineTask:
+    def __init__(
+        self,
+        stream: TextIO,
+        clock: Clock,
+        every: float,
+        label: str,
+        unit: str,
+        total: int | None,
+    ) -> None:
+        self._stream = stream
+        self._clock = clock
+        self._every = every
+        self._label = label
+        self._unit = unit
+        self._total = total
+        self._lock = threading.Lock()
+        self._count = 0
+        self._size_bytes = 0
+        self._start = self._told = clock.monotonic()
+
+    def advance(self, count: int, size_bytes: int = 0) -> None:
+        with self._lock:
+            self._count += count
+            self._size_bytes += size_bytes
+            if self._clock.monotonic() - self._told >= self._every:
+                self._tell()
+
+    def expect(self, total: int) -> None:
+        with self._lock:
+            self._total = total
+
+    def close(self) -> None:
+        """Tell the final count where an earlier line promised more."""
+        with self._lock:
+            if self._told > self._start:
+                self._tell()
+
+    def _tell(self) -> None:
+        self._told = self._clock.monotonic()
+        seconds = max(self._told - self._start, 1e-9)
+        parts = [f"{self._label} {self._counted()} {self._unit}"]
+        if self._size_bytes:
+            parts.append(format_size(self._size_bytes))
+        parts.append(f"{self._count / seconds:,.0f}/s")
+        self._stream.write(", ".join(parts) + "\n")
+        self._stream.flush()
+
+    def _counted(self) -> str:
+        if not self._total:
+            return f"{self._count:,}"
+        return f"{self._count:,} of {self._total:,} ({100 * self._count // self._total} %)"
+
+
+class BarProgress:
+    """Draws bars on a terminal while work goes on, and wipes them when it ends.
+
+    Nothing is drawn for work that ends within `delay_seconds`.
+    """
+
+    def __init__(self, stream: TextIO, *, delay_seconds: float = 1.0) -> None:
+        self._stream = stream
+        self._delay = delay_seconds
+        self._lock = threading.Lock()
+        self._open = 0
+        self._display: RichProgress | None = None
+        self._timer: threading.Timer | None = None
+
+    @contextmanager
+    def task(self, label: str, *, total: int | None = None, unit: str = "files") -> Iterator[Task]:
+        display = self._enter()
+        task_id = display.add_task(label, total=total, unit=unit, size="", rate="")
+        try:
+            yield _BarTask(display, task_id)
+        finally:
+            display.remove_task(task_id)
+            self._leave()
+
+    def _enter(self) -> RichProgress:
+        with self._lock:
+            if self._display is None:
+                self._display = _make_display(self._stream)
+                self._timer = threading.Timer(self._delay, self._display.start)
+                self._timer.daemon = True
+                self._timer.start()
+            self._open += 1
+            return self._display
+
+    def _leave(self) -> None:
+        with self._lock:
+            self._open -= 1
+            if self._open:
+                return
+            display, timer = self._display, self._timer
+            self._display = self._timer = None
+        if display is not None and timer is not None:
+            timer.cancel()
+            timer.join()  # the timer may be starting the display at this very moment
+            display.stop()
+
+
+class _BarTask:
+    def __init__(self, display: RichProgress, task_id: TaskID) -> None:
+        self._display = display
+        self._id = task_id
+        self._lock = threading.Lock()
+        self._start = time.monotonic()
+        self._count = 0
+        self._size_bytes = 0
+
+    def advance(self, count: int, size_bytes: int = 0) -> None:
+        with self._lock:
+            self._count += count
+            self._size_bytes += size_bytes
+            size = format_size(self._size_bytes) if self._size_bytes else ""
+            rate = self._count / max(time.monotonic() - self._start, 1e-9)
+            self._display.update(self._id, completed=self._count, size=size, rate=f"{rate:,.0f}/s")
+
+    def expect(self, total: int) -> None:
+        self._display.update(self._id, total=total)
+
+
+def _make_display(stream: TextIO) -> RichProgress:
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as RichProgress
+
+    return RichProgress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        TextColumn("{task.completed:,.0f} {task.fields[unit]}"),
+        TextColumn("{task.fields[size]}"),
+        TextColumn("{task.fields[rate]}"),
+        TimeElapsedColumn(),
+        console=Console(file=stream),
+        transient=True,
+        redirect_stdout=False,  # stdout is data and may be a file; only talk goes above the bar
+    )

@@ -1,0 +1,88 @@
+"""Durations, sizes and points in time, as people write and read them."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+from lakesweep.errors import UsageError
+
+_DURATION = re.compile(r"(\d+)([smhd])")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)", re.IGNORECASE)
+_BYTES = {
+    "": 1,
+    "b": 1,
+    **{f"{letter}b": 1000**power for power, letter in enumerate("kmgtp", start=1)},
+    **{f"{letter}ib": 1024**power for power, letter in enumerate("kmgtp", start=1)},
+}
+
+
+def parse_duration(text: str) -> timedelta:
+    """A duration such as `90s`, `15m`, `6h` or `7d`."""
+    found = _DURATION.fullmatch(text)
+    if found is None:
+        raise UsageError(f"{text!r} is not a duration", hint="write 90s, 15m, 6h or 7d")
+    try:
+        return timedelta(seconds=int(found[1]) * _SECONDS[found[2]])
+    except OverflowError:
+        raise UsageError(f"{text!r} is longer than time itself", hint="write 7d") from None
+
+
+def format_duration(duration: timedelta) -> str:
+    """The shortest exact spelling that `parse_duration` takes back; whole seconds only."""
+    seconds = int(duration.total_seconds())
+    unit = next(unit for unit in "dhms" if seconds % _SECONDS[unit] == 0)
+    return f"{seconds // _SECONDS[unit]}{unit}"
+
+
+def parse_moment(text: str, now: datetime) -> datetime:
+    """A point in time: an RFC 3339 time with a zone, or a duration ago; never in the future."""
+    if _DURATION.fullmatch(text):
+        return _ago(text, now)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise UsageError(
+            f"{text!r} is not a point in time",
+            hint="write a duration ago such as 7d, or a time such as 2026-01-31T00:00:00Z",
+        ) from None
+    if moment.tzinfo is None:
+        raise UsageError(f"{text!r} names no time zone", hint="add Z for UTC, or an offset")
+    if moment > now:
+        raise UsageError(f"{text!r} lies in the future", hint="write a time that has passed")
+    return moment.astimezone(UTC)
+
+
+def parse_size(text: str) -> int:
+    """A number of bytes, bare or with a unit such as `kB`, `MB` (1000s), `KiB`, `MiB` (1024s)."""
+    found = _SIZE.fullmatch(text.strip())
+    factor = _BYTES.get(found[2].lower()) if found else None
+    if found is None or factor is None:
+        raise UsageError(f"{text!r} is not a size", hint="write bytes, or 10MB, 64MiB, 1.5GB")
+    whole, _, fraction = found[1].partition(".")
+    return int(whole) * factor + int(fraction or "0") * factor // 10 ** len(fraction)
+
+
+def format_size(size_bytes: int) -> str:
+    """Bytes for people, in powers of 1000: `999 B`, `1.5 kB`, `12 GB`."""
+    if size_bytes < 1000:
+        return f"{size_bytes} B"
+    value = float(size_bytes)
+    for unit in ("kB", "MB", "GB", "TB", "PB", "EB"):
+        value /= 1000
+        if value < 999.5:
+            break
+    return f"{value:.1f} {unit}" if value < 9.95 else f"{value:.0f} {unit}"
+
+
+def format_moment(moment: datetime) -> str:
+    """RFC 3339 in UTC with `Z`; a fraction of a second only where there is one."""
+    return moment.astimezone(UTC).isoformat().removesuffix("+00:00") + "Z"
+
+
+def _ago(text: str, now: datetime) -> datetime:
+    try:
+        return now - parse_duration(text)
+    except OverflowError:
+        raise UsageError(f"{text!r} ago is before all calendars", hint="write 7d") from None
