@@ -31,6 +31,21 @@ class Table:
     numbers: frozenset[str] = frozenset()
 
 
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """How a command ended that did not do what it should."""
+
+    type: str
+    message: str
+    hint: str | None
+    exit_code: int
+
+    @classmethod
+    def of(cls, error: LakesweepError) -> Failure:
+        """The failure that an error of ours stands for."""
+        return cls(type(error).__name__, error.message, error.hint, error.exit_code)
+
+
 class Output(Protocol):
     """Where a command puts its results. All of it may raise OutputClosedError."""
 
@@ -50,7 +65,7 @@ class Output(Protocol):
         """Tell people more; only with `--verbose`."""
         ...
 
-    def error(self, error: LakesweepError) -> None:
+    def error(self, failure: Failure) -> None:
         """Say what went wrong, why, and what to try."""
         ...
 
@@ -92,14 +107,8 @@ class JsonOutput(_Streamed):
                 write(encode_lines(batch.select(FILE_SCHEMA.names)))
                 task.advance(batch.num_rows)
 
-    def error(self, error: LakesweepError) -> None:
-        body = {
-            "type": type(error).__name__,
-            "message": error.message,
-            "hint": error.hint,
-            "exit_code": error.exit_code,
-        }
-        sys.stderr.write(_encode({"error": body}).decode())
+    def error(self, failure: Failure) -> None:
+        sys.stderr.write(_encode({"error": failure}).decode())
 
 
 class ConsoleOutput(_Streamed):
@@ -120,10 +129,10 @@ class ConsoleOutput(_Streamed):
                 task.advance(batch.num_rows)
         self.say(f"{rows.count:,} files, {format_size(rows.size_bytes)}")
 
-    def error(self, error: LakesweepError) -> None:
-        sys.stderr.write(f"{paint('error:', Colour.RED)} {printable(error.message)}\n")
-        if error.hint:
-            sys.stderr.write(f"{paint('try:', Colour.CYAN)} {printable(error.hint)}\n")
+    def error(self, failure: Failure) -> None:
+        sys.stderr.write(f"{paint('error:', Colour.RED)} {printable(failure.message)}\n")
+        if failure.hint:
+            sys.stderr.write(f"{paint('try:', Colour.CYAN)} {printable(failure.hint)}\n")
 
 
 def _encode(document: Document) -> bytes:

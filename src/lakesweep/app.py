@@ -1,0 +1,58 @@
+"""All wiring: configuration in, components out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from lakesweep.clock import Clock, SystemClock
+from lakesweep.config import Config, IcebergCatalogRoot
+from lakesweep.errors import ConfigError
+from lakesweep.progress import SILENT, Progress
+
+if TYPE_CHECKING:
+    from lakesweep.storage.options import StorageOptions
+    from lakesweep.storage.stores import Stores
+
+
+class App:
+    """The components of one process. Each is made on first use, so no command pays for others."""
+
+    def __init__(
+        self, config: Config, *, clock: Clock | None = None, progress: Progress = SILENT
+    ) -> None:
+        self.config = config
+        self.clock = clock or SystemClock()
+        self.progress = progress
+
+    @cached_property
+    def stores(self) -> Stores:
+        """Every object store that addresses may name."""
+        from lakesweep.storage.stores import Stores
+
+        return Stores(self._storage_options(), clock=self.clock)
+
+    @cached_property
+    def catalogs(self) -> Mapping[str, Mapping[str, str]]:
+        """The PyIceberg properties of each Iceberg catalog of all lakes, by the catalog's name."""
+        found: dict[str, Mapping[str, str]] = {}
+        for lake in self.config.lakes.values():
+            for root in lake.roots:
+                if isinstance(root, IcebergCatalogRoot):
+                    _add_catalog(found, root)
+        return found
+
+    def _storage_options(self) -> dict[str, StorageOptions]:
+        from lakesweep.storage.options import StorageOptions
+
+        sections = self.config.storage.items()
+        return {address: StorageOptions(**section.model_dump()) for address, section in sections}
+
+
+def _add_catalog(found: dict[str, Mapping[str, str]], root: IcebergCatalogRoot) -> None:
+    if found.setdefault(root.name, root.properties) != root.properties:
+        raise ConfigError(
+            f"two lakes name a catalog {root.name} with different properties",
+            hint="give one of them another name",
+        )

@@ -1,0 +1,121 @@
+"""The command `lakesweep`: all its commands, and how each call ends."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from lakesweep import __version__
+from lakesweep.cli.context import Context, Settings, make_output
+from lakesweep.cli.init import init
+from lakesweep.cli.options import command, group
+from lakesweep.cli.output import Failure
+from lakesweep.cli.terminal import OutputClosedError
+from lakesweep.errors import LakesweepError, UsageError
+from lakesweep.progress import SILENT
+
+#: What a shell reports for a program whose reader went away (128 + SIGPIPE).
+_EXIT_CLOSED = 141
+_EXIT_INTERRUPTED = 130
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"lakesweep {__version__}")
+        raise typer.Exit
+
+
+def _root(
+    context: Context,
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    """Takes the options that stand before all commands."""
+
+
+app = group(
+    "lakesweep",
+    "Keep a lakehouse clean: find what nothing references any more, and delete it safely.",
+    examples=[
+        "lakesweep init                     write a commented lakesweep.toml",
+        "lakesweep doctor                   check that everything can be reached",
+    ],
+    callback=_root,
+)
+command(app, "init", examples=["lakesweep init", "lakesweep init --output prod.toml"])(init)
+# One line a group: app.add_typer(files.app)
+
+
+def main() -> None:
+    """Run the command line of this process."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command and give its exit code. Nothing is raised but SystemExit."""
+    try:
+        code = _invoke(arguments)
+        sys.stdout.flush()
+    except (OutputClosedError, BrokenPipeError):
+        _forget_stdout()
+        return _EXIT_CLOSED
+    except typer.TyperException as error:
+        return _fail_usage(arguments, error)
+    except LakesweepError as error:
+        return _fail(arguments, Failure.of(error))
+    except KeyboardInterrupt:
+        return _fail(arguments, _interrupted())
+    except Exception as error:  # the last line of defence
+        if _asked(arguments, "-v", "--verbose"):
+            traceback.print_exc()
+        return _fail(arguments, _unexpected(error))
+    return _fail(arguments, _interrupted()) if code == _EXIT_INTERRUPTED else code
+
+
+def _invoke(arguments: Sequence[str]) -> int:
+    command = typer.main.get_command(app)
+    code = command.main(list(arguments), prog_name="lakesweep", standalone_mode=False)
+    return code if isinstance(code, int) else 0
+
+
+def _fail_usage(arguments: Sequence[str], error: typer.TyperException) -> int:
+    message = error.format_message()
+    if not message:  # a call without any words; Typer has shown the help already
+        return error.exit_code
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context else "lakesweep"
+    return _fail(arguments, Failure.of(UsageError(message, hint=f"{path} --help")))
+
+
+def _interrupted() -> Failure:
+    message = "interrupted; it is safe to run the same command again"
+    return Failure("Interrupted", message, None, _EXIT_INTERRUPTED)
+
+
+def _unexpected(error: Exception) -> Failure:
+    name = type(error).__name__
+    hint = "the same command with -v shows where it happened"
+    return Failure(name, f"unexpected {name}: {error}", hint, LakesweepError.exit_code)
+
+
+def _fail(arguments: Sequence[str], failure: Failure) -> int:
+    # The words of the call decide, not the parsed options: the parser may be what failed.
+    make_output(Settings(json=_asked(arguments, "--json")), SILENT).error(failure)
+    return failure.exit_code
+
+
+def _asked(arguments: Sequence[str], *names: str) -> bool:
+    options = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    return any(name in options for name in names)
+
+
+def _forget_stdout() -> None:
+    """Point stdout nowhere, so that Python's own flush at the end has nothing to complain of."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

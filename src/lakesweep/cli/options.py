@@ -1,0 +1,156 @@
+"""The frame of all commands: common options, examples, and the options of commands that delete.
+
+A command group is made by `group`, a command by `command`:
+
+    app = group("files", "What is stored.", examples=["lakesweep files list s3://lake"])
+
+    @command(app, "list", examples=["lakesweep files list s3://lake --json"])
+    def list_files(context: Context, uris: Annotated[list[str], typer.Argument()]) -> None:
+        '''List what is stored.'''
+
+The command function gets a Context first, then its own arguments. `--json`, `--config`,
+`--verbose` and `--quiet` are added here, once, and work before and after the command's name.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any, Concatenate, ParamSpec
+
+import typer
+
+from lakesweep.cli.context import Context, Settings
+
+P = ParamSpec("P")
+
+_PANEL = "Common options"
+_KEYWORD = inspect.Parameter.KEYWORD_ONLY
+
+JsonFlag = Annotated[
+    bool, typer.Option("--json", help="Write JSON for programs.", rich_help_panel=_PANEL)
+]
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        help="Use this configuration. Otherwise LAKESWEEP_CONFIG, "
+        "or lakesweep.toml here or in a parent folder.",
+        rich_help_panel=_PANEL,
+    ),
+]
+VerboseFlag = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Say more.", rich_help_panel=_PANEL)
+]
+QuietFlag = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Say nothing but errors.", rich_help_panel=_PANEL)
+]
+
+_COMMON = (
+    inspect.Parameter("json", _KEYWORD, default=False, annotation=JsonFlag),
+    inspect.Parameter("config", _KEYWORD, default=None, annotation=ConfigFile),
+    inspect.Parameter("verbose", _KEYWORD, default=False, annotation=VerboseFlag),
+    inspect.Parameter("quiet", _KEYWORD, default=False, annotation=QuietFlag),
+)
+_TYPER_CONTEXT = inspect.Parameter("typer_context", _KEYWORD, annotation=typer.Context)
+
+#: The guards that `--override` takes.
+GUARDS = (
+    "first-run",
+    "zero-live",
+    "live-fell",
+    "share",
+    "incomplete",
+    "foreign",
+    "stale-plan",
+    "grace",
+    "gc.enabled",
+)
+
+
+def parse_guard(name: str) -> str:
+    """The name of a guard; wrong names are refused with the nearest right one."""
+    if name in GUARDS:
+        return name
+    near = get_close_matches(name, GUARDS, n=1)
+    advice = f"did you mean {near[0]}?" if near else f"the guards are {', '.join(GUARDS)}"
+    raise typer.BadParameter(f"there is no guard {name!r}; {advice}")
+
+
+def _complete_guard(incomplete: str) -> list[str]:
+    return [name for name in GUARDS if name.startswith(incomplete)]
+
+
+#: For every command that can delete: `dry_run: DryRun = False, yes: Yes = False`.
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the totals and delete nothing.")]
+Yes = Annotated[
+    bool, typer.Option("--yes", "-y", help="Delete without asking; needed without a terminal.")
+]
+#: For commands with guards: `override: Overrides = None`.
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--override",
+        metavar="GUARD",
+        parser=parse_guard,
+        autocompletion=_complete_guard,
+        help="Go on although this guard says no; may be given several times.",
+    ),
+]
+
+
+def _only_common(context: Context) -> None:
+    """Takes the common options, which are kept for the command that follows."""
+
+
+def group(
+    name: str,
+    summary: str,
+    *,
+    examples: Sequence[str],
+    callback: Callable[..., None] = _only_common,
+) -> typer.Typer:
+    """A group of commands that takes the common options before the command's name as well."""
+    app = typer.Typer(name=name, no_args_is_help=True, rich_markup_mode="rich")
+    app.callback(help=summary, epilog=_epilog(examples))(_accepting(callback))
+    return app
+
+
+def command(
+    app: typer.Typer, name: str, *, examples: Sequence[str]
+) -> Callable[[Callable[Concatenate[Context, P], None]], Callable[Concatenate[Context, P], None]]:
+    """Add a function to a group as the command `name`; its docstring is the help."""
+
+    def add(
+        function: Callable[Concatenate[Context, P], None],
+    ) -> Callable[Concatenate[Context, P], None]:
+        app.command(name, epilog=_epilog(examples), help=inspect.getdoc(function))(
+            _accepting(function)
+        )
+        return function
+
+    return add
+
+
+def _accepting(function: Callable[..., None]) -> Callable[..., None]:
+    """The function as Typer sees it: its own parameters and the common ones."""
+    _, *own = inspect.signature(function, eval_str=True).parameters.values()
+
+    def call(typer_context: typer.Context, **values: Any) -> None:
+        common = {parameter.name: values.pop(parameter.name) for parameter in _COMMON}
+        settings = Settings(**common).under(typer_context.obj or Settings())
+        typer_context.obj = settings
+        function(Context(settings), **values)
+
+    parameters = [_TYPER_CONTEXT, *(p.replace(kind=_KEYWORD) for p in own), *_COMMON]
+    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    call.__annotations__ = {p.name: p.annotation for p in parameters}
+    return call
+
+
+def _epilog(examples: Sequence[str]) -> str:
+    lines = "\n".join(f"  {line}" for line in examples).replace("[", r"\[")
+    return f"[bold]Examples[/bold]\n\n{lines}"

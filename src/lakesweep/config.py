@@ -1,0 +1,345 @@
+"""The configuration: `lakesweep.toml` as typed values.
+
+Mistakes are told with the file, the line, the key and the nearest valid name, and never with the
+value, which may be a secret.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
+
+from lakesweep.errors import ConfigError, UsageError
+from lakesweep.toml_lines import find_line, spell
+from lakesweep.units import parse_duration
+
+FILE_NAME = "lakesweep.toml"
+ENVIRONMENT_VARIABLE = "LAKESWEEP_CONFIG"
+
+_REFERENCE = re.compile(r"\$\{([^}]*)\}")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+_TAGS = ("iceberg-catalog", "iceberg-metadata", "paimon-warehouse", "lakefs", "pinned")
+_TYPE_WORDS = {
+    "string_type": "must be text in quotes",
+    "bool_type": "must be true or false",
+    "int_type": "must be a whole number",
+    "float_type": "must be a number",
+    "tuple_type": "must be a list in [ ]",
+    "dict_type": "must be a table",
+    "model_type": "must be a table",
+    "model_attributes_type": "must be a table",
+    "too_short": "must not be empty",
+}
+
+
+class Section(BaseModel):
+    """One table of the file: immutable, exactly typed, without keys of other names."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, hide_input_in_errors=True
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_unknown_keys(cls, values: object) -> object:
+        if isinstance(values, Mapping):
+            for key in values:
+                if key not in cls.model_fields:
+                    raise _unknown_key(str(key), list(cls.model_fields))
+        return values
+
+
+def _unknown_key(key: str, valid: Sequence[str]) -> PydanticCustomError:
+    return PydanticCustomError("unknown_key", "unknown key", {"key": key, "valid": ", ".join(valid)})
+
+
+def _duration(value: object) -> object:
+    if isinstance(value, timedelta):
+        return value
+    if not isinstance(value, str):
+        raise PydanticCustomError("duration", "must be a duration such as 7d")
+    try:
+        return parse_duration(value)
+    except UsageError:
+        raise PydanticCustomError("duration", "must be a duration such as 90s, 6h, 7d") from None
+
+
+def _as_tuple(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _as_texts(value: object) -> object:
+    """Numbers and truth values in a table of properties become the texts that they stand for."""
+    if not isinstance(value, dict):
+        return value
+    return {key: _as_text(item) for key, item in value.items()}
+
+
+def _as_text(value: object) -> object:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int | float) else value
+
+
+Duration = Annotated[timedelta, BeforeValidator(_duration)]
+Texts = Annotated[tuple[str, ...], BeforeValidator(_as_tuple)]
+Properties = Annotated[dict[str, str], BeforeValidator(_as_texts)]
+Positive = Annotated[float, Field(gt=0)]
+
+
+class StoreSection(Section):
+    """Where Lakesweep keeps its own records."""
+
+    url: str = Field("sqlite:///.lakesweep/store.db", repr=False)
+    realm: str = "default"
+
+
+class SparkSection(Section):
+    """How Spark is reached: a master to start a session on, or a Spark Connect server."""
+
+    master: str = "local[*]"
+    remote: str | None = None
+    conf: Properties = Field(default_factory=dict, repr=False)
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if self.remote is not None and "master" in self.model_fields_set:
+            raise PydanticCustomError("contradiction", "has both master and remote; keep one")
+        return self
+
+
+class StorageSection(Section):
+    """How one bucket is reached, and how hard it may be pressed."""
+
+    endpoint: str | None = None
+    region: str | None = None
+    profile: str | None = None
+    access_key_id: str | None = None
+    secret_access_key: str | None = Field(None, repr=False)
+    session_token: str | None = Field(None, repr=False)
+    anonymous: bool = False
+    addressing: Literal["path", "virtual"] | None = None
+    service_account: str | None = None
+    account_key: str | None = Field(None, repr=False)
+    sas_token: str | None = Field(None, repr=False)
+    files_per_second: Positive | None = None
+    batches_per_second: Positive | None = None
+    delete_batch: Annotated[int, Field(gt=0)] | None = None
+    max_connections: Annotated[int, Field(gt=0)] = 32
+    timeout_seconds: Positive = 60.0
+    retries: Annotated[int, Field(ge=0)] = 8
+
+
+class IcebergCatalogRoot(Section):
+    """All tables and views of a catalog that PyIceberg can load."""
+
+    type: Literal["iceberg-catalog"]
+    name: str
+    properties: Properties = Field(default_factory=dict, repr=False)
+
+
+class IcebergMetadataRoot(Section):
+    """Tables and views that no catalog lists, by their metadata files."""
+
+    type: Literal["iceberg-metadata"]
+    files: Texts
+
+
+class PaimonWarehouseRoot(Section):
+    """All tables of a Paimon warehouse."""
+
+    type: Literal["paimon-warehouse"]
+    path: str
+
+
+class LakefsRoot(Section):
+    """Repositories of a lakeFS server."""
+
+    type: Literal["lakefs"]
+    endpoint: str
+    repositories: Texts
+
+
+class PinnedRoot(Section):
+    """A file that lists addresses and prefixes to keep."""
+
+    type: Literal["pinned"]
+    file: str
+
+
+Root = Annotated[
+    IcebergCatalogRoot | IcebergMetadataRoot | PaimonWarehouseRoot | LakefsRoot | PinnedRoot,
+    Field(discriminator="type"),
+]
+
+
+class LakeSection(Section):
+    """The locations to keep clean, and the roots that keep files in them alive."""
+
+    locations: Annotated[Texts, Field(min_length=1)]
+    grace: Duration = timedelta(days=7)
+    exclude: Texts = ()
+    unknown: Literal["keep", "delete"] = "keep"
+    plans: str | None = None
+    roots: Annotated[tuple[Root, ...], BeforeValidator(_as_tuple)] = ()
+
+
+class Config(Section):
+    """The whole file."""
+
+    store: StoreSection = StoreSection()
+    spark: SparkSection = SparkSection()
+    storage: dict[str, StorageSection] = Field(default_factory=dict)
+    lakes: dict[str, LakeSection] = Field(default_factory=dict)
+
+
+def find_config(
+    explicit: Path | None, environment: Mapping[str, str], folder: Path
+) -> Path | None:
+    """The file to read: as given, by the environment, or the nearest one upwards; else None."""
+    named = explicit or _path(environment.get(ENVIRONMENT_VARIABLE))
+    if named is not None:
+        return named
+    folder = folder.absolute()
+    candidates = (parent / FILE_NAME for parent in (folder, *folder.parents))
+    return next((path for path in candidates if path.is_file()), None)
+
+
+def load_config(path: Path | None, environment: Mapping[str, str]) -> Config:
+    """Read and check a file; the defaults where there is none."""
+    return Config() if path is None else parse_config(_read(path), path, environment)
+
+
+def parse_config(text: str, path: Path, environment: Mapping[str, str]) -> Config:
+    """Check the text of a configuration; `path` is only named in errors."""
+    try:
+        values = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: this is not TOML: {error}", hint="mend that line") from None
+    substitute = _Substitution(text, path, environment)
+    try:
+        return Config.model_validate(substitute(values, ()))
+    except ValidationError as error:
+        raise _config_error(error, text, path) from None
+
+
+def _path(text: str | None) -> Path | None:
+    return Path(text) if text else None
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(
+            f"{path}: the configuration cannot be read: {error.strerror}",
+            hint="lakesweep init writes one",
+        ) from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: this is not UTF-8: {error.reason}") from None
+
+
+class _Substitution:
+    """Puts environment variables where values say `${NAME}`."""
+
+    def __init__(self, text: str, path: Path, environment: Mapping[str, str]) -> None:
+        self._text = text
+        self._path = path
+        self._environment = environment
+
+    def __call__(self, value: object, key: tuple[str | int, ...]) -> object:
+        match value:
+            case str():
+                return _REFERENCE.sub(lambda found: self._look_up(found[1], key), value)
+            case dict():
+                return {name: self(item, (*key, name)) for name, item in value.items()}
+            case list():
+                return [self(item, (*key, index)) for index, item in enumerate(value)]
+            case _:
+                return value
+
+    def _look_up(self, variable: str, key: tuple[str | int, ...]) -> str:
+        where = _where(self._path, self._text, key)
+        if not _VARIABLE.fullmatch(variable):
+            raise ConfigError(
+                f"{where}: what stands in ${{…}} is no name of an environment variable",
+                hint="use letters, digits and _ between the braces",
+            )
+        if variable not in self._environment:
+            raise ConfigError(
+                f"{where}: the environment variable {variable} is not set",
+                hint=f"export {variable}=…",
+            )
+        return self._environment[variable]
+
+
+def _config_error(error: ValidationError, text: str, path: Path) -> ConfigError:
+    problems = [_problem(details, text, path) for details in error.errors(include_input=False)]
+    hints = [hint for _, hint in problems if hint]
+    hint = hints[0] if hints else "lakesweep init --output example.toml shows every key"
+    return ConfigError("\n".join(line for line, _ in problems), hint=hint)
+
+
+def _problem(details: Any, text: str, path: Path) -> tuple[str, str | None]:
+    """One mistake in words, and the hint that goes with it."""
+    key = _without_tags(details["loc"])
+    context = details.get("ctx", {})
+    match details["type"]:
+        case "unknown_key":
+            line = f"{_where(path, text, (*key, context['key']))}: unknown key"
+            return line, _advice(context["key"], context["valid"].split(", "), "keys")
+        case "union_tag_invalid":
+            line = f"{_where(path, text, (*key, 'type'))}: there is no such type of root"
+            return line, _advice(context["tag"], _TAGS, "types")
+        case _:
+            return f"{_where(path, text, key)}: {_in_words(details)}", None
+
+
+def _advice(wrong: str, valid: Sequence[str], noun: str) -> str:
+    near = get_close_matches(wrong, valid, n=1, cutoff=0.5)
+    return f"did you mean {near[0]}?" if near else f"the {noun} here are {', '.join(valid)}"
+
+
+def _without_tags(location: tuple[str | int, ...]) -> tuple[str | int, ...]:
+    """A place as the file has it: pydantic adds the type of a root behind its position."""
+    steps = zip((None, *location), location, strict=False)
+    return tuple(step for before, step in steps if not (isinstance(before, int) and step in _TAGS))
+
+
+def _in_words(details: Any) -> str:
+    context = details.get("ctx", {})
+    match details["type"]:
+        case "missing":
+            return "is missing"
+        case "literal_error":
+            return f"must be {context['expected']}"
+        case "union_tag_not_found":
+            return f"has no type; the types are {', '.join(_TAGS)}"
+        case "greater_than":
+            return f"must be greater than {context['gt']:g}"
+        case "greater_than_equal":
+            return f"must be at least {context['ge']:g}"
+        case kind:
+            return _TYPE_WORDS.get(kind) or str(details["msg"])
+
+
+def _where(path: Path, text: str, key: Sequence[str | int]) -> str:
+    line = find_line(text, key)
+    return f"{path}, {f'line {line}, ' if line else ''}{spell(key)}"

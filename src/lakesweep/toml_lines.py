@@ -1,0 +1,75 @@
+"""On which line of a TOML file a key stands, which Python's own parser does not tell."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+#: The steps to a value: names of keys, and positions in lists.
+KeyPath = tuple[str | int, ...]
+
+_KEY = r"""(?:"(?:[^"\\]|\\.)*"|'[^']*'|[A-Za-z0-9_-]+)"""
+_DOTTED = rf"{_KEY}(?:\s*\.\s*{_KEY})*"
+_TABLE = re.compile(rf"\s*(\[\[?)\s*({_DOTTED})\s*\]")
+_ASSIGNMENT = re.compile(rf"\s*({_DOTTED})\s*=")
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def find_line(text: str, path: Sequence[str | int]) -> int | None:
+    """The line, from 1, of a key, or of the nearest table or value around it."""
+    lines: dict[KeyPath, int] = {}
+    for found, number in _keys(text):
+        for prefix in _prefixes(found):
+            lines.setdefault(prefix, number)
+    return next((lines[prefix] for prefix in _prefixes(tuple(path)) if prefix in lines), None)
+
+
+def spell(path: Sequence[str | int]) -> str:
+    """A key path as people write it: `lakes.prod.roots[0].name`."""
+    text = ""
+    for step in path:
+        if isinstance(step, int):
+            text += f"[{step}]"
+        else:
+            text += ("." if text else "") + (step if _BARE.fullmatch(step) else f'"{step}"')
+    return text
+
+
+def _keys(text: str) -> Iterator[tuple[KeyPath, int]]:
+    table: KeyPath = ()
+    elements: Counter[tuple[str, ...]] = Counter()
+    for number, line in enumerate(text.splitlines(), start=1):
+        if header := _TABLE.match(line):
+            names = _names(header[2])
+            elements[names] += header[1] == "[["
+            table = _indexed(names, elements)
+            yield table, number
+        elif assignment := _ASSIGNMENT.match(line):
+            yield table + _names(assignment[1]), number
+
+
+def _prefixes(path: KeyPath) -> Iterator[KeyPath]:
+    """The path itself, then each one around it."""
+    return (path[:length] for length in range(len(path), 0, -1))
+
+
+def _names(dotted: str) -> tuple[str, ...]:
+    """The names in a dotted key, taken apart by Python's own parser."""
+    names = []
+    value: object = tomllib.loads(f"{dotted} = 0")
+    while isinstance(value, dict):
+        [(name, value)] = value.items()
+        names.append(name)
+    return tuple(names)
+
+
+def _indexed(names: tuple[str, ...], elements: Counter[tuple[str, ...]]) -> KeyPath:
+    """A table's path with the position in each list of tables on the way."""
+    path: KeyPath = ()
+    for length, name in enumerate(names, start=1):
+        path += (name,)
+        if count := elements[names[:length]]:
+            path += (count - 1,)
+    return path
