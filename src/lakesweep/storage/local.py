@@ -18,9 +18,10 @@ from lakesweep.errors import (
     StorageError,
     UnsupportedError,
 )
+from lakesweep.storage.cursor import Cursor, page_at
 from lakesweep.storage.os_errors import is_absent, is_denied, reason_of, translated
 from lakesweep.storage.store import Capabilities, Deletion, ObjectInfo, Outcome, Page, check_keys
-from lakesweep.storage.walk import Cursor, Request, Walk, escaped, is_utf8
+from lakesweep.storage.walk import Request, Walk, escaped, is_utf8
 
 TEMPORARY_PREFIX = ".lakesweep-tmp-"
 
@@ -62,9 +63,7 @@ class LocalStore:
         if cursor is None:
             self._check_prefix(prefix)
             cursor = Cursor(Walk(Request(self._root, self.base, prefix, one_level, after)))
-        if not isinstance(cursor, Cursor):
-            raise TypeError("the cursor belongs to another store")
-        return cursor.page()
+        return page_at(cursor)
 
     def head(self, key: str) -> ObjectInfo:
         path = self._path(key)

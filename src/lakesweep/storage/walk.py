@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -12,9 +11,10 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakesweep.errors import InexactKeyError, LakesweepError
+from lakesweep.errors import InexactKeyError
+from lakesweep.storage.cursor import Rows
 from lakesweep.storage.os_errors import is_absent, translated
-from lakesweep.storage.store import ENTRY_SCHEMA, Page
+from lakesweep.storage.store import ENTRY_SCHEMA
 
 PAGE_ROWS = 10_000
 
@@ -36,34 +36,6 @@ class Request:
         return folder > self.after or self.after.startswith(folder)
 
 
-class Cursor:
-    """A place in a walk, which gives the page that begins there.
-
-    A walk only goes forward. The cursor therefore remembers its page, so that a repeated call
-    gives the same one: an answer lost on the way never becomes a shorter listing.
-    """
-
-    def __init__(self, walk: Walk) -> None:
-        self._walk = walk
-        self._lock = threading.Lock()
-        self._page: Page | LakesweepError | None = None
-
-    def page(self) -> Page:
-        with self._lock:
-            if self._page is None:
-                self._page = self._read()
-        if isinstance(self._page, LakesweepError):
-            raise self._page
-        return self._page
-
-    def _read(self) -> Page | LakesweepError:
-        try:
-            entries, folders = self._walk.gather()
-        except LakesweepError as error:
-            return error
-        return Page(entries, folders, None if self._walk.done else Cursor(self._walk))
-
-
 class Walk:
     """All files below a folder, in no order. Links to folders are not entered."""
 
@@ -76,13 +48,9 @@ class Walk:
         except OSError as error:
             raise translated(request.base + request.prefix, error) from error
 
-    @property
-    def done(self) -> bool:
-        return self._folder is None and not self._waiting
-
-    def gather(self) -> tuple[pa.RecordBatch, tuple[str, ...]]:
+    def step(self) -> Rows:
         """About PAGE_ROWS rows, and with `one_level` the folders that were met among them."""
-        rows = _Rows()
+        rows = _Columns()
         while len(rows.keys) < PAGE_ROWS and (folder := self._folder or self._next_folder()):
             try:
                 finished = self._read(folder, rows)
@@ -90,7 +58,8 @@ class Walk:
                 raise translated(self._request.base + folder.key, error) from error
             self._folder = None if finished else folder
         met, self._met = tuple(self._met), []
-        return rows.batch(self._request), met
+        is_last = self._folder is None and not self._waiting
+        return Rows(rows.batch(self._request), met, is_last)
 
     def _next_folder(self) -> _Folder | None:
         while self._waiting:
@@ -102,7 +71,7 @@ class Walk:
                     raise translated(self._request.base + key, error) from error
         return None
 
-    def _read(self, folder: _Folder, rows: _Rows) -> bool:
+    def _read(self, folder: _Folder, rows: _Columns) -> bool:
         """Take rows until the folder ends (True) or the page is full. The one hot loop."""
         prefix = folder.key
         add_key, add_size, add_time = rows.keys.append, rows.sizes.append, rows.times.append
@@ -146,7 +115,7 @@ class _Folder:
 
 
 @dataclass(slots=True)
-class _Rows:
+class _Columns:
     """The columns of a page in the making."""
 
     keys: list[str] = field(default_factory=list)

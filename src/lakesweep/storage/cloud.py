@@ -1,0 +1,216 @@
+"""Google Cloud Storage, Azure and memory, through obstore."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+from lakesweep.errors import ConfigError, InexactKeyError, StorageError, UnavailableError
+from lakesweep.storage.cursor import Cursor, page_at
+from lakesweep.storage.options import StorageOptions
+from lakesweep.storage.store import Capabilities, Deletion, ObjectInfo, Outcome, Page, check_keys
+
+try:
+    import obstore
+    from obstore.store import AzureStore, GCSStore, MemoryStore
+    from obstore.store import ObjectStore as Client
+
+    from lakesweep.storage.cloud_errors import CLIENT_ERRORS, failed_deletion, reason_of, translated
+    from lakesweep.storage.cloud_listing import OneLevel, Request, Stream, inexactness
+except ImportError as error:
+    raise ConfigError(
+        "stores in Google Cloud, Azure and memory need the packages obstore and arro3-core",
+        hint="pip install 'lakesweep[cloud]'",
+    ) from error
+
+_DELETING_THREADS = 16
+_MEMORIES: dict[str, MemoryStore] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Clients:
+    """Two clients of one bucket.
+
+    A listing is one stream that cannot be taken up again, so `lister` repeats failed requests
+    itself. All else goes through `direct`, which repeats nothing: a conditional write that was
+    repeated behind our back would find its own object and call it another's.
+    """
+
+    direct: Client
+    lister: Client
+
+
+class CloudStore:
+    """A bucket through obstore.
+
+    obstore cannot hold every key: those with an empty, `.` or `..` segment or control characters
+    are refused before they are sent, and a listing that meets one stops (see `cloud_listing`).
+
+    Keys are deleted one a request, several requests at a time: obstore's bulk call stops at the
+    first key that fails and does not say what became of the others.
+
+    `reopen` makes the same store again in another process.
+    """
+
+    def __init__(
+        self,
+        clients: Clients,
+        base: str,
+        capabilities: Capabilities,
+        reopen: tuple[Callable[..., CloudStore], tuple[Any, ...]],
+    ) -> None:
+        self._client = clients.direct
+        self._lister = clients.lister
+        self.base = base
+        self.capabilities = capabilities
+        self._reopen = reopen
+
+    def __reduce__(self) -> tuple[Callable[..., CloudStore], tuple[Any, ...]]:
+        return self._reopen
+
+    def list(
+        self, prefix: str, *, one_level: bool = False, after: str = "", cursor: object | None = None
+    ) -> Page:
+        if cursor is not None:
+            return page_at(cursor)
+        if prefix:
+            self._check(prefix.removesuffix("/"))
+        request = Request(self._lister, self.base, prefix, after, self.capabilities.ordered)
+        steps = OneLevel(request) if one_level else Stream(request)
+        return Cursor(steps).page()
+
+    def head(self, key: str) -> ObjectInfo:
+        with self._asking(key):
+            found = obstore.head(self._client, key)
+        return ObjectInfo(key, found["size"], found["last_modified"], found["e_tag"])
+
+    def read(self, key: str) -> bytes:
+        with self._asking(key):
+            answer = obstore.get(self._client, key)
+            data = bytes(answer.bytes())
+            size = answer.meta["size"]
+        if len(data) != size:
+            raise UnavailableError(self.base + key, f"{len(data)} of {size} bytes came")
+        return data
+
+    def read_range(self, key: str, start: int, length: int) -> bytes:
+        if length == 0:
+            return b""
+        try:
+            with self._asking(key):
+                return bytes(obstore.get_range(self._client, key, start=start, length=length))
+        except StorageError:
+            # A range behind the end is an error in HTTP, and no bytes to us.
+            if start < self.head(key).size_bytes:
+                raise
+            return b""
+
+    def write(self, key: str, data: bytes) -> None:
+        with self._asking(key):
+            obstore.put(self._client, key, data)
+
+    def write_new(self, key: str, data: bytes) -> None:
+        with self._asking(key):
+            obstore.put(self._client, key, data, mode="create")
+
+    def delete(self, keys: Sequence[str]) -> Sequence[Deletion]:
+        check_keys(keys, self.capabilities.delete_batch)
+        with ThreadPoolExecutor(_DELETING_THREADS) as pool:
+            return tuple(pool.map(self._delete_one, keys))
+
+    def copy(self, source: str, target: str) -> None:
+        self._check(target)
+        with self._asking(source):
+            obstore.copy(self._client, source, target)
+
+    def _delete_one(self, key: str) -> Deletion:
+        if (inexact := inexactness(key)) is not None:
+            return Deletion(key, Outcome.FAILED, inexact)
+        try:
+            obstore.delete(self._client, key)
+        except CLIENT_ERRORS as error:
+            return failed_deletion(self.base, key, error)
+        return Deletion(key, Outcome.DELETED)
+
+    def _check(self, key: str) -> None:
+        if (inexact := inexactness(key)) is not None:
+            raise InexactKeyError(self.base + key, inexact)
+
+    @contextmanager
+    def _asking(self, key: str) -> Iterator[None]:
+        self._check(key)
+        try:
+            yield
+        except CLIENT_ERRORS as error:
+            raise translated(self.base, key, error) from error
+
+
+def open_gcs(bucket: str, options: StorageOptions) -> CloudStore:
+    """A bucket of Google Cloud Storage."""
+    config = {
+        "base_url": options.endpoint,
+        "service_account": options.service_account,
+        "skip_signature": options.anonymous or None,
+    }
+    capabilities = Capabilities(_delete_batch(options, 100), ordered=True, reports_absent=True)
+    clients = _clients(partial(GCSStore, bucket), options, config)
+    return CloudStore(clients, f"gs://{bucket}/", capabilities, (open_gcs, (bucket, options)))
+
+
+def open_azure(bucket: str, options: StorageOptions) -> CloudStore:
+    """A container of Azure, named as `container@account.dfs.core.windows.net`.
+
+    Accounts with real folders list them in an order of their own, so no order is promised.
+    """
+    container, _, host = bucket.partition("@")
+    config = {
+        "account_name": host.partition(".")[0],
+        "endpoint": options.endpoint,
+        "account_key": options.account_key,
+        "sas_key": options.sas_token,
+        "skip_signature": options.anonymous or None,
+    }
+    capabilities = Capabilities(_delete_batch(options, 256), reports_absent=True)
+    clients = _clients(partial(AzureStore, container), options, config)
+    return CloudStore(clients, f"abfss://{bucket}/", capabilities, (open_azure, (bucket, options)))
+
+
+def open_memory(name: str) -> CloudStore:
+    """Objects in this process, for tests and demos; the same name gives the same objects."""
+    client = _MEMORIES.setdefault(name, MemoryStore())
+    capabilities = Capabilities(delete_batch=1000, ordered=True)
+    clients = Clients(client, client)
+    return CloudStore(clients, f"memory://{name}/", capabilities, (open_memory, (name,)))
+
+
+def _delete_batch(options: StorageOptions, limit: int) -> int:
+    return min(options.delete_batch or limit, limit)
+
+
+def _clients(
+    make: Callable[..., Client], options: StorageOptions, config: Mapping[str, object]
+) -> Clients:
+    given = {name: value for name, value in config.items() if value is not None}
+    client_options = {
+        "timeout": timedelta(seconds=options.timeout_seconds),
+        "pool_max_idle_per_host": str(options.max_connections),
+        "allow_http": (options.endpoint or "").startswith("http:"),
+    }
+    try:
+        return Clients(
+            *(
+                make(
+                    config=given,
+                    client_options=client_options,
+                    retry_config={"max_retries": retries},
+                )
+                for retries in (0, options.retries)
+            )
+        )
+    except CLIENT_ERRORS as error:
+        raise ConfigError(f"the store cannot be opened: {reason_of(error)}") from error

@@ -1,0 +1,104 @@
+"""What an error of obstore means."""
+
+from __future__ import annotations
+
+import re
+
+from obstore.exceptions import (
+    AlreadyExistsError,
+    BaseError,
+    InvalidPathError,
+    NotSupportedError,
+    PermissionDeniedError,
+    UnauthenticatedError,
+)
+
+from lakesweep.errors import (
+    DeniedError,
+    ExistsError,
+    InexactKeyError,
+    LakesweepError,
+    LockedError,
+    MissingError,
+    StorageError,
+    ThrottledError,
+    UnavailableError,
+    UnsupportedError,
+)
+from lakesweep.storage.store import Deletion, Outcome
+
+#: All that a call of obstore raises; a missing object is Python's own FileNotFoundError.
+CLIENT_ERRORS = (BaseError, OSError, NotImplementedError)
+
+_STATUS = re.compile(r"status code: (\d{3})")
+_QUERY = re.compile(r"(https?://[^\s?]+)\?\S+")
+_PATH = re.compile(r'Path "(.*?)"(?: contained|: Encountered)', re.DOTALL)
+_HELD = re.compile(r"retention|legal.?hold|temporary.?hold|lease|immutab", re.IGNORECASE)
+_CONNECTION = re.compile(r"HTTP error|timed? ?out|connection", re.IGNORECASE)
+
+
+def translated(base: str, key: str, error: Exception) -> LakesweepError:
+    """The error of our own that says the same of one key, or of the folder of a listing."""
+    address, reason = base + key, reason_of(error)
+    match error:
+        case FileNotFoundError():
+            return MissingError(address)
+        case AlreadyExistsError():
+            return ExistsError(address, "is already there")
+        case InvalidPathError():
+            return _inexact(base, key, reason)
+        case NotSupportedError() | NotImplementedError():
+            return UnsupportedError(address, reason)
+        case _ if _HELD.search(reason):
+            return LockedError(address, reason)
+        case PermissionDeniedError() | UnauthenticatedError():
+            return DeniedError(address, reason)
+        case _:
+            return _by_status(address, reason)
+
+
+def failed_deletion(base: str, key: str, error: Exception) -> Deletion:
+    """The outcome of a delete that raised."""
+    ours = translated(base, key, error)
+    reason = reason_of(error)
+    match ours:
+        case MissingError():
+            return Deletion(key, Outcome.ABSENT)
+        case LockedError():
+            return Deletion(key, Outcome.LOCKED, reason)
+        case DeniedError():
+            return Deletion(key, Outcome.DENIED, reason)
+        case ThrottledError():
+            return Deletion(key, Outcome.THROTTLED, reason, may_retry=True)
+        case _:
+            return Deletion(
+                key, Outcome.FAILED, reason, may_retry=isinstance(ours, UnavailableError)
+            )
+
+
+def reason_of(error: Exception) -> str:
+    """The client's first line, without the query of an address: it may hold a signature."""
+    return _QUERY.sub(r"\1", str(error).split("\n\nDebug source", 1)[0].strip())
+
+
+def _inexact(base: str, key: str, reason: str) -> InexactKeyError:
+    named = _PATH.search(reason)
+    address = base + named[1] if named else base + key
+    return InexactKeyError(address, "the client of this store cannot name such a key exactly")
+
+
+def _by_status(address: str, reason: str) -> LakesweepError:
+    found = _STATUS.search(reason)
+    match int(found[1]) if found else None:
+        case 401 | 403:
+            return DeniedError(address, reason)
+        case 404:
+            return MissingError(address)
+        case 429 | 503:
+            return ThrottledError(address, reason)
+        case 408 | 500 | 502 | 504:
+            return UnavailableError(address, reason)
+        case None if _CONNECTION.search(reason):
+            return UnavailableError(address, reason)
+        case _:
+            return StorageError(address, reason)

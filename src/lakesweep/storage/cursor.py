@@ -1,0 +1,60 @@
+"""Places in listings that can only go forward."""
+
+from __future__ import annotations
+
+import threading
+from typing import NamedTuple, Protocol
+
+import pyarrow as pa
+
+from lakesweep.errors import LakesweepError
+from lakesweep.storage.store import Page
+
+
+class Rows(NamedTuple):
+    """What one step of a listing gave."""
+
+    entries: pa.RecordBatch
+    folders: tuple[str, ...]
+    is_last: bool
+
+
+class Steps(Protocol):
+    """A listing under way. An error ends it."""
+
+    def step(self) -> Rows: ...
+
+
+class Cursor:
+    """A place in a listing, which gives the page that begins there.
+
+    Steps only go forward. The cursor therefore remembers its page, so that a repeated call gives
+    the same one: an answer lost on the way never becomes a shorter listing.
+    """
+
+    def __init__(self, steps: Steps) -> None:
+        self._steps = steps
+        self._lock = threading.Lock()
+        self._answer: Page | LakesweepError | None = None
+
+    def page(self) -> Page:
+        with self._lock:
+            if self._answer is None:
+                self._answer = self._ask()
+        if isinstance(self._answer, LakesweepError):
+            raise self._answer
+        return self._answer
+
+    def _ask(self) -> Page | LakesweepError:
+        try:
+            entries, folders, is_last = self._steps.step()
+        except LakesweepError as error:
+            return error
+        return Page(entries, folders, None if is_last else Cursor(self._steps))
+
+
+def page_at(cursor: object) -> Page:
+    """The page of a cursor that a caller handed back."""
+    if not isinstance(cursor, Cursor):
+        raise TypeError("the cursor belongs to another store")
+    return cursor.page()
