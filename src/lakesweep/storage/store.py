@@ -10,6 +10,8 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from lakesweep.storage.address import Address
+
 #: What a page of a listing holds: the exact key and what the store says of the object.
 ENTRY_SCHEMA = pa.schema(
     [
@@ -152,6 +154,14 @@ class ObjectStore(Protocol):
 
     def copy(self, source: str, target: str) -> None:
         """Copy an object within the store, replacing the target."""
+        ...
+
+
+class StoreOpener(Protocol):
+    """Gives the store that an address lies in."""
+
+    def open(self, address: Address) -> ObjectStore:
+        """The store of the address; the same one for all addresses of one store."""
         ...
 
 
