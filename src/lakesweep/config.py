@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -22,7 +22,7 @@ from pydantic import (
     ValidationError,
     model_validator,
 )
-from pydantic_core import PydanticCustomError
+from pydantic_core import ErrorDetails, PydanticCustomError
 
 from lakesweep.errors import ConfigError, UsageError
 from lakesweep.toml_lines import find_line, spell
@@ -52,9 +52,7 @@ _TYPE_WORDS = {
 class Section(BaseModel):
     """One table of the file: immutable, exactly typed, without keys of other names."""
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, strict=True, hide_input_in_errors=True
-    )
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
 
     @model_validator(mode="before")
     @classmethod
@@ -67,7 +65,8 @@ class Section(BaseModel):
 
 
 def _unknown_key(key: str, valid: Sequence[str]) -> PydanticCustomError:
-    return PydanticCustomError("unknown_key", "unknown key", {"key": key, "valid": ", ".join(valid)})
+    context = {"key": key, "valid": ", ".join(valid)}
+    return PydanticCustomError("unknown_key", "unknown key", context)
 
 
 def _duration(value: object) -> object:
@@ -210,9 +209,7 @@ class Config(Section):
     lakes: dict[str, LakeSection] = Field(default_factory=dict)
 
 
-def find_config(
-    explicit: Path | None, environment: Mapping[str, str], folder: Path
-) -> Path | None:
+def find_config(explicit: Path | None, environment: Mapping[str, str], folder: Path) -> Path | None:
     """The file to read: as given, by the environment, or the nearest one upwards; else None."""
     named = explicit or _path(environment.get(ENVIRONMENT_VARIABLE))
     if named is not None:
@@ -297,7 +294,7 @@ def _config_error(error: ValidationError, text: str, path: Path) -> ConfigError:
     return ConfigError("\n".join(line for line, _ in problems), hint=hint)
 
 
-def _problem(details: Any, text: str, path: Path) -> tuple[str, str | None]:
+def _problem(details: ErrorDetails, text: str, path: Path) -> tuple[str, str | None]:
     """One mistake in words, and the hint that goes with it."""
     key = _without_tags(details["loc"])
     context = details.get("ctx", {})
@@ -323,7 +320,7 @@ def _without_tags(location: tuple[str | int, ...]) -> tuple[str | int, ...]:
     return tuple(step for before, step in steps if not (isinstance(before, int) and step in _TAGS))
 
 
-def _in_words(details: Any) -> str:
+def _in_words(details: ErrorDetails) -> str:
     context = details.get("ctx", {})
     match details["type"]:
         case "missing":

@@ -9,6 +9,7 @@ from lakesweep.errors import UsageError
 
 _DURATION = re.compile(r"(\d+)([smhd])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_UNITS = ("kB", "MB", "GB", "TB", "PB", "EB")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)", re.IGNORECASE)
 _BYTES = {
     "": 1,
@@ -68,12 +69,12 @@ def format_size(size_bytes: int) -> str:
     """Bytes for people, in powers of 1000: `999 B`, `1.5 kB`, `12 GB`."""
     if size_bytes < 1000:
         return f"{size_bytes} B"
-    value = float(size_bytes)
-    for unit in ("kB", "MB", "GB", "TB", "PB", "EB"):
-        value /= 1000
-        if value < 999.5:
-            break
-    return f"{value:.1f} {unit}" if value < 9.95 else f"{value:.0f} {unit}"
+    power = 1
+    while size_bytes >= 999.5 * 1000**power and power < len(_UNITS):
+        power += 1
+    value = size_bytes / 1000**power
+    digits = 1 if value < 9.95 else 0
+    return f"{value:.{digits}f} {_UNITS[power - 1]}"
 
 
 def format_moment(moment: datetime) -> str:
