@@ -136,8 +136,7 @@ def identities(paths: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
 
 def folder_identity(path: str) -> str:
     """The identity of everything below an address: always ends in `/`."""
-    result = identity(path)
-    return result if result.endswith("/") else result + "/"
+    return identity(path if path.endswith("/") else path + "/")
 
 
 def overlap(one: str, other: str) -> bool:

@@ -169,7 +169,7 @@ def _first(client: Client, prefix: str, after: str) -> str | None:
 
 
 def _entries(answer: object | None) -> pa.RecordBatch:
-    """obstore's rows in our columns, without copying them."""
+    """The rows of an answer in our columns, without copying them."""
     if answer is None:
         return pa.RecordBatch.from_pylist([], schema=ENTRY_SCHEMA)
     table = pa.table(answer)

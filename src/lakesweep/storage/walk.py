@@ -158,5 +158,5 @@ def is_utf8(key: str) -> bool:
 
 
 def escaped(key: str) -> str:
-    """The key in a form that can be printed: undecodable bytes as `\\xff`."""
+    """The key in a form that can be printed: bytes that are no text as hexadecimal numbers."""
     return key.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

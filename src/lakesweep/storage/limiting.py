@@ -1,0 +1,75 @@
+"""No more deletes a second than a store should bear."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+
+from lakesweep.clock import Clock
+from lakesweep.storage.store import Capabilities, Deletion, ObjectStore
+from lakesweep.storage.wrapped import Wrapped
+
+
+class Bucket:
+    """Hands out `per_second` tokens a second to all threads together, evenly.
+
+    A token that is not taken is lost, so a pause is never followed by a burst.
+    """
+
+    def __init__(self, clock: Clock, per_second: float) -> None:
+        if per_second <= 0:
+            raise ValueError("a rate limit must be above zero")
+        self._clock = clock
+        self._per_second = per_second
+        self._lock = threading.Lock()
+        self._free_at = clock.monotonic()
+
+    def __reduce__(self) -> tuple[type[Bucket], tuple[Clock, float]]:
+        return type(self), (self._clock, self._per_second)
+
+    def take(self, tokens: int) -> None:
+        """Return when it is this caller's turn; the next one waits for the tokens taken."""
+        with self._lock:
+            now = self._clock.monotonic()
+            turn = max(now, self._free_at)
+            self._free_at = turn + tokens / self._per_second
+        self._clock.sleep(turn - now)
+
+
+class Limited(Wrapped):
+    """Holds deletes to a number of files and a number of calls a second, each None for no limit.
+
+    A call takes at most the files of one second, so that deletes are spread evenly.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        clock: Clock,
+        *,
+        files_per_second: float | None = None,
+        batches_per_second: float | None = None,
+    ) -> None:
+        super().__init__(store)
+        self._files = None if files_per_second is None else Bucket(clock, files_per_second)
+        self._batches = None if batches_per_second is None else Bucket(clock, batches_per_second)
+        self._capabilities = _spread(store.capabilities, files_per_second)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self._capabilities
+
+    def delete(self, keys: Sequence[str]) -> Sequence[Deletion]:
+        if self._batches is not None:
+            self._batches.take(1)
+        if self._files is not None:
+            self._files.take(len(keys))
+        return self.store.delete(keys)
+
+
+def _spread(capabilities: Capabilities, files_per_second: float | None) -> Capabilities:
+    if files_per_second is None:
+        return capabilities
+    batch = min(capabilities.delete_batch, max(1, int(files_per_second)))
+    return replace(capabilities, delete_batch=batch)

@@ -1,0 +1,29 @@
+"""A store that nothing can be changed in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NoReturn
+
+from lakesweep.errors import RefusedError
+from lakesweep.storage.store import Deletion
+from lakesweep.storage.wrapped import Wrapped
+
+
+class ReadOnly(Wrapped):
+    """Refuses every call that writes or deletes, before it reaches the store."""
+
+    def write(self, key: str, data: bytes) -> None:  # noqa: ARG002
+        self._refuse("write", key)
+
+    def write_new(self, key: str, data: bytes) -> None:  # noqa: ARG002
+        self._refuse("write", key)
+
+    def delete(self, keys: Sequence[str]) -> Sequence[Deletion]:
+        self._refuse("delete", keys[0] if keys else "")
+
+    def copy(self, source: str, target: str) -> None:  # noqa: ARG002
+        self._refuse("write", target)
+
+    def _refuse(self, what: str, key: str) -> NoReturn:
+        raise RefusedError("read-only", f"will not {what} {self.base}{key}: the store is read-only")

@@ -1,0 +1,132 @@
+"""The stores behind addresses, each opened once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from random import Random
+from types import MappingProxyType
+from typing import Any
+
+from lakesweep.clock import Clock, SystemClock
+from lakesweep.errors import ConfigError
+from lakesweep.storage.address import Address, StoreKind, folder_identity, parse
+from lakesweep.storage.limiting import Limited
+from lakesweep.storage.options import StorageOptions
+from lakesweep.storage.retrying import Retrying, RetryPolicy
+from lakesweep.storage.store import ObjectStore
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+def _open_s3(address: Address, options: StorageOptions) -> ObjectStore:
+    from lakesweep.storage.s3 import S3Store
+
+    return S3Store(address.bucket, options)
+
+
+def _open_gcs(address: Address, options: StorageOptions) -> ObjectStore:
+    from lakesweep.storage.cloud import open_gcs
+
+    return open_gcs(address.bucket, options)
+
+
+def _open_azure(address: Address, options: StorageOptions) -> ObjectStore:
+    from lakesweep.storage.cloud import open_azure
+
+    return open_azure(address.bucket, options)
+
+
+def _open_memory(address: Address, _: StorageOptions) -> ObjectStore:
+    from lakesweep.storage.cloud import open_memory
+
+    return open_memory(address.bucket)
+
+
+def _open_local(_address: Address, _options: StorageOptions) -> ObjectStore:
+    from lakesweep.storage.local import LocalStore
+
+    return LocalStore()
+
+
+#: How each kind of store is opened. A client library is imported only when its store is used.
+OPENERS: Mapping[StoreKind, Callable[[Address, StorageOptions], ObjectStore]] = {
+    StoreKind.S3: _open_s3,
+    StoreKind.GCS: _open_gcs,
+    StoreKind.AZURE: _open_azure,
+    StoreKind.MEMORY: _open_memory,
+    StoreKind.FILE: _open_local,
+}
+
+
+class Stores:
+    """Opens the store of an address, once for all spellings of it, with retries and limits.
+
+    `options` are looked up by the longest configured address that the store lies below: a bucket
+    such as `s3://lake`, or a whole kind such as `s3://`. `replace` puts ready stores in the place
+    of others, by their address. Can be pickled: each process opens its own stores.
+    """
+
+    def __init__(
+        self,
+        options: Mapping[str, StorageOptions] = _NOTHING,
+        *,
+        clock: Clock | None = None,
+        random: Random | None = None,
+        replace: Mapping[str, ObjectStore] = _NOTHING,
+    ) -> None:
+        self._options = {_whole_store(path): option for path, option in options.items()}
+        self._clock = clock or SystemClock()
+        self._random = random or Random()  # noqa: S311
+        self._replaced = {parse(path).store_id: store for path, store in replace.items()}
+        self._opened = dict(self._replaced)
+        self._lock = threading.Lock()
+
+    def __getstate__(self) -> dict[str, object]:
+        kept = ("_options", "_clock", "_random", "_replaced")
+        return {name: value for name, value in vars(self).items() if name in kept}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        vars(self).update(state)
+        self._opened = dict(self._replaced)
+        self._lock = threading.Lock()
+
+    def open(self, address: Address | str) -> ObjectStore:
+        """The store that holds this address."""
+        address = parse(address) if isinstance(address, str) else address
+        with self._lock:
+            store = self._opened.get(address.store_id)
+            if store is None:
+                store = self._opened[address.store_id] = self._open(address)
+        return store
+
+    def options(self, address: Address) -> StorageOptions:
+        """The options of the store that holds this address."""
+        fitting = (path for path in self._options if address.store_id.startswith(path))
+        path = max(fitting, key=len, default=None)
+        return StorageOptions() if path is None else self._options[path]
+
+    def _open(self, address: Address) -> ObjectStore:
+        options = self.options(address)
+        store = OPENERS[address.kind](address, options)
+        if options.files_per_second is not None or options.batches_per_second is not None:
+            store = Limited(
+                store,
+                self._clock,
+                files_per_second=options.files_per_second,
+                batches_per_second=options.batches_per_second,
+            )
+        policy = RetryPolicy(attempts=options.retries + 1)
+        return Retrying(store, self._clock, self._random, policy)
+
+
+def _whole_store(path: str) -> str:
+    """The identity that options are found by; ConfigError for what lies inside a store."""
+    found = folder_identity(path)
+    _, scheme_end, rest = found.rpartition("://")
+    if rest.count("/") > 1 or (not scheme_end and rest != "/"):
+        raise ConfigError(
+            f"the storage options of {path!r} are for a part of a store",
+            hint="set them for the whole bucket, such as s3://bucket",
+        )
+    return found
