@@ -1,0 +1,236 @@
+"""Objects in S3 and in stores that speak its protocol, each named exactly.
+
+Deletes never name a version. On a bucket with versioning, a delete puts a delete marker on top
+of the object, whose versions stay until a lifecycle rule or somebody else removes them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import threading
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from email.utils import parsedate_to_datetime
+from functools import partial
+from uuid import uuid4
+
+from lakesweep.errors import (
+    ExistsError,
+    LakesweepError,
+    MissingError,
+    StorageError,
+    UnavailableError,
+    UnsupportedError,
+)
+from lakesweep.storage.options import StorageOptions
+from lakesweep.storage.s3_client import Client
+from lakesweep.storage.s3_copy import PartsCopy, copy_source
+from lakesweep.storage.s3_errors import Operation, error_of, outcome_of, outcome_of_answer
+from lakesweep.storage.s3_keys import fits_xml
+from lakesweep.storage.s3_listing import Lister
+from lakesweep.storage.s3_wire import Answer, Request
+from lakesweep.storage.s3_xml import DeleteResult, delete_body, parse_deletions, parse_text
+from lakesweep.storage.store import (
+    Capabilities,
+    Deletion,
+    ObjectInfo,
+    Outcome,
+    Page,
+    check_keys,
+)
+
+_DELETE_BATCH = 1000
+_CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
+_CREATE_ONLY = {"If-None-Match": "*"}
+
+
+class S3Store:
+    """One bucket. Sends each request once: trying again is the business of a wrapper."""
+
+    def __init__(self, bucket: str, options: StorageOptions) -> None:
+        self._options = options
+        self._client = Client(bucket, options)
+        self._lister = Lister(self._client)
+        self._creates: bool | None = True if self._client.is_amazon else None
+        self._probing = threading.Lock()
+
+    def __reduce__(self) -> tuple[type[S3Store], tuple[str, StorageOptions]]:
+        return S3Store, (self._client.bucket, self._options)
+
+    @property
+    def base(self) -> str:
+        """What stands before a key in a full address."""
+        return self._client.base
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What is known by now: a store that turns out to do less than Amazon's says so here."""
+        return Capabilities(
+            delete_batch=min(self._options.delete_batch or _DELETE_BATCH, _DELETE_BATCH),
+            ordered=self._lister.ordered,
+            write_new=self._creates is not False,
+        )
+
+    def list(
+        self, prefix: str, *, one_level: bool = False, after: str = "", cursor: object | None = None
+    ) -> Page:
+        """One page of the objects below `prefix`.
+
+        A store that breaks the order of keys loses `capabilities.ordered`; where `after` relied
+        on that order, UnsupportedError is raised.
+        """
+        return self._lister.page(prefix, one_level=one_level, after=after, cursor=cursor)
+
+    def head(self, key: str) -> ObjectInfo:
+        """What the store says of the object, or MissingError."""
+        headers = self._head(key).headers
+        told = headers.get("last-modified")
+        return ObjectInfo(
+            key=key,
+            size_bytes=int(headers["content-length"]),
+            modified=parsedate_to_datetime(told) if told else None,
+            etag=headers["etag"].strip('"') if "etag" in headers else None,
+        )
+
+    def read(self, key: str) -> bytes:
+        """The whole object."""
+        return self._client.ask(Operation.READ, Request("GET", self.base + key, key)).body
+
+    def read_range(self, key: str, start: int, length: int) -> bytes:
+        """`length` bytes from `start`, fewer only where the object ends before."""
+        if length == 0:
+            return b""
+        headers = {"Range": f"bytes={start}-{start + length - 1}"}
+        request = Request("GET", self.base + key, key, headers=headers)
+        answer = self._client.send(request)
+        if answer.status == 416:
+            return b""
+        if not 200 <= answer.status < 300:
+            raise error_of(Operation.READ, request.path, answer)
+        _check_range(request, answer, start, length)
+        return answer.body
+
+    def write(self, key: str, data: bytes) -> None:
+        """Create or replace the object."""
+        self._put(key, data, {})
+
+    def write_new(self, key: str, data: bytes) -> None:
+        """Create the object if it is absent, atomically; ExistsError where it is there.
+
+        Some servers take a conditional write for a plain one and say nothing. So a store that is
+        not Amazon's is first tried out, once, with an object of our own beside the key.
+        """
+        with self._probing:
+            if self._creates is None:
+                self._creates = self._probe_creating(key)
+        if not self._creates:
+            raise UnsupportedError(self.base + key, "this store has no conditional writes")
+        self._put(key, data, _CREATE_ONLY)
+
+    def delete(self, keys: Sequence[str]) -> Sequence[Deletion]:
+        """Delete distinct keys in one bulk request; one outcome each, in that order.
+
+        Keys that XML cannot carry, and all keys of a store whose `delete_batch` is 1, go by
+        requests of their own.
+        """
+        check_keys(keys, self.capabilities.delete_batch)
+        bulk = [key for key in keys if key and fits_xml(key)]
+        single = self.capabilities.delete_batch == 1
+        outcomes = self._delete_bulk(bulk) if bulk and not single else {}
+        return [outcomes.get(key) or self._delete_one(key) for key in keys]
+
+    def copy(self, source: str, target: str) -> None:
+        """Copy an object within the bucket, replacing the target."""
+        headers = {"x-amz-copy-source": copy_source(self._client.bucket, source)}
+        request = Request("PUT", self.base + target, target, headers=headers)
+        parse = partial(parse_text, wanted="CopyObjectResult/ETag")
+        try:
+            self._client.ask_xml(Operation.COPY, request, parse)
+        except MissingError as error:
+            raise MissingError(self.base + source, error.reason, hint=error.hint) from error
+        except StorageError as error:
+            if not _is_too_large(error):
+                raise
+            PartsCopy(self._client, source, target, self._head(source)).run()
+
+    def _head(self, key: str) -> Answer:
+        return self._client.ask(Operation.READ, Request("HEAD", self.base + key, key))
+
+    def _put(self, key: str, data: bytes, headers: Mapping[str, str]) -> None:
+        signed = {"Content-MD5": _md5(data), **headers}
+        request = Request("PUT", self.base + key, key, headers=signed, body=data)
+        self._client.ask(Operation.WRITE, request)
+
+    def _probe_creating(self, key: str) -> bool:
+        """Whether a second conditional write of one object is refused, as it must be."""
+        probe = f"{key.rpartition('/')[0]}/.lakesweep-probe-{uuid4().hex}".removeprefix("/")
+        try:
+            self._put(probe, b"", _CREATE_ONLY)
+        except UnsupportedError:
+            return False
+        try:
+            self._put(probe, b"", _CREATE_ONLY)
+        except ExistsError:
+            return True
+        except UnsupportedError:
+            return False
+        else:
+            return False
+        finally:
+            self._remove_probe(probe)
+
+    def _remove_probe(self, probe: str) -> None:
+        removed = self._delete_one(probe)
+        if removed.outcome not in (Outcome.DELETED, Outcome.ABSENT):
+            raise StorageError(self.base + probe, f"could not be removed again: {removed.reason}")
+
+    def _delete_bulk(self, keys: Sequence[str]) -> dict[str, Deletion]:
+        body = delete_body(keys)
+        headers = {"Content-MD5": _md5(body), "Content-Type": "application/xml"}
+        request = Request("POST", self.base, None, {"delete": ""}, headers, body)
+        result = self._client.ask_xml(Operation.DELETE, request, parse_deletions)
+        return {key: _outcome(key, result) for key in keys}
+
+    def _delete_one(self, key: str) -> Deletion:
+        request = Request("DELETE", self.base + key, key)
+        try:
+            answer = self._client.send(request)
+        except LakesweepError as error:
+            return Deletion(key, Outcome.FAILED, str(error), isinstance(error, UnavailableError))
+        if 200 <= answer.status < 300:
+            return Deletion(key, Outcome.DELETED)
+        return outcome_of_answer(key, request.path, answer)
+
+
+def _md5(data: bytes) -> str:
+    return b64encode(hashlib.md5(data, usedforsecurity=False).digest()).decode()
+
+
+def _outcome(key: str, result: DeleteResult) -> Deletion:
+    if key in result.errors:
+        return outcome_of(key, result.errors[key])
+    if key in result.deleted:
+        return Deletion(key, Outcome.DELETED)
+    return Deletion(key, Outcome.FAILED, "no outcome given", may_retry=True)
+
+
+def _check_range(request: Request, answer: Answer, start: int, length: int) -> None:
+    """The status is no help: some servers send a part of an object with status 200."""
+    told = _CONTENT_RANGE.fullmatch(answer.headers.get("content-range", ""))
+    if told is None:
+        raise UnavailableError(request.path, "the answer does not say which range it holds")
+    first, last, size = (int(number) for number in told.groups())
+    if (first, last) != (start, min(start + length, size) - 1):
+        raise UnavailableError(
+            request.path, f"bytes {first}-{last} came instead of those asked for"
+        )
+    if len(answer.body) != last - first + 1:
+        raise UnavailableError(request.path, "the answer is not as long as its range")
+
+
+def _is_too_large(error: StorageError) -> bool:
+    """Whether one request cannot copy an object of this size (5 GiB on S3)."""
+    return error.reason.startswith(("EntityTooLarge", "InvalidRequest")) and (
+        "larger than the maximum" in error.reason or "EntityTooLarge" in error.reason
+    )

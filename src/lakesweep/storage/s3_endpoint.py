@@ -1,0 +1,147 @@
+"""Where a bucket answers and who asks: endpoints, regions and credentials, found by botocore."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from botocore.credentials import Credentials
+from botocore.exceptions import (
+    BotoCoreError,
+    CredentialRetrievalError,
+    HTTPClientError,
+    MetadataRetrievalError,
+)
+from botocore.session import Session
+
+from lakesweep.errors import ConfigError, UnavailableError, UnsupportedError
+from lakesweep.storage.options import StorageOptions
+
+DIRECTORY_BUCKET_SUFFIX = "--x-s3"
+_FALLBACK_REGION = "us-east-1"
+_HOST_SAFE_BUCKET = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")
+_AMAZON_HOST = re.compile(r"(^|\.)amazonaws\.com(\.cn)?(:\d+)?$")
+_NO_CREDENTIALS_HINT = (
+    "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, "
+    "or anonymous = true for a public bucket"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where one bucket is reached: `origin` is scheme and host, `root` what stands before a key."""
+
+    origin: str
+    root: str
+    region: str
+    is_amazon: bool
+
+
+class Account:
+    """The settings that the AWS SDKs would use, with our own options first."""
+
+    def __init__(self, bucket: str, options: StorageOptions) -> None:
+        self._bucket = bucket
+        self._options = options
+        self._session = Session(profile=options.profile)
+        self._credentials: Any = None
+        self._configured = self._checked(self._find_configured_endpoint)
+
+    def endpoint(self, region: str | None = None) -> Endpoint:
+        """Where the bucket answers; in `region` if the store has told that it is there."""
+        region = region or self._options.region or self._setting("region") or _FALLBACK_REGION
+        address = self._configured or self._amazon_address(region)
+        parts = urlsplit(address)
+        if parts.scheme not in ("http", "https") or not parts.netloc:
+            raise ConfigError(
+                f"{address!r} is not the address of an endpoint",
+                hint="write endpoint = 'https://host:port'",
+            )
+        is_amazon = _AMAZON_HOST.search(parts.netloc) is not None
+        base = parts.path.rstrip("/")
+        if self._is_virtual():
+            host = f"{self._bucket}.{parts.netloc}"
+            return Endpoint(f"{parts.scheme}://{host}", base, region, is_amazon)
+        root = f"{base}/{self._bucket}"
+        return Endpoint(f"{parts.scheme}://{parts.netloc}", root, region, is_amazon)
+
+    def credentials(self) -> Any:
+        """The credentials for one request, refreshed where they run out."""
+        if self._credentials is None:
+            self._credentials = self._checked(self._find_credentials)
+        return self._checked(self._credentials.get_frozen_credentials)
+
+    def certificates(self) -> str | None:
+        """The file of trusted certificates, where one is configured."""
+        return self._setting("ca_bundle")
+
+    def _is_virtual(self) -> bool:
+        if self._options.addressing is not None:
+            return self._options.addressing == "virtual"
+        return self._configured is None and _HOST_SAFE_BUCKET.fullmatch(self._bucket) is not None
+
+    def _amazon_address(self, region: str) -> str:
+        if self._bucket.endswith(DIRECTORY_BUCKET_SUFFIX):
+            raise UnsupportedError(
+                f"s3://{self._bucket}/",
+                "directory buckets of S3 Express take session credentials, which are not supported",
+            )
+        resolver = self._session.get_component("endpoint_resolver")
+        found = resolver.construct_endpoint(
+            "s3",
+            region,
+            use_dualstack_endpoint=bool(self._setting("use_dualstack_endpoint")),
+            use_fips_endpoint=bool(self._setting("use_fips_endpoint")),
+        )
+        if found is None:
+            raise ConfigError(
+                f"{region!r} is not a region of S3",
+                hint="set region, or endpoint for another store",
+            )
+        return f"https://{found['hostname']}"
+
+    def _find_configured_endpoint(self) -> str | None:
+        if self._options.endpoint:
+            return self._options.endpoint
+        if self._setting("ignore_configured_endpoint_urls"):
+            return None
+        profile = self._session.get_scoped_config()
+        services = self._session.full_config.get("services", {}).get(profile.get("services"), {})
+        return (
+            os.environ.get("AWS_ENDPOINT_URL_S3")
+            or os.environ.get("AWS_ENDPOINT_URL")
+            or services.get("s3", {}).get("endpoint_url")
+            or profile.get("endpoint_url")
+        )
+
+    def _find_credentials(self) -> Any:
+        options = self._options
+        if options.access_key_id and options.secret_access_key:
+            return Credentials(
+                options.access_key_id, options.secret_access_key, options.session_token
+            )
+        if options.access_key_id or options.secret_access_key:
+            raise ConfigError("an access key needs both its id and its secret")
+        found = self._session.get_credentials()
+        if found is None:
+            raise ConfigError(
+                f"no credentials were found for s3://{self._bucket}/", hint=_NO_CREDENTIALS_HINT
+            )
+        return found
+
+    def _setting(self, name: str) -> Any:
+        return self._checked(lambda: self._session.get_config_variable(name))
+
+    def _checked(self, find: Any) -> Any:
+        """What botocore finds, its errors told as ours."""
+        try:
+            return find()
+        except (CredentialRetrievalError, MetadataRetrievalError, HTTPClientError) as error:
+            raise UnavailableError(
+                f"s3://{self._bucket}/", f"credentials could not be fetched: {error}"
+            ) from error
+        except BotoCoreError as error:
+            raise ConfigError(str(error), hint=_NO_CREDENTIALS_HINT) from error

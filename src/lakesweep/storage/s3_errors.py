@@ -1,0 +1,167 @@
+"""What an error answer of S3 means in the terms of the storage interface."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from lakesweep.errors import (
+    ConfigError,
+    DeniedError,
+    ExistsError,
+    LakesweepError,
+    LockedError,
+    MissingError,
+    StorageError,
+    ThrottledError,
+    UnavailableError,
+    UnsupportedError,
+)
+from lakesweep.storage.s3_wire import Answer
+from lakesweep.storage.s3_xml import ErrorBody, parse_error
+from lakesweep.storage.store import Deletion, Outcome
+
+_THROTTLES = frozenset(
+    {
+        "SlowDown",
+        "SlowDownRead",
+        "SlowDownWrite",
+        "ServiceUnavailable",
+        "RequestLimitExceeded",
+        "TooManyRequests",
+        "TooManyRequestsException",
+        "Throttling",
+        "ThrottlingException",
+        "RequestThrottled",
+        "BandwidthLimitExceeded",
+    }
+)
+_BREAKDOWNS = frozenset(
+    {
+        "InternalError",
+        "InternalFailure",
+        "RequestTimeout",
+        "OperationAborted",
+        "ConditionalRequestConflict",
+        "IncompleteBody",
+        "BadDigest",
+        "TemporaryRedirect",
+    }
+)
+_DENIALS = frozenset(
+    {
+        "AccessDenied",
+        "AllAccessDisabled",
+        "AccountProblem",
+        "InvalidAccessKeyId",
+        "SignatureDoesNotMatch",
+        "ExpiredToken",
+        "TokenRefreshRequired",
+        "InvalidToken",
+        "RequestTimeTooSkewed",
+    }
+)
+_UNSUPPORTED = frozenset({"NotImplemented", "MethodNotAllowed"})
+_LOCK_WORDS = ("object lock", "objectlock", "retention", "legal hold", "legalhold", "worm")
+
+_HINTS = {
+    "ExpiredToken": "the credentials have run out: fetch new ones",
+    "TokenRefreshRequired": "the credentials have run out: fetch new ones",
+    "InvalidToken": "check AWS_SESSION_TOKEN",
+    "InvalidAccessKeyId": "check AWS_ACCESS_KEY_ID and the endpoint",
+    "SignatureDoesNotMatch": "check AWS_SECRET_ACCESS_KEY, and that no proxy changes requests",
+    "RequestTimeTooSkewed": "set the clock of this machine",
+    "MethodNotAllowed": "set delete_batch = 1 for a store without bulk deletes",
+    "NotImplemented": "set delete_batch = 1 for a store without bulk deletes",
+}
+
+
+class Operation(Enum):
+    """What was asked for, by the rights that it takes."""
+
+    LIST = "s3:ListBucket"
+    READ = "s3:GetObject"
+    WRITE = "s3:PutObject"
+    DELETE = "s3:DeleteObject"
+    COPY = "s3:GetObject and s3:PutObject"
+
+
+def error_of(operation: Operation, path: str, answer: Answer) -> LakesweepError:
+    """The error that an answer without success stands for."""
+    body = parse_error(answer.body)
+    code, reason = body.code, str(body) or f"HTTP status {answer.status}"
+    if code == "NoSuchBucket":
+        return MissingError(path, "the bucket does not exist", hint="check the bucket's name")
+    if answer.status == 404 and code in ("", "NoSuchKey"):
+        return MissingError(path)
+    if answer.status == 412:
+        return ExistsError(path, "is there already")
+    if _is_lock(body):
+        return LockedError(path, reason)
+    if code in _THROTTLES or answer.status in (429, 503):
+        return ThrottledError(path, reason, retry_after=_retry_after(answer))
+    if code in _BREAKDOWNS or (answer.status >= 500 and code not in _UNSUPPORTED):
+        return UnavailableError(path, reason)
+    if code in _DENIALS or answer.status in (401, 403):
+        return DeniedError(path, reason, hint=_HINTS.get(code, _rights_hint(operation)))
+    return _other_error(code, path, reason, answer)
+
+
+def outcome_of(key: str, error: ErrorBody) -> Deletion:
+    """What a per-key error of a bulk delete stands for."""
+    reason = str(error) or "the store gives no reason"
+    if _is_lock(error):
+        return Deletion(key, Outcome.LOCKED, reason)
+    if error.code in _THROTTLES:
+        return Deletion(key, Outcome.THROTTLED, reason, may_retry=True)
+    if error.code in _DENIALS:
+        return Deletion(key, Outcome.DENIED, reason)
+    if error.code in ("NoSuchKey", "NoSuchVersion"):
+        return Deletion(key, Outcome.ABSENT, reason)
+    return Deletion(key, Outcome.FAILED, reason, may_retry=error.code in _BREAKDOWNS)
+
+
+def outcome_of_answer(key: str, path: str, answer: Answer) -> Deletion:
+    """What an answer without success to the delete of one key stands for."""
+    body = parse_error(answer.body)
+    if body.code:
+        return outcome_of(key, body)
+    match error_of(Operation.DELETE, path, answer):
+        case MissingError(reason=reason):
+            return Deletion(key, Outcome.ABSENT, reason)
+        case DeniedError(reason=reason):
+            return Deletion(key, Outcome.DENIED, reason)
+        case ThrottledError(reason=reason):
+            return Deletion(key, Outcome.THROTTLED, reason, may_retry=True)
+        case error:
+            may_retry = isinstance(error, UnavailableError)
+            return Deletion(key, Outcome.FAILED, error.message, may_retry)
+
+
+def _other_error(code: str, path: str, reason: str, answer: Answer) -> LakesweepError:
+    if code in _UNSUPPORTED or answer.status in (405, 501):
+        return UnsupportedError(path, reason, hint=_HINTS.get(code))
+    if code in ("InvalidBucketName", "AuthorizationHeaderMalformed"):
+        return ConfigError(f"{path}: {reason}", hint="check the bucket's name and the region")
+    if answer.status == 307:
+        return UnavailableError(path, reason)
+    return StorageError(path, reason)
+
+
+def _is_lock(body: ErrorBody) -> bool:
+    """Whether a retention rule or a legal hold is in the way: S3 has no code of its own for it."""
+    text = f"{body.code} {body.message}".lower()
+    return body.code in ("AccessDenied", "InvalidRequest", "ObjectLocked") and any(
+        word in text for word in _LOCK_WORDS
+    )
+
+
+def _rights_hint(operation: Operation) -> str:
+    hint = f"the credentials need {operation.value}"
+    if operation is Operation.READ:
+        hint += "; without s3:ListBucket a missing object is denied too"
+    return hint
+
+
+def _retry_after(answer: Answer) -> float | None:
+    told = answer.headers.get("retry-after", "")
+    return float(told) if told.isascii() and told.isdecimal() else None

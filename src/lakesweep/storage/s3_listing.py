@@ -1,0 +1,174 @@
+"""Listing a bucket page by page, complete and exact or not at all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakesweep.errors import (
+    DeniedError,
+    InexactKeyError,
+    MissingError,
+    UnavailableError,
+    UnsupportedError,
+)
+from lakesweep.storage.s3_client import Client
+from lakesweep.storage.s3_decoder import KeyDecoder
+from lakesweep.storage.s3_endpoint import DIRECTORY_BUCKET_SUFFIX
+from lakesweep.storage.s3_errors import Operation
+from lakesweep.storage.s3_keys import Encoding
+from lakesweep.storage.s3_wire import Request
+from lakesweep.storage.s3_xml import ListedPage, parse_page
+from lakesweep.storage.store import ENTRY_SCHEMA, Page
+
+
+@dataclass(frozen=True, slots=True)
+class _Cursor:
+    """Where a listing goes on, and the last key before that."""
+
+    token: str
+    last: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """One page to be asked for."""
+
+    prefix: str
+    one_level: bool
+    after: str
+    cursor: _Cursor | None
+
+    @property
+    def query(self) -> dict[str, str]:
+        query = {"list-type": "2", "max-keys": "1000"}
+        if self.prefix:
+            query["prefix"] = self.prefix
+        if self.one_level:
+            query["delimiter"] = "/"
+        if self.cursor:
+            query["continuation-token"] = self.cursor.token
+        elif self.after:
+            query["start-after"] = self.after
+        return query
+
+    @property
+    def bound(self) -> str:
+        """What all keys of the page are greater than in an ordered listing."""
+        return max(self.after, self.cursor.last if self.cursor else "", key=str.encode)
+
+
+class Lister:
+    """The pages of one bucket, and what they have shown of its server's habits."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._decoder = KeyDecoder(client.base, Encoding.FORM if client.is_amazon else None)
+        #: Whether keys come in the order of their UTF-8 bytes, as far as pages have shown.
+        self.ordered = not client.bucket.endswith(DIRECTORY_BUCKET_SUFFIX)
+
+    def page(self, prefix: str, *, one_level: bool, after: str, cursor: object | None) -> Page:
+        """One page, as the Protocol of stores describes it."""
+        assert cursor is None or isinstance(cursor, _Cursor)
+        question = _Question(prefix, one_level, after, cursor)
+        if after and not self.ordered:
+            raise self._out_of_order(prefix)
+        listed = self._ask(question, encoded=True)
+        names = self._names(question, listed)
+        keys = pa.array(names[: len(listed.keys)], pa.string())
+        self._check_names(prefix, names)
+        self._check_order(question, keys)
+        return Page(
+            entries=pa.RecordBatch.from_arrays([keys, *listed.columns], schema=ENTRY_SCHEMA),
+            folders=tuple(names[len(listed.keys) :]),
+            next=_next(listed, names, cursor),
+        )
+
+    def _ask(self, question: _Question, *, encoded: bool) -> ListedPage:
+        query = question.query | ({"encoding-type": "url"} if encoded else {})
+        request = Request("GET", self._client.base + question.prefix, query=query)
+        return self._client.ask_xml(Operation.LIST, request, parse_page)
+
+    def _names(self, question: _Question, listed: ListedPage) -> list[str]:
+        """The decoded keys, then the decoded folders."""
+        names = listed.keys + listed.folders
+        if listed.encoded:
+            return self._decoder.decode(names, _StoreWitness(self, question))
+        if listed.doubtful_breaks and any("\n" in name for name in names):
+            raise InexactKeyError(
+                self._client.base + next(name for name in names if "\n" in name),
+                "the store lists this key with a line break that may be another one",
+            )
+        return names
+
+    def _check_names(self, prefix: str, names: list[str]) -> None:
+        for name in names:
+            if not name.startswith(prefix):
+                raise InexactKeyError(
+                    self._client.base + name, f"was listed, but does not begin with {prefix!r}"
+                )
+
+    def _check_order(self, question: _Question, keys: pa.Array) -> None:
+        if not self.ordered or len(keys) == 0 or _is_ascending(question.bound, keys):
+            return
+        if pc.count_distinct(keys).as_py() < len(keys):
+            raise InexactKeyError(
+                self._client.base + question.prefix, "one page of the listing names a key twice"
+            )
+        self.ordered = False
+        if question.after:
+            raise self._out_of_order(question.prefix)
+
+    def _out_of_order(self, prefix: str) -> UnsupportedError:
+        return UnsupportedError(
+            self._client.base + prefix,
+            "this store does not list keys in order, so a listing cannot begin after a key",
+        )
+
+    def exists(self, key: str) -> bool:
+        """Whether there is an object with this key."""
+        try:
+            self._client.ask(Operation.READ, Request("HEAD", self._client.base + key, key))
+        except (MissingError, DeniedError):
+            return False
+        return True
+
+    def unencoded_names(self, question: _Question) -> list[str] | None:
+        """The names of a page as the store lists them without any encoding."""
+        try:
+            listed = self._ask(question, encoded=False)
+        except UnavailableError:
+            return None
+        if listed.encoded or listed.doubtful_breaks:
+            return None
+        return listed.keys + listed.folders
+
+
+@dataclass(frozen=True, slots=True)
+class _StoreWitness:
+    """Asks the store itself how one of its pages is to be read."""
+
+    lister: Lister
+    question: _Question
+
+    def unencoded_names(self) -> list[str] | None:
+        return self.lister.unencoded_names(self.question)
+
+    def exists(self, key: str) -> bool:
+        return self.lister.exists(key)
+
+
+def _is_ascending(bound: str, keys: pa.Array) -> bool:
+    pairs = pc.less(keys.slice(0, len(keys) - 1), keys.slice(1))
+    first: str = keys[0].as_py()
+    return first.encode() > bound.encode() and pc.all(pairs).as_py() is not False
+
+
+def _next(listed: ListedPage, names: list[str], cursor: _Cursor | None) -> _Cursor | None:
+    if listed.token is None:
+        return None
+    if listed.keys:
+        return _Cursor(listed.token, names[len(listed.keys) - 1])
+    return _Cursor(listed.token, cursor.last if cursor else "")

@@ -1,0 +1,206 @@
+"""Requests to S3 as they go over the wire: signed, sent and answered, byte for byte.
+
+The address that is signed is the address that is sent. Nothing between here and the socket may
+collapse `//`, resolve `x/../y` or encode again, or a request would name another object.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import urllib3
+from botocore.auth import S3SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.httpsession import where as bundled_certificates
+from botocore.utils import get_environ_proxies
+from urllib3.exceptions import (
+    ConnectTimeoutError,
+    HTTPError,
+    NameResolutionError,
+    NewConnectionError,
+    SSLError,
+)
+from urllib3.exceptions import (
+    TimeoutError as HTTPTimeoutError,
+)
+
+from lakesweep import __version__
+from lakesweep.errors import ConfigError, InexactKeyError, UnavailableError
+from lakesweep.storage.options import StorageOptions
+from lakesweep.storage.s3_endpoint import Account, Endpoint
+from lakesweep.storage.s3_keys import encode
+from lakesweep.storage.s3_xml import parse_error
+
+_CONNECT_SECONDS = 10.0
+_REGION_HEADER = "x-amz-bucket-region"
+_REGION_STATUSES = frozenset({301, 307, 400})
+_FIXED_HEADERS = {"User-Agent": f"lakesweep/{__version__}", "Accept-Encoding": "identity"}
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request. `path` is the full address for errors; `key` None means the bucket itself."""
+
+    method: str
+    path: str
+    key: str | None = None
+    query: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    headers: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    body: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One answer, read to its end. Names of headers are found in any case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Wire:
+    """A pool of connections to one bucket. Safe to share between threads."""
+
+    def __init__(self, bucket: str, options: StorageOptions) -> None:
+        self._options = options
+        self._account = Account(bucket, options)
+        self._lock = threading.Lock()
+        self._endpoint = self._account.endpoint()
+        self._pool = _open_pool(self._endpoint, self._account, options)
+
+    @property
+    def is_amazon(self) -> bool:
+        """Whether Amazon itself answers, so that its habits are known."""
+        return self._endpoint.is_amazon
+
+    def send(self, request: Request) -> Answer:
+        """Send a request and read the whole answer, whatever its status.
+
+        A bucket in another region is followed there, once. UnavailableError where no complete
+        answer came.
+        """
+        endpoint = self._endpoint
+        answer = self._send_once(request, endpoint)
+        region = _told_region(answer)
+        if region and region != endpoint.region:
+            answer = self._send_once(request, self._move(region))
+        return answer
+
+    def _send_once(self, request: Request, endpoint: Endpoint) -> Answer:
+        target = _target(request, endpoint)
+        headers = self._signed(request, endpoint, target)
+        try:
+            response = self._pool.urlopen(
+                request.method,
+                target,
+                body=request.body,
+                headers=headers,
+                retries=False,
+                redirect=False,
+                decode_content=False,
+            )
+        except HTTPError as error:
+            raise _no_answer(request.path, endpoint, error) from error
+        _check_framing(request, response)
+        return Answer(response.status, response.headers, response.data)
+
+    def _signed(self, request: Request, endpoint: Endpoint, target: str) -> dict[str, str]:
+        if self._options.anonymous:
+            return {**_FIXED_HEADERS, **request.headers}
+        with self._lock:
+            credentials = self._account.credentials()
+        signed = AWSRequest(
+            method=request.method,
+            url=endpoint.origin + target,
+            headers=dict(request.headers),
+            data=request.body,
+        )
+        S3SigV4Auth(credentials, "s3", endpoint.region).add_auth(signed)
+        return {**_FIXED_HEADERS, **dict(signed.headers.items())}
+
+    def _move(self, region: str) -> Endpoint:
+        """From now on, ask in this region."""
+        with self._lock:
+            endpoint = self._account.endpoint(region)
+            if endpoint.origin != self._endpoint.origin:
+                self._pool = _open_pool(endpoint, self._account, self._options)
+            self._endpoint = endpoint
+        return endpoint
+
+
+def _target(request: Request, endpoint: Endpoint) -> str:
+    try:
+        path = _target_path(request, endpoint)
+        return f"{path}?{_query(request.query)}" if request.query else path
+    except UnicodeEncodeError:
+        raise InexactKeyError(request.path, "the key is not valid Unicode") from None
+
+
+def _target_path(request: Request, endpoint: Endpoint) -> str:
+    if request.key is None:
+        return endpoint.root or "/"
+    if request.key == "":
+        # An empty key would turn a request for an object into one for the whole bucket.
+        raise InexactKeyError(request.path, "an empty key names no object")
+    return f"{endpoint.root}/{encode(request.key)}"
+
+
+def _query(query: Mapping[str, str]) -> str:
+    return "&".join(f"{quote(k, safe='')}={quote(v, safe='')}" for k, v in sorted(query.items()))
+
+
+def _open_pool(endpoint: Endpoint, account: Account, options: StorageOptions) -> Any:
+    parts = urlsplit(endpoint.origin)
+    settings: dict[str, Any] = {
+        "maxsize": options.max_connections,
+        "block": True,
+        "timeout": urllib3.Timeout(
+            connect=min(_CONNECT_SECONDS, options.timeout_seconds), read=options.timeout_seconds
+        ),
+        "ca_certs": account.certificates() or bundled_certificates(),
+    }
+    proxy = get_environ_proxies(endpoint.origin).get(parts.scheme)
+    if proxy is None:
+        manager = urllib3.PoolManager(**settings)
+    elif parts.scheme == "https":
+        manager = urllib3.ProxyManager(proxy, **settings)
+    else:
+        raise ConfigError(
+            f"{endpoint.origin} would be reached through the proxy {proxy}, which may change keys",
+            hint=f"add {parts.hostname} to NO_PROXY, or use an https endpoint",
+        )
+    return manager.connection_from_host(parts.hostname, parts.port, parts.scheme)
+
+
+def _told_region(answer: Answer) -> str | None:
+    if answer.status not in _REGION_STATUSES:
+        return None
+    return answer.headers.get(_REGION_HEADER) or parse_error(answer.body).region or None
+
+
+def _check_framing(request: Request, response: urllib3.BaseHTTPResponse) -> None:
+    """An answer that ends when the connection does may have been cut short: refuse it."""
+    framed = {"content-length", "transfer-encoding"} & {name.lower() for name in response.headers}
+    if request.method == "GET" and response.status < 300 and not framed:
+        raise UnavailableError(request.path, "the answer does not say how long it is")
+
+
+def _no_answer(path: str, endpoint: Endpoint, error: HTTPError) -> UnavailableError:
+    match error:
+        case NameResolutionError():
+            reason, hint = f"{endpoint.origin} has no address", "check the endpoint and the region"
+        case ConnectTimeoutError() | NewConnectionError():
+            reason = f"{endpoint.origin} does not accept connections"
+            hint = "check the endpoint, and that the server runs and can be reached from here"
+        case SSLError():
+            reason, hint = f"{endpoint.origin} is not trusted: {error}", "check AWS_CA_BUNDLE"
+        case HTTPTimeoutError():
+            reason, hint = f"{endpoint.origin} did not answer in time", "raise timeout_seconds"
+        case _:
+            reason, hint = f"the connection to {endpoint.origin} broke: {error}", None
+    return UnavailableError(path, reason, hint=hint)

@@ -1,0 +1,189 @@
+"""The XML of S3: pages of a listing, bulk deletes and their outcomes, errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from xml.etree import ElementTree as ET
+from xml.sax.saxutils import escape
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_NAMESPACE = "http://s3.amazonaws.com/doc/2006-03-01/"
+_CHARACTER_REFERENCES = {"\t": "&#9;", "\n": "&#10;"}
+
+
+class BadAnswerError(ValueError):
+    """An answer that is cut short, malformed, or contradicts itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListedPage:
+    """A page of a listing as the server spelled it: keys and folders are not decoded yet.
+
+    `columns` are size_bytes, modified and etag. `encoded` is whether the server calls the keys
+    url-encoded. `doubtful_breaks` is set where a line feed may stand for a carriage return.
+    """
+
+    keys: list[str]
+    folders: list[str]
+    columns: tuple[pa.Array, pa.Array, pa.Array]
+    encoded: bool
+    token: str | None
+    doubtful_breaks: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorBody:
+    """What an error answer says; all empty where it is no XML."""
+
+    code: str = ""
+    message: str = ""
+    region: str = ""
+
+    def __str__(self) -> str:
+        return ": ".join(part for part in (self.code, self.message) if part)
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteResult:
+    """The keys that a bulk delete reports as deleted, and as not deleted with the reason."""
+
+    deleted: frozenset[str]
+    errors: dict[str, ErrorBody] = field(default_factory=dict)
+
+
+def parse_page(body: bytes) -> ListedPage:
+    """Read an answer to ListObjectsV2; BadAnswerError unless it is complete."""
+    root, space = _parse(body, "ListBucketResult")
+    keys = _texts(root.iter(f"{space}Key"))
+    folders = _texts(root.iterfind(f"{space}CommonPrefixes/{space}Prefix"))
+    count = len(root.findall(f"{space}Contents"))
+    _check_count(root, space, len(folders), keys, count)
+    return ListedPage(
+        keys=keys,
+        folders=folders,
+        columns=(
+            _sizes(_column(root, f"{space}Size", count)),
+            _times(_column(root, f"{space}LastModified", count)),
+            pc.utf8_trim(_column(root, f"{space}ETag", count), '"'),
+        ),
+        encoded=_text(root, f"{space}EncodingType") == "url",
+        token=_token(root, space),
+        doubtful_breaks=b"\r" in body,
+    )
+
+
+def parse_error(body: bytes) -> ErrorBody:
+    """Read an error; an empty one where the body is none, as with HEAD and some proxies."""
+    try:
+        root, space = _parse(body, "Error")
+    except BadAnswerError:
+        return ErrorBody()
+    return _error(root, space)
+
+
+def parse_deletions(body: bytes) -> DeleteResult:
+    """Read an answer to DeleteObjects; BadAnswerError unless it is complete."""
+    root, space = _parse(body, "DeleteResult")
+    return DeleteResult(
+        frozenset(_texts(root.iterfind(f"{space}Deleted/{space}Key"))),
+        {_text(error, f"{space}Key"): _error(error, space) for error in root.iter(f"{space}Error")},
+    )
+
+
+def parse_text(body: bytes, wanted: str) -> str:
+    """One text of a small answer, wanted as `Result/Name`; BadAnswerError if it is missing."""
+    result, name = wanted.split("/")
+    root, space = _parse(body, result)
+    text = _text(root, f"{space}{name}")
+    if not text:
+        raise BadAnswerError(f"the answer has no {name}")
+    return text
+
+
+def delete_body(keys: Iterable[str]) -> bytes:
+    """The body of DeleteObjects for keys that fit XML. Never names a version."""
+    objects = "".join(
+        f"<Object><Key>{escape(key, _CHARACTER_REFERENCES)}</Key></Object>" for key in keys
+    )
+    return f'<Delete xmlns="{_NAMESPACE}">{objects}</Delete>'.encode()
+
+
+def complete_body(etags: Iterable[str]) -> bytes:
+    """The body that completes a multipart upload of these parts, in this order."""
+    parts = "".join(
+        f"<Part><PartNumber>{number}</PartNumber><ETag>{escape(etag)}</ETag></Part>"
+        for number, etag in enumerate(etags, start=1)
+    )
+    return (
+        f'<CompleteMultipartUpload xmlns="{_NAMESPACE}">{parts}</CompleteMultipartUpload>'.encode()
+    )
+
+
+def _parse(body: bytes, name: str) -> tuple[ET.Element, str]:
+    try:
+        root = ET.fromstring(body)  # noqa: S314 (expat itself bounds the growth of entities)
+    except ET.ParseError as error:
+        raise BadAnswerError(f"the answer is no complete XML ({error})") from None
+    space, _, local = root.tag.rpartition("}")
+    if local != name:
+        raise BadAnswerError(f"the answer is <{local}>, not <{name}>")
+    return root, f"{space}}}" if space else ""
+
+
+def _texts(elements: Iterable[ET.Element]) -> list[str]:
+    return [element.text or "" for element in elements]
+
+
+def _text(parent: ET.Element, tag: str) -> str:
+    return parent.findtext(tag) or ""
+
+
+def _error(element: ET.Element, space: str) -> ErrorBody:
+    names = ("Code", "Message", "Region")
+    return ErrorBody(*(_text(element, f"{space}{name}") for name in names))
+
+
+def _check_count(
+    root: ET.Element, space: str, folders: int, keys: list[str], contents: int
+) -> None:
+    told = _text(root, f"{space}KeyCount")
+    if len(keys) != contents or "" in keys:
+        raise BadAnswerError("the page has objects without a key")
+    if told and told != str(contents + folders):
+        raise BadAnswerError(f"the page says {told} keys and has {contents + folders}")
+
+
+def _token(root: ET.Element, space: str) -> str | None:
+    truncated = _text(root, f"{space}IsTruncated")
+    token = _text(root, f"{space}NextContinuationToken")
+    if truncated not in ("true", "false") or (truncated == "true") != bool(token):
+        raise BadAnswerError("the page does not say whether, or how, the listing goes on")
+    return token or None
+
+
+def _column(root: ET.Element, tag: str, count: int) -> pa.Array:
+    """The texts of one element of all objects; all null where not every object has it."""
+    values = [element.text for element in root.iter(tag)]
+    return pa.array(values, pa.string()) if len(values) == count else pa.nulls(count, pa.string())
+
+
+def _sizes(texts: pa.Array) -> pa.Array:
+    try:
+        return texts.cast(pa.int64())
+    except pa.ArrowInvalid as error:
+        raise BadAnswerError(f"the page has a bad size ({error})") from None
+
+
+def _times(texts: pa.Array) -> pa.Array:
+    wanted = pa.timestamp("us", tz="UTC")
+    try:
+        return texts.cast(wanted)
+    except pa.ArrowInvalid:
+        pass
+    try:  # A server that gives nanoseconds.
+        return texts.cast(pa.timestamp("ns", tz="UTC")).cast(wanted, safe=False)
+    except pa.ArrowInvalid as error:
+        raise BadAnswerError(f"the page has a bad time ({error})") from None
