@@ -1,0 +1,172 @@
+"""A store that fails on purpose, for tests: always in the same way for the same calls."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+from lakesweep.clock import Clock
+from lakesweep.errors import LakesweepError, UnavailableError
+from lakesweep.storage.store import Deletion, ObjectInfo, ObjectStore, Outcome, Page
+from lakesweep.storage.wrapped import Wrapped
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call on its way to the store; `go_on` lets it through and gives the store's answer."""
+
+    store: ObjectStore
+    method: str
+    keys: tuple[str, ...]
+    go_on: Callable[[], Any]
+
+    @property
+    def path(self) -> str:
+        """The address that an error of this call names."""
+        return self.store.base + (self.keys[0] if self.keys else "")
+
+
+#: What a fault does with a call: its result is what the caller gets.
+Effect = Callable[[Call], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """An effect, and the calls that it befalls.
+
+    A call fits if its method is among `methods` (empty for all) and one of its keys satisfies
+    `key`. Of the calls that fit, the first `skip` pass unharmed; then the effect befalls `times`
+    of them, None for all. For `list` the key is the prefix.
+    """
+
+    effect: Effect
+    methods: frozenset[str] = frozenset()
+    key: Callable[[str], bool] = lambda _: True
+    skip: int = 0
+    times: int | None = None
+
+    def fits(self, call: Call) -> bool:
+        wanted = not self.methods or call.method in self.methods
+        return wanted and any(self.key(key) for key in call.keys)
+
+    def befalls(self, number: int) -> bool:
+        """Whether the fitting call of this number, from 0, is harmed."""
+        return number >= self.skip and (self.times is None or number < self.skip + self.times)
+
+
+class Faulty(Wrapped):
+    """Passes calls through the first fault of the plan that befalls them."""
+
+    def __init__(self, store: ObjectStore, plan: Sequence[Fault]) -> None:
+        super().__init__(store)
+        self._plan = tuple(plan)
+        self._fitting = [0] * len(self._plan)
+        self._lock = threading.Lock()
+
+    def list(
+        self, prefix: str, *, one_level: bool = False, after: str = "", cursor: object | None = None
+    ) -> Page:
+        go_on = partial(self.store.list, prefix, one_level=one_level, after=after, cursor=cursor)
+        return self._pass("list", (prefix,), go_on)
+
+    def head(self, key: str) -> ObjectInfo:
+        return self._pass("head", (key,), partial(self.store.head, key))
+
+    def read(self, key: str) -> bytes:
+        return self._pass("read", (key,), partial(self.store.read, key))
+
+    def read_range(self, key: str, start: int, length: int) -> bytes:
+        go_on = partial(self.store.read_range, key, start, length)
+        return self._pass("read_range", (key,), go_on)
+
+    def write(self, key: str, data: bytes) -> None:
+        self._pass("write", (key,), partial(self.store.write, key, data))
+
+    def write_new(self, key: str, data: bytes) -> None:
+        self._pass("write_new", (key,), partial(self.store.write_new, key, data))
+
+    def delete(self, keys: Sequence[str]) -> Sequence[Deletion]:
+        return self._pass("delete", tuple(keys), partial(self.store.delete, keys))
+
+    def copy(self, source: str, target: str) -> None:
+        self._pass("copy", (source, target), partial(self.store.copy, source, target))
+
+    def _pass(self, method: str, keys: tuple[str, ...], go_on: Callable[[], Answer]) -> Answer:
+        call = Call(self.store, method, keys, go_on)
+        fault = self._fault(call)
+        answer: Answer = go_on() if fault is None else fault.effect(call)
+        return answer
+
+    def _fault(self, call: Call) -> Fault | None:
+        befalling = None
+        with self._lock:
+            for index, fault in enumerate(self._plan):
+                if fault.fits(call):
+                    if befalling is None and fault.befalls(self._fitting[index]):
+                        befalling = fault
+                    self._fitting[index] += 1
+        return befalling
+
+
+def fail(error: Callable[[str, str], LakesweepError], reason: str = "injected fault") -> Effect:
+    """The call does not reach the store; `error` is a class such as DeniedError."""
+
+    def effect(call: Call) -> Any:
+        raise error(call.path, reason)
+
+    return effect
+
+
+def lose(call: Call) -> Any:
+    """The store does what it is told, and its answer is lost."""
+    call.go_on()
+    raise UnavailableError(call.path, "the answer was lost")
+
+
+def delay(clock: Clock, seconds: float) -> Effect:
+    """The answer comes late."""
+
+    def effect(call: Call) -> Any:
+        clock.sleep(seconds)
+        return call.go_on()
+
+    return effect
+
+
+def truncate(keep: int) -> Effect:
+    """Of an object that is read, only the first bytes are there."""
+
+    def effect(call: Call) -> Any:
+        return call.go_on()[:keep]
+
+    return effect
+
+
+def damage(position: int) -> Effect:
+    """All bits of one byte of what is read are turned round; counted from the end if negative."""
+
+    def effect(call: Call) -> Any:
+        data = bytearray(call.go_on())
+        data[position] ^= 0xFF
+        return bytes(data)
+
+    return effect
+
+
+def refuse(outcome: Outcome, key: Callable[[str], bool], *, may_retry: bool = False) -> Effect:
+    """The store deletes all but some keys, and answers for those with this outcome."""
+
+    def effect(call: Call) -> Any:
+        refused = {
+            k: Deletion(k, outcome, "injected fault", may_retry) for k in call.keys if key(k)
+        }
+        others = [k for k in call.keys if k not in refused]
+        answers = {d.key: d for d in call.store.delete(others)} | refused
+        return [answers[k] for k in call.keys]
+
+    return effect
