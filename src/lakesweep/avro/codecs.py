@@ -1,0 +1,135 @@
+"""The codecs of Avro blocks."""
+
+from __future__ import annotations
+
+import bz2
+import lzma
+import zlib
+from collections.abc import Callable
+from typing import Protocol
+
+import cramjam
+import numpy as np
+
+from lakesweep.errors import DamagedError
+
+try:
+    from isal import igzip_lib, isal_zlib
+except ImportError:  # no wheel for this machine: zlib does the same, at half the speed
+    igzip_lib = None
+    isal_zlib = zlib
+
+#: Far above what any writer puts into a block; below it, offsets of 32 bits are enough for a batch.
+LARGEST_BLOCK = 2**30
+
+# Deflate cannot shrink data further than this, so small input needs no watch over its output.
+_LARGEST_DEFLATE_RATIO = 1032
+# Below this size the set-up of isal costs more than it saves.
+_SMALL = 512
+_ZSTANDARD_ROOM = 32
+_CRC_BYTES = 4
+
+Inflate = Callable[[memoryview], bytes | memoryview]
+
+
+class CodecError(ValueError):
+    """A block cannot be inflated. The text says why."""
+
+
+def find_codec(path: str, name: str) -> Inflate | None:
+    """The function that inflates a block; None for a file that is not compressed."""
+    if name == "null":
+        return None
+    if name not in _CODECS:
+        raise DamagedError(path, f"the codec {name!r} is not known")
+    return _translated(path, name, _CODECS[name])
+
+
+def _translated(path: str, name: str, inflate: Inflate) -> Inflate:
+    def translate(data: memoryview) -> bytes | memoryview:
+        try:
+            return inflate(data)
+        except _ERRORS as error:
+            raise DamagedError(path, f"a block is not {name} data: {error}") from None
+
+    return translate
+
+
+def _inflate_deflate(data: memoryview) -> bytes:
+    # Bytes after the end of the stream are usual: several writers leave a part of a checksum there.
+    if len(data) * _LARGEST_DEFLATE_RATIO > LARGEST_BLOCK:
+        return _inflate_bounded(isal_zlib.decompressobj(-15), data)
+    if igzip_lib is None or len(data) < _SMALL:
+        return zlib.decompress(data, -15, max(4 * len(data), _SMALL))
+    return igzip_lib.decompress(data, igzip_lib.DECOMP_DEFLATE, 15, 4 * len(data))
+
+
+def _inflate_bzip2(data: memoryview) -> bytes:
+    return _inflate_bounded(bz2.BZ2Decompressor(), data)
+
+
+def _inflate_xz(data: memoryview) -> bytes:
+    return _inflate_bounded(lzma.LZMADecompressor(), data)
+
+
+class _Decompressor(Protocol):
+    @property
+    def eof(self) -> bool: ...
+
+    def decompress(self, data: memoryview, max_length: int, /) -> bytes: ...
+
+
+def _inflate_bounded(decompressor: _Decompressor, data: memoryview) -> bytes:
+    inflated = decompressor.decompress(data, LARGEST_BLOCK)
+    if decompressor.eof:
+        return inflated
+    too_large = len(inflated) >= LARGEST_BLOCK
+    raise CodecError("it is too large" if too_large else "it ends too early")
+
+
+def _inflate_zstandard(data: memoryview) -> memoryview:
+    """Inflate into more room than is usual, and into far more where that was not enough.
+
+    A frame need not say its size, and the library does not tell a full buffer from damage.
+    """
+    room = _ZSTANDARD_ROOM * len(data)
+    while True:
+        inflated = memoryview(np.empty(min(room, LARGEST_BLOCK), dtype=np.uint8))
+        try:
+            return inflated[: cramjam.zstd.decompress_into(data, inflated)]
+        except cramjam.DecompressionError:
+            if room >= LARGEST_BLOCK:
+                raise
+        room *= _ZSTANDARD_ROOM
+
+
+def _inflate_snappy(data: memoryview) -> bytes:
+    """Inflate snappy, which Avro follows with the CRC-32 of the inflated bytes."""
+    if len(data) < _CRC_BYTES:
+        raise CodecError("its checksum is missing")
+    body, checksum = data[:-_CRC_BYTES], bytes(data[-_CRC_BYTES:])
+    if cramjam.snappy.decompress_raw_len(body) > LARGEST_BLOCK:
+        raise CodecError("it is too large")
+    inflated = bytes(cramjam.snappy.decompress_raw(body))
+    if isal_zlib.crc32(inflated) != int.from_bytes(checksum, "big"):
+        raise CodecError("its checksum is wrong")
+    return inflated
+
+
+_CODECS: dict[str, Inflate] = {
+    "deflate": _inflate_deflate,
+    "snappy": _inflate_snappy,
+    "zstandard": _inflate_zstandard,
+    "bzip2": _inflate_bzip2,
+    "xz": _inflate_xz,
+}
+
+_ERRORS = (
+    CodecError,
+    EOFError,
+    OSError,
+    cramjam.DecompressionError,
+    lzma.LZMAError,
+    zlib.error,
+    isal_zlib.error,
+)

@@ -1,0 +1,131 @@
+"""Avro object container files: the header, and the blocks behind it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lakesweep.avro import ops
+from lakesweep.errors import DamagedError, EncryptedError, TruncatedError
+
+Data = bytes | memoryview | pa.Buffer
+
+_MAGIC = b"Obj\x01"
+_ENCRYPTED_MAGIC = b"AGS1"
+_SYNC_BYTES = 16
+_BLOCKS_AT_ONCE = 4096
+_LONGEST_VARINT = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What a file says of itself. `blocks_at` is the place of its first block."""
+
+    schema: Any
+    codec: str
+    metadata: dict[str, bytes]
+    sync: bytes
+    blocks_at: int
+
+
+def read_header(path: str, data: Data) -> Header:
+    """Read the header of a file. `path` names the file in errors."""
+    reader = _Reader(path, memoryview(data))
+    _check_magic(path, bytes(reader.data[: len(_MAGIC)]))
+    reader.position = len(_MAGIC)
+    metadata = reader.read_map()
+    sync = reader.take(_SYNC_BYTES)
+    return Header(
+        _parse_json(path, metadata), _codec(path, metadata), metadata, sync, reader.position
+    )
+
+
+def find_blocks(path: str, data: Data, header: Header) -> Iterator[npt.NDArray[np.int64]]:
+    """Find the blocks of a file: tables of (first byte, end, records)."""
+    from lakesweep.avro import walk  # noqa: PLC0415  imports numba
+
+    everything = np.frombuffer(data, dtype=np.uint8)
+    sync = np.frombuffer(header.sync, dtype=np.uint8)
+    position = header.blocks_at
+    while position < len(everything):
+        table = np.empty((_BLOCKS_AT_ONCE, 3), dtype=np.int64)
+        found, position, status = walk.find_blocks(everything, position, sync, table)
+        if status != ops.DONE:
+            error = TruncatedError if status == ops.FILE_ENDS else DamagedError
+            raise error(path, f"{ops.REASONS[status]} (block at byte {position})")
+        yield table[:found]
+
+
+def _check_magic(path: str, magic: bytes) -> None:
+    if magic == _ENCRYPTED_MAGIC:
+        raise EncryptedError(path, "is encrypted (an AES-GCM stream)")
+    if magic == _MAGIC:
+        return
+    if _MAGIC.startswith(magic):
+        raise TruncatedError(path, "ends inside the header" if magic else "is empty")
+    raise DamagedError(path, "is not an Avro file")
+
+
+def _parse_json(path: str, metadata: dict[str, bytes]) -> Any:  # noqa: ANN401
+    source = metadata.get("avro.schema")
+    if source is None:
+        raise DamagedError(path, "the header has no schema")
+    try:
+        return json.loads(source)
+    except (ValueError, RecursionError) as error:
+        raise DamagedError(path, f"the header's schema is not JSON: {error}") from None
+
+
+def _codec(path: str, metadata: dict[str, bytes]) -> str:
+    try:
+        return metadata.get("avro.codec", b"null").decode()
+    except UnicodeDecodeError:
+        raise DamagedError(path, "the header's codec is not text") from None
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Reads the few values of a header."""
+
+    path: str
+    data: memoryview
+    position: int = 0
+
+    def take(self, size: int) -> bytes:
+        if size < 0:
+            raise DamagedError(self.path, "a length in the header is negative")
+        if size > len(self.data) - self.position:
+            raise TruncatedError(self.path, "ends inside the header")
+        self.position += size
+        return bytes(self.data[self.position - size : self.position])
+
+    def read_long(self) -> int:
+        value = 0
+        for i in range(_LONGEST_VARINT):
+            byte = self.take(1)[0]
+            value |= (byte & 127) << (7 * i)
+            if byte < 128:  # noqa: PLR2004  the bit that says that more follows
+                return (value >> 1) ^ -(value & 1)
+        raise DamagedError(self.path, "a number in the header has more than 10 bytes")
+
+    def read_map(self) -> dict[str, bytes]:
+        values = {}
+        while (count := self.read_long()) != 0:
+            if count < 0:
+                self.read_long()
+            for _ in range(abs(count)):
+                key = self.take(self.read_long())
+                values[self._text(key)] = self.take(self.read_long())
+        return values
+
+    def _text(self, key: bytes) -> str:
+        try:
+            return key.decode()
+        except UnicodeDecodeError:
+            raise DamagedError(self.path, "a name in the header is not text") from None

@@ -1,0 +1,118 @@
+"""Columns that a caller chooses, and where a schema has them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lakesweep.avro.schema import (
+    Array,
+    Field,
+    Kind,
+    Leaf,
+    Map,
+    Node,
+    Record,
+    Reference,
+    Schema,
+    SchemaError,
+    Union,
+    is_empty,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A value to read from every record, under the name that it gets in the batches.
+
+    `ids` are the field ids of the record fields that lead to it (Iceberg), `names` their names.
+    Where both are given, ids decide if the file's schema has any. Unions and arrays on the way
+    are passed through; below an array the values of one record come as a list.
+
+    A column that the file's schema lacks is null in every row, or damage where it is `required`.
+    `type` is the Arrow type that the caller counts on: the column comes in it also where the
+    file lacks it, by Avro's own promotions (int to long and the like) or not at all.
+    """
+
+    name: str
+    ids: tuple[int, ...] = ()
+    names: tuple[str, ...] = ()
+    required: bool = False
+    type: pa.DataType | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """What is left of the way to a column: by ids, or by names."""
+
+    steps: tuple[int, ...] | tuple[str, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.steps)
+
+    def rest(self) -> Path:
+        return Path(self.steps[1:])
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a column holds: values of a leaf type, or lists of them."""
+
+    leaf: Leaf
+    is_list: bool
+
+
+def column_path(schema: Schema, column: Column) -> Path:
+    """The way to a column in this schema."""
+    by_ids = bool(column.ids) and (schema.has_ids or not column.names)
+    path = Path(column.ids if by_ids else column.names)
+    if not path:
+        raise ValueError(f"the column {column.name} has neither ids nor names")
+    return path
+
+
+def find_field(record: Record, path: Path) -> Field | None:
+    """The field that the path's first step names."""
+    step = path.steps[0]
+    found = [each for each in record.fields if step == _label(each, step)]
+    if len(found) > 1:
+        raise SchemaError(f"the record {record.name!r} has the field {step!r} twice")
+    return found[0] if found else None
+
+
+def find_shape(node: Node, path: Path) -> Shape | None:
+    """What is at the end of the path; None where the schema has no such column."""
+    shapes = _shapes(node, path)
+    values = {shape for shape in shapes if shape.leaf.kind is not Kind.NULL} or shapes
+    if len(values) > 1:
+        raise SchemaError("it has several types")
+    return next(iter(values), None)
+
+
+def _label(each: Field, step: int | str) -> int | str | None:
+    return each.name if isinstance(step, str) else each.field_id
+
+
+def _shapes(node: Node, path: Path) -> set[Shape]:
+    match node:
+        case Reference(target=target):
+            return _shapes(target, path)
+        case Union(branches=branches):
+            return set().union(*(_shapes(branch, path) for branch in branches))
+        case Array(items=items):
+            return {_listed(shape, items) for shape in _shapes(items, path)}
+        case Leaf():
+            return set() if path else {Shape(node, is_list=False)}
+    if not path:
+        raise SchemaError(f"it is a {'map' if isinstance(node, Map) else 'record'}")
+    found = find_field(node, path) if isinstance(node, Record) else None
+    return _shapes(found.type, path.rest()) if found else set()
+
+
+def _listed(shape: Shape, items: Node) -> Shape:
+    if shape.is_list:
+        raise SchemaError("it is a list of lists")
+    if is_empty(items):
+        raise SchemaError("it is a list of items without bytes")
+    return Shape(shape.leaf, is_list=True)
