@@ -1,0 +1,135 @@
+"""Glob patterns, translated once into regular expressions of RE2.
+
+    *       any text within one folder or file name, also none; hidden names too
+    **      any text across folders; as a whole segment also no folder at all
+    ?       one character, not `/`
+    [a-z]   one character of a class, [!a-z] one outside of it; never `/`
+    {a,b}   one of several patterns, which may hold patterns
+    \\x      the character x itself
+
+As in a .gitignore file, a pattern without `/` is matched with the file name in any folder, one
+with `/` with the whole path below the listed location. A `/` at the begin ties a bare name to the
+location itself, a `/` at the end means all that lies below folders of that name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from lakesweep.errors import UsageError
+
+_SLASH = ord("/")
+
+
+def translate(patterns: Iterable[str]) -> str:
+    """One RE2 expression that matches a whole relative path if one of the patterns does."""
+    alternatives = "|".join(_Translation(pattern).whole() for pattern in patterns)
+    return f"^(?s:{alternatives})$"
+
+
+class _Translation:
+    """Reads one pattern from left to right."""
+
+    def __init__(self, pattern: str) -> None:
+        self._pattern = pattern
+        self._text = pattern.removeprefix("/")
+        self._at = 0
+        self._depth = 0
+
+    def whole(self) -> str:
+        if not self._text or "\0" in self._text:
+            raise self._wrong("names nothing")
+        is_folder = self._text.endswith("/")
+        self._text = self._text.removesuffix("/")
+        anchored = self._pattern.startswith("/") or "/" in self._text
+        expression = ("" if anchored else "(?:.*/)?") + "".join(self._parts())
+        if self._depth:
+            raise self._wrong("has an unclosed {")
+        return expression + ("/.*" if is_folder else "")
+
+    def _parts(self) -> Iterator[str]:
+        while self._at < len(self._text):
+            yield self._part()
+
+    def _part(self) -> str:
+        character = self._text[self._at]
+        if character == "*":
+            return self._stars()
+        self._at += 1
+        match character:
+            case "?":
+                return "[^/]"
+            case "[":
+                return self._class()
+            case "{":
+                self._depth += 1
+                return "(?:"
+            case "," if self._depth:
+                return "|"
+            case "}" if self._depth:
+                self._depth -= 1
+                return ")"
+            case "\\":
+                return self._escaped()
+            case _:
+                return quote(character)
+
+    def _stars(self) -> str:
+        begins_segment = self._at == 0 or self._text[self._at - 1] == "/"
+        start = self._at
+        while self._text.startswith("*", self._at):
+            self._at += 1
+        if self._at - start == 1:
+            return "[^/]*"
+        if begins_segment and self._text.startswith("/", self._at):
+            self._at += 1
+            return "(?:.*/)?"
+        return ".*"
+
+    def _escaped(self) -> str:
+        if self._at == len(self._text):
+            raise self._wrong("ends in a backslash")
+        self._at += 1
+        return quote(self._text[self._at - 1])
+
+    def _class(self) -> str:
+        end = self._text.find("]", self._at + 1 + self._text.startswith(("!", "^"), self._at))
+        if end < 0:
+            raise self._wrong("has an unclosed [")
+        body, self._at = self._text[self._at : end], end + 1
+        negated = body[0] in "!^"
+        ranges = self._ranges(body[1:] if negated else body)
+        parts = [part for one in ranges for part in _without_slash(*one)]
+        if negated:
+            return f"[^/{''.join(parts)}]"
+        if not parts:
+            raise self._wrong("has a class that only holds /")
+        return f"[{''.join(parts)}]"
+
+    def _ranges(self, body: str) -> list[tuple[int, int]]:
+        ranges = []
+        while body:
+            is_range = len(body) > 2 and body[1] == "-"
+            first, last = ord(body[0]), ord(body[2] if is_range else body[0])
+            if first > last:
+                raise self._wrong(f"has the empty range {body[:3]}")
+            ranges.append((first, last))
+            body = body[3 if is_range else 1 :]
+        return ranges
+
+    def _wrong(self, reason: str) -> UsageError:
+        return UsageError(
+            f"the glob {self._pattern!r} {reason}", hint="put a backslash before a bare [ { or \\"
+        )
+
+
+def quote(text: str) -> str:
+    """The text as an RE2 expression that matches it alone."""
+    return "".join(c if c.isalnum() or not c.isascii() else f"\\x{{{ord(c):x}}}" for c in text)
+
+
+def _without_slash(first: int, last: int) -> Iterator[str]:
+    """A range of characters as parts of an RE2 class, less the slash."""
+    for start, end in ((first, min(last, _SLASH - 1)), (max(first, _SLASH + 1), last)):
+        if start <= end:
+            yield f"\\x{{{start:x}}}-\\x{{{end:x}}}"
