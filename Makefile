@@ -1,0 +1,32 @@
+# The same targets here and in CI. `make` lists them.
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check bench clean
+
+BIN := .venv/bin
+CODE := src tests benchmarks
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## bring this machine and .venv to where everything below works
+	@scripts/setup
+
+demo: setup ## the whole story on an embedded lake
+	@$(BIN)/lakesweep demo
+
+test: check ## all checks, then all tests
+	$(BIN)/pytest --numprocesses auto --dist loadgroup
+
+check: setup ## format, lint, types, import layers, dead code
+	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/vulture
+
+bench: setup ## run every benchmark and print its figures
+	@for script in benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+clean: ## remove .venv and everything that was built
+	rm -rf .venv .lakesweep build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find src tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
