@@ -155,7 +155,10 @@ class S3Store:
             PartsCopy(self._client, source, target, self._head(source)).run()
 
     def _head(self, key: str) -> Answer:
-        return self._client.ask(Operation.READ, Request("HEAD", self.base + key, key))
+        answer = self._client.ask(Operation.READ, Request("HEAD", self.base + key, key))
+        if not answer.headers.get("content-length", "").isdecimal():
+            raise UnavailableError(self.base + key, "the answer gives no size")
+        return answer
 
     def _put(self, key: str, data: bytes, headers: Mapping[str, str]) -> None:
         signed = {"Content-MD5": _md5(data), **headers}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -48,6 +49,7 @@ class Account:
         self._options = options
         self._session = Session(profile=options.profile)
         self._credentials: Any = None
+        self._finding = threading.Lock()
         self._configured = self._checked(self._find_configured_endpoint)
 
     def endpoint(self, region: str | None = None) -> Endpoint:
@@ -70,8 +72,9 @@ class Account:
 
     def credentials(self) -> Any:
         """The credentials for one request, refreshed where they run out."""
-        if self._credentials is None:
-            self._credentials = self._checked(self._find_credentials)
+        with self._finding:
+            if self._credentials is None:
+                self._credentials = self._checked(self._find_credentials)
         return self._checked(self._credentials.get_frozen_credentials)
 
     def certificates(self) -> str | None:

@@ -91,9 +91,9 @@ def error_of(operation: Operation, path: str, answer: Answer) -> LakesweepError:
     code, reason = body.code, str(body) or f"HTTP status {answer.status}"
     if code == "NoSuchBucket":
         return MissingError(path, "the bucket does not exist", hint="check the bucket's name")
-    if answer.status == 404 and code in ("", "NoSuchKey"):
+    if code == "NoSuchKey" or (answer.status == 404 and not answer.body):
         return MissingError(path)
-    if answer.status == 412:
+    if answer.status == 412 and operation is Operation.WRITE:
         return ExistsError(path, "is there already")
     if _is_lock(body):
         return LockedError(path, reason)

@@ -8,7 +8,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakesweep.errors import (
-    DeniedError,
     InexactKeyError,
     MissingError,
     UnavailableError,
@@ -131,7 +130,7 @@ class Lister:
         """Whether there is an object with this key."""
         try:
             self._client.ask(Operation.READ, Request("HEAD", self._client.base + key, key))
-        except (MissingError, DeniedError):
+        except MissingError:
             return False
         return True
 

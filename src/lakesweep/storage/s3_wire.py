@@ -6,10 +6,8 @@ collapse `//`, resolve `x/../y` or encode again, or a request would name another
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -49,8 +47,8 @@ class Request:
     method: str
     path: str
     key: str | None = None
-    query: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    headers: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    query: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
 
 
@@ -63,20 +61,26 @@ class Answer:
     body: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """An endpoint and the connections to it, which change together."""
+
+    endpoint: Endpoint
+    pool: Any
+
+
 class Wire:
     """A pool of connections to one bucket. Safe to share between threads."""
 
     def __init__(self, bucket: str, options: StorageOptions) -> None:
         self._options = options
         self._account = Account(bucket, options)
-        self._lock = threading.Lock()
-        self._endpoint = self._account.endpoint()
-        self._pool = _open_pool(self._endpoint, self._account, options)
+        self._line = self._open(self._account.endpoint())
 
     @property
     def is_amazon(self) -> bool:
         """Whether Amazon itself answers, so that its habits are known."""
-        return self._endpoint.is_amazon
+        return self._line.endpoint.is_amazon
 
     def send(self, request: Request) -> Answer:
         """Send a request and read the whole answer, whatever its status.
@@ -84,18 +88,22 @@ class Wire:
         A bucket in another region is followed there, once. UnavailableError where no complete
         answer came.
         """
-        endpoint = self._endpoint
-        answer = self._send_once(request, endpoint)
+        line = self._line
+        answer = self._send_once(request, line)
         region = _told_region(answer)
-        if region and region != endpoint.region:
-            answer = self._send_once(request, self._move(region))
+        if region and region != line.endpoint.region:
+            self._line = self._open(self._account.endpoint(region))
+            answer = self._send_once(request, self._line)
         return answer
 
-    def _send_once(self, request: Request, endpoint: Endpoint) -> Answer:
-        target = _target(request, endpoint)
-        headers = self._signed(request, endpoint, target)
+    def _open(self, endpoint: Endpoint) -> _Line:
+        return _Line(endpoint, _open_pool(endpoint, self._account, self._options))
+
+    def _send_once(self, request: Request, line: _Line) -> Answer:
+        target = _target(request, line.endpoint)
+        headers = self._headers(request, line.endpoint, target)
         try:
-            response = self._pool.urlopen(
+            response = line.pool.urlopen(
                 request.method,
                 target,
                 body=request.body,
@@ -105,32 +113,21 @@ class Wire:
                 decode_content=False,
             )
         except HTTPError as error:
-            raise _no_answer(request.path, endpoint, error) from error
+            raise _no_answer(request.path, line.endpoint, error) from error
         _check_framing(request, response)
         return Answer(response.status, response.headers, response.data)
 
-    def _signed(self, request: Request, endpoint: Endpoint, target: str) -> dict[str, str]:
+    def _headers(self, request: Request, endpoint: Endpoint, target: str) -> dict[str, str]:
         if self._options.anonymous:
             return {**_FIXED_HEADERS, **request.headers}
-        with self._lock:
-            credentials = self._account.credentials()
         signed = AWSRequest(
             method=request.method,
             url=endpoint.origin + target,
             headers=dict(request.headers),
             data=request.body,
         )
-        S3SigV4Auth(credentials, "s3", endpoint.region).add_auth(signed)
+        S3SigV4Auth(self._account.credentials(), "s3", endpoint.region).add_auth(signed)
         return {**_FIXED_HEADERS, **dict(signed.headers.items())}
-
-    def _move(self, region: str) -> Endpoint:
-        """From now on, ask in this region."""
-        with self._lock:
-            endpoint = self._account.endpoint(region)
-            if endpoint.origin != self._endpoint.origin:
-                self._pool = _open_pool(endpoint, self._account, self._options)
-            self._endpoint = endpoint
-        return endpoint
 
 
 def _target(request: Request, endpoint: Endpoint) -> str:
