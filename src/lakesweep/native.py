@@ -1,8 +1,13 @@
 """How hot loops over bytes are compiled: numba, with the few machine words that it lacks.
 
+Inside a kernel memory is named by address, as a number: arrays that are handed from function to
+function would be counted up and down on the way, at many times the price of the work itself.
+Nothing is checked here: the kernels check before they read or write.
+
 Importing this module imports numba, which takes about a second. Modules with kernels are therefore
 imported inside the functions that run them. Compiled kernels are cached beside their source or,
 where that folder cannot be written, in the user's cache folder; `NUMBA_CACHE_DIR` names another.
+A kernel is compiled anew when its own file changes; after a change of this file, touch those.
 """
 
 from __future__ import annotations
@@ -10,14 +15,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
+import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-
-_WORD = ir.IntType(64)
 
 
 def kernel(function: Function) -> Function:
@@ -30,78 +34,79 @@ def inlined(function: Function) -> Function:
     return cast(Function, njit(nogil=True, boundscheck=False, forceinline=True)(function))
 
 
-def _pointer(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ANN401
-    array = context.make_array(signature.args[0])(context, builder, args[0])
-    return builder.gep(array.data, [args[1]])
+@inlined
+def address(array: Any) -> np.int64:  # noqa: ANN401
+    """Where an array's first item is."""
+    return np.int64(array.ctypes.data)
+
+
+def _pointer(builder: Any, address: Any, bits: int) -> Any:  # noqa: ANN401
+    return builder.inttoptr(address, ir.PointerType(ir.IntType(bits)))
+
+
+def _make_load(bits: int, answer: Any) -> Callable[[int], int]:  # noqa: ANN401
+    @intrinsic
+    def load(_typing: Any, address: Any) -> Any:  # noqa: ANN401
+        def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:  # noqa: ANN401
+            word = builder.load(_pointer(builder, args[0], bits), align=1, typ=ir.IntType(bits))
+            return word if bits == answer.bitwidth else builder.zext(word, ir.IntType(64))
+
+        return answer(address), generate
+
+    return cast(Callable[[int], int], load)
+
+
+def _make_store(bits: int) -> Callable[[int, int], None]:
+    @intrinsic
+    def store(_typing: Any, address: Any, _value: Any) -> Any:  # noqa: ANN401
+        def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:  # noqa: ANN401
+            word = args[1] if bits == 64 else builder.trunc(args[1], ir.IntType(bits))  # noqa: PLR2004
+            builder.store(word, _pointer(builder, args[0], bits), align=1)
+            return context.get_dummy_value()
+
+        return types.void(address, types.int64), generate
+
+    return cast(Callable[[int, int], None], store)
+
+
+def _make_count(name: str, *rest: Any) -> Callable[[int], int]:  # noqa: ANN401
+    @intrinsic
+    def count(_typing: Any, _word: Any) -> Any:  # noqa: ANN401
+        def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:  # noqa: ANN401
+            return getattr(builder, name)(args[0], *rest)
+
+        return types.int64(types.uint64), generate
+
+    return cast(Callable[[int], int], count)
 
 
 @intrinsic
-def _at(_typing: Any, array: Any, index: Any) -> Any:  # noqa: ANN401
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ANN401
-        pointer = _pointer(context, builder, signature, args)
-        return context.unpack_value(builder, signature.args[0].dtype, pointer)
-
-    return array.dtype(array, index), generate
-
-
-@intrinsic
-def _load64(_typing: Any, array: Any, index: Any) -> Any:  # noqa: ANN401
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ANN401
-        pointer = _pointer(context, builder, signature, args)
-        word = builder.bitcast(pointer, ir.PointerType(_WORD))
-        return builder.load(word, align=1, typ=_WORD)
-
-    return types.uint64(array, index), generate
-
-
-@intrinsic
-def _copy_bytes(_typing: Any, target: Any, to: Any, source: Any, begin: Any, size: Any) -> Any:  # noqa: ANN401, PLR0913
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ANN401
-        into = context.make_array(signature.args[0])(context, builder, args[0])
-        out = context.make_array(signature.args[2])(context, builder, args[2])
-        cgutils.raw_memcpy(
-            builder,
-            builder.gep(into.data, [args[1]]),
-            builder.gep(out.data, [args[3]]),
-            args[4],
-            1,
-        )
+def _copy(_typing: Any, to: Any, source: Any, size: Any) -> Any:  # noqa: ANN401
+    def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:  # noqa: ANN401
+        target, origin = (_pointer(builder, each, 8) for each in args[:2])
+        cgutils.raw_memcpy(builder, target, origin, args[2], 1)
         return context.get_dummy_value()
 
-    return types.void(target, to, source, begin, size), generate
+    return types.void(to, source, size), generate
 
 
-@intrinsic
-def _count_ones(_typing: Any, word: Any) -> Any:  # noqa: ANN401
-    def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:  # noqa: ANN401
-        return builder.ctpop(args[0])
+_DEFINED_FOR_ZERO = ir.Constant(ir.IntType(1), 0)
 
-    return types.int64(word), generate
+# The number at an address: one byte; four, without a sign; eight, with and without a sign.
+load8 = _make_load(8, types.int64)
+load32 = _make_load(32, types.int64)
+load64 = _make_load(64, types.int64)
+load_word = _make_load(64, types.uint64)
 
+# Put the low bits of a number to an address.
+store8 = _make_store(8)
+store32 = _make_store(32)
+store64 = _make_store(64)
 
-@intrinsic
-def _leading_zeros(_typing: Any, word: Any) -> Any:  # noqa: ANN401
-    def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:  # noqa: ANN401
-        return builder.ctlz(args[0], ir.Constant(ir.IntType(1), 0))
+# Copy so many bytes to an address from an address; the two must not overlap.
+copy = cast(Callable[[int, int, int], None], _copy)
 
-    return types.int64(word), generate
-
-
-@intrinsic
-def _trailing_zeros(_typing: Any, word: Any) -> Any:  # noqa: ANN401
-    def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:  # noqa: ANN401
-        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 0))
-
-    return types.int64(word), generate
-
-
-#: `at(array, i)`: one item of a contiguous array; the caller has checked 0 <= i < len.
-at: Callable[..., Any] = _at
-#: `load64(data, i)`: bytes i to i + 7, little-endian; the caller has checked that they are there.
-load64: Callable[..., Any] = _load64
-#: `copy_bytes(target, to, source, begin, size)`; the caller has checked both ranges.
-copy_bytes: Callable[..., None] = _copy_bytes
-#: Bits of a uint64 word.
-count_ones: Callable[..., int] = _count_ones
-leading_zeros: Callable[..., int] = _leading_zeros
-trailing_zeros: Callable[..., int] = _trailing_zeros
+# Bits of a word without a sign.
+count_ones = _make_count("ctpop")
+leading_zeros = _make_count("ctlz", _DEFINED_FOR_ZERO)
+trailing_zeros = _make_count("cttz", _DEFINED_FOR_ZERO)

@@ -2,14 +2,15 @@
 
 A programme is a table of instructions, each (operation, a, b, c). It walks over one record from
 its first byte to its last, keeps the values of the chosen columns, and steps over the rest. The
-place that a column's values go to is its slot. Targets of jumps are places in the flat table.
+place that a column's values go to is its slot. Targets of jumps are places in
+the table, in bytes.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-WIDTH: Final = 4  # numbers in an instruction
+WIDTH: Final = 32  # bytes of an instruction
 
 # Steps over values.
 SKIP_VARINTS: Final = 0  # a numbers

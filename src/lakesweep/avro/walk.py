@@ -1,9 +1,9 @@
 """The kernels: find the blocks of a file, and run a programme over their records.
 
-Every read is checked against the end of its block, and every loop takes at least one byte a turn,
-so that no input can make it crash or run for ever. Values that are kept are checked; values that
-are stepped over are only measured. Where a function answers with a position, a negative one is the
-code of what is wrong.
+A position is an address. Every read is checked against the end of its block, every write against
+the room, and every loop takes at least one byte a turn, so that no input can make it crash or run
+for ever. Values that are kept are checked; values that are stepped over are only measured. Where a
+function answers with a position, a negative one is the code of what is wrong.
 """
 
 from __future__ import annotations
@@ -15,55 +15,67 @@ import numpy as np
 from lakesweep.avro import ops
 from lakesweep.avro.room import Room
 from lakesweep.native import (
-    at,
-    copy_bytes,
+    address,
+    copy,
     count_ones,
     inlined,
     kernel,
     leading_zeros,
+    load8,
+    load32,
     load64,
+    load_word,
+    store8,
+    store32,
+    store64,
     trailing_zeros,
 )
 
 _ENDS = np.uint64(0x8080808080808080)
 _ONE = np.uint64(1)
+_NOTHING = np.uint64(0)
 _SYNC_BYTES = 16
+_FRAME_BYTES = 16
+
+# The addresses of a room's arrays, and the width of two: values and bytes that a slot has room for.
+Places = tuple[int, int, int, int, int, int, int, int, int]
+# The address of the frames, and how many there may be.
+Stack = tuple[int, int]
 
 
 @inlined
-def _read_long(data: Any, p: int, end: int) -> tuple[int, int]:
+def _read_long(p: int, end: int) -> tuple[int, int]:
     """Read one number; answers (number, position after it)."""
     if p < end:
-        byte = np.int64(at(data, p))
+        byte = load8(p)
         if byte < 128:
             return (byte >> 1) ^ -(byte & 1), p + 1
-    return _read_long_slowly(data, p, end)
+    return _read_long_slowly(p, end)
 
 
 @kernel
-def _read_long_slowly(data: Any, p: int, end: int) -> tuple[int, int]:
-    value = np.uint64(0)
+def _read_long_slowly(p: int, end: int) -> tuple[int, int]:
+    value = _NOTHING
     for i in range(10):
         if p + i >= end:
-            return np.int64(0), np.int64(ops.PAST_END)
-        byte = at(data, p + i)
+            return 0, ops.PAST_END
+        byte = load8(p + i)
         if i == 9 and byte > 1:
             break
         value |= np.uint64(byte & 127) << np.uint64(7 * i)
         if byte < 128:
-            sign = -np.int64(value & _ONE)
-            return np.int64(value >> _ONE) ^ sign, p + i + 1
-    return np.int64(0), np.int64(ops.LONG_VARINT)
+            return np.int64(value >> _ONE) ^ -np.int64(value & _ONE), p + i + 1
+    return 0, ops.LONG_VARINT
 
 
 @inlined
-def _skip_varints(data: Any, p: int, end: int, count: int) -> int:
+def _skip_varints(p: int, end: int, count: int) -> int:
     """Step over numbers, eight bytes at a time: a number ends at a byte below 128."""
     while count > 0:
-        ends = ~load64(data, p) & _ENDS if end - p >= 8 else np.uint64(0)
+        ends = ~load_word(p) & _ENDS if end - p >= 8 else _NOTHING
         found = count_ones(ends)
         if found == 0:
-            _, p = _read_long(data, p, end)
+            _, p = _read_long(p, end)
             if p < 0:
                 return p
             count -= 1
@@ -78,300 +90,312 @@ def _skip_varints(data: Any, p: int, end: int, count: int) -> int:
 
 
 @inlined
-def _read_size(data: Any, p: int, end: int) -> tuple[int, int]:
+def _read_size(p: int, end: int) -> tuple[int, int]:
     """Read a length of what follows, all of which must be there."""
-    size, p = _read_long(data, p, end)
+    size, p = _read_long(p, end)
     if p < 0:
-        return np.int64(0), p
+        return 0, p
     if size < 0:
-        return np.int64(0), np.int64(ops.NEGATIVE_LENGTH)
+        return 0, ops.NEGATIVE_LENGTH
     if size > end - p:
-        return np.int64(0), np.int64(ops.PAST_END)
+        return 0, ops.PAST_END
     return size, p
 
 
 @inlined
-def _skip_bytes(data: Any, p: int, end: int) -> int:
-    size, p = _read_size(data, p, end)
+def _skip_bytes(p: int, end: int) -> int:
+    size, p = _read_size(p, end)
     return p + size
 
 
 @inlined
-def _skip_fixed(p: int, end: int, size: int) -> int:
-    return p + size if size <= end - p else np.int64(ops.PAST_END)
-
-
-@inlined
-def _skip_optional(data: Any, p: int, end: int, null_branch: int, varint: bool) -> int:  # noqa: FBT001
-    if p >= end:
-        return np.int64(ops.PAST_END)
-    branch = np.int64(at(data, p)) >> 1
-    if at(data, p) & 129 or branch > 1:
-        return np.int64(ops.NO_SUCH_BRANCH)
+def _skip_optional(p: int, end: int, null_branch: int, is_number: bool) -> int:  # noqa: FBT001
+    branch, p = _read_long(p, end)
+    if p < 0:
+        return p
     if branch == null_branch:
-        return p + 1
-    return _skip_varints(data, p + 1, end, 1) if varint else _skip_bytes(data, p + 1, end)
+        return p
+    if branch != 1 - null_branch:
+        return ops.NO_SUCH_BRANCH
+    return _skip_varints(p, end, 1) if is_number else _skip_bytes(p, end)
 
 
 @inlined
-def _open_items(data: Any, p: int, end: int) -> tuple[int, int]:
+def _open_items(p: int, end: int) -> tuple[int, int]:
     """Find the next block of items that must be walked; answers (0, position) after the last.
 
     A block whose size in bytes is given is leapt over.
     """
     while True:
-        count, p = _read_long(data, p, end)
-        if p < 0 or count == 0:
-            return np.int64(0), p
-        if count > 0:
+        count, p = _read_long(p, end)
+        if p < 0 or count >= 0:
             return count, p
-        p = _skip_bytes(data, p, end)
+        p = _skip_bytes(p, end)
         if p < 0:
-            return np.int64(0), p
+            return 0, p
 
 
 @inlined
-def _skip_array_of_varints(data: Any, p: int, end: int, each: int) -> int:
+def _skip_array_of_varints(p: int, end: int, each: int) -> int:
     while True:
-        count, p = _open_items(data, p, end)
+        count, p = _open_items(p, end)
         if p < 0 or count == 0:
             return p
         if count > end - p or count * each > end - p:
-            return np.int64(ops.TOO_MANY_ITEMS)
-        p = _skip_varints(data, p, end, count * each)
+            return ops.TOO_MANY_ITEMS
+        p = _skip_varints(p, end, count * each)
         if p < 0:
             return p
 
 
 @inlined
-def _skip_array_of_fixed(data: Any, p: int, end: int, each: int) -> int:
+def _skip_array_of_fixed(p: int, end: int, each: int) -> int:
     while True:
-        count, p = _open_items(data, p, end)
+        count, p = _open_items(p, end)
         if p < 0 or count == 0:
             return p
         if each > 0:
             if count > end - p or count * each > end - p:
-                return np.int64(ops.TOO_MANY_ITEMS)
+                return ops.TOO_MANY_ITEMS
             p += count * each
 
 
 @inlined
-def _skip_pairs(data: Any, p: int, end: int, count: int) -> int:
+def _skip_pairs(p: int, end: int, count: int) -> int:
     """Step over numbers each followed by bytes. Short ones, nearly all, take three loads or less."""
     while count > 0:
         count -= 1
         if end - p >= 3:
-            head = 2 if at(data, p) < 128 else 3
-            size = np.int64(at(data, p + head - 1))
-            if size & 129 == 0 and (head == 2 or at(data, p + 1) < 128):
+            head = 2 if load8(p) < 128 else 3
+            size = load8(p + head - 1)
+            if size & 129 == 0 and (head == 2 or load8(p + 1) < 128):
                 p += head + (size >> 1)
                 continue
-        p = _skip_varints(data, p, end, 1)
+        p = _skip_varints(p, end, 1)
         if p >= 0:
-            p = _skip_bytes(data, p, end)
+            p = _skip_bytes(p, end)
         if p < 0:
             return p
-    return p if p <= end else np.int64(ops.PAST_END)
+    return p if p <= end else ops.PAST_END
 
 
 @inlined
-def _skip_array_of_pairs(data: Any, p: int, end: int) -> int:
+def _skip_array_of_pairs(p: int, end: int) -> int:
     while True:
-        count, p = _open_items(data, p, end)
+        count, p = _open_items(p, end)
         if p < 0 or count == 0:
             return p
         if count > end - p:
-            return np.int64(ops.TOO_MANY_ITEMS)
-        p = _skip_pairs(data, p, end, count)
+            return ops.TOO_MANY_ITEMS
+        p = _skip_pairs(p, end, count)
         if p < 0:
             return p
 
 
 @inlined
-def _skip(data: Any, p: int, end: int, op: int, a: int) -> int:
+def _skip(p: int, end: int, op: int, a: int) -> int:
     if op == ops.SKIP_VARINTS:
-        return _skip_varints(data, p, end, a)
+        return _skip_varints(p, end, a)
     if op == ops.SKIP_BYTES:
-        return _skip_bytes(data, p, end)
+        return _skip_bytes(p, end)
     if op == ops.SKIP_FIXED:
-        return _skip_fixed(p, end, a)
+        return p + a if a <= end - p else ops.PAST_END
     if op == ops.SKIP_OPTIONAL_VARINT:
-        return _skip_optional(data, p, end, a, True)
+        return _skip_optional(p, end, a, True)
     if op == ops.SKIP_OPTIONAL_BYTES:
-        return _skip_optional(data, p, end, a, False)
+        return _skip_optional(p, end, a, False)
     if op == ops.SKIP_ARRAY_VARINTS:
-        return _skip_array_of_varints(data, p, end, a)
+        return _skip_array_of_varints(p, end, a)
     if op == ops.SKIP_ARRAY_PAIRS:
-        return _skip_array_of_pairs(data, p, end)
-    return _skip_array_of_fixed(data, p, end, a)
+        return _skip_array_of_pairs(p, end)
+    return _skip_array_of_fixed(p, end, a)
 
 
 @inlined
-def _read_number(data: Any, p: int, end: int, op: int, symbols: int) -> tuple[int, int]:
+def _read_number(p: int, end: int, op: int, symbols: int) -> tuple[int, int]:
     """Read and check a value that fits into 64 bits; answers (bits, position)."""
     if op <= ops.KEEP_ENUM:
-        value, p = _read_long(data, p, end)
-        if op == ops.KEEP_INT and value != np.int64(np.int32(value)):
-            p = np.int64(ops.INT_RANGE)
-        if op == ops.KEEP_ENUM and not 0 <= value < symbols and p >= 0:
-            p = np.int64(ops.NO_SUCH_SYMBOL)
+        value, p = _read_long(p, end)
+        if p >= 0 and op == ops.KEEP_INT and value != np.int64(np.int32(value)):
+            p = ops.INT_RANGE
+        if p >= 0 and op == ops.KEEP_ENUM and not 0 <= value < symbols:
+            p = ops.NO_SUCH_SYMBOL
         return value, p
     size = 1 if op == ops.KEEP_BOOLEAN else (4 if op == ops.KEEP_FLOAT else 8)
     if size > end - p:
-        return np.int64(0), np.int64(ops.PAST_END)
-    value = np.int64(0)
-    for i in range(size):
-        value |= np.int64(at(data, p + i)) << (8 * i)
+        return 0, ops.PAST_END
+    value = load8(p) if size == 1 else (load32(p) if size == 4 else load64(p))
     if size == 1 and value > 1:
-        return value, np.int64(ops.NOT_BOOLEAN)
+        return 0, ops.NOT_BOOLEAN
     return value, p + size
 
 
 @inlined
-def _keep_number(data: Any, p: int, end: int, op: int, slot: int, c: int, room: Room) -> int:
-    filled, numbers, valid = room.filled, room.numbers, room.valid
-    n = filled[slot]
-    if n >= numbers.shape[1]:
-        return np.int64(ops.FULL)
-    value, p = _read_number(data, p, end, op, c)
+def _keep_number(p: int, end: int, op: int, slot: int, c: int, room: Places) -> int:
+    filled, numbers, valid, _, _, _, _, most, _ = room
+    n = load64(filled + 8 * slot)
+    if n >= most:
+        return ops.FULL
+    value, p = _read_number(p, end, op, c)
     if p >= 0:
-        numbers[slot, n] = value
-        valid[slot, n] = 1
-        filled[slot] = n + 1
+        store64(numbers + 8 * (slot * most + n), value)
+        store8(valid + slot * most + n, 1)
+        store64(filled + 8 * slot, n + 1)
     return p
 
 
 @inlined
-def _keep_bytes(data: Any, p: int, end: int, op: int, slot: int, c: int, room: Room) -> int:
-    filled, valid, offsets, heap = room.filled, room.valid, room.offsets, room.heap
-    n = filled[slot]
+def _room_for_bytes(slot: int, size: int, room: Places) -> int:
+    """Append an item of so many bytes; answers where they go to."""
+    filled, _, _, offsets, heap, _, _, most, heap_bytes = room
+    n = load64(filled + 8 * slot)
+    if n >= most:
+        return ops.FULL
+    offset = offsets + 4 * (slot * (most + 1) + n)
+    start = load32(offset)
+    if size > heap_bytes - start:
+        return ops.FULL
+    store32(offset + 4, start + size)
+    store64(filled + 8 * slot, n + 1)
+    return heap + slot * heap_bytes + start
+
+
+@inlined
+def _mark_last(slot: int, is_valid: int, room: Places) -> None:
+    filled, _, valid, _, _, _, _, most, _ = room
+    store8(valid + slot * most + load64(filled + 8 * slot) - 1, is_valid)
+
+
+@inlined
+def _keep_bytes(p: int, end: int, op: int, slot: int, c: int, room: Places) -> int:
+    size = c
     if op == ops.KEEP_BYTES:
-        size, p = _read_size(data, p, end)
-    else:
-        size, p = c, (p if c <= end - p else np.int64(ops.PAST_END))
-    if p < 0:
-        return p
-    start = np.int64(offsets[slot, n])
-    if n >= valid.shape[1] or size > heap.shape[1] - start:
-        return np.int64(ops.FULL)
-    copy_bytes(heap, slot * heap.shape[1] + start, data, p, size)
-    offsets[slot, n + 1] = start + size
-    valid[slot, n] = 1
-    filled[slot] = n + 1
+        size, p = _read_size(p, end)
+        if p < 0:
+            return p
+    elif size > end - p:
+        return ops.PAST_END
+    place = _room_for_bytes(slot, size, room)
+    if place < 0:
+        return place
+    copy(place, p, size)
+    _mark_last(slot, 1, room)
     return p + size
 
 
 @inlined
-def _keep_null(slot: int, size: int, room: Room) -> bool:
-    """Append a null, with zero bytes in its place; answers whether there was room."""
-    filled, valid, offsets, heap = room.filled, room.valid, room.offsets, room.heap
-    n = filled[slot]
-    if n >= valid.shape[1]:
-        return False
-    start = np.int64(offsets[slot, n])
-    if size > heap.shape[1] - start:
-        return False
-    for i in range(size):
-        heap[slot, start + i] = 0
-    offsets[slot, n + 1] = start + size
-    valid[slot, n] = 0
-    filled[slot] = n + 1
-    return True
+def _keep_null(slot: int, size: int, room: Places) -> int:
+    """Append a null, with zero bytes in its place; a negative answer says that there is no room."""
+    place = _room_for_bytes(slot, size, room)
+    if place >= 0:
+        for i in range(size):
+            store8(place + i, 0)
+        _mark_last(slot, 0, room)
+    return place
 
 
 @inlined
-def _next_item(data: Any, p: int, end: int, walk_all: int, frame: Any) -> tuple[bool, int]:
-    """Go on to the next item of the loop on top of the stack; answers (is there one, position)."""
-    if frame[0] > 0:
-        frame[0] -= 1
-        return True, p
-    if frame[1] >= 0 and p != frame[1]:
-        return False, np.int64(ops.WRONG_ARRAY_SIZE)
-    frame[1] = -1
+def _keep_list(op: int, slot: int, row: int, room: Places) -> None:
+    filled, _, _, _, _, lists, list_valid, most, _ = room
+    store32(lists + 4 * (slot * (most + 1) + row + 1), load64(filled + 8 * slot))
+    store8(list_valid + slot * most + row, 1 if op == ops.KEEP_LIST else 0)
+
+
+@inlined
+def _next_item(p: int, end: int, walk_all: int, frame: int) -> tuple[int, int]:
+    """Go on to the next item of a loop; answers (items left with it, position).
+
+    A frame is (items left in this block, the block's end where it is known or -1).
+    """
+    left, known_end = load64(frame), load64(frame + 8)
+    if left > 0:
+        store64(frame, left - 1)
+        return left, p
+    if known_end >= 0 and p != known_end:
+        return 0, ops.WRONG_ARRAY_SIZE
+    known_end = -1
     if walk_all == 0:
-        count, p = _open_items(data, p, end)
+        count, p = _open_items(p, end)
     else:
-        count, p = _read_long(data, p, end)
+        count, p = _read_long(p, end)
         if p >= 0 and count < 0:
-            size, p = _read_size(data, p, end)
-            frame[1] = p + size
+            size, p = _read_size(p, end)
+            known_end = p + size
             count = -count
-    if p < 0 or count == 0:
-        return False, p
-    if count > end - p or count < 0:
-        return False, np.int64(ops.TOO_MANY_ITEMS)
-    frame[0] = count - 1
-    return True, p
+    if p >= 0 and (count > end - p or count < 0):
+        p = ops.TOO_MANY_ITEMS
+    store64(frame, count - 1)
+    store64(frame + 8, known_end)
+    return count, p
 
 
 @inlined
-def _leading_nulls(data: Any, p: int, end: int, most: int) -> int:
+def _leading_nulls(p: int, end: int, most: int) -> int:
     nulls = 0
-    while nulls < most and p + nulls < end and at(data, p + nulls) == 0:
+    while nulls < most and p + nulls < end and load8(p + nulls) == 0:
         nulls += 1
     return nulls
 
 
 @inlined
-def _walk_record(data: Any, p: int, end: int, row: int, program: Any, stack: Any, room: Room) -> int:  # noqa: C901, PLR0912, PLR0915
+def _walk_record(p: int, end: int, row: int, program: int, stack: Stack, room: Places) -> int:  # noqa: C901, PLR0912, PLR0915
     """Run the programme once. One long chain of branches, which becomes one jump table."""
-    filled, lists, list_valid = room.filled, room.lists, room.list_valid
-    pc, depth = 0, 0
+    pc, depth = program, 0
+    frames, deepest = stack
     while True:
-        op, a, b, c = at(program, pc), at(program, pc + 1), at(program, pc + 2), at(program, pc + 3)
-        pc += ops.WIDTH
+        op, a = load64(pc), load64(pc + 8)
+        at, pc = pc, pc + ops.WIDTH
         if op <= ops.LAST_SKIP:
-            p = _skip(data, p, end, op, a)
+            p = _skip(p, end, op, a)
             if p < 0:
                 return p
         elif op <= ops.LAST_KEEP:
             if op <= ops.LAST_NUMBER:
-                after = _keep_number(data, p, end, op, a, c, room)
+                after = _keep_number(p, end, op, a, load64(at + 24), room)
             else:
-                after = _keep_bytes(data, p, end, op, a, c, room)
+                after = _keep_bytes(p, end, op, a, load64(at + 24), room)
             if after < 0:
                 return after
-            if b == 0:
+            if load64(at + 16) == 0:
                 p = after
         elif op == ops.END:
             return p
         elif op == ops.JUMP:
-            pc = a
+            pc = program + a
         elif op == ops.UNION:
-            branch, p = _read_long(data, p, end)
+            branch, p = _read_long(p, end)
             if p < 0:
                 return p
             if branch < 0 or branch >= a:
-                return np.int64(ops.NO_SUCH_BRANCH)
-            pc = at(program, pc + branch * ops.WIDTH + 1)
+                return ops.NO_SUCH_BRANCH
+            pc = program + load64(pc + branch * ops.WIDTH + 8)
         elif op == ops.NULL_RUN:
-            nulls = _leading_nulls(data, p, end, a)
+            nulls = _leading_nulls(p, end, a)
             p += nulls
-            pc = at(program, pc + nulls * ops.WIDTH + 1)
+            pc = program + load64(pc + nulls * ops.WIDTH + 8)
         elif op == ops.KEEP_NULL:
-            if not _keep_null(a, c, room):
-                return np.int64(ops.FULL)
+            if _keep_null(a, load64(at + 24), room) < 0:
+                return ops.FULL
         elif op <= ops.KEEP_NULL_LIST:
-            lists[a, row + 1] = filled[a]
-            list_valid[a, row] = 1 if op == ops.KEEP_LIST else 0
+            _keep_list(op, a, row, room)
         elif op == ops.NEXT:
-            more, p = _next_item(data, p, end, b, stack[depth - 1])
+            left, p = _next_item(p, end, load64(at + 16), frames + (depth - 1) * _FRAME_BYTES)
             if p < 0:
                 return p
-            if more:
-                pc = a
+            if left > 0:
+                pc = program + a
             else:
                 depth -= 1
         elif op == ops.RETURN:
             depth -= 1
-            pc = stack[depth, 0]
+            pc = load64(frames + depth * _FRAME_BYTES)
         else:
-            if depth >= stack.shape[0]:
-                return np.int64(ops.TOO_DEEP)
-            stack[depth, 0] = pc if op == ops.CALL else 0
-            stack[depth, 1] = -1
+            if depth >= deepest:
+                return ops.TOO_DEEP
+            store64(frames + depth * _FRAME_BYTES, pc if op == ops.CALL else 0)
+            store64(frames + depth * _FRAME_BYTES + 8, -1)
             depth += 1
-            pc = a
+            pc = program + a
 
 
 @kernel
@@ -384,57 +408,68 @@ def walk(
     the block or -1 before it, rows kept); after an answer other than DONE it stands on the record
     that the answer is about.
     """
-    block, p, left, row = cursor[0], cursor[1], cursor[2], cursor[3]
-    status = np.int64(ops.DONE)
+    base, code = address(data), address(program)
+    frames = address(stack), stack.shape[0]
     most = room.valid.shape[1]
+    places = (
+        address(room.filled),
+        address(room.numbers),
+        address(room.valid),
+        address(room.offsets),
+        address(room.heap),
+        address(room.lists),
+        address(room.list_valid),
+        most,
+        room.heap.shape[1],
+    )
+    block, p, left, row = cursor[0], base + cursor[1], cursor[2], cursor[3]
+    status = ops.DONE
     while status == ops.DONE and block < blocks.shape[0]:
-        end = blocks[block, 1]
+        end = base + blocks[block, 1]
         if left < 0:
-            p, left = blocks[block, 0], blocks[block, 2]
+            p, left = base + blocks[block, 0], blocks[block, 2]
             if left > max(end - p, spare_rows):
-                status = np.int64(ops.TOO_MANY_RECORDS)
+                status = ops.TOO_MANY_RECORDS
         while status == ops.DONE and left > 0:
-            after = np.int64(ops.FULL)
+            after = ops.FULL
             if row < most:
-                after = _walk_record(data, p, end, row, program, stack, room)
+                after = _walk_record(p, end, row, code, frames, places)
             if after < 0:
                 status = after
             else:
                 p, left, row = after, left - 1, row + 1
         if status == ops.DONE:
-            if p != end:
-                status = np.int64(ops.LEFT_OVER)
-            else:
+            if p == end:
                 block, left = block + 1, -1
-    cursor[0], cursor[1], cursor[2], cursor[3] = block, p, left, row
+            else:
+                status = ops.LEFT_OVER
+    cursor[0], cursor[1], cursor[2], cursor[3] = block, p - base, left, row
     return status
 
 
 @kernel
-def find_blocks(data: Any, p: int, sync: Any, table: Any) -> tuple[int, int, int]:
-    """Fill `table` with (first byte, end, records) of the blocks from `p` on.
+def find_blocks(data: Any, position: int, sync: Any, table: Any) -> tuple[int, int, int]:
+    """Fill `table` with (first byte, end, records) of the blocks from `position` on.
 
     Answers (blocks found, position after them, status); a block that is wrong is not in the table.
     """
-    found = 0
-    size = data.shape[0]
-    while found < table.shape[0] and p < size:
-        records, after = _read_long(data, p, size)
-        length = np.int64(0)
+    base, mark, found = address(data), address(sync), 0
+    p, end = base + position, base + data.shape[0]
+    while found < table.shape[0] and p < end:
+        records, after = _read_long(p, end)
+        length = 0
         if after >= 0:
-            length, after = _read_long(data, after, size)
-        if after == ops.PAST_END or (after >= 0 and length > size - after - _SYNC_BYTES):
-            return found, p, np.int64(ops.FILE_ENDS)
+            length, after = _read_long(after, end)
+        if after == ops.PAST_END or (after >= 0 and length > end - after - _SYNC_BYTES):
+            return found, p - base, ops.FILE_ENDS
         if after < 0:
-            return found, p, after
+            return found, p - base, after
         if records < 0 or length < 0:
-            wrong = ops.NEGATIVE_COUNT if records < 0 else ops.NEGATIVE_LENGTH
-            return found, p, np.int64(wrong)
-        end = after + length
-        for i in range(_SYNC_BYTES):
-            if at(data, end + i) != sync[i]:
-                return found, p, np.int64(ops.BAD_SYNC)
-        table[found, 0], table[found, 1], table[found, 2] = after, end, records
+            return found, p - base, ops.NEGATIVE_COUNT if records < 0 else ops.NEGATIVE_LENGTH
+        behind = after + length
+        if load64(behind) != load64(mark) or load64(behind + 8) != load64(mark + 8):
+            return found, p - base, ops.BAD_SYNC
+        table[found, 0], table[found, 1], table[found, 2] = after - base, behind - base, records
         found += 1
-        p = end + _SYNC_BYTES
-    return found, p, np.int64(ops.DONE)
+        p = behind + _SYNC_BYTES
+    return found, p - base, ops.DONE
