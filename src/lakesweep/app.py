@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from lakesweep.clock import Clock, SystemClock
-from lakesweep.config import Config, IcebergCatalogRoot
+from lakesweep.config import Config, IcebergCatalogRoot, IcebergMetadataRoot
 from lakesweep.errors import ConfigError
 from lakesweep.progress import SILENT, Progress
 
 if TYPE_CHECKING:
+    from lakesweep.iceberg.targets import IcebergTargets
     from lakesweep.storage.options import StorageOptions
     from lakesweep.storage.stores import Stores
+
+Root = TypeVar("Root")
 
 
 class App:
@@ -31,19 +34,31 @@ class App:
         """Every object store that addresses may name."""
         from lakesweep.storage.stores import Stores
 
-        return Stores(self._storage_options(), clock=self.clock)
+        return Stores(self.storage_options, clock=self.clock)
 
     @cached_property
     def catalogs(self) -> Mapping[str, Mapping[str, str]]:
         """The PyIceberg properties of each Iceberg catalog of all lakes, by the catalog's name."""
         found: dict[str, Mapping[str, str]] = {}
-        for lake in self.config.lakes.values():
-            for root in lake.roots:
-                if isinstance(root, IcebergCatalogRoot):
-                    _add_catalog(found, root)
+        for root in self._roots(IcebergCatalogRoot):
+            _add_catalog(found, root)
         return found
 
-    def _storage_options(self) -> dict[str, StorageOptions]:
+    @cached_property
+    def iceberg(self) -> IcebergTargets:
+        """Iceberg tables and views, by name or address."""
+        from lakesweep.iceberg.targets import IcebergTargets
+
+        files = [path for root in self._roots(IcebergMetadataRoot) for path in root.files]
+        return IcebergTargets(self.stores, self.catalogs, files, progress=self.progress)
+
+    def _roots(self, kind: type[Root]) -> Iterator[Root]:
+        for lake in self.config.lakes.values():
+            yield from (root for root in lake.roots if isinstance(root, kind))
+
+    @cached_property
+    def storage_options(self) -> Mapping[str, StorageOptions]:
+        """How each configured store is reached."""
         from lakesweep.storage.options import StorageOptions
 
         sections = self.config.storage.items()

@@ -12,6 +12,7 @@ import typer
 
 from lakesweep import __version__
 from lakesweep.cli.context import Context, Settings, make_output
+from lakesweep.cli.doctor import doctor
 from lakesweep.cli.init import init
 from lakesweep.cli.options import command, group
 from lakesweep.cli.output import Failure
@@ -50,6 +51,7 @@ app = group(
     callback=_root,
 )
 command(app, "init", examples=["lakesweep init", "lakesweep init --output prod.toml"])(init)
+command(app, "doctor", examples=["lakesweep doctor", "lakesweep doctor --spark --json"])(doctor)
 # One line a group: app.add_typer(files.app)
 
 

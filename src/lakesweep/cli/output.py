@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from rich.console import JustifyMethod
 
+_NO_EDGE = 10_000
+
 #: What a document may hold: JSON values, and datetimes, dataclasses and enums inside them.
 Document = Mapping[str, object]
 
@@ -153,7 +155,9 @@ def _render(table: Table) -> str:
         grid.add_column(column, justify=justify, overflow="fold")
     for row in table.rows:
         grid.add_row(*(Text(printable(cell)) for cell in row))
-    console = Console(file=sys.stdout)
+    # Lines for a file or a pipe are as long as they need be; only a screen has an edge.
+    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else _NO_EDGE)
     with console.capture() as capture:
         console.print(grid)
-    return capture.get()
+    lines = (line.rstrip() for line in capture.get().splitlines())
+    return "".join(f"{line}\n" for line in lines if line)

@@ -1,0 +1,238 @@
+"""What `lakesweep doctor` looks at: each check gives findings, and never raises."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from importlib import metadata, util
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lakesweep.errors import DeniedError, LakesweepError, MissingError, UnavailableError
+
+if TYPE_CHECKING:
+    from lakesweep.app import App
+    from lakesweep.config import Config
+    from lakesweep.storage.stores import Stores
+
+OLDEST_JAVA = 17
+
+#: Kinds of store that a bucket without a section of its own may belong to.
+_SCHEMES = ("s3://", "gs://")
+_STORE_URLS = ("sqlite", "postgresql", "mysql", "mongodb", "memory")
+_PATIENCE = 10.0
+
+
+class Status(StrEnum):
+    """How a check went."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the doctor's report; `mend` says what to do about it."""
+
+    check: str
+    status: Status
+    detail: str
+    mend: str | None = None
+
+
+def check_python() -> Iterator[Finding]:
+    """Which Python this is."""
+    yield Finding("python", Status.OK, platform.python_version())
+
+
+def check_java(config: Config) -> Iterator[Finding]:
+    """Whether Spark will find a Java that it can use."""
+    if config.spark.remote is not None:
+        yield Finding("java", Status.OK, "not needed: Spark is reached over Spark Connect")
+        return
+    mend = f"install Java {OLDEST_JAVA} or newer, or set JAVA_HOME to one"
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which(str(Path(home, "bin", "java")) if home else "java")
+    if java is None:
+        where = f"JAVA_HOME={home} holds none" if home else "none on the path"
+        yield Finding("java", Status.FAIL, f"{where}; Spark needs it", mend)
+        return
+    version = java_version(java)
+    if version is None:
+        yield Finding("java", Status.FAIL, f"{java} does not tell its version", mend)
+    elif version < OLDEST_JAVA:
+        yield Finding("java", Status.FAIL, f"{java} is version {version}, too old for Spark", mend)
+    else:
+        yield Finding("java", Status.OK, f"version {version} at {java}")
+
+
+def java_version(java: str) -> int | None:
+    """The major version of a Java, or None where it does not run."""
+    try:
+        answer = subprocess.run(  # noqa: S603  the user's own Java
+            [java, "-version"], capture_output=True, text=True, timeout=60, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    found = re.search(r'version "(?:1\.)?(\d+)', answer.stderr)
+    return int(found[1]) if found else None
+
+
+def check_extras() -> Iterator[Finding]:
+    """Which optional libraries are there."""
+    yield _extra("spark", ("pyspark",), "sweeps over whole lakes")
+    yield _extra("cloud", ("obstore", "arro3.core"), "Google Cloud Storage and Azure")
+
+
+def _extra(extra: str, modules: tuple[str, ...], purpose: str) -> Finding:
+    if all(_is_installed(module) for module in modules):
+        version = metadata.version(modules[0])
+        return Finding(f"extra {extra}", Status.OK, f"{modules[0]} {version}")
+    mend = f"pip install 'lakesweep[{extra}]'"
+    return Finding(f"extra {extra}", Status.WARN, f"not installed: {purpose} cannot be used", mend)
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return util.find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def check_spark(config: Config) -> Iterator[Finding]:
+    """Start a session as it is configured and run one small job."""
+    if not _is_installed("pyspark"):
+        return
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName("lakesweep doctor")
+    for key, value in config.spark.conf.items():
+        builder = builder.config(key, value)
+    remote = config.spark.remote
+    builder = builder.remote(remote) if remote else builder.master(config.spark.master)
+    where = remote or config.spark.master
+    try:
+        session = builder.getOrCreate()
+        count = session.range(1000).count()
+        session.stop()
+    except Exception as error:
+        mend = "see the messages above; check [spark] in the configuration"
+        yield Finding("spark", Status.FAIL, f"{where}: {_first_line(error)}", mend)
+        return
+    yield Finding("spark", Status.OK, f"{where} counted {count} rows")
+
+
+def check_store(config: Config) -> Iterator[Finding]:
+    """Whether the store's own database is of a known kind, and can be made where it is a file."""
+    url = config.store.url
+    kind = re.split(r"[:+]", url, maxsplit=1)[0]
+    if kind not in _STORE_URLS:
+        known = ", ".join(_STORE_URLS)
+        yield Finding("store", Status.FAIL, f"no store is known as {kind}", f"use one of {known}")
+    elif kind == "sqlite" and url.startswith("sqlite:///"):
+        yield _check_sqlite(Path(url.removeprefix("sqlite:///")))
+    else:
+        yield Finding("store", Status.OK, f"{kind}, not yet connected to")
+
+
+def _check_sqlite(file: Path) -> Finding:
+    folder = next(parent for parent in file.absolute().parents if parent.exists())
+    if os.access(folder, os.W_OK):
+        return Finding("store", Status.OK, f"sqlite at {file}")
+    mend = "give this user the right to write there, or set [store] url"
+    return Finding("store", Status.FAIL, f"sqlite at {file}: {folder} is not writable", mend)
+
+
+def check_locations(app: App) -> Iterator[Finding]:
+    """Whether each configured place can be listed, and a file in it read."""
+    stores = _impatient(app)
+    for address in _locations(app.config):
+        yield _check_location(stores, address)
+
+
+def _locations(config: Config) -> list[str]:
+    from lakesweep.config import PaimonWarehouseRoot
+
+    found = [address for address in config.storage if not address.endswith("://")]
+    for lake in config.lakes.values():
+        found += lake.locations
+        found += [root.path for root in lake.roots if isinstance(root, PaimonWarehouseRoot)]
+        found += [lake.plans] if lake.plans else []
+    return list(dict.fromkeys(found))
+
+
+def _impatient(app: App) -> Stores:
+    """Stores as they are configured, but with one attempt and a short wait."""
+    from lakesweep.storage.options import StorageOptions
+    from lakesweep.storage.stores import Stores
+
+    options = {**{scheme: StorageOptions() for scheme in _SCHEMES}, **app.storage_options}
+    hasty = {
+        address: replace(option, retries=0, timeout_seconds=min(option.timeout_seconds, _PATIENCE))
+        for address, option in options.items()
+    }
+    return Stores(hasty, clock=app.clock)
+
+
+def _check_location(stores: Stores, location: str) -> Finding:
+    from lakesweep.storage.address import parse
+
+    check = f"location {location}"
+    try:
+        address = parse(location)
+        store = stores.open(address)
+        entries = store.list(address.folder, one_level=True).entries
+    except LakesweepError as error:
+        return Finding(check, *_diagnose(error, "list"))
+    if entries.num_rows == 0:
+        return Finding(check, Status.OK, "can be listed; no file at its top to try reading")
+    try:
+        store.read_range(entries.column("key")[0].as_py(), 0, 1)
+    except LakesweepError as error:
+        return Finding(check, *_diagnose(error, "read"))
+    return Finding(check, Status.OK, "can be listed and read; deleting is not tried")
+
+
+def _diagnose(error: LakesweepError, right: str) -> tuple[Status, str, str]:
+    match error:
+        case DeniedError():
+            rights = {"list": "s3:ListBucket or its like", "read": "s3:GetObject or its like"}
+            mend = f"grant the right to {right} ({rights[right]}), or use other credentials"
+            return Status.FAIL, f"the right to {right} is missing: {error.reason}", mend
+        case MissingError():
+            return Status.WARN, error.reason, "make it, or mend the address"
+        case UnavailableError():
+            mend = "check the endpoint, the network and the credentials"
+            return Status.FAIL, f"no answer: {error.reason}", mend
+        case _:
+            mend = error.hint or "mend the address or the storage section"
+            return Status.FAIL, error.message, mend
+
+
+def check_catalogs(app: App) -> Iterator[Finding]:
+    """Whether each catalog can be loaded, its namespaces listed, and a table found."""
+    for name, properties in app.catalogs.items():
+        yield _check_catalog(name, dict(properties))
+
+
+def _check_catalog(name: str, properties: dict[str, str]) -> Finding:
+    from lakesweep.iceberg.catalogs import open_catalog
+
+    try:
+        first = next(open_catalog(name, properties).entries(), None)
+    except Exception as error:
+        mend = "check the properties of this root, and that the catalog is running"
+        return Finding(f"catalog {name}", Status.FAIL, _first_line(error), mend)
+    detail = f"can be listed, such as {first.full_name}" if first else "can be listed; it is empty"
+    return Finding(f"catalog {name}", Status.OK, detail)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0]

@@ -1,0 +1,58 @@
+"""`lakesweep doctor`: is everything in its place, and how to mend what is not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated
+
+import typer
+
+from lakesweep.cli import checkups
+from lakesweep.cli.checkups import Finding, Status
+from lakesweep.cli.context import Context
+from lakesweep.cli.output import Table
+from lakesweep.errors import ConfigError, IncompleteError, UsageError
+
+
+def doctor(
+    context: Context,
+    spark: Annotated[
+        bool, typer.Option("--spark", help="Also start Spark and run a small job.")
+    ] = False,
+) -> None:
+    """Check Java, Spark, the store, catalogs, locations and rights; say how to mend each.
+
+    Nothing is written or deleted. Ends with code 0 when nothing failed (warnings are no failures),
+    2 when the configuration is wrong, and 4 when something else failed.
+    """
+    findings = [*_examine(context, spark=spark)]
+    context.output.result({"checks": findings}, _table(findings))
+    failed = [finding for finding in findings if finding.status is Status.FAIL]
+    if any(finding.check == "configuration" for finding in failed):
+        raise typer.Exit(UsageError.exit_code)
+    if failed:
+        raise typer.Exit(IncompleteError.exit_code)
+
+
+def _examine(context: Context, *, spark: bool) -> Iterator[Finding]:
+    yield from checkups.check_python()
+    yield from checkups.check_extras()
+    try:
+        config, app = context.config, context.app
+        catalogs = app.catalogs
+    except ConfigError as error:
+        yield Finding("configuration", Status.FAIL, error.message, error.hint)
+        return
+    detail = f"{len(config.lakes)} lakes, {len(catalogs)} Iceberg catalogs"
+    yield Finding("configuration", Status.OK, detail)
+    yield from checkups.check_java(config)
+    yield from checkups.check_store(config)
+    yield from checkups.check_locations(app)
+    yield from checkups.check_catalogs(app)
+    if spark:
+        yield from checkups.check_spark(config)
+
+
+def _table(findings: Sequence[Finding]) -> Table:
+    rows = [(f.status.value, f.check, f.detail, f.mend or "") for f in findings]
+    return Table(("", "check", "found", "to mend it"), rows)
