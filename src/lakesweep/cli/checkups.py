@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from importlib import metadata, util
+from importlib import util
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -93,6 +93,8 @@ def check_extras() -> Iterator[Finding]:
 
 def _extra(extra: str, modules: tuple[str, ...], purpose: str) -> Finding:
     if all(_is_installed(module) for module in modules):
+        from importlib import metadata
+
         version = metadata.version(modules[0])
         return Finding(f"extra {extra}", Status.OK, f"{modules[0]} {version}")
     mend = f"pip install 'lakesweep[{extra}]'"

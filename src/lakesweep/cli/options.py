@@ -143,7 +143,11 @@ def _accepting(function: Callable[..., None]) -> Callable[..., None]:
         common = {parameter.name: values.pop(parameter.name) for parameter in _COMMON}
         settings = Settings(**common).under(typer_context.obj or Settings())
         typer_context.obj = settings
-        function(Context(settings), **values)
+        try:
+            function(Context(settings), **values)
+        except BrokenPipeError as error:
+            # Ours would be an OutputClosedError; this is a connection, and Typer would hide it.
+            raise ConnectionError(f"a connection broke: {error.strerror}") from error
 
     parameters = [_TYPER_CONTEXT, *(p.replace(kind=_KEYWORD) for p in own), *_COMMON]
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
