@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -58,23 +59,28 @@ class S3Server:
 
     def boto3(self) -> Any:
         """Another client of the same server, to prepare and to check with."""
-        return boto3.client(
-            "s3",
-            endpoint_url=self.endpoint,
-            region_name=self.region,
-            aws_access_key_id=self.access_key_id,
-            aws_secret_access_key=self.secret_access_key,
-            config=Config(
-                request_checksum_calculation="when_required",
-                s3={"addressing_style": "path"},
-                retries={"total_max_attempts": 1},
-            ),
-        )
+        return _boto3_client(self)
 
     def make_bucket(self, name: str) -> str:
         """Create a bucket; gives its name back."""
         self.boto3().create_bucket(Bucket=name)
         return name
+
+
+@cache
+def _boto3_client(server: S3Server) -> Any:
+    return boto3.client(
+        "s3",
+        endpoint_url=server.endpoint,
+        region_name=server.region,
+        aws_access_key_id=server.access_key_id,
+        aws_secret_access_key=server.secret_access_key,
+        config=Config(
+            request_checksum_calculation="when_required",
+            s3={"addressing_style": "path"},
+            retries={"total_max_attempts": 1},
+        ),
+    )
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from lakesweep.errors import InexactKeyError
-from lakesweep.storage.s3_keys import Encoding, UndecodableKeyError, decode
+from lakesweep.storage.s3_keys import Encoding, UndecodableKeyError, decode, is_encoded
 
 _TRIES = 5
 
@@ -59,7 +59,7 @@ class KeyDecoder:
                 return InexactKeyError(
                     self._base + error.encoded, "this key of the listing is not valid UTF-8 text"
                 )
-        doubtful = next(name for name in names if "+" in name or "%" in name)
+        doubtful = next(name for name in names if is_encoded(name))
         return InexactKeyError(
             self._base + doubtful,
             "this listed key can be read in more than one way, and the store does not tell which",
@@ -85,14 +85,22 @@ def _agreed(readings: list[_Reading]) -> list[str] | None:
 
 def _ask_for_objects(readings: list[_Reading], witness: Witness) -> list[_Reading]:
     """Keep the encodings under which an object exists, and under no other one."""
-    left = [(encoding, reading) for encoding, reading in readings if reading is not None]
-    for position in _differences([reading for _, reading in left])[:_TRIES]:
-        found = {key for key in {reading[position] for _, reading in left} if witness.exists(key)}
+    for position in _differences(readings)[:_TRIES]:
+        candidates = {reading[position] for _, reading in readings if reading is not None}
+        found = [key for key in sorted(candidates) if witness.exists(key)]
         if len(found) == 1:
-            left = [item for item in left if item[1][position] in found]
-    return [*left]
+            readings = [item for item in readings if item[1] and item[1][position] in found]
+        if _agreed(readings) is not None:
+            break
+    return readings
 
 
-def _differences(readings: list[list[str]]) -> list[int]:
-    columns = zip(*readings, strict=True)
-    return [position for position, column in enumerate(columns) if len(set(column)) > 1]
+def _differences(readings: list[_Reading]) -> list[int]:
+    """Where the readings are not the same, or all places but those that no reading changes."""
+    known = [reading for _, reading in readings if reading is not None]
+    columns = zip(*known, strict=True)
+    return [
+        position
+        for position, column in enumerate(columns)
+        if len(set(column)) > 1 or (len(known) < len(readings) and is_encoded(column[0]))
+    ]
