@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import io
+import sys
+
+import pytest
+
+from lakesweep.cli.terminal import Colour, OutputClosedError, paint, printable, write
+
+
+class Screen(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+class ClosedPipe(io.RawIOBase):
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: object) -> int:
+        raise BrokenPipeError
+
+
+def test_words_are_coloured_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setattr(sys, "stderr", Screen())
+    assert paint("error:", Colour.RED) == "\x1b[31merror:\x1b[0m"
+
+
+def test_no_color_is_honoured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setattr(sys, "stderr", Screen())
+    assert paint("error:", Colour.RED) == "error:"
+
+
+def test_words_are_plain_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    assert paint("error:", Colour.RED) == "error:"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain ä 日本", "plain ä 日本"),
+        ("a\x1b[2Jb", "a\\x1b[2Jb"),
+        ("a\rb\tc\x7f", "a\\rb\\tc\\x7f"),
+        ("right\u202eleft", "right\\u202eleft"),
+        ("two\nlines", "two\nlines"),
+    ],
+)
+def test_control_characters_are_shown_by_their_code(text: str, shown: str) -> None:
+    assert printable(text) == shown
+
+
+def test_a_reader_that_went_away_is_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BufferedWriter(ClosedPipe())))
+    with pytest.raises(OutputClosedError):
+        write(b"data")

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lakesweep.app import App
+from lakesweep.config import parse_config
+from lakesweep.errors import ConfigError
+
+_LAKE = """
+[lakes.{lake}]
+locations = ["s3://lake"]
+[[lakes.{lake}.roots]]
+type = "iceberg-catalog"
+name = "{catalog}"
+properties = {{ uri = "{uri}" }}
+"""
+
+
+def _app(text: str) -> App:
+    return App(parse_config(text, Path("lakesweep.toml"), {}))
+
+
+def test_catalogs_of_all_lakes_are_found_by_name() -> None:
+    app = _app(
+        _LAKE.format(lake="a", catalog="x", uri="1") + _LAKE.format(lake="b", catalog="y", uri="2")
+    )
+    assert app.catalogs == {"x": {"uri": "1"}, "y": {"uri": "2"}}
+
+
+def test_two_lakes_may_share_a_catalog() -> None:
+    app = _app(
+        _LAKE.format(lake="a", catalog="x", uri="1") + _LAKE.format(lake="b", catalog="x", uri="1")
+    )
+    assert app.catalogs == {"x": {"uri": "1"}}
+
+
+def test_one_name_for_two_catalogs_is_refused() -> None:
+    app = _app(
+        _LAKE.format(lake="a", catalog="x", uri="1") + _LAKE.format(lake="b", catalog="x", uri="2")
+    )
+    with pytest.raises(ConfigError, match="catalog x"):
+        _ = app.catalogs
+
+
+def test_storage_sections_become_the_options_of_stores() -> None:
+    app = _app('[storage."s3://lake"]\nendpoint = "http://127.0.0.1:1"\nretries = 2\n')
+    options = app.storage_options["s3://lake"]
+    assert (options.endpoint, options.retries) == ("http://127.0.0.1:1", 2)
+
+
+def test_stores_are_opened_once(tmp_path: Path) -> None:
+    app = _app("")
+    assert app.stores is app.stores
+    assert app.stores.open(str(tmp_path)) is app.stores.open(f"file://{tmp_path}")

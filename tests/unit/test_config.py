@@ -1,0 +1,268 @@
+from __future__ import annotations
+
+import dataclasses
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from lakesweep.config import (
+    Config,
+    IcebergCatalogRoot,
+    IcebergMetadataRoot,
+    LakefsRoot,
+    PaimonWarehouseRoot,
+    PinnedRoot,
+    StorageSection,
+    find_config,
+    load_config,
+    parse_config,
+)
+from lakesweep.errors import ConfigError
+from lakesweep.storage.options import StorageOptions
+
+_FILE = Path("lakesweep.toml")
+
+_FULL = """\
+[store]
+url = "sqlite:///.lakesweep/store.db"
+realm = "default"
+
+[spark]
+master = "local[*]"
+conf = { "spark.driver.memory" = "2g" }
+
+[storage."s3://lake"]
+endpoint = "http://127.0.0.1:9000"
+files_per_second = 2000
+
+[lakes.prod]
+locations = ["s3://lake/warehouse"]
+grace = "7d"
+exclude = ["**/_staging/**"]
+unknown = "keep"
+plans = "s3://lake/_lakesweep/plans"
+
+[[lakes.prod.roots]]
+type = "iceberg-catalog"
+name = "prod"
+properties = { type = "rest", uri = "http://127.0.0.1:8181" }
+
+[[lakes.prod.roots]]
+type = "iceberg-metadata"
+files = ["s3://lake/legacy/t/metadata/00003.metadata.json"]
+
+[[lakes.prod.roots]]
+type = "paimon-warehouse"
+path = "s3://lake/paimon"
+
+[[lakes.prod.roots]]
+type = "lakefs"
+endpoint = "http://127.0.0.1:8000"
+repositories = ["analytics"]
+
+[[lakes.prod.roots]]
+type = "pinned"
+file = "s3://lake/_lakesweep/keep.txt"
+"""
+
+
+def _parse(text: str, **environment: str) -> Config:
+    return parse_config(text, _FILE, environment)
+
+
+def _refusal(text: str, **environment: str) -> ConfigError:
+    with pytest.raises(ConfigError) as caught:
+        _parse(text, **environment)
+    return caught.value
+
+
+def test_the_published_example_is_read_in_full() -> None:
+    config = _parse(_FULL)
+    lake = config.lakes["prod"]
+    assert config.storage["s3://lake"].files_per_second == 2000
+    assert config.spark.conf == {"spark.driver.memory": "2g"}
+    assert lake.grace == timedelta(days=7)
+    assert [type(root) for root in lake.roots] == [
+        IcebergCatalogRoot,
+        IcebergMetadataRoot,
+        PaimonWarehouseRoot,
+        LakefsRoot,
+        PinnedRoot,
+    ]
+
+
+def test_an_empty_file_gives_the_defaults() -> None:
+    config = _parse("")
+    assert config == Config()
+    assert (config.store.realm, config.spark.master, config.lakes) == ("default", "local[*]", {})
+
+
+def test_a_short_grace_is_the_guards_business() -> None:
+    text = _FULL.replace('grace = "7d"', 'grace = "1h"')
+    assert _parse(text).lakes["prod"].grace == timedelta(hours=1)
+
+
+def test_properties_become_text() -> None:
+    text = _FULL.replace('uri = "http://127.0.0.1:8181"', "echo = true, pool = 5")
+    root = _parse(text).lakes["prod"].roots[0]
+    assert isinstance(root, IcebergCatalogRoot)
+    assert root.properties == {"type": "rest", "echo": "true", "pool": "5"}
+
+
+def test_storage_takes_every_option_of_a_store() -> None:
+    options = {field.name: field.default for field in dataclasses.fields(StorageOptions)}
+    section = StorageSection().model_dump()
+    assert section == options
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "place", "advice"),
+    [
+        ("realm =", "relm =", "line 3, store.relm", "realm"),
+        ("[spark]", "[sparc]", "line 5, sparc", "spark"),
+        ("grace =", "gracee =", "line 15, lakes.prod.gracee", "grace"),
+        ("[lakes.prod]", "[lake.prod]", "line 13, lake", "lakes"),
+        ("endpoint = ", "endpont = ", 'line 10, storage."s3://lake".endpont', "endpoint"),
+        ("name =", "nmae =", "line 22, lakes.prod.roots[0].nmae", "name"),
+        ("repositories =", "repos =", "line 36, lakes.prod.roots[3].repos", "repositories"),
+        ('"pinned"', '"pined"', "line 39, lakes.prod.roots[4].type", "pinned"),
+        ("realm =", "zzzzz =", "line 3, store.zzzzz", "the keys here are url, realm"),
+    ],
+)
+def test_an_unknown_name_is_refused_with_its_place_and_the_nearest_name(
+    right: str, wrong: str, place: str, advice: str
+) -> None:
+    error = _refusal(_FULL.replace(right, wrong, 1))
+    assert error.message.startswith(f"lakesweep.toml, {place}: ")
+    assert advice in (error.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "words"),
+    [
+        ("= 2000", '= "2000"', "files_per_second: must be a number"),
+        ("= 2000", "= -1", "files_per_second: must be greater than 0"),
+        ("= 2000", "= 1\nretries = -1", "retries: must be at least 0"),
+        ("= 2000", "= 1\nretries = 1.5", "retries: must be a whole number"),
+        ("= 2000", "= 1\nanonymous = 1", "anonymous: must be true or false"),
+        ('"7d"', "7", "grace: must be a duration"),
+        ('"7d"', '"a week"', "grace: must be a duration"),
+        ('"keep"', '"burn"', "unknown: must be 'keep' or 'delete'"),
+        ('["s3://lake/warehouse"]', '"x"', "locations: must be a list"),
+        ('["s3://lake/warehouse"]', "[]", "locations: must not be empty"),
+        ('["s3://lake/warehouse"]', '["x", 1]', "locations[1]: must be text"),
+        ('locations = ["s3://lake/warehouse"]', "", "locations: is missing"),
+        ('name = "prod"', "name = 1", "roots[0].name: must be text"),
+        ('type = "lakefs"\n', "", "roots[3]: has no type"),
+        ("master =", 'remote = "sc://x"\nmaster =', "spark: has both master and remote"),
+        ("[store]", "spark = 1\n[store]", "not TOML"),
+        ('[storage."s3://lake"]', "[storage]", "storage.endpoint: must be a table"),
+    ],
+)
+def test_a_wrong_value_is_refused_in_words(right: str, wrong: str, words: str) -> None:
+    assert words in _refusal(_FULL.replace(right, wrong, 1)).message
+
+
+def test_every_mistake_is_told_at_once() -> None:
+    text = _FULL.replace("= 2000", '= "x"').replace('"7d"', "7")
+    assert len(_refusal(text).message.splitlines()) == 2
+
+
+def test_wrong_syntax_is_told_with_its_line() -> None:
+    assert "line 2" in _refusal("[store]\nurl = \n").message
+
+
+def test_a_variable_is_taken_from_the_environment() -> None:
+    text = '[store]\nurl = "postgresql://${USER_NAME}:${PASS}@db/x"\n'
+    config = _parse(text, USER_NAME="me", PASS="p$1")
+    assert config.store.url == "postgresql://me:p$1@db/x"
+
+
+def test_variables_are_taken_inside_lists_and_inline_tables() -> None:
+    text = _FULL.replace('uri = "http', 'token = "${T}", uri = "http').replace("_staging", "${S}")
+    config = _parse(text, T="secret", S="tmp")
+    root = config.lakes["prod"].roots[0]
+    assert isinstance(root, IcebergCatalogRoot)
+    assert root.properties["token"] == "secret"
+    assert config.lakes["prod"].exclude == ("**/tmp/**",)
+
+
+def test_a_missing_variable_is_refused_with_its_key() -> None:
+    error = _refusal('[storage."s3://a"]\nsecret_access_key = "${LAKE_SECRET}"\n')
+    assert 'line 2, storage."s3://a".secret_access_key' in error.message
+    assert "LAKE_SECRET is not set" in error.message
+
+
+def test_a_reference_that_names_no_variable_is_refused() -> None:
+    assert "no name of an environment variable" in _refusal('[store]\nurl = "${a-b}"\n').message
+
+
+def test_secrets_are_in_no_repr() -> None:
+    text = """
+        [store]
+        url = "postgresql://me:hidden@db/x"
+        [spark]
+        conf = { "spark.secret" = "hidden" }
+        [storage."s3://a"]
+        secret_access_key = "hidden"
+        session_token = "hidden"
+        account_key = "hidden"
+        sas_token = "hidden"
+        [lakes.a]
+        locations = ["s3://a"]
+        [[lakes.a.roots]]
+        type = "iceberg-catalog"
+        name = "x"
+        properties = { token = "hidden" }
+    """
+    assert "hidden" not in repr(_parse(text))
+
+
+def test_secrets_are_in_no_error() -> None:
+    text = """
+        [storage."s3://a"]
+        anonymous = "hidden"
+        secret_access_key = ["hidden"]
+        [lakes.a]
+        locations = "hidden"
+        grace = "hidden"
+        unknown = "hidden"
+    """
+    error = _refusal(text)
+    assert "hidden" not in f"{error.message} {error.hint} {error.__cause__}"
+
+
+def test_the_named_file_comes_first_then_the_environment_then_the_folders(tmp_path: Path) -> None:
+    inner = tmp_path / "a" / "b"
+    inner.mkdir(parents=True)
+    near = tmp_path / "lakesweep.toml"
+    near.touch()
+    environment = {"LAKESWEEP_CONFIG": "env.toml"}
+    assert find_config(Path("given.toml"), environment, inner) == Path("given.toml")
+    assert find_config(None, environment, inner) == Path("env.toml")
+    assert find_config(None, {}, inner) == near
+
+
+def test_the_nearest_folder_wins(tmp_path: Path) -> None:
+    inner = tmp_path / "a"
+    inner.mkdir()
+    for folder in (tmp_path, inner):
+        (folder / "lakesweep.toml").touch()
+    assert find_config(None, {"LAKESWEEP_CONFIG": ""}, inner) == inner / "lakesweep.toml"
+
+
+def test_no_file_means_the_defaults() -> None:
+    assert load_config(None, {}) == Config()
+
+
+def test_a_named_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot be read"):
+        load_config(tmp_path / "none.toml", {})
+
+
+def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "lakesweep.toml"
+    file.write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigError, match="not UTF-8"):
+        load_config(file, {})

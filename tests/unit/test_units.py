@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from lakesweep.errors import UsageError
+from lakesweep.units import (
+    format_duration,
+    format_moment,
+    format_size,
+    parse_duration,
+    parse_moment,
+    parse_size,
+)
+
+_NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("0s", 0), ("90s", 90), ("15m", 900), ("6h", 21600), ("7d", 604800)]
+)
+def test_durations_have_a_number_and_a_unit(text: str, seconds: int) -> None:
+    assert parse_duration(text) == timedelta(seconds=seconds)
+
+
+@pytest.mark.parametrize("text", ["", "7", "d", "7 d", "-1d", "1.5h", "7D", "1d2h", "99999999999d"])
+def test_anything_else_is_no_duration(text: str) -> None:
+    with pytest.raises(UsageError, match="is"):
+        parse_duration(text)
+
+
+@pytest.mark.parametrize("text", ["0d", "90s", "15m", "6h", "7d"])
+def test_durations_are_written_as_they_were_read(text: str) -> None:
+    assert format_duration(parse_duration(text)) == text
+
+
+def test_a_duration_is_a_point_in_the_past() -> None:
+    assert parse_moment("2d", _NOW) == _NOW - timedelta(days=2)
+
+
+@pytest.mark.parametrize("text", ["2026-02-01T01:00:00+01:00", "2026-02-01T00:00:00Z"])
+def test_a_time_with_a_zone_becomes_utc(text: str) -> None:
+    moment = parse_moment(text, _NOW)
+    assert (moment, moment.tzinfo) == (datetime(2026, 2, 1, tzinfo=UTC), UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("2026-02-01T00:00:00", "no time zone"),
+        ("2026-02-01", "no time zone"),
+        ("2026-03-01T12:00:01Z", "in the future"),
+        ("yesterday", "not a point in time"),
+        ("999999d", "before all calendars"),
+    ],
+)
+def test_a_doubtful_point_in_time_is_refused(text: str, why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        parse_moment(text, _NOW)
+
+
+@pytest.mark.parametrize(
+    ("text", "size_bytes"),
+    [
+        ("0", 0),
+        ("1234", 1234),
+        ("5B", 5),
+        ("1kB", 1000),
+        ("1KB", 1000),
+        ("1KiB", 1024),
+        ("1.5 MB", 1_500_000),
+        ("64MiB", 64 * 2**20),
+        ("2GiB", 2**31),
+        ("3TB", 3 * 10**12),
+    ],
+)
+def test_sizes_are_bytes_or_have_a_unit(text: str, size_bytes: int) -> None:
+    assert parse_size(text) == size_bytes
+
+
+@pytest.mark.parametrize("text", ["", "MB", "-1", "10M", "1,5MB", "ten"])
+def test_a_doubtful_size_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="is not a size"):
+        parse_size(text)
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "text"),
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (1000, "1.0 kB"),
+        (9_940, "9.9 kB"),
+        (9_960, "10 kB"),
+        (999_499, "999 kB"),
+        (999_500, "1.0 MB"),
+        (10**18, "1.0 EB"),
+        (5 * 10**22, "50000 EB"),
+    ],
+)
+def test_sizes_for_people_have_two_or_three_digits(size_bytes: int, text: str) -> None:
+    assert format_size(size_bytes) == text
+
+
+def test_times_show_a_fraction_only_where_there_is_one() -> None:
+    whole = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    assert format_moment(whole) == "2026-01-02T03:04:05Z"
+    assert format_moment(whole.replace(microsecond=500_000)) == "2026-01-02T03:04:05.500000Z"
