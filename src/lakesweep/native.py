@@ -31,7 +31,8 @@ def kernel(function: Function) -> Function:
 
 def inlined(function: Function) -> Function:
     """Compile a function that only kernels call, into its callers."""
-    return cast(Function, njit(nogil=True, boundscheck=False, forceinline=True)(function))
+    options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "forceinline": True}
+    return cast(Function, njit(nogil=True, boundscheck=False, **options)(function))
 
 
 @inlined

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakesweep.avro import ops
+from lakesweep.avro.schema import SchemaError, parse_json
 from lakesweep.errors import DamagedError, EncryptedError, TruncatedError
 
 Data = bytes | memoryview | pa.Buffer
@@ -25,40 +25,70 @@ _LONGEST_VARINT = 10
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a file says of itself. `blocks_at` is the place of its first block."""
+    """What a file says of itself, with its schema as parsed JSON."""
 
     schema: Any
     codec: str
     metadata: dict[str, bytes]
     sync: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Preamble:
+    """A header as it stands in the file; `blocks_at` is the place of the first block."""
+
+    path: str
+    metadata: dict[str, bytes]
+    sync: bytes
     blocks_at: int
+
+    @property
+    def codec(self) -> str:
+        try:
+            return self.metadata.get("avro.codec", b"null").decode()
+        except UnicodeDecodeError:
+            raise DamagedError(self.path, "the header's codec is not text") from None
+
+    @property
+    def schema(self) -> bytes:
+        if "avro.schema" not in self.metadata:
+            raise DamagedError(self.path, "the header has no schema")
+        return self.metadata["avro.schema"]
 
 
 def read_header(path: str, data: Data) -> Header:
     """Read the header of a file. `path` names the file in errors."""
+    preamble = read_preamble(path, data)
+    try:
+        schema = parse_json(preamble.schema)
+    except SchemaError as error:
+        raise DamagedError(path, str(error)) from None
+    return Header(schema, preamble.codec, preamble.metadata, preamble.sync)
+
+
+def read_preamble(path: str, data: Data) -> Preamble:
+    """Read the header of a file, and leave its schema as it is."""
     reader = _Reader(path, memoryview(data))
     _check_magic(path, bytes(reader.data[: len(_MAGIC)]))
     reader.position = len(_MAGIC)
     metadata = reader.read_map()
     sync = reader.take(_SYNC_BYTES)
-    return Header(
-        _parse_json(path, metadata), _codec(path, metadata), metadata, sync, reader.position
-    )
+    return Preamble(path, metadata, sync, reader.position)
 
 
-def find_blocks(path: str, data: Data, header: Header) -> Iterator[npt.NDArray[np.int64]]:
+def find_blocks(preamble: Preamble, data: Data) -> Iterator[npt.NDArray[np.int64]]:
     """Find the blocks of a file: tables of (first byte, end, records)."""
     from lakesweep.avro import walk  # noqa: PLC0415  imports numba
 
     everything = np.frombuffer(data, dtype=np.uint8)
-    sync = np.frombuffer(header.sync, dtype=np.uint8)
-    position = header.blocks_at
+    sync = np.frombuffer(preamble.sync, dtype=np.uint8)
+    position = preamble.blocks_at
     while position < len(everything):
         table = np.empty((_BLOCKS_AT_ONCE, 3), dtype=np.int64)
         found, position, status = walk.find_blocks(everything, position, sync, table)
         if status != ops.DONE:
             error = TruncatedError if status == ops.FILE_ENDS else DamagedError
-            raise error(path, f"{ops.REASONS[status]} (block at byte {position})")
+            raise error(preamble.path, f"{ops.REASONS[status]} (block at byte {position})")
         yield table[:found]
 
 
@@ -70,23 +100,6 @@ def _check_magic(path: str, magic: bytes) -> None:
     if _MAGIC.startswith(magic):
         raise TruncatedError(path, "ends inside the header" if magic else "is empty")
     raise DamagedError(path, "is not an Avro file")
-
-
-def _parse_json(path: str, metadata: dict[str, bytes]) -> Any:  # noqa: ANN401
-    source = metadata.get("avro.schema")
-    if source is None:
-        raise DamagedError(path, "the header has no schema")
-    try:
-        return json.loads(source)
-    except (ValueError, RecursionError) as error:
-        raise DamagedError(path, f"the header's schema is not JSON: {error}") from None
-
-
-def _codec(path: str, metadata: dict[str, bytes]) -> str:
-    try:
-        return metadata.get("avro.codec", b"null").decode()
-    except UnicodeDecodeError:
-        raise DamagedError(path, "the header's codec is not text") from None
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from lakesweep.avro import ops
 from lakesweep.avro.projection import Shape
-from lakesweep.avro.room import copy_column, make_room
+from lakesweep.avro.room import copy_column, make_room, places
 from lakesweep.errors import DamagedError
 
 #: A batch ends when one of these is reached.
@@ -34,7 +34,7 @@ class Gatherer:
 
     Room is made once and used again for every batch. A record that does not fit ends the batch,
     and is walked again for the next; one that does not fit into an empty batch makes the room
-    larger. `spare_rows` is how many rows a block may claim without a byte for each.
+    larger. Text that is none raises ArrowInvalid. `spare_rows` is how many rows a block may claim without a byte for each.
     """
 
     def __init__(
@@ -45,6 +45,7 @@ class Gatherer:
         self._program = program
         self._spare_rows = spare_rows
         self._room = make_room(len(shapes), ROWS, HEAP_BYTES)
+        self._places = places(self._room)
         self._cursor = np.zeros(4, dtype=np.int64)
         self._stack = np.empty((_DEEPEST, 2), dtype=np.int64)
 
@@ -68,22 +69,19 @@ class Gatherer:
         from lakesweep.avro.walk import walk  # noqa: PLC0415  imports numba
 
         return walk(
-            data, blocks, self._program, self._spare_rows, self._cursor, self._stack, self._room
+            data, blocks, self._program, self._spare_rows, self._cursor, self._stack, self._places
         )
 
     def _grow(self) -> None:
         slots, values = self._room.valid.shape
         self._room = make_room(slots, 2 * values, 2 * self._room.heap.shape[1])
+        self._places = places(self._room)
 
     def _take(self) -> Rows:
         count = int(self._cursor[3])
-        try:
-            slots = [
-                copy_column(self._room, slot, shape, count)
-                for slot, shape in enumerate(self._shapes)
-            ]
-        except pa.ArrowInvalid:
-            raise DamagedError(self._path, "a string is not UTF-8") from None
+        slots = [
+            copy_column(self._room, slot, shape, count) for slot, shape in enumerate(self._shapes)
+        ]
         self._cursor[3] = 0
         self._room.filled[:] = 0
         return Rows(count, slots)

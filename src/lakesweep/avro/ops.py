@@ -12,43 +12,42 @@ from typing import Final
 
 WIDTH: Final = 32  # bytes of an instruction
 
-# Steps over values.
+# Step over a value. Where b is not negative, the value may be null: it is the other branch of a
+# union of two, in which null is branch b.
 SKIP_VARINTS: Final = 0  # a numbers
 SKIP_BYTES: Final = 1  # a string or bytes
 SKIP_FIXED: Final = 2  # a bytes
-SKIP_OPTIONAL_VARINT: Final = 3  # a union of null, at branch a, and a number
-SKIP_OPTIONAL_BYTES: Final = 4  # a union of null, at branch a, and a string or bytes
-SKIP_ARRAY_VARINTS: Final = 5  # an array, each item a numbers
-SKIP_ARRAY_PAIRS: Final = 6  # an array, each item a number and a string or bytes
-SKIP_ARRAY_FIXED: Final = 7  # an array, each item a bytes
+SKIP_ARRAY_VARINTS: Final = 3  # an array, each item a numbers
+SKIP_ARRAY_PAIRS: Final = 4  # an array, each item a number and a string or bytes
+SKIP_ARRAY_FIXED: Final = 5  # an array, each item a bytes
 LAST_SKIP: Final = SKIP_ARRAY_FIXED
 
 # Keep a value in slot a. Where b is 1, the same value is read again for another slot.
-KEEP_LONG: Final = 8
-KEEP_INT: Final = 9
-KEEP_ENUM: Final = 10  # c symbols
-KEEP_BOOLEAN: Final = 11
-KEEP_FLOAT: Final = 12
-KEEP_DOUBLE: Final = 13
+KEEP_LONG: Final = 6
+KEEP_INT: Final = 7
+KEEP_ENUM: Final = 8  # c symbols
+KEEP_BOOLEAN: Final = 9
+KEEP_FLOAT: Final = 10
+KEEP_DOUBLE: Final = 11
 LAST_NUMBER: Final = KEEP_DOUBLE
-KEEP_BYTES: Final = 14
-KEEP_FIXED: Final = 15  # c bytes
+KEEP_BYTES: Final = 12
+KEEP_FIXED: Final = 13  # c bytes
 LAST_KEEP: Final = KEEP_FIXED
 
 # Close what a slot holds for this record.
-KEEP_NULL: Final = 16  # a null value; c zero bytes stand for it
-KEEP_LIST: Final = 17  # the values since the last record are one list
-KEEP_NULL_LIST: Final = 18
+KEEP_NULL: Final = 14  # a null value; c zero bytes stand for it
+KEEP_LIST: Final = 15  # the values since the last record are one list
+KEEP_NULL_LIST: Final = 16
 
 # Lead the way.
-END: Final = 19  # the record is complete
-JUMP: Final = 20  # to a
-UNION: Final = 21  # a branches; as many JUMPs follow
-NULL_RUN: Final = 22  # a unions, null first; a + 1 JUMPs follow, by the number of leading nulls
-LOOP: Final = 23  # an array or a map begins; its NEXT is at a
-NEXT: Final = 24  # body at a; where b is 1, no block of items may be leapt over
-CALL: Final = 25  # the routine at a
-RETURN: Final = 26
+END: Final = 17  # the record is complete
+JUMP: Final = 18  # to a
+UNION: Final = 19  # a branches; as many JUMPs follow
+NULL_RUN: Final = 20  # a unions, null first; a + 1 JUMPs follow, by the number of leading nulls
+LOOP: Final = 21  # an array or a map begins; its NEXT is at a
+NEXT: Final = 22  # body at a; where b is 1, no block of items may be leapt over
+CALL: Final = 23  # the routine at a
+RETURN: Final = 24
 
 # What the kernel answers.
 DONE: Final = 0

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,6 @@ from lakesweep.avro.program import compile_program
 from lakesweep.avro.projection import Column, Path, Shape, column_path, find_shape
 from lakesweep.avro.room import arrow_type
 from lakesweep.avro.schema import Schema, SchemaError, is_empty, parse_schema
-from lakesweep.errors import DamagedError
 
 # Rows without any bytes cost nothing to claim; a block may claim so many and no more.
 _SPARE_ROWS = 2**20
@@ -34,7 +33,6 @@ class Plan:
     `spare_rows` is how many rows a block may claim without a byte for each.
     """
 
-    path: str
     program: npt.NDArray[np.int64]
     shapes: tuple[Shape, ...]
     slots: tuple[int | None, ...]
@@ -42,73 +40,57 @@ class Plan:
     spare_rows: int
 
     def batch(self, rows: Rows) -> pa.RecordBatch:
-        """Put rows into the columns that the caller asked for."""
+        """Put rows into the columns that the caller asked for; ArrowInvalid where text is none."""
         arrays = [
-            pa.nulls(rows.count, field.type) if slot is None else rows.slots[slot]
+            pa.nulls(rows.count, field.type) if slot is None else rows.slots[slot].cast(field.type)
             for slot, field in zip(self.slots, self.schema, strict=True)
         ]
-        try:
-            casts = [
-                array.cast(field.type) for array, field in zip(arrays, self.schema, strict=True)
-            ]
-        except pa.ArrowInvalid:
-            raise DamagedError(self.path, "a string is not UTF-8") from None
-        return pa.record_batch(casts, schema=self.schema)
+        return pa.record_batch(arrays, schema=self.schema)
 
 
-def make_plan(path: str, source: object, columns: Sequence[Column]) -> Plan:
-    """Find the columns in the schema of a header, and compile the programme that keeps them."""
+@lru_cache(maxsize=256)
+def make_plan(source: bytes, columns: tuple[Column, ...]) -> Plan:
+    """Find the columns in a schema, and compile the programme that keeps them.
+
+    Plans are remembered, as the files of one table have the same schema. Raises SchemaError.
+    """
     if not columns:
         raise ValueError("no columns are chosen")
     try:
-        schema = parse_schema(source)
-        paths = [column_path(schema, column) for column in columns]
-        shapes = [
-            _find(path, schema, column, way) for column, way in zip(columns, paths, strict=True)
-        ]
-        return _compile(path, schema, columns, paths, shapes)
-    except SchemaError as error:
-        raise DamagedError(path, f"the header's schema is wrong: {error}") from None
+        return _make_plan(parse_schema(source), columns)
     except RecursionError:
-        raise DamagedError(path, "the header's schema is nested too deeply") from None
+        raise SchemaError("the schema is nested too deeply") from None
 
 
-def _compile(
-    path: str,
-    schema: Schema,
-    columns: Sequence[Column],
-    paths: Sequence[Path],
-    shapes: Sequence[Shape | None],
-) -> Plan:
-    kept = [(shape, way) for shape, way in zip(shapes, paths, strict=True) if shape is not None]
+def _make_plan(schema: Schema, columns: tuple[Column, ...]) -> Plan:
+    paths = [column_path(schema, column) for column in columns]
+    shapes = [_find(schema, *each) for each in zip(columns, paths, strict=True)]
+    kept = [(shape, path) for shape, path in zip(shapes, paths, strict=True) if shape is not None]
     numbers = iter(range(len(kept)))
     return Plan(
-        path=path,
         program=compile_program(schema, kept),
         shapes=tuple(shape for shape, _ in kept),
         slots=tuple(None if shape is None else next(numbers) for shape in shapes),
-        schema=pa.schema(
-            [_field(path, *each) for each in zip(columns, shapes, strict=True)]
-        ),
+        schema=pa.schema([_field(*each) for each in zip(columns, shapes, strict=True)]),
         spare_rows=_SPARE_ROWS if is_empty(schema.root) else 0,
     )
 
 
-def _find(path: str, schema: Schema, column: Column, way: Path) -> Shape | None:
+def _find(schema: Schema, column: Column, path: Path) -> Shape | None:
     try:
-        shape = find_shape(schema.root, way)
+        shape = find_shape(schema.root, path)
     except SchemaError as error:
-        raise DamagedError(path, f"the column {column.name} cannot be read: {error}") from None
+        raise SchemaError(f"the column {column.name} cannot be read: {error}") from None
     if shape is None and column.required:
-        raise DamagedError(path, f"the column {column.name} is missing")
+        raise SchemaError(f"the column {column.name} is missing")
     return shape
 
 
-def _field(path: str, column: Column, shape: Shape | None) -> pa.Field:
+def _field(column: Column, shape: Shape | None) -> pa.Field:
     found = pa.null() if shape is None else arrow_type(shape)
     wanted = found if column.type is None else column.type
     if not _promotes(found, wanted):
-        raise DamagedError(path, f"the column {column.name} is {found}, not {wanted}")
+        raise SchemaError(f"the column {column.name} is {found}, not {wanted}")
     return pa.field(column.name, wanted)
 
 

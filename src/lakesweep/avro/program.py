@@ -38,8 +38,16 @@ _KEEPS = {
     Kind.FIXED: ops.KEEP_FIXED,
 }
 
-#: A step over one plain value: an operation and its argument.
+#: A step over a value: an operation and its argument.
 Step = tuple[int, int]
+
+_KEY: Step = (ops.SKIP_BYTES, 0)
+_WHOLE_ARRAYS = {
+    ops.SKIP_VARINTS: ops.SKIP_ARRAY_VARINTS,
+    ops.SKIP_FIXED: ops.SKIP_ARRAY_FIXED,
+}
+_NULL = Leaf(Kind.NULL)
+_NOT_NULL = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +111,7 @@ class _Compiler:
                 self.steps.append((op, amount))
 
     def _flush(self) -> None:
-        self.code.extend([op, amount, 0, 0] for op, amount in self.steps)
+        self.code.extend([op, amount, _NOT_NULL, 0] for op, amount in self.steps)
         self.steps.clear()
 
     def _table(self, op: int, argument: int, entries: int) -> list[int]:
@@ -128,7 +136,7 @@ class _Compiler:
             case Array(items=items):
                 self._skip_items([], items)
             case Map(values=values):
-                self._skip_items([(ops.SKIP_BYTES, 0)], values)
+                self._skip_items([_KEY], values)
 
     def _skip_record(self, record: Record) -> None:
         self._fields([(each, ()) for each in record.fields], inside=False)
@@ -141,17 +149,15 @@ class _Compiler:
         self._branches(union, (), inside=False)
 
     def _skip_items(self, key: list[Step], item: Node) -> None:
-        plain = _plain(item)
-        if is_empty(item) and not key:
-            self._emit(ops.SKIP_ARRAY_FIXED, 0)
-        elif plain is not None and (whole := _whole_array(key + plain)) is not None:
-            self._emit(*whole)
-        else:
-            loop = self._emit(ops.LOOP)
-            body = self._here()
-            self._step(key)
-            self._skip(item)
-            self._close_loop(loop, body, walk_all=False)
+        whole = _whole_array(key, item)
+        if whole is not None:
+            self._emit(*whole, _NOT_NULL)
+            return
+        loop = self._emit(ops.LOOP)
+        body = self._here()
+        self._step(key)
+        self._skip(item)
+        self._close_loop(loop, body, walk_all=False)
 
     def _close_loop(self, loop: int, body: int, *, walk_all: bool) -> None:
         self.code[loop][1] = self._here()
@@ -284,31 +290,40 @@ def _plain_fields(fields: Sequence[Field]) -> list[Step] | None:
     return steps
 
 
-def _whole_array(item: list[Step]) -> tuple[int, int] | None:
-    """The one instruction that steps over an array of such items, where there is one."""
-    kinds = [op for op, _ in item]
+def _whole_array(key: list[Step], item: Node) -> Step | None:
+    """The one instruction that steps over all items of an array or a map, where there is one."""
+    if is_empty(item) and not key:
+        return ops.SKIP_ARRAY_FIXED, 0
+    plain = _plain(item)
+    if plain is None:
+        return None
+    steps = key + plain
+    kinds = [op for op, _ in steps]
     if kinds == [ops.SKIP_VARINTS, ops.SKIP_BYTES]:
         return ops.SKIP_ARRAY_PAIRS, 0
-    amount = sum(amount for _, amount in item)
-    if set(kinds) == {ops.SKIP_VARINTS}:
-        return ops.SKIP_ARRAY_VARINTS, amount
-    if set(kinds) <= {ops.SKIP_FIXED}:
-        return ops.SKIP_ARRAY_FIXED, amount
+    if len(set(kinds)) == 1 and kinds[0] in _WHOLE_ARRAYS:
+        return _WHOLE_ARRAYS[kinds[0]], sum(amount for _, amount in steps)
     return None
 
 
-def _optional(union: Union) -> tuple[int, int] | None:
-    """The one instruction that steps over a nullable number or bytes, where it is one."""
-    steps = [_plain(branch) for branch in union.branches]
-    if len(steps) != 2 or [] not in steps:
+def _single(node: Node) -> Step | None:
+    """The one instruction that steps over a value, where there is one."""
+    match node:
+        case Array(items=items):
+            return _whole_array([], items)
+        case Map(values=values):
+            return _whole_array([_KEY], values)
+    steps = _plain(node)
+    return steps[0] if steps and len(steps) == 1 else None
+
+
+def _optional(union: Union) -> tuple[int, int, int] | None:
+    """The one instruction that steps over a union of null and something else."""
+    if len(union.branches) != 2 or _NULL not in union.branches:  # noqa: PLR2004
         return None
-    null = steps.index([])
-    match steps[1 - null]:
-        case [(ops.SKIP_VARINTS, 1)]:
-            return ops.SKIP_OPTIONAL_VARINT, null
-        case [(ops.SKIP_BYTES, 0)]:
-            return ops.SKIP_OPTIONAL_BYTES, null
-    return None
+    null = union.branches.index(_NULL)
+    step = _single(union.branches[1 - null])
+    return None if step is None else (*step, null)
 
 
 def _nullable_run(fields: Sequence[tuple[Field, tuple[Want, ...]]]) -> list[Union]:
@@ -319,6 +334,3 @@ def _nullable_run(fields: Sequence[tuple[Field, tuple[Want, ...]]]) -> list[Unio
             break
         run.append(each.type)
     return run
-
-
-_NULL = Leaf(Kind.NULL)

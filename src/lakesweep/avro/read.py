@@ -10,10 +10,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakesweep.avro.codecs import Inflate, find_codec
-from lakesweep.avro.container import Data, Header, find_blocks, read_header
+from lakesweep.avro.container import Data, Preamble, find_blocks, read_preamble
 from lakesweep.avro.gather import Gatherer
-from lakesweep.avro.plan import make_plan
+from lakesweep.avro.plan import Plan, make_plan
 from lakesweep.avro.projection import Column
+from lakesweep.avro.schema import SchemaError
+from lakesweep.errors import DamagedError
 
 # Small blocks are walked together, as each call of the kernel has a price.
 _CHUNK_BYTES = 2**15
@@ -27,10 +29,19 @@ def read_avro(path: str, data: Data, columns: Sequence[Column]) -> Iterator[pa.R
     format or lacks a required column, EncryptedError where it is an encrypted stream. Rows of
     earlier batches may have come before an error does.
     """
-    header = read_header(path, data)
-    plan = make_plan(path, header.schema, columns)
-    gatherer = Gatherer(path, plan.shapes, plan.program, plan.spare_rows)
-    for chunk in _chunks(path, data, header, find_codec(path, header.codec)):
+    preamble = read_preamble(path, data)
+    try:
+        plan = make_plan(preamble.schema, tuple(columns))
+        yield from _read(preamble, data, plan)
+    except SchemaError as error:
+        raise DamagedError(path, str(error)) from None
+    except pa.ArrowInvalid:
+        raise DamagedError(path, "a string is not UTF-8") from None
+
+
+def _read(preamble: Preamble, data: Data, plan: Plan) -> Iterator[pa.RecordBatch]:
+    gatherer = Gatherer(preamble.path, plan.shapes, plan.program, plan.spare_rows)
+    for chunk in _chunks(preamble, data):
         yield from map(plan.batch, gatherer.feed(chunk.data, chunk.blocks))
     yield from map(plan.batch, gatherer.finish())
 
@@ -43,8 +54,9 @@ class _Chunk:
     blocks: npt.NDArray[np.int64]
 
 
-def _chunks(path: str, data: Data, header: Header, inflate: Inflate | None) -> Iterator[_Chunk]:
-    for table in find_blocks(path, data, header):
+def _chunks(preamble: Preamble, data: Data) -> Iterator[_Chunk]:
+    inflate = find_codec(preamble.path, preamble.codec)
+    for table in find_blocks(preamble, data):
         if inflate is None:
             yield _Chunk(np.frombuffer(data, dtype=np.uint8), table)
         else:

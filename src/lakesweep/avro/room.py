@@ -56,6 +56,16 @@ def make_room(slots: int, values: int, heap_bytes: int) -> Room:
     )
 
 
+def places(room: Room) -> npt.NDArray[np.int64]:
+    """What the kernel needs to know of a room.
+
+    The addresses of its arrays in their order; then how many values, and how many bytes of heap,
+    a slot has room for. They hold as long as the room does.
+    """
+    addresses = [array.ctypes.data for array in room]
+    return np.array([*addresses, room.valid.shape[1], room.heap.shape[1]], dtype=np.int64)
+
+
 def arrow_type(shape: Shape) -> pa.DataType:
     """The Arrow type of a column."""
     leaf = shape.leaf

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -9,7 +10,7 @@ from typing import Any
 
 
 class SchemaError(ValueError):
-    """The header's schema is not an Avro schema. The text says why."""
+    """A schema is not what it should be. The text says why."""
 
 
 class Kind(StrEnum):
@@ -92,13 +93,18 @@ class Schema:
     has_ids: bool
 
 
-def parse_schema(source: object) -> Schema:
-    """Read the JSON of a schema."""
-    parser = _Parser()
+def parse_json(source: bytes) -> Any:  # noqa: ANN401
+    """Read the text of a schema."""
     try:
-        return Schema(parser.parse(source, ""), parser.has_ids)
-    except RecursionError:
-        raise SchemaError("the schema is nested too deeply") from None
+        return json.loads(source)
+    except (ValueError, RecursionError) as error:
+        raise SchemaError(f"the schema is not JSON: {error}") from None
+
+
+def parse_schema(source: bytes) -> Schema:
+    """Read the text of a schema into its types."""
+    parser = _Parser()
+    return Schema(parser.parse(parse_json(source), ""), parser.has_ids)
 
 
 @dataclass(slots=True)

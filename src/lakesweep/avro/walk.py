@@ -13,14 +13,12 @@ from typing import Any
 import numpy as np
 
 from lakesweep.avro import ops
-from lakesweep.avro.room import Room
 from lakesweep.native import (
     address,
     copy,
     count_ones,
     inlined,
     kernel,
-    leading_zeros,
     load8,
     load32,
     load64,
@@ -31,13 +29,16 @@ from lakesweep.native import (
     trailing_zeros,
 )
 
-_ENDS = np.uint64(0x8080808080808080)
+_HIGH = np.uint64(0x8080808080808080)  # the highest bit of each byte
+_LOW = np.uint64(0x0101010101010101)  # the lowest bit of each byte
+_SEVEN = np.uint64(7)
 _ONE = np.uint64(1)
 _NOTHING = np.uint64(0)
 _SYNC_BYTES = 16
 _FRAME_BYTES = 16
 
-# The addresses of a room's arrays, and the width of two: values and bytes that a slot has room for.
+# What a room's `places` are.
+_MOST = 7
 Places = tuple[int, int, int, int, int, int, int, int, int]
 # The address of the frames, and how many there may be.
 Stack = tuple[int, int]
@@ -71,22 +72,20 @@ def _read_long_slowly(p: int, end: int) -> tuple[int, int]:
 @inlined
 def _skip_varints(p: int, end: int, count: int) -> int:
     """Step over numbers, eight bytes at a time: a number ends at a byte below 128."""
-    while count > 0:
-        ends = ~load_word(p) & _ENDS if end - p >= 8 else _NOTHING
+    while end - p >= 8:
+        ends = ~load_word(p) & _HIGH
         found = count_ones(ends)
-        if found == 0:
-            _, p = _read_long(p, end)
-            if p < 0:
-                return p
-            count -= 1
-        elif found <= count:
-            p += 8 - (leading_zeros(ends) >> 3)
-            count -= found
-        else:
-            for _ in range(count - 1):
-                ends &= ends - _ONE
-            return p + (trailing_zeros(ends) >> 3) + 1
-    return p
+        if found >= count:
+            # How many numbers have ended at each byte; then the first byte where it is `count`.
+            ended = (ends >> _SEVEN) * _LOW
+            there = ((ended | _HIGH) - np.uint64(count) * _LOW) & _HIGH
+            return p + (trailing_zeros(there) >> 3) + 1
+        count -= found
+        p += 8
+    while count > 0 and p < end:
+        count -= 1 - (load8(p) >> 7)
+        p += 1
+    return p if count == 0 else ops.PAST_END
 
 
 @inlined
@@ -106,18 +105,6 @@ def _read_size(p: int, end: int) -> tuple[int, int]:
 def _skip_bytes(p: int, end: int) -> int:
     size, p = _read_size(p, end)
     return p + size
-
-
-@inlined
-def _skip_optional(p: int, end: int, null_branch: int, is_number: bool) -> int:  # noqa: FBT001
-    branch, p = _read_long(p, end)
-    if p < 0:
-        return p
-    if branch == null_branch:
-        return p
-    if branch != 1 - null_branch:
-        return ops.NO_SUCH_BRANCH
-    return _skip_varints(p, end, 1) if is_number else _skip_bytes(p, end)
 
 
 @inlined
@@ -162,15 +149,20 @@ def _skip_array_of_fixed(p: int, end: int, each: int) -> int:
 
 @inlined
 def _skip_pairs(p: int, end: int, count: int) -> int:
-    """Step over numbers each followed by bytes. Short ones, nearly all, take three loads or less."""
+    """Step over numbers each followed by bytes; nearly all numbers and lengths are short."""
     while count > 0:
         count -= 1
         if end - p >= 3:
-            head = 2 if load8(p) < 128 else 3
-            size = load8(p + head - 1)
-            if size & 129 == 0 and (head == 2 or load8(p + 1) < 128):
-                p += head + (size >> 1)
-                continue
+            if load8(p) < 128:
+                size = load8(p + 1)
+                if size & 129 == 0:
+                    p += 2 + (size >> 1)
+                    continue
+            elif load8(p + 1) < 128:
+                size = load8(p + 2)
+                if size & 129 == 0:
+                    p += 3 + (size >> 1)
+                    continue
         p = _skip_varints(p, end, 1)
         if p >= 0:
             p = _skip_bytes(p, end)
@@ -200,10 +192,6 @@ def _skip(p: int, end: int, op: int, a: int) -> int:
         return _skip_bytes(p, end)
     if op == ops.SKIP_FIXED:
         return p + a if a <= end - p else ops.PAST_END
-    if op == ops.SKIP_OPTIONAL_VARINT:
-        return _skip_optional(p, end, a, True)
-    if op == ops.SKIP_OPTIONAL_BYTES:
-        return _skip_optional(p, end, a, False)
     if op == ops.SKIP_ARRAY_VARINTS:
         return _skip_array_of_varints(p, end, a)
     if op == ops.SKIP_ARRAY_PAIRS:
@@ -346,6 +334,15 @@ def _walk_record(p: int, end: int, row: int, program: int, stack: Stack, room: P
         op, a = load64(pc), load64(pc + 8)
         at, pc = pc, pc + ops.WIDTH
         if op <= ops.LAST_SKIP:
+            null = load64(at + 16)
+            if null >= 0:
+                branch, p = _read_long(p, end)
+                if p < 0:
+                    return p
+                if branch == null:
+                    continue
+                if branch != 1 - null:
+                    return ops.NO_SUCH_BRANCH
             p = _skip(p, end, op, a)
             if p < 0:
                 return p
@@ -400,7 +397,7 @@ def _walk_record(p: int, end: int, row: int, program: int, stack: Stack, room: P
 
 @kernel
 def walk(
-    data: Any, blocks: Any, program: Any, spare_rows: int, cursor: Any, stack: Any, room: Room
+    data: Any, blocks: Any, program: Any, spare_rows: int, cursor: Any, stack: Any, room: Any
 ) -> int:
     """Walk the records of blocks from where `cursor` stands to the end, or until it is full.
 
@@ -410,18 +407,12 @@ def walk(
     """
     base, code = address(data), address(program)
     frames = address(stack), stack.shape[0]
-    most = room.valid.shape[1]
+    most = room[_MOST]
+    # fmt: off
     places = (
-        address(room.filled),
-        address(room.numbers),
-        address(room.valid),
-        address(room.offsets),
-        address(room.heap),
-        address(room.lists),
-        address(room.list_valid),
-        most,
-        room.heap.shape[1],
+        room[0], room[1], room[2], room[3], room[4], room[5], room[6], room[7], room[8]
     )
+    # fmt: on
     block, p, left, row = cursor[0], base + cursor[1], cursor[2], cursor[3]
     status = ops.DONE
     while status == ops.DONE and block < blocks.shape[0]:
