@@ -22,6 +22,8 @@ from lakesweep.storage.options import StorageOptions
 
 _START_SECONDS = 60.0
 _SCRIPTS = Path(sysconfig.get_path("scripts"))
+# rclone waits for the disk after each write; memory has none to wait for.
+_MEMORY = Path("/dev/shm")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,7 @@ def rclone_server(folder: Path | None = None) -> Iterator[S3Server]:
     It has no conditional writes, and cannot hold `a//b`, or `x` beside `x/y`. What is put into
     the folder behind its back is seen at once.
     """
-    with TemporaryDirectory(prefix="rclone-") as scratch:
+    with TemporaryDirectory(prefix="rclone-", dir=_MEMORY if _MEMORY.is_dir() else None) as scratch:
         server = S3Server("", folder or Path(scratch) / "buckets")
         assert server.folder is not None
         server.folder.mkdir(exist_ok=True)
