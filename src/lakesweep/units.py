@@ -11,7 +11,7 @@ _DURATION = re.compile(r"(\d+)([smhd])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _UNITS = ("kB", "MB", "GB", "TB", "PB", "EB")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)", re.IGNORECASE)
-_BYTES = {
+_BYTES: dict[str, int] = {
     "": 1,
     "b": 1,
     **{f"{letter}b": 1000**power for power, letter in enumerate("kmgtp", start=1)},
@@ -62,7 +62,7 @@ def parse_size(text: str) -> int:
     if found is None or factor is None:
         raise UsageError(f"{text!r} is not a size", hint="write bytes, or 10MB, 64MiB, 1.5GB")
     whole, _, fraction = found[1].partition(".")
-    return int(whole) * factor + int(fraction or "0") * factor // 10 ** len(fraction)
+    return int(whole) * factor + int(fraction or "0") * factor // int(10 ** len(fraction))
 
 
 def format_size(size_bytes: int) -> str:

@@ -146,10 +146,10 @@ def check_store(config: Config) -> Iterator[Finding]:
 
 def _check_sqlite(file: Path) -> Finding:
     folder = next(parent for parent in file.absolute().parents if parent.exists())
-    if os.access(folder, os.W_OK):
+    if folder.is_dir() and os.access(folder, os.W_OK):
         return Finding("store", Status.OK, f"sqlite at {file}")
     mend = "give this user the right to write there, or set [store] url"
-    return Finding("store", Status.FAIL, f"sqlite at {file}: {folder} is not writable", mend)
+    return Finding("store", Status.FAIL, f"sqlite at {file}: cannot write in {folder}", mend)
 
 
 def check_locations(app: App) -> Iterator[Finding]:

@@ -15,8 +15,6 @@ class Colour(IntEnum):
     """The colours in use, by their ANSI number."""
 
     RED = 31
-    GREEN = 32
-    YELLOW = 33
     CYAN = 36
 
 

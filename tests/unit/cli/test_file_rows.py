@@ -30,7 +30,11 @@ def test_a_line_shows_the_kind_where_it_is_known() -> None:
 def test_the_first_batch_decides_on_the_columns() -> None:
     rows = FileRows()
     rows.encode(_batch(kind="data"))
-    assert rows.encode(_batch()).decode().split()[2:] == ["2026-01-02T03:04:05Z", "-", "s3://lake/a"]
+    assert rows.encode(_batch()).decode().split()[2:] == [
+        "2026-01-02T03:04:05Z",
+        "-",
+        "s3://lake/a",
+    ]
 
 
 def test_what_is_unknown_is_a_dash() -> None:

@@ -28,10 +28,11 @@ def _files(*rows: tuple[object, ...]) -> pa.RecordBatch:
 
 def test_a_file_is_one_object_with_its_fields_in_order() -> None:
     batch = _files(("s3://lake/a", "data", 5, _MOMENT, "e1"))
-    assert _lines(batch) == [
+    [line] = _lines(batch)
+    assert line == (
         '{"path":"s3://lake/a","kind":"data","size_bytes":5,'
         '"modified":"2026-01-02T03:04:05Z","etag":"e1"}'
-    ]
+    )
 
 
 def test_what_is_unknown_is_null() -> None:

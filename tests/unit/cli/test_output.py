@@ -14,7 +14,9 @@ from lakesweep.progress import SILENT
 from lakesweep.storage.files import FILE_SCHEMA
 
 _MOMENT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-_TABLE = Table(("kind", "files"), [("data", "1,000"), ("[red]", "2")], "Reached", frozenset({"files"}))
+_TABLE = Table(
+    ("kind", "files"), [("data", "1,000"), ("[red]", "2")], "Reached", frozenset({"files"})
+)
 
 Capture = pytest.CaptureFixture[str]
 

@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyiceberg.catalog import load_catalog
+
+from lakesweep.cli.checkups import Status, check_java, check_store, java_version
+from lakesweep.cli.main import run
+from lakesweep.config import Config, parse_config
+
+Capture = pytest.CaptureFixture[str]
+
+
+def _config(text: str) -> Config:
+    return parse_config(text, Path("lakesweep.toml"), {})
+
+
+def _java(folder: Path, answer: str) -> Path:
+    """A JAVA_HOME whose java gives this answer."""
+    java = folder / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text(f"#!/bin/sh\necho '{answer}' >&2\n")
+    java.chmod(0o755)
+    return java
+
+
+def _examine(tmp_path: Path, text: str, capsys: Capture) -> tuple[int, dict[str, Any]]:
+    """The exit code, and the findings by the name of their check."""
+    file = tmp_path / "lakesweep.toml"
+    file.write_text(text)
+    code = run(["doctor", "--json", "--config", str(file)])
+    checks = json.loads(capsys.readouterr().out)["checks"]
+    return code, {check["check"]: check for check in checks}
+
+
+@pytest.mark.parametrize(
+    ("answer", "version"),
+    [
+        ('openjdk version "17.0.15" 2025-04-15', 17),
+        ('openjdk version "21" 2023-09-19', 21),
+        ('java version "1.8.0_292"', 8),
+        ("Segmentation fault", None),
+    ],
+)
+def test_the_version_of_java_is_read(tmp_path: Path, answer: str, version: int | None) -> None:
+    assert java_version(str(_java(tmp_path, answer))) == version
+
+
+@pytest.mark.parametrize(
+    ("answer", "status"),
+    [
+        ('openjdk version "17.0.1"', Status.OK),
+        ('java version "1.8.0_292"', Status.FAIL),
+        ("what?", Status.FAIL),
+    ],
+)
+def test_java_must_be_new_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str, status: Status
+) -> None:
+    _java(tmp_path, answer)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert [finding.status for finding in check_java(Config())] == [status]
+
+
+def test_java_that_is_not_there_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    [finding] = check_java(Config())
+    assert (finding.status, "JAVA_HOME" in finding.detail) == (Status.FAIL, True)
+
+
+def test_java_is_not_needed_where_spark_is_remote(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    [finding] = check_java(_config('[spark]\nremote = "sc://127.0.0.1:15002"\n'))
+    assert finding.status is Status.OK
+
+
+@pytest.mark.parametrize(
+    ("url", "status"),
+    [
+        ("memory:", Status.OK),
+        ("postgresql+psycopg://db/x", Status.OK),
+        ("sqlite:///:memory:", Status.OK),
+        ("oracle://db/x", Status.FAIL),
+        (f"sqlite:///{__file__}/store.db", Status.FAIL),
+    ],
+)
+def test_the_store_must_be_of_a_known_kind_and_writable(url: str, status: Status) -> None:
+    findings = check_store(_config(f'[store]\nurl = "{url}"\n'))
+    assert [finding.status for finding in findings] == [status]
+
+
+def test_the_url_of_the_store_is_not_shown() -> None:
+    [finding] = check_store(_config('[store]\nurl = "mysql://me:hidden@db/x"\n'))
+    assert "hidden" not in finding.detail
+
+
+def test_all_is_well_without_a_lake(tmp_path: Path, capsys: Capture) -> None:
+    code, checks = _examine(tmp_path, "", capsys)
+    assert code == 0
+    assert {"python", "java", "configuration", "store", "extra spark", "extra cloud"} <= set(checks)
+
+
+def test_a_location_is_listed_and_read(tmp_path: Path, capsys: Capture) -> None:
+    text = f'[lakes.a]\nlocations = ["{tmp_path}"]\n'
+    code, checks = _examine(tmp_path, text, capsys)
+    assert code == 0
+    assert "listed and read" in checks[f"location {tmp_path}"]["detail"]
+
+
+def test_a_location_that_is_not_there_is_a_warning(tmp_path: Path, capsys: Capture) -> None:
+    text = f'[lakes.a]\nlocations = ["{tmp_path}/none"]\n'
+    code, checks = _examine(tmp_path, text, capsys)
+    assert (code, checks[f"location {tmp_path}/none"]["status"]) == (0, "warn")
+
+
+def test_an_endpoint_that_does_not_answer_fails(tmp_path: Path, capsys: Capture) -> None:
+    text = """
+        [storage."s3://lake"]
+        endpoint = "http://127.0.0.1:9"
+        access_key_id = "a"
+        secret_access_key = "b"
+        [lakes.a]
+        locations = ["s3://lake/warehouse", "nonsense"]
+    """
+    code, checks = _examine(tmp_path, text, capsys)
+    assert code == 4
+    assert checks["location s3://lake/warehouse"]["status"] == "fail"
+    assert "endpoint" in checks["location s3://lake/warehouse"]["mend"]
+    assert "not an address" in checks["location nonsense"]["detail"]
+
+
+def test_a_wrong_configuration_is_wrong_usage(tmp_path: Path, capsys: Capture) -> None:
+    code, checks = _examine(tmp_path, "[stor]\n", capsys)
+    assert (code, checks["configuration"]["status"]) == (2, "fail")
+    assert checks["configuration"]["mend"] == "did you mean store?"
+
+
+def test_a_catalog_is_listed(tmp_path: Path, capsys: Capture) -> None:
+    uri = f"sqlite:///{tmp_path}/catalog.db"
+    catalog = load_catalog("prod", type="sql", uri=uri, warehouse=f"file://{tmp_path}/lake")
+    catalog.create_namespace("shop")
+    catalog.close()
+    code, checks = _examine(tmp_path, _catalog(f'type = "sql", uri = "{uri}"', tmp_path), capsys)
+    assert (code, checks["catalog prod"]["status"]) == (0, "ok")
+
+
+def test_a_catalog_that_does_not_answer_fails(tmp_path: Path, capsys: Capture) -> None:
+    text = _catalog('type = "rest", uri = "http://127.0.0.1:9"', tmp_path)
+    code, checks = _examine(tmp_path, text, capsys)
+    assert (code, checks["catalog prod"]["status"]) == (4, "fail")
+
+
+def _catalog(properties: str, location: Path) -> str:
+    return f"""
+        [lakes.a]
+        locations = ["{location}"]
+        [[lakes.a.roots]]
+        type = "iceberg-catalog"
+        name = "prod"
+        properties = {{ {properties} }}
+    """
+
+
+def test_people_get_a_table(tmp_path: Path, capsys: Capture) -> None:
+    file = tmp_path / "lakesweep.toml"
+    file.write_text("[stor]\n")
+    run(["doctor", "--config", str(file)])
+    lines = capsys.readouterr().out.splitlines()
+    assert any("fail" in line and "did you mean store?" in line for line in lines)

@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+import typer
+
+from lakesweep import __version__
+from lakesweep.cli import main as module
+from lakesweep.cli.context import Context
+from lakesweep.cli.main import run
+from lakesweep.cli.options import command, group
+from lakesweep.errors import LakesweepError, LeaseHeldError, NotFoundError, RefusedError
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def failing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command line whose one command raises what it is told to."""
+    app = group("lakesweep", "Test.", examples=[])
+    errors: dict[str, BaseException] = {
+        "refused": RefusedError("share", "too much", hint="less"),
+        "lease": LeaseHeldError("held"),
+        "missing": NotFoundError("gone"),
+        "bug": ZeroDivisionError("by zero"),
+        "interrupt": KeyboardInterrupt(),
+        "exit": typer.Exit(4),
+    }
+
+    @command(app, "fail", examples=[])
+    def fail(context: Context, how: str) -> None:
+        raise errors[how]
+
+    monkeypatch.setattr(module, "app", app)
+
+
+def _error(text: str) -> dict[str, object]:
+    error = json.loads(text)["error"]
+    assert isinstance(error, dict)
+    return error
+
+
+def test_the_version_is_told(capsys: Capture) -> None:
+    assert run(["--version"]) == 0
+    assert capsys.readouterr().out == f"lakesweep {__version__}\n"
+
+
+def test_help_ends_well(capsys: Capture) -> None:
+    assert run(["--help"]) == 0
+    assert "Usage: lakesweep" in capsys.readouterr().out
+
+
+def test_a_call_without_words_shows_the_help_and_is_wrong_usage(capsys: Capture) -> None:
+    assert run([]) == 2
+    captured = capsys.readouterr()
+    assert "Usage: lakesweep" in captured.out
+    assert "error" not in captured.err
+
+
+@pytest.mark.parametrize(
+    ("how", "code"), [("refused", 3), ("exit", 4), ("lease", 5), ("missing", 6), ("bug", 1)]
+)
+@pytest.mark.usefixtures("failing")
+def test_each_failure_has_its_exit_code(how: str, code: int) -> None:
+    assert run(["fail", how]) == code
+
+
+@pytest.mark.usefixtures("failing")
+def test_an_error_tells_people_what_to_try(capsys: Capture) -> None:
+    run(["fail", "refused"])
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ("", "error: too much\ntry: less\n")
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--json", "fail", "refused"], ["fail", "refused", "--json"]]
+)
+@pytest.mark.usefixtures("failing")
+def test_an_error_tells_programs_the_same(arguments: list[str], capsys: Capture) -> None:
+    run(arguments)
+    captured = capsys.readouterr()
+    expected = {"type": "RefusedError", "message": "too much", "hint": "less", "exit_code": 3}
+    assert (captured.out, _error(captured.err)) == ("", expected)
+
+
+@pytest.mark.usefixtures("failing")
+def test_an_unexpected_error_is_short(capsys: Capture) -> None:
+    run(["fail", "bug"])
+    shown = capsys.readouterr().err
+    assert shown.startswith("error: unexpected ZeroDivisionError: by zero\ntry: ")
+    assert "Traceback" not in shown
+
+
+@pytest.mark.usefixtures("failing")
+def test_an_unexpected_error_shows_where_when_asked(capsys: Capture) -> None:
+    run(["fail", "bug", "-v"])
+    assert "Traceback" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("failing")
+def test_an_unexpected_error_is_json_for_programs(capsys: Capture) -> None:
+    run(["fail", "bug", "--json"])
+    error = _error(capsys.readouterr().err)
+    assert (error["type"], error["exit_code"]) == ("ZeroDivisionError", LakesweepError.exit_code)
+
+
+@pytest.mark.usefixtures("failing")
+def test_an_interruption_says_that_it_is_safe(capsys: Capture) -> None:
+    assert run(["fail", "interrupt"]) == 130
+    assert "safe to run" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words", "hint"),
+    [
+        (["--jsn"], "No such option: --jsn", "lakesweep --help"),
+        (["docter"], "Did you mean 'doctor'?", "lakesweep --help"),
+        (["init", "--frce"], "--force", "lakesweep init --help"),
+        (["init", "--output"], "requires an argument", "lakesweep --help"),
+    ],
+)
+def test_wrong_words_are_told_with_the_help_to_read(
+    arguments: list[str], words: str, hint: str, capsys: Capture
+) -> None:
+    assert run(arguments) == 2
+    shown = capsys.readouterr().err
+    assert words in shown
+    assert shown.endswith(f"try: {hint}\n")
+
+
+def test_wrong_words_are_json_for_programs(capsys: Capture) -> None:
+    assert run(["init", "--json", "--frce"]) == 2
+    error = _error(capsys.readouterr().err)
+    assert (error["type"], error["exit_code"]) == ("UsageError", 2)
+
+
+def test_a_word_behind_the_dashes_is_no_option(capsys: Capture) -> None:
+    assert run(["init", "--", "--json"]) == 2
+    assert capsys.readouterr().err.startswith("error: ")
