@@ -14,7 +14,7 @@ from lakesweep.storage.options import StorageOptions
 from lakesweep.storage.s3 import S3Store
 from lakesweep.storage.store import Outcome
 from tests.scripted import ScriptedServer, error, http, page, scripted_server
-from tests.servers import S3Server, moto_server, rclone_server
+from tests.servers import S3Server
 
 KEYS = [
     "a/b",
@@ -67,12 +67,6 @@ KEYS = [
 
 def content(key: str) -> bytes:
     return b"content of " + key.encode()
-
-
-@pytest.fixture(scope="module")
-def moto() -> Iterator[S3Server]:
-    with moto_server() as server:
-        yield server
 
 
 @pytest.fixture
@@ -279,16 +273,15 @@ def test_a_key_listed_twice_stops_the_listing(scripted: ScriptedServer) -> None:
         listed(S3Store("bucket", scripted.options()))
 
 
-def test_keys_on_a_server_over_files() -> None:
+def test_keys_on_a_server_over_files(rclone: S3Server) -> None:
     keys = ["a b", "a+b", "a%2Fb", "café", "cafe\u0301", "dt=1/x", "&<>\"'", "q?x#y", "~"]
-    with rclone_server() as server:
-        store = S3Store(server.make_bucket("files"), server.options())
-        for key in keys:
-            store.write(key, content(key))
-        assert listed(store) == sorted(keys, key=str.encode)
-        assert [store.read(key) for key in keys] == [content(key) for key in keys]
-        store.delete(["a b", "café"])
-        assert set(listed(store)) == {*keys} - {"a b", "café"}
+    store = S3Store(rclone.make_bucket(f"exact-{uuid4().hex}"), rclone.options())
+    for key in keys:
+        store.write(key, content(key))
+    assert listed(store) == sorted(keys, key=str.encode)
+    assert [store.read(key) for key in keys] == [content(key) for key in keys]
+    store.delete(["a b", "café"])
+    assert set(listed(store)) == {*keys} - {"a b", "café"}
 
 
 def test_anonymous_requests_carry_no_signature(scripted: ScriptedServer) -> None:

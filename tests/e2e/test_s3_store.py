@@ -32,21 +32,9 @@ from lakesweep.storage.s3_errors import Operation
 from lakesweep.storage.s3_wire import Request
 from lakesweep.storage.store import Deletion, Outcome, Page
 from tests.scripted import SILENCE, ScriptedServer, error, http, page, scripted_server
-from tests.servers import S3Server, moto_server, rclone_server
+from tests.servers import S3Server
 
 MEBIBYTE = 1 << 20
-
-
-@pytest.fixture(scope="module")
-def moto() -> Iterator[S3Server]:
-    with moto_server() as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def rclone() -> Iterator[S3Server]:
-    with rclone_server() as server:
-        yield server
 
 
 @pytest.fixture(params=["moto", "rclone"])

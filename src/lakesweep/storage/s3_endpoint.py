@@ -16,6 +16,7 @@ from botocore.exceptions import (
     HTTPClientError,
     MetadataRetrievalError,
 )
+from botocore.regions import EndpointResolver
 from botocore.session import Session
 
 from lakesweep.errors import ConfigError, UnavailableError, UnsupportedError
@@ -92,8 +93,7 @@ class Account:
                 f"s3://{self._bucket}/",
                 "directory buckets of S3 Express take session credentials, which are not supported",
             )
-        resolver = self._session.get_component("endpoint_resolver")
-        found = resolver.construct_endpoint(
+        found = EndpointResolver(self._session.get_data("endpoints")).construct_endpoint(
             "s3",
             region,
             use_dualstack_endpoint=bool(self._setting("use_dualstack_endpoint")),
