@@ -15,12 +15,14 @@ The command function gets a Context first, then its own arguments. `--json`, `--
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Concatenate, ParamSpec
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from lakesweep.cli.context import Context, Settings
 
@@ -102,6 +104,26 @@ Overrides = Annotated[
 ]
 
 
+def _for_people(parameters: list[Any]) -> list[Any]:
+    """Parameters as help shows them: no type behind flags, and brackets are just brackets."""
+    for parameter in parameters:
+        if getattr(parameter, "is_flag", False):
+            parameter.metavar = ""
+        if parameter.help:
+            parameter.help = _literal(parameter.help)
+    return parameters
+
+
+class _Command(TyperCommand):
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _for_people(super().get_params(ctx))
+
+
+class _Group(TyperGroup):
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _for_people(super().get_params(ctx))
+
+
 def _only_common(context: Context) -> None:
     """Takes the common options, which are kept for the command that follows."""
 
@@ -114,7 +136,7 @@ def group(
     callback: Callable[..., None] = _only_common,
 ) -> typer.Typer:
     """A group of commands that takes the common options before the command's name as well."""
-    app = typer.Typer(name=name, no_args_is_help=True, rich_markup_mode="rich")
+    app = typer.Typer(name=name, cls=_Group, no_args_is_help=True, rich_markup_mode="rich")
     app.callback(help=summary, epilog=_epilog(examples))(_accepting(callback))
     return app
 
@@ -127,9 +149,8 @@ def command(
     def add(
         function: Callable[Concatenate[Context, P], None],
     ) -> Callable[Concatenate[Context, P], None]:
-        app.command(name, epilog=_epilog(examples), help=inspect.getdoc(function))(
-            _accepting(function)
-        )
+        add_to = app.command(name, cls=_Command, epilog=_epilog(examples), help=_help(function))
+        add_to(_accepting(function))
         return function
 
     return add
@@ -155,6 +176,17 @@ def _accepting(function: Callable[..., None]) -> Callable[..., None]:
     return call
 
 
+def _help(function: Callable[..., None]) -> str:
+    """The docstring, each paragraph on one line, so that it fits every terminal."""
+    paragraphs = (inspect.getdoc(function) or "").split("\n\n")
+    return _literal("\n\n".join(paragraph.replace("\n", " ") for paragraph in paragraphs))
+
+
 def _epilog(examples: Sequence[str]) -> str:
-    lines = "\n".join(f"  {line}" for line in examples).replace("[", r"\[")
-    return f"[bold]Examples[/bold]\n\n{lines}"
+    lines = "\n".join(f"  {line}" for line in examples)
+    return f"[bold]Examples[/bold]\n\n{_literal(lines)}"
+
+
+def _literal(text: str) -> str:
+    """Brackets that rich shows instead of reading them as markup; done twice is done once."""
+    return re.sub(r"(?<!\\)\[", r"\\[", text)

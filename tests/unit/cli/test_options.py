@@ -26,12 +26,16 @@ def app(seen: Seen) -> typer.Typer:
     @command(files, "purge", examples=["tool files purge /a"])
     def purge(
         context: Context,
-        uri: Annotated[str, typer.Argument()] = "",
+        uri: Annotated[str, typer.Argument(help="An address [a-z].")] = "",
         dry_run: DryRun = False,
         yes: Yes = False,
         override: Overrides = None,
     ) -> None:
-        """Delete files."""
+        """Delete files.
+
+        A paragraph of two
+        lines, with [brackets].
+        """
         values = {"uri": uri, "dry_run": dry_run, "yes": yes, "override": override}
         seen.append((context.settings, values))
 
@@ -105,6 +109,16 @@ def test_help_teaches_by_example(
     assert "Examples" in shown
     assert example in shown
     assert "Common options" in shown
+
+
+def test_help_shows_text_as_it_was_written(
+    app: typer.Typer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _call(app, "files", "purge", "--help")
+    shown = capsys.readouterr().out
+    assert "An address [a-z]." in shown
+    assert "A paragraph of two lines, with [brackets]." in shown
+    assert "<bool>" not in shown
 
 
 def test_a_broken_connection_is_not_taken_for_a_closed_output() -> None:
