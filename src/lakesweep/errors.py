@@ -16,6 +16,7 @@ the next command or change to try.
     │   │   ├── InexactKeyError    4  a key that the store's client cannot name exactly
     │   │   ├── ExistsError        4  a write-if-absent found the object there
     │   │   └── UnsupportedError   2  the store cannot do this at all
+    │   ├── UnreadableError   4  a file that names other files could not be read
     │   └── FormatError       4  a file that was read does not hold what it should
     │       ├── TruncatedError     4  it ends too early
     │       ├── DamagedError       4  its bytes contradict the format
@@ -65,6 +66,19 @@ class IncompleteError(LakesweepError):
     """Something could not be read, or some deletes failed."""
 
     exit_code = 4
+
+
+class UnreadableError(IncompleteError):
+    """A file that names other files could not be read, so what they are is not known.
+
+    `state` tells missing, truncated, damaged, encrypted, denied and unavailable apart.
+    """
+
+    def __init__(self, path: str, state: str, reason: str, *, hint: str | None = None) -> None:
+        super().__init__(f"{path} is {state}: {reason}", hint=hint)
+        self.path = path
+        self.state = state
+        self.reason = reason
 
 
 class StorageError(IncompleteError):

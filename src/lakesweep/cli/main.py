@@ -11,7 +11,9 @@ from typing import Annotated
 import typer
 
 from lakesweep import __version__
+from lakesweep.cli import files, iceberg
 from lakesweep.cli.context import Context, Settings, make_output
+from lakesweep.cli.demo import add_demo
 from lakesweep.cli.doctor import doctor
 from lakesweep.cli.init import init
 from lakesweep.cli.options import command, group
@@ -45,14 +47,18 @@ app = group(
     "lakesweep",
     "Keep a lakehouse clean: find what nothing references any more, and delete it safely.",
     examples=[
-        "lakesweep init                     write a commented lakesweep.toml",
-        "lakesweep doctor                   check that everything can be reached",
+        "lakesweep demo                                    see it work",
+        "lakesweep files list s3://lake --older-than 30d   what is stored",
+        "lakesweep iceberg files prod.shop.orders          what a table reaches",
+        "lakesweep init; lakesweep doctor                  configure, and check",
     ],
     callback=_root,
 )
 command(app, "init", examples=["lakesweep init", "lakesweep init --output prod.toml"])(init)
 command(app, "doctor", examples=["lakesweep doctor", "lakesweep doctor --spark --json"])(doctor)
-# One line a group: app.add_typer(files.app)
+add_demo(app)
+app.add_typer(files.app)
+app.add_typer(iceberg.app)
 
 
 def main() -> None:

@@ -1,0 +1,184 @@
+"""`lakesweep files`: what is stored, and deleting what filters select."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lakesweep.cli.context import Context
+from lakesweep.cli.filtering import (
+    Exclude,
+    Filters,
+    Glob,
+    Kinds,
+    MaxSize,
+    MinSize,
+    NewerThan,
+    OlderThan,
+    Regex,
+)
+from lakesweep.cli.options import DryRun, Yes, command, group
+from lakesweep.cli.purging import BatchesPerSecond, BatchSize, FilesPerSecond, Outcome, Pace
+from lakesweep.errors import RefusedError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lakesweep.iceberg.purge import Deleter
+    from lakesweep.storage.filters import Filter
+    from lakesweep.storage.outcome import Tally
+    from lakesweep.storage.spool import Spool
+
+Uris = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="URI...",
+        help="Where to look: s3://bucket/folder, gs://…, abfss://…, or a local folder.",
+        show_default=False,
+    ),
+]
+
+app = group(
+    "files",
+    "What is stored in buckets and folders, and deleting what filters select.",
+    examples=[
+        "lakesweep files list s3://lake/warehouse --older-than 30d",
+        "lakesweep files purge s3://lake/tmp --glob '**/_temporary/**' --dry-run",
+    ],
+)
+
+
+@command(
+    app,
+    "list",
+    examples=[
+        "lakesweep files list s3://lake/warehouse",
+        "lakesweep files list s3://lake/warehouse --glob '*.parquet' --min-size 1GB",
+        "lakesweep files list ./warehouse --older-than 7d --json",
+    ],
+)
+def list_(
+    context: Context,
+    uris: Uris,
+    older_than: OlderThan = None,
+    newer_than: NewerThan = None,
+    glob: Glob = None,
+    exclude: Exclude = None,
+    regex: Regex = None,
+    min_size: MinSize = None,
+    max_size: MaxSize = None,
+    kind: Kinds = None,
+) -> None:
+    """Everything that is stored at and below some addresses.
+
+    An address is a folder: t1 never means t10. Patterns match the path below the address; one
+    without a slash matches the file's name in any folder. Kinds are guessed from names.
+    """
+    filters = Filters(older_than, newer_than, glob, exclude, regex, min_size, max_size, kind).build(
+        context
+    )
+    context.output.files(_selected(context, uris, filters))
+
+
+@command(
+    app,
+    "purge",
+    examples=[
+        "lakesweep files purge s3://lake/tmp --older-than 7d --dry-run",
+        "lakesweep files purge s3://lake/tmp --older-than 7d --yes --files-per-second 1000",
+    ],
+)
+def purge(
+    context: Context,
+    uris: Uris,
+    older_than: OlderThan = None,
+    newer_than: NewerThan = None,
+    glob: Glob = None,
+    exclude: Exclude = None,
+    regex: Regex = None,
+    min_size: MinSize = None,
+    max_size: MaxSize = None,
+    kind: Kinds = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    files_per_second: FilesPerSecond = None,
+    batches_per_second: BatchesPerSecond = None,
+    batch_size: BatchSize = None,
+) -> None:
+    """Delete what the filters select.
+
+    Everything is listed and counted first; what is then deleted is exactly what was counted. What
+    no filter can judge, such as the age of a file whose time is unknown, is never selected.
+    """
+    from lakesweep.storage.outcome import Tally
+    from lakesweep.storage.spool import Spool
+    from lakesweep.units import format_size
+
+    _refuse_root(uris)
+    filters = Filters(older_than, newer_than, glob, exclude, regex, min_size, max_size, kind).build(
+        context
+    )
+    with Spool() as spool:
+        _find(context, uris, filters, spool)
+        context.output.say(f"{spool.files:,} files, {format_size(spool.size_bytes)}")
+        if dry_run or not spool.files:
+            Outcome(Tally(), spool.files, spool.size_bytes, dry_run=dry_run).show(context)
+            return
+        context.confirm(f"Delete {spool.files:,} files?", yes=yes)
+        delete = Pace(files_per_second, batches_per_second, batch_size).deleter(
+            context.app.stores, context
+        )
+        tally = _delete(context, spool, delete)
+        Outcome(tally, spool.files, spool.size_bytes).show(context)
+
+
+def _find(context: Context, uris: list[str], filters: Filter, spool: Spool) -> None:
+    from lakesweep.storage.unique import unique_files
+
+    with context.progress.task("found") as task:
+        for batch in unique_files(_selected(context, uris, filters)):
+            spool.add(batch)
+            task.advance(batch.num_rows)
+
+
+def _delete(context: Context, spool: Spool, delete: Deleter) -> Tally:
+    from lakesweep.storage.outcome import Tally
+
+    tally = Tally()
+    with context.progress.task("deleted", total=spool.files) as task:
+        for outcome in delete(spool.batches()):
+            tally.add(outcome)
+            task.advance(outcome.num_rows)
+    return tally
+
+
+def _selected(context: Context, uris: list[str], filters: Filter) -> Iterator[pa.RecordBatch]:
+    from lakesweep.iceberg.names import kinds_by_name
+    from lakesweep.storage.files import FILE_SCHEMA
+    from lakesweep.storage.listing import list_files
+
+    for location in map(_absolute, uris):
+        for batch in list_files(context.app.stores, location):
+            kinds = kinds_by_name(batch["path"])
+            yield filters.apply(batch.set_column(1, FILE_SCHEMA.field("kind"), kinds), location)
+
+
+def _absolute(uri: str) -> str:
+    """An address; a local folder may be named as in any other command."""
+    if ":" in uri or uri.startswith("/"):
+        return uri
+    slash = "/" if uri.endswith("/") else ""
+    return str(Path(uri).absolute()) + slash
+
+
+def _refuse_root(uris: list[str]) -> None:
+    for uri in uris:
+        if uri.rstrip("/") in {"", "file:"}:
+            raise RefusedError(
+                "root",
+                f"{uri!r} is the whole file system; nothing was deleted",
+                hint="name a folder",
+            )

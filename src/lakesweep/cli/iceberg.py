@@ -1,0 +1,161 @@
+"""`lakesweep iceberg`: what a table or a view reaches, and purging it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lakesweep.cli.context import Context
+from lakesweep.cli.options import DryRun, Overrides, Yes, command, group
+from lakesweep.cli.purging import BatchesPerSecond, BatchSize, FilesPerSecond, Outcome, Pace
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lakesweep.iceberg.purge import PurgePlan
+    from lakesweep.iceberg.targets import Target
+    from lakesweep.storage.outcome import Tally
+    from lakesweep.storage.tolerance import Tolerance
+
+_REF = "catalog.namespace.table, or the address of a metadata JSON."
+
+app = group(
+    "iceberg",
+    "What an Iceberg table or view reaches, and purging it.",
+    examples=[
+        "lakesweep iceberg files prod.shop.orders",
+        "lakesweep iceberg purge prod.shop.orders --dry-run",
+    ],
+)
+
+
+@command(
+    app,
+    "files",
+    examples=[
+        "lakesweep iceberg files prod.shop.orders",
+        "lakesweep iceberg files prod.shop.orders prod.shop.events --unique --json",
+        "lakesweep iceberg files s3://lake/t/metadata/00003-5c2f.metadata.json",
+    ],
+)
+def files(
+    context: Context,
+    refs: Annotated[list[str], typer.Argument(metavar="REF...", help=_REF, show_default=False)],
+    unique: Annotated[
+        bool, typer.Option("--unique", help="Each file once, whatever names it.")
+    ] = False,
+    tolerant: Annotated[
+        bool, typer.Option("--tolerant", help="Go on past what cannot be read; end with code 4.")
+    ] = False,
+) -> None:
+    """Every file that a table or view reaches.
+
+    Metadata, manifest lists of all snapshots of all branches and tags, manifests, data files,
+    delete files, deletion vectors and statistics. A file that several manifests name comes several
+    times unless --unique is given; that keeps 128-bit hashes in memory, and on disk beyond 256 MB.
+    """
+    from lakesweep.storage.tolerance import Strict, Tolerant
+    from lakesweep.storage.unique import unique_files
+
+    tolerance: Strict | Tolerant = Tolerant() if tolerant else Strict()
+    batches = _reached(context, refs, tolerance)
+    context.output.files(unique_files(batches) if unique else batches)
+    if isinstance(tolerance, Tolerant) and tolerance.problems:
+        for problem in tolerance.problems:
+            context.output.say(str(problem))
+        raise typer.Exit(4)
+
+
+def _reached(context: Context, refs: list[str], tolerance: Tolerance) -> Iterator[pa.RecordBatch]:
+    from lakesweep.iceberg.reach import reached_files
+
+    for ref in refs:
+        target = context.app.iceberg.find(ref)
+        yield from reached_files(target.stores, target.metadata, tolerance)
+
+
+@command(
+    app,
+    "purge",
+    examples=[
+        "lakesweep iceberg purge prod.shop.orders --dry-run",
+        "lakesweep iceberg purge prod.shop.orders --drop --yes",
+        "lakesweep iceberg purge prod.shop.orders --base-location",
+    ],
+)
+def purge(
+    context: Context,
+    ref: Annotated[str, typer.Argument(metavar="REF", help=_REF, show_default=False)],
+    base_location: Annotated[
+        bool,
+        typer.Option("--base-location", help="Delete all that is stored below its location."),
+    ] = False,
+    drop: Annotated[
+        bool, typer.Option("--drop", help="Drop the name from the catalog before deleting.")
+    ] = False,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    override: Overrides = None,
+    files_per_second: FilesPerSecond = None,
+    batches_per_second: BatchesPerSecond = None,
+    batch_size: BatchSize = None,
+) -> None:
+    """Delete a table or view with all that it reaches.
+
+    Files go children before parents and the metadata last, so an interrupted purge can be repeated.
+    Files that another table of a configured catalog reaches are left alone. A table whose
+    gc.enabled is false is refused without --override gc.enabled.
+    """
+    from lakesweep.iceberg.purge import execute_purge
+    from lakesweep.storage.outcome import Tally
+
+    target = context.app.iceberg.find(ref)
+    overrides = frozenset(override or ())
+    planned = context.app.iceberg.plan_purge(
+        target, base_location=base_location, overrides=overrides
+    )
+    with planned as plan:
+        _show_plan(context, target, plan, base_location)
+        if dry_run:
+            _outcome(plan, Tally(), dry_run=True).show(context)
+            return
+        context.confirm(f"Delete {plan.total_files:,} files of {target.name}?", yes=yes)
+        if drop:
+            context.app.iceberg.drop(target)
+        pace = Pace(files_per_second, batches_per_second, batch_size)
+        tally = execute_purge(plan, pace.deleter(target.stores, context), progress=context.progress)
+        _say_what_is_left(context, target, dropped=drop)
+        _outcome(plan, tally).show(context)
+
+
+def _outcome(plan: PurgePlan, tally: Tally, *, dry_run: bool = False) -> Outcome:
+    return Outcome(tally, plan.total_files, plan.total_bytes, plan.protected, dry_run)
+
+
+def _show_plan(context: Context, target: Target, plan: PurgePlan, base_location: bool) -> None:
+    from lakesweep.units import format_size
+
+    metadata, say = target.metadata, context.output.say
+    say(f"{target.name}: Iceberg {target.what}, format v{metadata.format_version}")
+    say(f"  location  {metadata.location}")
+    say(f"  metadata  {metadata.path}")
+    for kind, count in sorted(plan.files.items()):
+        say(f"  {count:>12,}  {kind:<22} {format_size(plan.bytes[kind]):>10}")
+    say(f"  {plan.total_files:>12,}  files{'':<17} {format_size(plan.total_bytes):>10}")
+    if plan.outside and not base_location:
+        say(f"warning: {plan.outside:,} files lie outside the table's own folders")
+    for claim in plan.overlapping:
+        say(f"warning: {claim.name} keeps files in an overlapping folder: {claim.folders[0]}")
+    if plan.protected:
+        say(f"warning: {plan.protected:,} files are left alone: another table reaches them")
+    for problem in plan.problems:
+        say(f"warning: {problem}")
+
+
+def _say_what_is_left(context: Context, target: Target, *, dropped: bool) -> None:
+    if target.entry is not None and not dropped:
+        context.output.say(
+            f"the catalog still lists {target.name}; drop it there, or use --drop next time"
+        )

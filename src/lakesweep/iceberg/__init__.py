@@ -1,0 +1,1 @@
+"""What an Iceberg table or view reaches, and how to purge it."""

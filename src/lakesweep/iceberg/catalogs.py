@@ -1,0 +1,255 @@
+"""Iceberg catalogs of every kind that PyIceberg knows: names in, metadata files out.
+
+PyIceberg is a client here, never a model of the metadata: its model rejects tables that are fine
+(inline manifests of old v1 tables, drafts of v4). So where a catalog can be asked for the place of
+the metadata file alone, it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from lakesweep.errors import ConfigError, IncompleteError, LakesweepError, NotFoundError, UsageError
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog as PyIcebergCatalog
+    from pyiceberg.catalog.rest import RestCatalog
+    from pyiceberg.catalog.sql import SqlCatalog
+
+Name = tuple[str, ...]
+_NOT_FOUND = 404
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What a catalog says of one table or view.
+
+    `access` holds the properties by which the catalog lets its client reach the files, such as
+    vended credentials.
+    """
+
+    catalog: str
+    name: Name
+    is_view: bool
+    metadata_path: str
+    access: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def full_name(self) -> str:
+        """The name as the command line takes it."""
+        return ".".join(_quote(part) for part in (self.catalog, *self.name))
+
+
+class IcebergCatalog(Protocol):
+    """One catalog. Errors of the client become LakesweepErrors."""
+
+    def find(self, name: Name) -> Entry:
+        """The table or view of this name, or NotFoundError."""
+        ...
+
+    def entries(self) -> Iterator[Entry]:
+        """Every table and view of every namespace."""
+        ...
+
+    def drop(self, entry: Entry) -> None:
+        """Forget the name; the files stay."""
+        ...
+
+
+def open_catalog(name: str, properties: Mapping[str, str]) -> IcebergCatalog:
+    """Connect to a catalog; without properties PyIceberg's own configuration is asked."""
+    from pyiceberg.catalog import load_catalog
+    from pyiceberg.catalog.rest import RestCatalog
+
+    # Looking at a lake never creates tables in somebody's database.
+    quiet = {"init_catalog_tables": "false"}
+    try:
+        catalog = load_catalog(name, **{**quiet, **properties})
+    except Exception as error:
+        raise _unusable(name, error) from error
+    if isinstance(catalog, RestCatalog):
+        return _Rest(name, catalog)
+    if type(catalog).__name__ in {"SqlCatalog", "InMemoryCatalog"}:
+        return _Sql(name, catalog)  # type: ignore[arg-type]
+    return _Any(name, catalog)
+
+
+@dataclass(frozen=True)
+class _Any:
+    """A catalog that can only be asked for whole tables: Hive, Glue, DynamoDB, BigQuery."""
+
+    name: str
+    catalog: PyIcebergCatalog
+
+    def find(self, name: Name) -> Entry:
+        try:
+            table = self.catalog.load_table(name)
+        except Exception as error:
+            raise _failed(self.name, name, error) from error
+        return Entry(self.name, name, False, table.metadata_location, dict(table.io.properties))
+
+    def entries(self) -> Iterator[Entry]:
+        for namespace in self._namespaces(()):
+            try:
+                names = self.catalog.list_tables(namespace)
+            except Exception as error:
+                raise _failed(self.name, namespace, error) from error
+            yield from (self.find(tuple(name)) for name in names)
+
+    def drop(self, entry: Entry) -> None:
+        try:
+            drop = self.catalog.drop_view if entry.is_view else self.catalog.drop_table
+            drop(entry.name)
+        except Exception as error:
+            raise _failed(self.name, entry.name, error) from error
+
+    def _namespaces(self, parent: Name) -> Iterator[Name]:
+        try:
+            found = [tuple(namespace) for namespace in self.catalog.list_namespaces(parent)]
+        except Exception as error:
+            raise _failed(self.name, parent, error) from error
+        for namespace in found:
+            yield namespace
+            if len(namespace) > len(parent):
+                yield from self._namespaces(namespace)
+
+
+@dataclass(frozen=True)
+class _Rest(_Any):
+    """A REST catalog: its answer names the metadata file, whatever the metadata holds."""
+
+    catalog: RestCatalog
+
+    def find(self, name: Name) -> Entry:
+        for is_view in (False, True):
+            answer = self._load(name, is_view)
+            if answer is not None:
+                return self._entry(name, is_view, answer)
+        raise _missing(self.name, name)
+
+    def entries(self) -> Iterator[Entry]:
+        for namespace in self._namespaces(()):
+            try:
+                tables = self.catalog.list_tables(namespace)
+                views = self.catalog.list_views(namespace)
+            except Exception as error:
+                raise _failed(self.name, namespace, error) from error
+            yield from (self._listed(tuple(name), False) for name in tables)
+            yield from (self._listed(tuple(name), True) for name in views)
+
+    def _listed(self, name: Name, is_view: bool) -> Entry:
+        answer = self._load(name, is_view)
+        if answer is None:
+            raise _missing(self.name, name)
+        return self._entry(name, is_view, answer)
+
+    def _load(self, name: Name, is_view: bool) -> dict[str, Any] | None:
+        from pyiceberg.catalog.rest import Endpoints, IdentifierKind
+
+        endpoint = Endpoints.load_view if is_view else Endpoints.load_table
+        kind = IdentifierKind.VIEW if is_view else IdentifierKind.TABLE
+        try:
+            # The public calls decode the whole metadata, which fails for tables that are fine.
+            place = self.catalog._split_identifier_for_path(name, kind)  # noqa: SLF001
+            url = self.catalog.url(endpoint, prefixed=True, **place)
+            answer = self.catalog._session.get(url)  # noqa: SLF001
+            if answer.status_code == _NOT_FOUND:
+                return None
+            answer.raise_for_status()
+            return dict(answer.json())
+        except Exception as error:
+            raise _failed(self.name, name, error) from error
+
+    def _entry(self, name: Name, is_view: bool, answer: dict[str, Any]) -> Entry:
+        path = answer.get("metadata-location")
+        if not path:
+            raise IncompleteError(f"catalog {self.name} names no metadata file for {_dotted(name)}")
+        access = {**self.catalog.properties, **answer.get("config", {})}
+        for credential in answer.get("storage-credentials") or ():
+            if str(path).startswith(credential.get("prefix", "")):
+                access.update(credential.get("config", {}))
+        return Entry(self.name, name, is_view, str(path), access)
+
+
+@dataclass(frozen=True)
+class _Sql(_Any):
+    """A SQL catalog: one table of its database holds every name and metadata file."""
+
+    catalog: SqlCatalog
+
+    def find(self, name: Name) -> Entry:
+        found = list(self._rows(name))
+        if not found:
+            raise _missing(self.name, name)
+        return found[0]
+
+    def entries(self) -> Iterator[Entry]:
+        yield from self._rows(None)
+
+    def _rows(self, name: Name | None) -> Iterator[Entry]:
+        from sqlalchemy import MetaData, Table, select
+
+        try:
+            table = Table("iceberg_tables", MetaData(), autoload_with=self.catalog.engine)
+            query = select(table).where(table.c.catalog_name == self.catalog.name)
+            if name is not None:
+                query = query.where(
+                    table.c.table_namespace == ".".join(name[:-1]), table.c.table_name == name[-1]
+                )
+            with self.catalog.engine.connect() as connection:
+                rows = connection.execute(query).mappings().all()
+        except Exception as error:
+            raise _failed(self.name, name or (), error) from error
+        yield from (self._entry(row) for row in rows)
+
+    def _entry(self, row: Mapping[Any, Any]) -> Entry:
+        name = (*row["table_namespace"].split("."), row["table_name"])
+        is_view = row.get("iceberg_type") == "VIEW"
+        if not row["metadata_location"]:
+            raise IncompleteError(f"catalog {self.name} names no metadata file for {_dotted(name)}")
+        return Entry(
+            self.name, name, is_view, row["metadata_location"], dict(self.catalog.properties)
+        )
+
+    def drop(self, entry: Entry) -> None:
+        if entry.is_view:
+            raise UsageError(
+                f"{entry.full_name} is a view, which this client cannot drop from a SQL catalog",
+                hint="drop it with the engine that made it, or run without --drop",
+            )
+        super().drop(entry)
+
+
+def _quote(part: str) -> str:
+    return f'"{part}"' if "." in part else part
+
+
+def _dotted(name: Name) -> str:
+    return ".".join(name)
+
+
+def _missing(catalog: str, name: Name) -> NotFoundError:
+    return NotFoundError(
+        f"catalog {catalog} has no table or view {_dotted(name)}",
+        hint="write catalog.namespace.table; a part that holds a dot goes in double quotes",
+    )
+
+
+def _failed(catalog: str, name: Name, error: Exception) -> LakesweepError:
+    if isinstance(error, LakesweepError):
+        return error
+    if type(error).__name__ in {"NoSuchTableError", "NoSuchViewError", "NoSuchNamespaceError"}:
+        return _missing(catalog, name)
+    return IncompleteError(
+        f"catalog {catalog} did not answer for {_dotted(name) or 'its namespaces'}: {error}",
+        hint="lakesweep doctor",
+    )
+
+
+def _unusable(name: str, error: Exception) -> LakesweepError:
+    return ConfigError(
+        f"catalog {name} cannot be opened: {error}",
+        hint="name it in an iceberg-catalog root of lakesweep.toml, or in PyIceberg's own file",
+    )

@@ -1,0 +1,127 @@
+"""Manifest lists and manifests, as Arrow batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakesweep.avro.projection import Column
+from lakesweep.avro.read import read_avro
+from lakesweep.errors import DamagedError, EncryptedError, TruncatedError
+from lakesweep.iceberg.kinds import Kind
+from lakesweep.iceberg.parquet import read_parquet
+from lakesweep.storage.files import FILE_SCHEMA
+
+#: One manifest that a manifest list names. `entries` counts all of them, dead ones included.
+MANIFEST_SCHEMA = pa.schema(
+    [
+        pa.field("path", pa.string(), nullable=False),
+        pa.field("size_bytes", pa.int64()),
+        pa.field("entries", pa.int64()),
+        pa.field("live_data_files", pa.int64()),
+    ]
+)
+
+_TEXT, _INT, _LONG = pa.string(), pa.int32(), pa.int64()
+_LIST_COLUMNS = (
+    Column("path", ids=(500,), names=("manifest_path",), type=_TEXT, required=True),
+    Column("size_bytes", ids=(501,), names=("manifest_length",), type=_LONG),
+    Column("content", ids=(517,), names=("content",), type=_INT),
+    Column("added", ids=(504,), names=("added_files_count",), type=_LONG),
+    Column("existing", ids=(505,), names=("existing_files_count",), type=_LONG),
+    Column("deleted", ids=(506,), names=("deleted_files_count",), type=_LONG),
+)
+_ENTRY_COLUMNS = (
+    Column("status", ids=(0,), names=("status",), type=_INT, required=True),
+    Column("content", ids=(2, 134), names=("data_file", "content"), type=_INT),
+    Column("path", ids=(2, 100), names=("data_file", "file_path"), type=_TEXT, required=True),
+    Column("format", ids=(2, 101), names=("data_file", "file_format"), type=_TEXT, required=True),
+    Column("size_bytes", ids=(2, 104), names=("data_file", "file_size_in_bytes"), type=_LONG),
+)
+_DELETED = 2
+
+
+def read_manifest_list(path: str, data: bytes) -> pa.Table:
+    """The manifests that a manifest list names, as MANIFEST_SCHEMA."""
+    batches = [_manifests(batch, path) for batch in _rows(path, data, _LIST_COLUMNS)]
+    return pa.Table.from_batches(batches, schema=MANIFEST_SCHEMA)
+
+
+def read_manifest(
+    path: str, data: bytes, *, size_bytes: int | None = None, entries: int | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The live files that a manifest names, as FILE_SCHEMA.
+
+    An Avro file that was cut between two blocks looks whole. So where the manifest list gave a
+    size and a count of entries, a manifest that falls short of both is truncated.
+    """
+    seen = 0
+    for batch in _rows(path, data, _ENTRY_COLUMNS):
+        seen += batch.num_rows
+        yield _live_files(batch, path)
+    short = size_bytes is not None and len(data) < size_bytes
+    if short and seen != entries:
+        raise TruncatedError(path, f"has {len(data)} of {size_bytes} bytes, {seen} entries")
+
+
+def _rows(path: str, data: bytes, columns: Sequence[Column]) -> Iterator[pa.RecordBatch]:
+    if data.startswith(b"PAR1"):
+        return read_parquet(path, data, columns)
+    if data.startswith(b"PARE"):
+        raise EncryptedError(path, "is an encrypted Parquet file")
+    return read_avro(path, data, columns)
+
+
+def _manifests(batch: pa.RecordBatch, path: str) -> pa.RecordBatch:
+    _refuse_empty_paths(batch, path)
+    live = pc.add(batch["added"], batch["existing"])
+    is_data = pc.equal(pc.fill_null(batch["content"], 0), 0)
+    return pa.RecordBatch.from_arrays(
+        [
+            batch["path"],
+            batch["size_bytes"],
+            pc.add(live, batch["deleted"]),
+            pc.if_else(is_data, live, pa.scalar(0, _LONG)),
+        ],
+        schema=MANIFEST_SCHEMA,
+    )
+
+
+def _live_files(batch: pa.RecordBatch, path: str) -> pa.RecordBatch:
+    _refuse_empty_paths(batch, path)
+    _refuse_unknown(path, "entry status", batch["status"])
+    live = batch.filter(pc.not_equal(batch["status"], _DELETED))
+    content = pc.fill_null(live["content"], 0)
+    _refuse_unknown(path, "content type", content)
+    unknown = pa.nulls(live.num_rows)
+    return pa.RecordBatch.from_arrays(
+        [
+            live["path"],
+            _kinds(content, live["format"]),
+            live["size_bytes"],
+            unknown.cast(FILE_SCHEMA.field("modified").type),
+            unknown.cast(pa.string()),
+        ],
+        schema=FILE_SCHEMA,
+    )
+
+
+def _kinds(content: pa.Array, file_format: pa.Array) -> pa.Array:
+    is_vector = pc.equal(pc.ascii_lower(file_format), "puffin")
+    position = pc.if_else(is_vector, Kind.DELETION_VECTOR.value, Kind.POSITION_DELETE.value)
+    deletes = pc.if_else(pc.equal(content, 1), position, Kind.EQUALITY_DELETE.value)
+    return pc.if_else(pc.equal(content, 0), Kind.DATA.value, deletes)
+
+
+def _refuse_empty_paths(batch: pa.RecordBatch, path: str) -> None:
+    names = batch["path"]
+    if names.null_count or pc.any(pc.equal(pc.binary_length(names), 0)).as_py():
+        raise DamagedError(path, "an entry names no file")
+
+
+def _refuse_unknown(path: str, what: str, codes: pa.Array) -> None:
+    """Both status and content know 0, 1 and 2; a newer code may mean anything."""
+    if codes.null_count or pc.any(pc.or_(pc.less(codes, 0), pc.greater(codes, 2))).as_py():
+        raise DamagedError(path, f"an entry has an {what} that is not known")

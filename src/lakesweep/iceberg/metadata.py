@@ -1,0 +1,255 @@
+"""The metadata file of a table or a view: the part of it that names other files.
+
+Only what leads to files is decoded; fields that are not known are passed over. Nothing is
+guessed: a document that contradicts itself is damaged, because whoever trusts half of it would
+take live files for garbage.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from lakesweep.errors import DamagedError, TruncatedError
+
+NEWEST_FORMAT = 4
+_RELATIVE_PATHS_SINCE = 4
+_NO_SNAPSHOT = -1
+
+Resolver = Callable[[str], str]
+
+_SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:")
+_FILE_SYSTEM_NAME = re.compile(r"/v\d+(\.gz)?\.metadata\.json(\.gz)?$")
+_WRITE_PATHS = (
+    "write.data.path",
+    "write.metadata.path",
+    "write.object-storage.path",
+    "write.folder-storage.path",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One snapshot: its manifest list, or the manifests that an old v1 table embeds."""
+
+    id: int
+    manifest_list: str | None
+    manifests: tuple[str, ...] = ()
+    #: What the writer's summary says; None where it does not say.
+    total_data_files: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SizedFile:
+    """A file that metadata names together with its size."""
+
+    path: str
+    size_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class TableMetadata:
+    """What one metadata file of a table names. All paths are absolute."""
+
+    path: str
+    size_bytes: int
+    format_version: int
+    uuid: str | None
+    location: str
+    gc_enabled: bool
+    write_paths: tuple[str, ...]
+    snapshots: tuple[Snapshot, ...]
+    log: tuple[str, ...]
+    statistics: tuple[SizedFile, ...]
+    partition_statistics: tuple[SizedFile, ...]
+    #: References to snapshots that the file does not list: what they kept alive is not known.
+    dangling: tuple[str, ...] = ()
+
+    @property
+    def version_hint(self) -> str | None:
+        """Where a table without a catalog keeps the number of its newest version."""
+        if not _FILE_SYSTEM_NAME.search(self.path):
+            return None
+        return self.path.rpartition("/")[0] + "/version-hint.text"
+
+    def resolve(self, path: str) -> str:
+        """The absolute path that a path in the table's own files stands for."""
+        return _resolve(path, self.location, self.format_version)
+
+
+@dataclass(frozen=True, slots=True)
+class ViewMetadata:
+    """What one metadata file of a view names: nothing but itself."""
+
+    path: str
+    size_bytes: int
+    format_version: int
+    uuid: str | None
+    location: str
+    gc_enabled: bool
+
+    @property
+    def write_paths(self) -> tuple[str, ...]:
+        """A view writes its metadata below its location, nowhere else."""
+        return ()
+
+
+def parse_metadata(
+    path: str, data: bytes, location: str | None = None
+) -> TableMetadata | ViewMetadata:
+    """Decode a metadata file; `location` is the catalog's word where the file has none."""
+    document = _decode(path, _inflate(path, data))
+    location = document.location or location
+    if location is None:
+        raise DamagedError(path, "has no location, and no catalog gave one")
+    if not 1 <= document.format_version <= NEWEST_FORMAT:
+        raise DamagedError(path, f"format version {document.format_version} is not known")
+    if document.view_uuid is not None:
+        return _view(path, len(data), location, document)
+    if document.table_uuid is None and document.format_version > 1:
+        raise DamagedError(path, "is no Iceberg metadata: it has neither table-uuid nor view-uuid")
+    return _table(path, len(data), location, document)
+
+
+class _Document(msgspec.Struct, rename="kebab"):
+    format_version: int
+    location: str | None = None
+    table_uuid: str | None = None
+    view_uuid: str | None = None
+    properties: dict[str, Any] | None = None
+    current_snapshot_id: int | None = None
+    refs: dict[str, _Reference] | None = None
+    snapshots: list[_Snapshot] | None = None
+    metadata_log: list[_LogEntry] | None = None
+    statistics: list[_Statistics] | None = None
+    partition_statistics: list[_Statistics] | None = None
+
+
+class _Reference(msgspec.Struct, rename="kebab"):
+    snapshot_id: int
+
+
+class _Snapshot(msgspec.Struct, rename="kebab"):
+    snapshot_id: int
+    manifest_list: str | None = None
+    manifests: list[str] | None = None
+    summary: dict[str, Any] | None = None
+
+
+class _LogEntry(msgspec.Struct, rename="kebab"):
+    metadata_file: str
+
+
+class _Statistics(msgspec.Struct, rename="kebab"):
+    statistics_path: str
+    file_size_in_bytes: int | None = None
+
+
+def _inflate(path: str, data: bytes) -> bytes:
+    if not data:
+        raise TruncatedError(path, "is empty")
+    if not data.startswith(b"\x1f\x8b"):
+        return data
+    try:
+        return gzip.decompress(data)
+    except EOFError as error:
+        raise TruncatedError(path, "its gzip stream ends too early") from error
+    except (OSError, zlib.error) as error:
+        raise DamagedError(path, f"its gzip stream is damaged: {error}") from error
+
+
+def _decode(path: str, data: bytes) -> _Document:
+    try:
+        return msgspec.json.decode(data, type=_Document)
+    except msgspec.ValidationError as error:
+        raise DamagedError(path, f"is no Iceberg metadata: {error}") from error
+    except msgspec.DecodeError as error:
+        kind = TruncatedError if "truncated" in str(error) else DamagedError
+        raise kind(path, f"is no complete JSON document: {error}") from error
+    except UnicodeDecodeError as error:
+        raise DamagedError(path, f"is not UTF-8: {error}") from error
+
+
+def _view(path: str, size_bytes: int, location: str, document: _Document) -> ViewMetadata:
+    return ViewMetadata(
+        path=path,
+        size_bytes=size_bytes,
+        format_version=document.format_version,
+        uuid=document.view_uuid,
+        location=location,
+        gc_enabled=_gc_enabled(document),
+    )
+
+
+def _table(path: str, size_bytes: int, location: str, document: _Document) -> TableMetadata:
+    def resolve(name: str) -> str:
+        return _resolve(name, location, document.format_version)
+
+    snapshots = tuple(_snapshot(path, entry, resolve) for entry in document.snapshots or ())
+    properties = document.properties or {}
+    return TableMetadata(
+        path=path,
+        size_bytes=size_bytes,
+        format_version=document.format_version,
+        uuid=document.table_uuid,
+        location=location,
+        gc_enabled=_gc_enabled(document),
+        write_paths=tuple(str(properties[name]) for name in _WRITE_PATHS if properties.get(name)),
+        snapshots=snapshots,
+        log=tuple(resolve(entry.metadata_file) for entry in document.metadata_log or ()),
+        statistics=_sized(document.statistics, resolve),
+        partition_statistics=_sized(document.partition_statistics, resolve),
+        dangling=tuple(_dangling(document)),
+    )
+
+
+def _snapshot(path: str, entry: _Snapshot, resolve: Resolver) -> Snapshot:
+    if entry.manifest_list is None and entry.manifests is None:
+        raise DamagedError(path, f"snapshot {entry.snapshot_id} names no manifests")
+    manifests = () if entry.manifest_list is not None else tuple(entry.manifests or ())
+    return Snapshot(
+        id=entry.snapshot_id,
+        manifest_list=None if entry.manifest_list is None else resolve(entry.manifest_list),
+        manifests=tuple(resolve(name) for name in manifests),
+        total_data_files=_total_data_files(entry),
+    )
+
+
+def _total_data_files(entry: _Snapshot) -> int | None:
+    text = str((entry.summary or {}).get("total-data-files", ""))
+    return int(text) if text.isascii() and text.isdigit() else None
+
+
+def _dangling(document: _Document) -> Iterator[str]:
+    known = {entry.snapshot_id for entry in document.snapshots or ()}
+    current = document.current_snapshot_id
+    if current is not None and current != _NO_SNAPSHOT and current not in known:
+        yield f"its current snapshot {current} is not among its snapshots"
+    for name, reference in (document.refs or {}).items():
+        if reference.snapshot_id not in known:
+            yield f"{name!r} points to snapshot {reference.snapshot_id}, which is not there"
+
+
+def _sized(entries: list[_Statistics] | None, resolve: Resolver) -> tuple[SizedFile, ...]:
+    return tuple(
+        SizedFile(resolve(entry.statistics_path), entry.file_size_in_bytes)
+        for entry in entries or ()
+    )
+
+
+def _gc_enabled(document: _Document) -> bool:
+    return str((document.properties or {}).get("gc.enabled", "true")).lower() != "false"
+
+
+def _resolve(path: str, location: str, format_version: int) -> str:
+    if format_version < _RELATIVE_PATHS_SINCE or _SCHEME.match(path):
+        return path
+    if path.startswith("/") and location.startswith("/"):
+        return path
+    return f"{location}/{path}"

@@ -1,0 +1,29 @@
+"""What the name of a file suggests. Good for looking round; never proof of anything."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakesweep.iceberg.kinds import Kind
+
+# The first pattern that fits decides.
+_PATTERNS = (
+    (r"\.metadata\.json(\.gz)?$", Kind.METADATA),
+    (r"(^|/)version-hint\.text$", Kind.VERSION_HINT),
+    (r"(^|/)snap-\d+-\d+-[^/]+\.avro$", Kind.MANIFEST_LIST),
+    (r"-m\d+\.(avro|parquet)$|(^|/)stage-\d+-task-\d+-manifest-[^/]+\.avro$", Kind.MANIFEST),
+    (r"(^|/)partition-stats-[^/]+$", Kind.PARTITION_STATISTICS),
+    (r"\.stats$", Kind.STATISTICS),
+    (r"\.puffin$", Kind.DELETION_VECTOR),
+    (r"-deletes\.(parquet|orc|avro)$", Kind.POSITION_DELETE),
+    (r"\.(parquet|orc|avro)$", Kind.DATA),
+)
+
+
+def kinds_by_name(paths: pa.Array) -> pa.Array:
+    """The kind that each path looks like, null where it looks like none."""
+    kinds = pa.nulls(len(paths), pa.string())
+    for pattern, kind in reversed(_PATTERNS):
+        kinds = pc.if_else(pc.match_substring_regex(paths, pattern), kind.value, kinds)
+    return kinds

@@ -1,0 +1,242 @@
+"""Deleting a table or a view with all that it reaches.
+
+A purge is planned first: every file once, written to disk in stages, counted. Then it is carried
+out stage by stage, children before parents and the current metadata last. A stage whose files did
+not all go keeps the stages of their parents, so that the purge can be repeated from the metadata
+that is still there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import TYPE_CHECKING, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakesweep.hashing import HashSet
+from lakesweep.iceberg.claims import Claim, folders_of
+from lakesweep.iceberg.kinds import Kind
+from lakesweep.iceberg.metadata import TableMetadata
+from lakesweep.iceberg.older import older_metadata
+from lakesweep.iceberg.reach import file_batch, reached_files
+from lakesweep.progress import SILENT, Progress
+from lakesweep.storage.address import folder_identity, identities, identity
+from lakesweep.storage.files import FILE_SCHEMA
+from lakesweep.storage.listing import list_files
+from lakesweep.storage.outcome import Tally
+from lakesweep.storage.spool import Spool
+from lakesweep.storage.tolerance import Problem, State, Tolerant
+from lakesweep.storage.unique import path_hashes, unique_files
+
+if TYPE_CHECKING:
+    from lakesweep.iceberg.reading import Metadata
+    from lakesweep.storage.stores import Stores
+
+#: Deletes the files of the batches and yields their outcomes.
+Deleter = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+class Stage(IntEnum):
+    """The order of deletion. Each stage waits for the one before."""
+
+    CONTENT = 0
+    MANIFESTS = 1
+    MANIFEST_LISTS = 2
+    LEAVES = 3
+    LOG = 4
+    HINT = 5
+    METADATA = 6
+
+
+#: A file of no known kind, as a listing finds it, waits for nothing.
+_STAGES: dict[str | None, Stage] = {
+    None: Stage.CONTENT,
+    Kind.DATA: Stage.CONTENT,
+    Kind.POSITION_DELETE: Stage.CONTENT,
+    Kind.EQUALITY_DELETE: Stage.CONTENT,
+    Kind.DELETION_VECTOR: Stage.CONTENT,
+    Kind.MANIFEST: Stage.MANIFESTS,
+    Kind.MANIFEST_LIST: Stage.MANIFEST_LISTS,
+    Kind.STATISTICS: Stage.LEAVES,
+    Kind.PARTITION_STATISTICS: Stage.LEAVES,
+    Kind.METADATA_LOG: Stage.LOG,
+    Kind.VERSION_HINT: Stage.HINT,
+    Kind.METADATA: Stage.METADATA,
+    Kind.VIEW_METADATA: Stage.METADATA,
+}
+
+#: What must stay while something of a stage is still there.
+_PARENTS = {
+    Stage.CONTENT: (Stage.MANIFESTS, Stage.MANIFEST_LISTS, Stage.HINT, Stage.METADATA),
+    Stage.MANIFESTS: (Stage.MANIFEST_LISTS, Stage.HINT, Stage.METADATA),
+    Stage.MANIFEST_LISTS: (Stage.HINT, Stage.METADATA),
+    Stage.LEAVES: (Stage.HINT, Stage.METADATA),
+    Stage.LOG: (Stage.HINT, Stage.METADATA),
+    Stage.HINT: (),
+    Stage.METADATA: (),
+}
+
+
+class PurgePlan:
+    """Every file of a purge, once, on disk; and what was counted while it was written.
+
+    `outside` counts the files that lie outside the folders that the table calls its own;
+    `protected` those that are left alone because another known table needs them, and `overlapping`
+    names the tables that share its folders.
+    """
+
+    def __init__(self, metadata: Metadata) -> None:
+        self.metadata = metadata
+        self.files: Counter[str] = Counter()
+        self.bytes: Counter[str] = Counter()
+        self.outside = 0
+        self.protected = 0
+        self.problems: list[Problem] = []
+        self.overlapping: tuple[Claim, ...] = ()
+        self._stages = {stage: Spool() for stage in Stage}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Remove the plan from disk."""
+        for spool in self._stages.values():
+            spool.close()
+
+    @property
+    def total_files(self) -> int:
+        """How many files will go."""
+        return self.files.total()
+
+    @property
+    def total_bytes(self) -> int:
+        """How large they are, as far as is known."""
+        return self.bytes.total()
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Write a batch of distinct files into the stages of their kinds."""
+        own = _below(batch, folders_of(self.metadata))
+        self.outside += batch.num_rows - (pc.sum(own).as_py() or 0)
+        for kind in pc.unique(batch["kind"]).to_pylist():
+            rows = batch.filter(pc.is_in(batch["kind"], pa.array([kind], pa.string())))
+            self.files[kind or "stored"] += rows.num_rows
+            self.bytes[kind or "stored"] += pc.sum(rows["size_bytes"]).as_py() or 0
+            self._stages[_STAGES[kind]].add(rows)
+
+    def batches(self, stage: Stage) -> Iterator[pa.RecordBatch]:
+        """What was written for one stage, read back."""
+        return self._stages[stage].batches()
+
+
+@dataclass(frozen=True)
+class Protection:
+    """What a purge leaves alone: files by the hash of their identity, and whole folders."""
+
+    files: HashSet = field(default_factory=HashSet)
+    folders: tuple[str, ...] = ()
+
+    def spare(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows that may go."""
+        held = pa.array(self.files.contains(path_hashes(batch)))
+        return batch.filter(pc.invert(pc.or_(held, _below(batch, self.folders))))
+
+
+def plan_purge(
+    stores: Stores, metadata: Metadata, protection: Protection, *, progress: Progress = SILENT
+) -> PurgePlan:
+    """Plan to delete all that the metadata reaches, and the metadata that only older logs name."""
+    tolerant = Tolerant()
+    reached = reached_files(stores, metadata, tolerant)
+    plan = _write(metadata, _with_older(stores, metadata, reached), protection, progress)
+    plan.problems = tolerant.problems
+    return plan
+
+
+def plan_base_location(
+    stores: Stores, metadata: Metadata, protection: Protection, *, progress: Progress = SILENT
+) -> PurgePlan:
+    """Plan to delete all that is stored below the location of the table or view."""
+    own = identity(metadata.path)
+    location = metadata.location if metadata.location.endswith("/") else metadata.location + "/"
+
+    def listed() -> Iterator[pa.RecordBatch]:
+        for batch in list_files(stores, location):
+            is_own = pc.equal(identities(batch["path"]), own)
+            kind = pc.if_else(is_own, Kind.METADATA.value, pa.scalar(None, pa.string()))
+            yield batch.set_column(1, FILE_SCHEMA.field("kind"), kind)
+
+    return _write(metadata, listed(), protection, progress)
+
+
+def execute_purge(plan: PurgePlan, delete: Deleter, *, progress: Progress = SILENT) -> Tally:
+    """Carry out a plan. What could not be read or deleted is in the tally; parents of it stay."""
+    tally = Tally()
+    kept: set[Stage] = set()
+    unreadable = _unreadable(plan.problems)
+    if unreadable:
+        kept.update(_PARENTS[Stage.MANIFESTS])
+    for problem in plan.problems:
+        tally.fail(problem.path, f"{problem.state}: {problem.reason}")
+    with progress.task("deleted", total=plan.total_files) as task:
+        for stage in Stage:
+            if stage in kept:
+                continue
+            failed_before = tally.failed
+            for outcome in delete(_without(plan.batches(stage), unreadable)):
+                tally.add(outcome)
+                task.advance(outcome.num_rows)
+            if tally.failed > failed_before:
+                kept.update(_PARENTS[stage])
+    return tally
+
+
+def _write(
+    metadata: Metadata,
+    batches: Iterable[pa.RecordBatch],
+    protection: Protection,
+    progress: Progress,
+) -> PurgePlan:
+    plan = PurgePlan(metadata)
+    with progress.task("found") as task:
+        for batch in unique_files(batches):
+            task.advance(batch.num_rows)
+            rest = protection.spare(batch)
+            plan.protected += batch.num_rows - rest.num_rows
+            plan.add(rest)
+    return plan
+
+
+def _with_older(
+    stores: Stores, metadata: Metadata, reached: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    if isinstance(metadata, TableMetadata):
+        # Oldest first: each is named only by the log of a younger one.
+        older = ((path, None) for path in older_metadata(stores, metadata))
+        yield file_batch(Kind.METADATA_LOG, older)
+    yield from reached
+
+
+def _unreadable(problems: Iterable[Problem]) -> set[str]:
+    """Files that are there and could not be read: what they name may still be there too."""
+    return {problem.path for problem in problems if problem.state is not State.MISSING}
+
+
+def _without(batches: Iterable[pa.RecordBatch], paths: set[str]) -> Iterator[pa.RecordBatch]:
+    excluded = pa.array(sorted(paths), pa.string())
+    for batch in batches:
+        yield batch.filter(pc.invert(pc.is_in(batch["path"], excluded)))
+
+
+def _below(batch: pa.RecordBatch, folders: Iterable[str]) -> pa.Array:
+    names = identities(batch["path"])
+    found = pa.repeat(pa.scalar(False), batch.num_rows)
+    for folder in folders:
+        found = pc.or_(found, pc.starts_with(names, folder_identity(folder)))
+    return found

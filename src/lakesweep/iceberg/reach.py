@@ -1,0 +1,177 @@
+"""Everything that a table or a view reaches, as a stream of Arrow batches.
+
+Files come children before parents: what a manifest names before the manifest, manifests before
+their lists, the current metadata last. Whoever deletes in this order can be interrupted and start
+again from the metadata that is still there.
+
+A manifest is read once, however many snapshots share it. A data file that several manifests name
+comes several times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakesweep.errors import MissingError, TruncatedError
+from lakesweep.hashing import HashSet, hash128
+from lakesweep.iceberg.kinds import Kind
+from lakesweep.iceberg.manifests import MANIFEST_SCHEMA, read_manifest, read_manifest_list
+from lakesweep.iceberg.metadata import Snapshot, TableMetadata, ViewMetadata
+from lakesweep.iceberg.reading import read_file
+from lakesweep.parallel import map_ordered
+from lakesweep.storage.address import identities, parse
+from lakesweep.storage.batches import gather
+from lakesweep.storage.files import FILE_SCHEMA
+from lakesweep.storage.tolerance import READ_ERRORS, Problem, State, Tolerance, problem_of
+
+if TYPE_CHECKING:
+    from lakesweep.iceberg.reading import Metadata
+    from lakesweep.storage.stores import Stores
+
+Result = TypeVar("Result")
+
+
+def reached_files(
+    stores: Stores,
+    metadata: Metadata,
+    tolerance: Tolerance,
+    *,
+    workers: int = 16,
+) -> Iterator[pa.RecordBatch]:
+    """All files that the metadata reaches, as FILE_SCHEMA, children before parents."""
+    match metadata:
+        case ViewMetadata():
+            yield file_batch(Kind.VIEW_METADATA, [(metadata.path, metadata.size_bytes)])
+        case TableMetadata():
+            yield from gather(_Walk(stores, metadata, tolerance, workers).files())
+
+
+def file_batch(kind: Kind, files: Iterable[tuple[str, int | None]]) -> pa.RecordBatch:
+    """A batch of files of one kind, from paths and sizes."""
+    rows = list(files)
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array([path for path, _ in rows], pa.string()),
+            pa.array([kind.value] * len(rows), pa.string()),
+            pa.array([size for _, size in rows], pa.int64()),
+            pa.nulls(len(rows), FILE_SCHEMA.field("modified").type),
+            pa.nulls(len(rows), pa.string()),
+        ],
+        schema=FILE_SCHEMA,
+    )
+
+
+class _Manifest(NamedTuple):
+    path: str
+    size_bytes: int | None
+    entries: int | None
+
+
+@dataclass
+class _Walk:
+    """One pass over a table. The lists and manifests are read on threads, in order."""
+
+    stores: Stores
+    table: TableMetadata
+    tolerance: Tolerance
+    workers: int
+    seen: HashSet = field(default_factory=HashSet)
+    list_sizes: dict[str, int] = field(default_factory=dict)
+
+    def files(self) -> Iterator[pa.RecordBatch]:
+        for reason in self.table.dangling:
+            self.tolerance.meet(Problem(self.table.path, State.DAMAGED, reason))
+        yield from self._content_and_manifests()
+        table = self.table
+        lists = dict.fromkeys(s.manifest_list for s in table.snapshots if s.manifest_list)
+        yield file_batch(Kind.MANIFEST_LIST, ((p, self.list_sizes.get(p)) for p in lists))
+        yield file_batch(Kind.STATISTICS, ((f.path, f.size_bytes) for f in table.statistics))
+        yield file_batch(
+            Kind.PARTITION_STATISTICS, ((f.path, f.size_bytes) for f in table.partition_statistics)
+        )
+        yield file_batch(Kind.METADATA_LOG, ((path, None) for path in table.log))
+        yield file_batch(Kind.VERSION_HINT, self._version_hint())
+        yield file_batch(Kind.METADATA, [(table.path, table.size_bytes)])
+
+    def _content_and_manifests(self) -> Iterator[pa.RecordBatch]:
+        done = map_ordered(self._read_manifest, self._manifests(), workers=self.workers)
+        for manifest, batches in done:
+            yield from batches
+            yield file_batch(Kind.MANIFEST, [(manifest.path, manifest.size_bytes)])
+
+    def _manifests(self) -> Iterator[_Manifest]:
+        """Each manifest of each snapshot, once."""
+        for found in map_ordered(self._read_list, self._distinct_lists(), workers=self.workers):
+            hashes = hash128(identities(found["path"]))
+            for row in found.filter(pa.array(self.seen.add(hashes))).to_pylist():
+                yield _Manifest(row["path"], row["size_bytes"], row["entries"])
+
+    def _distinct_lists(self) -> Iterable[Snapshot]:
+        distinct = {s.manifest_list or s.id: s for s in self.table.snapshots}
+        return distinct.values()
+
+    def _read_list(self, snapshot: Snapshot) -> pa.Table:
+        path = snapshot.manifest_list
+        if path is None:
+            return _embedded(snapshot.manifests)
+        found = self._attempt(path, lambda: self._listed(path, snapshot))
+        return MANIFEST_SCHEMA.empty_table() if found is None else found
+
+    def _listed(self, path: str, snapshot: Snapshot) -> pa.Table:
+        data = read_file(self.stores, path)
+        self.list_sizes[path] = len(data)
+        found = read_manifest_list(path, data)
+        live = pc.sum(found["live_data_files"], skip_nulls=False, min_count=0).as_py()
+        if snapshot.total_data_files and live == 0:
+            raise TruncatedError(path, f"names none of {snapshot.total_data_files} data files")
+        return found.set_column(0, MANIFEST_SCHEMA.field(0), self._resolved(found["path"]))
+
+    def _read_manifest(self, manifest: _Manifest) -> tuple[_Manifest, list[pa.RecordBatch]]:
+        def read() -> list[pa.RecordBatch]:
+            data = read_file(self.stores, manifest.path)
+            batches = read_manifest(
+                manifest.path, data, size_bytes=manifest.size_bytes, entries=manifest.entries
+            )
+            # All or nothing: what a damaged manifest names cannot be trusted, even to be purged.
+            return [b.set_column(0, FILE_SCHEMA[0], self._resolved(b["path"])) for b in batches]
+
+        return manifest, self._attempt(manifest.path, read) or []
+
+    def _resolved(self, paths: pa.Array) -> pa.Array:
+        """Absolute paths, where the format allows relative ones."""
+        if self.table.resolve("x") == "x":
+            return paths
+        return pa.array([self.table.resolve(path) for path in paths.to_pylist()], pa.string())
+
+    def _version_hint(self) -> Iterator[tuple[str, int | None]]:
+        path = self.table.version_hint
+        if path is None:
+            return
+        address = parse(path)
+        try:
+            yield path, self.stores.open(address).head(address.key).size_bytes
+        except MissingError:
+            return
+        except READ_ERRORS as error:
+            self.tolerance.meet(problem_of(error))
+            yield path, None
+
+    def _attempt(self, path: str, read: Callable[[], Result]) -> Result | None:
+        try:
+            return read()
+        except READ_ERRORS as error:
+            self.tolerance.meet(Problem(path, problem_of(error).state, error.reason))
+            return None
+
+
+def _embedded(manifests: tuple[str, ...]) -> pa.Table:
+    columns = [
+        pa.array(manifests, pa.string()),
+        *(pa.nulls(len(manifests), pa.int64()) for _ in range(3)),
+    ]
+    return pa.Table.from_arrays(columns, schema=MANIFEST_SCHEMA)

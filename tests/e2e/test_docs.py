@@ -1,0 +1,57 @@
+"""Every command of the README and of the documents, run for real."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.lake import BUCKET, EngineLake
+from tests.servers import moto_server
+from tests.transcript import steps
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+WITH_COMMANDS = [path for path in DOCUMENTS if any(steps(path.read_text()))]
+
+CONFIG = """\
+[lakes.prod]
+locations = ["s3://lake/warehouse"]
+
+[[lakes.prod.roots]]
+type = "iceberg-catalog"
+name = "lake"
+properties = {{ type = "sql", uri = "{uri}" }}
+"""
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """A folder with a configuration, and the engine's lake in a bucket on a real server."""
+    lake = EngineLake.unpack(tmp_path / "engine")
+    (tmp_path / "lakesweep.toml").write_text(CONFIG.format(uri=lake.catalog_uri))
+    with moto_server() as server:
+        client = server.boto3()
+        server.make_bucket(BUCKET)
+        for key, data in lake.objects():
+            client.put_object(Bucket=BUCKET, Key=key, Body=data)
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        clean = {"PATH": path, "HOME": str(tmp_path), "COLUMNS": "100", "NO_COLOR": "1"}
+        yield {**clean, **server.environment(), "LANG": "C.UTF-8"}
+
+
+@pytest.mark.parametrize("document", WITH_COMMANDS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_command_does_what_the_document_says(
+    document: Path, tmp_path: Path, environment: dict[str, str]
+) -> None:
+    for step in steps(document.read_text()):
+        done = step.run(tmp_path, environment)
+        assert done.returncode == step.exit_code, f"$ {step.command}\n{done.stdout}"
+        assert step.matches(done.stdout), f"$ {step.command}\n{done.stdout}"
+
+
+def test_the_readme_shows_commands() -> None:
+    assert ROOT / "README.md" in WITH_COMMANDS

@@ -1,0 +1,65 @@
+"""Console sessions in Markdown, taken at their word.
+
+In a fenced block of language `console`, a line that begins with `$ ` is a command. The lines behind
+it are what it prints, on both streams, in order; `…` stands for anything, on a line of its own for
+any number of lines. A command that ends with another code than 0 says so: `# exit code 3`.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+_BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_EXIT_CODE = re.compile(r"#\s*exit code (\d+)")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One command and what a document says of it."""
+
+    command: str
+    expected: str
+    exit_code: int
+
+    def matches(self, printed: str) -> bool:
+        return _pattern(self.expected).fullmatch(printed.rstrip()) is not None
+
+    def run(self, folder: Path, environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["bash", "-c", self.command],
+            cwd=folder,
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+
+
+def steps(document: str) -> Iterator[Step]:
+    """The commands of a document, in order."""
+    for block in _BLOCK.findall(document):
+        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, _, expected = part.partition("\n")
+            while command.endswith("\\"):
+                more, _, expected = expected.partition("\n")
+                command = f"{command}\n{more}"
+            code = _EXIT_CODE.search(command)
+            yield Step(command, expected.rstrip(), int(code[1]) if code else 0)
+
+
+def _pattern(expected: str) -> re.Pattern[str]:
+    lines = [
+        r"(?:.*\n)*?.*" if line.strip() == "…" else _line(line) for line in expected.split("\n")
+    ]
+    return re.compile("\n".join(lines))
+
+
+def _line(line: str) -> str:
+    return ".*".join(re.escape(part) for part in line.rstrip().split("…")) + r"[ \t]*"
