@@ -16,74 +16,74 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import numpy as np
-from llvmlite import ir  # type: ignore[import-untyped]
+from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+Load = Callable[[int], Any]
+Store = Callable[[int, int], None]
+Copy = Callable[[int, int, int], None]
+Count = Callable[[Any], int]
 
 
 def kernel(function: Function) -> Function:
     """Compile a function that Python calls; the result is cached on disk."""
-    return cast(Function, njit(cache=True, nogil=True, boundscheck=False)(function))
+    return cast("Function", njit(cache=True, nogil=True, boundscheck=False)(function))
 
 
 def inlined(function: Function) -> Function:
     """Compile a function that only kernels call, into its callers."""
     options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "forceinline": True}
-    return cast(Function, njit(nogil=True, boundscheck=False, **options)(function))
+    return cast("Function", njit(nogil=True, boundscheck=False, **options)(function))
 
 
 @inlined
-def address(array: Any) -> np.int64:  # noqa: ANN401
+def address(array: Any) -> Any:
     """Where an array's first item is."""
     return np.int64(array.ctypes.data)
 
 
-def _pointer(builder: Any, address: Any, bits: int) -> Any:  # noqa: ANN401
+def _pointer(builder: Any, address: Any, bits: int) -> Any:
     return builder.inttoptr(address, ir.PointerType(ir.IntType(bits)))
 
 
-def _make_load(bits: int, answer: Any) -> Callable[[int], int]:  # noqa: ANN401
-    @intrinsic
-    def load(_typing: Any, address: Any) -> Any:  # noqa: ANN401
-        def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:  # noqa: ANN401
+def _make_load(bits: int, answer: Any) -> Load:
+    def load(_typing: Any, address: Any) -> Any:
+        def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
             word = builder.load(_pointer(builder, args[0], bits), align=1, typ=ir.IntType(bits))
             return word if bits == answer.bitwidth else builder.zext(word, ir.IntType(64))
 
         return answer(address), generate
 
-    return cast(Callable[[int], int], load)
+    return cast("Load", intrinsic(load))
 
 
-def _make_store(bits: int) -> Callable[[int, int], None]:
-    @intrinsic
-    def store(_typing: Any, address: Any, _value: Any) -> Any:  # noqa: ANN401
-        def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:  # noqa: ANN401
-            word = args[1] if bits == 64 else builder.trunc(args[1], ir.IntType(bits))  # noqa: PLR2004
+def _make_store(bits: int) -> Store:
+    def store(_typing: Any, address: Any, _value: Any) -> Any:
+        def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+            word = args[1] if bits == 64 else builder.trunc(args[1], ir.IntType(bits))
             builder.store(word, _pointer(builder, args[0], bits), align=1)
             return context.get_dummy_value()
 
         return types.void(address, types.int64), generate
 
-    return cast(Callable[[int, int], None], store)
+    return cast("Store", intrinsic(store))
 
 
-def _make_count(name: str, *rest: Any) -> Callable[[int], int]:  # noqa: ANN401
-    @intrinsic
-    def count(_typing: Any, _word: Any) -> Any:  # noqa: ANN401
-        def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:  # noqa: ANN401
+def _make_count(name: str, *rest: Any) -> Count:
+    def count(_typing: Any, _word: Any) -> Any:
+        def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
             return getattr(builder, name)(args[0], *rest)
 
         return types.int64(types.uint64), generate
 
-    return cast(Callable[[int], int], count)
+    return cast("Count", intrinsic(count))
 
 
-@intrinsic
-def _copy(_typing: Any, to: Any, source: Any, size: Any) -> Any:  # noqa: ANN401
-    def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:  # noqa: ANN401
+def _copy(_typing: Any, to: Any, source: Any, size: Any) -> Any:
+    def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
         target, origin = (_pointer(builder, each, 8) for each in args[:2])
         cgutils.raw_memcpy(builder, target, origin, args[2], 1)
         return context.get_dummy_value()
@@ -105,7 +105,7 @@ store32 = _make_store(32)
 store64 = _make_store(64)
 
 # Copy so many bytes to an address from an address; the two must not overlap.
-copy = cast(Callable[[int, int, int], None], _copy)
+copy: Copy = intrinsic(_copy)
 
 # Bits of a word without a sign.
 count_ones = _make_count("ctpop")

@@ -6,18 +6,21 @@ import bz2
 import lzma
 import zlib
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 import cramjam
 import numpy as np
 
 from lakesweep.errors import DamagedError
 
+_igzip: Any = None
+_zlib: Any = zlib
 try:
     from isal import igzip_lib, isal_zlib
-except ImportError:  # no wheel for this machine: zlib does the same, at half the speed
-    igzip_lib = None
-    isal_zlib = zlib
+except ImportError:
+    pass  # there is no wheel for this machine: zlib does the same, at half the speed
+else:
+    _igzip, _zlib = igzip_lib, isal_zlib
 
 #: Far above what any writer puts into a block; below it, offsets of 32 bits are enough for a batch.
 LARGEST_BLOCK = 2**30
@@ -58,10 +61,11 @@ def _translated(path: str, name: str, inflate: Inflate) -> Inflate:
 def _inflate_deflate(data: memoryview) -> bytes:
     # Bytes after the end of the stream are usual: several writers leave a part of a checksum there.
     if len(data) * _LARGEST_DEFLATE_RATIO > LARGEST_BLOCK:
-        return _inflate_bounded(isal_zlib.decompressobj(-15), data)
-    if igzip_lib is None or len(data) < _SMALL:
+        return _inflate_bounded(_zlib.decompressobj(-15), data)
+    if _igzip is None or len(data) < _SMALL:
         return zlib.decompress(data, -15, max(4 * len(data), _SMALL))
-    return igzip_lib.decompress(data, igzip_lib.DECOMP_DEFLATE, 15, 4 * len(data))
+    inflated: bytes = _igzip.decompress(data, _igzip.DECOMP_DEFLATE, 15, 4 * len(data))
+    return inflated
 
 
 def _inflate_bzip2(data: memoryview) -> bytes:
@@ -92,9 +96,9 @@ def _inflate_zstandard(data: memoryview) -> memoryview:
 
     A frame need not say its size, and the library does not tell a full buffer from damage.
     """
-    room = _ZSTANDARD_ROOM * len(data)
+    room = _ZSTANDARD_ROOM * max(len(data), _SMALL)
     while True:
-        inflated = memoryview(np.empty(min(room, LARGEST_BLOCK), dtype=np.uint8))
+        inflated = np.empty(min(room, LARGEST_BLOCK), dtype=np.uint8).data
         try:
             return inflated[: cramjam.zstd.decompress_into(data, inflated)]
         except cramjam.DecompressionError:
@@ -111,7 +115,7 @@ def _inflate_snappy(data: memoryview) -> bytes:
     if cramjam.snappy.decompress_raw_len(body) > LARGEST_BLOCK:
         raise CodecError("it is too large")
     inflated = bytes(cramjam.snappy.decompress_raw(body))
-    if isal_zlib.crc32(inflated) != int.from_bytes(checksum, "big"):
+    if _zlib.crc32(inflated) != int.from_bytes(checksum, "big"):
         raise CodecError("its checksum is wrong")
     return inflated
 
@@ -124,12 +128,12 @@ _CODECS: dict[str, Inflate] = {
     "xz": _inflate_xz,
 }
 
-_ERRORS = (
+_ERRORS: tuple[type[Exception], ...] = (
     CodecError,
     EOFError,
     OSError,
     cramjam.DecompressionError,
     lzma.LZMAError,
     zlib.error,
-    isal_zlib.error,
+    _zlib.error,
 )

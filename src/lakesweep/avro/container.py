@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ from lakesweep.avro import ops
 from lakesweep.avro.schema import SchemaError, parse_json
 from lakesweep.errors import DamagedError, EncryptedError, TruncatedError
 
-Data = bytes | memoryview | pa.Buffer
+Data: TypeAlias = bytes | memoryview | pa.Buffer
 
 _MAGIC = b"Obj\x01"
 _ENCRYPTED_MAGIC = b"AGS1"
@@ -78,7 +78,7 @@ def read_preamble(path: str, data: Data) -> Preamble:
 
 def find_blocks(preamble: Preamble, data: Data) -> Iterator[npt.NDArray[np.int64]]:
     """Find the blocks of a file: tables of (first byte, end, records)."""
-    from lakesweep.avro import walk  # noqa: PLC0415  imports numba
+    from lakesweep.avro import walk
 
     everything = np.frombuffer(data, dtype=np.uint8)
     sync = np.frombuffer(preamble.sync, dtype=np.uint8)
@@ -123,7 +123,7 @@ class _Reader:
         for i in range(_LONGEST_VARINT):
             byte = self.take(1)[0]
             value |= (byte & 127) << (7 * i)
-            if byte < 128:  # noqa: PLR2004  the bit that says that more follows
+            if byte < 128:
                 return (value >> 1) ^ -(value & 1)
         raise DamagedError(self.path, "a number in the header has more than 10 bytes")
 

@@ -34,7 +34,8 @@ class Gatherer:
 
     Room is made once and used again for every batch. A record that does not fit ends the batch,
     and is walked again for the next; one that does not fit into an empty batch makes the room
-    larger. Text that is none raises ArrowInvalid. `spare_rows` is how many rows a block may claim without a byte for each.
+    larger. Text that is none raises ArrowInvalid. `spare_rows` is how many rows a block may claim
+    without a byte for each.
     """
 
     def __init__(
@@ -66,7 +67,7 @@ class Gatherer:
             yield self._take()
 
     def _walk(self, data: npt.NDArray[np.uint8], blocks: npt.NDArray[np.int64]) -> int:
-        from lakesweep.avro.walk import walk  # noqa: PLC0415  imports numba
+        from lakesweep.avro.walk import walk
 
         return walk(
             data, blocks, self._program, self._spare_rows, self._cursor, self._stack, self._places

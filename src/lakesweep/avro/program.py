@@ -59,9 +59,7 @@ class Want:
     path: Path
 
 
-def compile_program(
-    schema: Schema, columns: Sequence[tuple[Shape, Path]]
-) -> npt.NDArray[np.int64]:
+def compile_program(schema: Schema, columns: Sequence[tuple[Shape, Path]]) -> npt.NDArray[np.int64]:
     """Write the programme that keeps columns, each of a shape at the end of a path, in slots."""
     wants = tuple(Want(slot, shape, path) for slot, (shape, path) in enumerate(columns))
     return _Compiler().compile(schema.root, wants)
@@ -319,7 +317,7 @@ def _single(node: Node) -> Step | None:
 
 def _optional(union: Union) -> tuple[int, int, int] | None:
     """The one instruction that steps over a union of null and something else."""
-    if len(union.branches) != 2 or _NULL not in union.branches:  # noqa: PLR2004
+    if len(union.branches) != 2 or _NULL not in union.branches:
         return None
     null = union.branches.index(_NULL)
     step = _single(union.branches[1 - null])

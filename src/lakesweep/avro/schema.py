@@ -93,7 +93,7 @@ class Schema:
     has_ids: bool
 
 
-def parse_json(source: bytes) -> Any:  # noqa: ANN401
+def parse_json(source: bytes) -> Any:
     """Read the text of a schema."""
     try:
         return json.loads(source)
@@ -178,9 +178,7 @@ class _Parser:
         return Field(source["name"], self.parse(source.get("type"), namespace), field_id)
 
 
-_PRIMITIVES = {
-    kind.value: Leaf(kind) for kind in Kind if kind not in (Kind.FIXED, Kind.ENUM)
-}
+_PRIMITIVES = {kind.value: Leaf(kind) for kind in Kind if kind not in (Kind.FIXED, Kind.ENUM)}
 
 
 def _full_name(name: str, namespace: str) -> str:

@@ -55,7 +55,7 @@ def _read_long(p: int, end: int) -> tuple[int, int]:
 
 
 @kernel
-def _read_long_slowly(p: int, end: int) -> tuple[int, int]:
+def _read_long_slowly(p: int, end: int) -> tuple[Any, int]:
     value = _NOTHING
     for i in range(10):
         if p + i >= end:
@@ -240,7 +240,7 @@ def _room_for_bytes(slot: int, size: int, room: Places) -> int:
     if n >= most:
         return ops.FULL
     offset = offsets + 4 * (slot * (most + 1) + n)
-    start = load32(offset)
+    start: int = load32(offset)
     if size > heap_bytes - start:
         return ops.FULL
     store32(offset + 4, start + size)
@@ -326,7 +326,7 @@ def _leading_nulls(p: int, end: int, most: int) -> int:
 
 
 @inlined
-def _walk_record(p: int, end: int, row: int, program: int, stack: Stack, room: Places) -> int:  # noqa: C901, PLR0912, PLR0915
+def _walk_record(p: int, end: int, row: int, program: int, stack: Stack, room: Places) -> int:  # noqa: PLR0915
     """Run the programme once. One long chain of branches, which becomes one jump table."""
     pc, depth = program, 0
     frames, deepest = stack
