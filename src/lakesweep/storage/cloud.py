@@ -87,7 +87,10 @@ class CloudStore:
     def head(self, key: str) -> ObjectInfo:
         with self._asking(key):
             found = obstore.head(self._client, key)
-        return ObjectInfo(key, found["size"], found["last_modified"], found["e_tag"])
+        etag = found["e_tag"]
+        return ObjectInfo(
+            key, found["size"], found["last_modified"], etag.strip('"') if etag else None
+        )
 
     def read(self, key: str) -> bytes:
         with self._asking(key):

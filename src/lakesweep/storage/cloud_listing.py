@@ -53,7 +53,7 @@ class Stream:
 
     def __init__(self, request: Request) -> None:
         self._request = request
-        self._guard = _Guard(request)
+        self._guard = _Guard(request, _offset(request.after))
         self._chunks = _chunks(request.client, request.prefix, request.after)
 
     def step(self) -> Rows:
@@ -109,9 +109,9 @@ def _after(entries: pa.RecordBatch, after: str) -> pa.RecordBatch:
 class _Guard:
     """Looks at the keys of a listing as they come."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: Request, offset: str | None = None) -> None:
         self._request = request
-        self._last = ""
+        self._last = offset or ""
         self._may_lead = request.prefix == "" and request.after < "0"
 
     def check(self, entries: pa.RecordBatch) -> None:
@@ -156,11 +156,15 @@ class _Guard:
 
 
 def _chunks(client: Client, prefix: str, after: str) -> Iterator[pa.RecordBatch]:
-    # An offset that obstore would change is not sent: rows are compared with `after` anyway.
-    offset = after if inexactness(after) is None else None
+    offset = _offset(after)
     return iter(
         obstore.list(client, prefix or None, offset=offset, chunk_size=PAGE_ROWS, return_arrow=True)
     )
+
+
+def _offset(after: str) -> str | None:
+    """What is sent: nothing if obstore would change it, since rows are compared again anyway."""
+    return after if inexactness(after) is None else None
 
 
 def _first(client: Client, prefix: str, after: str) -> str | None:
@@ -177,7 +181,7 @@ def _entries(answer: object | None) -> pa.RecordBatch:
         table.column("path").combine_chunks(),
         table.column("size").combine_chunks().cast(pa.int64()),
         table.column("last_modified").combine_chunks(),
-        table.column("e_tag").combine_chunks(),
+        pc.utf8_trim(table.column("e_tag").combine_chunks(), characters='"'),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=ENTRY_SCHEMA)
 

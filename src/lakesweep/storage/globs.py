@@ -1,11 +1,11 @@
-"""Glob patterns, translated once into regular expressions of RE2.
+r"""Glob patterns, translated once into regular expressions of RE2.
 
     *       any text within one folder or file name, also none; hidden names too
     **      any text across folders; as a whole segment also no folder at all
     ?       one character, not `/`
     [a-z]   one character of a class, [!a-z] one outside of it; never `/`
     {a,b}   one of several patterns, which may hold patterns
-    \\x      the character x itself
+    \x      the character x itself
 
 As in a .gitignore file, a pattern without `/` is matched with the file name in any folder, one
 with `/` with the whole path below the listed location. A `/` at the begin ties a bare name to the
@@ -37,7 +37,7 @@ class _Translation:
         self._depth = 0
 
     def whole(self) -> str:
-        if not self._text or "\0" in self._text:
+        if not self._text:
             raise self._wrong("names nothing")
         is_folder = self._text.endswith("/")
         self._text = self._text.removesuffix("/")

@@ -54,11 +54,11 @@ class Limited(Wrapped):
         super().__init__(store)
         self._files = None if files_per_second is None else Bucket(clock, files_per_second)
         self._batches = None if batches_per_second is None else Bucket(clock, batches_per_second)
-        self._capabilities = _spread(store.capabilities, files_per_second)
+        self._files_per_second = files_per_second
 
     @property
     def capabilities(self) -> Capabilities:
-        return self._capabilities
+        return _spread(self.store.capabilities, self._files_per_second)
 
     def delete(self, keys: Sequence[str]) -> Sequence[Deletion]:
         if self._batches is not None:
