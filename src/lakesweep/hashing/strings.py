@@ -1,0 +1,48 @@
+"""Hash columns of strings."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+#: The two halves of 128-bit hashes: low words and high words, one a string.
+Hashes: TypeAlias = tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]
+
+_OFFSETS = {pa.string(): np.int32, pa.large_string(): np.int64}
+_WORD = 2**64
+
+
+def hash128(strings: pa.Array | pa.ChunkedArray, salt: int = 0) -> Hashes:
+    """Hash strings with SipHash-2-4, whose 128-bit key is the salt.
+
+    Who does not know the salt cannot make strings collide. Nulls are refused with ValueError.
+    """
+    if strings.type not in _OFFSETS:
+        raise ValueError(f"strings are hashed, not {strings.type}")
+    if strings.null_count:
+        raise ValueError("a null has no hash")
+    if not 0 <= salt < _WORD * _WORD:
+        raise ValueError("a salt has 128 bits and no sign")
+    low, high = np.empty((2, len(strings)), dtype=np.uint64)
+    done = 0
+    for chunk in strings.chunks if isinstance(strings, pa.ChunkedArray) else [strings]:
+        after = done + len(chunk)
+        _hash_chunk(chunk, salt, (low[done:after], high[done:after]))
+        done = after
+    return low, high
+
+
+def _hash_chunk(strings: pa.Array, salt: int, into: Hashes) -> None:
+    from lakesweep.hashing.sip import hash_strings  # imports numba
+
+    if not len(strings):
+        return
+    _, offsets, data = strings.buffers()
+    places = np.frombuffer(offsets, dtype=_OFFSETS[strings.type])
+    chosen = places[strings.offset : strings.offset + len(strings) + 1]
+    characters = np.frombuffer(data or b"", dtype=np.uint8)
+    key = np.uint64(salt % _WORD), np.uint64(salt // _WORD)
+    hash_strings(characters, chosen, key, *into)
