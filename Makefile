@@ -25,7 +25,9 @@ check: setup ## format, lint, types, import layers, dead code
 	$(BIN)/vulture
 
 bench: setup ## run every benchmark and print its figures
-	@for script in benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+	@for script in benchmarks/[!_]*.py; do \
+		echo "== $$script"; PYTHONPATH=. $(BIN)/python $$script || exit 1; \
+	done
 
 clean: ## remove .venv and everything that was built
 	rm -rf .venv .lakesweep build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
