@@ -4,6 +4,9 @@
 
 BIN := .venv/bin
 CODE := src tests benchmarks
+# Every script is a benchmark but for what they share.
+SHARED := benchmarks/__init__.py benchmarks/contest.py benchmarks/model_s3.py
+BENCHMARKS := $(subst /,.,$(basename $(filter-out $(SHARED),$(sort $(wildcard benchmarks/*.py)))))
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,9 +28,7 @@ check: setup ## format, lint, types, import layers, dead code
 	$(BIN)/vulture
 
 bench: setup ## run every benchmark and print its figures
-	@for script in benchmarks/[!_]*.py; do \
-		echo "== $$script"; PYTHONPATH=. $(BIN)/python $$script || exit 1; \
-	done
+	@for name in $(BENCHMARKS); do echo "== $$name"; $(BIN)/python -m $$name || exit 1; done
 
 clean: ## remove .venv and everything that was built
 	rm -rf .venv .lakesweep build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -39,7 +39,7 @@ def _lines_per_second(encode: Callable[[pa.RecordBatch], object], batch: pa.Reco
         start = time.perf_counter()
         encode(batch)
         best = min(best, time.perf_counter() - start)
-    return batch.num_rows / best
+    return float(batch.num_rows / best)
 
 
 def main() -> None:
