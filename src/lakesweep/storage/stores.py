@@ -102,11 +102,12 @@ class Stores:
 
     def with_defaults(self, options: Mapping[str, StorageOptions]) -> Stores:
         """The same stores, where what is not configured is reached with these options."""
-        known = {folder_identity(path): option for path, option in options.items()}
-        other = Stores({**known, **self._options}, clock=self._clock, random=self._random)
-        other._replaced = self._replaced
-        other._opened = dict(self._replaced)
-        return other
+        return Stores(
+            {**options, **self._options},
+            clock=self._clock,
+            random=self._random,
+            replace=self._replaced,
+        )
 
     def options(self, address: Address) -> StorageOptions:
         """The options of the store that holds this address."""
