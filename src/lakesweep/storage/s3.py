@@ -135,9 +135,8 @@ class S3Store:
         requests of their own.
         """
         check_keys(keys, self.capabilities.delete_batch)
-        bulk = [key for key in keys if key and fits_xml(key)]
-        single = self.capabilities.delete_batch == 1
-        outcomes = self._delete_bulk(bulk) if bulk and not single else {}
+        bulk = [] if self.capabilities.delete_batch == 1 else _fit_for_bulk(keys)
+        outcomes = self._delete_bulk(bulk) if bulk else {}
         return [outcomes.get(key) or self._delete_one(key) for key in keys]
 
     def copy(self, source: str, target: str) -> None:
@@ -208,6 +207,12 @@ class S3Store:
 
 def _md5(data: bytes) -> str:
     return b64encode(hashlib.md5(data, usedforsecurity=False).digest()).decode()
+
+
+def _fit_for_bulk(keys: Sequence[str]) -> Sequence[str]:
+    if all(keys) and fits_xml("\n".join(keys)):
+        return keys
+    return [key for key in keys if key and fits_xml(key)]
 
 
 def _outcome(key: str, result: DeleteResult) -> Deletion:

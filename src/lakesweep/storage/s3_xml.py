@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from xml.etree import ElementTree as ET
 from xml.sax.saxutils import escape
@@ -103,12 +103,12 @@ def parse_text(body: bytes, wanted: str) -> str:
     return text
 
 
-def delete_body(keys: Iterable[str]) -> bytes:
-    """The body of DeleteObjects for keys that fit XML. Never names a version."""
-    objects = "".join(
-        f"<Object><Key>{escape(key, _CHARACTER_REFERENCES)}</Key></Object>" for key in keys
-    )
-    return f'<Delete xmlns="{_NAMESPACE}">{objects}</Delete>'.encode()
+def delete_body(keys: Sequence[str]) -> bytes:
+    """The body of DeleteObjects for one or more keys that fit XML. Never names a version."""
+    # All keys are escaped in one pass. The separator is a character that no XML can hold.
+    escaped = escape("\0".join(keys), _CHARACTER_REFERENCES)
+    objects = escaped.replace("\0", "</Key></Object><Object><Key>")
+    return f'<Delete xmlns="{_NAMESPACE}"><Object><Key>{objects}</Key></Object></Delete>'.encode()
 
 
 def complete_body(etags: Iterable[str]) -> bytes:
