@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -158,7 +159,7 @@ def open_gcs(bucket: str, options: StorageOptions) -> CloudStore:
     config = {
         "base_url": options.endpoint,
         "service_account": options.service_account,
-        "skip_signature": options.anonymous or None,
+        **(_nobody(options) if options.anonymous else {}),
     }
     capabilities = Capabilities(_delete_batch(options, 100), ordered=True, reports_absent=True)
     clients = _clients(partial(GCSStore, bucket), options, config)
@@ -189,6 +190,16 @@ def open_memory(name: str) -> CloudStore:
     capabilities = Capabilities(delete_batch=1000, ordered=True)
     clients = Clients(client, client)
     return CloudStore(clients, f"memory://{name}/", capabilities, (open_memory, (name,)))
+
+
+def _nobody(options: StorageOptions) -> dict[str, object]:
+    """Settings that ask for no token: without an account, obstore would still look for one."""
+    account = {
+        "gcs_base_url": options.endpoint or "https://storage.googleapis.com",
+        "disable_oauth": True,
+        **dict.fromkeys(("client_email", "private_key", "private_key_id"), ""),
+    }
+    return {"skip_signature": True, "service_account_key": json.dumps(account)}
 
 
 def _delete_batch(options: StorageOptions, limit: int) -> int:

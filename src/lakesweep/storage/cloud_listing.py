@@ -140,6 +140,7 @@ class _Guard:
 
     def _check_leading(self, key: str) -> None:
         """Keys that begin with `/` come first among those that do not sort before it."""
+        self._check_marker(key)
         if not self._is_there(key) and _first(self._request.client, "", self._last) == key:
             raise _inexact(self._request.base, "/" + key)
 
