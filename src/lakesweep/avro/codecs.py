@@ -23,7 +23,7 @@ else:
     _igzip, _zlib = igzip_lib, isal_zlib
 
 #: Far above what any writer puts into a block; below it, offsets of 32 bits are enough for a batch.
-LARGEST_BLOCK = 2**30
+LARGEST_BLOCK = 2**29
 
 # Deflate cannot shrink data further than this, so small input needs no watch over its output.
 _LARGEST_DEFLATE_RATIO = 1032
@@ -33,47 +33,50 @@ _ZSTANDARD_ROOM = 32
 _CRC_BYTES = 4
 
 Inflate = Callable[[memoryview], bytes | memoryview]
+_Codec = Callable[[memoryview, int], bytes | memoryview]
 
 
 class CodecError(ValueError):
     """A block cannot be inflated. The text says why."""
 
 
-def find_codec(path: str, name: str) -> Inflate | None:
-    """The function that inflates a block; None for a file that is not compressed."""
-    if name == "null":
-        return None
+def find_codec(path: str, name: str, largest: int = LARGEST_BLOCK) -> Inflate:
+    """The function that inflates a block to at most so many bytes."""
     if name not in _CODECS:
         raise DamagedError(path, f"the codec {name!r} is not known")
-    return _translated(path, name, _CODECS[name])
+    codec = _CODECS[name]
 
-
-def _translated(path: str, name: str, inflate: Inflate) -> Inflate:
-    def translate(data: memoryview) -> bytes | memoryview:
+    def inflate(data: memoryview) -> bytes | memoryview:
         try:
-            return inflate(data)
+            return codec(data, largest)
         except _ERRORS as error:
             raise DamagedError(path, f"a block is not {name} data: {error}") from None
 
-    return translate
+    return inflate
 
 
-def _inflate_deflate(data: memoryview) -> bytes:
+def _take_null(data: memoryview, largest: int) -> memoryview:
+    if len(data) > largest:
+        raise CodecError("it is too large")
+    return data
+
+
+def _inflate_deflate(data: memoryview, largest: int) -> bytes:
     # Bytes after the end of the stream are usual: several writers leave a part of a checksum there.
-    if len(data) * _LARGEST_DEFLATE_RATIO > LARGEST_BLOCK:
-        return _inflate_bounded(_zlib.decompressobj(-15), data)
+    if len(data) * _LARGEST_DEFLATE_RATIO > largest:
+        return _inflate_bounded(_zlib.decompressobj(-15), data, largest)
     if _igzip is None or len(data) < _SMALL:
         return zlib.decompress(data, -15, max(4 * len(data), _SMALL))
     inflated: bytes = _igzip.decompress(data, _igzip.DECOMP_DEFLATE, 15, 4 * len(data))
     return inflated
 
 
-def _inflate_bzip2(data: memoryview) -> bytes:
-    return _inflate_bounded(bz2.BZ2Decompressor(), data)
+def _inflate_bzip2(data: memoryview, largest: int) -> bytes:
+    return _inflate_bounded(bz2.BZ2Decompressor(), data, largest)
 
 
-def _inflate_xz(data: memoryview) -> bytes:
-    return _inflate_bounded(lzma.LZMADecompressor(), data)
+def _inflate_xz(data: memoryview, largest: int) -> bytes:
+    return _inflate_bounded(lzma.LZMADecompressor(lzma.FORMAT_XZ), data, largest)
 
 
 class _Decompressor(Protocol):
@@ -83,36 +86,36 @@ class _Decompressor(Protocol):
     def decompress(self, data: memoryview, max_length: int, /) -> bytes: ...
 
 
-def _inflate_bounded(decompressor: _Decompressor, data: memoryview) -> bytes:
-    inflated = decompressor.decompress(data, LARGEST_BLOCK)
-    if decompressor.eof:
+def _inflate_bounded(decompressor: _Decompressor, data: memoryview, largest: int) -> bytes:
+    inflated = decompressor.decompress(data, largest + 1)
+    too_large = len(inflated) > largest
+    if decompressor.eof and not too_large:
         return inflated
-    too_large = len(inflated) >= LARGEST_BLOCK
     raise CodecError("it is too large" if too_large else "it ends too early")
 
 
-def _inflate_zstandard(data: memoryview) -> memoryview:
+def _inflate_zstandard(data: memoryview, largest: int) -> memoryview:
     """Inflate into more room than is usual, and into far more where that was not enough.
 
     A frame need not say its size, and the library does not tell a full buffer from damage.
     """
     room = _ZSTANDARD_ROOM * max(len(data), _SMALL)
     while True:
-        inflated = np.empty(min(room, LARGEST_BLOCK), dtype=np.uint8).data
+        inflated = np.empty(min(room, largest), dtype=np.uint8).data
         try:
             return inflated[: cramjam.zstd.decompress_into(data, inflated)]
         except cramjam.DecompressionError:
-            if room >= LARGEST_BLOCK:
+            if room >= largest:
                 raise
         room *= _ZSTANDARD_ROOM
 
 
-def _inflate_snappy(data: memoryview) -> bytes:
+def _inflate_snappy(data: memoryview, largest: int) -> bytes:
     """Inflate snappy, which Avro follows with the CRC-32 of the inflated bytes."""
     if len(data) < _CRC_BYTES:
         raise CodecError("its checksum is missing")
     body, checksum = data[:-_CRC_BYTES], bytes(data[-_CRC_BYTES:])
-    if cramjam.snappy.decompress_raw_len(body) > LARGEST_BLOCK:
+    if cramjam.snappy.decompress_raw_len(body) > largest:
         raise CodecError("it is too large")
     inflated = bytes(cramjam.snappy.decompress_raw(body))
     if _zlib.crc32(inflated) != int.from_bytes(checksum, "big"):
@@ -120,7 +123,8 @@ def _inflate_snappy(data: memoryview) -> bytes:
     return inflated
 
 
-_CODECS: dict[str, Inflate] = {
+_CODECS: dict[str, _Codec] = {
+    "null": _take_null,
     "deflate": _inflate_deflate,
     "snappy": _inflate_snappy,
     "zstandard": _inflate_zstandard,

@@ -57,10 +57,7 @@ class _Chunk:
 def _chunks(preamble: Preamble, data: Data) -> Iterator[_Chunk]:
     inflate = find_codec(preamble.path, preamble.codec)
     for table in find_blocks(preamble, data):
-        if inflate is None:
-            yield _Chunk(np.frombuffer(data, dtype=np.uint8), table)
-        else:
-            yield from _inflated(memoryview(data), table.tolist(), inflate)
+        yield from _inflated(memoryview(data), table.tolist(), inflate)
 
 
 def _inflated(data: memoryview, table: list[list[int]], inflate: Inflate) -> Iterator[_Chunk]:

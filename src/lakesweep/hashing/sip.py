@@ -75,5 +75,5 @@ def hash_strings(data: Any, offsets: Any, key: tuple[Any, Any], low: Any, high: 
     """Hash the strings between neighbouring offsets into `low` and `high`."""
     base = address(data)
     for i in range(len(low)):
-        start = np.int64(offsets[i])
-        low[i], high[i] = _hash(base + start, np.int64(offsets[i + 1]) - start, key)
+        start, end = base + offsets[i], base + offsets[i + 1]
+        low[i], high[i] = _hash(start, end - start, key)

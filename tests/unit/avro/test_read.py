@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pytest
@@ -129,7 +129,7 @@ def test_one_value_may_be_read_for_several_columns() -> None:
 
 
 class TestIds:
-    SCHEMA: dict[str, Any] = {
+    SCHEMA: ClassVar[dict[str, Any]] = {
         "type": "record",
         "name": "entry",
         "fields": [
@@ -389,7 +389,7 @@ class TestSkipping:
             name="tree",
         )
         schema = record(("skipped", tree), ("it", "long"))
-        leaf = {"name": "leaf", "left": None, "children": [], "named": {}}
+        leaf: dict[str, Any] = {"name": "leaf", "left": None, "children": [], "named": {}}
         node = {"name": "node", "left": leaf, "children": [leaf, leaf], "named": {"k": leaf}}
         root = {
             "name": "root",
