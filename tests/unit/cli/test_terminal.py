@@ -4,6 +4,7 @@ import io
 import sys
 
 import pytest
+from typing_extensions import Buffer
 
 from lakesweep.cli.terminal import Colour, OutputClosedError, paint, printable, write
 
@@ -14,11 +15,18 @@ class Screen(io.StringIO):
 
 
 class ClosedPipe(io.RawIOBase):
+    """Breaks at the first write, and swallows what Python's own clean-up writes later."""
+
+    broken = False
+
     def writable(self) -> bool:
         return True
 
-    def write(self, data: object) -> int:
-        raise BrokenPipeError
+    def write(self, data: Buffer) -> int:
+        if not self.broken:
+            self.broken = True
+            raise BrokenPipeError
+        return memoryview(data).nbytes
 
 
 def test_words_are_coloured_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
