@@ -290,8 +290,7 @@ class _Substitution:
 def _config_error(error: ValidationError, text: str, path: Path) -> ConfigError:
     problems = [_problem(details, text, path) for details in error.errors(include_input=False)]
     hints = [hint for _, hint in problems if hint]
-    hint = hints[0] if hints else "lakesweep init --output example.toml shows every key"
-    return ConfigError("\n".join(line for line, _ in problems), hint=hint)
+    return ConfigError("\n".join(line for line, _ in problems), hint=hints[0] if hints else None)
 
 
 def _problem(details: ErrorDetails, text: str, path: Path) -> tuple[str, str | None]:

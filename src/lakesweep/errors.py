@@ -1,7 +1,7 @@
 """Everything that Lakesweep raises on purpose, in one tree.
 
-Each class carries the exit code of the command that it ends, and each error may carry a hint:
-the next command or change to try.
+Each class carries the exit code of the command that it ends, and each error a hint: the next
+command or change to try, its own or else that of its class.
 
     LakesweepError            1  unexpected
     ├── UsageError            2  the words of the call are wrong
@@ -35,27 +35,32 @@ class LakesweepError(Exception):
     """The root of all errors that are meant for the user."""
 
     exit_code: ClassVar[int] = 1
+    usual_hint: ClassVar[str] = "the same command with -v shows more"
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message)
         self.message = message
-        self.hint = hint
+        self.hint = hint or self.usual_hint
 
 
 class UsageError(LakesweepError):
     """The words of the call are wrong."""
 
     exit_code = 2
+    usual_hint = "lakesweep --help"
 
 
 class ConfigError(UsageError):
     """The configuration is wrong, or a secret is missing."""
+
+    usual_hint = "lakesweep init --output example.toml shows every key"
 
 
 class RefusedError(LakesweepError):
     """A guard said no. Nothing was deleted."""
 
     exit_code = 3
+    usual_hint = "the same command with --dry-run only shows what would go"
 
     def __init__(self, guard: str, message: str, *, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
@@ -66,6 +71,7 @@ class IncompleteError(LakesweepError):
     """Something could not be read, or some deletes failed."""
 
     exit_code = 4
+    usual_hint = "mend what is named, then run the same command again"
 
 
 class UnreadableError(IncompleteError):
@@ -93,9 +99,13 @@ class StorageError(IncompleteError):
 class DeniedError(StorageError):
     """There is no right to do this."""
 
+    usual_hint = "grant the right, or use other credentials; lakesweep doctor checks them"
+
 
 class LockedError(StorageError):
     """The object is held by a retention rule, a legal hold or a lease."""
+
+    usual_hint = "wait until the lock ends, or ask whoever set it"
 
 
 class ThrottledError(StorageError):
@@ -114,6 +124,8 @@ class UnavailableError(StorageError):
 
     May be retried. Whether a write or a delete took effect is unknown.
     """
+
+    usual_hint = "run the same command again; lakesweep doctor checks the connection"
 
 
 class InexactKeyError(StorageError):
@@ -155,12 +167,14 @@ class LeaseHeldError(LakesweepError):
     """Another run holds the lease."""
 
     exit_code = 5
+    usual_hint = "wait until the other run has ended"
 
 
 class NotFoundError(LakesweepError):
     """What the call names is not there."""
 
     exit_code = 6
+    usual_hint = "check the spelling: names and keys are exact"
 
 
 class MissingError(NotFoundError):

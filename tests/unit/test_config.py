@@ -135,7 +135,7 @@ def test_an_unknown_name_is_refused_with_its_place_and_the_nearest_name(
 ) -> None:
     error = _refusal(_FULL.replace(right, wrong, 1))
     assert error.message.startswith(f"lakesweep.toml, {place}: ")
-    assert advice in (error.hint or "")
+    assert advice in error.hint
 
 
 @pytest.mark.parametrize(

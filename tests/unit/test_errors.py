@@ -9,6 +9,7 @@ import pytest
 from lakesweep import errors
 from lakesweep.errors import (
     ConfigError,
+    DeniedError,
     IncompleteError,
     LakesweepError,
     LeaseHeldError,
@@ -58,6 +59,11 @@ def test_exit_codes_are_those_that_were_published(kind: type[LakesweepError], co
 def test_an_error_carries_message_and_hint() -> None:
     error = UsageError("what", hint="next")
     assert (str(error), error.message, error.hint) == ("what", "what", "next")
+
+
+def test_an_error_without_a_hint_has_the_usual_one_of_its_kind() -> None:
+    assert UsageError("what").hint == "lakesweep --help"
+    assert "lakesweep doctor" in DeniedError("s3://lake/x", "no").hint
 
 
 def test_a_missing_object_is_named_by_its_address() -> None:

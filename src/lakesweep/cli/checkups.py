@@ -214,8 +214,7 @@ def _diagnose(error: LakesweepError, right: str) -> tuple[Status, str, str]:
             mend = "check the endpoint, the network and the credentials"
             return Status.FAIL, f"no answer: {error.reason}", mend
         case _:
-            mend = error.hint or "mend the address or the storage section"
-            return Status.FAIL, error.message, mend
+            return Status.FAIL, error.message, error.hint
 
 
 def check_catalogs(app: App) -> Iterator[Finding]:

@@ -48,7 +48,7 @@ def test_without_a_terminal_nothing_is_deleted(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
     with pytest.raises(RefusedError, match="no terminal") as caught:
         Context(Settings()).confirm("Delete 5 files?", yes=False)
-    assert "--yes" in (caught.value.hint or "")
+    assert "--yes" in caught.value.hint
 
 
 def test_the_configuration_named_in_the_call_is_used(tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import typer
@@ -138,3 +140,31 @@ def test_wrong_words_are_json_for_programs(capsys: Capture) -> None:
 def test_a_word_behind_the_dashes_is_no_option(capsys: Capture) -> None:
     assert run(["init", "--", "--json"]) == 2
     assert capsys.readouterr().err.startswith("error: ")
+
+
+def _commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    yield path, command
+    for name, child in getattr(command, "commands", {}).items():
+        yield from _commands(child, (*path, name))
+
+
+_ALL = list(_commands(typer.main.get_command(module.app)))
+
+
+@pytest.mark.parametrize(("path", "found"), _ALL, ids=[" ".join(path) for path, _ in _ALL])
+def test_every_command_teaches_and_takes_the_common_options(
+    path: tuple[str, ...], found: Any
+) -> None:
+    options = {name for parameter in found.params for name in parameter.opts}
+    assert {"--json", "--config", "--verbose", "-v", "--quiet", "-q"} <= options
+    assert found.help
+    assert f"lakesweep {' '.join(path)}" in found.epilog
+
+
+@pytest.mark.parametrize(("path", "found"), _ALL, ids=[" ".join(path) for path, _ in _ALL])
+def test_every_command_that_deletes_can_be_tried_and_confirmed(
+    path: tuple[str, ...], found: Any
+) -> None:
+    options = {name for parameter in found.params for name in parameter.opts}
+    deletes = "purge" in path
+    assert ({"--dry-run", "--yes"} <= options) == deletes

@@ -98,7 +98,7 @@ def test_an_error_for_people_has_a_line_to_try(capsys: Capture) -> None:
 
 
 def test_an_error_for_programs_is_an_object(capsys: Capture) -> None:
-    JsonOutput(SILENT).error(Failure.of(RefusedError("share", "too much")))
+    JsonOutput(SILENT).error(Failure.of(RefusedError("share", "too much", hint="less")))
     assert json.loads(capsys.readouterr().err) == {
-        "error": {"type": "RefusedError", "message": "too much", "hint": None, "exit_code": 3}
+        "error": {"type": "RefusedError", "message": "too much", "hint": "less", "exit_code": 3}
     }
