@@ -107,7 +107,7 @@ def _at_most(size_bytes: int, _: str) -> pc.Expression:
 
 
 def _of_kind(kinds: tuple[str, ...], _: str) -> pc.Expression:
-    return pc.field("kind").isin(kinds)
+    return pc.field("kind").isin(pa.array(kinds, pa.string()))
 
 
 def _matches(pattern: str, base: str) -> pc.Expression:

@@ -34,7 +34,9 @@ class _Translation:
         self._pattern = pattern
         self._text = pattern.removeprefix("/")
         self._at = 0
-        self._depth = 0
+        # Whether a segment begins here, and whether one began at each open brace.
+        self._begins = True
+        self._braces: list[bool] = []
 
     def whole(self) -> str:
         if not self._text:
@@ -43,15 +45,37 @@ class _Translation:
         self._text = self._text.removesuffix("/")
         anchored = self._pattern.startswith("/") or "/" in self._text
         expression = ("" if anchored else "(?:.*/)?") + "".join(self._parts())
-        if self._depth:
+        if self._braces:
             raise self._wrong("has an unclosed {")
         return expression + ("/.*" if is_folder else "")
 
     def _parts(self) -> Iterator[str]:
         while self._at < len(self._text):
-            yield self._part()
+            yield self._brace() or self._plain()
 
-    def _part(self) -> str:
+    def _brace(self) -> str | None:
+        match self._text[self._at]:
+            case "{":
+                self._braces.append(self._begins)
+                part = "(?:"
+            case "," if self._braces:
+                self._begins = self._braces[-1]
+                part = "|"
+            case "}" if self._braces:
+                self._braces.pop()
+                self._begins = False
+                part = ")"
+            case _:
+                return None
+        self._at += 1
+        return part
+
+    def _plain(self) -> str:
+        part = self._character()
+        self._begins = self._text[self._at - 1] == "/"
+        return part
+
+    def _character(self) -> str:
         character = self._text[self._at]
         if character == "*":
             return self._stars()
@@ -61,27 +85,18 @@ class _Translation:
                 return "[^/]"
             case "[":
                 return self._class()
-            case "{":
-                self._depth += 1
-                return "(?:"
-            case "," if self._depth:
-                return "|"
-            case "}" if self._depth:
-                self._depth -= 1
-                return ")"
             case "\\":
                 return self._escaped()
             case _:
                 return quote(character)
 
     def _stars(self) -> str:
-        begins_segment = self._at == 0 or self._text[self._at - 1] == "/"
         start = self._at
         while self._text.startswith("*", self._at):
             self._at += 1
         if self._at - start == 1:
             return "[^/]*"
-        if begins_segment and self._text.startswith("/", self._at):
+        if self._begins and self._text.startswith("/", self._at):
             self._at += 1
             return "(?:.*/)?"
         return ".*"
