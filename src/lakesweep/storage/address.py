@@ -161,13 +161,14 @@ def _parse_file(path: str) -> Address:
 
 
 def _parse_azure(path: str) -> Address:
-    known = identity(path if path.count("/") > 2 else path + "/")
-    found = _AZURE.match(known)
-    if found is None:
-        raise UsageError(
-            f"{path!r} is of no kind of store that Lakesweep knows",
-            hint="use s3://, gs://, abfss://container@account.dfs.core.windows.net/, file:// or /",
-        )
-    key = known[found.end() :]
-    base = path[: len(path) - len(key)] if path.count("/") > 2 else path + "/"
-    return Address(StoreKind.AZURE, f"{found[1]}@{found[2]}", key, base)
+    for written in (path, path + "/"):
+        known = identity(written)
+        found = _AZURE.match(known)
+        if found is not None:
+            key = known[found.end() :]
+            base = written[: len(written) - len(key)]
+            return Address(StoreKind.AZURE, f"{found[1]}@{found[2]}", key, base)
+    raise UsageError(
+        f"{path!r} is of no kind of store that Lakesweep knows",
+        hint="use s3://, gs://, abfss://container@account.dfs.core.windows.net/, file:// or /",
+    )
