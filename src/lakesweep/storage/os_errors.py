@@ -13,7 +13,8 @@ from lakesweep.errors import (
     UnavailableError,
 )
 
-_ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR})
+# A path through a file or through a loop of links names nothing either.
+_ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 _DENIED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _PASSING = frozenset(
     {errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ESTALE, errno.ETIMEDOUT, errno.EHOSTDOWN}

@@ -84,14 +84,14 @@ class Walk:
                     add_size(status.st_size)
                     add_time(status.st_mtime_ns)
                     room -= 1
-                    if not room:
-                        return False
                 elif entry.is_dir(follow_symlinks=False):
                     self._meet(prefix + entry.name + "/")
-                elif entry.is_symlink():
-                    room -= rows.add_link(prefix, entry)
+                elif entry.is_symlink() and rows.add_link(prefix, entry):
+                    room -= 1
             except FileNotFoundError:  # it vanished since the folder was read
                 continue
+            if not room:
+                return False
         return True
 
     def _meet(self, key: str) -> None:
@@ -124,7 +124,12 @@ class _Columns:
 
     def add_link(self, prefix: str, entry: os.DirEntry[str]) -> bool:
         """Take a link to a file: as large as the file, as new as the newer of the two."""
-        status = entry.stat()
+        try:
+            status = entry.stat()
+        except OSError as error:
+            if is_absent(error):  # it leads nowhere
+                return False
+            raise
         if not stat.S_ISREG(status.st_mode):
             return False
         self.keys.append(prefix + entry.name)

@@ -95,6 +95,15 @@ def test_pages_gather_many_folders_and_cut_large_ones(
     assert keys_of(store) == sorted(keys)
 
 
+def test_links_fill_pages_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(walk, "PAGE_ROWS", 2)
+    put(tmp_path, "target")
+    for number in range(4):
+        (tmp_path / f"link{number}").symlink_to("target")
+    pages = pages_of(LocalStore(str(tmp_path)), "")
+    assert [page.entries.num_rows for page in pages] == [2, 2, 1]
+
+
 def test_what_vanishes_during_a_listing_is_no_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -163,10 +172,12 @@ def test_a_listing_never_leaves_its_folder(tmp_path: Path) -> None:
 def test_what_is_no_file_is_no_object(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "dangling").symlink_to("nowhere")
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "through").symlink_to("pipe/below")
     (tmp_path / "folder").mkdir()
     store = LocalStore(str(tmp_path))
     assert keys_of(store) == []
-    for key in ("pipe", "dangling", "folder"):
+    for key in ("pipe", "dangling", "loop", "through", "folder", "loop/below"):
         for call in (store.read, store.head):
             with pytest.raises(MissingError):
                 call(key)
