@@ -5,11 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import secrets
-import shutil
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import BinaryIO
 
 from lakesweep.errors import (
     ExistsError,
@@ -25,6 +26,7 @@ from lakesweep.storage.walk import Request, Walk, escaped, is_utf8
 
 TEMPORARY_PREFIX = ".lakesweep-tmp-"
 
+_PIECE_BYTES = 1 << 20
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV})
 
@@ -75,22 +77,20 @@ class LocalStore:
         return ObjectInfo(key, status.st_size, modified, None)
 
     def read(self, key: str) -> bytes:
-        with self._open(key) as descriptor, os.fdopen(descriptor, "rb", closefd=False) as file:
+        with self._open(key) as file:
             return file.read()
 
     def read_range(self, key: str, start: int, length: int) -> bytes:
-        with self._open(key) as descriptor, os.fdopen(descriptor, "rb", closefd=False) as file:
+        with self._open(key) as file:
             file.seek(start)
             return file.read(length)
 
     def write(self, key: str, data: bytes) -> None:
-        path = self._target(key)
-        with self._translating(key), _temporary(path, data) as temporary:
-            os.replace(temporary, path)
+        self._write(key, (data,))
 
     def write_new(self, key: str, data: bytes) -> None:
         path = self._target(key)
-        with self._translating(key), _temporary(path, data) as temporary:
+        with self._translating(key), _temporary(path, (data,)) as temporary:
             self._link(key, temporary, path)
 
     def delete(self, keys: Sequence[str]) -> Sequence[Deletion]:
@@ -98,16 +98,12 @@ class LocalStore:
         return [self._delete_one(key) for key in keys]
 
     def copy(self, source: str, target: str) -> None:
-        path = self._target(target)
-        with (
-            self._open(source) as descriptor,
-            self._translating(target),
-            os.fdopen(descriptor, "rb", closefd=False) as file,
-            _temporary(path) as temporary,
-        ):
-            with open(temporary, "wb") as copied:
-                shutil.copyfileobj(file, copied, 1 << 20)
-                os.fsync(copied.fileno())
+        with self._open(source) as file:
+            self._write(target, iter(partial(file.read, _PIECE_BYTES), b""))
+
+    def _write(self, key: str, pieces: Iterable[bytes]) -> None:
+        path = self._target(key)
+        with self._translating(key), _temporary(path, pieces) as temporary:
             os.replace(temporary, path)
 
     def _delete_one(self, key: str) -> Deletion:
@@ -132,16 +128,20 @@ class LocalStore:
             ) from error
 
     @contextmanager
-    def _open(self, key: str) -> Iterator[int]:
-        path = self._path(key)
-        with self._translating(key):
-            # A pipe would block without O_NONBLOCK, and is refused below.
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-            try:
-                self._check_file(key, os.fstat(descriptor))
-                yield descriptor
-            finally:
-                os.close(descriptor)
+    def _open(self, key: str) -> Iterator[BinaryIO]:
+        opener = partial(self._open_file, key)
+        with self._translating(key), open(self._path(key), "rb", opener=opener) as file:
+            yield file
+
+    def _open_file(self, key: str, path: str, flags: int) -> int:
+        # A pipe would wait for its other end without O_NONBLOCK.
+        descriptor = os.open(path, flags | os.O_NONBLOCK)
+        try:
+            self._check_file(key, os.fstat(descriptor))
+        except MissingError:
+            os.close(descriptor)
+            raise
+        return descriptor
 
     def _path(self, key: str) -> str:
         if (inexact := _inexactness(key)) is not None:
@@ -196,14 +196,14 @@ def _failed_deletion(key: str, error: OSError) -> Deletion:
 
 
 @contextmanager
-def _temporary(path: str, data: bytes = b"") -> Iterator[str]:
+def _temporary(path: str, pieces: Iterable[bytes]) -> Iterator[str]:
     """A file with this content beside `path`, safe on disk, gone at the end if still there."""
     folder = os.path.dirname(path)
     temporary = f"{folder}/{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:
         with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
+            file.writelines(pieces)
             file.flush()
             os.fsync(file.fileno())
         yield temporary
