@@ -70,7 +70,8 @@ def entry_schema() -> dict[str, Any]:
         NestedField(1001, "bucket", IntegerType(), required=False),
     )
     schema = manifest_entry_schema_with_data_file(2, data_file_with_partition(partition, 2))
-    return dict(AvroSchemaConversion().iceberg_to_avro(schema, schema_name="manifest_entry"))
+    avro: Any = AvroSchemaConversion().iceberg_to_avro(schema, schema_name="manifest_entry")
+    return dict(avro)
 
 
 SCHEMA = entry_schema()

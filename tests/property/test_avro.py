@@ -43,6 +43,7 @@ class _Schemas:
         self.draw = draw
         self.named: dict[str, Any] = {}
         self.open: list[str] = []
+        self.fields = 0
 
     def record(self, depth: int) -> dict[str, Any]:
         name = f"r{len(self.named)}"
@@ -50,7 +51,7 @@ class _Schemas:
         self.named[name] = schema
         self.open.append(name)
         for _ in range(self.draw(st.integers(0 if depth else 1, 4))):
-            self.fields = getattr(self, "fields", 0) + 1
+            self.fields += 1
             field = f"{self.draw(st.sampled_from(_NAMES))}{self.fields}"
             schema["fields"].append({"name": field, "type": self.node(depth + 1)})
         self.open.remove(name)
@@ -109,11 +110,12 @@ class _Schemas:
     def _union(self, depth: int) -> Any:
         branches: dict[str, Any] = {}
         for _ in range(self.draw(st.integers(1, 4))):
+            before = dict(self.named)
             branch = self.node(depth + 1, in_union=True)
-            kind = branch["type"] if isinstance(branch, dict) else branch
-            branches.setdefault(
-                branch.get("name", kind) if isinstance(branch, dict) else kind, branch
-            )
+            label = branch.get("name", branch["type"]) if isinstance(branch, dict) else branch
+            if label in branches:
+                self.named = before
+            branches.setdefault(str(label), branch)
         return list(branches.values())
 
     def _again(self, _depth: int) -> Any:
