@@ -10,6 +10,7 @@ from functools import partial
 
 import pyarrow as pa
 
+from lakesweep.errors import UnsupportedError
 from lakesweep.storage.scanning import Scan
 from lakesweep.storage.splitting import divide
 from lakesweep.storage.store import ObjectStore
@@ -97,13 +98,16 @@ class Crew:
             self._page_added.notify()
 
     def _cut(self, scan: Scan, parts: int) -> None:
-        splits = divide(
-            self._store,
-            scan.rest(),
-            parts,
-            max_requests=16 + 4 * parts,
-            is_stopped=lambda: self._is_closed or scan.is_done,
-        )
+        try:
+            splits = divide(
+                self._store,
+                scan.rest(),
+                parts,
+                max_requests=16 + 4 * parts,
+                is_stopped=lambda: self._is_closed or scan.is_done,
+            )
+        except UnsupportedError:
+            return  # the store turned out to have no order; whoever reads the scan goes on alone
         with self._work_changed:
             given = scan.give(split.until for split in splits[:-1])
             self._waiting.extend(Scan(self._store, split) for split in given)
