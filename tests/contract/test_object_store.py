@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from lakesweep.storage import walk
 from lakesweep.storage.cloud import open_memory
 from lakesweep.storage.contract import CHECKS, EXACT_KEYS, Subject
 from lakesweep.storage.local import LocalStore
@@ -30,13 +31,14 @@ def _without(*keys: str) -> Sequence[str]:
 
 
 @pytest.fixture
-def local(tmp_path: Path) -> Subject:
+def local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Subject:
+    monkeypatch.setattr(walk, "PAGE_ROWS", 100)
     return Subject(
         LocalStore(str(tmp_path)),
         keys=_without(*_INEXACT),
         nests=False,
         has_folders=True,
-        many=10_500,
+        many=350,
         fill=partial(_touch, tmp_path),
     )
 
