@@ -153,6 +153,10 @@ def test_an_empty_key_never_means_the_bucket(store: S3Store) -> None:
         store.read("")
     with pytest.raises(InexactKeyError, match="empty key"):
         store.write("", b"")
+    with pytest.raises(InexactKeyError, match="empty key"):
+        store.copy("", "target")
+    with pytest.raises(InexactKeyError, match="empty key"):
+        store.copy("a/b", "")
     assert [deletion.outcome for deletion in store.delete([""])] == [Outcome.FAILED]
     assert len(listed(store)) == len(KEYS)
 

@@ -100,6 +100,8 @@ class PartsCopy:
 
 def copy_source(bucket: str, key: str) -> str:
     """How a request to copy names its source."""
+    if key == "":
+        raise InexactKeyError(f"s3://{bucket}/", "an empty key names no object")
     try:
         return encode(f"/{bucket}/{key}")
     except UnicodeEncodeError:
