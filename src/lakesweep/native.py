@@ -7,6 +7,8 @@ Nothing is checked here: the kernels check before they read or write.
 Importing this module imports numba, which takes about a second. Modules with kernels are therefore
 imported inside the functions that run them. Compiled kernels are cached beside their source or,
 where that folder cannot be written, in the user's cache folder; `NUMBA_CACHE_DIR` names another.
+Without any of them each process compiles for itself, which takes some seconds. So does each new
+set of argument types: arrays that kernels read are handed to them as read-only and contiguous.
 A kernel is compiled anew when its own file changes; after a change of this file, touch those.
 """
 
@@ -29,8 +31,12 @@ Count = Callable[[Any], int]
 
 
 def kernel(function: Function) -> Function:
-    """Compile a function that Python calls; the result is cached on disk."""
-    return cast("Function", njit(cache=True, nogil=True, boundscheck=False)(function))
+    """Compile a function that Python calls; the result is cached on disk, where it can be."""
+    try:
+        compiled = njit(cache=True, nogil=True, boundscheck=False)(function)
+    except RuntimeError:  # no folder for the cache can be written
+        compiled = njit(nogil=True, boundscheck=False)(function)
+    return cast("Function", compiled)
 
 
 def inlined(function: Function) -> Function:
@@ -109,5 +115,4 @@ copy: Copy = intrinsic(_copy)
 
 # Bits of a word without a sign.
 count_ones = _make_count("ctpop")
-leading_zeros = _make_count("ctlz", _DEFINED_FOR_ZERO)
 trailing_zeros = _make_count("cttz", _DEFINED_FOR_ZERO)

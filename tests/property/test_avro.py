@@ -58,11 +58,11 @@ class _Schemas:
         return schema
 
     def node(self, depth: int, *, in_union: bool = False) -> Any:
-        kinds = ["leaf", "leaf", "fixed", "enum", "named"]
+        kinds = [self._leaf, self._leaf, self._fixed, self._enum, self._named]
         if depth < 4:
-            kinds += ["record", "array", "map", "pairs", "pairs"]
-            kinds += [] if in_union else ["nullable", "nullable", "union", "again"]
-        return getattr(self, f"_{self.draw(st.sampled_from(kinds))}")(depth)
+            kinds += [self.record, self._array, self._map, self._pairs, self._pairs]
+            kinds += [] if in_union else [self._nullable, self._nullable, self._union, self._again]
+        return self.draw(st.sampled_from(kinds))(depth)
 
     def _leaf(self, _depth: int) -> Any:
         kind = self.draw(st.sampled_from(sorted(_VALUES)))
@@ -86,9 +86,6 @@ class _Schemas:
     def _named(self, depth: int) -> Any:
         closed = [name for name in self.named if name not in self.open]
         return self.draw(st.sampled_from(closed)) if closed else self._leaf(depth)
-
-    def _record(self, depth: int) -> Any:
-        return self.record(depth)
 
     def _array(self, depth: int) -> Any:
         return {"type": "array", "items": self.node(depth + 1)}

@@ -80,7 +80,7 @@ def find_blocks(preamble: Preamble, data: Data) -> Iterator[npt.NDArray[np.int64
     """Find the blocks of a file: tables of (first byte, end, records)."""
     from lakesweep.avro import walk
 
-    everything = np.frombuffer(data, dtype=np.uint8)
+    everything = read_only(data)
     sync = np.frombuffer(preamble.sync, dtype=np.uint8)
     position = preamble.blocks_at
     while position < len(everything):
@@ -90,6 +90,11 @@ def find_blocks(preamble: Preamble, data: Data) -> Iterator[npt.NDArray[np.int64
             error = TruncatedError if status == ops.FILE_ENDS else DamagedError
             raise error(preamble.path, f"{ops.REASONS[status]} (block at byte {position})")
         yield table[:found]
+
+
+def read_only(data: Data) -> npt.NDArray[np.uint8]:
+    """The bytes as the kernels take them, which are compiled for one kind of array."""
+    return np.frombuffer(memoryview(data).toreadonly(), dtype=np.uint8)
 
 
 def _check_magic(path: str, magic: bytes) -> None:

@@ -41,6 +41,9 @@ class Gatherer:
     def __init__(
         self, path: str, shapes: Sequence[Shape], program: npt.NDArray[np.int64], spare_rows: int
     ) -> None:
+        from lakesweep.avro.walk import walk  # imports numba
+
+        self._kernel = walk
         self._path = path
         self._shapes = shapes
         self._program = program
@@ -67,9 +70,7 @@ class Gatherer:
             yield self._take()
 
     def _walk(self, data: npt.NDArray[np.uint8], blocks: npt.NDArray[np.int64]) -> int:
-        from lakesweep.avro.walk import walk
-
-        return walk(
+        return self._kernel(
             data, blocks, self._program, self._spare_rows, self._cursor, self._stack, self._places
         )
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakesweep.avro.codecs import Inflate, find_codec
-from lakesweep.avro.container import Data, Preamble, find_blocks, read_preamble
+from lakesweep.avro.container import Data, Preamble, find_blocks, read_only, read_preamble
 from lakesweep.avro.gather import Gatherer
 from lakesweep.avro.plan import Plan, make_plan
 from lakesweep.avro.projection import Column
@@ -78,4 +78,4 @@ def _inflated(data: memoryview, table: list[list[int]], inflate: Inflate) -> Ite
 
 def _chunk(parts: list[bytes | memoryview], blocks: list[tuple[int, int, int]]) -> _Chunk:
     whole = parts[0] if len(parts) == 1 else b"".join(parts)
-    return _Chunk(np.frombuffer(whole, dtype=np.uint8), np.array(blocks, dtype=np.int64))
+    return _Chunk(read_only(whole), np.array(blocks, dtype=np.int64))

@@ -75,6 +75,8 @@ def _skip_varints(p: int, end: int, count: int) -> int:
     while end - p >= 8:
         ends = ~load_word(p) & _HIGH
         found = count_ones(ends)
+        if found and count == 1:
+            return p + (trailing_zeros(ends) >> 3) + 1
         if found >= count:
             # How many numbers have ended at each byte; then the first byte where it is `count`.
             ended = (ends >> _SEVEN) * _LOW

@@ -29,7 +29,7 @@ class HashSet:
         """Add hashes; answers which were new. Of equal ones in one call the first is new."""
         from lakesweep.hashing import probe  # imports numba
 
-        low, high = hashes
+        low, high = map(np.ascontiguousarray, hashes)
         is_new = np.empty(len(low), dtype=np.bool_)
         done = 0
         while True:
@@ -42,7 +42,7 @@ class HashSet:
         """Which of the hashes are in the set."""
         from lakesweep.hashing import probe  # imports numba
 
-        low, high = hashes
+        low, high = map(np.ascontiguousarray, hashes)
         found = np.empty(len(low), dtype=np.bool_)
         probe.contains(self._table, low, high, found)
         return found

@@ -41,8 +41,9 @@ def _hash_chunk(strings: pa.Array, salt: int, into: Hashes) -> None:
     if not len(strings):
         return
     _, offsets, data = strings.buffers()
-    places = np.frombuffer(offsets, dtype=_OFFSETS[strings.type])
+    # The kernel is compiled for arrays that are read-only.
+    places = np.frombuffer(memoryview(offsets).toreadonly(), dtype=_OFFSETS[strings.type])
     chosen = places[strings.offset : strings.offset + len(strings) + 1]
-    characters = np.frombuffer(data or b"", dtype=np.uint8)
+    characters = np.frombuffer(memoryview(data or b"").toreadonly(), dtype=np.uint8)
     key = np.uint64(salt % _WORD), np.uint64(salt // _WORD)
     hash_strings(characters, chosen, key, *into)
