@@ -10,11 +10,13 @@ import json
 import tarfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from lakesweep.iceberg.kinds import Kind
 from lakesweep.storage.address import identity
+from lakesweep.storage.store import ObjectStore
 
 ARCHIVE = Path(__file__).parent / "data" / "iceberg.tar.xz"
 BUCKET = "lake"
@@ -56,7 +58,7 @@ class EngineTable:
         return _KINDS.get(name, name)
 
 
-@dataclass(frozen=True)
+@dataclass
 class EngineLake:
     """The unpacked lake."""
 
@@ -78,11 +80,17 @@ class EngineLake:
         """Where PyIceberg's SQL catalog finds the engine's JDBC catalog."""
         return f"sqlite:///{self.folder / 'catalog.db'}"
 
-    def objects(self) -> Iterator[tuple[str, bytes]]:
-        """Every key with its bytes."""
-        for path in sorted(self.bucket.rglob("*")):
-            if path.is_file():
-                yield str(path.relative_to(self.bucket)), path.read_bytes()
+    @cached_property
+    def objects(self) -> Mapping[str, bytes]:
+        """Every key with its bytes, as they were unpacked."""
+        files = (path for path in sorted(self.bucket.rglob("*")) if path.is_file())
+        return {str(path.relative_to(self.bucket)): path.read_bytes() for path in files}
+
+    def fill(self, store: ObjectStore) -> ObjectStore:
+        """Write every object into a store, and give the store back."""
+        for key, data in self.objects.items():
+            store.write(key, data)
+        return store
 
     def tables(self) -> list[EngineTable]:
         return [*self._answers("tables", "table"), *self._answers("views", "view")]

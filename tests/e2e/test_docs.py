@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.lake import BUCKET, EngineLake
-from tests.servers import moto_server
+from tests.lake import EngineLake
+from tests.servers import S3Server
 from tests.transcript import steps
 
 ROOT = Path(__file__).parents[2]
@@ -29,18 +28,13 @@ properties = {{ type = "sql", uri = "{uri}" }}
 
 
 @pytest.fixture
-def environment(tmp_path: Path) -> Iterator[dict[str, str]]:
+def environment(tmp_path: Path, bucket: S3Server) -> dict[str, str]:
     """A folder with a configuration, and the engine's lake in a bucket on a real server."""
     lake = EngineLake.unpack(tmp_path / "engine")
     (tmp_path / "lakesweep.toml").write_text(CONFIG.format(uri=lake.catalog_uri))
-    with moto_server() as server:
-        client = server.boto3()
-        server.make_bucket(BUCKET)
-        for key, data in lake.objects():
-            client.put_object(Bucket=BUCKET, Key=key, Body=data)
-        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        clean = {"PATH": path, "HOME": str(tmp_path), "COLUMNS": "100", "NO_COLOR": "1"}
-        yield {**clean, **server.environment(), "LANG": "C.UTF-8"}
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    clean = {"PATH": path, "HOME": str(tmp_path), "COLUMNS": "100", "NO_COLOR": "1"}
+    return {**clean, **bucket.environment(), "LANG": "C.UTF-8"}
 
 
 @pytest.mark.parametrize("document", WITH_COMMANDS, ids=lambda path: str(path.relative_to(ROOT)))

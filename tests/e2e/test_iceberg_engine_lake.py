@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -22,49 +21,42 @@ from tests.lake import BUCKET, EngineLake, EngineTable, table_names
 from tests.servers import S3Server, moto_server, rclone_server
 
 
-@pytest.fixture(scope="session")
-def lake(tmp_path_factory: pytest.TempPathFactory) -> EngineLake:
-    return EngineLake.unpack(tmp_path_factory.mktemp("engine"))
-
-
-def fill(server: S3Server, lake: EngineLake) -> None:
+def fill(server: S3Server, engine: EngineLake) -> None:
     server.make_bucket(BUCKET)
     client = server.boto3()
-    for key, data in lake.objects():
+    for key, data in engine.objects.items():
         client.put_object(Bucket=BUCKET, Key=key, Body=data)
 
 
-def on_moto(lake: EngineLake) -> Iterator[Stores]:
+def on_moto(engine: EngineLake) -> Iterator[Stores]:
     with moto_server() as server:
-        fill(server, lake)
+        fill(server, engine)
         yield Stores({"s3://lake": server.options()})
 
 
-def on_rclone(lake: EngineLake) -> Iterator[Stores]:
+def on_rclone(engine: EngineLake) -> Iterator[Stores]:
     with rclone_server() as server:
         assert server.folder is not None
-        shutil.copytree(lake.bucket, server.folder / BUCKET)
+        shutil.copytree(engine.bucket, server.folder / BUCKET)
         yield Stores({"s3://lake": server.options()})
 
 
-def in_memory(lake: EngineLake) -> Iterator[Stores]:
+def in_memory(engine: EngineLake) -> Iterator[Stores]:
     stores = Stores()
-    store = stores.open("memory://engine-lake/")
-    for key, data in lake.objects():
-        store.write(key, data)
+    store = engine.fill(stores.open("memory://engine-lake/"))
     yield Stores(replace={"s3://lake": store})
 
 
-def in_a_folder(lake: EngineLake) -> Iterator[Stores]:
-    yield Stores(replace={"s3://lake": LocalStore(str(lake.bucket), "s3://lake/")})
+def in_a_folder(engine: EngineLake) -> Iterator[Stores]:
+    yield Stores(replace={"s3://lake": LocalStore(str(engine.bucket), "s3://lake/")})
 
 
 PLACES = {"moto": on_moto, "rclone": on_rclone, "memory": in_memory, "folder": in_a_folder}
 
 
 @pytest.fixture(scope="session", params=PLACES)
-def stores(request: pytest.FixtureRequest, lake: EngineLake) -> Iterator[Stores]:
-    yield from PLACES[request.param](lake)
+def stores(request: pytest.FixtureRequest, engine: EngineLake) -> Iterator[Stores]:
+    yield from PLACES[request.param](engine)
 
 
 def reach(stores: Stores, table: EngineTable) -> list[tuple[str, str]]:
@@ -75,41 +67,31 @@ def reach(stores: Stores, table: EngineTable) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("name", table_names())
 def test_a_table_reaches_exactly_what_the_engine_says(
-    name: str, lake: EngineLake, stores: Stores
+    name: str, engine: EngineLake, stores: Stores
 ) -> None:
-    table = lake.table(name)
+    table = engine.table(name)
     found = Counter(reach(stores, table))
     assert set(found) == table.referenced()
     assert set(found.values()) == {1}
 
 
-def test_the_lake_holds_every_kind_of_file(lake: EngineLake) -> None:
-    kinds = {kind for table in lake.tables() for kind, _ in table.referenced()}
+def test_the_lake_holds_every_kind_of_file(engine: EngineLake) -> None:
+    kinds = {kind for table in engine.tables() for kind, _ in table.referenced()}
     assert kinds == {kind.value for kind in Kind}
 
 
-def test_what_no_table_reaches_is_what_the_engine_calls_unreferenced(lake: EngineLake) -> None:
-    stores = next(in_a_folder(lake))
-    reached = {path for table in lake.tables() for _, path in reach(stores, table)}
-    stored = {f"s3://{BUCKET}/{key}" for key, _ in lake.objects()}
-    assert stored - reached == set(lake.orphans()["all-unreferenced"])
+def test_what_no_table_reaches_is_what_the_engine_calls_unreferenced(engine: EngineLake) -> None:
+    stores = next(in_a_folder(engine))
+    reached = {path for table in engine.tables() for _, path in reach(stores, table)}
+    stored = {f"s3://{BUCKET}/{key}" for key in engine.objects}
+    assert stored - reached == set(engine.orphans()["all-unreferenced"])
 
 
-def test_the_engines_catalog_is_read_with_all_its_tables_and_views(lake: EngineLake) -> None:
-    catalog = open_catalog("lake", {"type": "sql", "uri": lake.catalog_uri})
+def test_the_engines_catalog_is_read_with_all_its_tables_and_views(engine: EngineLake) -> None:
+    catalog = open_catalog("lake", {"type": "sql", "uri": engine.catalog_uri})
     found = {entry.full_name: (entry.metadata_path, entry.is_view) for entry in catalog.entries()}
     assert found == {
         table.name: (table.metadata_path, table.is_view)
-        for table in lake.tables()
+        for table in engine.tables()
         if table.name.startswith("lake.")
     }
-
-
-def test_reading_leaves_no_trace(lake: EngineLake, tmp_path: Path) -> None:
-    copy = EngineLake.unpack(tmp_path)
-    before = dict(copy.objects())
-    stores = next(in_a_folder(copy))
-    for table in copy.tables():
-        reach(stores, table)
-    assert dict(copy.objects()) == before
-    assert lake.folder != copy.folder

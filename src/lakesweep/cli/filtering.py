@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _PANEL = "Filters"
 
 
-def _option(name: str, metavar: str, meaning: str) -> typer.models.OptionInfo:
+def _option(name: str, metavar: str, meaning: str) -> Any:
     return typer.Option(name, metavar=metavar, help=meaning, rich_help_panel=_PANEL)
 
 

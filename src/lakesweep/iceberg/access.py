@@ -6,26 +6,26 @@ from collections.abc import Mapping
 
 from lakesweep.storage.options import StorageOptions
 
-_NAMES = {
-    "endpoint": ("s3.endpoint",),
-    "region": ("s3.region", "client.region"),
-    "profile": ("s3.profile-name", "client.profile-name"),
-    "access_key_id": ("s3.access-key-id", "client.access-key-id"),
-    "secret_access_key": ("s3.secret-access-key", "client.secret-access-key"),
-    "session_token": ("s3.session-token", "client.session-token"),
-    "account_key": ("adls.account-key",),
-    "sas_token": ("adls.sas-token",),
-}
-
 
 def storage_options(properties: Mapping[str, str]) -> StorageOptions | None:
     """The options that a catalog's or a table's properties stand for, None if they say nothing."""
-    found: dict[str, str] = {}
-    for option, names in _NAMES.items():
-        value = next((properties[name] for name in names if properties.get(name)), None)
-        if value is not None:
-            found[option] = value
-    if properties.get("s3.force-virtual-addressing", "").lower() == "true":
-        found["addressing"] = "virtual"
-    anonymous = properties.get("s3.anonymous", "").lower() == "true"
-    return StorageOptions(anonymous=anonymous, **found) if found or anonymous else None
+
+    def first(*names: str) -> str | None:
+        return next((properties[name] for name in names if properties.get(name)), None)
+
+    def is_set(name: str) -> bool:
+        return properties.get(name, "").lower() == "true"
+
+    options = StorageOptions(
+        endpoint=first("s3.endpoint"),
+        region=first("s3.region", "client.region"),
+        profile=first("s3.profile-name", "client.profile-name"),
+        access_key_id=first("s3.access-key-id", "client.access-key-id"),
+        secret_access_key=first("s3.secret-access-key", "client.secret-access-key"),
+        session_token=first("s3.session-token", "client.session-token"),
+        anonymous=is_set("s3.anonymous"),
+        addressing="virtual" if is_set("s3.force-virtual-addressing") else None,
+        account_key=first("adls.account-key"),
+        sas_token=first("adls.sas-token"),
+    )
+    return None if options == StorageOptions() else options

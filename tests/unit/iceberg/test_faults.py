@@ -59,10 +59,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> EngineLake:
 
 def fresh_store(lake: EngineLake) -> ObjectStore:
     """The lake's bucket in memory."""
-    store = Stores().open(f"memory://faults-{next(_names)}/")
-    for key, data in lake.objects():
-        store.write(key, data)
-    return store
+    return lake.fill(Stores().open(f"memory://faults-{next(_names)}/"))
 
 
 def opened(store: ObjectStore) -> Stores:
