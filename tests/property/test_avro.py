@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lakesweep.avro import Column
 from lakesweep.errors import DamagedError
-from tests.avro_files import CODECS, file_of, rows, write_avro
+from tests.avro_files import CODECS, SYNC, file_of, rows, write_avro
 
 Draw = Any
 Path = tuple[str, ...]
@@ -197,18 +197,43 @@ def _is_readable(schema: Any, named: dict[str, Any], path: Path) -> bool:
     return plain and len(values) == 1 and ("null", "null", 1) not in shapes
 
 
-def _expected(value: Any, path: Path, lists: int) -> Any:
-    """What the oracle's value holds at the end of a path that leads through so many lists."""
+def _expected(schema: Any, named: dict[str, Any], value: Any, path: Path) -> Any:
+    """What the oracle's value holds at the end of a path."""
+    schema = _branch_of(schema, named, value)
     if isinstance(value, list):
-        return [_expected(each, path, lists - 1) for each in value] if lists else None
+        if not _shapes(schema["items"], named, path):
+            return None
+        return [_expected(schema["items"], named, each, path) for each in value]
     if not path:
         return value
-    known = isinstance(value, dict) and path[0] in value
-    return _expected(value[path[0]], path[1:], lists) if known else None
+    if not isinstance(value, dict) or path[0] not in value:
+        return None
+    (field,) = [each for each in schema["fields"] if each["name"] == path[0]]
+    return _expected(field["type"], named, value[path[0]], path[1:])
+
+
+def _branch_of(schema: Any, named: dict[str, Any], value: Any) -> Any:
+    """The type of a value: the branch that has its fields, or is the union's array."""
+    branches = [named.get(str(each), each) for each in _branches(schema)]
+    for branch in branches:
+        kind = branch["type"] if isinstance(branch, dict) else branch
+        if isinstance(value, list) and kind == "array":
+            return branch
+        if kind == "record" and {each["name"] for each in branch["fields"]} == _keys(value):
+            return branch
+    return branches[0]
+
+
+def _keys(value: Any) -> set[str] | None:
+    return set(value) if isinstance(value, dict) else None
+
+
+def _branches(schema: Any) -> list[Any]:
+    return schema if isinstance(schema, list) else [schema]
 
 
 def _plain(schema: Any) -> Any:
-    """The schema without logical types, so that the oracle gives base values."""
+    """The schema without logical types, which fastavro would turn into values of other types."""
     if isinstance(schema, list):
         return [_plain(each) for each in schema]
     if not isinstance(schema, dict):
@@ -246,13 +271,14 @@ def test_columns_are_as_fastavro_reads_them(
     columns = [Column(f"c{i}", names=path) for i, path in enumerate(chosen)]
     columns.append(Column("missing", names=("no such field",)))
     oracle = list(fastavro.reader(io.BytesIO(write_avro(_plain(schema), records))))
-    lists = {path: max(shape[2] for shape in _shapes(schema, named, path)) for path in chosen}
     expected = [
-        {f"c{i}": _expected(record, path, lists[path]) for i, path in enumerate(chosen)}
+        {f"c{i}": _expected(schema, named, record, path) for i, path in enumerate(chosen)}
         | {"missing": None}
         for record in oracle
     ]
-    assert rows(write_avro(schema, records, codec, interval), columns) == expected
+    written = write_avro(_plain(schema), records, codec, interval)
+    blocks = written[written.index(SYNC) + len(SYNC) :]
+    assert rows(file_of(schema, codec=codec) + blocks, columns) == expected
 
 
 @_relaxed
