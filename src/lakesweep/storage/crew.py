@@ -22,10 +22,10 @@ _PAGES_BEFORE_CUT = 8
 class Crew:
     """Reads scans of one store on `workers` threads, for one consumer.
 
-    Pages wait for the consumer in a buffer of a few pages a worker; when it is full, the workers
-    wait. The first error stops all and is raised in the consumer. An idle worker cuts the scan
-    that took most pages so far; the very first cut comes early, because a single scan keeps all
-    workers but one idle.
+    Pages wait for the consumer in a buffer of one page a worker; when it is full, the workers
+    wait. The first error stops all and is raised in the consumer. When workers are idle, one of
+    them cuts the scan that took most pages so far; the very first cut comes early, because a
+    single scan keeps all workers but one idle.
     """
 
     def __init__(self, store: ObjectStore, workers: int) -> None:
@@ -39,6 +39,7 @@ class Crew:
         #: The scans being read, and how many pages each must have read before it may be cut.
         self._cut_from: dict[Scan, float] = {}
         self._idle = 0
+        self._is_cutting = False
         self._was_cut = False
         self._buffer: deque[pa.RecordBatch] = deque()
         self._error: BaseException | None = None
@@ -82,12 +83,12 @@ class Crew:
             self._cut_from[scan] = _PAGES_BEFORE_CUT if self._was_cut else 1
             return partial(self._read, scan)
         ripe = [scan for scan, pages in self._cut_from.items() if scan.pages_read >= pages]
-        if not ripe:
+        if self._is_cutting or not ripe:
             return None
         longest = max(ripe, key=lambda scan: scan.pages_read)
         self._cut_from[longest] = math.inf
-        self._was_cut = True
-        return partial(self._cut, longest, self._idle + 1)
+        self._is_cutting = self._was_cut = True
+        return partial(self._cut, longest, self._workers - len(self._cut_from))
 
     def _read(self, scan: Scan) -> None:
         while not scan.is_done and not self._is_closed:
@@ -97,27 +98,34 @@ class Crew:
             self._work_changed.notify_all()
             self._page_added.notify()
 
-    def _cut(self, scan: Scan, parts: int) -> None:
+    def _cut(self, scan: Scan, free_workers: int) -> None:
+        bounds = self._find_bounds(scan, free_workers)
+        with self._work_changed:
+            given = scan.give(bounds)
+            self._waiting.extend(Scan(self._store, split) for split in given)
+            if given:
+                self._cut_from[scan] = scan.pages_read + _PAGES_BEFORE_CUT
+            self._is_cutting = False
+            self._work_changed.notify_all()
+
+    def _find_bounds(self, scan: Scan, free_workers: int) -> list[str]:
+        """Where to cut; rather soon than evenly, because uneven parts are cut again."""
         try:
             splits = divide(
                 self._store,
                 scan.rest(),
-                parts,
-                max_requests=16 + 4 * parts,
+                parts=1 + (free_workers + 1) // 2,
+                max_parts=4 * self._workers,
+                max_requests=16 + 2 * free_workers,
                 is_stopped=lambda: self._is_closed or scan.is_done,
             )
         except UnsupportedError:
-            return  # the store turned out to have no order; whoever reads the scan goes on alone
-        with self._work_changed:
-            given = scan.give(split.until for split in splits[:-1])
-            self._waiting.extend(Scan(self._store, split) for split in given)
-            if given:
-                self._cut_from[scan] = scan.pages_read + _PAGES_BEFORE_CUT
-                self._work_changed.notify_all()
+            return []  # the store turned out to have no order; whoever reads the scan goes on alone
+        return [split.until for split in splits[:-1]]
 
     def _put_page(self, scan: Scan, page: pa.RecordBatch) -> None:
         with self._page_taken:
-            while len(self._buffer) >= 2 * self._workers and not self._is_closed:
+            while len(self._buffer) >= self._workers and not self._is_closed:
                 self._page_taken.wait()
             self._buffer.append(page)
             self._page_added.notify()

@@ -73,7 +73,9 @@ def split(
 
     Fewer where the folder is small, or where `max_requests` (16 a part by default) are used up.
     """
-    return divide(store, Split(prefix), parts, max_requests=max_requests or 16 * parts)
+    return divide(
+        store, Split(prefix), parts, max_parts=parts, max_requests=max_requests or 16 * parts
+    )
 
 
 def divide(
@@ -81,15 +83,17 @@ def divide(
     whole: Split,
     parts: int,
     *,
+    max_parts: int,
     max_requests: int,
     is_stopped: Callable[[], bool] = lambda: False,
 ) -> list[Split]:
-    """`whole` in at most `parts` parts, as even as `max_requests` requests can make them.
+    """`whole` in parts of which none is likely to hold more than one in `parts` of the keys.
 
-    Once `is_stopped`, no further request is made and the parts are what they are.
+    Finer parts that were found on the way are kept, up to `max_parts`. When `max_requests` are used
+    up, or once `is_stopped`, no further request is made and the parts are what they are.
     """
     planner = _Planner(store, whole, max_requests, is_stopped)
-    return _join(planner.pieces(parts), parts)
+    return _join(planner.pieces(parts), max_parts)
 
 
 @dataclass(frozen=True, slots=True)

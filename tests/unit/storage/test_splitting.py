@@ -86,7 +86,7 @@ def test_planning_never_makes_more_requests_than_allowed() -> None:
 
 def test_planning_stops_when_told() -> None:
     store = PagedStore(hashed(2_000), page_rows=5)
-    stopped = divide(store, Split(""), 64, max_requests=99, is_stopped=lambda: True)
+    stopped = divide(store, Split(""), 64, max_parts=64, max_requests=99, is_stopped=lambda: True)
     assert (stopped, store.list_calls) == ([Split("")], [])
 
 
