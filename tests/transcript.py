@@ -2,7 +2,8 @@
 
 In a fenced block of language `console`, a line that begins with `$ ` is a command. The lines behind
 it are what it prints, on both streams, in order; `…` stands for anything, on a line of its own for
-any number of lines. A command that ends with another code than 0 says so: `# exit code 3`.
+any number of lines. A command that ends with another code than 0 says so: `# exit code 3`. Lines of
+progress, which only slow commands write, are left out of the comparison.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_PROGRESS = re.compile(r"^\w+ [\d,]+ \w+, [\d,]+/s.*\n", re.MULTILINE)
 _EXIT_CODE = re.compile(r"#\s*exit code (\d+)")
 
 
@@ -26,7 +28,7 @@ class Step:
     exit_code: int
 
     def matches(self, printed: str) -> bool:
-        return _pattern(self.expected).fullmatch(printed.rstrip()) is not None
+        return _pattern(self.expected).fullmatch(_PROGRESS.sub("", printed).rstrip()) is not None
 
     def run(self, folder: Path, environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

@@ -77,6 +77,11 @@ def format_size(size_bytes: int) -> str:
     return f"{value:.{digits}f} {_UNITS[power - 1]}"
 
 
+def format_count(count: int, noun: str) -> str:
+    """A number of things: `1 file`, `1,200 files`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
 def format_moment(moment: datetime) -> str:
     """RFC 3339 in UTC with `Z`; a fraction of a second only where there is one."""
     return moment.astimezone(UTC).isoformat().removesuffix("+00:00") + "Z"

@@ -6,6 +6,7 @@ import pytest
 
 from lakesweep.errors import UsageError
 from lakesweep.units import (
+    format_count,
     format_duration,
     format_moment,
     format_size,
@@ -107,3 +108,10 @@ def test_times_show_a_fraction_only_where_there_is_one() -> None:
     whole = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
     assert format_moment(whole) == "2026-01-02T03:04:05Z"
     assert format_moment(whole.replace(microsecond=500_000)) == "2026-01-02T03:04:05.500000Z"
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(0, "0 files"), (1, "1 file"), (2, "2 files"), (1200, "1,200 files")]
+)
+def test_counts_take_the_plural_but_for_one(count: int, text: str) -> None:
+    assert format_count(count, "file") == text

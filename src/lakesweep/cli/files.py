@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 Uris = Annotated[
     list[str],
     typer.Argument(
-        metavar="URI...",
+        metavar="URI",
         help="Where to look: s3://bucket/folder, gs://…, abfss://…, or a local folder.",
         show_default=False,
     ),
@@ -115,7 +115,7 @@ def purge(
     """
     from lakesweep.storage.outcome import Tally
     from lakesweep.storage.spool import Spool
-    from lakesweep.units import format_size
+    from lakesweep.units import format_count, format_size
 
     _refuse_root(uris)
     filters = Filters(older_than, newer_than, glob, exclude, regex, min_size, max_size, kind).build(
@@ -123,11 +123,12 @@ def purge(
     )
     with Spool() as spool:
         _find(context, uris, filters, spool)
-        context.output.say(f"{spool.files:,} files, {format_size(spool.size_bytes)}")
+        files = format_count(spool.files, "file")
+        context.output.say(f"{files}, {format_size(spool.size_bytes)}")
         if dry_run or not spool.files:
             Outcome(Tally(), spool.files, spool.size_bytes, dry_run=dry_run).show(context)
             return
-        context.confirm(f"Delete {spool.files:,} files?", yes=yes)
+        context.confirm(f"Delete {files}?", yes=yes)
         delete = Pace(files_per_second, batches_per_second, batch_size).deleter(
             context.app.stores, context
         )

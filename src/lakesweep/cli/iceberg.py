@@ -10,6 +10,7 @@ import typer
 from lakesweep.cli.context import Context
 from lakesweep.cli.options import DryRun, Overrides, Yes, command, group
 from lakesweep.cli.purging import BatchesPerSecond, BatchSize, FilesPerSecond, Outcome, Pace
+from lakesweep.units import format_count, format_size
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,7 +43,7 @@ app = group(
 )
 def files(
     context: Context,
-    refs: Annotated[list[str], typer.Argument(metavar="REF...", help=_REF, show_default=False)],
+    refs: Annotated[list[str], typer.Argument(metavar="REF", help=_REF, show_default=False)],
     unique: Annotated[
         bool, typer.Option("--unique", help="Each file once, whatever names it.")
     ] = False,
@@ -117,11 +118,12 @@ def purge(
         target, base_location=base_location, overrides=overrides
     )
     with planned as plan:
-        _show_plan(context, target, plan, base_location)
+        _show_plan(context, target, plan)
         if dry_run:
             _outcome(plan, Tally(), dry_run=True).show(context)
             return
-        context.confirm(f"Delete {plan.total_files:,} files of {target.name}?", yes=yes)
+        files = format_count(plan.total_files, "file")
+        context.confirm(f"Delete {files} of {target.name}?", yes=yes)
         if drop:
             context.app.iceberg.drop(target)
         pace = Pace(files_per_second, batches_per_second, batch_size)
@@ -134,24 +136,31 @@ def _outcome(plan: PurgePlan, tally: Tally, *, dry_run: bool = False) -> Outcome
     return Outcome(tally, plan.total_files, plan.total_bytes, plan.protected, dry_run)
 
 
-def _show_plan(context: Context, target: Target, plan: PurgePlan, base_location: bool) -> None:
-    from lakesweep.units import format_size
-
-    metadata, say = target.metadata, context.output.say
-    say(f"{target.name}: Iceberg {target.what}, format v{metadata.format_version}")
-    say(f"  location  {metadata.location}")
-    say(f"  metadata  {metadata.path}")
+def _show_plan(context: Context, target: Target, plan: PurgePlan) -> None:
+    say = context.output.say
+    say(f"{target.name}: Iceberg {target.what}, format v{target.metadata.format_version}")
+    say(f"  location  {target.metadata.location}")
+    say(f"  metadata  {target.metadata.path}")
     for kind, count in sorted(plan.files.items()):
-        say(f"  {count:>12,}  {kind:<22} {format_size(plan.bytes[kind]):>10}")
-    say(f"  {plan.total_files:>12,}  files{'':<17} {format_size(plan.total_bytes):>10}")
-    if plan.outside and not base_location:
-        say(f"warning: {plan.outside:,} files lie outside the table's own folders")
+        say(_total(count, kind, plan.bytes[kind]))
+    say(_total(plan.total_files, "in all", plan.total_bytes))
+    for warning in _warnings(plan):
+        say(f"warning: {warning}")
+
+
+def _total(count: int, what: str, size_bytes: int) -> str:
+    size = format_size(size_bytes) if size_bytes else "-"
+    return f"  {count:>12,}  {what:<22} {size:>8}"
+
+
+def _warnings(plan: PurgePlan) -> Iterator[str]:
+    if plan.outside:
+        yield f"{format_count(plan.outside, 'file')} outside the table's own folders would go too"
     for claim in plan.overlapping:
-        say(f"warning: {claim.name} keeps files in an overlapping folder: {claim.folders[0]}")
+        yield f"{claim.name} keeps files in an overlapping folder: {claim.folders[0]}"
     if plan.protected:
-        say(f"warning: {plan.protected:,} files are left alone: another table reaches them")
-    for problem in plan.problems:
-        say(f"warning: {problem}")
+        yield f"{format_count(plan.protected, 'file')} left alone: another table needs them"
+    yield from map(str, plan.problems)
 
 
 def _say_what_is_left(context: Context, target: Target, *, dropped: bool) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from lakesweep.cli.terminal import Colour, paint, printable, write
 from lakesweep.errors import LakesweepError
 from lakesweep.progress import SILENT, Progress, Task
-from lakesweep.units import format_size
+from lakesweep.units import format_count, format_size
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -129,7 +129,7 @@ class ConsoleOutput(_Streamed):
             for batch in batches:
                 write(rows.encode(batch))
                 task.advance(batch.num_rows)
-        self.say(f"{rows.count:,} files, {format_size(rows.size_bytes)}")
+        self.say(f"{format_count(rows.count, 'file')}, {format_size(rows.size_bytes)}")
 
     def error(self, failure: Failure) -> None:
         sys.stderr.write(f"{paint('error:', Colour.RED)} {printable(failure.message)}\n")
