@@ -22,7 +22,7 @@ from tempfile import TemporaryDirectory
 
 from lakesweep.storage.contract import pages_of
 from lakesweep.storage.listing import list_files
-from lakesweep.storage.local import LocalStore
+from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.stores import Stores
 
 FILES_IN_A_FOLDER = 500

@@ -20,9 +20,9 @@ import botocore.session
 from benchmarks import contest
 from benchmarks.model_s3 import Bucket, model_server
 from lakesweep.storage.listing import list_files
-from lakesweep.storage.s3 import S3Store
-from lakesweep.storage.s3_keys import Encoding, decode
-from lakesweep.storage.s3_xml import parse_page
+from lakesweep.storage.s3.documents import parse_page
+from lakesweep.storage.s3.keys import Encoding, decode
+from lakesweep.storage.s3.store import S3Store
 from lakesweep.storage.stores import Stores
 from tests.servers import S3Server, rclone_server
 

@@ -17,7 +17,7 @@ from lakesweep.errors import (
     ThrottledError,
     UnavailableError,
 )
-from lakesweep.storage.cloud import CloudStore, open_azure, open_gcs
+from lakesweep.storage.cloud.store import CloudStore, open_azure, open_gcs
 from lakesweep.storage.options import StorageOptions
 from lakesweep.storage.store import Outcome
 

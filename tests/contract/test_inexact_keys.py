@@ -9,7 +9,7 @@ import pytest
 from obstore.store import S3Store
 
 from lakesweep.errors import InexactKeyError
-from lakesweep.storage.cloud import Clients, CloudStore, open_memory
+from lakesweep.storage.cloud.store import Clients, CloudStore, open_memory
 from lakesweep.storage.contract import pages_of
 from lakesweep.storage.store import Capabilities
 from tests.servers import S3Server

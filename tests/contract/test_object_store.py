@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from lakesweep.storage import walk
-from lakesweep.storage.cloud import open_memory
+from lakesweep.storage.cloud.store import open_memory
 from lakesweep.storage.contract import CHECKS, EXACT_KEYS, Subject
-from lakesweep.storage.local import LocalStore
+from lakesweep.storage.local import walk
+from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.options import StorageOptions
-from lakesweep.storage.s3 import S3Store
+from lakesweep.storage.s3.store import S3Store
 from lakesweep.storage.stores import Stores
 from tests.servers import S3Server
 

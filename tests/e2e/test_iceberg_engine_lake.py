@@ -13,7 +13,7 @@ from lakesweep.iceberg.kinds import Kind
 from lakesweep.iceberg.reach import reached_files
 from lakesweep.iceberg.reading import load_metadata
 from lakesweep.storage.address import identity
-from lakesweep.storage.local import LocalStore
+from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.stores import Stores
 from lakesweep.storage.tolerance import Strict
 from lakesweep.storage.unique import unique_files

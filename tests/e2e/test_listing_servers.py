@@ -14,15 +14,15 @@ import pytest
 from lakesweep.clock import ManualClock
 from lakesweep.errors import ThrottledError, UnavailableError
 from lakesweep.storage.deleting import delete_files
-from lakesweep.storage.faults import Fault, Faulty, fail, lose
 from lakesweep.storage.listing import list_files, list_splits
-from lakesweep.storage.local import LocalStore
+from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.outcome import Tally
-from lakesweep.storage.retrying import Retrying
-from lakesweep.storage.s3 import S3Store
+from lakesweep.storage.s3.store import S3Store
 from lakesweep.storage.splitting import split
 from lakesweep.storage.store import ObjectStore
 from lakesweep.storage.stores import Stores
+from lakesweep.storage.wrappers.faults import Fault, Faulty, fail, lose
+from lakesweep.storage.wrappers.retrying import Retrying
 from tests.paged_store import OneStore
 from tests.servers import S3Server
 

@@ -11,7 +11,7 @@ import urllib3
 
 from lakesweep.errors import InexactKeyError
 from lakesweep.storage.options import StorageOptions
-from lakesweep.storage.s3 import S3Store
+from lakesweep.storage.s3.store import S3Store
 from lakesweep.storage.store import Outcome
 from tests.scripted import ScriptedServer, error, http, page, scripted_server
 from tests.servers import S3Server

@@ -25,11 +25,11 @@ from lakesweep.errors import (
     UnsupportedError,
 )
 from lakesweep.storage.options import StorageOptions
-from lakesweep.storage.s3 import S3Store
-from lakesweep.storage.s3_client import Client
-from lakesweep.storage.s3_copy import PartsCopy
-from lakesweep.storage.s3_errors import Operation
-from lakesweep.storage.s3_wire import Request
+from lakesweep.storage.s3.client import Client
+from lakesweep.storage.s3.copying import PartsCopy
+from lakesweep.storage.s3.errors import Operation
+from lakesweep.storage.s3.store import S3Store
+from lakesweep.storage.s3.wire import Request
 from lakesweep.storage.store import Deletion, Outcome, Page
 from tests.scripted import SILENCE, ScriptedServer, error, http, page, scripted_server
 from tests.servers import S3Server

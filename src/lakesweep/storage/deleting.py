@@ -15,8 +15,8 @@ from lakesweep.errors import DeniedError, LakesweepError, ThrottledError
 from lakesweep.parallel import map_ordered
 from lakesweep.storage.files import OUTCOME_SCHEMA
 from lakesweep.storage.grouping import Group, Rows, group_by_store
-from lakesweep.storage.limiting import Bucket
 from lakesweep.storage.store import Deletion, ObjectStore, Outcome, StoreOpener
+from lakesweep.storage.wrappers.limiting import Bucket
 
 #: Files are taken in so many at a time: enough for full requests to any store, and little memory.
 _WINDOW_ROWS = 8_000

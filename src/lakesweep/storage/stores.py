@@ -11,40 +11,40 @@ from typing import Any
 from lakesweep.clock import Clock, SystemClock
 from lakesweep.errors import ConfigError
 from lakesweep.storage.address import Address, StoreKind, folder_identity, parse
-from lakesweep.storage.limiting import Limited
 from lakesweep.storage.options import StorageOptions
-from lakesweep.storage.retrying import Retrying, RetryPolicy
 from lakesweep.storage.store import ObjectStore
+from lakesweep.storage.wrappers.limiting import Limited
+from lakesweep.storage.wrappers.retrying import Retrying, RetryPolicy
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 def _open_s3(address: Address, options: StorageOptions) -> ObjectStore:
-    from lakesweep.storage.s3 import S3Store
+    from lakesweep.storage.s3.store import S3Store
 
     return S3Store(address.bucket, options)
 
 
 def _open_gcs(address: Address, options: StorageOptions) -> ObjectStore:
-    from lakesweep.storage.cloud import open_gcs
+    from lakesweep.storage.cloud.store import open_gcs
 
     return open_gcs(address.bucket, options)
 
 
 def _open_azure(address: Address, options: StorageOptions) -> ObjectStore:
-    from lakesweep.storage.cloud import open_azure
+    from lakesweep.storage.cloud.store import open_azure
 
     return open_azure(address.bucket, options)
 
 
 def _open_memory(address: Address, _: StorageOptions) -> ObjectStore:
-    from lakesweep.storage.cloud import open_memory
+    from lakesweep.storage.cloud.store import open_memory
 
     return open_memory(address.bucket)
 
 
 def _open_local(_address: Address, _options: StorageOptions) -> ObjectStore:
-    from lakesweep.storage.local import LocalStore
+    from lakesweep.storage.local.store import LocalStore
 
     return LocalStore()
 

@@ -22,13 +22,13 @@ from lakesweep.iceberg.purge import Protection, execute_purge, plan_purge
 from lakesweep.iceberg.reach import reached_files
 from lakesweep.iceberg.reading import load_metadata
 from lakesweep.storage.deleting import delete_files
-from lakesweep.storage.faults import Effect, Fault, Faulty, damage, fail, truncate
 from lakesweep.storage.listing import list_files
-from lakesweep.storage.recording import Recording
-from lakesweep.storage.retrying import Retrying
 from lakesweep.storage.store import ObjectStore
 from lakesweep.storage.stores import Stores
 from lakesweep.storage.tolerance import State, Strict
+from lakesweep.storage.wrappers.faults import Effect, Fault, Faulty, damage, fail, truncate
+from lakesweep.storage.wrappers.recording import Recording
+from lakesweep.storage.wrappers.retrying import Retrying
 from tests.lake import EngineLake, EngineTable
 from tests.moments import NOON
 

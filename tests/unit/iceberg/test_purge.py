@@ -20,13 +20,13 @@ from lakesweep.iceberg.purge import (
 from lakesweep.iceberg.reading import load_metadata
 from lakesweep.storage.address import identity
 from lakesweep.storage.deleting import delete_files
-from lakesweep.storage.faults import Fault, Faulty, refuse
 from lakesweep.storage.listing import list_files
 from lakesweep.storage.outcome import Tally
-from lakesweep.storage.recording import Recording
 from lakesweep.storage.store import ObjectStore, Outcome
 from lakesweep.storage.stores import Stores
 from lakesweep.storage.unique import path_hashes
+from lakesweep.storage.wrappers.faults import Fault, Faulty, refuse
+from lakesweep.storage.wrappers.recording import Recording
 from tests.lake import EngineLake, EngineTable, table_names
 
 _names = count()

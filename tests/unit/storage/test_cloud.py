@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from lakesweep.errors import ConfigError, MissingError
-from lakesweep.storage.cloud import open_azure, open_gcs, open_memory
+from lakesweep.storage.cloud.store import open_azure, open_gcs, open_memory
 from lakesweep.storage.options import StorageOptions
 
 AZURE = "container@account.dfs.core.windows.net"

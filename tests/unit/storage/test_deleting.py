@@ -19,10 +19,10 @@ from lakesweep.errors import (
 )
 from lakesweep.storage.address import Address
 from lakesweep.storage.deleting import delete_files
-from lakesweep.storage.faults import Fault, Faulty, fail, lose, refuse
 from lakesweep.storage.files import FILE_SCHEMA, OUTCOME_SCHEMA
 from lakesweep.storage.outcome import MOST_FAILURES, Failure, Tally
 from lakesweep.storage.store import Deletion, ObjectStore, Outcome
+from lakesweep.storage.wrappers.faults import Fault, Faulty, fail, lose, refuse
 from tests.paged_store import OneStore, PagedStore
 
 BASE = "memory://bucket/"

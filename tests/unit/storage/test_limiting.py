@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from lakesweep.clock import ManualClock
-from lakesweep.storage.limiting import Bucket, Limited
-from lakesweep.storage.local import LocalStore
+from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.store import Outcome
+from lakesweep.storage.wrappers.limiting import Bucket, Limited
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 from lakesweep.errors import DeniedError, MissingError, StorageError, UnavailableError, UsageError
 from lakesweep.storage.files import FILE_SCHEMA
 from lakesweep.storage.listing import list_files, list_splits
-from lakesweep.storage.local import LocalStore
+from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.splitting import Split, split
 from lakesweep.storage.store import ObjectInfo, ObjectStore, Page
 from tests.paged_store import ListCall, OneStore, PagedStore, entries_of

@@ -19,9 +19,9 @@ from lakesweep.errors import (
     UnavailableError,
     UnsupportedError,
 )
-from lakesweep.storage import walk
 from lakesweep.storage.contract import pages_of
-from lakesweep.storage.local import TEMPORARY_PREFIX, LocalStore
+from lakesweep.storage.local import walk
+from lakesweep.storage.local.store import TEMPORARY_PREFIX, LocalStore
 from lakesweep.storage.store import Outcome
 
 NOBODY = 65534

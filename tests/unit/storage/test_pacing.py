@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from lakesweep.clock import ManualClock
-from lakesweep.storage.pacing import Pace
+from lakesweep.storage.wrappers.pacing import Pace
 
 
 @pytest.fixture

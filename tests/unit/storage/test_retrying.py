@@ -18,11 +18,11 @@ from lakesweep.errors import (
     UnavailableError,
 )
 from lakesweep.storage.contract import pages_of
-from lakesweep.storage.faults import Call, Effect, Fault, Faulty, fail, lose, refuse
-from lakesweep.storage.local import LocalStore
-from lakesweep.storage.recording import Recording
-from lakesweep.storage.retrying import Retrying, RetryPolicy
+from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.store import Outcome
+from lakesweep.storage.wrappers.faults import Call, Effect, Fault, Faulty, fail, lose, refuse
+from lakesweep.storage.wrappers.recording import Recording
+from lakesweep.storage.wrappers.retrying import Retrying, RetryPolicy
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 POLICY = RetryPolicy(attempts=4, total_seconds=100, first_pause_seconds=1, longest_pause_seconds=8)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from lakesweep.errors import InexactKeyError
-from lakesweep.storage.s3_decoder import KeyDecoder
-from lakesweep.storage.s3_keys import Encoding
+from lakesweep.storage.s3.decoder import KeyDecoder
+from lakesweep.storage.s3.keys import Encoding
 
 
 @dataclass

@@ -8,8 +8,8 @@ import pytest
 
 from lakesweep.errors import ConfigError
 from lakesweep.storage.options import StorageOptions
-from lakesweep.storage.s3_endpoint import Account, Endpoint
-from lakesweep.storage.s3_wire import Wire
+from lakesweep.storage.s3.endpoint import Account, Endpoint
+from lakesweep.storage.s3.wire import Wire
 
 
 @pytest.fixture(autouse=True)

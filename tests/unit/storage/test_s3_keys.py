@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakesweep.storage.s3_keys import Encoding, UndecodableKeyError, decode, encode, fits_xml
+from lakesweep.storage.s3.keys import Encoding, UndecodableKeyError, decode, encode, fits_xml
 
 keys = st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), max_size=5)
 

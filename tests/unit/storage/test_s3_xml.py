@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from lakesweep.storage.s3_xml import (
+from lakesweep.storage.s3.documents import (
     BadAnswerError,
     ErrorBody,
     complete_body,

@@ -9,7 +9,7 @@ import pytest
 from lakesweep.clock import ManualClock
 from lakesweep.errors import ConfigError, MissingError, UsageError
 from lakesweep.storage.address import parse
-from lakesweep.storage.local import LocalStore
+from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.options import StorageOptions
 from lakesweep.storage.stores import Stores
 

@@ -8,11 +8,20 @@ import pytest
 
 from lakesweep.clock import ManualClock
 from lakesweep.errors import DeniedError, RefusedError, UnavailableError
-from lakesweep.storage.faults import Fault, Faulty, damage, delay, fail, lose, refuse, truncate
-from lakesweep.storage.local import LocalStore
-from lakesweep.storage.readonly import ReadOnly
-from lakesweep.storage.recording import Call, Recording
+from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.store import ObjectStore, Outcome
+from lakesweep.storage.wrappers.faults import (
+    Fault,
+    Faulty,
+    damage,
+    delay,
+    fail,
+    lose,
+    refuse,
+    truncate,
+)
+from lakesweep.storage.wrappers.readonly import ReadOnly
+from lakesweep.storage.wrappers.recording import Call, Recording
 
 
 @pytest.fixture

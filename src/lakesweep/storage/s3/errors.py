@@ -16,8 +16,8 @@ from lakesweep.errors import (
     UnavailableError,
     UnsupportedError,
 )
-from lakesweep.storage.s3_wire import Answer
-from lakesweep.storage.s3_xml import ErrorBody, parse_error
+from lakesweep.storage.s3.documents import ErrorBody, parse_error
+from lakesweep.storage.s3.wire import Answer
 from lakesweep.storage.store import Deletion, Outcome
 
 _THROTTLES = frozenset(

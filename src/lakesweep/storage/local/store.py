@@ -20,9 +20,9 @@ from lakesweep.errors import (
     UnsupportedError,
 )
 from lakesweep.storage.cursor import Cursor, page_at
-from lakesweep.storage.os_errors import is_absent, is_denied, reason_of, translated
+from lakesweep.storage.local.errors import is_absent, is_denied, reason_of, translated
+from lakesweep.storage.local.walk import Request, Walk, escaped, is_utf8
 from lakesweep.storage.store import Capabilities, Deletion, ObjectInfo, Outcome, Page, check_keys
-from lakesweep.storage.walk import Request, Walk, escaped, is_utf8
 
 TEMPORARY_PREFIX = ".lakesweep-tmp-"
 

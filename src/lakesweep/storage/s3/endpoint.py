@@ -80,7 +80,8 @@ class Account:
 
     def certificates(self) -> str | None:
         """The file of trusted certificates, where one is configured."""
-        return self._setting("ca_bundle")
+        found: str | None = self._setting("ca_bundle")
+        return found
 
     def _is_virtual(self) -> bool:
         if self._options.addressing is not None:

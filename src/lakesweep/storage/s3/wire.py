@@ -30,9 +30,9 @@ from urllib3.exceptions import (
 from lakesweep import __version__
 from lakesweep.errors import ConfigError, InexactKeyError, UnavailableError
 from lakesweep.storage.options import StorageOptions
-from lakesweep.storage.s3_endpoint import Account, Endpoint
-from lakesweep.storage.s3_keys import encode
-from lakesweep.storage.s3_xml import parse_error
+from lakesweep.storage.s3.documents import parse_error
+from lakesweep.storage.s3.endpoint import Account, Endpoint
+from lakesweep.storage.s3.keys import encode
 
 _CONNECT_SECONDS = 10.0
 _REGION_HEADER = "x-amz-bucket-region"
@@ -189,6 +189,7 @@ def _check_framing(request: Request, response: urllib3.BaseHTTPResponse) -> None
 
 
 def _no_answer(path: str, endpoint: Endpoint, error: HTTPError) -> UnavailableError:
+    hint: str | None
     match error:
         case NameResolutionError():
             reason, hint = f"{endpoint.origin} has no address", "check the endpoint and the region"

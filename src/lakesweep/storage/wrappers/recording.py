@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lakesweep.storage.store import Deletion, ObjectInfo, ObjectStore, Page
-from lakesweep.storage.wrapped import Wrapped
+from lakesweep.storage.wrappers.wrapped import Wrapped
 
 
 @dataclass(frozen=True, slots=True)

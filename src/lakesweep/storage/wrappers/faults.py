@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from lakesweep.clock import Clock
 from lakesweep.errors import LakesweepError, UnavailableError
 from lakesweep.storage.store import Deletion, ObjectInfo, ObjectStore, Outcome, Page
-from lakesweep.storage.wrapped import Wrapped
+from lakesweep.storage.wrappers.wrapped import Wrapped
 
 Answer = TypeVar("Answer")
 

@@ -13,13 +13,13 @@ from lakesweep.errors import (
     UnavailableError,
     UnsupportedError,
 )
-from lakesweep.storage.s3_client import Client
-from lakesweep.storage.s3_decoder import KeyDecoder
-from lakesweep.storage.s3_endpoint import DIRECTORY_BUCKET_SUFFIX
-from lakesweep.storage.s3_errors import Operation
-from lakesweep.storage.s3_keys import Encoding
-from lakesweep.storage.s3_wire import Request
-from lakesweep.storage.s3_xml import ListedPage, parse_page
+from lakesweep.storage.s3.client import Client
+from lakesweep.storage.s3.decoder import KeyDecoder
+from lakesweep.storage.s3.documents import ListedPage, parse_page
+from lakesweep.storage.s3.endpoint import DIRECTORY_BUCKET_SUFFIX
+from lakesweep.storage.s3.errors import Operation
+from lakesweep.storage.s3.keys import Encoding
+from lakesweep.storage.s3.wire import Request
 from lakesweep.storage.store import ENTRY_SCHEMA, Page
 
 

@@ -7,9 +7,9 @@ from typing import TypeVar
 
 from lakesweep.errors import UnavailableError
 from lakesweep.storage.options import StorageOptions
-from lakesweep.storage.s3_errors import Operation, error_of
-from lakesweep.storage.s3_wire import Answer, Request, Wire
-from lakesweep.storage.s3_xml import BadAnswerError, parse_error
+from lakesweep.storage.s3.documents import BadAnswerError, parse_error
+from lakesweep.storage.s3.errors import Operation, error_of
+from lakesweep.storage.s3.wire import Answer, Request, Wire
 
 T = TypeVar("T")
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import partial
 
 from lakesweep.errors import InexactKeyError, LakesweepError
-from lakesweep.storage.s3_client import Client
-from lakesweep.storage.s3_errors import Operation
-from lakesweep.storage.s3_keys import encode
-from lakesweep.storage.s3_wire import Answer, Request
-from lakesweep.storage.s3_xml import complete_body, parse_text
+from lakesweep.storage.s3.client import Client
+from lakesweep.storage.s3.documents import complete_body, parse_text
+from lakesweep.storage.s3.errors import Operation
+from lakesweep.storage.s3.keys import encode
+from lakesweep.storage.s3.wire import Answer, Request
 
 PART_BYTES = 1 << 30
 _KEPT_HEADERS = frozenset(

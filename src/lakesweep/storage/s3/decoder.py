@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from lakesweep.errors import InexactKeyError
-from lakesweep.storage.s3_keys import Encoding, UndecodableKeyError, decode, is_encoded
+from lakesweep.storage.s3.keys import Encoding, UndecodableKeyError, decode, is_encoded
 
 _TRIES = 5
 

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from lakesweep.errors import InexactKeyError
 from lakesweep.storage.cursor import Rows
-from lakesweep.storage.os_errors import is_absent, translated
+from lakesweep.storage.local.errors import is_absent, translated
 from lakesweep.storage.store import ENTRY_SCHEMA
 
 PAGE_ROWS = 10_000

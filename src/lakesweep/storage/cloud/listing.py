@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 from obstore.store import ObjectStore as Client
 
 from lakesweep.errors import InexactKeyError
-from lakesweep.storage.cloud_errors import CLIENT_ERRORS, translated
+from lakesweep.storage.cloud.errors import CLIENT_ERRORS, translated
 from lakesweep.storage.cursor import Rows
 from lakesweep.storage.store import ENTRY_SCHEMA
 

@@ -10,9 +10,9 @@ from typing import TypeVar
 
 from lakesweep.clock import Clock
 from lakesweep.errors import ExistsError, MissingError, ThrottledError, UnavailableError
-from lakesweep.storage.pacing import Pace
 from lakesweep.storage.store import Deletion, ObjectInfo, ObjectStore, Outcome, Page
-from lakesweep.storage.wrapped import Wrapped
+from lakesweep.storage.wrappers.pacing import Pace
+from lakesweep.storage.wrappers.wrapped import Wrapped
 
 Answer = TypeVar("Answer")
 

@@ -21,8 +21,8 @@ try:
     from obstore.store import AzureStore, GCSStore, MemoryStore
     from obstore.store import ObjectStore as Client
 
-    from lakesweep.storage.cloud_errors import CLIENT_ERRORS, failed_deletion, reason_of, translated
-    from lakesweep.storage.cloud_listing import OneLevel, Request, Stream, inexactness
+    from lakesweep.storage.cloud.errors import CLIENT_ERRORS, failed_deletion, reason_of, translated
+    from lakesweep.storage.cloud.listing import OneLevel, Request, Stream, inexactness
 except ImportError as error:
     raise ConfigError(
         "stores in Google Cloud, Azure and memory need the packages obstore and arro3-core",

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from lakesweep.clock import Clock
 from lakesweep.storage.store import Capabilities, Deletion, ObjectStore
-from lakesweep.storage.wrapped import Wrapped
+from lakesweep.storage.wrappers.wrapped import Wrapped
 
 
 class Bucket:

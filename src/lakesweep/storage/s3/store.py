@@ -24,13 +24,13 @@ from lakesweep.errors import (
     UnsupportedError,
 )
 from lakesweep.storage.options import StorageOptions
-from lakesweep.storage.s3_client import Client
-from lakesweep.storage.s3_copy import PartsCopy, copy_source
-from lakesweep.storage.s3_errors import Operation, error_of, outcome_of, outcome_of_answer
-from lakesweep.storage.s3_keys import fits_xml
-from lakesweep.storage.s3_listing import Lister
-from lakesweep.storage.s3_wire import Answer, Request
-from lakesweep.storage.s3_xml import DeleteResult, delete_body, parse_deletions, parse_text
+from lakesweep.storage.s3.client import Client
+from lakesweep.storage.s3.copying import PartsCopy, copy_source
+from lakesweep.storage.s3.documents import DeleteResult, delete_body, parse_deletions, parse_text
+from lakesweep.storage.s3.errors import Operation, error_of, outcome_of, outcome_of_answer
+from lakesweep.storage.s3.keys import fits_xml
+from lakesweep.storage.s3.listing import Lister
+from lakesweep.storage.s3.wire import Answer, Request
 from lakesweep.storage.store import (
     Capabilities,
     Deletion,

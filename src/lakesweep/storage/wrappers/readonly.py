@@ -7,7 +7,7 @@ from typing import NoReturn
 
 from lakesweep.errors import RefusedError
 from lakesweep.storage.store import Deletion
-from lakesweep.storage.wrapped import Wrapped
+from lakesweep.storage.wrappers.wrapped import Wrapped
 
 
 class ReadOnly(Wrapped):

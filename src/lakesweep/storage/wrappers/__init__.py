@@ -1,0 +1,1 @@
+"""Stores round other stores: retries, limits, and what tests need."""
