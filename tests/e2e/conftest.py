@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from lakesweep.storage.s3.store import S3Store
 from tests.lake import BUCKET, EngineLake
 from tests.servers import S3Server, moto_server
 
@@ -27,11 +28,11 @@ def engine_server() -> Iterator[S3Server]:
 @pytest.fixture
 def bucket(engine_server: S3Server, engine: EngineLake) -> S3Server:
     """The server, its bucket holding what the engine wrote, whatever earlier tests deleted."""
-    client = engine_server.boto3()
+    store = S3Store(BUCKET, engine_server.options())
     there = stored(engine_server)
     for key, data in engine.objects.items():
         if f"s3://{BUCKET}/{key}" not in there:
-            client.put_object(Bucket=BUCKET, Key=key, Body=data)
+            store.write(key, data)
     return engine_server
 
 

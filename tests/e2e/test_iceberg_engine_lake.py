@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Iterator
 
 import pytest
 
@@ -18,45 +17,46 @@ from lakesweep.storage.stores import Stores
 from lakesweep.storage.tolerance import Strict
 from lakesweep.storage.unique import unique_files
 from tests.lake import BUCKET, EngineLake, EngineTable, table_names
-from tests.servers import S3Server, moto_server, rclone_server
+from tests.servers import S3Server
 
 
-def fill(server: S3Server, engine: EngineLake) -> None:
-    server.make_bucket(BUCKET)
-    client = server.boto3()
-    for key, data in engine.objects.items():
-        client.put_object(Bucket=BUCKET, Key=key, Body=data)
+def on_moto(request: pytest.FixtureRequest) -> Stores:
+    server: S3Server = request.getfixturevalue("bucket")
+    return Stores({"s3://lake": server.options()})
 
 
-def on_moto(engine: EngineLake) -> Iterator[Stores]:
-    with moto_server() as server:
-        fill(server, engine)
-        yield Stores({"s3://lake": server.options()})
-
-
-def on_rclone(engine: EngineLake) -> Iterator[Stores]:
-    with rclone_server() as server:
-        assert server.folder is not None
+def on_rclone(request: pytest.FixtureRequest) -> Stores:
+    server: S3Server = request.getfixturevalue("rclone")
+    engine: EngineLake = request.getfixturevalue("engine")
+    assert server.folder is not None
+    if not (server.folder / BUCKET).exists():
         shutil.copytree(engine.bucket, server.folder / BUCKET)
-        yield Stores({"s3://lake": server.options()})
+    return Stores({"s3://lake": server.options()})
 
 
-def in_memory(engine: EngineLake) -> Iterator[Stores]:
-    stores = Stores()
-    store = engine.fill(stores.open("memory://engine-lake/"))
-    yield Stores(replace={"s3://lake": store})
+def in_memory(request: pytest.FixtureRequest) -> Stores:
+    engine: EngineLake = request.getfixturevalue("engine")
+    store = Stores().open("memory://engine-lake/")
+    if not store.list("", one_level=True).folders:
+        engine.fill(store)
+    return Stores(replace={"s3://lake": store})
 
 
-def in_a_folder(engine: EngineLake) -> Iterator[Stores]:
-    yield Stores(replace={"s3://lake": LocalStore(str(engine.bucket), "s3://lake/")})
+def in_a_folder(request: pytest.FixtureRequest) -> Stores:
+    engine: EngineLake = request.getfixturevalue("engine")
+    return local(engine)
+
+
+def local(engine: EngineLake) -> Stores:
+    return Stores(replace={"s3://lake": LocalStore(str(engine.bucket), "s3://lake/")})
 
 
 PLACES = {"moto": on_moto, "rclone": on_rclone, "memory": in_memory, "folder": in_a_folder}
 
 
-@pytest.fixture(scope="session", params=PLACES)
-def stores(request: pytest.FixtureRequest, engine: EngineLake) -> Iterator[Stores]:
-    yield from PLACES[request.param](engine)
+@pytest.fixture(params=PLACES)
+def stores(request: pytest.FixtureRequest) -> Stores:
+    return PLACES[request.param](request)
 
 
 def reach(stores: Stores, table: EngineTable) -> list[tuple[str, str]]:
@@ -81,7 +81,7 @@ def test_the_lake_holds_every_kind_of_file(engine: EngineLake) -> None:
 
 
 def test_what_no_table_reaches_is_what_the_engine_calls_unreferenced(engine: EngineLake) -> None:
-    stores = next(in_a_folder(engine))
+    stores = local(engine)
     reached = {path for table in engine.tables() for _, path in reach(stores, table)}
     stored = {f"s3://{BUCKET}/{key}" for key in engine.objects}
     assert stored - reached == set(engine.orphans()["all-unreferenced"])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from lakesweep.errors import ConfigError, IncompleteError, LakesweepError, NotFoundError, UsageError
 
@@ -61,7 +61,6 @@ class IcebergCatalog(Protocol):
 def open_catalog(name: str, properties: Mapping[str, str]) -> IcebergCatalog:
     """Connect to a catalog; without properties PyIceberg's own configuration is asked."""
     from pyiceberg.catalog import load_catalog
-    from pyiceberg.catalog.rest import RestCatalog
 
     # Looking at a lake never creates tables in somebody's database.
     quiet = {"init_catalog_tables": "false"}
@@ -69,10 +68,12 @@ def open_catalog(name: str, properties: Mapping[str, str]) -> IcebergCatalog:
         catalog = load_catalog(name, **{**quiet, **properties})
     except Exception as error:
         raise _unusable(name, error) from error
-    if isinstance(catalog, RestCatalog):
-        return _Rest(name, catalog)
-    if type(catalog).__name__ in {"SqlCatalog", "InMemoryCatalog"}:
-        return _Sql(name, catalog)  # type: ignore[arg-type]
+    # By name, because importing a class that is not used takes longer than most commands.
+    kinds = {kind.__name__ for kind in type(catalog).__mro__}
+    if "RestCatalog" in kinds:
+        return _Rest(name, cast("RestCatalog", catalog))
+    if "SqlCatalog" in kinds:
+        return _Sql(name, cast("SqlCatalog", catalog))
     return _Any(name, catalog)
 
 
