@@ -32,8 +32,10 @@ class App:
     @cached_property
     def stores(self) -> Stores:
         """Every object store that addresses may name."""
+        from lakesweep.storage.batches import keep_memory_flat
         from lakesweep.storage.stores import Stores
 
+        keep_memory_flat()
         return Stores(self.storage_options, clock=self.clock)
 
     @cached_property

@@ -164,7 +164,17 @@ def _selected(context: Context, uris: list[str], filters: Filter) -> Iterator[pa
     for location in map(_absolute, uris):
         for batch in list_files(context.app.stores, location):
             kinds = kinds_by_name(batch["path"])
-            yield filters.apply(batch.set_column(1, FILE_SCHEMA.field("kind"), kinds), location)
+            named = batch.set_column(1, FILE_SCHEMA.field("kind"), kinds)
+            yield from _filtered(named, location, filters)
+
+
+def _filtered(batch: pa.RecordBatch, location: str, filters: Filter) -> Iterator[pa.RecordBatch]:
+    """The rows that pass; the object that the location itself names is seen from its folder."""
+    from pyarrow import compute as pc
+
+    is_itself = pc.equal(batch["path"], location)
+    yield filters.apply(batch.filter(is_itself), location.rpartition("/")[0])
+    yield filters.apply(batch.filter(pc.invert(is_itself)), location)
 
 
 def _absolute(uri: str) -> str:

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from lakesweep.hashing import Hashes, HashSet, hash128
 from lakesweep.storage.address import identities
+from lakesweep.storage.batches import gather
 
 MEMORY_BYTES = 256 * 1024 * 1024
 _PARTS = 32
@@ -82,5 +83,5 @@ class _Spill:
             writer.close()
         for path in self._paths:
             with pa.OSFile(str(path)) as file, pa.ipc.open_stream(file) as reader:
-                yield iter(reader)
+                yield gather(reader)
             path.unlink()
