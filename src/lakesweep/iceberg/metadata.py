@@ -24,7 +24,8 @@ _NO_SNAPSHOT = -1
 
 Resolver = Callable[[str], str]
 
-_SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:")
+#: What an absolute path begins with; a path without it may be relative.
+SCHEME = r"^[A-Za-z][A-Za-z0-9+.-]*:"
 _FILE_SYSTEM_NAME = re.compile(r"/v\d+(\.gz)?\.metadata\.json(\.gz)?$")
 _WRITE_PATHS = (
     "write.data.path",
@@ -78,9 +79,10 @@ class TableMetadata:
             return None
         return self.path.rpartition("/")[0] + "/version-hint.text"
 
-    def resolve(self, path: str) -> str:
-        """The absolute path that a path in the table's own files stands for."""
-        return _resolve(path, self.location, self.format_version)
+    @property
+    def has_relative_paths(self) -> bool:
+        """Whether paths in the table's own files may be relative to its location."""
+        return self.format_version >= _RELATIVE_PATHS_SINCE
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,8 +250,8 @@ def _gc_enabled(document: _Document) -> bool:
 
 
 def _resolve(path: str, location: str, format_version: int) -> str:
-    if format_version < _RELATIVE_PATHS_SINCE or _SCHEME.match(path):
+    if format_version < _RELATIVE_PATHS_SINCE or re.match(SCHEME, path):
         return path
-    if path.startswith("/") and location.startswith("/"):
-        return path
-    return f"{location}/{path}"
+    # A table in a local folder may write absolute paths without a scheme.
+    is_absolute = path.startswith("/") and location.startswith("/")
+    return path if is_absolute else f"{location}/{path}"

@@ -21,7 +21,7 @@ from lakesweep.errors import MissingError, TruncatedError
 from lakesweep.hashing import HashSet, hash128
 from lakesweep.iceberg.kinds import Kind
 from lakesweep.iceberg.manifests import MANIFEST_SCHEMA, read_manifest, read_manifest_list
-from lakesweep.iceberg.metadata import Snapshot, TableMetadata, ViewMetadata
+from lakesweep.iceberg.metadata import SCHEME, Snapshot, TableMetadata, ViewMetadata
 from lakesweep.iceberg.reading import read_file
 from lakesweep.parallel import map_ordered
 from lakesweep.storage.address import identities, parse
@@ -144,9 +144,13 @@ class _Walk:
 
     def _resolved(self, paths: pa.Array) -> pa.Array:
         """Absolute paths, where the format allows relative ones."""
-        if self.table.resolve("x") == "x":
+        if not self.table.has_relative_paths:
             return paths
-        return pa.array([self.table.resolve(path) for path in paths.to_pylist()], pa.string())
+        location = self.table.location
+        is_absolute = pc.match_substring_regex(paths, SCHEME)
+        if location.startswith("/"):
+            is_absolute = pc.or_(is_absolute, pc.starts_with(paths, "/"))
+        return pc.if_else(is_absolute, paths, pc.binary_join_element_wise(location, paths, "/"))
 
     def _version_hint(self) -> Iterator[tuple[str, int | None]]:
         path = self.table.version_hint

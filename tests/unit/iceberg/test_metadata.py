@@ -137,13 +137,14 @@ def test_only_tables_without_a_catalog_have_a_version_hint(name: str, hint: bool
 @pytest.mark.parametrize(
     ("version", "path", "resolved"),
     [
-        (4, "data/a.parquet", "s3://lake/t/data/a.parquet"),
-        (4, "s3a://lake/x.parquet", "s3a://lake/x.parquet"),
-        (3, "data/a.parquet", "data/a.parquet"),
+        (4, "metadata/a.stats", "s3://lake/t/metadata/a.stats"),
+        (4, "s3a://lake/x.stats", "s3a://lake/x.stats"),
+        (3, "metadata/a.stats", "metadata/a.stats"),
     ],
 )
 def test_relative_paths_belong_to_format_four(version: int, path: str, resolved: str) -> None:
-    assert table(format_version=version).resolve(path) == resolved
+    found = table(format_version=version, statistics=[{"statistics-path": path}])
+    assert [file.path for file in found.statistics] == [resolved]
 
 
 def test_the_location_may_come_from_the_catalog() -> None:
