@@ -236,6 +236,16 @@ def test_a_base_location_that_another_table_holds_is_refused(
     assert stored(bucket) == before
 
 
+def test_an_overridden_base_location_takes_all_that_no_other_table_reaches(
+    lakesweep: Lakesweep, bucket: S3Server, engine: EngineLake
+) -> None:
+    inner, before = engine.table("lake.shop.inner"), stored(bucket)
+    words = ["--base-location", "--override", "foreign", "--yes"]
+    assert lakesweep("iceberg", "purge", inner.name, *words).code == 0
+    folder = inner.answer["location"] + "/"
+    assert before - stored(bucket) == {path for path in before if path.startswith(folder)}
+
+
 def test_a_base_location_spares_its_neighbours(lakesweep: Lakesweep, bucket: S3Server) -> None:
     before = stored(bucket)
     assert lakesweep("iceberg", "purge", "lake.shop.t1", "--base-location", "--yes").code == 0

@@ -94,7 +94,7 @@ class IcebergTargets:
     ) -> PurgePlan:
         own = folder_identity(target.metadata.location)
         theirs = (folder for claim in near for folder in claim.folders)
-        inside = tuple(f for f in theirs if folder_identity(f) != own)
+        inside = tuple(f for f in theirs if _lies_inside(folder_identity(f), own))
         protection = Protection(self._mark(target, near, overrides), inside)
         return plan_base_location(
             target.stores, target.metadata, protection, progress=self._progress
@@ -185,6 +185,10 @@ def _guard_location(target: Target, near: tuple[Claim, ...], overrides: frozense
                 f"{claim.name} keeps its files in {claim.folders[0]}, "
                 f"which is or holds the location of {target.name}"
             )
+
+
+def _lies_inside(folder: str, outer: str) -> bool:
+    return folder != outer and folder.startswith(outer)
 
 
 def _foreign(message: str) -> RefusedError:
