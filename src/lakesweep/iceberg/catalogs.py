@@ -191,6 +191,7 @@ class _Sql(_Any):
 
     def _rows(self, name: Name | None) -> Iterator[Entry]:
         from sqlalchemy import MetaData, Table, select
+        from sqlalchemy.exc import NoSuchTableError
 
         try:
             table = Table("iceberg_tables", MetaData(), autoload_with=self.catalog.engine)
@@ -201,6 +202,11 @@ class _Sql(_Any):
                 )
             with self.catalog.engine.connect() as connection:
                 rows = connection.execute(query).mappings().all()
+        except NoSuchTableError as error:
+            raise ConfigError(
+                f"the database of catalog {self.name} holds no Iceberg catalog",
+                hint="check the uri of the catalog; its database has no table iceberg_tables",
+            ) from error
         except Exception as error:
             raise _failed(self.name, name or (), error) from error
         yield from (self._entry(row) for row in rows)
