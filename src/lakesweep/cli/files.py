@@ -9,19 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakesweep.cli.context import Context
-from lakesweep.cli.filtering import (
-    Exclude,
-    Filters,
-    Glob,
-    Kinds,
-    MaxSize,
-    MinSize,
-    NewerThan,
-    OlderThan,
-    Regex,
-)
+from lakesweep.cli.filtering import Filters
 from lakesweep.cli.options import DryRun, Yes, command, group
-from lakesweep.cli.purging import BatchesPerSecond, BatchSize, FilesPerSecond, Outcome, Pace
+from lakesweep.cli.purging import Outcome, Pace
 from lakesweep.errors import RefusedError
 
 if TYPE_CHECKING:
@@ -63,24 +53,14 @@ app = group(
 def list_(
     context: Context,
     uris: Uris,
-    older_than: OlderThan = None,
-    newer_than: NewerThan = None,
-    glob: Glob = None,
-    exclude: Exclude = None,
-    regex: Regex = None,
-    min_size: MinSize = None,
-    max_size: MaxSize = None,
-    kind: Kinds = None,
+    filters: Filters,
 ) -> None:
     """Everything that is stored at and below some addresses.
 
     An address is a folder: t1 never means t10. Patterns match the path below the address; one
     without a slash matches the file's name in any folder. Kinds are guessed from names.
     """
-    filters = Filters(older_than, newer_than, glob, exclude, regex, min_size, max_size, kind).build(
-        context
-    )
-    context.output.files(_selected(context, uris, filters))
+    context.output.files(_selected(context, uris, filters.build(context)))
 
 
 @command(
@@ -94,19 +74,10 @@ def list_(
 def purge(
     context: Context,
     uris: Uris,
-    older_than: OlderThan = None,
-    newer_than: NewerThan = None,
-    glob: Glob = None,
-    exclude: Exclude = None,
-    regex: Regex = None,
-    min_size: MinSize = None,
-    max_size: MaxSize = None,
-    kind: Kinds = None,
+    filters: Filters,
+    pace: Pace,
     dry_run: DryRun = False,
     yes: Yes = False,
-    files_per_second: FilesPerSecond = None,
-    batches_per_second: BatchesPerSecond = None,
-    batch_size: BatchSize = None,
 ) -> None:
     """Delete what the filters select.
 
@@ -118,21 +89,15 @@ def purge(
     from lakesweep.units import format_count, format_size
 
     _refuse_root(uris)
-    filters = Filters(older_than, newer_than, glob, exclude, regex, min_size, max_size, kind).build(
-        context
-    )
     with Spool() as spool:
-        _find(context, uris, filters, spool)
+        _find(context, uris, filters.build(context), spool)
         files = format_count(spool.files, "file")
         context.output.say(f"{files}, {format_size(spool.size_bytes)}")
         if dry_run or not spool.files:
             Outcome(Tally(), spool.files, spool.size_bytes, dry_run=dry_run).show(context)
             return
         context.confirm(f"Delete {files}?", yes=yes)
-        delete = Pace(files_per_second, batches_per_second, batch_size).deleter(
-            context.app.stores, context
-        )
-        tally = _delete(context, spool, delete)
+        tally = _delete(context, spool, pace.deleter(context.app.stores, context))
         Outcome(tally, spool.files, spool.size_bytes).show(context)
 
 

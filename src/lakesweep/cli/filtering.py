@@ -42,18 +42,18 @@ Kinds = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Filters:
     """The options as they were given."""
 
-    older_than: str | None
-    newer_than: str | None
-    glob: list[str] | None
-    exclude: list[str] | None
-    regex: str | None
-    min_size: str | None
-    max_size: str | None
-    kind: list[str] | None
+    older_than: OlderThan = None
+    newer_than: NewerThan = None
+    glob: Glob = None
+    exclude: Exclude = None
+    regex: Regex = None
+    min_size: MinSize = None
+    max_size: MaxSize = None
+    kind: Kinds = None
 
     def build(self, context: Context) -> Filter:
         """One filter of them all; wrong words are refused."""

@@ -9,7 +9,7 @@ import typer
 
 from lakesweep.cli.context import Context
 from lakesweep.cli.options import DryRun, Overrides, Yes, command, group
-from lakesweep.cli.purging import BatchesPerSecond, BatchSize, FilesPerSecond, Outcome, Pace
+from lakesweep.cli.purging import Outcome, Pace
 from lakesweep.units import format_count, format_size
 
 if TYPE_CHECKING:
@@ -89,6 +89,7 @@ def _reached(context: Context, refs: list[str], tolerance: Tolerance) -> Iterato
 def purge(
     context: Context,
     ref: Annotated[str, typer.Argument(metavar="REF", help=_REF, show_default=False)],
+    pace: Pace,
     base_location: Annotated[
         bool,
         typer.Option("--base-location", help="Delete all that is stored below its location."),
@@ -99,9 +100,6 @@ def purge(
     dry_run: DryRun = False,
     yes: Yes = False,
     override: Overrides = None,
-    files_per_second: FilesPerSecond = None,
-    batches_per_second: BatchesPerSecond = None,
-    batch_size: BatchSize = None,
 ) -> None:
     """Delete a table or view with all that it reaches.
 
@@ -126,7 +124,6 @@ def purge(
         context.confirm(f"Delete {files} of {target.name}?", yes=yes)
         if drop:
             context.app.iceberg.drop(target)
-        pace = Pace(files_per_second, batches_per_second, batch_size)
         tally = execute_purge(plan, pace.deleter(target.stores, context), progress=context.progress)
         _say_what_is_left(context, target, dropped=drop)
         _outcome(plan, tally).show(context)

@@ -8,7 +8,8 @@ A command group is made by `group`, a command by `command`:
     def list_files(context: Context, uris: Annotated[list[str], typer.Argument()]) -> None:
         '''List what is stored.'''
 
-The command function gets a Context first, then its own arguments. `--json`, `--config`,
+The command function gets a Context first, then its own arguments; an argument whose type is a
+dataclass stands for the options that are its fields. `--json`, `--config`,
 `--verbose` and `--quiet` are added here, once, and work before and after the command's name.
 """
 
@@ -16,7 +17,8 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import is_dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Concatenate, ParamSpec
@@ -165,15 +167,36 @@ def _accepting(function: Callable[..., None]) -> Callable[..., None]:
         settings = Settings(**common).under(typer_context.obj or Settings())
         typer_context.obj = settings
         try:
-            function(Context(settings), **values)
+            function(Context(settings), **{p.name: _collect(p, values) for p in own})
         except BrokenPipeError as error:
             # Ours would be an OutputClosedError; this is a connection, and Typer would hide it.
             raise ConnectionError(f"a connection broke: {error.strerror}") from error
 
-    parameters = [_TYPER_CONTEXT, *(p.replace(kind=_KEYWORD) for p in own), *_COMMON]
+    parameters = [_TYPER_CONTEXT, *(option for p in own for option in _options_of(p)), *_COMMON]
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     call.__annotations__ = {p.name: p.annotation for p in parameters}
     return call
+
+
+def _options_of(parameter: inspect.Parameter) -> Iterator[inspect.Parameter]:
+    """What Typer sees of a parameter: itself, or the fields of a dataclass of options."""
+    if not _holds_options(parameter):
+        yield parameter.replace(kind=_KEYWORD)
+        return
+    for field in inspect.signature(parameter.annotation, eval_str=True).parameters.values():
+        yield field.replace(kind=_KEYWORD)
+
+
+def _collect(parameter: inspect.Parameter, values: dict[str, Any]) -> Any:
+    """The value of a parameter, put together from its fields where it is a dataclass."""
+    if not _holds_options(parameter):
+        return values[parameter.name]
+    fields = {option.name: values[option.name] for option in _options_of(parameter)}
+    return parameter.annotation(**fields)
+
+
+def _holds_options(parameter: inspect.Parameter) -> bool:
+    return is_dataclass(parameter.annotation)
 
 
 def _help(function: Callable[..., None]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,29 +19,33 @@ if TYPE_CHECKING:
     from lakesweep.storage.outcome import Tally
     from lakesweep.storage.stores import Stores
 
+_PANEL = "Pace"
+
+
+def _limit(name: str, least: float, meaning: str) -> Any:
+    return typer.Option(name, min=least, metavar="N", help=meaning, rich_help_panel=_PANEL)
+
+
 FilesPerSecond = Annotated[
-    float | None,
-    typer.Option("--files-per-second", min=0.001, help="Delete no more files a second than this."),
+    float | None, _limit("--files-per-second", 0.001, "Delete no more files a second than this.")
 ]
 BatchesPerSecond = Annotated[
-    float | None,
-    typer.Option("--batches-per-second", min=0.001, help="Send no more delete requests a second."),
+    float | None, _limit("--batches-per-second", 0.001, "Send no more delete requests a second.")
 ]
 BatchSize = Annotated[
-    int | None,
-    typer.Option("--batch-size", min=1, help="Keys in one request; at most what the store takes."),
+    int | None, _limit("--batch-size", 1, "Keys in one request; at most what the store takes.")
 ]
 
 _SHOWN_FAILURES = 20
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Pace:
     """How fast to delete."""
 
-    files_per_second: float | None = None
-    batches_per_second: float | None = None
-    batch_size: int | None = None
+    files_per_second: FilesPerSecond = None
+    batches_per_second: BatchesPerSecond = None
+    batch_size: BatchSize = None
 
     def deleter(self, stores: Stores, context: Context) -> Deleter:
         """A function that deletes at this pace."""
