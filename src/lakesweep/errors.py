@@ -16,6 +16,17 @@ command or change to try, its own or else that of its class.
     │   │   ├── InexactKeyError    4  a key that the store's client cannot name exactly
     │   │   ├── ExistsError        4  a write-if-absent found the object there
     │   │   └── UnsupportedError   2  the store cannot do this at all
+    │   ├── StoreError        4  the store's database, or what it holds, is not as it should be
+    │   │   ├── UnreachableError     4  no answer, and nothing was changed (may be retried)
+    │   │   ├── UnknownOutcomeError  4  no answer to a write: it may have taken effect
+    │   │   ├── SchemaError          4  the tables are missing, or newer than this program
+    │   │   ├── DamagedRowError      4  a row, or the rows of one object, do not fit together
+    │   │   ├── WrongTypeError       4  an object has another type than was asked for
+    │   │   ├── RowLimitError        4  what must lie in one row is too large for it
+    │   │   ├── ReferenceExistsError 4  a reference of that name is there already
+    │   │   ├── HeadMissingError     4  a reference points to a commit that is not there
+    │   │   ├── LogCutError          4  the log no longer reaches back to where it was asked for
+    │   │   └── ContendedError       4  others kept the reference busy for too long
     │   ├── UnreadableError   4  a file that names other files could not be read
     │   └── FormatError       4  a file that was read does not hold what it should
     │       ├── TruncatedError     4  it ends too early
@@ -23,7 +34,8 @@ command or change to try, its own or else that of its class.
     │       └── EncryptedError     4  it is encrypted, and no key is at hand
     ├── LeaseHeldError        5  another run is under way
     └── NotFoundError         6  what the call names is not there
-        └── MissingError      6  an object is not in its store
+        ├── MissingError      6  an object is not in its store
+        └── ReferenceMissingError  6  a reference is not in its realm
 """
 
 from __future__ import annotations
@@ -142,6 +154,73 @@ class UnsupportedError(StorageError):
     exit_code = 2
 
 
+class StoreError(IncompleteError):
+    """The store's database, or what it holds, is not as it should be.
+
+    Unless it is an UnknownOutcomeError, the call that raised it changed nothing.
+    """
+
+
+class UnreachableError(StoreError):
+    """No answer, or busy for too long. Nothing was changed, and the call may be repeated."""
+
+    usual_hint = "check that the database runs and can be reached, then repeat the command"
+
+
+class UnknownOutcomeError(StoreError):
+    """A write got no answer: it may have taken effect, may still take effect, or never."""
+
+    usual_hint = "look at what is stored before repeating the command"
+
+
+class SchemaError(StoreError):
+    """The tables are missing, or newer than this program understands."""
+
+    usual_hint = "lakesweep store init creates the tables"
+
+
+class DamagedRowError(StoreError):
+    """A row, or the rows of one object, do not hold what was written."""
+
+    usual_hint = "restore the database from a backup, or recover the reference"
+
+
+class WrongTypeError(StoreError):
+    """An object has another type than was asked for."""
+
+    usual_hint = "check where the id comes from"
+
+
+class RowLimitError(StoreError):
+    """What must lie in one row is too large for it."""
+
+    usual_hint = "store the large part as an object of its own"
+
+
+class ReferenceExistsError(StoreError):
+    """A reference of that name is there already."""
+
+    usual_hint = "use the reference that is there, or another name"
+
+
+class HeadMissingError(StoreError):
+    """A reference points to a commit that is not there. This is never an empty state."""
+
+    usual_hint = "lakesweep store recover goes back to a recent commit that is still there"
+
+
+class LogCutError(StoreError):
+    """The log no longer reaches back to where it was asked for."""
+
+    usual_hint = "read the whole state once, then follow the log from its newest commit"
+
+
+class ContendedError(StoreError):
+    """Others kept the reference busy for too long. Nothing was committed."""
+
+    usual_hint = "run the same command again, or let fewer writers commit to one reference"
+
+
 class FormatError(IncompleteError):
     """A file that was read does not hold what it should. `path` names it."""
 
@@ -184,3 +263,7 @@ class MissingError(NotFoundError):
         super().__init__(f"{path}: {reason}", hint=hint)
         self.path = path
         self.reason = reason
+
+
+class ReferenceMissingError(NotFoundError):
+    """A reference is not in its realm."""

@@ -1,0 +1,1 @@
+"""What Lakesweep remembers: objects, references, commits, indexes, ids, in any database."""

@@ -1,0 +1,197 @@
+"""What the store asks of a database, and the rows that pass through it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+#: The version of the tables that this program creates and understands.
+SCHEMA_VERSION = 1
+#: No row holds a larger value, whatever the database: it fits all of them.
+MAX_VALUE_BYTES = 350_000
+#: Realm ids and names of references are at most this long in UTF-8, so that any database can
+#: have them in a primary key.
+MAX_REALM_BYTES = 255
+MAX_NAME_BYTES = 1_000
+
+_LARGEST_ID = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A named pointer, as it was read.
+
+    `version` counts the swaps since the row was created, at `created_at` (microseconds since
+    1970). `recent` are the pointers before this one, newest first: one more with each swap, unless
+    there was none, until the list is full.
+    """
+
+    name: str
+    pointer: int | None
+    version: int
+    created_at: int
+    recent: tuple[int, ...] = ()
+
+
+class RowKey(NamedTuple):
+    """Names a row of an object within its realm."""
+
+    id: int
+    part: int = 0
+
+
+class ObjectHead(NamedTuple):
+    """What a scan tells of a row of an object."""
+
+    id: int
+    part: int
+    type: str
+    created_at: int
+    token: int | None
+
+
+class ObjectRow(NamedTuple):
+    """A row of an object. Only rows written conditionally have a `token`."""
+
+    id: int
+    part: int
+    type: str
+    created_at: int
+    token: int | None
+    value: bytes
+
+    @property
+    def key(self) -> RowKey:
+        return RowKey(self.id, self.part)
+
+
+class IdSpan(NamedTuple):
+    """The ids from `first` to `last`, both included."""
+
+    first: int = 0
+    last: int = _LARGEST_ID
+
+
+EVERY_ID = IdSpan()
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """How one database differs from another. Computed once, when the backend is opened.
+
+    `durable` says that rows outlive the process. With `deletes_realms`, a realm goes by one call;
+    otherwise its rows must be found by a scan. With `splits_scans`, a scan of part of the ids
+    costs no more than that part.
+    """
+
+    durable: bool
+    deletes_realms: bool
+    splits_scans: bool
+
+
+class Backend(Protocol):
+    """Two tables of one database. Safe to share between threads, and between processes if durable.
+
+    References are keyed by realm and name, rows of objects by realm, id and part. Realms and names
+    are compared by their exact bytes in UTF-8: no blanks, case, accents or normal forms are ever
+    folded. An id is at least 0 and below 2**63, and belongs to one object of the realm, whatever
+    its type.
+
+    A call on one row is atomic, and what it did is seen by every later call of anybody. Calls on
+    many rows take any number of them, also none, and are atomic for each row but not as a whole;
+    so they may be repeated, and a failed one may have done part of its work. Rows that such a call
+    wrote may be seen late by readers elsewhere.
+
+    Errors are those of `lakesweep.errors`. UnknownOutcomeError says that a write may have taken
+    effect or may do so yet; an adapter raises it whenever it cannot rule that out, be it a timeout,
+    a broken connection or an answer that it does not understand. UnreachableError says that nothing
+    was changed and that the call may be repeated. Any other StoreError says that nothing was
+    changed by a call on one row. No adapter repeats a conditional write by itself.
+    """
+
+    @property
+    def capabilities(self) -> Capabilities: ...
+
+    def init_schema(self) -> None:
+        """Create what is missing; change nothing that is there. SchemaError if that is newer."""
+        ...
+
+    def check_schema(self) -> None:
+        """SchemaError unless the tables are there, in a version that this program understands."""
+        ...
+
+    def close(self) -> None:
+        """Let go of connections. The backend cannot be used afterwards."""
+        ...
+
+    def insert_reference(self, realm: str, reference: Reference) -> bool:
+        """Create the row if there is none of that name; otherwise change nothing, and say False."""
+        ...
+
+    def insert_references(self, realm: str, references: Collection[Reference]) -> None:
+        """Create those rows that are not there yet; the others stay as they are."""
+        ...
+
+    def fetch_references(self, realm: str, names: Collection[str]) -> Mapping[str, Reference]:
+        """The references of these names, as the last swap left them; missing ones are left out."""
+        ...
+
+    def update_reference(self, realm: str, new: Reference, expected: Reference) -> bool:
+        """Replace the row if its pointer, version and creation are still the expected ones."""
+        ...
+
+    def delete_reference(self, realm: str, expected: Reference) -> bool:
+        """Delete the row if its pointer, version and creation are still the expected ones."""
+        ...
+
+    def fetch(self, realm: str, keys: Collection[RowKey]) -> Mapping[RowKey, ObjectRow]:
+        """The rows of these keys; missing ones are left out. One round trip where that is possible.
+
+        A row that a call on many rows wrote may be missing for a while, or come as it was before.
+        """
+        ...
+
+    def write(self, realm: str, rows: Collection[ObjectRow]) -> None:
+        """Create or replace these rows, each of which is named once."""
+        ...
+
+    def delete(self, realm: str, keys: Collection[RowKey]) -> None:
+        """Delete these rows; those that are not there are no error."""
+        ...
+
+    def insert_row(self, realm: str, row: ObjectRow) -> bool:
+        """Create the row if there is none of that key; otherwise change nothing, and say False."""
+        ...
+
+    def update_row(self, realm: str, row: ObjectRow, expected_token: int) -> bool:
+        """Replace the row if it is there and has this token."""
+        ...
+
+    def delete_row(self, realm: str, key: RowKey, expected_token: int) -> bool:
+        """Delete the row if it is there and has this token."""
+        ...
+
+    def realms(self) -> Sequence[str]:
+        """Every realm that has a row, in the order of their bytes."""
+        ...
+
+    def scan_references(self, realm: str) -> Iterator[Reference]:
+        """Every reference of the realm. One that is there all the while comes exactly once."""
+        ...
+
+    def scan_rows(self, realm: str, span: IdSpan = EVERY_ID) -> Iterator[ObjectHead]:
+        """Every row of the realm whose id is in the span, in ascending order of id and part.
+
+        A row that is there all the while comes exactly once. No lock is held meanwhile: the rows
+        may be written and deleted, also by whoever scans.
+        """
+        ...
+
+    def split_rows(self, realm: str, count: int) -> Sequence[IdSpan]:
+        """Up to `count` spans for as many scans at once: they cover every id, none twice."""
+        ...
+
+    def delete_realm(self, realm: str) -> None:
+        """Delete all rows of the realm. Only where `capabilities.deletes_realms`."""
+        ...
