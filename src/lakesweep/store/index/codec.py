@@ -1,0 +1,66 @@
+"""How the values of an index become bytes."""
+
+from __future__ import annotations
+
+from typing import Generic, Protocol, TypeVar
+
+import msgspec
+
+from lakesweep.errors import DamagedError
+
+V = TypeVar("V")
+
+
+class Codec(Protocol[V]):
+    """Turns values into bytes and back.
+
+    Equal values give equal bytes. Every byte string is a possible value, the empty one too: that
+    a key was removed is written by the index itself, beside the values.
+    """
+
+    def encode(self, value: V, /) -> bytes: ...
+
+    def decode(self, data: bytes, /) -> V:
+        """The value of these bytes; raises DamagedError where they are not one."""
+        ...
+
+
+class _Bytes:
+    def encode(self, value: bytes, /) -> bytes:
+        return value
+
+    def decode(self, data: bytes, /) -> bytes:
+        return data
+
+
+class _Ids:
+    def encode(self, value: int, /) -> bytes:
+        return value.to_bytes(8, "big", signed=True)
+
+    def decode(self, data: bytes, /) -> int:
+        if len(data) != 8:
+            raise DamagedError("index value", f"an id has 8 bytes, not {len(data)}")
+        return int.from_bytes(data, "big", signed=True)
+
+
+class Packed(Generic[V]):
+    """Values of one type as msgpack."""
+
+    def __init__(self, type_: type[V]) -> None:
+        self._encoder = msgspec.msgpack.Encoder(order="deterministic")
+        self._decoder = msgspec.msgpack.Decoder(type_)
+
+    def encode(self, value: V, /) -> bytes:
+        return self._encoder.encode(value)
+
+    def decode(self, data: bytes, /) -> V:
+        try:
+            return self._decoder.decode(data)
+        except msgspec.MsgspecError as error:
+            raise DamagedError("index value", str(error)) from error
+
+
+#: Byte strings, as they are.
+BYTES: Codec[bytes] = _Bytes()
+#: Object ids of 64 bits.
+IDS: Codec[int] = _Ids()

@@ -1,0 +1,118 @@
+"""Keys made of components: byte strings that sort as the tuples which they encode.
+
+Text and byte strings end with a zero byte; a zero inside is followed by 0xff. Whole numbers are
+as short as they can be, their width and sign in the first byte. Every component ends where it
+says itself, so the encoding of a tuple begins with the encodings of all its beginnings, and no
+other tuple's does. Byte strings sort before text, text before numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from lakesweep.errors import DamagedError
+
+Component: TypeAlias = bytes | str | int
+
+MAX_KEY_BYTES = 2048
+
+_BYTES = 0x01
+_TEXT = 0x02
+_ZERO = 0x20
+_WIDEST = 8
+_END = b"\x00"
+_ESCAPED = b"\x00\xff"
+
+
+def encode(components: tuple[Component, ...]) -> bytes:
+    """The key of a tuple. Numbers have up to 64 bits beside the sign."""
+    key = b"".join(map(_encode_one, components))
+    if len(key) > MAX_KEY_BYTES:
+        raise ValueError(f"a key has at most {MAX_KEY_BYTES} bytes, this one {len(key)}")
+    return key
+
+
+def decode(key: bytes) -> tuple[Component, ...]:
+    """The tuple of a key."""
+    return tuple(_decode_one(key, start, end) for start, end in _bounds(key))
+
+
+def component_end(key: bytes, start: int) -> int:
+    """Where the component that begins at `start` ends."""
+    kind = _byte(key, start)
+    if kind in (_BYTES, _TEXT):
+        return _string_end(key, start + 1)
+    width = abs(kind - _ZERO)
+    if width > _WIDEST:
+        raise DamagedError("index key", f"has no component of kind {kind}")
+    end = start + 1 + width
+    if end > len(key):
+        raise DamagedError("index key", "ends inside a number")
+    return end
+
+
+def prefix_end(prefix: bytes) -> bytes | None:
+    """The least key above all that begin with the prefix; None where there is no bound."""
+    kept = prefix.rstrip(b"\xff")
+    return kept[:-1] + bytes((kept[-1] + 1,)) if kept else None
+
+
+def _encode_one(component: Component) -> bytes:
+    if isinstance(component, str):
+        return _encode_string(_TEXT, component.encode())
+    if isinstance(component, bytes):
+        return _encode_string(_BYTES, component)
+    return _encode_number(component)
+
+
+def _encode_string(kind: int, data: bytes) -> bytes:
+    return bytes((kind,)) + data.replace(_END, _ESCAPED) + _END
+
+
+def _encode_number(number: int) -> bytes:
+    width = (abs(number).bit_length() + 7) // 8
+    if width > _WIDEST:
+        raise ValueError(f"{number} has more than 64 bits")
+    if number >= 0:
+        return bytes((_ZERO + width,)) + number.to_bytes(width, "big")
+    return bytes((_ZERO - width,)) + (number + (1 << 8 * width) - 1).to_bytes(width, "big")
+
+
+def _bounds(key: bytes) -> Iterator[tuple[int, int]]:
+    start = 0
+    while start < len(key):
+        end = component_end(key, start)
+        yield start, end
+        start = end
+
+
+def _decode_one(key: bytes, start: int, end: int) -> Component:
+    kind, body = key[start], key[start + 1 : end]
+    if kind == _BYTES:
+        return body[:-1].replace(_ESCAPED, _END)
+    if kind == _TEXT:
+        return _decode_text(body[:-1].replace(_ESCAPED, _END))
+    number = int.from_bytes(body, "big")
+    return number if kind >= _ZERO else number - (1 << 8 * len(body)) + 1
+
+
+def _decode_text(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise DamagedError("index key", "holds text that is not UTF-8") from error
+
+
+def _string_end(key: bytes, start: int) -> int:
+    while (end := key.find(_END, start)) >= 0:
+        if key[end + 1 : end + 2] != b"\xff":
+            return end + 1
+        start = end + 2
+    raise DamagedError("index key", "ends inside a string")
+
+
+def _byte(key: bytes, place: int) -> int:
+    if place >= len(key):
+        raise DamagedError("index key", "ends where a component should begin")
+    return key[place]
