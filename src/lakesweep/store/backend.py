@@ -81,13 +81,11 @@ class Capabilities:
     """How one database differs from another. Computed once, when the backend is opened.
 
     `durable` says that rows outlive the process. With `deletes_realms`, a realm goes by one call;
-    otherwise its rows must be found by a scan. With `splits_scans`, a scan of part of the ids
-    costs no more than that part.
+    otherwise its rows must be found by a scan.
     """
 
     durable: bool
     deletes_realms: bool
-    splits_scans: bool
 
 
 class Backend(Protocol):
@@ -100,8 +98,9 @@ class Backend(Protocol):
 
     A call on one row is atomic, and what it did is seen by every later call of anybody. Calls on
     many rows take any number of them, also none, and are atomic for each row but not as a whole;
-    so they may be repeated, and a failed one may have done part of its work. Rows that such a call
-    wrote may be seen late by readers elsewhere.
+    so they may be repeated, and a failed one may have done part of its work. Rows of objects that
+    such a call wrote may be seen late by readers elsewhere, and outlive a power failure no later
+    than the next call on one row does.
 
     Errors are those of `lakesweep.errors`. UnknownOutcomeError says that a write may have taken
     effect or may do so yet; an adapter raises it whenever it cannot rule that out, be it a timeout,
@@ -189,7 +188,10 @@ class Backend(Protocol):
         ...
 
     def split_rows(self, realm: str, count: int) -> Sequence[IdSpan]:
-        """Up to `count` spans for as many scans at once: they cover every id, none twice."""
+        """Up to `count` spans for as many scans at once: they cover every id, none twice.
+
+        It is one span where scans of several would cost more than one of all.
+        """
         ...
 
     def delete_realm(self, realm: str) -> None:

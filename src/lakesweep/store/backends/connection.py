@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import sqlalchemy
-from sqlalchemy import Connection, event
+from sqlalchemy import Connection, Engine, event
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
@@ -20,10 +21,8 @@ class Database:
 
     def __init__(self, url: str) -> None:
         self.url, self.dialect = _parse(url)
-        self._engine = sqlalchemy.create_engine(
-            self.url, isolation_level="AUTOCOMMIT", connect_args=dict(self.dialect.connect_args)
-        )
-        event.listen(self._engine, "connect", self._prepare)
+        self._engine = self._connect_with(self.dialect.on_connect)
+        self._relaxed = self._connect_with(self.dialect.on_relaxed)
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -39,10 +38,11 @@ class Database:
             raise UnreachableError(f"{self.url!r}: no connection is free") from error
 
     @contextmanager
-    def writing(self) -> Iterator[Connection]:
+    def writing(self, *, relaxed: bool = False) -> Iterator[Connection]:
         """A connection for one statement that writes."""
+        engine = self._relaxed if relaxed else self._engine
         try:
-            with self._engine.connect() as connection:
+            with engine.connect() as connection:
                 yield connection
         except DBAPIError as error:
             raise self._kind(error)(self._message(error)) from error
@@ -50,9 +50,9 @@ class Database:
             raise UnreachableError(f"{self.url!r}: no connection is free") from error
 
     @contextmanager
-    def transaction(self) -> Iterator[Connection]:
+    def transaction(self, *, relaxed: bool = False) -> Iterator[Connection]:
         """A connection for several statements that take effect together."""
-        with self.writing() as connection:
+        with self.writing(relaxed=relaxed) as connection:
             connection.exec_driver_sql(self.dialect.begin)
             try:
                 yield connection
@@ -64,18 +64,27 @@ class Database:
 
     def close(self) -> None:
         self._engine.dispose()
+        self._relaxed.dispose()
 
-    def _prepare(self, connection: Any, _record: object) -> None:
-        cursor = connection.cursor()
-        for statement in self.dialect.on_connect:
-            cursor.execute(statement)
-        cursor.close()
+    def _connect_with(self, statements: Sequence[str]) -> Engine:
+        engine = sqlalchemy.create_engine(
+            self.url, isolation_level="AUTOCOMMIT", connect_args=dict(self.dialect.connect_args)
+        )
+        event.listen(engine, "connect", partial(_prepare, statements))
+        return engine
 
     def _kind(self, error: DBAPIError) -> type[StoreError]:
         return self.dialect.failure(error.orig or error)
 
     def _message(self, error: DBAPIError) -> str:
         return f"{self.url!r}: {error.orig}"
+
+
+def _prepare(statements: Sequence[str], connection: Any, _record: object) -> None:
+    cursor = connection.cursor()
+    for statement in statements:
+        cursor.execute(statement)
+    cursor.close()
 
 
 def _parse(url: str) -> tuple[sqlalchemy.URL, Dialect]:

@@ -18,9 +18,10 @@ class Dialect:
     """What one kind of database needs.
 
     `begin` starts a transaction that will write. `on_connect` runs once a connection, `on_init`
-    once before tables are created. `insert_new` skips rows that are there, `upsert` replaces them.
-    `failure` names the error that a driver's exception means for a write; UnknownOutcomeError
-    unless it is certain that nothing was changed.
+    once before tables are created. `on_relaxed` makes a connection whose writes need not outlive a
+    power failure by themselves, but do so with the next write of any other connection. `insert_new`
+    skips rows that are there, `upsert` replaces them. `failure` names the error that a driver's
+    exception means for a write; UnknownOutcomeError unless it is certain that nothing was changed.
     """
 
     begin: str
@@ -28,6 +29,7 @@ class Dialect:
     upsert: Callable[[Table], Insert]
     failure: Callable[[BaseException], type[StoreError]]
     on_connect: tuple[str, ...] = ()
+    on_relaxed: tuple[str, ...] = ()
     on_init: tuple[str, ...] = ()
     connect_args: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
 
@@ -74,6 +76,8 @@ DIALECTS: Mapping[str, Dialect] = {
         upsert=_sqlite_upsert,
         failure=_sqlite_failure,
         on_connect=("PRAGMA synchronous = FULL",),
+        # The log is written in order: whoever syncs it syncs what others wrote before.
+        on_relaxed=("PRAGMA synchronous = NORMAL",),
         on_init=("PRAGMA journal_mode = WAL",),
         connect_args={"timeout": 60.0},  # how long a writer waits for the others
     ),

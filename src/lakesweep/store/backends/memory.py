@@ -30,7 +30,7 @@ class MemoryBackend:
         self._references: dict[str, dict[str, Reference]] = defaultdict(dict)
         self._rows: dict[str, dict[RowKey, ObjectRow]] = defaultdict(dict)
         self._lock = threading.Lock()
-        self.capabilities = Capabilities(durable=False, deletes_realms=True, splits_scans=False)
+        self.capabilities = Capabilities(durable=False, deletes_realms=True)
 
     def init_schema(self) -> None:
         """There is nothing to create."""

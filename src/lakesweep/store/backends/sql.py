@@ -73,7 +73,7 @@ class SqlBackend:
         self._insert_references = dialect.insert_new(REFERENCES)
         self._insert_rows = dialect.insert_new(OBJECTS)
         self._upsert_rows = dialect.upsert(OBJECTS)
-        self.capabilities = Capabilities(durable=True, deletes_realms=True, splits_scans=True)
+        self.capabilities = Capabilities(durable=True, deletes_realms=True)
 
     def init_schema(self) -> None:
         with self._database.writing() as connection:
@@ -102,7 +102,9 @@ class SqlBackend:
 
     def insert_references(self, realm: str, references: Collection[Reference]) -> None:
         values = [_reference_values(realm, reference) for reference in references]
-        self._change_many(self._insert_references, values)
+        if values:
+            with self._database.transaction() as connection:
+                connection.execute(self._insert_references, values)
 
     def fetch_references(self, realm: str, names: Collection[str]) -> Mapping[str, Reference]:
         found: dict[str, Reference] = {}
@@ -183,8 +185,9 @@ class SqlBackend:
             return bool(connection.execute(statement, values).rowcount == 1)
 
     def _change_many(self, statement: Any, values: Sequence[Mapping[str, object]]) -> None:
+        # Objects mean nothing until a reference leads to them, and its swap makes them durable.
         if values:
-            with self._database.transaction() as connection:
+            with self._database.transaction(relaxed=True) as connection:
                 connection.execute(statement, values)
 
     def _page(self, query: Any) -> Sequence[Row[Any]]:

@@ -1,0 +1,75 @@
+"""The bytes of a row: a version byte, a checksum, and a piece of an object.
+
+    whole   1 | crc32 | payload
+    part    2 | crc32 | generation | parts | piece of the payload
+
+All numbers are big-endian. The checksum is over everything behind it. The generation is different
+for every write, so that the parts of two writes are never taken for one object.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lakesweep.errors import DamagedRowError
+from lakesweep.store.backend import MAX_VALUE_BYTES
+
+_WHOLE = 1
+_PART = 2
+_PREFIX = struct.Struct(">BI")
+_PLACE = struct.Struct(">qI")
+#: What fits behind the head of a row, alone and as a part.
+MAX_WHOLE_BYTES = MAX_VALUE_BYTES - _PREFIX.size
+MAX_PIECE_BYTES = MAX_WHOLE_BYTES - _PLACE.size
+#: An object is at most this large, in however many parts.
+MAX_OBJECT_BYTES = 2**30
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What one row holds of an object that has `parts` of them."""
+
+    piece: bytes
+    parts: int = 1
+    generation: int | None = None
+
+
+def whole(payload: bytes) -> bytes:
+    """The row of an object that fits in one."""
+    return _seal(_WHOLE, payload)
+
+
+def parts(payload: bytes, generation: int) -> Sequence[bytes]:
+    """The rows of an object, in order."""
+    pieces = [
+        payload[start : start + MAX_PIECE_BYTES]
+        for start in range(0, len(payload), MAX_PIECE_BYTES)
+    ]
+    place = _PLACE.pack(generation, len(pieces))
+    return [_seal(_PART, place + piece) for piece in pieces]
+
+
+def parse(value: bytes) -> Frame:
+    """What a row holds. DamagedRowError if it is not what was written."""
+    if len(value) < _PREFIX.size:
+        raise DamagedRowError("a row is cut short")
+    version, checksum = _PREFIX.unpack_from(value)
+    if version not in {_WHOLE, _PART}:
+        raise DamagedRowError(
+            f"a row has format {version}, this program understands {_WHOLE} and {_PART}",
+            hint="use a newer lakesweep",
+        )
+    body = value[_PREFIX.size :]
+    if zlib.crc32(body) != checksum:
+        raise DamagedRowError("the checksum of a row does not fit its bytes")
+    if version == _WHOLE:
+        return Frame(body)
+    generation, count = _PLACE.unpack_from(body)
+    return Frame(body[_PLACE.size :], count, generation)
+
+
+def _seal(version: int, body: bytes) -> bytes:
+    return _PREFIX.pack(version, zlib.crc32(body)) + body

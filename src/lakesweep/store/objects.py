@@ -1,0 +1,212 @@
+"""Objects of one realm: immutable values under an id."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
+
+from lakesweep.clock import Clock
+from lakesweep.errors import DamagedRowError, RowLimitError, WrongTypeError
+from lakesweep.store import frames
+from lakesweep.store.backend import Backend, ObjectRow, RowKey
+from lakesweep.store.frames import Frame
+from lakesweep.store.moments import micros
+from lakesweep.store.types import ObjectTypes, UnknownObject
+
+Value = TypeVar("Value")
+Kind = TypeVar("Kind")
+
+_NO_HINTS: Mapping[int, int] = {}
+
+
+class IdSource(Protocol):
+    """Where new ids come from."""
+
+    def next(self) -> int:
+        """An id that nobody has had before, at least 0 and below 2**63."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Stored(Generic[Value]):
+    """A value, as it is stored: in so many `parts`, since `created_at` (microseconds).
+
+    Only values that were written conditionally have a `token`, which names that write.
+    """
+
+    id: int
+    value: Value
+    created_at: int
+    parts: int = 1
+    token: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """Objects that are ready to be written, and their rows."""
+
+    objects: Sequence[Stored[Any]]
+    rows: Sequence[ObjectRow]
+
+
+class Objects:
+    """Reads and writes the objects of one realm.
+
+    `write` creates or replaces, in as many rows as it takes; whoever reads elsewhere may see it
+    late. `insert`, `update` and `remove` are conditional, in one row, and seen by all at once.
+    """
+
+    def __init__(
+        self, backend: Backend, realm: str, types: ObjectTypes, clock: Clock, ids: IdSource
+    ) -> None:
+        self._backend = backend
+        self._realm = realm
+        self._types = types
+        self._clock = clock
+        self._ids = ids
+
+    def fetch(self, number: int, kind: type[Kind]) -> Stored[Kind] | None:
+        """The object, or None. WrongTypeError if it is not of this kind."""
+        return self.fetch_many([number], kind)[0]
+
+    def fetch_many(
+        self, ids: Sequence[int], kind: type[Kind], hints: Mapping[int, int] = _NO_HINTS
+    ) -> Sequence[Stored[Kind] | None]:
+        """The objects of these ids, in their order; None for each that is missing.
+
+        A hint says in how many parts an object was written. It takes one round trip if all hints
+        are right or too large, and one more if any is too small.
+        """
+        wanted = {key for number in ids for key in _keys(number, hints.get(number, 1))}
+        rows = dict(self._backend.fetch(self._realm, wanted))
+        firsts = {number: _parse(rows[RowKey(number)]) for number in ids if RowKey(number) in rows}
+        behind = {key for number in firsts for key in _keys(number, firsts[number].parts)} - wanted
+        if behind:
+            rows.update(self._backend.fetch(self._realm, behind))
+        return [
+            self._assemble(firsts[number], rows, number, kind) if number in firsts else None
+            for number in ids
+        ]
+
+    def write(self, number: int, value: msgspec.Struct | UnknownObject) -> Stored[Any]:
+        """Create or replace one object."""
+        return self.write_many({number: value})[0]
+
+    def write_many(
+        self, values: Mapping[int, msgspec.Struct | UnknownObject]
+    ) -> Sequence[Stored[Any]]:
+        """Create or replace objects, in one round trip but not atomically."""
+        staged = self.stage(values)
+        self.put(staged)
+        return staged.objects
+
+    def stage(self, values: Mapping[int, msgspec.Struct | UnknownObject]) -> Staged:
+        """Make the rows of objects, without writing them yet."""
+        now = micros(self._clock.now())
+        rows = {number: self._rows(number, value, now) for number, value in values.items()}
+        return Staged(
+            [Stored(number, value, now, len(rows[number])) for number, value in values.items()],
+            [row for some in rows.values() for row in some],
+        )
+
+    def put(self, staged: Staged) -> None:
+        """Write what was staged. After any error it may be put again, or deleted."""
+        self._backend.write(self._realm, staged.rows)
+
+    def delete(self, objects: Iterable[Stored[Any]]) -> None:
+        """Delete objects that were written or read before; missing ones are no error."""
+        keys = [key for each in objects for key in _keys(each.id, each.parts)]
+        self._backend.delete(self._realm, keys)
+
+    def insert(self, number: int, value: msgspec.Struct) -> Stored[Any] | None:
+        """Create the object if nothing has that id; otherwise None."""
+        row = self._one_row(number, value)
+        return _as_stored(row, value) if self._backend.insert_row(self._realm, row) else None
+
+    def update(self, expected: Stored[Any], value: msgspec.Struct) -> Stored[Any] | None:
+        """Replace the object if its last write is the expected one; otherwise None."""
+        row = self._one_row(expected.id, value)
+        updated = self._backend.update_row(self._realm, row, _token(expected))
+        return _as_stored(row, value) if updated else None
+
+    def remove(self, expected: Stored[Any]) -> bool:
+        """Delete the object if its last write is the expected one."""
+        return self._backend.delete_row(self._realm, RowKey(expected.id), _token(expected))
+
+    def _rows(
+        self, number: int, value: msgspec.Struct | UnknownObject, now: int
+    ) -> Sequence[ObjectRow]:
+        name, payload = self._types.encode(value)
+        if len(payload) > frames.MAX_OBJECT_BYTES:
+            raise RowLimitError(f"object {number}: {len(payload)} bytes are too many")
+        values: Sequence[bytes] = (
+            [frames.whole(payload)]
+            if len(payload) <= frames.MAX_WHOLE_BYTES
+            else frames.parts(payload, self._ids.next())
+        )
+        return [
+            ObjectRow(number, part, name, now, None, framed) for part, framed in enumerate(values)
+        ]
+
+    def _one_row(self, number: int, value: msgspec.Struct) -> ObjectRow:
+        name, payload = self._types.encode(value)
+        if len(payload) > frames.MAX_WHOLE_BYTES:
+            raise RowLimitError(
+                f"object {number}: {len(payload)} bytes do not fit in one row of "
+                f"{frames.MAX_WHOLE_BYTES}, as a conditional write asks for"
+            )
+        now = micros(self._clock.now())
+        return ObjectRow(number, 0, name, now, self._ids.next(), frames.whole(payload))
+
+    def _assemble(
+        self, first: Frame, rows: Mapping[RowKey, ObjectRow], number: int, kind: type[Kind]
+    ) -> Stored[Kind]:
+        row = rows[RowKey(number)]
+        value = self._decode(row, _join(number, first, rows))
+        if not isinstance(value, kind):
+            raise WrongTypeError(
+                f"object {number} of realm {self._realm} is a {row.type}, not a {kind.__name__}"
+            )
+        return Stored(number, value, row.created_at, first.parts, row.token)
+
+    def _decode(self, row: ObjectRow, payload: bytes) -> Any:
+        try:
+            return self._types.decode(row.type, payload)
+        except DamagedRowError as error:
+            raise DamagedRowError(f"object {row.id}: {error.message}") from error
+
+
+def _parse(row: ObjectRow) -> Frame:
+    try:
+        return frames.parse(row.value)
+    except DamagedRowError as error:
+        raise DamagedRowError(f"object {row.id}: {error.message}", hint=error.hint) from error
+
+
+def _keys(number: int, parts: int) -> Sequence[RowKey]:
+    return [RowKey(number, part) for part in range(max(parts, 1))]
+
+
+def _join(number: int, first: Frame, rows: Mapping[RowKey, ObjectRow]) -> bytes:
+    pieces = [first.piece]
+    for key in _keys(number, first.parts)[1:]:
+        if key not in rows:
+            raise DamagedRowError(f"object {number}: part {key.part} of {first.parts} is missing")
+        frame = _parse(rows[key])
+        if (frame.generation, frame.parts) != (first.generation, first.parts):
+            raise DamagedRowError(f"object {number}: its parts come from different writes")
+        pieces.append(frame.piece)
+    return b"".join(pieces)
+
+
+def _as_stored(row: ObjectRow, value: msgspec.Struct) -> Stored[Any]:
+    return Stored(row.id, value, row.created_at, 1, row.token)
+
+
+def _token(expected: Stored[Any]) -> int:
+    if expected.token is None:
+        raise ValueError(f"object {expected.id} was not written conditionally")
+    return expected.token

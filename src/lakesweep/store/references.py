@@ -1,0 +1,87 @@
+"""References of one realm: named pointers that move by compare-and-swap."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from lakesweep.clock import Clock
+from lakesweep.errors import ReferenceExistsError, ReferenceMissingError, RefusedError
+from lakesweep.store.backend import MAX_NAME_BYTES, Backend, Reference
+from lakesweep.store.moments import micros
+from lakesweep.store.names import standing_names
+
+#: How many earlier pointers a reference remembers.
+RECENT_POINTERS = 20
+
+
+class References:
+    """Creates, reads, swaps and deletes the references of one realm.
+
+    Names are any text of 1 to 1,000 bytes in UTF-8, compared by these bytes.
+    """
+
+    def __init__(self, backend: Backend, realm: str, clock: Clock) -> None:
+        self._backend = backend
+        self._clock = clock
+        self.realm = realm
+
+    def create(self, name: str, pointer: int | None = None) -> Reference:
+        """A new reference. ReferenceExistsError if there is one of that name."""
+        reference = self._new(name, pointer)
+        if not self._backend.insert_reference(self.realm, reference):
+            raise ReferenceExistsError(f"reference {name!r} of realm {self.realm} exists already")
+        return reference
+
+    def ensure(self, names: Collection[str]) -> None:
+        """Create those references that are not there yet, without a pointer."""
+        new = [self._new(name, None) for name in dict.fromkeys(names)]
+        self._backend.insert_references(self.realm, new)
+
+    def fetch(self, name: str) -> Reference:
+        """The reference as it was lately. ReferenceMissingError if there is none."""
+        return self.fetch_for_update(name)
+
+    def fetch_for_update(self, name: str) -> Reference:
+        """The reference as the database has it now. ReferenceMissingError if there is none."""
+        found = self._backend.fetch_references(self.realm, [_checked(name)])
+        if name not in found:
+            raise ReferenceMissingError(f"realm {self.realm} has no reference {name!r}")
+        return found[name]
+
+    def swap(self, expected: Reference, pointer: int) -> Reference | None:
+        """Let the reference point elsewhere; None if it is no longer as expected.
+
+        After UnknownOutcomeError, whether it happened can be told from a later version: each swap
+        adds one to the version and remembers the pointer before it.
+        """
+        if pointer == expected.pointer:
+            raise ValueError(f"reference {expected.name!r} points to {pointer} already")
+        new = moved(expected, pointer)
+        return new if self._backend.update_reference(self.realm, new, expected) else None
+
+    def delete(self, expected: Reference) -> bool:
+        """Delete the reference if it is as expected; RefusedError if the realm needs it."""
+        if expected.name in standing_names(self.realm):
+            raise RefusedError(
+                "standing-reference",
+                f"realm {self.realm} cannot be without its reference {expected.name!r}",
+                hint="delete the whole realm instead",
+            )
+        return self._backend.delete_reference(self.realm, expected)
+
+    def _new(self, name: str, pointer: int | None) -> Reference:
+        return Reference(_checked(name), pointer, 0, micros(self._clock.now()))
+
+
+def moved(reference: Reference, pointer: int) -> Reference:
+    """The reference after a swap to this pointer."""
+    before = () if reference.pointer is None else (reference.pointer,)
+    recent = (*before, *reference.recent)[:RECENT_POINTERS]
+    version = reference.version + 1
+    return Reference(reference.name, pointer, version, reference.created_at, recent)
+
+
+def _checked(name: str) -> str:
+    if not 1 <= len(name.encode()) <= MAX_NAME_BYTES:
+        raise ValueError(f"the name of a reference has 1 to {MAX_NAME_BYTES} bytes: {name[:50]!r}")
+    return name

@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from lakesweep.errors import ContendedError
+from lakesweep.store.turns import Turns
+
+
+def test_threads_come_in_the_order_in_which_they_asked() -> None:
+    turns, order, threads = Turns(), list[int](), list[threading.Thread]()
+
+    def work(number: int) -> None:
+        with turns.take("a", 60):
+            order.append(number)
+
+    with turns.take("a", 60):
+        for number in range(8):
+            threads.append(threading.Thread(target=work, args=[number]))
+            threads[-1].start()
+            while len(turns._queues["a"]) < number + 2:
+                pass
+    for thread in threads:
+        thread.join()
+    assert order == list(range(8))
+    assert turns._queues == {}
+
+
+def test_other_things_do_not_wait() -> None:
+    turns = Turns()
+    with turns.take("a", 0), turns.take("b", 0):
+        assert set(turns._queues) == {"a", "b"}
+
+
+def test_who_waits_too_long_gives_up_and_is_in_nobodys_way() -> None:
+    turns = Turns()
+    with turns.take("a", 0):
+        with pytest.raises(ContendedError, match="busy"), turns.take("a", 0.01):
+            pass
+        assert len(turns._queues["a"]) == 1
+    with turns.take("a", 0):
+        pass
+    assert turns._queues == {}
