@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from lakesweep.clock import Clock, SystemClock
-from lakesweep.config import Config, IcebergCatalogRoot, IcebergMetadataRoot
+from lakesweep.config import Config, IcebergCatalogRoot, IcebergMetadataRoot, PinnedRoot
 from lakesweep.errors import ConfigError
 from lakesweep.progress import SILENT, Progress
 
@@ -52,7 +52,8 @@ class App:
         from lakesweep.iceberg.targets import IcebergTargets
 
         files = [path for root in self._roots(IcebergMetadataRoot) for path in root.files]
-        return IcebergTargets(self.stores, self.catalogs, files, progress=self.progress)
+        pins = [root.file for root in self._roots(PinnedRoot)]
+        return IcebergTargets(self.stores, self.catalogs, files, pins, progress=self.progress)
 
     def _roots(self, kind: type[Root]) -> Iterator[Root]:
         for lake in self.config.lakes.values():

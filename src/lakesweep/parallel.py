@@ -17,6 +17,7 @@ def map_ordered(
     """`map` on threads: results in the order of the items, at most twice `workers` of them ahead.
 
     The first error is raised in its turn; what has not begun by then is not begun any more.
+    The same holds when the iterator is closed early; what is under way then ends by itself.
     """
     pool = ThreadPoolExecutor(max_workers=workers)
     ahead: deque[Future[Result]] = deque()
@@ -27,5 +28,11 @@ def map_ordered(
                 yield ahead.popleft().result()
         while ahead:
             yield ahead.popleft().result()
-    finally:
+    except (GeneratorExit, KeyboardInterrupt):
+        # Nobody wants the results any more, nor to wait for answers that may never come.
+        pool.shutdown(wait=False, cancel_futures=True)
+        raise
+    except Exception:
         pool.shutdown(wait=True, cancel_futures=True)
+        raise
+    pool.shutdown(wait=True)

@@ -107,6 +107,7 @@ def test_a_single_object_is_seen_from_its_folder(lakesweep: Lakesweep, folder: P
         (["--older-than", "yesterday"], 2, "not a point in time"),
         (["--min-size", "big"], 2, "not a size"),
         (["--regex", "("], 2, "regular expression"),
+        (["--regex", ""], 2, "empty"),
         (["--kind", "manifests"], 2, "there is no kind"),
         (["--glob", "[", "--glob", "a"], 2, ""),
     ],
@@ -163,8 +164,11 @@ def test_what_cannot_be_deleted_is_told_and_the_rest_goes(
     assert failure["reason"].startswith("denied")
 
 
-@pytest.mark.parametrize("uri", ["/", "file:///", "file:/"])
-def test_the_whole_file_system_is_refused(uri: str, lakesweep: Lakesweep) -> None:
+@pytest.mark.parametrize("uri", ["/", "file:///", "file:/", "FILE:///", "file://localhost/", "."])
+def test_the_whole_file_system_is_refused(
+    uri: str, lakesweep: Lakesweep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir("/")
     assert lakesweep("files", "purge", uri, "--glob", "no-such-*", "--yes").code == 3
 
 

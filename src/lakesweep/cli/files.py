@@ -151,8 +151,11 @@ def _absolute(uri: str) -> str:
 
 
 def _refuse_root(uris: list[str]) -> None:
+    from lakesweep.storage.address import StoreKind, parse
+
     for uri in uris:
-        if uri.rstrip("/") in {"", "file:"}:
+        address = parse(_absolute(uri))
+        if address.kind is StoreKind.FILE and not address.key.strip("/."):
             raise RefusedError(
                 "root",
                 f"{uri!r} is the whole file system; nothing was deleted",

@@ -107,8 +107,7 @@ def purge(
     Files that another table of a configured catalog reaches are left alone. A table whose
     gc.enabled is false is refused without --override gc.enabled.
     """
-    from lakesweep.iceberg.purge import execute_purge
-    from lakesweep.storage.outcome import Tally
+    from lakesweep.iceberg.purge import execute_purge, tally_problems
 
     target = context.app.iceberg.find(ref)
     overrides = frozenset(override or ())
@@ -118,14 +117,15 @@ def purge(
     with planned as plan:
         _show_plan(context, target, plan)
         if dry_run:
-            _outcome(plan, Tally(), dry_run=True).show(context)
+            _outcome(plan, tally_problems(plan), dry_run=True).show(context)
             return
         files = format_count(plan.total_files, "file")
         context.confirm(f"Delete {files} of {target.name}?", yes=yes)
+        context.app.iceberg.check_unchanged(target, plan, overrides=overrides)
         if drop:
             context.app.iceberg.drop(target)
         tally = execute_purge(plan, pace.deleter(target.stores, context), progress=context.progress)
-        _say_what_is_left(context, target, dropped=drop)
+        _say_what_is_left(context, target, tally, dropped=drop)
         _outcome(plan, tally).show(context)
 
 
@@ -160,7 +160,9 @@ def _warnings(plan: PurgePlan) -> Iterator[str]:
     yield from map(str, plan.problems)
 
 
-def _say_what_is_left(context: Context, target: Target, *, dropped: bool) -> None:
+def _say_what_is_left(context: Context, target: Target, tally: Tally, *, dropped: bool) -> None:
+    if dropped and tally.failed:
+        context.output.say(f"to repeat it: lakesweep iceberg purge {target.metadata.path}")
     if target.entry is not None and not dropped:
         context.output.say(
             f"the catalog still lists {target.name}; drop it there, or use --drop next time"

@@ -63,7 +63,13 @@ app.add_typer(iceberg.app)
 
 def main() -> None:
     """Run the command line of this process."""
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    if code == _EXIT_INTERRUPTED:
+        # Python would first wait for every request that is still under way.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -49,17 +49,16 @@ class Pace:
 
     def deleter(self, stores: Stores, context: Context) -> Deleter:
         """A function that deletes at this pace."""
-        from lakesweep.storage.deleting import delete_files
+        from lakesweep.storage.deleting import Limits, delete_files
+
+        limits = Limits(
+            context.clock,
+            files_per_second=self.files_per_second,
+            batches_per_second=self.batches_per_second,
+        )
 
         def delete(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            return delete_files(
-                stores,
-                batches,
-                batch_size=self.batch_size,
-                files_per_second=self.files_per_second,
-                batches_per_second=self.batches_per_second,
-                clock=context.clock,
-            )
+            return delete_files(stores, batches, batch_size=self.batch_size, limits=limits)
 
         return delete
 

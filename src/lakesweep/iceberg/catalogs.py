@@ -7,7 +7,7 @@ the metadata file alone, it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -77,6 +77,15 @@ def open_catalog(name: str, properties: Mapping[str, str]) -> IcebergCatalog:
     return _Any(name, catalog)
 
 
+def known_catalogs() -> dict[str, Mapping[str, str]]:
+    """The catalogs that PyIceberg's own configuration names, with their properties."""
+    from pyiceberg.utils.config import Config
+
+    config = Config()
+    names = config.get_known_catalogs()
+    return {name: cast("dict[str, str]", config.get_catalog_config(name) or {}) for name in names}
+
+
 @dataclass(frozen=True)
 class _Any:
     """A catalog that can only be asked for whole tables: Hive, Glue, DynamoDB, BigQuery."""
@@ -97,7 +106,25 @@ class _Any:
                 names = self.catalog.list_tables(namespace)
             except Exception as error:
                 raise _failed(self.name, namespace, error) from error
-            yield from (self.find(tuple(name)) for name in names)
+            yield from self._still_there(names)
+
+    def _still_there(self, names: Iterable[Iterable[str]]) -> Iterator[Entry]:
+        """The entries of listed names, but for those that were dropped since."""
+        for listed in names:
+            name = tuple(listed)
+            try:
+                yield self.find(name)
+            except NotFoundError:
+                if self._is_listed(name):
+                    raise
+
+    def _is_listed(self, name: Name) -> bool:
+        namespace = name[:-1]
+        try:
+            tables = self.catalog.list_tables(namespace)
+        except Exception as error:
+            raise _failed(self.name, namespace, error) from error
+        return name in {tuple(table) for table in tables}
 
     def drop(self, entry: Entry) -> None:
         try:
@@ -134,17 +161,18 @@ class _Rest(_Any):
         for namespace in self._namespaces(()):
             try:
                 tables = self.catalog.list_tables(namespace)
-                views = self.catalog.list_views(namespace)
             except Exception as error:
                 raise _failed(self.name, namespace, error) from error
-            yield from (self._listed(tuple(name), False) for name in tables)
-            yield from (self._listed(tuple(name), True) for name in views)
+            yield from self._still_there([*tables, *self._views(namespace)])
 
-    def _listed(self, name: Name, is_view: bool) -> Entry:
-        answer = self._load(name, is_view)
-        if answer is None:
-            raise _missing(self.name, name)
-        return self._entry(name, is_view, answer)
+    def _is_listed(self, name: Name) -> bool:
+        return super()._is_listed(name) or name in map(tuple, self._views(name[:-1]))
+
+    def _views(self, namespace: Name) -> list[Name]:
+        try:
+            return [tuple(view) for view in self.catalog.list_views(namespace)]
+        except Exception as error:
+            raise _failed(self.name, namespace, error) from error
 
     def _load(self, name: Name, is_view: bool) -> dict[str, Any] | None:
         from pyiceberg.catalog.rest import Endpoints, IdentifierKind

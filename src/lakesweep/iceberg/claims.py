@@ -1,9 +1,8 @@
 """What the other known tables hold on to, so that purging one never harms another.
 
 Tables share files more often than people think: two names on one folder, a folder inside another's
-folder, a table registered twice, data files that were added from elsewhere. A purge therefore asks
-which other known tables could share files with it, marks those strictly, and leaves alone whatever
-they reach.
+folder, a table registered twice, data files that were added from elsewhere. Folders do not tell. So
+a purge marks every other known table, strictly, and leaves alone whatever they reach.
 """
 
 from __future__ import annotations
@@ -12,15 +11,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from lakesweep.errors import LakesweepError
-from lakesweep.hashing import HashSet
-from lakesweep.iceberg.reach import reached_files
+from lakesweep.hashing import Hashes, hash128
 from lakesweep.iceberg.reading import load_metadata
 from lakesweep.parallel import map_ordered
 from lakesweep.progress import SILENT, Progress
-from lakesweep.storage.address import folder_identity, identity, overlap
-from lakesweep.storage.tolerance import Strict
-from lakesweep.storage.unique import path_hashes
+from lakesweep.storage.address import folder_identity, identities, identity
+from lakesweep.storage.local.aliases import resolve, resolve_one
 
 if TYPE_CHECKING:
     from lakesweep.iceberg.catalogs import Entry
@@ -70,13 +69,16 @@ def claims(
 
 def overlaps(claim: Claim, folders: Iterable[str]) -> bool:
     """Whether another table's folders are, hold or lie in one of these folders."""
-    return any(overlap(mine, theirs) for mine in folders for theirs in claim.folders)
+    return any(
+        _is_below(mine, theirs) or _is_below(theirs, mine)
+        for mine in map(real_folder, folders)
+        for theirs in map(real_folder, claim.folders)
+    )
 
 
 def holds(claim: Claim, folder: str) -> bool:
     """Whether another table's folder is this one or lies around it."""
-    inside = folder_identity(folder)
-    return any(inside.startswith(folder_identity(theirs)) for theirs in claim.folders)
+    return any(_is_below(real_folder(folder), real_folder(theirs)) for theirs in claim.folders)
 
 
 def is_same_table(claim: Claim, metadata: Metadata) -> bool:
@@ -84,13 +86,15 @@ def is_same_table(claim: Claim, metadata: Metadata) -> bool:
     return identity(claim.path) == identity(metadata.path)
 
 
-def mark(stores: Stores, others: Iterable[Claim], *, progress: Progress = SILENT) -> HashSet:
-    """The hashes of all files that the other tables reach. Strict: one unreadable file stops it."""
-    live = HashSet()
-    with progress.task("protected") as task:
-        for claim in others:
-            if claim.metadata is not None:
-                for batch in reached_files(stores, claim.metadata, Strict()):
-                    live.add(path_hashes(batch))
-                    task.advance(batch.num_rows)
-    return live
+def real_folder(path: str) -> str:
+    """What a folder is compared by, all links resolved where it is a local one."""
+    return resolve_one(folder_identity(path))
+
+
+def real_hashes(batch: pa.RecordBatch) -> Hashes:
+    """What files are protected by: hashes that are equal for all names of one file."""
+    return hash128(resolve(identities(batch["path"])))
+
+
+def _is_below(folder: str, outer: str) -> bool:
+    return folder.startswith(outer)

@@ -54,16 +54,24 @@ def read_manifest(
 ) -> Iterator[pa.RecordBatch]:
     """The live files that a manifest names, as FILE_SCHEMA.
 
-    An Avro file that was cut between two blocks looks whole. So where the manifest list gave a
-    size and a count of entries, a manifest that falls short of both is truncated.
+    An Avro file that was cut between two blocks looks whole. So a manifest with fewer entries than
+    its list counted is truncated; where the list counted none, one that is shorter than it should
+    be; and where nothing is known, as of embedded manifests, one that holds no entry at all.
     """
     seen = 0
     for batch in _rows(path, data, _ENTRY_COLUMNS):
         seen += batch.num_rows
         yield _live_files(batch, path)
-    short = size_bytes is not None and len(data) < size_bytes
-    if short and seen != entries:
-        raise TruncatedError(path, f"has {len(data)} of {size_bytes} bytes, {seen} entries")
+    if _falls_short(seen, entries, len(data), size_bytes):
+        raise TruncatedError(
+            path, f"has {seen} of {entries} entries, {len(data)} of {size_bytes} bytes"
+        )
+
+
+def _falls_short(seen: int, entries: int | None, size: int, size_bytes: int | None) -> bool:
+    if entries is not None:
+        return seen < entries
+    return seen == 0 if size_bytes is None else size < size_bytes
 
 
 def _rows(path: str, data: bytes, columns: Sequence[Column]) -> Iterator[pa.RecordBatch]:

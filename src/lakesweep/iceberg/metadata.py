@@ -174,8 +174,8 @@ def _decode(path: str, data: bytes) -> _Document:
     except msgspec.DecodeError as error:
         kind = TruncatedError if "truncated" in str(error) else DamagedError
         raise kind(path, f"is no complete JSON document: {error}") from error
-    except UnicodeDecodeError as error:
-        raise DamagedError(path, f"is not UTF-8: {error}") from error
+    except (UnicodeDecodeError, RecursionError) as error:
+        raise DamagedError(path, f"is no readable JSON document: {error}") from error
 
 
 def _view(path: str, size_bytes: int, location: str, document: _Document) -> ViewMetadata:
@@ -246,7 +246,8 @@ def _sized(entries: list[_Statistics] | None, resolve: Resolver) -> tuple[SizedF
 
 
 def _gc_enabled(document: _Document) -> bool:
-    return str((document.properties or {}).get("gc.enabled", "true")).lower() != "false"
+    """Anything but `true` means false, as the engines read it."""
+    return str((document.properties or {}).get("gc.enabled", "true")).lower() == "true"
 
 
 def _resolve(path: str, location: str, format_version: int) -> str:

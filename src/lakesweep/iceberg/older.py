@@ -8,13 +8,13 @@ from lakesweep.errors import NotFoundError
 from lakesweep.iceberg.metadata import TableMetadata
 from lakesweep.iceberg.reading import load_metadata
 from lakesweep.storage.address import identity
-from lakesweep.storage.tolerance import READ_ERRORS
+from lakesweep.storage.tolerance import READ_ERRORS, Tolerance, problem_of
 
 if TYPE_CHECKING:
     from lakesweep.storage.stores import Stores
 
 
-def older_metadata(stores: Stores, table: TableMetadata) -> list[str]:
+def older_metadata(stores: Stores, table: TableMetadata, tolerance: Tolerance) -> list[str]:
     """The paths, oldest first, that are not in the table's own log.
 
     A log is cut at its old end, so the oldest file of a log that can still be read names the
@@ -26,7 +26,7 @@ def older_metadata(stores: Stores, table: TableMetadata) -> list[str]:
     log = table.log
     while log:
         unknown = []
-        for path in _first_readable_log(stores, log, table.uuid):
+        for path in _first_readable_log(stores, log, table.uuid, tolerance):
             if identity(path) not in known:
                 known.add(identity(path))
                 unknown.append(path)
@@ -35,11 +35,16 @@ def older_metadata(stores: Stores, table: TableMetadata) -> list[str]:
     return found
 
 
-def _first_readable_log(stores: Stores, log: tuple[str, ...], uuid: str | None) -> tuple[str, ...]:
+def _first_readable_log(
+    stores: Stores, log: tuple[str, ...], uuid: str | None, tolerance: Tolerance
+) -> tuple[str, ...]:
     for path in log:
         try:
             older = load_metadata(stores, path)
-        except (NotFoundError, *READ_ERRORS):
+        except NotFoundError:
+            continue
+        except READ_ERRORS as error:
+            tolerance.meet(problem_of(error))
             continue
         return older.log if isinstance(older, TableMetadata) and older.uuid == uuid else ()
     return ()

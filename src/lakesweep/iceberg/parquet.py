@@ -32,6 +32,7 @@ def _read(path: str, data: bytes, columns: Sequence[Column]) -> Iterator[pa.Reco
             raise DamagedError(path, f"has no column {column.name!r}")
     wanted = [".".join(names) for names in found.values() if names is not None]
     for batch in file.iter_batches(columns=wanted):
+        batch.validate(full=True)
         arrays = [_leaf(batch, found[column.name], column.type) for column in columns]
         yield pa.RecordBatch.from_arrays(arrays, names=[column.name for column in columns])
 
@@ -40,9 +41,13 @@ def _find(fields: pa.Schema | pa.StructType, ids: tuple[int, ...]) -> tuple[str,
     """The names on the way to a leaf, by the field ids on the way."""
     for field in fields:
         if _field_id(field) == ids[0]:
-            below = () if len(ids) == 1 else _find(field.type, ids[1:])
+            below = () if len(ids) == 1 else _find_below(field.type, ids[1:])
             return None if below is None else (field.name, *below)
     return None
+
+
+def _find_below(kind: pa.DataType, ids: tuple[int, ...]) -> tuple[str, ...] | None:
+    return _find(kind, ids) if isinstance(kind, pa.StructType) else None
 
 
 def _field_id(field: pa.Field) -> int:

@@ -18,19 +18,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakesweep.hashing import HashSet
-from lakesweep.iceberg.claims import Claim, folders_of
+from lakesweep.iceberg.claims import Claim, folders_of, real_folder, real_hashes
 from lakesweep.iceberg.kinds import Kind
 from lakesweep.iceberg.metadata import TableMetadata
 from lakesweep.iceberg.older import older_metadata
 from lakesweep.iceberg.reach import file_batch, reached_files
 from lakesweep.progress import SILENT, Progress
-from lakesweep.storage.address import folder_identity, identities, identity
+from lakesweep.storage.address import identities, identity
 from lakesweep.storage.files import FILE_SCHEMA
 from lakesweep.storage.listing import list_files
+from lakesweep.storage.local.aliases import resolve
 from lakesweep.storage.outcome import Tally
 from lakesweep.storage.spool import Spool
-from lakesweep.storage.tolerance import Problem, State, Tolerant
-from lakesweep.storage.unique import path_hashes, unique_files
+from lakesweep.storage.tolerance import Problem, State, Tolerance, Tolerant
+from lakesweep.storage.unique import unique_files
 
 if TYPE_CHECKING:
     from lakesweep.iceberg.reading import Metadata
@@ -97,6 +98,10 @@ class PurgePlan:
         self.protected = 0
         self.problems: list[Problem] = []
         self.overlapping: tuple[Claim, ...] = ()
+        #: A file in another kind of store than the table's own, where there is one.
+        self.strange: str | None = None
+        #: The tables that were known when the plan was made, and where they pointed.
+        self.witness: frozenset[tuple[str, str]] = frozenset()
         self._stages = {stage: Spool() for stage in Stage}
 
     def __enter__(self) -> Self:
@@ -124,6 +129,7 @@ class PurgePlan:
         """Write a batch of distinct files into the stages of their kinds."""
         own = _below(batch, folders_of(self.metadata))
         self.outside += batch.num_rows - (pc.sum(own).as_py() or 0)
+        self.strange = self.strange or _strange(batch, self.metadata)
         for kind in pc.unique(batch["kind"]).to_pylist():
             rows = batch.filter(pc.is_in(batch["kind"], pa.array([kind], pa.string())))
             self.files[kind or "stored"] += rows.num_rows
@@ -144,7 +150,7 @@ class Protection:
 
     def spare(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows that may go."""
-        held = pa.array(self.files.contains(path_hashes(batch)))
+        held = pa.array(self.files.contains(real_hashes(batch)))
         return batch.filter(pc.invert(pc.or_(held, _below(batch, self.folders))))
 
 
@@ -154,7 +160,8 @@ def plan_purge(
     """Plan to delete all that the metadata reaches, and the metadata that only older logs name."""
     tolerant = Tolerant()
     reached = reached_files(stores, metadata, tolerant)
-    plan = _write(metadata, _with_older(stores, metadata, reached), protection, progress)
+    files = _with_older(stores, metadata, reached, tolerant)
+    plan = _write(metadata, files, protection, progress)
     plan.problems = tolerant.problems
     return plan
 
@@ -177,13 +184,11 @@ def plan_base_location(
 
 def execute_purge(plan: PurgePlan, delete: Deleter, *, progress: Progress = SILENT) -> Tally:
     """Carry out a plan. What could not be read or deleted is in the tally; parents of it stay."""
-    tally = Tally()
+    tally = tally_problems(plan)
     kept: set[Stage] = set()
     unreadable = _unreadable(plan.problems)
     if unreadable:
         kept.update(_PARENTS[Stage.MANIFESTS])
-    for problem in plan.problems:
-        tally.fail(problem.path, f"{problem.state}: {problem.reason}")
     with progress.task("deleted", total=plan.total_files) as task:
         for stage in Stage:
             if stage in kept:
@@ -197,6 +202,14 @@ def execute_purge(plan: PurgePlan, delete: Deleter, *, progress: Progress = SILE
     return tally
 
 
+def tally_problems(plan: PurgePlan) -> Tally:
+    """What is known to be wrong before anything is deleted."""
+    tally = Tally()
+    for problem in plan.problems:
+        tally.fail(problem.path, f"{problem.state}: {problem.reason}")
+    return tally
+
+
 def _write(
     metadata: Metadata,
     batches: Iterable[pa.RecordBatch],
@@ -205,7 +218,7 @@ def _write(
 ) -> PurgePlan:
     plan = PurgePlan(metadata)
     with progress.task("found") as task:
-        for batch in unique_files(batches):
+        for batch in unique_files(_own_last(batches, metadata)):
             task.advance(batch.num_rows)
             rest = protection.spare(batch)
             plan.protected += batch.num_rows - rest.num_rows
@@ -213,12 +226,24 @@ def _write(
     return plan
 
 
+def _own_last(batches: Iterable[pa.RecordBatch], metadata: Metadata) -> Iterator[pa.RecordBatch]:
+    """The current metadata goes last, whatever else the table calls it."""
+    own = identity(metadata.path)
+    last = pa.array([Kind.METADATA, Kind.VIEW_METADATA], pa.string())
+    for batch in batches:
+        is_own = pc.equal(identities(batch["path"]), own)
+        yield batch.filter(pc.or_(pc.invert(is_own), pc.is_in(batch["kind"], last)))
+
+
 def _with_older(
-    stores: Stores, metadata: Metadata, reached: Iterable[pa.RecordBatch]
+    stores: Stores,
+    metadata: Metadata,
+    reached: Iterable[pa.RecordBatch],
+    tolerance: Tolerance,
 ) -> Iterator[pa.RecordBatch]:
     if isinstance(metadata, TableMetadata):
         # Oldest first: each is named only by the log of a younger one.
-        older = ((path, None) for path in older_metadata(stores, metadata))
+        older = ((path, None) for path in older_metadata(stores, metadata, tolerance))
         yield file_batch(Kind.METADATA_LOG, older)
     yield from reached
 
@@ -234,9 +259,17 @@ def _without(batches: Iterable[pa.RecordBatch], paths: set[str]) -> Iterator[pa.
         yield batch.filter(pc.invert(pc.is_in(batch["path"], excluded)))
 
 
+def _strange(batch: pa.RecordBatch, metadata: Metadata) -> str | None:
+    scheme = identity(metadata.path).partition("/")[0] + "/"
+    elsewhere = pc.invert(pc.starts_with(identities(batch["path"]), scheme))
+    found = batch["path"].filter(elsewhere)
+    return str(found[0]) if len(found) else None
+
+
 def _below(batch: pa.RecordBatch, folders: Iterable[str]) -> pa.Array:
-    names = identities(batch["path"])
+    names = resolve(identities(batch["path"]))
     found = pa.repeat(pa.scalar(False), batch.num_rows)
-    for folder in folders:
-        found = pc.or_(found, pc.starts_with(names, folder_identity(folder)))
+    for folder in map(real_folder, folders):
+        below = pc.or_(pc.starts_with(names, folder), pc.equal(names, folder[:-1]))
+        found = pc.or_(found, below)
     return found

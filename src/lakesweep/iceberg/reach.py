@@ -112,8 +112,9 @@ class _Walk:
                 yield _Manifest(row["path"], row["size_bytes"], row["entries"])
 
     def _distinct_lists(self) -> Iterable[Snapshot]:
-        distinct = {s.manifest_list or s.id: s for s in self.table.snapshots}
-        return distinct.values()
+        embedded = [s for s in self.table.snapshots if s.manifest_list is None]
+        listed = {s.manifest_list: s for s in self.table.snapshots if s.manifest_list is not None}
+        return [*embedded, *listed.values()]
 
     def _read_list(self, snapshot: Snapshot) -> pa.Table:
         path = snapshot.manifest_list
@@ -127,8 +128,9 @@ class _Walk:
         self.list_sizes[path] = len(data)
         found = read_manifest_list(path, data)
         live = pc.sum(found["live_data_files"], skip_nulls=False, min_count=0).as_py()
-        if snapshot.total_data_files and live == 0:
-            raise TruncatedError(path, f"names none of {snapshot.total_data_files} data files")
+        if live is not None and live < (snapshot.total_data_files or 0):
+            # A list that was cut between two blocks looks whole; its own summary knows better.
+            raise TruncatedError(path, f"names {live} of {snapshot.total_data_files} data files")
         return found.set_column(0, MANIFEST_SCHEMA.field(0), self._resolved(found["path"]))
 
     def _read_manifest(self, manifest: _Manifest) -> tuple[_Manifest, list[pa.RecordBatch]]:

@@ -47,10 +47,24 @@ def metadata_path(stores: Stores, ref: str) -> str:
             f"{ref} is neither a metadata file nor the folder of a table with a version hint",
             hint="give the address of the table's newest .metadata.json",
         ) from error
-    for name in (f"v{version}.metadata.json", f"v{version}.gz.metadata.json"):
-        if _exists(stores, folder + name):
-            return folder + name
-    raise NotFoundError(f"{address.path} names version {version!r}, which has no metadata file")
+    found = _version(stores, folder, version)
+    if found is None:
+        raise NotFoundError(f"{address.path} names version {version!r}, which has no metadata file")
+    return _newest(stores, folder, found, int(version))
+
+
+def _newest(stores: Stores, folder: str, found: str, version: int) -> str:
+    """A hint may lag behind: engines look for the versions after it, and so do we."""
+    while (later := _version(stores, folder, str(version + 1))) is not None:
+        found, version = later, version + 1
+    return found
+
+
+def _version(stores: Stores, folder: str, version: str) -> str | None:
+    if not (version.isascii() and version.isdigit()):
+        return None
+    names = (f"v{version}.metadata.json", f"v{version}.gz.metadata.json")
+    return next((folder + name for name in names if _exists(stores, folder + name)), None)
 
 
 def _exists(stores: Stores, path: str) -> bool:

@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
-from lakesweep.errors import RefusedError, UnreadableError, UsageError
+import pyarrow as pa
+
+from lakesweep.errors import LakesweepError, RefusedError, UnreadableError, UsageError
 from lakesweep.hashing import HashSet
 from lakesweep.iceberg.access import storage_options
-from lakesweep.iceberg.catalogs import Entry, IcebergCatalog, open_catalog
-from lakesweep.iceberg.claims import Claim, claims, folders_of, holds, is_same_table, mark, overlaps
+from lakesweep.iceberg.catalogs import Entry, IcebergCatalog, known_catalogs, open_catalog
+from lakesweep.iceberg.claims import (
+    Claim,
+    claims,
+    folders_of,
+    holds,
+    is_same_table,
+    overlaps,
+    real_folder,
+    real_hashes,
+)
 from lakesweep.iceberg.metadata import TableMetadata
 from lakesweep.iceberg.purge import Protection, PurgePlan, plan_base_location, plan_purge
+from lakesweep.iceberg.reach import reached_files
 from lakesweep.iceberg.reading import load_metadata
 from lakesweep.iceberg.refs import is_address, metadata_path, split_name
 from lakesweep.progress import SILENT, Progress
-from lakesweep.storage.address import folder_identity, identity, parse
+from lakesweep.storage.address import identity, parse
+from lakesweep.storage.pins import read_pins
+from lakesweep.storage.tolerance import Strict
 
 if TYPE_CHECKING:
     from lakesweep.iceberg.reading import Metadata
@@ -46,12 +61,14 @@ class IcebergTargets:
         stores: Stores,
         catalogs: Mapping[str, Mapping[str, str]],
         metadata_files: Sequence[str] = (),
+        pinned_files: Sequence[str] = (),
         *,
         progress: Progress = SILENT,
     ) -> None:
         self._stores = stores
         self._properties = catalogs
         self._metadata_files = metadata_files
+        self._pinned_files = pinned_files
         self._progress = progress
         self._catalogs: dict[str, IcebergCatalog] = {}
 
@@ -79,81 +96,91 @@ class IcebergTargets:
     ) -> PurgePlan:
         """Plan a purge; RefusedError where a guard says no."""
         _guard_gc_enabled(target, overrides)
-        others = tuple(self._others(target))
+        entries = self._entries(target, overrides)
+        others = self._others(target, entries, overrides)
         near = tuple(c for c in others if overlaps(c, folders_of(target.metadata)))
         if base_location:
             _guard_location(target, near, overrides)
-            plan = self._plan_base_location(target, near, overrides)
-        else:
-            plan = self._plan_reached(target, near, others, overrides)
+        live = self._mark(target, others, overrides)
+        planning = plan_base_location if base_location else plan_purge
+        protection = Protection(live, (*self._pins(), *_inside(target, near, base_location)))
+        plan = planning(target.stores, target.metadata, protection, progress=self._progress)
         plan.overlapping = near
+        plan.witness = _witness(target, entries)
+        _guard_stores(target, plan, overrides)
         return plan
 
-    def _plan_base_location(
-        self, target: Target, near: tuple[Claim, ...], overrides: frozenset[str]
-    ) -> PurgePlan:
-        own = folder_identity(target.metadata.location)
-        theirs = (folder for claim in near for folder in claim.folders)
-        inside = tuple(f for f in theirs if _lies_inside(folder_identity(f), own))
-        protection = Protection(self._mark(target, near, overrides), inside)
-        return plan_base_location(
-            target.stores, target.metadata, protection, progress=self._progress
-        )
+    def check_unchanged(
+        self, target: Target, plan: PurgePlan, *, overrides: frozenset[str]
+    ) -> None:
+        """Refuse a plan if any table moved, came or went since it was made."""
+        current = target if target.entry is None else self.find(target.entry.full_name)
+        if _witness(current, self._entries(target, overrides)) != plan.witness:
+            raise RefusedError(
+                "stale-plan",
+                "a table was committed to, made or dropped since the plan was made",
+                hint="run the same command again",
+            )
 
-    def _plan_reached(
-        self,
-        target: Target,
-        near: tuple[Claim, ...],
-        others: tuple[Claim, ...],
-        overrides: frozenset[str],
-    ) -> PurgePlan:
-        plan = self._plan(target, near, overrides)
-        if plan.outside and len(near) < len(others):
-            # Files from elsewhere may belong to any table: then all of them are asked.
-            plan.close()
-            plan = self._plan(target, others, overrides)
-        return plan
-
-    def _plan(
-        self, target: Target, others: tuple[Claim, ...], overrides: frozenset[str]
-    ) -> PurgePlan:
-        protection = Protection(self._mark(target, others, overrides))
-        return plan_purge(target.stores, target.metadata, protection, progress=self._progress)
-
-    def _mark(
-        self, target: Target, others: tuple[Claim, ...], overrides: frozenset[str]
-    ) -> HashSet:
+    def _mark(self, target: Target, others: Iterable[Claim], overrides: frozenset[str]) -> HashSet:
         """What the others reach. One that cannot be read stops the purge unless overridden."""
-        for claim in others:
-            if claim.metadata is None and "foreign" not in overrides:
-                raise _foreign(f"{claim.name} may share files, and cannot be read: {claim.error}")
-        try:
-            return mark(target.stores, others, progress=self._progress)
-        except UnreadableError as error:
-            raise _foreign(f"another table may share files: {error.message}") from error
+        live = HashSet()
+        with self._progress.task("protected") as task:
+            for claim in others:
+                try:
+                    for batch in _reach(target.stores, claim):
+                        live.add(real_hashes(batch))
+                        task.advance(batch.num_rows)
+                except UnreadableError as error:
+                    if "foreign" not in overrides:
+                        reason = (
+                            f"{claim.name} may share files, and cannot be read: {error.message}"
+                        )
+                        raise _foreign(reason) from error
+        return live
 
-    def _others(self, target: Target) -> Iterator[Claim]:
-        """Every other known table, from all catalogs and metadata roots."""
-        for claim in claims(target.stores, self._entries(target), progress=self._progress):
-            if not (target.entry is None and is_same_table(claim, target.metadata)):
-                yield claim
+    def _others(
+        self, target: Target, entries: Sequence[Entry], overrides: frozenset[str]
+    ) -> list[Claim]:
+        """Every other known table. A table named by address is the one that a catalog lists."""
+        every = list(claims(target.stores, entries, progress=self._progress))
+        if target.entry is not None:
+            return every
+        same = [claim for claim in every if is_same_table(claim, target.metadata)]
+        if len(same) > 1 and "foreign" not in overrides:
+            names = ", ".join(claim.name for claim in same)
+            raise _foreign(f"several names stand for {target.name}: {names}")
+        return [claim for claim in every if claim not in same]
 
-    def _entries(self, target: Target) -> Iterator[Entry]:
-        names = dict.fromkeys(
-            [*self._properties, *([target.entry.catalog] if target.entry else [])]
-        )
-        for name in names:
-            for entry in self._open(name).entries():
-                if target.entry is None or entry != target.entry:
-                    yield entry
+    def _entries(self, target: Target, overrides: frozenset[str]) -> list[Entry]:
+        """Every other table and view, of all catalogs and metadata roots."""
+        found: list[Entry] = []
+        for name in self._catalog_names(target):
+            try:
+                found += self._open(name).entries()
+            except LakesweepError as error:
+                if "foreign" not in overrides:
+                    reason = f"the tables of catalog {name} are not known: {error.message}"
+                    raise _foreign(reason) from error
         own = identity(target.metadata.path)
-        for path in self._metadata_files:
-            if identity(path) != own:
-                yield Entry(path, (), False, path)
+        found += [Entry(p, (), False, p) for p in self._metadata_files if identity(p) != own]
+        return [entry for entry in found if entry != target.entry]
+
+    def _catalog_names(self, target: Target) -> Iterable[str]:
+        own = [target.entry.catalog] if target.entry else []
+        return dict.fromkeys([*self._known, *own])
+
+    @cached_property
+    def _known(self) -> Mapping[str, Mapping[str, str]]:
+        return {**known_catalogs(), **self._properties}
+
+    def _pins(self) -> Iterator[str]:
+        for path in self._pinned_files:
+            yield from read_pins(self._stores, path)
 
     def _open(self, name: str) -> IcebergCatalog:
         if name not in self._catalogs:
-            self._catalogs[name] = open_catalog(name, self._properties.get(name, {}))
+            self._catalogs[name] = open_catalog(name, self._known.get(name, {}))
         return self._catalogs[name]
 
     def _stores_for(self, entry: Entry) -> Stores:
@@ -187,13 +214,38 @@ def _guard_location(target: Target, near: tuple[Claim, ...], overrides: frozense
             )
 
 
-def _lies_inside(folder: str, outer: str) -> bool:
-    return folder != outer and folder.startswith(outer)
+def _guard_stores(target: Target, plan: PurgePlan, overrides: frozenset[str]) -> None:
+    if plan.strange and "foreign" not in overrides:
+        plan.close()
+        raise _foreign(
+            f"{target.name} names files in another kind of store, such as {plan.strange}"
+        )
+
+
+def _inside(target: Target, near: Iterable[Claim], base_location: bool) -> Iterator[str]:
+    """The folders of others inside the location: whatever lies there is theirs."""
+    own = real_folder(target.metadata.location)
+    for claim in near if base_location else ():
+        for folder in claim.folders:
+            if real_folder(folder) != own and real_folder(folder).startswith(own):
+                yield folder
+
+
+def _reach(stores: Stores, claim: Claim) -> Iterator[pa.RecordBatch]:
+    if claim.metadata is None:
+        raise UnreadableError(claim.path, "unreadable", claim.error or "")
+    yield from reached_files(stores, claim.metadata, Strict())
+
+
+def _witness(target: Target, entries: Iterable[Entry]) -> frozenset[tuple[str, str]]:
+    """What must not have changed between planning and deleting."""
+    known = {(entry.full_name, entry.metadata_path) for entry in entries}
+    return frozenset({*known, (target.name, target.metadata.path)})
 
 
 def _foreign(message: str) -> RefusedError:
     return RefusedError(
         "foreign",
         message,
-        hint="purge without --base-location, mend the other table, or add --override foreign",
+        hint="make sure that nothing else needs the files, then add --override foreign",
     )

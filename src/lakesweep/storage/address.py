@@ -32,7 +32,8 @@ _SPELLINGS: tuple[tuple[str, str], ...] = (
 _COMPILED = tuple((re.compile(pattern), replacement) for pattern, replacement in _SPELLINGS)
 
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*):")
-_BUCKET = re.compile(r"^(?i:s3a|s3n|s3|gcs|gs|memory)://([^/]+)(/|$)")
+# Only what a bucket may be called: anything else could change the meaning of a request's path.
+_BUCKET = re.compile(r"^(?i:s3a|s3n|s3|gcs|gs|memory)://([A-Za-z0-9][A-Za-z0-9._-]*)(/|$)")
 _AZURE = re.compile(r"^abfss://([^@/]+)@([^/]+)/")
 
 

@@ -31,15 +31,13 @@ def delete_files(
     *,
     workers: int | None = None,
     batch_size: int | None = None,
-    files_per_second: float | None = None,
-    batches_per_second: float | None = None,
-    clock: Clock | None = None,
+    limits: Limits | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Delete files, given as batches with `path` and `size_bytes`; batches of OUTCOME_SCHEMA.
 
     Requests begin in the order of the input, some of them at the same time (`workers`; by default
     as many as the store bears), and outcomes come in the order of the input. Whoever needs one set
-    gone before another makes two calls. The limits hold for all stores and workers together.
+    gone before another makes two calls, with the same `limits`, which hold for all stores together.
 
     Nothing about a file raises: an address that cannot be read, a store that cannot be opened and
     a request without an answer are outcomes, and the work goes on. An outcome that is not known is
@@ -49,13 +47,15 @@ def delete_files(
     outcome; later it is a new delete. Another spelling of the same key is absent by then.
     """
     source = _Source(batches)
-    pace = _Pace(clock or SystemClock(), files_per_second, batches_per_second)
-    limit = min(batch_size or _WINDOW_ROWS, pace.most_files)
+    limits = limits or Limits(SystemClock())
+    limit = min(batch_size or _WINDOW_ROWS, limits.most_files)
     windows = (_Window(stores, files, limit) for files in _windows(source))
     first = next(windows, None)
     if first is not None:
         requests = (request for window in chain([first], windows) for request in window.requests)
-        answers = map_ordered(_send, pace.hold(requests), workers=workers or first.parallel_deletes)
+        answers = map_ordered(
+            _send, limits.hold(requests), workers=workers or first.parallel_deletes
+        )
         for answer in answers:
             answer.window.fill(answer)
             if answer.window.is_complete:
@@ -135,11 +135,15 @@ class _Answer:
     reasons: _Texts | str
 
 
-class _Pace:
-    """Holds requests back to a number of files and of requests a second."""
+class Limits:
+    """Holds requests back to a number of files and of requests a second, over all its calls."""
 
     def __init__(
-        self, clock: Clock, files_per_second: float | None, batches_per_second: float | None
+        self,
+        clock: Clock,
+        *,
+        files_per_second: float | None = None,
+        batches_per_second: float | None = None,
     ) -> None:
         self._files = None if files_per_second is None else Bucket(clock, files_per_second)
         self._batches = None if batches_per_second is None else Bucket(clock, batches_per_second)

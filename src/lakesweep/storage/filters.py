@@ -83,6 +83,8 @@ def exclude(patterns: Iterable[str]) -> Filter:
 
 def regex(pattern: str) -> Filter:
     """Whose path below the location holds a match of an RE2 expression."""
+    if not pattern:
+        raise UsageError("an empty regular expression matches everything", hint="leave it out")
     try:
         pc.match_substring_regex(pa.array([""]), pattern=pattern)
     except pa.ArrowInvalid as error:

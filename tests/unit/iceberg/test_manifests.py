@@ -133,6 +133,12 @@ def test_a_manifest_cut_between_two_blocks_is_truncated() -> None:
         list(read_manifest(PATH, cut, size_bytes=len(data), entries=None))
 
 
+def test_a_manifest_of_which_nothing_is_known_must_name_something() -> None:
+    with pytest.raises(TruncatedError):
+        kinds(manifest())
+    assert list(read_manifest(PATH, manifest(), entries=0)) == []
+
+
 def test_a_wrong_size_in_the_list_is_forgiven_when_all_entries_are_there() -> None:
     data = manifest(entry(), entry(2))
     assert list(read_manifest(PATH, data, size_bytes=len(data) + 9, entries=2))
@@ -155,6 +161,15 @@ def test_what_is_no_manifest_is_told_apart(data: bytes, error: type[FormatError]
     with pytest.raises(error) as caught:
         kinds(data)
     assert caught.value.path == PATH
+
+
+def test_a_parquet_manifest_of_another_shape_is_damage() -> None:
+    status = pa.field("status", pa.int32(), metadata={"PARQUET:field_id": "0"})
+    data_file = pa.field("data_file", pa.int32(), metadata={"PARQUET:field_id": "2"})
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table([[1], [2]], schema=pa.schema([status, data_file])), sink)
+    with pytest.raises(DamagedError, match="has no column"):
+        kinds(sink.getvalue().to_pybytes())
 
 
 def parquet_manifest() -> bytes:

@@ -93,9 +93,14 @@ def test_a_view_names_nothing_but_itself() -> None:
 
 @pytest.mark.parametrize(
     ("properties", "enabled"),
-    [(None, True), ({}, True), ({"gc.enabled": "false"}, False), ({"gc.enabled": "FALSE"}, False)],
+    [
+        (None, True),
+        ({}, True),
+        ({"gc.enabled": "TRUE"}, True),
+        *(({"gc.enabled": value}, False) for value in ("false", "FALSE", " false", "no", "0", "")),
+    ],
 )
-def test_gc_enabled_is_true_unless_said_otherwise(
+def test_gc_is_enabled_only_by_silence_or_by_true(
     properties: dict[str, str] | None, enabled: bool
 ) -> None:
     assert table(properties=properties).gc_enabled is enabled
@@ -171,6 +176,8 @@ def test_the_location_may_come_from_the_catalog() -> None:
         (b'{"format-version": 2, "location": "s3://l/t"}', DamagedError),
         (b'{"format-version": "2"}', DamagedError),
         (b'{"format-version": 2, "location": "\xff"}', DamagedError),
+        (b"[" * 100_000, DamagedError),
+        (encode(x=[]).replace(b"[]", b"[" * 100_000), DamagedError),
         (encode(format_version=5), DamagedError),
         (encode(format_version=0), DamagedError),
         (encode(snapshots=[{"manifest-list": "x"}]), DamagedError),

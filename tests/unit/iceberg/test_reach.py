@@ -136,6 +136,21 @@ def test_a_list_that_names_nothing_although_there_are_data_files_is_truncated() 
     assert caught.value.state == State.TRUNCATED
 
 
+def test_a_list_that_names_fewer_data_files_than_the_snapshot_has_is_truncated() -> None:
+    table = Table()
+    table.write_list(1, table.write_manifest("m0.avro", entry(name="a")), total_data_files="2")
+    with pytest.raises(UnreadableError, match="1 of 2"):
+        table.reach()
+
+
+def test_two_old_snapshots_with_one_id_are_both_read() -> None:
+    table = Table(**{"format-version": 1})
+    for name in ("a", "b"):
+        path = table.write_manifest(f"{name}.avro", entry(name=name))
+        table.document["snapshots"].append({"snapshot-id": 1, "manifests": [path]})
+    assert [kind for kind, _ in table.reach()].count(Kind.DATA) == 2
+
+
 @pytest.mark.parametrize("total", ["0", "many"])
 def test_a_list_may_name_nothing_in_an_empty_table(total: str) -> None:
     table = Table()

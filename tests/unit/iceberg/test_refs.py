@@ -38,9 +38,22 @@ def test_a_folder_stands_for_the_version_that_its_hint_names(name: str) -> None:
     store = stores.open(f"memory://refs-{name}/")
     store.write("t/metadata/version-hint.text", b"7\n")
     store.write(f"t/metadata/{name}", b"{}")
-    store.write("t/metadata/v8.metadata.json", b"{}")
     found = metadata_path(stores, f"memory://refs-{name}/t")
     assert found == f"memory://refs-{name}/t/metadata/{name}"
+
+
+def test_versions_after_a_hint_that_lags_are_found() -> None:
+    stores = Stores()
+    store = stores.open("memory://refs-lagging/")
+    store.write("t/metadata/version-hint.text", b"7")
+    for name in (
+        "v7.metadata.json",
+        "v8.gz.metadata.json",
+        "v9.metadata.json",
+        "v11.metadata.json",
+    ):
+        store.write(f"t/metadata/{name}", b"{}")
+    assert metadata_path(stores, "memory://refs-lagging/t").endswith("/v9.metadata.json")
 
 
 def test_a_hint_that_leads_nowhere_is_not_followed_elsewhere() -> None:

@@ -18,7 +18,7 @@ from lakesweep.errors import (
     UnavailableError,
 )
 from lakesweep.storage.address import Address
-from lakesweep.storage.deleting import delete_files
+from lakesweep.storage.deleting import Limits, delete_files
 from lakesweep.storage.files import FILE_SCHEMA, OUTCOME_SCHEMA
 from lakesweep.storage.outcome import MOST_FAILURES, Failure, Tally
 from lakesweep.storage.store import Deletion, ObjectStore, Outcome
@@ -246,8 +246,17 @@ def test_both_limits_hold_for_all_requests_together() -> None:
         clock = ManualClock(datetime(2026, 1, 1, tzinfo=UTC))
         store = PagedStore(set(keys_of(10)), delete_batch=4)
         batch = files(BASE + key for key in keys_of(10))
-        list(delete_files(OneStore(store), [batch], clock=clock, **limits))  # type: ignore[arg-type]
+        list(delete_files(OneStore(store), [batch], limits=Limits(clock, **limits)))
         assert (clock.monotonic(), store.keys) == (seconds, set())
+
+
+def test_limits_go_on_from_one_call_to_the_next() -> None:
+    clock = ManualClock(datetime(2026, 1, 1, tzinfo=UTC))
+    store = OneStore(PagedStore(set(keys_of(3)), delete_batch=4))
+    limits = Limits(clock, files_per_second=0.5)
+    for key in keys_of(3):
+        list(delete_files(store, [files([BASE + key])], limits=limits))
+    assert clock.monotonic() == 4.0
 
 
 def test_a_long_input_is_taken_in_piece_by_piece() -> None:

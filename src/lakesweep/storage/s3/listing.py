@@ -82,8 +82,20 @@ class Lister:
         return Page(
             entries=pa.RecordBatch.from_arrays([keys, *listed.columns], schema=ENTRY_SCHEMA),
             folders=tuple(names[len(listed.keys) :]),
-            next=_next(listed, names, cursor),
+            next=self._next(prefix, listed, names, cursor),
         )
+
+    def _next(
+        self, prefix: str, listed: ListedPage, names: list[str], cursor: _Cursor | None
+    ) -> _Cursor | None:
+        if listed.token is None:
+            return None
+        if cursor is not None and cursor.token == listed.token:
+            reason = "the listing does not move on: the same continuation token came twice"
+            raise UnavailableError(self._client.base + prefix, reason)
+        if listed.keys:
+            return _Cursor(listed.token, names[len(listed.keys) - 1])
+        return _Cursor(listed.token, cursor.last if cursor else "")
 
     def _ask(self, question: _Question, *, encoded: bool) -> ListedPage:
         query = question.query | ({"encoding-type": "url"} if encoded else {})
@@ -163,11 +175,3 @@ def _is_ascending(bound: str, keys: pa.Array) -> bool:
     pairs = pc.less(keys.slice(0, len(keys) - 1), keys.slice(1))
     first: str = keys[0].as_py()
     return first.encode() > bound.encode() and pc.all(pairs).as_py() is not False
-
-
-def _next(listed: ListedPage, names: list[str], cursor: _Cursor | None) -> _Cursor | None:
-    if listed.token is None:
-        return None
-    if listed.keys:
-        return _Cursor(listed.token, names[len(listed.keys) - 1])
-    return _Cursor(listed.token, cursor.last if cursor else "")

@@ -9,7 +9,13 @@ from random import Random
 from typing import TypeVar
 
 from lakesweep.clock import Clock
-from lakesweep.errors import ExistsError, MissingError, ThrottledError, UnavailableError
+from lakesweep.errors import (
+    ExistsError,
+    MissingError,
+    StorageError,
+    ThrottledError,
+    UnavailableError,
+)
 from lakesweep.storage.store import Deletion, ObjectInfo, ObjectStore, Outcome, Page
 from lakesweep.storage.wrappers.pacing import Pace
 from lakesweep.storage.wrappers.wrapped import Wrapped
@@ -95,7 +101,7 @@ class Retrying(Wrapped):
         while (again := _changeable(outcomes)) and attempts.pause():
             try:
                 outcomes |= self._delete(again, attempts)
-            except _PASSING:  # what is known of these keys is still true: not known as deleted
+            except StorageError:  # what is known of the keys so far is still true
                 break
         return [outcomes[key] for key in keys]
 
