@@ -171,9 +171,13 @@ class _Run(Generic[Head]):
             return None
         if plan is None:
             return Committed(head, changed=False, attempts=self.attempts)
-        if self._write(plan) and self._swap(plan):
-            return Committed(plan.head, changed=True, attempts=self.attempts)
-        return None
+        if not self._write(plan):
+            self._wait_out_trouble()
+            return None
+        if not self._swap(plan):
+            self._lose(plan)
+            return None
+        return Committed(plan.head, changed=True, attempts=self.attempts)
 
     def _load(self, reference: Reference) -> Stored[Head] | None:
         if reference.pointer is None:
@@ -206,7 +210,6 @@ class _Run(Generic[Head]):
             self.litter.extend(plan.staged.objects)
             if not isinstance(error, UnreachableError | UnknownOutcomeError):
                 raise
-            self._wait_out_trouble()
             return False
         return True
 
@@ -217,37 +220,32 @@ class _Run(Generic[Head]):
         all its tries one at most takes effect, however late.
         """
         in_doubt = False
-        while True:
-            try:
-                if self.commits.references.swap(plan.reference, plan.head.id):
-                    return True
-            except UnknownOutcomeError:
-                in_doubt = True
-            except UnreachableError:
-                pass
-            except StoreError as error:
-                raise self._failed(plan, error, in_doubt=in_doubt) from error
-            happened = self._look(plan)
-            if happened is not None:
-                return happened or self._lose(plan)
-            try:
+        try:
+            while True:
+                try:
+                    if self.commits.references.swap(plan.reference, plan.head.id):
+                        return True
+                except UnknownOutcomeError:
+                    in_doubt = True
+                except UnreachableError:
+                    pass
+                happened = self._look(plan)
+                if happened is not None:
+                    return happened
                 self._wait_out_trouble()
-            except ContendedError as error:
-                raise self._failed(plan, error, in_doubt=in_doubt) from error
+        except UnknownOutcomeError:
+            raise
+        except StoreError as error:
+            if in_doubt:
+                raise self._unknown(plan) from error
+            self.litter.extend(plan.staged.objects)
+            raise
 
-    def _lose(self, plan: _Plan[Head]) -> bool:
+    def _lose(self, plan: _Plan[Head]) -> None:
         self.litter.extend(plan.staged.objects)
         self.losses += 1
         # Who loses often presses harder, so that newcomers do not overtake it for ever.
         self._pause(max(SHORTEST_SECONDS, LOSER_SECONDS / self.losses))
-        return False
-
-    def _failed(self, plan: _Plan[Head], error: StoreError, *, in_doubt: bool) -> StoreError:
-        """What to raise after a swap that ended with this error."""
-        if in_doubt:
-            return self._unknown(plan)
-        self.litter.extend(plan.staged.objects)
-        return error
 
     def _unknown(self, plan: _Plan[Head]) -> UnknownOutcomeError:
         return UnknownOutcomeError(
