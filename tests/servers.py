@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import re
+import signal
 import subprocess
 import sys
 import sysconfig
@@ -21,6 +23,7 @@ from botocore.config import Config
 from lakesweep.storage.options import StorageOptions
 
 _START_SECONDS = 60.0
+_PR_SET_PDEATHSIG = 1
 _SCRIPTS = Path(sysconfig.get_path("scripts"))
 # rclone waits for the disk after each write; memory has none to wait for.
 _MEMORY = Path("/dev/shm")
@@ -128,12 +131,17 @@ def _rclone_command(server: S3Server, folder: Path, scratch: Path) -> list[str]:
 def _running(command: Sequence[str], log: Path, announcement: str) -> Iterator[str]:
     """Run a server until the block ends; yields the endpoint that it announces in its log."""
     with log.open("wb") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=output)
+        process = subprocess.Popen(command, stdout=output, stderr=output, preexec_fn=_die_together)  # noqa: PLW1509
     try:
         yield _await_endpoint(process, log, announcement)
     finally:
         process.kill()
         process.wait()
+
+
+def _die_together() -> None:
+    """Have the kernel end the server when the tests are killed and cannot do it themselves."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _await_endpoint(process: subprocess.Popen[bytes], log: Path, announcement: str) -> str:
