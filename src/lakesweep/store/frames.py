@@ -12,7 +12,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from lakesweep.errors import DamagedRowError
 from lakesweep.store.backend import MAX_VALUE_BYTES
@@ -28,8 +28,7 @@ MAX_PIECE_BYTES = MAX_WHOLE_BYTES - _PLACE.size
 MAX_OBJECT_BYTES = 2**30
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(NamedTuple):
     """What one row holds of an object that has `parts` of them."""
 
     piece: bytes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -80,16 +80,19 @@ class Objects:
         A hint says in how many parts an object was written. It takes one round trip if all hints
         are right or too large, and one more if any is too small.
         """
-        wanted = {key for number in ids for key in _keys(number, hints.get(number, 1))}
-        rows = dict(self._backend.fetch(self._realm, wanted))
-        firsts = {number: _parse(rows[RowKey(number)]) for number in ids if RowKey(number) in rows}
-        behind = {key for number in firsts for key in _keys(number, firsts[number].parts)} - wanted
-        if behind:
-            rows.update(self._backend.fetch(self._realm, behind))
-        return [
-            self._assemble(firsts[number], rows, number, kind) if number in firsts else None
-            for number in ids
+        rows = self._backend.fetch(self._realm, _wanted(ids, hints))
+        firsts = [(row, _parse(row)) for row in rows.values() if row.part == 0]
+        behind = [
+            key
+            for row, first in firsts
+            if first.parts > 1
+            for key in _keys(row.id, first.parts)
+            if key not in rows
         ]
+        if behind:
+            rows = {**rows, **self._backend.fetch(self._realm, behind)}
+        found = {row.id: self._assemble(row, first, rows, kind) for row, first in firsts}
+        return [found.get(number) for number in ids]
 
     def write(self, number: int, value: msgspec.Struct | UnknownObject) -> Stored[Any]:
         """Create or replace one object."""
@@ -162,15 +165,15 @@ class Objects:
         return ObjectRow(number, 0, name, now, self._ids.next(), frames.whole(payload))
 
     def _assemble(
-        self, first: Frame, rows: Mapping[RowKey, ObjectRow], number: int, kind: type[Kind]
+        self, row: ObjectRow, first: Frame, rows: Mapping[RowKey, ObjectRow], kind: type[Kind]
     ) -> Stored[Kind]:
-        row = rows[RowKey(number)]
-        value = self._decode(row, _join(number, first, rows))
+        payload = first.piece if first.parts == 1 else _join(row.id, first, rows)
+        value = self._decode(row, payload)
         if not isinstance(value, kind):
             raise WrongTypeError(
-                f"object {number} of realm {self._realm} is a {row.type}, not a {kind.__name__}"
+                f"object {row.id} of realm {self._realm} is a {row.type}, not a {kind.__name__}"
             )
-        return Stored(number, value, row.created_at, first.parts, row.token)
+        return Stored(row.id, value, row.created_at, first.parts, row.token)
 
     def _decode(self, row: ObjectRow, payload: bytes) -> Any:
         try:
@@ -186,8 +189,14 @@ def _parse(row: ObjectRow) -> Frame:
         raise DamagedRowError(f"object {row.id}: {error.message}", hint=error.hint) from error
 
 
+def _wanted(ids: Iterable[int], hints: Mapping[int, int]) -> Collection[RowKey]:
+    if not hints:
+        return {RowKey(number) for number in ids}
+    return {key for number in ids for key in _keys(number, max(hints.get(number, 1), 1))}
+
+
 def _keys(number: int, parts: int) -> Sequence[RowKey]:
-    return [RowKey(number, part) for part in range(max(parts, 1))]
+    return [RowKey(number, part) for part in range(parts)]
 
 
 def _join(number: int, first: Frame, rows: Mapping[RowKey, ObjectRow]) -> bytes:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import struct
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import groupby, islice
+from itertools import islice
 from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, Row, Table, and_, bindparam, func, or_, select, update
@@ -125,7 +126,7 @@ class SqlBackend:
     def fetch(self, realm: str, keys: Collection[RowKey]) -> Mapping[RowKey, ObjectRow]:
         found: dict[RowKey, ObjectRow] = {}
         with self._database.reading() as connection:
-            for some in _chunks(sorted(keys, key=_part_first)):
+            for some in _chunks(keys):
                 rows = connection.execute(*_fetch(realm, some))
                 found.update((row.key, row) for row in map(ObjectRow._make, rows))
         return found
@@ -211,9 +212,9 @@ class SqlBackend:
 
 
 def _fetch(realm: str, keys: Sequence[RowKey]) -> tuple[Any, Mapping[str, object]]:
-    by_part = {
-        part: [key.id for key in group] for part, group in groupby(keys, lambda key: key.part)
-    }
+    by_part = defaultdict(list)
+    for key in keys:
+        by_part[key.part].append(key.id)
     if len(by_part) == 1:
         ((part, ids),) = by_part.items()
         return _FETCH_PART, {"in_realm": realm.encode(), "in_part": part, "ids": ids}
@@ -221,10 +222,6 @@ def _fetch(realm: str, keys: Sequence[RowKey]) -> tuple[Any, Mapping[str, object
         *(and_(_OBJECT.part == part, _OBJECT.id.in_(ids)) for part, ids in by_part.items())
     )
     return select(*_ROW_COLUMNS).where(_OBJECT.realm == realm.encode(), wanted), {}
-
-
-def _part_first(key: RowKey) -> tuple[int, int]:
-    return key.part, key.id
 
 
 def _behind(row: Row[Any]) -> ColumnElement[bool]:
@@ -265,7 +262,7 @@ def _row_condition(realm: str, key: RowKey) -> dict[str, object]:
     return {"in_realm": realm.encode(), "in_id": key.id, "in_part": key.part}
 
 
-def _chunks(items: Sequence[Item]) -> Iterator[list[Item]]:
+def _chunks(items: Collection[Item]) -> Iterator[list[Item]]:
     rest = iter(items)
     while some := list(islice(rest, BATCH_ROWS)):
         yield some
