@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
+import signal
 from collections import defaultdict
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from random import Random
 
 from lakesweep.clock import SystemClock
 from lakesweep.store.backends.sql import SqlBackend
@@ -47,4 +50,32 @@ def test_processes_commit_to_one_reference_without_a_failure(tmp_path: Path) -> 
     assert list(of_process.values()) == [list(range(COMMITS))] * PROCESSES
     # A head and a paper for each commit, and nothing of all the attempts that were lost.
     assert len(list(writer.backend.scan_rows("acme"))) == 2 * PROCESSES * COMMITS
+    writer.backend.close()
+
+
+def _work_for_ever(path: Path, process: int) -> None:
+    writer = _open(path, process)
+    while True:
+        writer.commits.commit("main", Note, lambda _: Note(done=(str(process),)))
+
+
+def test_a_killed_writer_is_in_nobodys_way(tmp_path: Path) -> None:
+    path, random = tmp_path / "store.db", Random(3)
+    writer = _open(path, 0)
+    writer.references.create("main")
+    spawn = multiprocessing.get_context("spawn")
+    for round_ in range(3):
+        victim = spawn.Process(target=_work_for_ever, args=(path, 1 + round_ * 1_000_000))
+        victim.start()
+        seen = writer.references.fetch("main").version
+        while writer.references.fetch("main").version < seen + random.randint(5, 30):
+            pass
+        assert victim.pid is not None
+        os.kill(victim.pid, signal.SIGKILL)
+        victim.join()
+        before = [commit.value.seq for commit in writer.log.oldest_first("main")]
+        assert before == list(range(1, len(before) + 1))
+        committed = writer.commits.commit("main", Note, lambda _: Note(done=("after",)))
+        assert committed.head is not None
+        assert committed.head.value.seq == len(before) + 1
     writer.backend.close()
