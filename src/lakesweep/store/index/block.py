@@ -1,18 +1,25 @@
-"""A few dozen sorted entries, each key without what it shares with the one before.
+"""A few dozen sorted entries, column by column, each key without what the one before has too.
 
-An entry is three numbers (bytes shared, further bytes, bytes of the value plus one), the further
-bytes of the key, and the value. In the place of a value's size a zero marks a removed key.
+    width         1 byte: 1, 2 or 4, the bytes of each number below, the lowest first
+    numbers       for each entry the bytes that its key shares with the one before;
+                  then for each its further bytes; then for each the bytes of its value plus one
+    keys          the further bytes of all keys
+    values        all values
+
+In the place of a value's size a zero marks a removed key.
 """
 
 from __future__ import annotations
 
+import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import Enum
+from itertools import accumulate, pairwise
+from operator import ge, lt, xor
 from typing import Final, TypeAlias
 
 from lakesweep.errors import DamagedError
-from lakesweep.store.index import varint
 
 
 class Mark(Enum):
@@ -27,7 +34,8 @@ Stored: TypeAlias = bytes | Mark
 Entry: TypeAlias = tuple[bytes, Stored]
 Entries: TypeAlias = tuple[Sequence[bytes], Sequence[Stored]]
 
-_ENTRY_HEAD = 3
+_CODES = {1: "B", 2: "H", 4: "I"}
+_COLUMNS = 3
 
 
 class Block:
@@ -56,7 +64,7 @@ class Block:
         """The first key."""
         if self._first is None:
             self._check()
-            self._first = _first_key(self.data)
+            self._first = _first_key(self.data, self.count)
         return self._first
 
     @property
@@ -64,10 +72,7 @@ class Block:
         """All keys, and the value of each."""
         if self._entries is None:
             self._check()
-            keys, values = _decode(self.data)
-            if len(keys) != self.count:
-                raise _damaged("holds another number of entries than it says")
-            self._entries = keys, values
+            self._entries = _decode(self.data, self.count)
         return self._entries
 
     def _check(self) -> None:
@@ -75,71 +80,80 @@ class Block:
             raise _damaged("does not match its checksum")
 
 
-def weight(key: bytes, value: Stored) -> int:
-    """About how many bytes an entry takes, and never fewer than it does take for short ones."""
-    return _ENTRY_HEAD + len(key) + (0 if value is REMOVED else len(value))
+def weights(keys: Iterable[bytes], values: Iterable[Stored]) -> list[int]:
+    """About how many bytes entries take, and never fewer than short ones do take."""
+    pairs = zip(keys, values, strict=True)
+    return [_COLUMNS + len(key) + (0 if value is REMOVED else len(value)) for key, value in pairs]
 
 
-def shared_size(one: bytes, other: bytes) -> int:
-    """How many bytes two keys have in common at their beginning."""
-    size = min(len(one), len(other))
-    difference = int.from_bytes(one[:size], "big") ^ int.from_bytes(other[:size], "big")
-    return size - (difference.bit_length() + 7) // 8
+def shared_sizes(keys: Sequence[bytes]) -> list[int]:
+    """How many bytes each key has in common with the one before, at their beginning."""
+    sizes = list(map(len, keys))
+    longest = max(sizes)
+    # As numbers of one width, keys differ from their highest different bit on.
+    numbers = [int.from_bytes(key.ljust(longest, b"\x00"), "big") for key in keys]
+    same = [longest - (bits.bit_length() + 7) // 8 for bits in map(xor, numbers, numbers[1:])]
+    return [0, *map(min, same, sizes, sizes[1:])]
 
 
 def _encode(keys: Sequence[bytes], values: Sequence[Stored]) -> bytes:
-    parts = []
-    before = b""
-    for key, value in zip(keys, values, strict=True):
-        shared = shared_size(before, key)
-        further = len(key) - shared
-        tag = 0 if value is REMOVED else len(value) + 1
-        if (shared | further | tag) < 0x80:
-            parts.append(bytes((shared, further, tag)))
-        else:
-            parts.append(b"".join(map(varint.write, (shared, further, tag))))
-        parts.append(key[shared:])
-        if value is not REMOVED:
-            parts.append(value)
-        before = key
-    return b"".join(parts)
+    shared = shared_sizes(keys)
+    further = [len(key) - size for key, size in zip(keys, shared, strict=True)]
+    tags = [0 if value is REMOVED else len(value) + 1 for value in values]
+    widest = max(*shared, *further, *tags)
+    width = 1 if widest < 2**8 else 2 if widest < 2**16 else 4
+    numbers = struct.pack(
+        f"<B{_COLUMNS * len(keys)}{_CODES[width]}", width, *shared, *further, *tags
+    )
+    ends = [key[size:] for key, size in zip(keys, shared, strict=True)]
+    return b"".join((numbers, *ends, *(value for value in values if value is not REMOVED)))
 
 
-def _decode(data: bytes) -> tuple[list[bytes], list[Stored]]:
-    keys: list[bytes] = []
-    values: list[Stored] = []
-    key, place, end = b"", 0, len(data)
-    while place < end:
-        shared, further, tag, place = _entry_head(data, place)
-        middle = place + further
-        after = middle + tag - 1 if tag else middle
-        if shared > len(key) or after > end:
-            raise _damaged("has an entry that reaches beyond it")
-        before, key = key, key[:shared] + data[place:middle]
-        if key <= before and keys:
-            raise _damaged("is not sorted")
+def _decode(data: bytes, count: int) -> tuple[list[bytes], list[Stored]]:
+    shared, further, tags, body = _numbers(data, count)
+    sizes = [size + more for size, more in zip(shared, further, strict=True)]
+    if shared[0] or not all(map(ge, sizes, shared[1:])):
+        raise _damaged("shares more of a key than there is")
+    bounds = list(accumulate(further, initial=body))
+    keys = []
+    key = b""
+    for size, (start, stop) in zip(shared, pairwise(bounds), strict=True):
+        key = key[:size] + data[start:stop]
         keys.append(key)
-        values.append(data[middle:after] if tag else REMOVED)
-        place = after
-    return keys, values
+    if not all(map(lt, keys, keys[1:])):
+        raise _damaged("is not sorted")
+    return keys, _decode_values(data, tags, bounds[-1])
 
 
-def _first_key(data: bytes) -> bytes:
-    _, further, _, place = _entry_head(data, 0)
-    if place + further > len(data):
-        raise _damaged("has an entry that reaches beyond it")
-    return data[place : place + further]
+def _first_key(data: bytes, count: int) -> bytes:
+    width = data[0]
+    further = int.from_bytes(data[1 + count * width : 1 + (count + 1) * width], "little")
+    body = 1 + _COLUMNS * count * width
+    if body + further > len(data):
+        raise _damaged("is shorter than its first key")
+    return data[body : body + further]
 
 
-def _entry_head(data: bytes, place: int) -> tuple[int, int, int, int]:
-    """Bytes shared, further bytes, the tag of the value, and the place behind them."""
-    head = data[place : place + _ENTRY_HEAD]
-    if len(head) == _ENTRY_HEAD and (head[0] | head[1] | head[2]) < 0x80:
-        return head[0], head[1], head[2], place + _ENTRY_HEAD
-    shared, place = varint.read(data, place)
-    further, place = varint.read(data, place)
-    tag, place = varint.read(data, place)
-    return shared, further, tag, place
+def _decode_values(data: bytes, tags: Sequence[int], start: int) -> list[Stored]:
+    bounds = pairwise(accumulate([tag - 1 if tag else 0 for tag in tags], initial=start))
+    pairs = zip(tags, bounds, strict=True)
+    return [data[start:stop] if tag else REMOVED for tag, (start, stop) in pairs]
+
+
+def _numbers(data: bytes, count: int) -> tuple[Sequence[int], Sequence[int], Sequence[int], int]:
+    """The three columns of numbers, and where the keys begin."""
+    code = _CODES.get(data[0])
+    if code is None:
+        raise _damaged(f"has numbers of {data[0]} bytes")
+    layout = f"<{_COLUMNS * count}{code}"
+    body = 1 + struct.calcsize(layout)
+    if body > len(data):
+        raise _damaged("is shorter than its numbers")
+    numbers = struct.unpack_from(layout, data, 1)
+    shared, further, tags = numbers[:count], numbers[count : 2 * count], numbers[2 * count :]
+    if body + sum(further) + sum(tags) - sum(map(bool, tags)) != len(data):
+        raise _damaged("has another size than it says")
+    return shared, further, tags, body
 
 
 def _damaged(reason: str) -> DamagedError:

@@ -10,9 +10,10 @@ from typing import TypeAlias
 
 from lakesweep.store.index.block import REMOVED, Stored
 from lakesweep.store.index.cutting import cut_evenly, cut_full
-from lakesweep.store.index.leaf import EMPTY, Leaf, run_size
+from lakesweep.store.index.leaf import EMPTY, Leaf
 from lakesweep.store.index.limits import Limits
 from lakesweep.store.index.nodes import Nodes
+from lakesweep.store.index.runs import run_size
 from lakesweep.store.index.tree import Child, Tree, children
 
 Changes: TypeAlias = Mapping[bytes, Stored]
@@ -52,7 +53,9 @@ class Growth:
 
     def write_run(self, leaf: Leaf) -> Child:
         """Write a run of entries; answers its descriptor."""
-        return self._write_node(leaf, leaf.count)
+        id_ = self._write(leaf.data)
+        self._nodes.keep(id_, leaf)
+        return Child(leaf.first, leaf.last, id_, leaf.count, leaf.size)
 
     def _rewrite(self, parent: Leaf, level: int, changes: Changes, *, at_edge: bool) -> Leaf:
         """The descriptors after the changes were made `level` levels below them."""
@@ -111,13 +114,15 @@ class Growth:
 
     def _write_all(self, leaves: Sequence[Leaf], level: int) -> Changes:
         """Write runs; answers their descriptors by first key."""
-        written = (self._write_node(leaf, _count(leaf, level)) for leaf in leaves)
+        written = (self._write_node(leaf, level) for leaf in leaves)
         return {child.first: child.encode() for child in written}
 
-    def _write_node(self, leaf: Leaf, count: int) -> Child:
-        id_ = self._write(leaf.data)
-        self._nodes.keep(id_, leaf)
-        return Child(leaf.first, leaf.last, id_, count, leaf.size)
+    def _write_node(self, leaf: Leaf, level: int) -> Child:
+        written = self.write_run(leaf)
+        if not level:
+            return written
+        below = children(leaf)
+        return replace(written, last=below[-1].last, count=sum(child.count for child in below))
 
     def _settle(self, tree: Tree) -> Tree:
         """Give a root that has grown a page below it, and take back what is left of a page."""
@@ -155,11 +160,6 @@ def _share(below: Sequence[Child], changes: Changes) -> dict[int, dict[bytes, St
     return shares
 
 
-def _count(leaf: Leaf, level: int) -> int:
-    """The entries of all stripes below."""
-    return sum(child.count for child in children(leaf)) if level else leaf.count
-
-
 def _join(spans: Iterator[_Span]) -> Iterator[_Span]:
     """Make one of spans that touch."""
     held: _Span | None = None
@@ -177,4 +177,4 @@ def _join(spans: Iterator[_Span]) -> Iterator[_Span]:
 def _cut(leaves: Sequence[Leaf], cut: Cut, most: float) -> list[Leaf]:
     """The blocks of some runs as runs of at most so many bytes."""
     blocks = list(chain.from_iterable(leaf.blocks for leaf in leaves))
-    return [Leaf(blocks[part]) for part in cut([run_size([block]) for block in blocks], most)]
+    return [Leaf.of(blocks[part]) for part in cut([run_size([block]) for block in blocks], most)]

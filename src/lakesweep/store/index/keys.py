@@ -1,9 +1,9 @@
 """Keys made of components: byte strings that sort as the tuples which they encode.
 
-Text and byte strings end with a zero byte; a zero inside is followed by 0xff. Whole numbers are
-as short as they can be, their width and sign in the first byte. Every component ends where it
-says itself, so the encoding of a tuple begins with the encodings of all its beginnings, and no
-other tuple's does. Byte strings sort before text, text before numbers.
+Text and byte strings end with a zero byte; inside, 0 is written as 1 1, and 1 as 1 2. Whole
+numbers are as short as they can be, their width and sign in the first byte. No component's bytes
+begin with those of another, so a key begins with the encoding of a tuple just when its own tuple
+begins with that tuple. Byte strings sort before text, text before numbers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ _TEXT = 0x02
 _ZERO = 0x20
 _WIDEST = 8
 _END = b"\x00"
-_ESCAPED = b"\x00\xff"
 
 
 def encode(components: tuple[Component, ...]) -> bytes:
@@ -40,15 +39,17 @@ def decode(key: bytes) -> tuple[Component, ...]:
 
 def component_end(key: bytes, start: int) -> int:
     """Where the component that begins at `start` ends."""
-    kind = _byte(key, start)
+    if start >= len(key):
+        raise DamagedError("index key", "ends where a component should begin")
+    kind = key[start]
     if kind in (_BYTES, _TEXT):
-        return _string_end(key, start + 1)
-    width = abs(kind - _ZERO)
-    if width > _WIDEST:
+        end = key.find(_END, start) + 1
+    elif abs(kind - _ZERO) <= _WIDEST:
+        end = start + 1 + abs(kind - _ZERO)
+    else:
         raise DamagedError("index key", f"has no component of kind {kind}")
-    end = start + 1 + width
-    if end > len(key):
-        raise DamagedError("index key", "ends inside a number")
+    if not start < end <= len(key):
+        raise DamagedError("index key", "ends inside a component")
     return end
 
 
@@ -67,7 +68,8 @@ def _encode_one(component: Component) -> bytes:
 
 
 def _encode_string(kind: int, data: bytes) -> bytes:
-    return bytes((kind,)) + data.replace(_END, _ESCAPED) + _END
+    escaped = data.replace(b"\x01", b"\x01\x02").replace(b"\x00", b"\x01\x01")
+    return bytes((kind,)) + escaped + _END
 
 
 def _encode_number(number: int) -> bytes:
@@ -90,11 +92,15 @@ def _bounds(key: bytes) -> Iterator[tuple[int, int]]:
 def _decode_one(key: bytes, start: int, end: int) -> Component:
     kind, body = key[start], key[start + 1 : end]
     if kind == _BYTES:
-        return body[:-1].replace(_ESCAPED, _END)
+        return _decode_bytes(body)
     if kind == _TEXT:
-        return _decode_text(body[:-1].replace(_ESCAPED, _END))
+        return _decode_text(_decode_bytes(body))
     number = int.from_bytes(body, "big")
     return number if kind >= _ZERO else number - (1 << 8 * len(body)) + 1
+
+
+def _decode_bytes(body: bytes) -> bytes:
+    return body[:-1].replace(b"\x01\x01", b"\x00").replace(b"\x01\x02", b"\x01")
 
 
 def _decode_text(data: bytes) -> str:
@@ -102,17 +108,3 @@ def _decode_text(data: bytes) -> str:
         return data.decode()
     except UnicodeDecodeError as error:
         raise DamagedError("index key", "holds text that is not UTF-8") from error
-
-
-def _string_end(key: bytes, start: int) -> int:
-    while (end := key.find(_END, start)) >= 0:
-        if key[end + 1 : end + 2] != b"\xff":
-            return end + 1
-        start = end + 2
-    raise DamagedError("index key", "ends inside a string")
-
-
-def _byte(key: bytes, place: int) -> int:
-    if place >= len(key):
-        raise DamagedError("index key", "ends where a component should begin")
-    return key[place]

@@ -22,7 +22,7 @@ class Limits:
     stripe: int = 128 * 1024
     page: int = 32 * 1024
     root: int = 1024
-    block: int = 2048
+    block: int = 1024
 
 
 LIMITS = Limits()

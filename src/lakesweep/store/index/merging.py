@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from operator import attrgetter
 
-from lakesweep.store.index.block import REMOVED, Block, Stored, weight
+from lakesweep.store.index.block import REMOVED, Block, Stored, weights
 from lakesweep.store.index.cutting import cut_evenly
 
 _first_key = attrgetter("first")
@@ -29,11 +29,10 @@ def merge(
         is_changed = True
         made += blocks[done:start]
         done = stop
-        if _is_small(entries, block_size) and stop < len(blocks):
-            entries |= _gather(blocks[stop : stop + 1])
-            done = stop + 1
-        elif _is_small(entries, block_size) and made:
-            entries |= _gather([made.pop()])
+        if _is_small(entries, block_size):
+            entries |= _gather(blocks[stop : stop + 1] or made[-1:])
+            done = min(stop + 1, len(blocks))
+            made = made if done > stop else made[:-1]
         made += _cut(entries, block_size)
     return [*made, *blocks[done:]] if is_changed else None
 
@@ -72,11 +71,11 @@ def _apply(
 
 
 def _is_small(entries: Mapping[bytes, Stored], block_size: int) -> bool:
-    return sum(map(weight, entries, entries.values())) < block_size // 4
+    return sum(weights(entries, entries.values())) < block_size // 4
 
 
 def _cut(entries: Mapping[bytes, Stored], block_size: int) -> list[Block]:
     keys = sorted(entries)
     values = [entries[key] for key in keys]
-    parts = cut_evenly(list(map(weight, keys, values)), block_size)
+    parts = cut_evenly(weights(keys, values), block_size)
     return [Block.of(keys[part], values[part]) for part in parts]

@@ -13,7 +13,7 @@ from itertools import islice
 
 from lakesweep.errors import DamagedError
 from lakesweep.store.index import varint
-from lakesweep.store.index.block import REMOVED, Entry, Stored, shared_size
+from lakesweep.store.index.block import REMOVED, Entry, Stored, shared_sizes
 from lakesweep.store.index.leaf import EMPTY, Leaf
 from lakesweep.store.index.nodes import Nodes
 
@@ -33,7 +33,7 @@ class Child:
 
     def encode(self) -> bytes:
         """All but the first key."""
-        shared = shared_size(self.first, self.last)
+        _, shared = shared_sizes((self.first, self.last))
         numbers = map(varint.write, (self.count, self.size, shared))
         return b"".join((_ID.pack(self.id), *numbers, self.last[shared:]))
 

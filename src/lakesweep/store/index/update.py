@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from typing import TypeVar
 
-from lakesweep.store.index.block import REMOVED, Entry, Stored, weight
+from lakesweep.store.index.block import REMOVED, Entry, Stored, weights
 from lakesweep.store.index.growth import Growth, Write
 from lakesweep.store.index.index import Index
 from lakesweep.store.index.keys import MAX_KEY_BYTES
@@ -98,4 +98,4 @@ class Update(Reading[V]):
 
 
 def _weight(entries: Mapping[bytes, Stored]) -> int:
-    return sum(map(weight, entries, entries.values()))
+    return sum(weights(entries, entries.values()))
