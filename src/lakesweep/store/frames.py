@@ -3,8 +3,9 @@
     whole   1 | crc32 | payload
     part    2 | crc32 | generation | parts | piece of the payload
 
-All numbers are big-endian. The checksum is over everything behind it. The generation is different
-for every write, so that the parts of two writes are never taken for one object.
+All numbers are big-endian. The checksum is that of everything behind it, begun with the version
+byte as its value. The generation is different for every write, so that the parts of two writes are
+never taken for one object.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def parse(value: bytes) -> Frame:
             hint="use a newer lakesweep",
         )
     body = value[_PREFIX.size :]
-    if zlib.crc32(body) != checksum:
+    if zlib.crc32(body, version) != checksum:
         raise DamagedRowError("the checksum of a row does not fit its bytes")
     if version == _WHOLE:
         return Frame(body)
@@ -71,4 +72,4 @@ def parse(value: bytes) -> Frame:
 
 
 def _seal(version: int, body: bytes) -> bytes:
-    return _PREFIX.pack(version, zlib.crc32(body)) + body
+    return _PREFIX.pack(version, zlib.crc32(body, version)) + body

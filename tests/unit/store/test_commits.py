@@ -215,7 +215,7 @@ def test_who_never_wins_gives_up_in_time(memory: MemoryBackend, writer: Writer) 
     assert all(head.type == "note" and head.id >= 1_000_000 for head in memory.scan_rows(REALM))
 
 
-UNKNOWN = (Fault.LOSE_REQUEST, Fault.LOSE_ANSWER, Fault.LATE)
+UNKNOWN = (Fault.LOSE_REQUEST, Fault.LOSE_ANSWER, Fault.HALVE, Fault.LATE)
 
 
 @pytest.mark.parametrize("fault", [*UNKNOWN, Fault.REFUSE, Fault.SLOW])

@@ -23,6 +23,7 @@ from lakesweep.store.backend import (
 )
 
 Answer = TypeVar("Answer")
+Row = TypeVar("Row")
 
 #: A late write takes effect when this many further calls have come.
 LATE_CALLS = 3
@@ -39,6 +40,7 @@ class Fault(StrEnum):
     REFUSE = "refuse"  # an honest error: nothing was changed
     LOSE_REQUEST = "lose request"  # nothing was changed, but nobody knows
     LOSE_ANSWER = "lose answer"  # it was done, but nobody knows
+    HALVE = "halve"  # half of the rows were done, but nobody knows; none of a single one
     LATE = "late"  # nobody knows, and it is done later
     SLOW = "slow"
     STALE = "stale"  # a read misses the last write
@@ -80,8 +82,8 @@ class FaultyBackend:
         )
 
     def insert_references(self, realm: str, references: Collection[Reference]) -> None:
-        insert = partial(self._backend.insert_references, realm, references)
-        self._write("insert_references", insert)
+        insert = partial(self._backend.insert_references, realm)
+        self._write_many("insert_references", insert, references)
 
     def fetch_references(self, realm: str, names: Collection[str]) -> Mapping[str, Reference]:
         fault = self._read("fetch_references")
@@ -103,11 +105,11 @@ class FaultyBackend:
         return self._backend.fetch(realm, [key for key in keys if key not in unseen])
 
     def write(self, realm: str, rows: Collection[ObjectRow]) -> None:
-        self._write("write", partial(self._backend.write, realm, rows))
+        self._write_many("write", partial(self._backend.write, realm), rows)
         self._fresh[realm] = frozenset(row.key for row in rows)
 
     def delete(self, realm: str, keys: Collection[RowKey]) -> None:
-        self._write("delete", partial(self._backend.delete, realm, keys))
+        self._write_many("delete", partial(self._backend.delete, realm), keys)
 
     def insert_row(self, realm: str, row: ObjectRow) -> bool:
         return self._write("insert_row", partial(self._backend.insert_row, realm, row))
@@ -155,7 +157,18 @@ class FaultyBackend:
             raise UnreachableError(f"{method}: injected fault")
         return fault
 
-    def _write(self, method: str, go_on: Callable[[], Answer]) -> Answer:
+    def _write_many(
+        self, method: str, go_on: Callable[[Collection[Row]], None], rows: Collection[Row]
+    ) -> None:
+        half = list(rows)[: len(rows) // 2]
+        self._write(method, partial(go_on, rows), partial(go_on, half))
+
+    def _write(
+        self,
+        method: str,
+        go_on: Callable[[], Answer],
+        go_halfway: Callable[[], object] = lambda: None,
+    ) -> Answer:
         match self._next(method):
             case Fault.NONE | Fault.STALE:
                 return go_on()
@@ -163,6 +176,8 @@ class FaultyBackend:
                 raise UnreachableError(f"{method}: injected fault")
             case Fault.LOSE_ANSWER:
                 go_on()
+            case Fault.HALVE:
+                go_halfway()
             case Fault.LATE:
                 with self._lock:
                     self._late.append((self._calls + LATE_CALLS, go_on))
