@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from itertools import accumulate, pairwise
 from operator import ge, lt, xor
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 from lakesweep.errors import DamagedError
 
@@ -30,6 +30,7 @@ class Mark(Enum):
 
 REMOVED: Final = Mark.REMOVED
 
+T = TypeVar("T")
 Stored: TypeAlias = bytes | Mark
 Entry: TypeAlias = tuple[bytes, Stored]
 Entries: TypeAlias = tuple[Sequence[bytes], Sequence[Stored]]
@@ -41,9 +42,10 @@ _COLUMNS = 3
 class Block:
     """Encoded entries, checked and decoded when first asked for."""
 
-    __slots__ = ("_entries", "_first", "checksum", "count", "data")
+    __slots__ = ("_entries", "_first", "_name", "checksum", "count", "data")
 
-    def __init__(self, data: bytes, count: int, checksum: int) -> None:
+    def __init__(self, data: bytes, count: int, checksum: int, name: str = "index block") -> None:
+        self._name = name
         self.data = data
         self.count = count
         self.checksum = checksum
@@ -63,21 +65,23 @@ class Block:
     def first(self) -> bytes:
         """The first key."""
         if self._first is None:
-            self._check()
-            self._first = _first_key(self.data, self.count)
+            self._first = self._read(_first_key)
         return self._first
 
     @property
     def entries(self) -> Entries:
         """All keys, and the value of each."""
         if self._entries is None:
-            self._check()
-            self._entries = _decode(self.data, self.count)
+            self._entries = self._read(_decode)
         return self._entries
 
-    def _check(self) -> None:
+    def _read(self, decode: Callable[[bytes, int], T]) -> T:
         if zlib.crc32(self.data) != self.checksum:
-            raise _damaged("does not match its checksum")
+            raise DamagedError(self._name, "a block does not match its checksum")
+        try:
+            return decode(self.data, self.count)
+        except ValueError as error:
+            raise DamagedError(self._name, f"a block {error}") from error
 
 
 def weights(keys: Iterable[bytes], values: Iterable[Stored]) -> list[int]:
@@ -113,7 +117,7 @@ def _decode(data: bytes, count: int) -> tuple[list[bytes], list[Stored]]:
     shared, further, tags, body = _numbers(data, count)
     sizes = [size + more for size, more in zip(shared, further, strict=True)]
     if shared[0] or not all(map(ge, sizes, shared[1:])):
-        raise _damaged("shares more of a key than there is")
+        raise ValueError("shares more of a key than there is")
     bounds = list(accumulate(further, initial=body))
     keys = []
     key = b""
@@ -121,7 +125,7 @@ def _decode(data: bytes, count: int) -> tuple[list[bytes], list[Stored]]:
         key = key[:size] + data[start:stop]
         keys.append(key)
     if not all(map(lt, keys, keys[1:])):
-        raise _damaged("is not sorted")
+        raise ValueError("is not sorted")
     return keys, _decode_values(data, tags, bounds[-1])
 
 
@@ -130,7 +134,7 @@ def _first_key(data: bytes, count: int) -> bytes:
     further = int.from_bytes(data[1 + count * width : 1 + (count + 1) * width], "little")
     body = 1 + _COLUMNS * count * width
     if body + further > len(data):
-        raise _damaged("is shorter than its first key")
+        raise ValueError("is shorter than its first key")
     return data[body : body + further]
 
 
@@ -144,17 +148,13 @@ def _numbers(data: bytes, count: int) -> tuple[Sequence[int], Sequence[int], Seq
     """The three columns of numbers, and where the keys begin."""
     code = _CODES.get(data[0])
     if code is None:
-        raise _damaged(f"has numbers of {data[0]} bytes")
+        raise ValueError(f"has numbers of {data[0]} bytes")
     layout = f"<{_COLUMNS * count}{code}"
     body = 1 + struct.calcsize(layout)
     if body > len(data):
-        raise _damaged("is shorter than its numbers")
+        raise ValueError("is shorter than its numbers")
     numbers = struct.unpack_from(layout, data, 1)
     shared, further, tags = numbers[:count], numbers[count : 2 * count], numbers[2 * count :]
     if body + sum(further) + sum(tags) - sum(map(bool, tags)) != len(data):
-        raise _damaged("has another size than it says")
+        raise ValueError("has another size than it says")
     return shared, further, tags, body
-
-
-def _damaged(reason: str) -> DamagedError:
-    return DamagedError("index block", reason)

@@ -101,7 +101,7 @@ class Index(Reading[V]):
 
     def prefetch(self, keys: Sequence[bytes]) -> None:
         """Load what these keys need, in one round trip for each level of descriptors."""
-        self.tree.touched(keys, *([self.pending.id] if self.pending else []))
+        self.tree.prefetch(keys, *([self.pending.id] if self.pending else []))
 
     def node_ids(self) -> Iterator[int]:
         """Every node that the index needs. Descriptors are loaded for this, stripes are not."""

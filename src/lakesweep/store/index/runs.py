@@ -46,7 +46,7 @@ def decode_run(data: bytes, name: str) -> Unread:
         words, start = _read_head(data, name)
     except struct.error as error:
         raise TruncatedError(name, "the index run ends too early") from error
-    blocks = Unread(data, start, words)
+    blocks = Unread(data, start, words, name)
     if blocks.end != len(data):
         raise DamagedError(name, f"the index run has {len(data)} bytes, not {blocks.end}")
     if not all(words[::_WORDS]) or not all(words[1::_WORDS]):
@@ -71,7 +71,8 @@ def _read_head(data: bytes, name: str) -> tuple[Sequence[int], int]:
 class Unread(Sequence[Block]):
     """The blocks of some bytes, each made when first asked for."""
 
-    def __init__(self, data: bytes, start: int, words: Sequence[int]) -> None:
+    def __init__(self, data: bytes, start: int, words: Sequence[int], name: str) -> None:
+        self._name = name
         self._data = data
         self._words = words
         self._bounds = list(accumulate(words[::_WORDS], initial=start))
@@ -104,5 +105,5 @@ class Unread(Sequence[Block]):
         if block is None:
             count, checksum = self._words[_WORDS * i + 1 : _WORDS * i + 3]
             data = self._data[self._bounds[i] : self._bounds[i + 1]]
-            block = self._made[i] = Block(data, count, checksum)
+            block = self._made[i] = Block(data, count, checksum, self._name)
         return block

@@ -79,14 +79,13 @@ class Tree:
         """The entries from `start` up to but without `stop`, or backwards."""
         return self._walk(self.root, self.level, start, stop, reverse=reverse)
 
-    def touched(self, keys: Sequence[bytes], *more: int) -> None:
+    def prefetch(self, keys: Sequence[bytes], *more: int) -> None:
         """Load what these keys need, and some more nodes, in one round trip a level."""
-        leaves = [self.root]
-        for _ in range(self.level):
-            found = (_child_of(leaf, key) for leaf in leaves for key in keys)
-            ids = dict.fromkeys(child.id for child in found if child)
-            leaves = self.nodes.fetch([*ids, *more])[: len(ids)]
-            more = ()
+        groups = [(self.root, keys)]
+        for depth in range(self.level):
+            wanted = _keys_of_children(groups)
+            leaves = self.nodes.fetch([*wanted, *(() if depth else more)])
+            groups = list(zip(leaves, wanted.values(), strict=False))
 
     def levels(self) -> Iterator[list[Child]]:
         """The descriptors of each level, the stripes last; stripes themselves are not loaded."""
@@ -121,6 +120,16 @@ def _child_of(leaf: Leaf, key: bytes) -> Child | None:
         return None
     child = Child.decode(*found)
     return child if child.spans(key) else None
+
+
+def _keys_of_children(groups: Iterable[tuple[Leaf, Sequence[bytes]]]) -> dict[int, list[bytes]]:
+    """The ids of children that may hold some of the keys, and which."""
+    wanted: dict[int, list[bytes]] = {}
+    for leaf, keys in groups:
+        for key in keys:
+            if child := _child_of(leaf, key):
+                wanted.setdefault(child.id, []).append(key)
+    return wanted
 
 
 def _children_in(leaf: Leaf, start: bytes, stop: bytes | None, *, reverse: bool) -> Iterator[Child]:
