@@ -30,8 +30,7 @@ class IdSource(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Stored(Generic[Value]):
+class Stored(msgspec.Struct, Generic[Value], frozen=True):
     """A value, as it is stored: in so many `parts`, since `created_at` (microseconds).
 
     Only values that were written conditionally have a `token`, which names that write.
@@ -167,8 +166,7 @@ class Objects:
     def _assemble(
         self, row: ObjectRow, first: Frame, rows: Mapping[RowKey, ObjectRow], kind: type[Kind]
     ) -> Stored[Kind]:
-        payload = first.piece if first.parts == 1 else _join(row.id, first, rows)
-        value = self._decode(row, payload)
+        value = self._decode(row, first.piece if first.parts == 1 else _join(row.id, first, rows))
         if not isinstance(value, kind):
             raise WrongTypeError(
                 f"object {row.id} of realm {self._realm} is a {row.type}, not a {kind.__name__}"

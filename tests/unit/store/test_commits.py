@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -339,6 +340,22 @@ def test_a_head_that_is_only_late_is_waited_for(memory: MemoryBackend, writer: W
     faulty.commits.commit("main", Note, add("b"))
     assert faulty.commits.commit("main", Note, add("c")).attempts == 3
     assert _done(writer) == ("a", "b", "c")
+
+
+def test_threads_of_one_process_never_lose_against_each_other(writer: Writer) -> None:
+    def work(thread: int) -> set[int]:
+        commits = [
+            writer.commits.commit("main", Note, add(f"{thread}:{number}")) for number in range(25)
+        ]
+        return {committed.attempts for committed in commits}
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(work, range(8))) == [{1}] * 8
+    deeds = _done(writer)
+    assert len(deeds) == 200
+    for thread in range(8):
+        own = [deed for deed in deeds if deed.startswith(f"{thread}:")]
+        assert own == [f"{thread}:{number}" for number in range(25)]
 
 
 def test_a_large_commit_is_written_in_parts(memory: MemoryBackend, writer: Writer) -> None:

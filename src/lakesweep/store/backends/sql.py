@@ -127,7 +127,7 @@ class SqlBackend:
         found: dict[RowKey, ObjectRow] = {}
         with self._database.reading() as connection:
             for some in _chunks(keys):
-                rows = connection.execute(*_fetch(realm, some))
+                rows = connection.execute(*_fetch(realm, some)).all()
                 found.update((row.key, row) for row in map(ObjectRow._make, rows))
         return found
 
