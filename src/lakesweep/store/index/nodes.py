@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
 
 from lakesweep.store.index.leaf import Leaf
 
+#: Reads nodes: one call is one round trip. Answers the bytes of each id in the order asked, and
+#: raises where one is missing.
+Load: TypeAlias = Callable[[Sequence[int]], Sequence[bytes]]
+
 _KEPT_BYTES = 16 * 2**20
-
-
-class Load(Protocol):
-    """Reads nodes: one call is one round trip.
-
-    Answers the bytes of each id in the order asked, and raises where one is missing.
-    """
-
-    def __call__(self, ids: Sequence[int], /) -> Sequence[bytes]: ...
 
 
 class Nodes:

@@ -89,7 +89,7 @@ class TestEmbedding:
         index = shelf.empty()
         keys = shuffled(numbered(10_000))
         for i in range(0, len(keys), 50):
-            index = shelf.put(index, keys[i : i + 50], replace(SMALL, page=600, root=200))
+            index = shelf.put(index, keys[i : i + 50], replace(SMALL, page=300, root=80))
             assert len(index.to_bytes()) < SMALL.embedded + SMALL.root
         assert index.stats().levels > 2
         assert [key for key, _ in shelf.cold(index).items()] == sorted(keys)
