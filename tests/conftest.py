@@ -1,4 +1,4 @@
-"""What tests of all kinds share: real servers, started once a worker."""
+"""What tests of all kinds share: real servers."""
 
 from __future__ import annotations
 
@@ -18,8 +18,11 @@ def moto() -> Iterator[S3Server]:
         yield server
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def rclone() -> Iterator[S3Server]:
-    """An S3 server over files."""
+    """An S3 server over files, for one test.
+
+    It goes on working long after a delete that emptied folders, and would slow all that follows.
+    """
     with rclone_server() as server:
         yield server

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
+from collections.abc import Iterator
 
 import pytest
 
@@ -17,7 +18,7 @@ from lakesweep.storage.stores import Stores
 from lakesweep.storage.tolerance import Strict
 from lakesweep.storage.unique import unique_files
 from tests.lake import BUCKET, EngineLake, EngineTable, table_names
-from tests.servers import S3Server
+from tests.servers import S3Server, rclone_server
 
 
 def on_moto(request: pytest.FixtureRequest) -> Stores:
@@ -26,12 +27,18 @@ def on_moto(request: pytest.FixtureRequest) -> Stores:
 
 
 def on_rclone(request: pytest.FixtureRequest) -> Stores:
-    server: S3Server = request.getfixturevalue("rclone")
-    engine: EngineLake = request.getfixturevalue("engine")
-    assert server.folder is not None
-    if not (server.folder / BUCKET).exists():
-        shutil.copytree(engine.bucket, server.folder / BUCKET)
+    server: S3Server = request.getfixturevalue("engine_rclone")
     return Stores({"s3://lake": server.options()})
+
+
+@pytest.fixture(scope="module")
+def engine_rclone(
+    engine: EngineLake, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[S3Server]:
+    folder = tmp_path_factory.mktemp("rclone") / "buckets"
+    shutil.copytree(engine.bucket, folder / BUCKET)
+    with rclone_server(folder) as server:
+        yield server
 
 
 def in_memory(request: pytest.FixtureRequest) -> Stores:

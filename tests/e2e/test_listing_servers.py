@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,7 +24,7 @@ from lakesweep.storage.stores import Stores
 from lakesweep.storage.wrappers.faults import Fault, Faulty, fail, lose
 from lakesweep.storage.wrappers.retrying import Retrying
 from tests.paged_store import OneStore
-from tests.servers import S3Server
+from tests.servers import S3Server, rclone_server
 
 BUCKET = "listing"
 BASE = f"s3://{BUCKET}/"
@@ -39,11 +39,12 @@ TREE = [
 
 
 @pytest.fixture(scope="module")
-def server(rclone: S3Server) -> S3Server:
-    assert rclone.folder is not None
-    bucket = rclone.folder / BUCKET
-    _fill(bucket, [*FLAT, *TREE])
-    return rclone
+def server() -> Iterator[S3Server]:
+    with rclone_server() as rclone:
+        assert rclone.folder is not None
+        bucket = rclone.folder / BUCKET
+        _fill(bucket, [*FLAT, *TREE])
+        yield rclone
 
 
 def _fill(folder: Path, names: Iterable[str]) -> None:
