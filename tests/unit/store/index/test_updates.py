@@ -151,6 +151,18 @@ class TestWriting:
         assert many > 50
         assert stats.stripes <= 10
 
+    def test_a_neighbour_between_two_shrunk_stripes_is_joined_with_one_of_them(
+        self, shelf: Shelf
+    ) -> None:
+        limits = replace(SMALL, pending=0)
+        index = shelf.put(shelf.empty(), numbered(300), limits)
+        *_, (first, middle, last) = index.tree.levels()
+        outer = [key for key in numbered(300) if not middle.spans(key)]
+        kept = {first.first, first.last, last.first, last.last}
+        index = shelf.remove(index, set(outer) - kept, limits)
+        assert [key for key, _ in index.items()] == sorted({*numbered(300)} - {*outer} | kept)
+        assert index.stats().stripes == 2
+
     def test_an_index_that_is_emptied_has_neither_stripes_nor_levels(self, shelf: Shelf) -> None:
         index = shelf.put(shelf.empty(), numbered(10_000))
         assert index.stats().levels > 1
