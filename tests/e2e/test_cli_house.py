@@ -161,6 +161,11 @@ def test_a_full_disk_is_an_error_and_not_silence() -> None:
     assert b"No space left" in done.stderr
 
 
+def _heed_interrupts() -> None:
+    """A shell makes the jobs in its background, such as these tests may be, ignore interrupts."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_an_interruption_ends_with_130(tmp_path: Path) -> None:
     (tmp_path / "wait.py").write_text(
         "import sys, time\n"
@@ -175,7 +180,11 @@ def test_an_interruption_ends_with_130(tmp_path: Path) -> None:
         "sys.exit(main.run(sys.argv[1:]))\n"
     )
     with subprocess.Popen(
-        [sys.executable, "wait.py", "wait"], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+        [sys.executable, "wait.py", "wait"],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=_heed_interrupts,  # noqa: PLW1509
     ) as process:
         assert process.stderr is not None
         assert process.stderr.readline() == "waiting\n"
