@@ -140,12 +140,6 @@ def folder_identity(path: str) -> str:
     return identity(path if path.endswith("/") else path + "/")
 
 
-def overlap(one: str, other: str) -> bool:
-    """Whether two folders are the same or one lies inside the other."""
-    first, second = folder_identity(one), folder_identity(other)
-    return first.startswith(second) or second.startswith(first)
-
-
 def _parse_bucket(path: str, kind: StoreKind) -> Address:
     found = _BUCKET.match(path)
     if found is None:

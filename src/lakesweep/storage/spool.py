@@ -7,7 +7,7 @@ user agrees to and the files that go are the same.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Self
 
@@ -43,11 +43,6 @@ class Spool:
         self.files += batch.num_rows
         self.size_bytes += pc.sum(batch["size_bytes"]).as_py() or 0
         self._writer.write_batch(batch.select(FILE_SCHEMA.names).cast(FILE_SCHEMA))
-
-    def fill(self, batches: Iterable[pa.RecordBatch]) -> None:
-        """Append all batches."""
-        for batch in batches:
-            self.add(batch)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Everything that was added, in order. Nothing can be added any more."""

@@ -24,6 +24,9 @@ def claim(location: str, path: str = "s3://lake/other/metadata/v1.metadata.json"
         ("s3://lake/t1", ["s3://lake/t"], False),
         ("s3://lake/t", ["s3://lake/t1", "s3://lake/x"], False),
         ("s3://lake/t", ["s3://elsewhere/t", "s3://lake/t/w"], True),
+        ("s3://lake", ["s3://lakes"], False),
+        ("s3://lake/t_bak/x", ["s3://lake/t"], False),
+        ("https://acc.blob.core.windows.net/c", ["abfss://c@acc.dfs.core.windows.net/t"], True),
     ],
 )
 def test_folders_overlap_as_folders(theirs: str, mine: Sequence[str], expected: bool) -> None:

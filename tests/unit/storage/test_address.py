@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from lakesweep.errors import UsageError
-from lakesweep.storage.address import StoreKind, folder_identity, identity, overlap, parse
+from lakesweep.storage.address import StoreKind, folder_identity, identity, parse
 
 AZURE = "c@acc.dfs.core.windows.net"
 
@@ -86,23 +86,10 @@ def test_stores_of_one_name_and_different_kinds_stay_different() -> None:
     assert len({parse(path).store_id for path in paths}) == len(paths)
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "expected"),
-    [
-        ("s3://b/t1", "s3://b/t10", False),
-        ("s3://b/t1", "s3://b/t1_bak/x", False),
-        ("s3://b/t1", "s3a://b/t1/", True),
-        ("s3://b/t1/x", "s3n://b/t1", True),
-        ("s3://b", "s3://b/t", True),
-        ("s3://b", "s3://bb", False),
-        ("/a", "file:///a/b", True),
-        (f"wasbs://{AZURE.replace('dfs', 'blob')}", f"abfss://{AZURE}/t", True),
-        ("https://acc.blob.core.windows.net/c", f"abfss://{AZURE}/t", True),
-    ],
-)
-def test_folders_overlap_by_whole_names(one: str, other: str, expected: bool) -> None:
-    assert overlap(one, other) is expected
-    assert overlap(other, one) is expected
+@pytest.mark.parametrize("bucket", ["b?x", "b#", "..", ".", "a%2Fb", "b c", "b\x01"])
+def test_a_bucket_is_called_only_what_buckets_are_called(bucket: str) -> None:
+    with pytest.raises(UsageError, match="names no bucket"):
+        parse(f"s3://{bucket}/key")
 
 
 def test_a_folder_ends_in_a_slash() -> None:

@@ -16,7 +16,8 @@ def batch(*sizes: int | None) -> pa.RecordBatch:
 
 def test_what_was_written_is_read_back_and_counted() -> None:
     with Spool() as spool:
-        spool.fill([batch(1, 2), batch(), batch(3, None)])
+        for rows in (batch(1, 2), batch(), batch(3, None)):
+            spool.add(rows)
         assert (spool.files, spool.size_bytes) == (4, 6)
         for _ in range(2):
             read = pa.Table.from_batches(spool.batches())
