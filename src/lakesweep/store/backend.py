@@ -81,11 +81,17 @@ class Capabilities:
     """How one database differs from another. Computed once, when the backend is opened.
 
     `durable` says that rows outlive the process. With `deletes_realms`, a realm goes by one call;
-    otherwise its rows must be found by a scan.
+    otherwise its rows must be found by a scan. `max_value_bytes` is what one row can hold, never
+    less than MAX_VALUE_BYTES, which is all that the store asks for. `batch_rows` is how many rows
+    one request carries; longer calls are cut inside. With `splits_scans`, the spans of
+    `split_rows` are read at once without reading anything twice.
     """
 
     durable: bool
     deletes_realms: bool
+    max_value_bytes: int
+    batch_rows: int
+    splits_scans: bool
 
 
 class Backend(Protocol):

@@ -28,6 +28,7 @@ class Dialect:
     insert_new: Callable[[Table], Insert]
     upsert: Callable[[Table], Insert]
     failure: Callable[[BaseException], type[StoreError]]
+    max_value_bytes: int
     on_connect: tuple[str, ...] = ()
     on_relaxed: tuple[str, ...] = ()
     on_init: tuple[str, ...] = ()
@@ -75,6 +76,7 @@ DIALECTS: Mapping[str, Dialect] = {
         insert_new=_sqlite_insert_new,
         upsert=_sqlite_upsert,
         failure=_sqlite_failure,
+        max_value_bytes=1_000_000_000,
         on_connect=("PRAGMA synchronous = FULL",),
         # The log is written in order: whoever syncs it syncs what others wrote before.
         on_relaxed=("PRAGMA synchronous = NORMAL",),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from bisect import bisect_left
 from collections import defaultdict
@@ -30,7 +31,13 @@ class MemoryBackend:
         self._references: dict[str, dict[str, Reference]] = defaultdict(dict)
         self._rows: dict[str, dict[RowKey, ObjectRow]] = defaultdict(dict)
         self._lock = threading.Lock()
-        self.capabilities = Capabilities(durable=False, deletes_realms=True)
+        self.capabilities = Capabilities(
+            durable=False,
+            deletes_realms=True,
+            max_value_bytes=sys.maxsize,
+            batch_rows=sys.maxsize,
+            splits_scans=True,
+        )
 
     def init_schema(self) -> None:
         """There is nothing to create."""

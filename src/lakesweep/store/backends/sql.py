@@ -74,7 +74,13 @@ class SqlBackend:
         self._insert_references = dialect.insert_new(REFERENCES)
         self._insert_rows = dialect.insert_new(OBJECTS)
         self._upsert_rows = dialect.upsert(OBJECTS)
-        self.capabilities = Capabilities(durable=True, deletes_realms=True)
+        self.capabilities = Capabilities(
+            durable=True,
+            deletes_realms=True,
+            max_value_bytes=dialect.max_value_bytes,
+            batch_rows=BATCH_ROWS,
+            splits_scans=True,
+        )
 
     def init_schema(self) -> None:
         with self._database.writing() as connection:
