@@ -13,6 +13,8 @@ from lakesweep.clock import Clock, ManualClock
 from lakesweep.store.backend import Backend
 from lakesweep.store.commit import Change, Commit
 from lakesweep.store.commits import Attempt, Commits
+from lakesweep.store.indexes import Indexes
+from lakesweep.store.links import Link
 from lakesweep.store.log import Log
 from lakesweep.store.objects import Objects
 from lakesweep.store.references import References
@@ -27,7 +29,7 @@ class Note(Commit, frozen=True, kw_only=True):
     """A head that lists what was done, and the object that came with each deed."""
 
     done: tuple[str, ...] = ()
-    papers: tuple[int, ...] = ()
+    papers: tuple[Link, ...] = ()
 
 
 class Paper(msgspec.Struct, frozen=True):
@@ -77,7 +79,9 @@ def open_writer(
     clock = clock or ManualClock(NOON)
     references = References(backend, REALM, clock)
     objects = Objects(backend, REALM, TYPES, clock, ids)
-    commits = Commits(references, objects, ids, clock, Turns(), Random(7), patience_seconds)
+    commits = Commits(
+        references, objects, Indexes(objects), ids, clock, Turns(), Random(7), patience_seconds
+    )
     return Writer(backend, references, objects, commits, Log(references, objects))
 
 

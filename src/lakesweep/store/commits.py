@@ -24,6 +24,9 @@ from lakesweep.errors import (
 )
 from lakesweep.store.backend import Reference
 from lakesweep.store.commit import TAIL_COMMITS, Change, Commit
+from lakesweep.store.index import Codec, Update
+from lakesweep.store.indexes import Indexes
+from lakesweep.store.links import IndexRoot, Link
 from lakesweep.store.moments import micros
 from lakesweep.store.objects import IdSource, Objects, Staged, Stored
 from lakesweep.store.references import References
@@ -31,6 +34,7 @@ from lakesweep.store.turns import Turns
 
 Head = TypeVar("Head", bound=Commit)
 Kind = TypeVar("Kind")
+V = TypeVar("V")
 
 #: Whoever lost a swap waits up to this long, and the less the more often it lost before.
 LOSER_SECONDS = 0.02
@@ -48,8 +52,11 @@ class Attempt(Generic[Head]):
     own outside of it.
     """
 
-    def __init__(self, head: Stored[Head] | None, objects: Objects, ids: IdSource) -> None:
+    def __init__(
+        self, head: Stored[Head] | None, objects: Objects, indexes: Indexes, ids: IdSource
+    ) -> None:
         self._objects = objects
+        self._indexes = indexes
         self._ids = ids
         self.stored = head
         self.written: dict[int, msgspec.Struct] = {}
@@ -60,11 +67,15 @@ class Attempt(Generic[Head]):
         """The head that the new one will follow; None before the first commit."""
         return None if self.stored is None else self.stored.value
 
-    def write(self, value: msgspec.Struct) -> int:
-        """Write an object together with the commit; its id."""
-        number = self._ids.next()
+    def write(self, value: msgspec.Struct) -> Link:
+        """Write an object together with the commit; its id, for whatever shall lead to it."""
+        number = Link(self._ids.next())
         self.written[number] = value
         return number
+
+    def index(self, root: IndexRoot, codec: Codec[V]) -> Update[V]:
+        """Changes over an index that the head embeds; `seal` makes the next one of them."""
+        return self._indexes.update(root, codec, self.write)
 
     def record(self, *changes: Change) -> None:
         """Tell readers of the log what this commit changes."""
@@ -108,6 +119,7 @@ class Commits:
 
     references: References
     objects: Objects
+    indexes: Indexes
     ids: IdSource
     clock: Clock
     turns: Turns
@@ -191,13 +203,14 @@ class _Run(Generic[Head]):
         return head
 
     def _plan(self, reference: Reference, head: Stored[Head] | None) -> _Plan[Head] | None:
-        attempt = Attempt(head, self.commits.objects, self.commits.ids)
+        commits = self.commits
+        attempt = Attempt(head, commits.objects, commits.indexes, commits.ids)
         new = self.change(attempt)
         if new is None or new is attempt.head:
             return None
-        links = _links(head, micros(self.commits.clock.now()))
+        place = _place(head, micros(self.commits.clock.now()))
         commit = msgspec.structs.replace(
-            new, **links, **self.labels, changes=tuple(attempt.changes)
+            new, **place, **self.labels, changes=tuple(attempt.changes)
         )
         number = self.commits.ids.next()
         staged = self.commits.objects.stage({**attempt.written, number: commit})
@@ -309,7 +322,7 @@ class _Run(Generic[Head]):
                 return  # unused rows do no harm; maintenance finds them
 
 
-def _links(head: Stored[Head] | None, now: int) -> dict[str, Any]:
+def _place(head: Stored[Head] | None, now: int) -> dict[str, Any]:
     """What ties a commit to the one before it. Times never go back along a log."""
     if head is None:
         return {"seq": 1, "tail": (), "committed_at": now}

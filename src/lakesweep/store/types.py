@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from lakesweep.errors import DamagedRowError
+from lakesweep.store.links import pack, unpack
 
 _NAME = re.compile(r"[a-z][a-z0-9-]{1,63}")
 
@@ -31,17 +32,26 @@ class ObjectTypes:
         self._names = {kind: name for name, kind in types.items()}
         if len(self._names) != len(types):
             raise ValueError("one struct cannot have two names")
-        self._decoders = {name: msgspec.msgpack.Decoder(kind) for name, kind in types.items()}
-        self._encoder = msgspec.msgpack.Encoder()
+        self._decoders = {
+            name: msgspec.msgpack.Decoder(kind, ext_hook=unpack) for name, kind in types.items()
+        }
+        self._encoder = msgspec.msgpack.Encoder(enc_hook=pack)
 
     def encode(self, value: msgspec.Struct | UnknownObject) -> tuple[str, bytes]:
-        """The name of the value's type, and its bytes."""
+        """The name of the value's type, and its bytes; TypeError if nobody could read them again."""
         if isinstance(value, UnknownObject):
             return value.type, value.payload
         name = self._names.get(type(value))
         if name is None:
             raise TypeError(f"{type(value).__qualname__} is not a registered type")
-        return name, self._encoder.encode(value)
+        payload = self._encoder.encode(value)
+        try:
+            # Structs are not checked when they are made: a number where text belongs would be
+            # written without complaint, and lost.
+            self._decoders[name].decode(payload)
+        except msgspec.DecodeError as error:
+            raise TypeError(f"a {name} does not have the types that it says: {error}") from error
+        return name, payload
 
     def decode(self, name: str, payload: bytes) -> Any:
         """The value; an UnknownObject if nobody registered the name."""

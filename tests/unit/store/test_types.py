@@ -25,3 +25,8 @@ def test_only_frozen_structs_are_stored() -> None:
 def test_a_struct_has_one_name() -> None:
     with pytest.raises(ValueError, match="two names"):
         ObjectTypes({"paper": Paper, "sheet": Paper})
+
+
+def test_what_could_not_be_read_again_is_not_written() -> None:
+    with pytest.raises(TypeError, match=r"a paper does not have .* Expected `str`, got `int`"):
+        ObjectTypes({"paper": Paper}).encode(Paper(text=5))  # type: ignore[arg-type]

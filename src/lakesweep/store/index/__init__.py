@@ -7,7 +7,7 @@ touches; an update writes only what it changes.
 
 from __future__ import annotations
 
-from lakesweep.store.index.codec import BYTES, IDS, Codec, Packed
+from lakesweep.store.index.codec import BYTES, LINKS, Codec, Packed
 from lakesweep.store.index.index import Index, Stats
 from lakesweep.store.index.limits import LIMITS, Limits
 from lakesweep.store.index.nodes import Nodes
@@ -15,8 +15,8 @@ from lakesweep.store.index.update import Update
 
 __all__ = [
     "BYTES",
-    "IDS",
     "LIMITS",
+    "LINKS",
     "Codec",
     "Index",
     "Limits",

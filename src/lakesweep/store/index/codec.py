@@ -7,6 +7,7 @@ from typing import Generic, Protocol, TypeVar
 import msgspec
 
 from lakesweep.errors import DamagedError
+from lakesweep.store.links import Link, Values, pack, unpack
 
 V = TypeVar("V")
 
@@ -15,8 +16,11 @@ class Codec(Protocol[V]):
     """Turns values into bytes and back.
 
     Equal values give equal bytes. Every byte string is a possible value, the empty one too: that
-    a key was removed is written by the index itself, beside the values.
+    a key was removed is written by the index itself, beside the values. `values` says how links are
+    found in these bytes.
     """
+
+    values: Values
 
     def encode(self, value: V, /) -> bytes: ...
 
@@ -26,6 +30,8 @@ class Codec(Protocol[V]):
 
 
 class _Bytes:
+    values = Values.OPAQUE
+
     def encode(self, value: bytes, /) -> bytes:
         return value
 
@@ -33,22 +39,26 @@ class _Bytes:
         return data
 
 
-class _Ids:
-    def encode(self, value: int, /) -> bytes:
-        return value.to_bytes(8, "big", signed=True)
+class _Links:
+    values = Values.LINKS
 
-    def decode(self, data: bytes, /) -> int:
+    def encode(self, value: int, /) -> bytes:
+        return value.to_bytes(8, "big")
+
+    def decode(self, data: bytes, /) -> Link:
         if len(data) != 8:
             raise DamagedError("index value", f"an id has 8 bytes, not {len(data)}")
-        return int.from_bytes(data, "big", signed=True)
+        return Link(int.from_bytes(data, "big"))
 
 
 class Packed(Generic[V]):
     """Values of one type as msgpack."""
 
+    values = Values.PACKED
+
     def __init__(self, type_: type[V]) -> None:
-        self._encoder = msgspec.msgpack.Encoder(order="deterministic")
-        self._decoder = msgspec.msgpack.Decoder(type_)
+        self._encoder = msgspec.msgpack.Encoder(order="deterministic", enc_hook=pack)
+        self._decoder = msgspec.msgpack.Decoder(type_, ext_hook=unpack)
 
     def encode(self, value: V, /) -> bytes:
         return self._encoder.encode(value)
@@ -62,5 +72,5 @@ class Packed(Generic[V]):
 
 #: Byte strings, as they are.
 BYTES: Codec[bytes] = _Bytes()
-#: Object ids of 64 bits.
-IDS: Codec[int] = _Ids()
+#: Ids of objects, which the index keeps alive.
+LINKS: Codec[Link] = _Links()

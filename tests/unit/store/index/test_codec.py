@@ -4,7 +4,8 @@ import msgspec
 import pytest
 
 from lakesweep.errors import DamagedError
-from lakesweep.store.index import BYTES, IDS, Packed
+from lakesweep.store.index import BYTES, LINKS, Packed
+from lakesweep.store.links import Link
 
 
 class Size(msgspec.Struct, frozen=True):
@@ -16,15 +17,15 @@ def test_bytes_stay_as_they_are() -> None:
     assert BYTES.decode(BYTES.encode(b"")) == b""
 
 
-@pytest.mark.parametrize("id_", [0, 1, -1, 2**63 - 1, -(2**63)])
+@pytest.mark.parametrize("id_", [0, 1, 2**63 - 1])
 def test_ids_come_back(id_: int) -> None:
-    assert len(IDS.encode(id_)) == 8
-    assert IDS.decode(IDS.encode(id_)) == id_
+    assert len(LINKS.encode(Link(id_))) == 8
+    assert LINKS.decode(LINKS.encode(Link(id_))) == id_
 
 
 def test_ids_of_another_size_are_damage() -> None:
     with pytest.raises(DamagedError, match="8 bytes, not 7"):
-        IDS.decode(bytes(7))
+        LINKS.decode(bytes(7))
 
 
 def test_structs_come_back() -> None:

@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 
 from lakesweep.errors import FormatError
-from lakesweep.store.index import BYTES, IDS, LIMITS, Index, Limits, Nodes, Update
+from lakesweep.store.index import BYTES, LIMITS, LINKS, Index, Limits, Nodes, Update
 from lakesweep.store.index.keys import encode
+from lakesweep.store.links import Link
 
 SMALL = Limits(
     embedded=2_000, buffer=500, pending=4_000, stripe=4_000, page=2_000, root=500, block=300
@@ -273,9 +274,9 @@ class TestReading:
         assert len(list(alone.items())) == 4000 - 3 + 40
 
     def test_values_go_through_the_codec(self, shelf: Shelf) -> None:
-        update = Update(Index.empty(IDS, Nodes(shelf.load)), shelf.write)
-        update.put(b"a", -5)
-        assert update.finish().get(b"a") == -5
+        update = Update(Index.empty(LINKS, Nodes(shelf.load)), shelf.write)
+        update.put(b"a", Link(5))
+        assert update.finish().get(b"a") == 5
 
 
 class TestDamage:
