@@ -40,7 +40,7 @@ class Machine:
         self.programs = folder / "programs"
         self.programs.mkdir()
         (self.project / "scripts").mkdir(parents=True)
-        for name in ("pyproject.toml", "constraints.txt", "scripts/setup"):
+        for name in ("pyproject.toml", "constraints.txt", "scripts/setup", "scripts/packages.sh"):
             shutil.copy(_ROOT / name, self.project / name)
         for tool in _TOOLS:
             self._link(tool, shutil.which(tool))
@@ -188,7 +188,8 @@ def test_a_changed_pin_is_installed_once(machine: Machine) -> None:
 
 
 def test_no_address_of_an_index_is_in_the_project() -> None:
-    for name in ("pyproject.toml", "constraints.txt", "scripts/setup", "Makefile"):
-        text = (_ROOT / name).read_text()
+    files = ["pyproject.toml", "constraints.txt", "Makefile", ".ci/run"]
+    for file in [*(_ROOT / name for name in files), *(_ROOT / "scripts").iterdir()]:
+        text = file.read_text()
         assert "://" not in text
         assert "@ file" not in text
