@@ -24,6 +24,7 @@ command or change to try, its own or else that of its class.
     │   │   ├── WrongTypeError       4  an object has another type than was asked for
     │   │   ├── RowLimitError        4  what must lie in one row is too large for it
     │   │   ├── ReferenceExistsError 4  a reference of that name is there already
+    │   │   ├── RealmExistsError     4  a realm of that name is there already
     │   │   ├── HeadMissingError     4  a reference points to a commit that is not there
     │   │   ├── LogCutError          4  the log no longer reaches back to where it was asked for
     │   │   └── ContendedError       4  others kept the reference busy for too long
@@ -35,6 +36,7 @@ command or change to try, its own or else that of its class.
     ├── LeaseHeldError        5  another run is under way
     └── NotFoundError         6  what the call names is not there
         ├── MissingError      6  an object is not in its store
+        ├── RealmMissingError      6  a realm is not in the store
         └── ReferenceMissingError  6  a reference is not in its realm
 """
 
@@ -203,6 +205,12 @@ class ReferenceExistsError(StoreError):
     usual_hint = "use the reference that is there, or another name"
 
 
+class RealmExistsError(StoreError):
+    """A realm of that name is there already."""
+
+    usual_hint = "use the realm that is there, or another name"
+
+
 class HeadMissingError(StoreError):
     """A reference points to a commit that is not there. This is never an empty state."""
 
@@ -263,6 +271,12 @@ class MissingError(NotFoundError):
         super().__init__(f"{path}: {reason}", hint=hint)
         self.path = path
         self.reason = reason
+
+
+class RealmMissingError(NotFoundError):
+    """A realm is not in the store."""
+
+    usual_hint = "lakesweep realm list shows all realms"
 
 
 class ReferenceMissingError(NotFoundError):

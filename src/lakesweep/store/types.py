@@ -38,7 +38,7 @@ class ObjectTypes:
         self._encoder = msgspec.msgpack.Encoder(enc_hook=pack)
 
     def encode(self, value: msgspec.Struct | UnknownObject) -> tuple[str, bytes]:
-        """The name of the value's type, and its bytes; TypeError if nobody could read them again."""
+        """The name of the type, and the bytes; TypeError if nobody could read them again."""
         if isinstance(value, UnknownObject):
             return value.type, value.payload
         name = self._names.get(type(value))

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.stores import CountingIds
-
 _PAGE = Path(__file__).parents[3] / "docs" / "store.md"
 
 
@@ -18,6 +16,5 @@ def test_the_example_runs(
     monkeypatch.chdir(tmp_path)
     found = re.search(r"```python\n(.*?)```", _PAGE.read_text(), re.DOTALL)
     assert found is not None
-    names: dict[str, object] = {"ids": CountingIds(), "__name__": "example"}
-    exec(found[1] + "\nbackend.close()", names)
-    assert capsys.readouterr().out == "1 first course [b'soup']\n"
+    exec(compile(found[1], _PAGE, "exec", dont_inherit=True), {"__name__": "example"})
+    assert capsys.readouterr().out == "b'\\x02soup\\x00' water, salt\n1 first course [b'soup']\n"

@@ -32,6 +32,11 @@ def encode(components: tuple[Component, ...]) -> bytes:
     return key
 
 
+def key(*components: Component) -> bytes:
+    """The key of these components."""
+    return encode(components)
+
+
 def decode(key: bytes) -> tuple[Component, ...]:
     """The tuple of a key."""
     return tuple(_decode_one(key, start, end) for start, end in _bounds(key))

@@ -1,0 +1,97 @@
+"""One realm of a store, as those use it who keep something in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from random import Random
+from typing import Any, TypeVar
+
+from lakesweep.clock import Clock
+from lakesweep.errors import HeadMissingError
+from lakesweep.store.backend import Backend, Reference
+from lakesweep.store.commit import Commit
+from lakesweep.store.commits import Attempt, Commits, Committed
+from lakesweep.store.index import Codec, Index
+from lakesweep.store.indexes import Indexes
+from lakesweep.store.links import IndexRoot
+from lakesweep.store.log import Log, Start
+from lakesweep.store.objects import IdSource, Objects, Stored
+from lakesweep.store.recovery import recover
+from lakesweep.store.references import References
+from lakesweep.store.turns import Turns
+from lakesweep.store.types import ObjectTypes
+
+Head = TypeVar("Head", bound=Commit)
+V = TypeVar("V")
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What all realms of a store share."""
+
+    types: ObjectTypes
+    clock: Clock
+    ids: IdSource
+    turns: Turns
+    random: Random
+
+
+class Realm:
+    """Objects, references and commits of one realm. Threads may share it."""
+
+    def __init__(self, name: str, backend: Backend, tools: Tools) -> None:
+        self.name = name
+        self.references = References(backend, name, tools.clock)
+        self.objects = Objects(backend, name, tools.types, tools.clock, tools.ids)
+        self._indexes = Indexes(self.objects)
+        self._log = Log(self.references, self.objects)
+        self._commits = Commits(
+            self.references,
+            self.objects,
+            self._indexes,
+            tools.ids,
+            tools.clock,
+            tools.turns,
+            tools.random,
+        )
+
+    def commit(
+        self,
+        reference: str,
+        change: Callable[[Attempt[Head]], Head | None],
+        kind: type[Any] = Commit,
+        *,
+        message: str = "",
+        author: str = "",
+    ) -> Committed[Head]:
+        """Replace the head of a reference by what `change` makes of it; see `Commits.commit`.
+
+        With a `kind`, WrongTypeError if the present head is none.
+        """
+        return self._commits.commit(reference, kind, change, message=message, author=author)
+
+    def head(self, reference: str, kind: type[Head]) -> Stored[Head] | None:
+        """The newest commit of a reference; None before the first one."""
+        pointer = self.references.fetch_for_update(reference).pointer
+        if pointer is None:
+            return None
+        head = self.objects.fetch(pointer, kind)
+        if head is None:
+            raise HeadMissingError(f"the head {pointer} of reference {reference!r} is missing")
+        return head
+
+    def log(
+        self, reference: str, since: Start | None = None, *, oldest_first: bool = False
+    ) -> Iterator[Stored[Commit]]:
+        """The commits of a reference, newest first; after a commit, or from a moment on."""
+        read = self._log.oldest_first if oldest_first else self._log.newest_first
+        return read(reference, since)
+
+    def index(self, root: IndexRoot, codec: Codec[V]) -> Index[V]:
+        """An index that an object of this realm embeds. Nothing is loaded yet."""
+        return self._indexes.open(root, codec)
+
+    def recover(self, reference: str) -> Reference:
+        """Go back to the newest recent commit that can be read; see `recovery.recover`."""
+        return recover(self.references, self.objects, reference)

@@ -1,0 +1,220 @@
+"""The realms of a store: which there are, and what state each is in.
+
+    CREATED ─┬─ INITIALIZING ─┬─ ACTIVE ⇄ INACTIVE ── PURGING ── PURGED ── deleted
+             └─ LOADING ──────┘
+
+A realm that never became active can be purged as well. Once purging has begun there is no way
+back. A purged realm keeps its name taken until it is deleted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from enum import StrEnum
+from typing import TYPE_CHECKING, TypeAlias
+
+import msgspec
+
+from lakesweep.clock import Clock
+from lakesweep.errors import (
+    ContendedError,
+    RealmExistsError,
+    RealmMissingError,
+    ReferenceMissingError,
+    RefusedError,
+    UsageError,
+)
+from lakesweep.store.commit import Change, Commit
+from lakesweep.store.commits import Attempt
+from lakesweep.store.index import Packed, Update
+from lakesweep.store.index.keys import key
+from lakesweep.store.indexes import seal
+from lakesweep.store.links import NO_INDEX, IndexRoot
+from lakesweep.store.moments import micros
+from lakesweep.store.names import REALMS, RESERVED
+
+if TYPE_CHECKING:
+    from lakesweep.store.realm import Realm
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
+
+
+class RealmStatus(StrEnum):
+    """The state of a realm."""
+
+    CREATED = "created"
+    INITIALIZING = "initializing"
+    LOADING = "loading"
+    ACTIVE = "active"
+    INACTIVE = "inactive"
+    PURGING = "purging"
+    PURGED = "purged"
+
+
+_FOLLOWING: Mapping[RealmStatus, frozenset[RealmStatus]] = {
+    RealmStatus.CREATED: frozenset(
+        {RealmStatus.INITIALIZING, RealmStatus.LOADING, RealmStatus.PURGING}
+    ),
+    RealmStatus.INITIALIZING: frozenset(
+        {RealmStatus.ACTIVE, RealmStatus.INACTIVE, RealmStatus.PURGING}
+    ),
+    RealmStatus.LOADING: frozenset({RealmStatus.ACTIVE, RealmStatus.INACTIVE, RealmStatus.PURGING}),
+    RealmStatus.ACTIVE: frozenset({RealmStatus.INACTIVE}),
+    RealmStatus.INACTIVE: frozenset({RealmStatus.ACTIVE, RealmStatus.PURGING}),
+    RealmStatus.PURGING: frozenset({RealmStatus.PURGED}),
+    RealmStatus.PURGED: frozenset(),
+}
+
+
+class RealmDefinition(msgspec.Struct, frozen=True, kw_only=True):
+    """What the store knows of one realm; moments are microseconds since 1970."""
+
+    name: str
+    status: RealmStatus = RealmStatus.CREATED
+    created_at: int
+    updated_at: int
+    properties: dict[str, str] = {}
+
+
+class RealmsCommit(Commit, frozen=True, kw_only=True):
+    """All realms, as one commit left them."""
+
+    realms: IndexRoot = NO_INDEX
+
+
+_CODEC = Packed(RealmDefinition)
+_RealmChange: TypeAlias = Callable[[Update[RealmDefinition]], Change]
+
+
+class Realms:
+    """Creates realms, moves them from state to state, and deletes them; one commit each.
+
+    Whoever changes a realm says how it was when it was looked at. If it is no longer so, nothing
+    is changed, and ContendedError says so.
+    """
+
+    def __init__(self, system: Realm, clock: Clock) -> None:
+        self._system = system
+        self._clock = clock
+
+    def create(self, name: str, properties: Mapping[str, str] | None = None) -> RealmDefinition:
+        """Reserve a name. RealmExistsError if it is taken."""
+        check_name(name)
+        now = micros(self._clock.now())
+        new = RealmDefinition(
+            name=name, created_at=now, updated_at=now, properties=dict(properties or {})
+        )
+
+        def add(realms: Update[RealmDefinition]) -> Change:
+            if key(name) in realms:
+                raise RealmExistsError(f"realm {name} exists already")
+            realms.put(key(name), new)
+            return Change("add", key(name))
+
+        self._commit(add, f"create realm {name}")
+        return new
+
+    def get(self, name: str) -> RealmDefinition:
+        """One realm, as it is now. RealmMissingError if there is none of that name."""
+        root = self._root()
+        found = self._system.index(root, _CODEC).get(key(name))
+        if found is None:
+            raise RealmMissingError(
+                f"there is no realm {name}", hint="lakesweep realm list shows all realms"
+            )
+        return found
+
+    def list(self) -> Iterator[RealmDefinition]:
+        """All realms, by name."""
+        return (found for _, found in self._system.index(self._root(), _CODEC).items())
+
+    def move(self, expected: RealmDefinition, status: RealmStatus) -> RealmDefinition:
+        """Bring a realm into another state; RefusedError where no way leads there."""
+        if status not in _FOLLOWING[expected.status]:
+            raise _no_way(expected, status)
+        return self._replace(expected, msgspec.structs.replace(expected, status=status))
+
+    def set_properties(
+        self, expected: RealmDefinition, properties: Mapping[str, str]
+    ) -> RealmDefinition:
+        """Replace all properties of a realm."""
+        return self._replace(
+            expected, msgspec.structs.replace(expected, properties=dict(properties))
+        )
+
+    def delete(self, expected: RealmDefinition) -> None:
+        """Forget a purged realm, and set its name free."""
+        if expected.status is not RealmStatus.PURGED:
+            raise RefusedError(
+                "realm-state",
+                f"realm {expected.name} is {expected.status}, and only purged ones are deleted",
+                hint=f"lakesweep realm purge {expected.name}",
+            )
+
+        def remove(realms: Update[RealmDefinition]) -> Change:
+            _check_unmoved(realms, expected)
+            realms.remove(key(expected.name))
+            return Change("remove", key(expected.name))
+
+        self._commit(remove, f"delete realm {expected.name}")
+
+    def _replace(self, expected: RealmDefinition, new: RealmDefinition) -> RealmDefinition:
+        now = max(micros(self._clock.now()), expected.updated_at + 1)
+        new = msgspec.structs.replace(new, updated_at=now)
+
+        def put(realms: Update[RealmDefinition]) -> Change:
+            _check_unmoved(realms, expected)
+            realms.put(key(new.name), new)
+            return Change("update", key(new.name))
+
+        self._commit(put, f"realm {new.name} is {new.status}")
+        return new
+
+    def _commit(self, change: _RealmChange, message: str) -> None:
+        def commit(attempt: Attempt[RealmsCommit]) -> RealmsCommit:
+            head = attempt.head or RealmsCommit()
+            realms = attempt.index(head.realms, _CODEC)
+            attempt.record(change(realms))
+            return RealmsCommit(realms=seal(realms))
+
+        self._system.references.ensure([REALMS])
+        self._system.commit(REALMS, commit, RealmsCommit, message=message)
+
+    def _root(self) -> IndexRoot:
+        try:
+            head = self._system.head(REALMS, RealmsCommit)
+        except ReferenceMissingError:
+            return NO_INDEX  # the system realm is made with the first realm
+        return head.value.realms if head else NO_INDEX
+
+
+def check_name(name: str) -> None:
+    """UsageError unless a realm of the users may have this name."""
+    if name.startswith(RESERVED):
+        raise UsageError(
+            f"{name}: names that begin with {RESERVED} are the system's own",
+            hint="choose another name",
+        )
+    if not _NAME.fullmatch(name):
+        raise UsageError(
+            f"{name[:140]!r} cannot be the name of a realm",
+            hint="use 1 to 128 letters, digits, _ and -",
+        )
+
+
+def _check_unmoved(realms: Update[RealmDefinition], expected: RealmDefinition) -> None:
+    if realms.get(key(expected.name)) != expected:
+        raise ContendedError(
+            f"realm {expected.name} was changed by somebody else in the meantime",
+            hint=f"lakesweep realm show {expected.name}",
+        )
+
+
+def _no_way(realm: RealmDefinition, status: RealmStatus) -> RefusedError:
+    ways = ", ".join(sorted(_FOLLOWING[realm.status]))
+    return RefusedError(
+        "realm-state",
+        f"realm {realm.name} is {realm.status} and cannot become {status}",
+        hint=f"it can become {ways}" if ways else f"lakesweep realm delete {realm.name}",
+    )

@@ -1,0 +1,122 @@
+"""The store: one database, and the realms in it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from random import Random
+from types import TracebackType
+from typing import Self
+
+import msgspec
+
+from lakesweep.clock import Clock, SystemClock
+from lakesweep.errors import LakesweepError
+from lakesweep.store.backend import Backend
+from lakesweep.store.gate import Gate, GatedBackend
+from lakesweep.store.ids import NodeLease, SnowflakeIds
+from lakesweep.store.ids.rows import SystemRows
+from lakesweep.store.indexes import IndexNode
+from lakesweep.store.names import SYSTEM_REALM, standing_names
+from lakesweep.store.opening import open_backend
+from lakesweep.store.realm import Realm, Tools
+from lakesweep.store.realms import RealmDefinition, Realms, RealmsCommit, RealmStatus, check_name
+from lakesweep.store.turns import Turns
+from lakesweep.store.types import ObjectTypes
+
+_OWN_TYPES: Mapping[str, type[msgspec.Struct]] = {"index-node": IndexNode, "realms": RealmsCommit}
+_NO_TYPES: Mapping[str, type[msgspec.Struct]] = {}
+_ACTIVE = frozenset({RealmStatus.ACTIVE})
+
+
+class Store:
+    """Opens realms. Threads may share it; a forked process opens one of its own."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        *,
+        types: Mapping[str, type[msgspec.Struct]] = _NO_TYPES,
+        clock: Clock | None = None,
+    ) -> None:
+        clock = clock or SystemClock()
+        self.backend = backend
+        chance = Random()  # noqa: S311 (who waits how long is no secret)
+        self._ids = SnowflakeIds(clock, NodeLease(SystemRows(backend, clock), chance))
+        known = ObjectTypes({**_OWN_TYPES, **types})
+        self._tools = Tools(known, clock, self._ids, Turns(), chance)
+        self.system = Realm(SYSTEM_REALM, backend, self._tools)
+        self.realms = Realms(self.system, clock)
+        self._gate = Gate(self.realms, clock)
+
+    @classmethod
+    def open(
+        cls,
+        url: str,
+        *,
+        types: Mapping[str, type[msgspec.Struct]] = _NO_TYPES,
+        clock: Clock | None = None,
+    ) -> Store:
+        """The store in a database whose tables exist; `types` are those of your own objects.
+
+        SchemaError if the tables are missing, or newer than this program.
+        """
+        backend = open_backend(url)
+        try:
+            backend.check_schema()
+        except BaseException:
+            backend.close()
+            raise
+        return cls(backend, types=types, clock=clock)
+
+    @staticmethod
+    def create_tables(url: str) -> None:
+        """Create what a database lacks to hold a store; change nothing that is there."""
+        backend = open_backend(url)
+        try:
+            backend.init_schema()
+        finally:
+            backend.close()
+
+    def realm(self, name: str) -> Realm:
+        """An active realm. RealmMissingError or RefusedError if there is none."""
+        return self.realm_in(name, _ACTIVE)
+
+    def realm_in(self, name: str, allowed: Collection[RealmStatus]) -> Realm:
+        """A realm in one of these states. As soon as it leaves them, every use is refused."""
+        check_name(name)
+        self._gate.check(name, allowed)
+        return Realm(name, GatedBackend(self.backend, self._gate, allowed), self._tools)
+
+    def create_realm(self, name: str, properties: Mapping[str, str] | None = None) -> Realm:
+        """A new active realm, with all references that a realm has."""
+        self.bootstrap(self.realms.create(name, properties))
+        return self.realm(name)
+
+    def bootstrap(self, realm: RealmDefinition) -> RealmDefinition:
+        """Make a realm active that was created, also where that was begun and not finished."""
+        if realm.status is RealmStatus.CREATED:
+            realm = self.realms.move(realm, RealmStatus.INITIALIZING)
+        self._gate.forget(realm.name)
+        inside = self.realm_in(realm.name, {RealmStatus.INITIALIZING})
+        inside.references.ensure(standing_names(realm.name))
+        realm = self.realms.move(realm, RealmStatus.ACTIVE)
+        self._gate.forget(realm.name)
+        return realm
+
+    def close(self) -> None:
+        """Give back the node of this process, and let go of the database."""
+        with suppress(LakesweepError):
+            self._ids.close()  # a node that cannot be given back is free again within the hour
+        self.backend.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
