@@ -10,6 +10,7 @@ from lakesweep.errors import HeadMissingError, LogCutError
 from lakesweep.store.commit import TAIL_COMMITS, Commit
 from lakesweep.store.moments import micros
 from lakesweep.store.objects import Objects, Stored
+from lakesweep.store.reading import fetch_commits
 from lakesweep.store.references import References
 
 #: A commit id, or a moment.
@@ -63,7 +64,7 @@ class Log:
     def _present(self, ids: Sequence[int]) -> Sequence[Stored[Commit]]:
         """The commits up to the first that is gone."""
         found = []
-        for commit in self.objects.fetch_many(ids, Commit):
+        for commit in fetch_commits(self.objects, ids):
             if commit is None:
                 break
             found.append(commit)
