@@ -1,0 +1,104 @@
+"""The columns of a sweep, defined once.
+
+`h1` and `h2` are the low and the high word of the 128-bit hash, without salt, of what a file is
+compared by: its identity with all local links resolved. Arrow and Spark know no unsigned words
+that both can join on, so the bits stand in signed ones. A key that could be null would survive an
+anti join and be deleted, so keys cannot be null.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from lakesweep.hashing import Hashes
+from lakesweep.storage.files import FILE_SCHEMA
+
+_TIME = FILE_SCHEMA.field("modified").type
+
+
+def _key(name: str, kind: pa.DataType) -> pa.Field:
+    return pa.field(name, kind, nullable=False)
+
+
+_PATH = _key("path", pa.string())
+_HASH = (_key("h1", pa.int64()), _key("h2", pa.int64()))
+
+#: A stored file, exactly as it was listed.
+LISTING = pa.schema(
+    [
+        _PATH,
+        pa.field("size_bytes", pa.int64()),
+        pa.field("modified", _TIME),
+        pa.field("etag", pa.string()),
+        *_HASH,
+    ]
+)
+
+#: A referenced file. `source` is the number of the file that names it, a row of SOURCES.
+LIVE = pa.schema(
+    [
+        *_HASH,
+        _PATH,
+        pa.field("kind", pa.string()),
+        pa.field("size_bytes", pa.int64()),
+        _key("source", pa.int64()),
+    ]
+)
+
+#: A file that names others: metadata, manifest list, manifest.
+SOURCES = pa.schema(
+    [
+        _key("source", pa.int64()),
+        _PATH,
+        pa.field("kind", pa.string()),
+        pa.field("size_bytes", pa.int64()),
+        pa.field("entries", pa.int64()),
+    ]
+)
+
+#: Which source names which: root metadata, its lists, their manifests.
+EDGES = pa.schema([_key("parent", pa.int64()), _key("child", pa.int64())])
+
+#: A file that should name others and could not be read; `state` is one of `tolerance.State`.
+PROBLEMS = pa.schema(
+    [
+        _PATH,
+        _key("state", pa.string()),
+        _key("reason", pa.string()),
+        pa.field("source", pa.int64()),
+    ]
+)
+
+#: One row of a plan. `rule` is the folder, table or pattern behind a keep, or a delete's guess;
+#: `table` is the one whose folder is the innermost around the file.
+VERDICTS = pa.schema(
+    [
+        _PATH,
+        _key("verdict", pa.string()),
+        _key("reason", pa.string()),
+        pa.field("rule", pa.string()),
+        pa.field("size_bytes", pa.int64()),
+        pa.field("modified", _TIME),
+        pa.field("etag", pa.string()),
+        pa.field("table", pa.string()),
+        *_HASH,
+    ]
+)
+
+
+def hash_columns(hashes: Hashes) -> tuple[pa.Array, pa.Array]:
+    """Hashes as the columns `h1` and `h2`."""
+    low, high = hashes
+    return pa.array(low.view(np.int64)), pa.array(high.view(np.int64))
+
+
+def hashes_of(batch: pa.RecordBatch) -> Hashes:
+    """The hashes in the columns `h1` and `h2` of a batch."""
+    low, high = (batch[name].to_numpy().view(np.uint64) for name in ("h1", "h2"))
+    return low, high
+
+
+def source_numbers(hashes: Hashes) -> pa.Array:
+    """The numbers by which sources are known: the low 63 bits of their hashes."""
+    return pa.array((hashes[0] & np.uint64(2**63 - 1)).view(np.int64))

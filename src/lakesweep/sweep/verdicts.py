@@ -1,0 +1,47 @@
+"""What is said of a file: to keep or to delete it, and why."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Verdict(StrEnum):
+    """What is to become of a file."""
+
+    KEEP = "keep"
+    DELETE = "delete"
+
+
+class Reason(StrEnum):
+    """Why, in the order in which files are judged: the first that holds is the one that counts."""
+
+    REFERENCED = "referenced"
+    PINNED = "pinned"
+    OWN = "own"
+    OUTSIDE = "outside"
+    FOREIGN = "foreign"
+    INCOMPLETE_ROOT = "incomplete-root"
+    OPTED_OUT = "opted-out"
+    EXCLUDED = "excluded"
+    AGE_UNKNOWN = "age-unknown"
+    TOO_NEW = "too-new"
+    HIDDEN = "hidden"
+    UNKNOWN_KIND = "unknown-kind"
+    UNREFERENCED = "unreferenced"
+
+    @property
+    def verdict(self) -> Verdict:
+        """Only what nothing references, and nothing else protects, goes."""
+        return Verdict.DELETE if self is Reason.UNREFERENCED else Verdict.KEEP
+
+
+class Guess(StrEnum):
+    """How a file that nothing references may have come to be there: a label, never a proof."""
+
+    ABORTED_WRITE = "aborted-write"
+    FAILED_COMMIT = "failed-commit"
+    EXPIRED_SNAPSHOT = "expired-snapshot"
+    DROPPED_TABLE = "dropped-table"
+    OLD_METADATA = "old-metadata"
+    TEMPORARY = "temporary"
+    UNKNOWN = "unknown"
