@@ -11,3 +11,8 @@ _MICROSECOND = timedelta(microseconds=1)
 def micros(moment: datetime) -> int:
     """Microseconds since 1970, exactly."""
     return (moment - _EPOCH) // _MICROSECOND
+
+
+def moment(microseconds: int) -> datetime:
+    """The moment that a row means."""
+    return _EPOCH + microseconds * _MICROSECOND

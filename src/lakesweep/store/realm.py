@@ -42,6 +42,7 @@ class Realm:
 
     def __init__(self, name: str, backend: Backend, tools: Tools) -> None:
         self.name = name
+        self._ids = tools.ids
         self.references = References(backend, name, tools.clock)
         self.objects = Objects(backend, name, tools.types, tools.clock, tools.ids)
         self._indexes = Indexes(self.objects)
@@ -91,6 +92,10 @@ class Realm:
     def index(self, root: IndexRoot, codec: Codec[V]) -> Index[V]:
         """An index that an object of this realm embeds. Nothing is loaded yet."""
         return self._indexes.open(root, codec)
+
+    def new_id(self) -> int:
+        """An id that nobody has had before, for an object that is written conditionally."""
+        return self._ids.next()
 
     def recover(self, reference: str) -> Reference:
         """Go back to the newest recent commit that can be read; see `recovery.recover`."""

@@ -1,1 +1,1 @@
-"""Mark and sweep over whole lakes: what is listed, what is referenced, and what may go."""
+"""Mark and sweep over whole lakes: roots, live set, verdicts, plans, apply."""

@@ -1,0 +1,142 @@
+"""One run a lake at a time.
+
+A lease is one row, written conditionally. It ends by the clock unless its holder renews it, so a
+dead run blocks nobody for long. Its token grows with each holder: whatever a run leaves for others
+to act on carries the token, so that a run which was taken for dead and wakes up is recognised.
+
+The holder stops a while before the end, and whoever takes over waits a while after it. So clocks
+may differ by that much, twice.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import msgspec
+
+from lakesweep.clock import Clock
+from lakesweep.errors import LakesweepError, LeaseHeldError, StoreError, UnknownOutcomeError
+from lakesweep.store import Realm, Stored
+from lakesweep.store.moments import micros, moment
+from lakesweep.sweep.records import LakeLease
+
+TERM = timedelta(seconds=90)
+MARGIN = timedelta(seconds=15)
+BEAT_SECONDS = 20.0
+
+
+@dataclass(slots=True)
+class HeldLease:
+    """The lease of a lake, held by this run. `renew` may be called by another thread."""
+
+    realm: Realm
+    clock: Clock
+    lake: str
+    stored: Stored[LakeLease]
+
+    @property
+    def token(self) -> int:
+        return self.stored.value.token
+
+    @property
+    def good_until(self) -> datetime:
+        """Nothing that needs the lease may begin after this moment."""
+        return moment(self.stored.value.expires_at) - MARGIN
+
+    def check(self) -> None:
+        """LeaseHeldError unless this run still holds the lease for a while."""
+        if self.clock.now() >= self.good_until:
+            raise _lost(self.lake)
+
+    def renew(self) -> None:
+        """Hold it for another term. LeaseHeldError if somebody else has it by now."""
+        wanted = msgspec.structs.replace(self.stored.value, expires_at=_end(self.clock))
+        try:
+            renewed = self.realm.objects.update(self.stored, wanted)
+        except UnknownOutcomeError:
+            renewed = _own(self.realm, self.stored)
+        if renewed is None:
+            found = _own(self.realm, self.stored)
+            if found is None:
+                raise _lost(self.lake)
+            renewed = found
+        self.stored = renewed
+
+    def release(self) -> None:
+        """Let others begin at once."""
+        ended = msgspec.structs.replace(self.stored.value, expires_at=0)
+        self.realm.objects.update(self.stored, ended)
+
+
+def take(realm: Realm, clock: Clock, lake: str, lease: int, run: str, holder: str) -> HeldLease:
+    """Take the lease, the object `lease`, for a run. LeaseHeldError while another run has it."""
+    stored = realm.objects.fetch(lease, LakeLease)
+    if stored is None:
+        raise StoreError(f"the lease of lake {lake} is missing", hint="lakesweep store recover")
+    end = moment(stored.value.expires_at)
+    if stored.value.expires_at and clock.now() < end + MARGIN:
+        raise LeaseHeldError(
+            f"lake {lake} is being swept by {stored.value.run} ({stored.value.holder})",
+            hint=f"wait until it has ended; if it is dead, its lease ends at {end + MARGIN:%H:%M:%S}Z",
+        )
+    wanted = LakeLease(token=stored.value.token + 1, run=run, holder=holder, expires_at=_end(clock))
+    try:
+        taken = realm.objects.update(stored, wanted)
+    except UnknownOutcomeError:
+        taken = None
+    if taken is None:
+        found = realm.objects.fetch(lease, LakeLease)
+        if found is None or found.value != wanted:
+            raise LeaseHeldError(f"another run took the lease of lake {lake} just now")
+        taken = found
+    return HeldLease(realm, clock, lake, taken)
+
+
+@contextmanager
+def beating(lease: HeldLease) -> Iterator[HeldLease]:
+    """Renew the lease in the background while the block runs, and give it back at the end."""
+    done = threading.Event()
+    thread = threading.Thread(target=_beat, args=(lease, done), daemon=True, name="lease")
+    thread.start()
+    try:
+        yield lease
+    finally:
+        done.set()
+        thread.join()
+        try:
+            lease.release()
+        except LakesweepError:
+            pass  # it ends by itself
+
+
+def _beat(lease: HeldLease, done: threading.Event) -> None:
+    while not done.wait(BEAT_SECONDS):
+        try:
+            lease.renew()
+        except LeaseHeldError:
+            return  # whoever works under it finds that out before the next step
+        except LakesweepError:
+            continue  # the lease lasts for some more beats
+
+
+def _own(realm: Realm, before: Stored[LakeLease]) -> Stored[LakeLease] | None:
+    """The lease as it is now, if this run still holds it: the answer to a renewal may be lost."""
+    found = realm.objects.fetch(before.id, LakeLease)
+    if found is None or found.value.token != before.value.token or not found.value.expires_at:
+        return None
+    return found
+
+
+def _end(clock: Clock) -> int:
+    return micros(clock.now() + TERM)
+
+
+def _lost(lake: str) -> LeaseHeldError:
+    return LeaseHeldError(
+        f"this run no longer holds the lease of lake {lake}",
+        hint="another run may have taken it; lakesweep runs shows them",
+    )

@@ -1,0 +1,249 @@
+"""The record of runs and plans, in the store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from secrets import token_hex
+from typing import Any
+
+import msgspec
+
+from lakesweep.clock import Clock
+from lakesweep.errors import NotFoundError, ReferenceMissingError, RefusedError
+from lakesweep.storage.address import parse
+from lakesweep.store import LINKS, Attempt, Change, Link, Packed, Realm, key, seal
+from lakesweep.store.index.keys import decode
+from lakesweep.store.moments import micros
+from lakesweep.sweep.records import (
+    SWEEPS,
+    LakeLease,
+    LakeRecord,
+    PlanRecord,
+    PlanStatus,
+    RootMemory,
+    RunKind,
+    RunRecord,
+    RunStatus,
+    SweepsCommit,
+)
+
+_PLANS = Packed(PlanRecord)
+_ROOTS = Packed(RootMemory)
+#: Of a root that used more folders than this, whole stores are remembered: rather too much is kept.
+MOST_FOLDERS = 5_000
+
+_NO_LEASE = LakeLease(token=0, run="", holder="", expires_at=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """Runs, plans and lakes of one realm. Each change is one commit."""
+
+    realm: Realm
+    clock: Clock
+
+    def begin(
+        self, lake: str, kind: RunKind, *, plan: str | None = None, spec: Mapping[str, Any]
+    ) -> RunRecord:
+        """Record that a run starts."""
+        run = RunRecord(
+            run=new_name(kind, self.clock),
+            lake=lake,
+            kind=kind,
+            started_at=micros(self.clock.now()),
+            plan=plan,
+            spec=dict(spec),
+        )
+        self._put_run(run, "add")
+        return run
+
+    def finish(
+        self, run: RunRecord, status: RunStatus, figures: Mapping[str, Any], message: str = ""
+    ) -> RunRecord:
+        """Record how a run ended."""
+        done = msgspec.structs.replace(
+            run,
+            status=status,
+            figures=dict(figures),
+            message=message,
+            finished_at=micros(self.clock.now()),
+        )
+        self._put_run(done, "update")
+        return done
+
+    def list(self, lake: str | None = None) -> Iterator[RunRecord]:
+        """Runs, newest first; of one lake, or of one lake after the other."""
+        head = self._head()
+        index = self.realm.index(head.runs, LINKS)
+        links = [link for _, link in index.prefix(key(lake) if lake else b"", reverse=True)]
+        for start in range(0, len(links), 100):
+            found = self.realm.objects.fetch_many(links[start : start + 100], RunRecord)
+            yield from (record.value for record in found if record is not None)
+
+    def get(self, run: str) -> RunRecord:
+        """One run. NotFoundError if there is none of that name."""
+        for record in self.list():
+            if record.run == run:
+                return record
+        raise NotFoundError(f"there is no run {run}", hint="lakesweep runs lists them")
+
+    def add_plan(self, plan: PlanRecord) -> None:
+        """Record a plan that was written and can be carried out."""
+        self._put_plan(plan, "add")
+
+    def plan(self, name: str) -> PlanRecord:
+        """One plan. NotFoundError if there is none of that name."""
+        found = self.realm.index(self._head().plans, _PLANS).get(key(name))
+        if found is None:
+            raise NotFoundError(f"there is no plan {name}", hint="lakesweep runs lists them")
+        return found
+
+    def claim(self, name: str, run: str, *, resumes: str | None) -> PlanRecord:
+        """Take a plan for a run, once; or from the run that it `resumes`, which is dead."""
+
+        def change(attempt: Attempt[SweepsCommit]) -> SweepsCommit:
+            head = attempt.head or SweepsCommit()
+            plans = attempt.index(head.plans, _PLANS)
+            plan = plans.get(key(name))
+            if plan is None:
+                raise NotFoundError(f"there is no plan {name}", hint="lakesweep runs lists them")
+            _check_free(plan, resumes)
+            taken = msgspec.structs.replace(plan, status=PlanStatus.APPLYING, run=run)
+            plans.put(key(name), taken)
+            attempt.record(Change("update", key("plan", name)))
+            return msgspec.structs.replace(head, plans=seal(plans))
+
+        self._commit(change, f"{run} applies {name}")
+        return self.plan(name)
+
+    def close_plan(self, plan: PlanRecord) -> None:
+        """Record that a plan was carried out to its end."""
+        self._put_plan(msgspec.structs.replace(plan, status=PlanStatus.APPLIED), "update")
+
+    def lake(self, name: str) -> LakeRecord:
+        """What is known of a lake; with a lease that nobody holds, where nothing was known."""
+        found = self._find_lake(name)
+        return found if found is not None else self._add_lake(name)
+
+    def known_folders(self, lake: LakeRecord) -> Mapping[str, RootMemory]:
+        """The folders of every root that was ever seen in a lake."""
+        index = self.realm.index(lake.roots, _ROOTS)
+        return {str(decode(found)[0]): memory for found, memory in index.items()}
+
+    def learn(
+        self,
+        name: str,
+        change: Callable[[LakeRecord], LakeRecord],
+        roots: Mapping[str, RootMemory] | None = None,
+    ) -> None:
+        """Remember something new of a lake, and where its roots keep their files."""
+        self.lake(name)
+
+        def commit(attempt: Attempt[SweepsCommit]) -> SweepsCommit:
+            head = attempt.head or SweepsCommit()
+            lakes = attempt.index(head.lakes, LINKS)
+            link = lakes.get(key(name))
+            record = None if link is None else attempt.fetch(link, LakeRecord)
+            if record is None:
+                raise NotFoundError(f"the record of lake {name} is gone")
+            known = attempt.index(record.roots, _ROOTS)
+            for root, memory in (roots or {}).items():
+                known.put(key(root), _joined(known.get(key(root)), memory))
+            record = msgspec.structs.replace(change(record), roots=seal(known))
+            lakes.put(key(name), attempt.write(record))
+            attempt.record(Change("update", key("lake", name)))
+            return msgspec.structs.replace(head, lakes=seal(lakes))
+
+        self._commit(commit, f"lake {name}")
+
+    def _put_run(self, run: RunRecord, action: str) -> None:
+        def change(attempt: Attempt[SweepsCommit]) -> SweepsCommit:
+            head = attempt.head or SweepsCommit()
+            runs = attempt.index(head.runs, LINKS)
+            runs.put(key(run.lake, run.started_at, run.run), attempt.write(run))
+            attempt.record(Change(action, key("run", run.run)))
+            return msgspec.structs.replace(head, runs=seal(runs))
+
+        self._commit(change, f"{run.run} is {run.status}")
+
+    def _put_plan(self, plan: PlanRecord, action: str) -> None:
+        def change(attempt: Attempt[SweepsCommit]) -> SweepsCommit:
+            head = attempt.head or SweepsCommit()
+            plans = attempt.index(head.plans, _PLANS)
+            plans.put(key(plan.plan), plan)
+            attempt.record(Change(action, key("plan", plan.plan)))
+            return msgspec.structs.replace(head, plans=seal(plans))
+
+        self._commit(change, f"{plan.plan} is {plan.status}")
+
+    def _find_lake(self, name: str) -> LakeRecord | None:
+        link = self.realm.index(self._head().lakes, LINKS).get(key(name))
+        found = None if link is None else self.realm.objects.fetch(link, LakeRecord)
+        return None if found is None else found.value
+
+    def _add_lake(self, name: str) -> LakeRecord:
+        # The lease is written before anything leads to it, so no link ever leads nowhere.
+        lease = self.realm.objects.insert(self.realm.new_id(), _NO_LEASE)
+        assert lease is not None  # nobody has had this id
+        record = LakeRecord(lease=Link(lease.id))
+
+        def change(attempt: Attempt[SweepsCommit]) -> SweepsCommit | None:
+            head = attempt.head or SweepsCommit()
+            lakes = attempt.index(head.lakes, LINKS)
+            if key(name) in lakes:
+                return None
+            lakes.put(key(name), attempt.write(record))
+            attempt.record(Change("add", key("lake", name)))
+            return msgspec.structs.replace(head, lakes=seal(lakes))
+
+        if self._commit(change, f"lake {name}"):
+            return record
+        self.realm.objects.remove(lease)
+        return self.lake(name)
+
+    def _commit(
+        self, change: Callable[[Attempt[SweepsCommit]], SweepsCommit | None], message: str
+    ) -> bool:
+        self.realm.references.ensure([SWEEPS])
+        return self.realm.commit(SWEEPS, change, SweepsCommit, message=message).changed
+
+    def _head(self) -> SweepsCommit:
+        try:
+            head = self.realm.head(SWEEPS, SweepsCommit)
+        except ReferenceMissingError:
+            return SweepsCommit()  # nothing was ever recorded here
+        return head.value if head else SweepsCommit()
+
+
+def new_name(kind: str, clock: Clock) -> str:
+    """A name that sorts by time and that nobody else has."""
+    return f"{kind}-{clock.now():%Y%m%dT%H%M%S}-{token_hex(4)}"
+
+
+def _check_free(plan: PlanRecord, resumes: str | None) -> None:
+    match plan.status:
+        case PlanStatus.APPLIED:
+            raise RefusedError(
+                "stale-plan",
+                f"plan {plan.plan} was applied by {plan.run}; a plan is applied once",
+                hint=f"lakesweep plan {plan.lake}",
+            )
+        case PlanStatus.APPLYING if plan.run != resumes:
+            raise RefusedError(
+                "stale-plan",
+                f"plan {plan.plan} is being applied by {plan.run}",
+                hint=f"lakesweep runs {plan.run}",
+            )
+        case _:
+            return
+
+
+def _joined(before: RootMemory | None, now: RootMemory) -> RootMemory:
+    """Folders that a root ever used: an old file may still lie in one that it left."""
+    if before is None:
+        return now
+    folders = tuple(dict.fromkeys((*now.folders, *before.folders)))
+    if len(folders) > MOST_FOLDERS:
+        folders = tuple(dict.fromkeys(parse(folder).store_id for folder in folders))
+    return RootMemory(folders=folders, seen_at=now.seen_at)
