@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -81,7 +81,7 @@ def take(realm: Realm, clock: Clock, lake: str, lease: int, run: str, holder: st
     if stored.value.expires_at and clock.now() < end + MARGIN:
         raise LeaseHeldError(
             f"lake {lake} is being swept by {stored.value.run} ({stored.value.holder})",
-            hint=f"wait until it has ended; if it is dead, its lease ends at {end + MARGIN:%H:%M:%S}Z",
+            hint=f"wait for it; if it is dead, its lease is free at {end + MARGIN:%H:%M:%S}Z",
         )
     wanted = LakeLease(token=stored.value.token + 1, run=run, holder=holder, expires_at=_end(clock))
     try:
@@ -107,10 +107,8 @@ def beating(lease: HeldLease) -> Iterator[HeldLease]:
     finally:
         done.set()
         thread.join()
-        try:
-            lease.release()
-        except LakesweepError:
-            pass  # it ends by itself
+        with suppress(LakesweepError):
+            lease.release()  # or else it ends by itself
 
 
 def _beat(lease: HeldLease, done: threading.Event) -> None:

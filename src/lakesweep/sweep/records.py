@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
@@ -116,7 +117,7 @@ class LakeLease(msgspec.Struct, frozen=True, kw_only=True):
 
 
 #: The types that a store must know to hold all this.
-TYPES = {
+TYPES: Mapping[str, type[msgspec.Struct]] = {
     "sweeps": SweepsCommit,
     "sweep-run": RunRecord,
     "sweep-lake": LakeRecord,
