@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from lakesweep.clock import Clock, SystemClock
@@ -15,19 +16,48 @@ if TYPE_CHECKING:
     from lakesweep.iceberg.targets import IcebergTargets
     from lakesweep.storage.options import StorageOptions
     from lakesweep.storage.stores import Stores
+    from lakesweep.store import Store
 
 Root = TypeVar("Root")
 
 
 class App:
-    """The components of one process. Each is made on first use, so no command pays for others."""
+    """The components of one process. Each is made on first use, so no command pays for others.
+
+    Relative files in the configuration are those of `folder`: its own, or else the present one.
+    """
 
     def __init__(
-        self, config: Config, *, clock: Clock | None = None, progress: Progress = SILENT
+        self,
+        config: Config,
+        *,
+        folder: Path | None = None,
+        clock: Clock | None = None,
+        progress: Progress = SILENT,
     ) -> None:
         self.config = config
+        self.folder = folder or Path.cwd()
         self.clock = clock or SystemClock()
         self.progress = progress
+
+    @cached_property
+    def store_url(self) -> str:
+        """The database of the store; the same one from every folder."""
+        from lakesweep.store.urls import anchored
+
+        return anchored(self.config.store.url, self.folder)
+
+    @cached_property
+    def store(self) -> Store:
+        """What Lakesweep remembers. SchemaError before `lakesweep store init`."""
+        from lakesweep.store import Store
+
+        return Store.open(self.store_url, clock=self.clock)
+
+    def close(self) -> None:
+        """Let go of the store, if anybody used it."""
+        if "store" in self.__dict__:
+            self.store.close()
 
     @cached_property
     def stores(self) -> Stores:

@@ -21,6 +21,7 @@ command or change to try, its own or else that of its class.
     │   │   ├── UnknownOutcomeError  4  no answer to a write: it may have taken effect
     │   │   ├── SchemaError          4  the tables are missing, or newer than this program
     │   │   ├── DamagedRowError      4  a row, or the rows of one object, do not fit together
+    │   │   │   └── NewerRowError    4  a row was written by a newer program
     │   │   ├── WrongTypeError       4  an object has another type than was asked for
     │   │   ├── RowLimitError        4  what must lie in one row is too large for it
     │   │   ├── ReferenceExistsError 4  a reference of that name is there already
@@ -185,6 +186,12 @@ class DamagedRowError(StoreError):
     """A row, or the rows of one object, do not hold what was written."""
 
     usual_hint = "restore the database from a backup, or recover the reference"
+
+
+class NewerRowError(DamagedRowError):
+    """A row has a format from the future. To a newer program it is as good as any other."""
+
+    usual_hint = "use a newer lakesweep"
 
 
 class WrongTypeError(StoreError):

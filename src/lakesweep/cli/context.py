@@ -48,20 +48,43 @@ class Context:
         self.output = make_output(settings, self.progress)
 
     @cached_property
-    def config(self) -> Config:
-        """The configuration; the defaults where there is no file."""
-        from lakesweep.config import find_config, load_config
+    def config_file(self) -> Path | None:
+        """Where the configuration is; None where there is none."""
+        from lakesweep.config import find_config
 
         path = find_config(self.settings.config, os.environ, Path.cwd())
         self.output.detail(f"configuration: {path or 'none, all defaults'}")
-        return load_config(path, os.environ)
+        return path
+
+    @cached_property
+    def config(self) -> Config:
+        """The configuration; the defaults where there is no file."""
+        from lakesweep.config import load_config
+
+        return load_config(self.config_file, os.environ)
 
     @cached_property
     def app(self) -> App:
         """All components, wired by the configuration."""
         from lakesweep.app import App
 
-        return App(self.config, clock=self.clock, progress=self.progress)
+        folder = self.config_file.parent if self.config_file else None
+        return App(self.config, folder=folder, clock=self.clock, progress=self.progress)
+
+    def use_store(self, url: str) -> None:
+        """Let this command use another store than the configured one; files are relative to here.
+
+        It must come before the first use of the app.
+        """
+        from lakesweep.store.urls import anchored
+
+        store = self.config.store.model_copy(update={"url": anchored(url, Path.cwd())})
+        self.config = self.config.model_copy(update={"store": store})
+
+    def close(self) -> None:
+        """Let go of what the command used."""
+        if "app" in self.__dict__:
+            self.app.close()
 
     def confirm(self, question: str, *, yes: bool) -> None:
         """Return if the user agrees to a delete, here or beforehand with `--yes`; else refuse."""

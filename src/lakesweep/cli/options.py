@@ -166,11 +166,14 @@ def _accepting(function: Callable[..., None]) -> Callable[..., None]:
         common = {parameter.name: values.pop(parameter.name) for parameter in _COMMON}
         settings = Settings(**common).under(typer_context.obj or Settings())
         typer_context.obj = settings
+        context = Context(settings)
         try:
-            function(Context(settings), **{p.name: _collect(p, values) for p in own})
+            function(context, **{p.name: _collect(p, values) for p in own})
         except BrokenPipeError as error:
             # Ours would be an OutputClosedError; this is a connection, and Typer would hide it.
             raise ConnectionError(f"a connection broke: {error.strerror}") from error
+        finally:
+            context.close()
 
     parameters = [_TYPER_CONTEXT, *(option for p in own for option in _options_of(p)), *_COMMON]
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

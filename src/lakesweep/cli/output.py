@@ -48,6 +48,12 @@ class Failure:
         return cls(type(error).__name__, error.message, error.hint, error.exit_code)
 
 
+class Line(Protocol):
+    """One of many: a dataclass whose fields are for programs, and its text for people."""
+
+    def text(self) -> str: ...
+
+
 class Output(Protocol):
     """Where a command puts its results. All of it may raise OutputClosedError."""
 
@@ -57,6 +63,10 @@ class Output(Protocol):
 
     def files(self, batches: Iterable[pa.RecordBatch]) -> None:
         """Stream rows of FILE_SCHEMA as they come, and show how many have come."""
+        ...
+
+    def lines(self, lines: Iterable[Line]) -> None:
+        """Stream what there are many of, as it comes."""
         ...
 
     def say(self, text: str) -> None:
@@ -109,6 +119,10 @@ class JsonOutput(_Streamed):
                 write(encode_lines(batch.select(FILE_SCHEMA.names)))
                 task.advance(batch.num_rows)
 
+    def lines(self, lines: Iterable[Line]) -> None:
+        for line in lines:
+            write(_encode(line))
+
     def error(self, failure: Failure) -> None:
         sys.stderr.write(_encode({"error": failure}).decode())
 
@@ -131,13 +145,17 @@ class ConsoleOutput(_Streamed):
                 task.advance(batch.num_rows)
         self.say(f"{format_count(rows.count, 'file')}, {format_size(rows.size_bytes)}")
 
+    def lines(self, lines: Iterable[Line]) -> None:
+        for line in lines:
+            write(f"{printable(line.text())}\n".encode())
+
     def error(self, failure: Failure) -> None:
         sys.stderr.write(f"{paint('error:', Colour.RED)} {printable(failure.message)}\n")
         if failure.hint:
             sys.stderr.write(f"{paint('try:', Colour.CYAN)} {printable(failure.hint)}\n")
 
 
-def _encode(document: Document) -> bytes:
+def _encode(document: object) -> bytes:
     import msgspec
 
     return msgspec.json.encode(document) + b"\n"

@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from lakesweep.errors import DamagedRowError
+from lakesweep.errors import DamagedRowError, NewerRowError
 from lakesweep.store.backend import MAX_VALUE_BYTES
 
 _WHOLE = 1
@@ -53,14 +53,13 @@ def parts(payload: bytes, generation: int) -> Sequence[bytes]:
 
 
 def parse(value: bytes) -> Frame:
-    """What a row holds. DamagedRowError if it is not what was written."""
+    """What a row holds. DamagedRowError if it is not what was written, or NewerRowError."""
     if len(value) < _PREFIX.size:
         raise DamagedRowError("a row is cut short")
     version, checksum = _PREFIX.unpack_from(value)
     if version not in {_WHOLE, _PART}:
-        raise DamagedRowError(
-            f"a row has format {version}, this program understands {_WHOLE} and {_PART}",
-            hint="use a newer lakesweep",
+        raise NewerRowError(
+            f"a row has format {version}, this program understands {_WHOLE} and {_PART}"
         )
     body = value[_PREFIX.size :]
     if zlib.crc32(body, version) != checksum:

@@ -67,6 +67,10 @@ class Objects:
         self._clock = clock
         self._ids = ids
 
+    def undecoded(self) -> Objects:
+        """The same objects, but each is an UnknownObject, as to somebody who knows no type."""
+        return Objects(self._backend, self._realm, ObjectTypes({}), self._clock, self._ids)
+
     def fetch(self, number: int, kind: type[Kind]) -> Stored[Kind] | None:
         """The object, or None. WrongTypeError if it is not of this kind."""
         return self.fetch_many([number], kind)[0]
@@ -184,7 +188,7 @@ def _parse(row: ObjectRow) -> Frame:
     try:
         return frames.parse(row.value)
     except DamagedRowError as error:
-        raise DamagedRowError(f"object {row.id}: {error.message}", hint=error.hint) from error
+        raise type(error)(f"object {row.id}: {error.message}", hint=error.hint) from error
 
 
 def _wanted(ids: Iterable[int], hints: Mapping[int, int]) -> Collection[RowKey]:

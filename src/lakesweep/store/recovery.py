@@ -2,11 +2,35 @@
 
 from __future__ import annotations
 
-from lakesweep.errors import ContendedError, DamagedRowError, HeadMissingError
+from dataclasses import dataclass
+
+from lakesweep.errors import ContendedError, DamagedRowError, HeadMissingError, NewerRowError
 from lakesweep.store.backend import Reference
 from lakesweep.store.commit import Commit
 from lakesweep.store.objects import Objects, Stored
+from lakesweep.store.reading import fetch_commits
 from lakesweep.store.references import References
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A commit that cannot be read, and why."""
+
+    id: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """How it stands with a reference.
+
+    `target` is the newest of its commits that can be read, None before the first commit. `lost` are
+    those behind which it lies, newest first: none of them if the head can be read.
+    """
+
+    reference: Reference
+    lost: tuple[Unreadable, ...]
+    target: Stored[Commit] | None
 
 
 def recover(references: References, objects: Objects, name: str) -> Reference:
@@ -14,12 +38,24 @@ def recover(references: References, objects: Objects, name: str) -> Reference:
 
     What was committed after that one is lost. A reference whose head can be read stays as it is.
     """
+    return go_back(references, diagnose(references, objects, name))
+
+
+def diagnose(references: References, objects: Objects, name: str) -> Diagnosis:
+    """Find the newest commit that can be read; nothing is changed.
+
+    HeadMissingError if there is none. What somebody else can read is not lost: an object that is no
+    commit is a WrongTypeError, a row of a newer format a NewerRowError.
+    """
     reference = references.fetch_for_update(name)
     if reference.pointer is None:
-        return reference
+        return Diagnosis(reference, (), None)
+    lost: list[Unreadable] = []
     for number in (reference.pointer, *reference.recent):
-        if _read(objects, number) is not None:
-            return _point(references, reference, number)
+        found = _read(objects, number)
+        if isinstance(found, Stored):
+            return Diagnosis(reference, tuple(lost), found)
+        lost.append(found)
     raise HeadMissingError(
         f"neither the head of reference {name!r} nor any of its {len(reference.recent)} recent "
         "commits can be read",
@@ -27,17 +63,23 @@ def recover(references: References, objects: Objects, name: str) -> Reference:
     )
 
 
-def _read(objects: Objects, number: int) -> Stored[Commit] | None:
-    try:
-        return objects.fetch(number, Commit)
-    except DamagedRowError:
-        return None
-
-
-def _point(references: References, reference: Reference, number: int) -> Reference:
-    if number == reference.pointer:
+def go_back(references: References, diagnosis: Diagnosis) -> Reference:
+    """Let the reference point to the commit that was found; ContendedError if it moved since."""
+    reference, target = diagnosis.reference, diagnosis.target
+    if target is None or not diagnosis.lost:
         return reference
-    swapped = references.swap(reference, number)
+    swapped = references.swap(reference, target.id)
     if swapped is None:
         raise ContendedError(f"reference {reference.name!r} moved while it was recovered")
     return swapped
+
+
+def _read(objects: Objects, number: int) -> Stored[Commit] | Unreadable:
+    try:
+        # Rows whose checksum is right are not lost, even if their type makes no sense here.
+        [commit] = fetch_commits(objects.undecoded(), [number])
+    except NewerRowError:
+        raise
+    except DamagedRowError as error:
+        return Unreadable(number, error.message)
+    return commit or Unreadable(number, f"object {number}: it is missing")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 from lakesweep.clock import Clock
 from lakesweep.errors import ReferenceExistsError, ReferenceMissingError, RefusedError
@@ -47,6 +47,10 @@ class References:
         if name not in found:
             raise ReferenceMissingError(f"realm {self.realm} has no reference {name!r}")
         return found[name]
+
+    def list(self) -> Iterator[Reference]:
+        """All references, in no order that all databases share."""
+        return self._backend.scan_references(self.realm)
 
     def swap(self, expected: Reference, pointer: int) -> Reference | None:
         """Let the reference point elsewhere; None if it is no longer as expected.

@@ -1,0 +1,85 @@
+"""What the commands of the store share: which database, which realm, which reference."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lakesweep.cli.context import Context
+
+if TYPE_CHECKING:
+    from lakesweep.store import Realm, Store
+
+StoreUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--url",
+        metavar="URL",
+        help="Use this database instead of [store] url: sqlite:///FILE, postgresql://…, "
+        "mysql://…, mongodb://…, dynamodb://…, memory:",
+        show_default=False,
+    ),
+]
+RealmName = Annotated[
+    str | None,
+    typer.Option(
+        "--realm",
+        metavar="REALM",
+        help="Use this realm instead of [store] realm; ::system:: is the system's own.",
+        show_default=False,
+    ),
+]
+
+
+def parse_reference(name: str) -> str:
+    """The name of a reference, if one can have it."""
+    from lakesweep.store.backend import MAX_NAME_BYTES
+
+    try:
+        size = len(name.encode())
+    except UnicodeEncodeError:
+        raise typer.BadParameter("the name of a reference is text in UTF-8") from None
+    if not 1 <= size <= MAX_NAME_BYTES:
+        raise typer.BadParameter(f"the name of a reference has 1 to {MAX_NAME_BYTES:,} bytes")
+    return name
+
+
+@dataclass(frozen=True)
+class StoreChoice:
+    """Which database."""
+
+    url: StoreUrl = None
+
+    def choose(self, context: Context) -> None:
+        """Let the command use this database."""
+        if self.url is not None:
+            context.use_store(self.url)
+
+    def open(self, context: Context) -> Store:
+        """The store in it."""
+        self.choose(context)
+        return context.app.store
+
+
+@dataclass(frozen=True)
+class RealmChoice(StoreChoice):
+    """Which database, and which realm in it."""
+
+    realm: RealmName = None
+
+    def open_realm(self, context: Context) -> Realm:
+        """The realm, to look at and to mend; it may be inactive, or the system's own."""
+        from lakesweep.store.names import SYSTEM_REALM
+        from lakesweep.store.realms import RealmStatus
+
+        store = self.open(context)
+        name = self.name(context)
+        if name == SYSTEM_REALM:
+            return store.system
+        return store.realm_in(name, {RealmStatus.ACTIVE, RealmStatus.INACTIVE})
+
+    def name(self, context: Context) -> str:
+        """The name of the realm."""
+        return context.config.store.realm if self.realm is None else self.realm
