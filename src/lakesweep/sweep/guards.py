@@ -1,0 +1,118 @@
+"""What must hold before anything is deleted.
+
+A guard looks at the figures of a plan. One that says no stops an apply, unless its name was given
+to `--override`. What an override never does: it never lets a file go that was judged to be kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from lakesweep.errors import RefusedError
+from lakesweep.units import format_count, format_duration
+
+#: No shorter grace without saying so.
+SHORTEST_GRACE = timedelta(hours=24)
+#: The live count of a lake does not fall by more than this share from one run to the next.
+MOST_FALL = 0.2
+#: No more than this share of a location, or of the folder of a table, goes at once.
+MOST_SHARE = 0.5
+#: Shares say little of a handful of files.
+FEWEST_FILES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """One guard that said no, and why."""
+
+    name: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """How many of the files of one place would go."""
+
+    place: str
+    files: int
+    deletes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What guards look at."""
+
+    was_applied: bool
+    live: int
+    live_before: int | None
+    listed: int
+    deletes: int
+    grace: timedelta
+    shares: Sequence[Share] = ()
+    incomplete: Sequence[str] = ()
+    foreign: Sequence[str] = ()
+    opted_in: Sequence[str] = ()
+
+
+def look(figures: Figures) -> Iterator[Guard]:
+    """Every guard that says no to a plan."""
+    if not figures.was_applied:
+        yield Guard("first-run", "nothing was ever deleted from this lake by a plan")
+    if not figures.live and figures.listed:
+        yield Guard("zero-live", "no root references any file, which is hardly true of a lake")
+    yield from _look_at_fall(figures)
+    yield from (_too_much(share) for share in figures.shares if _is_too_much(share))
+    if figures.incomplete:
+        names = _some(figures.incomplete)
+        yield Guard("incomplete", f"could not be read, so all that they may share stays: {names}")
+    if figures.foreign:
+        yield Guard("foreign", f"claimed by others as well: {_some(figures.foreign)}")
+    if figures.grace < SHORTEST_GRACE:
+        grace, shortest = format_duration(figures.grace), format_duration(SHORTEST_GRACE)
+        yield Guard("grace", f"a grace of {grace} is under {shortest}: writers may lose files")
+    if figures.opted_in:
+        names = _some(figures.opted_in)
+        yield Guard("gc.enabled", f"these tables say gc.enabled=false: {names}")
+
+
+def look_at_age(now: datetime, expires: datetime) -> Iterator[Guard]:
+    """The guard against plans that were made long ago."""
+    if now >= expires:
+        yield Guard("stale-plan", f"the plan expired at {expires:%Y-%m-%dT%H:%M:%SZ}")
+
+
+def refuse(guards: Collection[Guard], overridden: Collection[str], plan: str) -> None:
+    """RefusedError for the guards that say no and were not overridden."""
+    standing = [guard for guard in guards if guard.name not in overridden]
+    if not standing:
+        return
+    lines = "\n".join(f"{guard.name}: {guard.message}" for guard in standing)
+    names = " ".join(f"--override {name}" for name in dict.fromkeys(g.name for g in standing))
+    raise RefusedError(
+        standing[0].name,
+        f"nothing was deleted; {format_count(len(standing), 'guard')} said no\n{lines}",
+        hint=f"look with lakesweep show {plan}, then: lakesweep apply {plan} {names}",
+    )
+
+
+def _look_at_fall(figures: Figures) -> Iterator[Guard]:
+    before = figures.live_before
+    if before is None or before < FEWEST_FILES or not figures.live:
+        return
+    if figures.live < before * (1 - MOST_FALL):
+        yield Guard("live-fell", f"{figures.live:,} files are referenced, {before:,} were before")
+
+
+def _is_too_much(share: Share) -> bool:
+    return share.files >= FEWEST_FILES and share.deletes > share.files * MOST_SHARE
+
+
+def _too_much(share: Share) -> Guard:
+    return Guard("share", f"{share.deletes:,} of {share.files:,} files of {share.place} would go")
+
+
+def _some(names: Sequence[str], most: int = 5) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

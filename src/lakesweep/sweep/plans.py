@@ -1,0 +1,125 @@
+"""A plan: what a run found, and what it would delete. Written once, never changed.
+
+A plan is a folder of datasets with one document beside them, `plan.json`, which is written last
+and names the hash of each dataset. The store keeps the hash of the document. So whoever applies a
+plan can tell that it carries out exactly what was shown. What became of a plan is in the store
+alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from lakesweep.errors import DamagedError, MissingError, NotFoundError
+from lakesweep.storage.address import parse
+from lakesweep.storage.datasets import Dataset, load_dataset
+from lakesweep.sweep.guards import Guard
+
+if TYPE_CHECKING:
+    from lakesweep.storage.store import StoreOpener
+    from lakesweep.sweep.records import PlanRecord
+
+DOCUMENT = "plan.json"
+VERSION = 1
+
+
+class Amount(msgspec.Struct, frozen=True):
+    """Some files and their bytes, as far as these are known."""
+
+    files: int = 0
+    bytes: int = 0
+
+
+class Root(msgspec.Struct, frozen=True):
+    """A root that could not be read, and why."""
+
+    name: str
+    reason: str
+
+
+class RootCounts(msgspec.Struct, frozen=True):
+    """How many roots ended how."""
+
+    complete: int
+    incomplete: int
+    absent: int = 0
+
+
+class DatasetRef(msgspec.Struct, frozen=True):
+    """A dataset of the plan: its folder below that of the plan, and its hash."""
+
+    folder: str
+    sha256: str
+    rows: int
+
+
+class PlanDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a plan says of itself. Files are in its datasets, never here."""
+
+    plan: str
+    lake: str
+    created: datetime
+    expires: datetime
+    cut_off: datetime
+    grace_seconds: float
+    mode: str
+    roots: RootCounts
+    incomplete_roots: tuple[Root, ...] = ()
+    totals: dict[str, dict[str, Amount]]
+    guesses: dict[str, Amount] = {}
+    tables: tuple[dict[str, Any], ...] = ()
+    ages: tuple[dict[str, Any], ...] = ()
+    sizes: tuple[dict[str, Any], ...] = ()
+    overlaps: tuple[dict[str, Any], ...] = ()
+    filter: dict[str, Any] = {}
+    guards: tuple[Guard, ...] = ()
+    overridden: tuple[str, ...] = ()
+    locations: tuple[str, ...] = ()
+    spec: dict[str, Any] = {}
+    seconds: dict[str, float] = {}
+    datasets: dict[str, DatasetRef] = {}
+    version: int = VERSION
+
+    def amount(self, verdict: str) -> Amount:
+        """All files of one verdict."""
+        found = self.totals.get(verdict, {}).values()
+        return Amount(sum(a.files for a in found), sum(a.bytes for a in found))
+
+
+def write_plan(stores: StoreOpener, address: str, document: PlanDocument) -> str:
+    """Store the document of a plan whose datasets are complete; its hash."""
+    data = msgspec.json.format(msgspec.json.encode(document, order="sorted"), indent=2)
+    place = parse(f"{address.rstrip('/')}/{DOCUMENT}")
+    stores.open(place).write(place.key, data)
+    return hashlib.sha256(data).hexdigest()
+
+
+def load_plan(stores: StoreOpener, record: PlanRecord) -> PlanDocument:
+    """The document that the store knows, byte for byte; DamagedError if it was changed."""
+    place = parse(f"{record.address.rstrip('/')}/{DOCUMENT}")
+    try:
+        data = stores.open(place).read(place.key)
+    except MissingError as error:
+        raise NotFoundError(
+            f"the files of plan {record.plan} are gone from {record.address}",
+            hint=f"lakesweep plan {record.lake}",
+        ) from error
+    if hashlib.sha256(data).hexdigest() != record.sha256:
+        raise DamagedError(place.path, "is not the plan that was made")
+    return msgspec.json.decode(data, type=PlanDocument)
+
+
+def open_dataset(
+    stores: StoreOpener, address: str, datasets: Mapping[str, DatasetRef], name: str
+) -> Dataset:
+    """One dataset of a plan, as it was when the plan was made."""
+    wanted = datasets[name]
+    dataset = load_dataset(stores, f"{address.rstrip('/')}/{wanted.folder}")
+    if dataset.sha256 != wanted.sha256:
+        raise DamagedError(dataset.address, "is not what it was when the plan was made")
+    return dataset

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from lakesweep.errors import RefusedError
+from lakesweep.sweep.guards import Figures, Guard, Share, look, look_at_age, refuse
+from tests.moments import NOON
+
+FINE = Figures(
+    was_applied=True,
+    live=1_000,
+    live_before=1_000,
+    listed=1_100,
+    deletes=100,
+    grace=timedelta(days=7),
+    shares=(Share("s3://lake", 1_100, 100),),
+)
+
+
+def _names(figures: Figures) -> list[str]:
+    return [guard.name for guard in look(figures)]
+
+
+def test_a_usual_plan_meets_no_guard() -> None:
+    assert _names(FINE) == []
+
+
+@pytest.mark.parametrize(
+    ("figures", "name"),
+    [
+        (replace(FINE, was_applied=False), "first-run"),
+        (replace(FINE, live=0, live_before=None), "zero-live"),
+        (replace(FINE, live=799), "live-fell"),
+        (replace(FINE, shares=(Share("t", 100, 51),)), "share"),
+        (replace(FINE, incomplete=("a.b",)), "incomplete"),
+        (replace(FINE, foreign=("s3://lake/x",)), "foreign"),
+        (replace(FINE, grace=timedelta(hours=23)), "grace"),
+        (replace(FINE, opted_in=("a.b",)), "gc.enabled"),
+    ],
+)
+def test_each_guard_has_its_reason(figures: Figures, name: str) -> None:
+    assert _names(figures) == [name]
+
+
+@pytest.mark.parametrize(
+    "figures",
+    [
+        replace(FINE, live=800),
+        replace(FINE, live=10, live_before=99),
+        replace(FINE, live=10, live_before=None),
+        replace(FINE, live=0, live_before=0, listed=0),
+        replace(FINE, shares=(Share("t", 100, 50), Share("u", 99, 99))),
+        replace(FINE, grace=timedelta(hours=24)),
+    ],
+)
+def test_guards_say_nothing_at_their_limits(figures: Figures) -> None:
+    assert _names(figures) == []
+
+
+def test_a_plan_is_stale_from_the_moment_at_which_it_expires() -> None:
+    assert [guard.name for guard in look_at_age(NOON, NOON)] == ["stale-plan"]
+    assert not list(look_at_age(NOON, NOON + timedelta(seconds=1)))
+
+
+def test_all_guards_that_stand_are_named_with_what_to_try() -> None:
+    guards = [Guard("grace", "short"), Guard("share", "much"), Guard("share", "more")]
+    refuse(guards, ["grace", "share"], "p")
+    with pytest.raises(RefusedError, match="2 guards said no\nshare: much\nshare: more") as caught:
+        refuse(guards, ["grace"], "p")
+    assert caught.value.hint.endswith("lakesweep apply p --override share")
+    assert caught.value.guard == "share"
