@@ -84,7 +84,7 @@ class Objects:
         are right or too large, and one more if any is too small.
         """
         rows = self._backend.fetch(self._realm, _wanted(ids, hints))
-        firsts = [(row, _parse(row)) for row in rows.values() if row.part == 0]
+        firsts = [(row, parse_row(row)) for row in rows.values() if row.part == 0]
         behind = [
             key
             for row, first in firsts
@@ -184,7 +184,8 @@ class Objects:
             raise DamagedRowError(f"object {row.id}: {error.message}") from error
 
 
-def _parse(row: ObjectRow) -> Frame:
+def parse_row(row: ObjectRow) -> Frame:
+    """What a row holds of its object, which errors name."""
     try:
         return frames.parse(row.value)
     except DamagedRowError as error:
@@ -206,7 +207,7 @@ def _join(number: int, first: Frame, rows: Mapping[RowKey, ObjectRow]) -> bytes:
     for key in _keys(number, first.parts)[1:]:
         if key not in rows:
             raise DamagedRowError(f"object {number}: part {key.part} of {first.parts} is missing")
-        frame = _parse(rows[key])
+        frame = parse_row(rows[key])
         if (frame.generation, frame.parts) != (first.generation, first.parts):
             raise DamagedRowError(f"object {number}: its parts come from different writes")
         pieces.append(frame.piece)

@@ -38,10 +38,14 @@ class Tools:
 
 
 class Realm:
-    """Objects, references and commits of one realm. Threads may share it."""
+    """Objects, references and commits of one realm. Threads may share it.
+
+    `backend` has its rows as they are, for those who copy or count them.
+    """
 
     def __init__(self, name: str, backend: Backend, tools: Tools) -> None:
         self.name = name
+        self.backend = backend
         self._ids = tools.ids
         self.references = References(backend, name, tools.clock)
         self.objects = Objects(backend, name, tools.types, tools.clock, tools.ids)
