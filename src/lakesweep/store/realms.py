@@ -145,12 +145,7 @@ class Realms:
 
     def delete(self, expected: RealmDefinition) -> None:
         """Forget a purged realm, and set its name free."""
-        if expected.status is not RealmStatus.PURGED:
-            raise RefusedError(
-                "realm-state",
-                f"realm {expected.name} is {expected.status}, and only purged ones are deleted",
-                hint=f"lakesweep realm purge {expected.name}",
-            )
+        check_deletable(expected)
 
         def remove(realms: Update[RealmDefinition]) -> Change:
             _check_unmoved(realms, expected)
@@ -200,6 +195,16 @@ def check_name(name: str) -> None:
         raise UsageError(
             f"{name[:140]!r} cannot be the name of a realm",
             hint="use 1 to 128 letters, digits, _ and -",
+        )
+
+
+def check_deletable(realm: RealmDefinition) -> None:
+    """RefusedError unless the realm was purged."""
+    if realm.status is not RealmStatus.PURGED:
+        raise RefusedError(
+            "realm-state",
+            f"realm {realm.name} is {realm.status}, and only purged ones are deleted",
+            hint=f"lakesweep realm purge {realm.name}",
         )
 
 

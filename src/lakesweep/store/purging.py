@@ -1,0 +1,144 @@
+"""Deleting realms with all that is in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import TypeVar
+
+from lakesweep.clock import Clock
+from lakesweep.errors import ContendedError, RefusedError
+from lakesweep.progress import SILENT, Progress, Task
+from lakesweep.store.backend import Backend, RowKey
+from lakesweep.store.gate import VIEW_SECONDS
+from lakesweep.store.realms import RealmDefinition, Realms, RealmStatus, check_deletable
+
+Item = TypeVar("Item")
+
+#: So often rows that came late are deleted, before somebody else has to look into it.
+ROUNDS = 3
+#: How many rows are deleted for one look at the state of their realm.
+_BATCH_ROWS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Holdings:
+    """How much a realm has."""
+
+    references: int = 0
+    rows: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Purging:
+    """Deletes the rows of realms, and then the realms.
+
+    No row goes unless its realm is, right before, in the state in which that is allowed. Every step
+    can be repeated after a crash. `settle_seconds` is for how long other processes may still go by
+    what they saw of a realm before; less than VIEW_SECONDS is only for who knows that there are no
+    other processes.
+    """
+
+    realms: Realms
+    backend: Backend
+    clock: Clock
+    progress: Progress = SILENT
+    settle_seconds: float = VIEW_SECONDS
+
+    def count(self, realm: str) -> Holdings:
+        """What a realm has now."""
+        references = sum(1 for _ in self.backend.scan_references(realm))
+        with self.progress.task("counted", unit="rows") as task:
+            rows = sum(_counted(self.backend.scan_rows(realm), task))
+        return Holdings(references, rows)
+
+    def purge(self, realm: RealmDefinition) -> RealmDefinition:
+        """Delete all rows of a realm that is not active; a purge that was begun is gone on with."""
+        if realm.status is RealmStatus.PURGED:
+            return realm
+        check_purgeable(realm)
+        if realm.status is not RealmStatus.PURGING:
+            realm = self.realms.move(realm, RealmStatus.PURGING)
+        self.clock.sleep(self.settle_seconds)
+        for _ in range(ROUNDS):
+            self._delete_all(realm)
+            if self._is_empty(realm.name):
+                return self.realms.move(realm, RealmStatus.PURGED)
+        raise ContendedError(
+            f"somebody goes on writing to realm {realm.name}, although it is being purged",
+            hint=f"end that process, then repeat lakesweep realm purge {realm.name}",
+        )
+
+    def delete(self, realm: RealmDefinition) -> Holdings:
+        """Forget a purged realm; what rows it still had, which somebody wrote too late."""
+        check_deletable(realm)
+        swept = self._delete_found(realm)
+        self.realms.delete(realm)
+        return swept
+
+    def _delete_all(self, realm: RealmDefinition) -> None:
+        if not self.backend.capabilities.deletes_realms:
+            self._delete_found(realm)
+            return
+        self._verify(realm)
+        self.backend.delete_realm(realm.name)
+
+    def _delete_found(self, realm: RealmDefinition) -> Holdings:
+        """Delete row by row.
+
+        What is deleted was found before the look at the realm. So nothing of a later realm with the
+        same name can be among it, however long this process is held up in between.
+        """
+        return Holdings(self._delete_references(realm), self._delete_rows(realm))
+
+    def _delete_references(self, realm: RealmDefinition) -> int:
+        deleted = 0
+        for batch in _batches(self.backend.scan_references(realm.name)):
+            self._verify(realm)
+            deleted += sum(self.backend.delete_reference(realm.name, each) for each in batch)
+        return deleted
+
+    def _delete_rows(self, realm: RealmDefinition) -> int:
+        deleted = 0
+        with self.progress.task("deleted", unit="rows") as task:
+            for batch in _batches(self.backend.scan_rows(realm.name)):
+                self._verify(realm)
+                self.backend.delete(realm.name, [RowKey(row.id, row.part) for row in batch])
+                task.advance(len(batch))
+                deleted += len(batch)
+        return deleted
+
+    def _verify(self, realm: RealmDefinition) -> None:
+        now = self.realms.get(realm.name)
+        if now != realm:
+            raise RefusedError(
+                "realm-state",
+                f"realm {realm.name} was changed by somebody else and is {now.status} now",
+                hint=f"lakesweep realm show {realm.name}",
+            )
+
+    def _is_empty(self, realm: str) -> bool:
+        references, rows = self.backend.scan_references(realm), self.backend.scan_rows(realm)
+        return next(references, None) is None and next(rows, None) is None
+
+
+def check_purgeable(realm: RealmDefinition) -> None:
+    """RefusedError if the realm is in use."""
+    if realm.status is RealmStatus.ACTIVE:
+        raise RefusedError(
+            "realm-state",
+            f"realm {realm.name} is active; nothing was deleted",
+            hint=f"lakesweep realm deactivate {realm.name}",
+        )
+
+
+def _counted(rows: Iterator[Item], task: Task) -> Iterator[int]:
+    for batch in _batches(rows):
+        task.advance(len(batch))
+        yield len(batch)
+
+
+def _batches(items: Iterator[Item]) -> Iterator[list[Item]]:
+    while batch := list(islice(items, _BATCH_ROWS)):
+        yield batch
