@@ -16,7 +16,6 @@ import msgspec
 from lakesweep.clock import Clock
 from lakesweep.errors import (
     ContendedError,
-    HeadMissingError,
     ReferenceMissingError,
     StoreError,
     UnknownOutcomeError,
@@ -198,8 +197,8 @@ class _Run(Generic[Head]):
         if head is None:
             self.missing += 1
             # An empty state in its place would throw away everything that was committed.
-            message = f"the head {reference.pointer} of reference {self.name!r} is missing"
-            raise (HeadMissingError if self.missing >= HEAD_LOOKS else UnreachableError)(message)
+            error = self.commits.references.missing_head(reference)
+            raise error if self.missing >= HEAD_LOOKS else UnreachableError(error.message)
         return head
 
     def _plan(self, reference: Reference, head: Stored[Head] | None) -> _Plan[Head] | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from lakesweep.errors import HeadMissingError, LogCutError
+from lakesweep.errors import LogCutError
 from lakesweep.store.commit import TAIL_COMMITS, Commit
 from lakesweep.store.moments import micros
 from lakesweep.store.objects import Objects, Stored
@@ -51,12 +51,12 @@ class Log:
                 raise LogCutError(f"the log of reference {name!r} was cut while it was read")
 
     def _back(self, name: str) -> Iterator[Stored[Commit]]:
-        pointer = self.references.fetch_for_update(name).pointer
+        reference = self.references.fetch_for_update(name)
         page: Sequence[Stored[Commit]] = []
-        if pointer is not None:
-            page = self._present([pointer])
+        if reference.pointer is not None:
+            page = self._present([reference.pointer])
             if not page:
-                raise HeadMissingError(f"the head {pointer} of reference {name!r} is missing")
+                raise self.references.missing_head(reference)
         while page:
             yield from page
             page = self._present(page[-1].value.tail)

@@ -8,7 +8,6 @@ from random import Random
 from typing import Any, TypeVar
 
 from lakesweep.clock import Clock
-from lakesweep.errors import HeadMissingError
 from lakesweep.store.backend import Backend, Reference
 from lakesweep.store.commit import Commit
 from lakesweep.store.commits import Attempt, Commits, Committed
@@ -78,12 +77,12 @@ class Realm:
 
     def head(self, reference: str, kind: type[Head]) -> Stored[Head] | None:
         """The newest commit of a reference; None before the first one."""
-        pointer = self.references.fetch_for_update(reference).pointer
-        if pointer is None:
+        found = self.references.fetch_for_update(reference)
+        if found.pointer is None:
             return None
-        head = self.objects.fetch(pointer, kind)
+        head = self.objects.fetch(found.pointer, kind)
         if head is None:
-            raise HeadMissingError(f"the head {pointer} of reference {reference!r} is missing")
+            raise self.references.missing_head(found)
         return head
 
     def log(

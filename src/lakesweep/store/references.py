@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Iterator
 
 from lakesweep.clock import Clock
-from lakesweep.errors import ReferenceExistsError, ReferenceMissingError, RefusedError
+from lakesweep.errors import (
+    HeadMissingError,
+    ReferenceExistsError,
+    ReferenceMissingError,
+    RefusedError,
+)
 from lakesweep.store.backend import MAX_NAME_BYTES, Backend, Reference
 from lakesweep.store.moments import micros
 from lakesweep.store.names import standing_names
@@ -45,7 +51,10 @@ class References:
         """The reference as the database has it now. ReferenceMissingError if there is none."""
         found = self._backend.fetch_references(self.realm, [_checked(name)])
         if name not in found:
-            raise ReferenceMissingError(f"realm {self.realm} has no reference {name!r}")
+            raise ReferenceMissingError(
+                f"realm {self.realm} has no reference {name!r}",
+                hint=f"lakesweep store log --realm {self.realm} lists its references",
+            )
         return found[name]
 
     def list(self) -> Iterator[Reference]:
@@ -72,6 +81,14 @@ class References:
                 hint="delete the whole realm instead",
             )
         return self._backend.delete_reference(self.realm, expected)
+
+    def missing_head(self, reference: Reference) -> HeadMissingError:
+        """The error for a reference whose head is not there."""
+        return HeadMissingError(
+            f"the head {reference.pointer} of reference {reference.name!r} is missing",
+            hint=f"lakesweep store recover {shlex.quote(reference.name)} --realm {self.realm} "
+            "goes back to a recent commit that is still there",
+        )
 
     def _new(self, name: str, pointer: int | None) -> Reference:
         return Reference(_checked(name), pointer, 0, micros(self._clock.now()))

@@ -7,6 +7,7 @@ of an object. Its token is a random number: no ids can be had before there is a 
 from __future__ import annotations
 
 import secrets
+from collections.abc import Collection
 
 import msgspec
 
@@ -15,7 +16,7 @@ from lakesweep.errors import DamagedRowError
 from lakesweep.store import frames
 from lakesweep.store.backend import Backend, ObjectRow, RowKey
 from lakesweep.store.ids.leases import LeaseRow
-from lakesweep.store.ids.snowflake import LAST_MILLISECOND, compose
+from lakesweep.store.ids.snowflake import LAST_MILLISECOND, NODE_COUNT, compose, millisecond_of
 from lakesweep.store.moments import micros
 from lakesweep.store.names import SYSTEM_REALM
 
@@ -53,6 +54,14 @@ class SystemRows:
         payload = frames.whole(msgspec.msgpack.encode(lease))
         now = micros(self._clock.now())
         return ObjectRow(lease_id(node), 0, NODE_LEASE, now, secrets.randbits(62), payload)
+
+
+def leased_nodes(backend: Backend, clock: Clock) -> Collection[int]:
+    """The nodes that are leased to somebody now."""
+    now = millisecond_of(clock.now())
+    nodes = {RowKey(lease_id(node)): node for node in range(NODE_COUNT)}
+    rows = backend.fetch(SYSTEM_REALM, nodes.keys())
+    return [nodes[key] for key, row in rows.items() if _parse(row).end > now]
 
 
 def lease_id(node: int) -> int:
