@@ -96,8 +96,10 @@ class Manifest(_Body, frozen=True):
         """The manifest of these parts; ValueError where they cannot make one dataset."""
         ordered = tuple(sorted(parts, key=lambda part: part.name))
         columns = tuple(Column.of(field) for field in schema)
-        body = _Body(_VERSION, columns, ordered, sum(part.rows for part in ordered))
-        manifest = cls(*msgspec.structs.astuple(body), sha256_of(msgspec.json.encode(body)))
+        rows = sum(part.rows for part in ordered)
+        body = _Body(_VERSION, columns, ordered, rows)
+        sha256 = sha256_of(msgspec.json.encode(body))
+        manifest = cls(_VERSION, columns, ordered, rows, sha256)
         if (wrong := manifest.contradiction()) is not None:
             raise ValueError(wrong)
         return manifest
