@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.database_servers import DatabaseServer, mariadb_server, postgresql_server
 from tests.servers import S3Server, moto_server, rclone_server
 
-pytest.register_assert_rewrite("lakesweep.storage.contract")
+pytest.register_assert_rewrite("lakesweep.storage.contract", "lakesweep.store.contract")
 
 
 @pytest.fixture(scope="session")
@@ -25,4 +26,18 @@ def rclone() -> Iterator[S3Server]:
     It goes on working long after a delete that emptied folders, and would slow all that follows.
     """
     with rclone_server() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def postgresql_databases() -> Iterator[DatabaseServer]:
+    """PostgreSQL, in which each test makes databases of its own."""
+    with postgresql_server() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def mariadb_databases() -> Iterator[DatabaseServer]:
+    """MariaDB, in which each test makes databases of its own."""
+    with mariadb_server() as server:
         yield server

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
-import re
-import signal
-import subprocess
 import sys
 import sysconfig
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -21,12 +16,9 @@ import boto3
 from botocore.config import Config
 
 from lakesweep.storage.options import StorageOptions
+from tests.processes import running, scratch_folder
 
-_START_SECONDS = 60.0
-_PR_SET_PDEATHSIG = 1
 _SCRIPTS = Path(sysconfig.get_path("scripts"))
-# rclone waits for the disk after each write; memory has none to wait for.
-_MEMORY = Path("/dev/shm")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +86,8 @@ def moto_server() -> Iterator[S3Server]:
     command = [str(_SCRIPTS / "moto_server"), "--host", "127.0.0.1", "--port", "0"]
     with TemporaryDirectory(prefix="moto-") as scratch:
         log = Path(scratch) / "log"
-        with _running(command, log, r"Running on (http://[\d.]+:\d+)") as endpoint:
-            yield S3Server(endpoint)
+        with running(command, log, r"Running on (http://[\d.]+:\d+)") as found:
+            yield S3Server(found[1])
 
 
 @contextmanager
@@ -105,14 +97,15 @@ def rclone_server(folder: Path | None = None, *, cached: bool = False) -> Iterat
     It has no conditional writes, and cannot hold `a//b`, or `x` beside `x/y`. What is put into
     the folder behind its back is seen at once, unless `cached`, which is faster.
     """
-    with TemporaryDirectory(prefix="rclone-", dir=_MEMORY if _MEMORY.is_dir() else None) as scratch:
-        server = S3Server("", folder or Path(scratch) / "buckets")
+    # It waits for the disk after each write; memory has none to wait for.
+    with scratch_folder("rclone") as scratch:
+        server = S3Server("", folder or scratch / "buckets")
         assert server.folder is not None
         server.folder.mkdir(exist_ok=True)
-        command = _rclone_command(server, server.folder, Path(scratch))
+        command = _rclone_command(server, server.folder, scratch)
         command += [] if cached else ["--dir-cache-time", "0s"]
-        with _running(command, Path(scratch) / "log", r"\[(http://[\d.]+:\d+)/\]") as endpoint:
-            yield replace(server, endpoint=endpoint)
+        with running(command, scratch / "log", r"\[(http://[\d.]+:\d+)/\]") as found:
+            yield replace(server, endpoint=found[1])
 
 
 def _rclone_command(server: S3Server, folder: Path, scratch: Path) -> list[str]:
@@ -125,33 +118,6 @@ def _rclone_command(server: S3Server, folder: Path, scratch: Path) -> list[str]:
         *("--auth-key", f"{server.access_key_id},{server.secret_access_key}"),
         str(folder),
     ]
-
-
-@contextmanager
-def _running(command: Sequence[str], log: Path, announcement: str) -> Iterator[str]:
-    """Run a server until the block ends; yields the endpoint that it announces in its log."""
-    with log.open("wb") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=output, preexec_fn=_die_together)  # noqa: PLW1509
-    try:
-        yield _await_endpoint(process, log, announcement)
-    finally:
-        process.kill()
-        process.wait()
-
-
-def _die_together() -> None:
-    """Have the kernel end the server when the tests are killed and cannot do it themselves."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def _await_endpoint(process: subprocess.Popen[bytes], log: Path, announcement: str) -> str:
-    deadline = time.monotonic() + _START_SECONDS
-    while time.monotonic() < deadline and process.poll() is None:
-        found = re.search(announcement, log.read_text(errors="replace"))
-        if found:
-            return found[1]
-        time.sleep(0.02)
-    raise RuntimeError(f"{process.args!r} did not start:\n{log.read_text(errors='replace')}")
 
 
 def main() -> None:

@@ -13,6 +13,7 @@ from lakesweep.store.backends.faulty import Fault, FaultyBackend
 from lakesweep.store.backends.memory import MemoryBackend
 from lakesweep.store.backends.sql import SqlBackend
 from lakesweep.store.contract import CHECKS
+from tests.database_servers import DatabaseServer
 
 
 @pytest.fixture
@@ -22,10 +23,17 @@ def memory() -> Backend:
 
 @pytest.fixture
 def sqlite(tmp_path: Path) -> Iterator[Backend]:
-    backend = SqlBackend(f"sqlite:///{tmp_path / 'store.db'}")
-    backend.init_schema()
-    yield backend
-    backend.close()
+    yield from _sql(f"sqlite:///{tmp_path / 'store.db'}")
+
+
+@pytest.fixture
+def postgresql(postgresql_databases: DatabaseServer) -> Iterator[Backend]:
+    yield from _sql(postgresql_databases.new_database())
+
+
+@pytest.fixture
+def mariadb(mariadb_databases: DatabaseServer) -> Iterator[Backend]:
+    yield from _sql(mariadb_databases.new_database())
 
 
 @pytest.fixture
@@ -35,8 +43,15 @@ def faultless() -> Backend:
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-@pytest.mark.parametrize("kind", ["memory", "sqlite", "faultless"])
+@pytest.mark.parametrize("kind", ["memory", "sqlite", "postgresql", "mariadb", "faultless"])
 def test_backend(
     kind: str, check: Callable[[Backend], None], request: pytest.FixtureRequest
 ) -> None:
     check(request.getfixturevalue(kind))
+
+
+def _sql(url: str) -> Iterator[Backend]:
+    backend = SqlBackend(url)
+    backend.init_schema()
+    yield backend
+    backend.close()

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, product
 
 from lakesweep.store.backend import (
     EVERY_ID,
@@ -73,6 +73,25 @@ def creates_many_references_and_keeps_those_there(backend: Backend) -> None:
     assert backend.fetch_references(REALM, []) == {}
 
 
+def creates_what_is_missing_among_those_there(backend: Backend) -> None:
+    """However many are there already, they stay as they are."""
+    for there, total in product((0, 1, 2), (1, 2, 3, 5, 10)):
+        realm = f"{there} of {total}"
+        old = [_reference(str(number), pointer=7) for number in range(min(there, total))]
+        new = [_reference(str(number)) for number in range(total)]
+        backend.insert_references(realm, old)
+        backend.insert_references(realm, new)
+        assert sorted(backend.scan_references(realm), key=_name) == [*old, *new[len(old) :]]
+
+
+def fetches_many_references_at_once(backend: Backend) -> None:
+    """More than one request can name, and some that are not there."""
+    references = [_reference(f"name {number}", pointer=number) for number in range(2_100)]
+    backend.insert_references(REALM, references[::2])
+    found = backend.fetch_references(REALM, [reference.name for reference in references])
+    assert found == {reference.name: reference for reference in references[::2]}
+
+
 def keeps_references_as_they_are(backend: Backend) -> None:
     """Pointers may be absent or as large as an id can be, and twenty recent ones fit."""
     references = [
@@ -97,6 +116,16 @@ def swaps_a_reference_only_from_what_is_there(backend: Backend) -> None:
     assert backend.update_reference(REALM, new, old)
     assert not backend.update_reference(REALM, new, old)
     assert backend.fetch_references(REALM, ["main"]) == {"main": new}
+
+
+def swaps_a_row_for_one_like_it(backend: Backend) -> None:
+    """It is the match that counts, not whether anything is different afterwards."""
+    reference = _reference("main", pointer=7)
+    backend.insert_reference(REALM, reference)
+    assert backend.update_reference(REALM, reference, reference)
+    row = _row(1, token=5)
+    backend.insert_row(REALM, row)
+    assert backend.update_row(REALM, row, 5)
 
 
 def swaps_a_reference_from_no_pointer(backend: Backend) -> None:
@@ -169,6 +198,19 @@ def keeps_every_byte_of_a_value(backend: Backend) -> None:
     assert _values(backend, REALM, 1, 2) == [largest, bytes(1_000)]
 
 
+def takes_more_bytes_than_a_request_can_carry(backend: Backend) -> None:
+    """Many rows that are as large as a row can be, of bytes that are hard to write as text."""
+    hard = (b"'\\\x00\"\n%\xff" * MAX_VALUE_BYTES)[:MAX_VALUE_BYTES]
+    rows = [_row(number, value=bytes([number]) + hard[1:]) for number in range(60)]
+    backend.write(REALM, [*rows, _row(100)])
+    found = backend.fetch(REALM, [row.key for row in rows])
+    assert all(found[row.key] == row for row in rows)
+    assert len(found) == len(rows)
+    assert backend.insert_row(REALM, _row(101, value=hard, token=1))
+    assert backend.update_row(REALM, _row(101, value=hard[::-1], token=2), 1)
+    assert _values(backend, REALM, 100, 101) == [b"value", hard[::-1]]
+
+
 def takes_more_rows_than_a_statement_can_name(backend: Backend) -> None:
     """Batches are cut inside, not by the caller."""
     rows = [_row(number, part=number % 3) for number in range(2_500)]
@@ -187,6 +229,17 @@ def deletes_rows_also_those_not_there(backend: Backend) -> None:
     backend.delete(REALM, [])
     assert _keys(backend, REALM) == [(1, 1), (2, 0)]
     assert _keys(backend, "other") == [(1, 0)]
+
+
+def names_a_row_by_all_of_its_key(backend: Backend) -> None:
+    """Realm, id and part: a conditional write reaches no other row."""
+    for realm, number, part in product((REALM, "other"), (1, 2), (0, 1)):
+        assert backend.insert_row(realm, _row(number, part=part, token=5))
+    assert backend.update_row(REALM, _row(1, part=1, token=6), 5)
+    assert backend.delete_row(REALM, RowKey(2, 1), 5)
+    tokens = [(head.id, head.part, head.token) for head in backend.scan_rows(REALM)]
+    assert tokens == [(1, 0, 5), (1, 1, 6), (2, 0, 5)]
+    assert [head.token for head in backend.scan_rows("other")] == [5] * 4
 
 
 def inserts_a_row_once(backend: Backend) -> None:
@@ -267,6 +320,38 @@ def lets_rows_go_while_they_are_scanned(backend: Backend) -> None:
     assert _keys(backend, REALM) == [(number, 0) for number in range(0, 1_200, 2)]
 
 
+def scans_what_stays_while_others_come_and_go(backend: Backend) -> None:
+    """Rows behind and before the scan are deleted and written; those left alone come once."""
+    backend.write(REALM, [_row(number) for number in range(0, 5_000, 2)])
+    seen = []
+    for head in backend.scan_rows(REALM):
+        seen.append(head.id)
+        if head.id % 500 == 0:
+            backend.delete(REALM, [RowKey(head.id), RowKey(head.id + 4), RowKey(head.id - 6)])
+            backend.write(REALM, [_row(head.id + 1), _row(abs(head.id - 3)), _row(head.id + 301)])
+    assert seen == sorted(set(seen))
+    gone = {number + away for number in range(0, 5_000, 500) for away in (0, 4, -6)}
+    assert set(range(0, 5_000, 2)) - gone <= set(seen)
+
+
+def deletes_one_realm_of_many(backend: Backend) -> None:
+    """All of it, and not a row of the others."""
+    if not backend.capabilities.deletes_realms:
+        return
+    realms = ["acme", "acme ", "acme2", "\u00e4", "a\u0308"]
+    references = [_reference(f"{number}", pointer=number) for number in range(20)]
+    rows = [_row(number, part=part, token=number) for number in range(20) for part in (0, 1)]
+    for realm in realms:
+        backend.insert_references(realm, references)
+        backend.write(realm, rows)
+    while realms:
+        backend.delete_realm(realms.pop())
+        assert list(backend.realms()) == sorted(realms, key=str.encode)
+        for realm in realms:
+            assert len(list(backend.scan_references(realm))) == len(references)
+            assert [tuple(head) for head in backend.scan_rows(realm)] == [row[:5] for row in rows]
+
+
 def deletes_a_realm_and_no_other(backend: Backend) -> None:
     """`acme` is not the beginning of `acme2`, and a second delete is harmless."""
     if not backend.capabilities.deletes_realms:
@@ -304,16 +389,21 @@ def creates_its_schema_again_without_harm(backend: Backend) -> None:
 CHECKS: tuple[Callable[[Backend], None], ...] = (
     creates_a_reference_once,
     creates_many_references_and_keeps_those_there,
+    creates_what_is_missing_among_those_there,
+    fetches_many_references_at_once,
     keeps_references_as_they_are,
     swaps_a_reference_only_from_what_is_there,
+    swaps_a_row_for_one_like_it,
     swaps_a_reference_from_no_pointer,
     deletes_a_reference_only_as_expected,
     tells_all_names_apart,
     tells_all_realms_apart,
     writes_and_replaces_rows,
     keeps_every_byte_of_a_value,
+    takes_more_bytes_than_a_request_can_carry,
     takes_more_rows_than_a_statement_can_name,
     deletes_rows_also_those_not_there,
+    names_a_row_by_all_of_its_key,
     inserts_a_row_once,
     updates_a_row_only_by_its_token,
     deletes_a_row_only_by_its_token,
@@ -321,6 +411,8 @@ CHECKS: tuple[Callable[[Backend], None], ...] = (
     scans_each_reference_of_a_realm_once,
     splits_scans_without_gap_or_overlap,
     lets_rows_go_while_they_are_scanned,
+    scans_what_stays_while_others_come_and_go,
+    deletes_one_realm_of_many,
     deletes_a_realm_and_no_other,
     lets_one_of_many_writers_win,
     creates_its_schema_again_without_harm,

@@ -1,102 +1,179 @@
-"""Connections to a relational database, and what their errors mean."""
+"""Statements sent to a relational database, and what becomes of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
-import sqlalchemy
-from sqlalchemy import Connection, Engine, event
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
-from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from sqlalchemy import URL
+from sqlalchemy.engine import Dialect as Compiler
 
-from lakesweep.errors import StoreError, UnknownOutcomeError, UnreachableError, UsageError
-from lakesweep.store.backends.dialects import DIALECTS, Dialect
+from lakesweep.errors import (
+    ConfigError,
+    StoreError,
+    UnknownOutcomeError,
+    UnreachableError,
+    UsageError,
+)
+from lakesweep.store.backends.dialect import Dialect, Failure, fetch_all
+from lakesweep.store.backends.pool import Pool
+from lakesweep.store.backends.statements import Statement, Statements
+from lakesweep.store.backends.urls import parse_url, shown
+
+Answer = TypeVar("Answer")
+
+#: A connection that nobody used for so long is tried before it is used again.
+STALE_SECONDS = 30.0
 
 
 class Database:
-    """An engine in which each statement stands alone, unless a transaction is asked for."""
+    """A database in which each statement stands alone, unless a transaction is asked for.
+
+    SQLAlchemy writes the statements; they go straight to the driver. A connection in which
+    anything went wrong is closed, so that nothing is left over of a transaction.
+    """
 
     def __init__(self, url: str) -> None:
-        self.url, self.dialect = _parse(url)
-        self._engine = self._connect_with(self.dialect.on_connect)
-        self._relaxed = self._connect_with(self.dialect.on_relaxed)
+        self._url, self.dialect = parse_url(url)
+        self._name = shown(self._url)
+        self._compiler, self._driver = _load(self._url, self.dialect)
+        self.statements = Statements(self.dialect, self._compiler)
+        self._arguments = self._connect_arguments()
+        self._durable = Pool(partial(self._connect, self.dialect.on_connect), self._is_alive)
+        self._relaxed = Pool(partial(self._connect, self.dialect.on_relaxed), self._is_alive)
 
-    @contextmanager
-    def reading(self) -> Iterator[Connection]:
-        """A connection for statements that change nothing."""
+    def __str__(self) -> str:
+        return self._name
+
+    def read(self, action: Callable[[Any], Answer]) -> Answer:
+        """What the action learns through a cursor. It is repeated once if the connection broke."""
         try:
-            with self._engine.connect() as connection:
-                yield connection
-        except DBAPIError as error:
-            kind = self._kind(error)
-            kind = UnreachableError if kind is UnknownOutcomeError else kind
-            raise kind(self._message(error)) from error
-        except PoolTimeoutError as error:
-            raise UnreachableError(f"{self.url!r}: no connection is free") from error
-
-    @contextmanager
-    def writing(self, *, relaxed: bool = False) -> Iterator[Connection]:
-        """A connection for one statement that writes."""
-        engine = self._relaxed if relaxed else self._engine
+            return self._run(self._durable, action)
+        except UnknownOutcomeError:
+            pass
         try:
-            with engine.connect() as connection:
-                yield connection
-        except DBAPIError as error:
-            raise self._kind(error)(self._message(error)) from error
-        except PoolTimeoutError as error:
-            raise UnreachableError(f"{self.url!r}: no connection is free") from error
+            return self._run(self._durable, action)
+        except UnknownOutcomeError as error:
+            raise UnreachableError(error.message) from error
 
-    @contextmanager
-    def transaction(self, *, relaxed: bool = False) -> Iterator[Connection]:
-        """A connection for several statements that take effect together."""
-        with self.writing(relaxed=relaxed) as connection:
-            connection.exec_driver_sql(self.dialect.begin)
-            try:
-                yield connection
-                connection.exec_driver_sql("COMMIT")
-            except BaseException:
-                # Whatever is left of the transaction goes with its connection.
-                connection.invalidate()
-                raise
+    def query(self, statement: Statement, **values: object) -> Sequence[tuple[Any, ...]]:
+        """All rows of one statement that changes nothing."""
+        return self.read(partial(fetch_all, statement.text, statement.values(**values)))
+
+    def change(self, statement: Statement, **values: object) -> bool:
+        """Whether one row was changed by a statement that changes one at most."""
+        arguments = (statement.text, statement.values(**values))
+        return self._run(self._durable, partial(self._change, *arguments)) == 1
+
+    def change_many(self, action: Callable[[Any], object], *, relaxed: bool = False) -> None:
+        """Do through a cursor what writes many rows, and if relaxed need not be durable yet."""
+        pool = self._relaxed if relaxed else self._durable
+        self._run(pool, self._grouped(action) if self.dialect.groups_writes else action)
+
+    def together(self, action: Callable[[Any], object]) -> None:
+        """Do through a cursor several things that take effect together."""
+        self._run(self._durable, self._grouped(action))
+
+    def prepare(self) -> None:
+        """Make what must be there before tables can be created."""
+        self.dialect.prepare(self._url)
+        for statement in self.dialect.on_init:
+            self._run(self._durable, lambda cursor: cursor.execute(statement))  # noqa: B023
+
+    def check_server(self) -> None:
+        """StoreError if the server must be set up differently to hold a store."""
+        if wrong := self.read(self.dialect.misfit):
+            raise StoreError(f"{self}: the settings of the server do not fit", hint=wrong)
 
     def close(self) -> None:
-        self._engine.dispose()
-        self._relaxed.dispose()
+        self._durable.close()
+        self._relaxed.close()
 
-    def _connect_with(self, statements: Sequence[str]) -> Engine:
-        engine = sqlalchemy.create_engine(
-            self.url, isolation_level="AUTOCOMMIT", connect_args=dict(self.dialect.connect_args)
+    def _change(self, text: str, values: Sequence[object], cursor: Any) -> int:
+        try:
+            cursor.execute(text, values)
+        except self._driver.IntegrityError as error:
+            if self.dialect.is_duplicate(error):
+                return 0
+            raise
+        return int(cursor.rowcount)
+
+    def _grouped(self, action: Callable[[Any], object]) -> Callable[[Any], None]:
+        def run(cursor: Any) -> None:
+            cursor.execute(self.dialect.begin)
+            action(cursor)
+            cursor.execute("COMMIT")
+
+        return run
+
+    def _run(self, pool: Pool, action: Callable[[Any], Answer]) -> Answer:
+        connection = pool.take()
+        try:
+            with self._translated(self.dialect.failed):
+                answer = action(connection.cursor(**self.dialect.cursor_options))
+        except BaseException:
+            pool.drop(connection)
+            raise
+        pool.give_back(connection)
+        return answer
+
+    def _connect(self, statements: Sequence[str]) -> Any:
+        arguments, options = self._arguments
+        try:
+            with self._translated(self.dialect.refused):
+                connection = self._driver.connect(*arguments, **options)
+        except (TypeError, ValueError) as error:
+            raise self._wrong_option(error) from error
+        with self._translated(self.dialect.refused):
+            cursor = connection.cursor()
+            for statement in statements:
+                cursor.execute(statement)
+        return connection
+
+    def _connect_arguments(self) -> tuple[Sequence[Any], dict[str, Any]]:
+        arguments: Sequence[Any]
+        try:
+            arguments, options = self._compiler.create_connect_args(self._url)
+        except (TypeError, ValueError) as error:
+            raise self._wrong_option(error) from error
+        arguments, defaults = self.dialect.arrange(self._url, arguments)
+        return arguments, {**defaults, **options}
+
+    def _is_alive(self, connection: Any, idle_seconds: float) -> bool:
+        if idle_seconds < STALE_SECONDS and self.dialect.is_silent(connection):
+            return True
+        try:
+            connection.cursor().execute("SELECT 1")
+        except self._driver.Error:
+            return False
+        return True
+
+    @contextmanager
+    def _translated(self, meaning: Callable[[Exception], Failure]) -> Iterator[None]:
+        try:
+            yield
+        except self._driver.Error as error:
+            kind, hint = meaning(error)
+            raise kind(f"{self}: {self.dialect.words(error)}", hint=hint) from error
+
+    def _wrong_option(self, error: Exception) -> UsageError:
+        return UsageError(
+            f"{self}: an option in the URL is wrong: {error}",
+            hint="what stands behind the ? of the URL is given to the driver",
         )
-        event.listen(engine, "connect", partial(_prepare, statements))
-        return engine
-
-    def _kind(self, error: DBAPIError) -> type[StoreError]:
-        return self.dialect.failure(error.orig or error)
-
-    def _message(self, error: DBAPIError) -> str:
-        return f"{self.url!r}: {error.orig}"
 
 
-def _prepare(statements: Sequence[str], connection: Any, _record: object) -> None:
-    cursor = connection.cursor()
-    for statement in statements:
-        cursor.execute(statement)
-    cursor.close()
-
-
-def _parse(url: str) -> tuple[sqlalchemy.URL, Dialect]:
+def _load(url: URL, dialect: Dialect) -> tuple[Compiler, Any]:
+    """What writes the statements, and the driver that they are for."""
+    kind: Any = url.get_dialect()
     try:
-        parsed = sqlalchemy.make_url(url)
-        parsed.get_dialect()
-    except (ArgumentError, NoSuchModuleError) as error:
-        raise UsageError(f"not the URL of a database: {error}", hint=_EXAMPLE) from error
-    dialect = DIALECTS.get(parsed.get_backend_name())
-    if dialect is None:
-        raise UsageError(f"{parsed!r}: no store can be kept in this database", hint=_EXAMPLE)
-    return parsed, dialect
-
-
-_EXAMPLE = "sqlite:///folder/store.db keeps a store in a file"
+        driver: Any = kind.import_dbapi()
+    except ImportError as error:
+        raise ConfigError(
+            f"a store in {dialect.name} needs the package {dialect.driver}",
+            hint=f"pip install 'lakesweep[{dialect.extra}]'",
+        ) from error
+    style = "qmark" if dialect.placeholder == "?" else "format"
+    return kind(paramstyle=style, dbapi=driver), driver

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import struct
-from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import islice
-from typing import Any, TypeVar
-
-from sqlalchemy import ColumnElement, Row, Table, and_, bindparam, func, or_, select, update
-from sqlalchemy import delete as delete_from
+from functools import partial
+from operator import itemgetter
+from typing import Any
 
 from lakesweep.errors import SchemaError
 from lakesweep.store.backend import (
@@ -22,47 +18,16 @@ from lakesweep.store.backend import (
     Reference,
     RowKey,
 )
+from lakesweep.store.backends.batches import batches, sized_batches
 from lakesweep.store.backends.connection import Database
-from lakesweep.store.backends.tables import METADATA, OBJECTS, REFERENCES, SCHEMA
+from lakesweep.store.backends.dialect import fetch_all
+from lakesweep.store.backends.pointers import pack_pointers, unpack_pointers
+from lakesweep.store.backends.schema import refuse_newer
+from lakesweep.store.backends.statements import Statement
 from lakesweep.store.spans import split_span
 
-Item = TypeVar("Item")
-
-#: How many rows one statement names, and how many one page of a scan holds.
-BATCH_ROWS = 1_000
-
-_OBJECT = OBJECTS.c
-_REFERENCE = REFERENCES.c
-_ROW_COLUMNS = [_OBJECT[name] for name in ObjectRow._fields]
-_HEAD_COLUMNS = [_OBJECT[name] for name in ObjectHead._fields]
-
-_FETCH_REFERENCES = select(REFERENCES).where(
-    _REFERENCE.realm == bindparam("in_realm"),
-    _REFERENCE.name.in_(bindparam("names", expanding=True)),
-)
-_FETCH_PART = select(*_ROW_COLUMNS).where(
-    _OBJECT.realm == bindparam("in_realm"),
-    _OBJECT.part == bindparam("in_part"),
-    _OBJECT.id.in_(bindparam("ids", expanding=True)),
-)
-_THIS_REFERENCE = and_(
-    _REFERENCE.realm == bindparam("in_realm"),
-    _REFERENCE.name == bindparam("in_name"),
-    _REFERENCE.pointer.is_not_distinct_from(bindparam("in_pointer")),
-    _REFERENCE.version == bindparam("in_version"),
-    _REFERENCE.created_at == bindparam("in_created_at"),
-)
-_THIS_ROW = and_(
-    _OBJECT.realm == bindparam("in_realm"),
-    _OBJECT.id == bindparam("in_id"),
-    _OBJECT.part == bindparam("in_part"),
-)
-_WITH_TOKEN = _OBJECT.token == bindparam("in_token")
-_UPDATE_REFERENCE = update(REFERENCES).where(_THIS_REFERENCE)
-_DELETE_REFERENCE = delete_from(REFERENCES).where(_THIS_REFERENCE)
-_UPDATE_ROW = update(OBJECTS).where(_THIS_ROW, _WITH_TOKEN)
-_DELETE_TOKEN = delete_from(OBJECTS).where(_THIS_ROW, _WITH_TOKEN)
-_DELETE_ROW = delete_from(OBJECTS).where(_THIS_ROW)
+_BEFORE_PARTS = -1
+_key_of = itemgetter(0, 1)
 
 
 class SqlBackend:
@@ -70,168 +35,146 @@ class SqlBackend:
 
     def __init__(self, url: str) -> None:
         self._database = Database(url)
-        dialect = self._database.dialect
-        self._insert_references = dialect.insert_new(REFERENCES)
-        self._insert_rows = dialect.insert_new(OBJECTS)
-        self._upsert_rows = dialect.upsert(OBJECTS)
+        self._statements = self._database.statements
+        self._dialect = self._database.dialect
         self.capabilities = Capabilities(
             durable=True,
             deletes_realms=True,
-            max_value_bytes=dialect.max_value_bytes,
-            batch_rows=BATCH_ROWS,
+            max_value_bytes=self._dialect.max_value_bytes,
+            batch_rows=self._dialect.batch_rows,
             splits_scans=True,
         )
 
     def init_schema(self) -> None:
-        with self._database.writing() as connection:
-            for statement in self._database.dialect.on_init:
-                connection.exec_driver_sql(statement)
-        with self._database.transaction() as connection:
-            SCHEMA.create(connection, checkfirst=True)
-            version = connection.scalar(select(func.max(SCHEMA.c.version)))
-            self._refuse_newer(version or 0)
-            METADATA.create_all(connection)
-            if version is None:
-                connection.execute(SCHEMA.insert().values(version=SCHEMA_VERSION))
+        self._database.prepare()
+        self._database.check_server()
+        self._database.together(self._create_tables)
 
     def check_schema(self) -> None:
-        with self._database.reading() as connection:
-            version = connection.scalar(select(func.max(SCHEMA.c.version)))
+        self._database.check_server()
+        ((version,),) = self._database.query(self._statements.schema_version)
         if version is None:
-            raise SchemaError(f"{self._database.url!r}: the tables were not created completely")
-        self._refuse_newer(version)
+            raise SchemaError(f"{self._database}: the tables were not created completely")
+        refuse_newer(str(self._database), version)
 
     def close(self) -> None:
         self._database.close()
 
     def insert_reference(self, realm: str, reference: Reference) -> bool:
-        return self._change(self._insert_references, _reference_values(realm, reference))
+        values = _reference_values(realm, reference)
+        return self._database.change(self._statements.insert_reference, **values)
 
     def insert_references(self, realm: str, references: Collection[Reference]) -> None:
-        values = [_reference_values(realm, reference) for reference in references]
-        if values:
-            with self._database.transaction() as connection:
-                connection.execute(self._insert_references, values)
+        statement = self._statements.insert_references
+        values = [statement.values(**_reference_values(realm, each)) for each in references]
+        for some in batches(values, self._dialect.batch_rows):
+            self._database.change_many(partial(_execute_many, statement, some))
 
     def fetch_references(self, realm: str, names: Collection[str]) -> Mapping[str, Reference]:
         found: dict[str, Reference] = {}
-        with self._database.reading() as connection:
-            for some in _chunks([name.encode() for name in names]):
-                parameters = {"in_realm": realm.encode(), "names": some}
-                rows = connection.execute(_FETCH_REFERENCES, parameters)
-                found.update((row.name.decode(), _reference(row)) for row in rows)
+        for some in batches([name.encode() for name in names], self._dialect.batch_rows):
+            fetch = partial(self._dialect.fetch_references, realm.encode(), some)
+            found.update(
+                (each.name, each) for each in map(_as_reference, self._database.read(fetch))
+            )
         return found
 
     def update_reference(self, realm: str, new: Reference, expected: Reference) -> bool:
-        values = _reference_values(realm, new) | _reference_condition(realm, expected)
-        return self._change(_UPDATE_REFERENCE, values)
+        values = _reference_values(realm, new) | _expected_reference(realm, expected)
+        return self._database.change(self._statements.update_reference, **values)
 
     def delete_reference(self, realm: str, expected: Reference) -> bool:
-        return self._change(_DELETE_REFERENCE, _reference_condition(realm, expected))
+        condition = _expected_reference(realm, expected)
+        return self._database.change(self._statements.delete_reference, **condition)
 
     def fetch(self, realm: str, keys: Collection[RowKey]) -> Mapping[RowKey, ObjectRow]:
-        found: dict[RowKey, ObjectRow] = {}
-        with self._database.reading() as connection:
-            for some in _chunks(keys):
-                rows = connection.execute(*_fetch(realm, some)).all()
-                found.update((row.key, row) for row in map(ObjectRow._make, rows))
+        found: dict[Any, ObjectRow] = {}
+        for some in batches(keys, self._dialect.batch_rows):
+            rows = self._database.read(partial(self._dialect.fetch_rows, realm.encode(), some))
+            found.update(zip(map(_key_of, rows), map(ObjectRow._make, rows), strict=True))
         return found
 
     def write(self, realm: str, rows: Collection[ObjectRow]) -> None:
-        self._change_many(self._upsert_rows, [_row_values(realm, row) for row in rows])
+        key, most, most_bytes = realm.encode(), self._dialect.batch_rows, self._dialect.batch_bytes
+        # Objects mean nothing until a reference leads to them, and its swap makes them durable.
+        for some in sized_batches(rows, most, lambda row: len(row.value), most_bytes):
+            values = [(key, *row) for row in some]
+            upsert = partial(_execute_many, self._statements.upsert_rows, values)
+            self._database.change_many(upsert, relaxed=True)
 
     def delete(self, realm: str, keys: Collection[RowKey]) -> None:
-        self._change_many(_DELETE_ROW, [_row_condition(realm, key) for key in keys])
+        for some in batches(keys, self._dialect.batch_rows):
+            delete = partial(self._dialect.delete_rows, realm.encode(), some)
+            self._database.change_many(delete, relaxed=True)
 
     def insert_row(self, realm: str, row: ObjectRow) -> bool:
-        return self._change(self._insert_rows, _row_values(realm, row))
+        values = {"realm": realm.encode(), **row._asdict()}
+        return self._database.change(self._statements.insert_row, **values)
 
     def update_row(self, realm: str, row: ObjectRow, expected_token: int) -> bool:
-        condition = _row_condition(realm, row.key) | {"in_token": expected_token}
-        return self._change(_UPDATE_ROW, _row_values(realm, row) | condition)
+        values = row._asdict() | _expected_row(realm, row.key, expected_token)
+        return self._database.change(self._statements.update_row, **values)
 
     def delete_row(self, realm: str, key: RowKey, expected_token: int) -> bool:
-        condition = _row_condition(realm, key) | {"in_token": expected_token}
-        return self._change(_DELETE_TOKEN, condition)
+        condition = _expected_row(realm, key, expected_token)
+        return self._database.change(self._statements.delete_row, **condition)
 
     def realms(self) -> Sequence[str]:
-        found = {realm for table in (REFERENCES, OBJECTS) for realm in self._realms_of(table)}
+        statements = self._statements.next_realm
+        found = {realm for statement in statements for realm in self._realms(statement)}
         return [realm.decode() for realm in sorted(found)]
 
     def scan_references(self, realm: str) -> Iterator[Reference]:
-        rest: ColumnElement[bool] = _REFERENCE.realm == realm.encode()
-        query = select(REFERENCES).where(rest).order_by(_REFERENCE.name).limit(BATCH_ROWS)
-        page = self._page(query)
-        while page:
-            yield from map(_reference, page)
-            page = self._page(query.where(_REFERENCE.name > page[-1].name))
+        statement, name = self._statements.scan_references, b""
+        while page := self._database.query(statement, old_realm=realm.encode(), from_name=name):
+            yield from map(_as_reference, page)
+            name = _next_after(page[-1][0])
 
     def scan_rows(self, realm: str, span: IdSpan = EVERY_ID) -> Iterator[ObjectHead]:
-        inside = and_(_OBJECT.realm == realm.encode(), _OBJECT.id <= span.last)
-        query = select(*_HEAD_COLUMNS).where(inside).order_by(_OBJECT.id, _OBJECT.part)
-        page = self._page(query.where(_OBJECT.id >= span.first).limit(BATCH_ROWS))
-        while page:
+        statement, (number, part) = self._statements.scan_rows, (span.first, _BEFORE_PARTS)
+        inside = {"old_realm": realm.encode(), "last_id": span.last}
+        while page := self._database.query(statement, **inside, from_id=number, behind_part=part):
             yield from map(ObjectHead._make, page)
-            page = self._page(query.where(_behind(page[-1])).limit(BATCH_ROWS))
+            number, part, *_ = page[-1]
 
     def split_rows(self, realm: str, count: int) -> Sequence[IdSpan]:
         # Two statements: each end of the index is found at once, both together by a full scan.
+        ends = (self._statements.lowest_id, self._statements.highest_id)
         lowest, highest = (
-            self._page(select(end(_OBJECT.id)).where(_OBJECT.realm == realm.encode()))[0][0]
-            for end in (func.min, func.max)
+            self._database.query(end, old_realm=realm.encode())[0][0] for end in ends
         )
         return split_span(lowest or 0, highest or 0, count)
 
     def delete_realm(self, realm: str) -> None:
-        with self._database.transaction() as connection:
-            for table in (REFERENCES, OBJECTS):
-                connection.execute(delete_from(table).where(table.c.realm == realm.encode()))
+        def delete(cursor: Any) -> None:
+            for statement in self._statements.delete_realm:
+                cursor.execute(statement.text, statement.values(old_realm=realm.encode()))
 
-    def _change(self, statement: Any, values: Mapping[str, object]) -> bool:
-        with self._database.writing() as connection:
-            return bool(connection.execute(statement, values).rowcount == 1)
+        self._database.together(delete)
 
-    def _change_many(self, statement: Any, values: Sequence[Mapping[str, object]]) -> None:
-        # Objects mean nothing until a reference leads to them, and its swap makes them durable.
-        if values:
-            with self._database.transaction(relaxed=True) as connection:
-                connection.execute(statement, values)
+    def _create_tables(self, cursor: Any) -> None:
+        schema, *others = self._statements.create_tables
+        for text in (*self._dialect.on_create, schema.text):
+            cursor.execute(text)
+        ((version,),) = fetch_all(self._statements.schema_version.text, (), cursor)
+        refuse_newer(str(self._database), version or 0)
+        for statement in others:
+            cursor.execute(statement.text)
+        # Last, so that it says that all of them are there.
+        insert = self._statements.insert_schema
+        cursor.execute(insert.text, insert.values(version=version or SCHEMA_VERSION))
 
-    def _page(self, query: Any) -> Sequence[Row[Any]]:
-        with self._database.reading() as connection:
-            return connection.execute(query).all()
-
-    def _realms_of(self, table: Table) -> Iterator[bytes]:
+    def _realms(self, statement: Statement) -> Iterator[bytes]:
         # One look into the index a realm, instead of one at every row.
-        (realm,) = self._page(select(func.min(table.c.realm)))[0]
-        while realm is not None:
-            yield bytes(realm)
-            (realm,) = self._page(select(func.min(table.c.realm)).where(table.c.realm > realm))[0]
-
-    def _refuse_newer(self, version: int) -> None:
-        if version > SCHEMA_VERSION:
-            raise SchemaError(
-                f"{self._database.url!r}: the tables have version {version}, "
-                f"this program understands {SCHEMA_VERSION}",
-                hint="use a newer lakesweep",
-            )
+        after = b""
+        while found := self._database.query(statement, from_realm=after):
+            ((realm,),) = found
+            yield realm
+            after = _next_after(realm)
 
 
-def _fetch(realm: str, keys: Sequence[RowKey]) -> tuple[Any, Mapping[str, object]]:
-    by_part = defaultdict(list)
-    for key in keys:
-        by_part[key.part].append(key.id)
-    if len(by_part) == 1:
-        ((part, ids),) = by_part.items()
-        return _FETCH_PART, {"in_realm": realm.encode(), "in_part": part, "ids": ids}
-    wanted = or_(
-        *(and_(_OBJECT.part == part, _OBJECT.id.in_(ids)) for part, ids in by_part.items())
-    )
-    return select(*_ROW_COLUMNS).where(_OBJECT.realm == realm.encode(), wanted), {}
-
-
-def _behind(row: Row[Any]) -> ColumnElement[bool]:
-    return and_(_OBJECT.id >= row.id, or_(_OBJECT.id > row.id, _OBJECT.part > row.part))
+def _execute_many(statement: Statement, values: Sequence[Sequence[object]], cursor: Any) -> None:
+    cursor.executemany(statement.text, values)
 
 
 def _reference_values(realm: str, reference: Reference) -> dict[str, object]:
@@ -241,34 +184,29 @@ def _reference_values(realm: str, reference: Reference) -> dict[str, object]:
         "pointer": reference.pointer,
         "version": reference.version,
         "created_at": reference.created_at,
-        "recent": struct.pack(f">{len(reference.recent)}q", *reference.recent),
+        "recent": pack_pointers(reference.recent),
     }
 
 
-def _reference_condition(realm: str, expected: Reference) -> dict[str, object]:
+def _expected_reference(realm: str, expected: Reference) -> dict[str, object]:
     return {
-        "in_realm": realm.encode(),
-        "in_name": expected.name.encode(),
-        "in_pointer": expected.pointer,
-        "in_version": expected.version,
-        "in_created_at": expected.created_at,
+        "old_realm": realm.encode(),
+        "old_name": expected.name.encode(),
+        "old_pointer": expected.pointer,
+        "old_version": expected.version,
+        "old_created_at": expected.created_at,
     }
 
 
-def _reference(row: Row[Any]) -> Reference:
-    recent = struct.unpack(f">{len(row.recent) // 8}q", row.recent)
-    return Reference(row.name.decode(), row.pointer, row.version, row.created_at, recent)
+def _as_reference(row: Sequence[Any]) -> Reference:
+    name, pointer, version, created_at, recent = row
+    return Reference(name.decode(), pointer, version, created_at, unpack_pointers(recent))
 
 
-def _row_values(realm: str, row: ObjectRow) -> dict[str, object]:
-    return {"realm": realm.encode(), **row._asdict()}
+def _expected_row(realm: str, key: RowKey, token: int) -> dict[str, object]:
+    return {"old_realm": realm.encode(), "old_id": key.id, "old_part": key.part, "old_token": token}
 
 
-def _row_condition(realm: str, key: RowKey) -> dict[str, object]:
-    return {"in_realm": realm.encode(), "in_id": key.id, "in_part": key.part}
-
-
-def _chunks(items: Collection[Item]) -> Iterator[list[Item]]:
-    rest = iter(items)
-    while some := list(islice(rest, BATCH_ROWS)):
-        yield some
+def _next_after(key: bytes) -> bytes:
+    """The very next string of bytes in their order."""
+    return key + b"\0"

@@ -1,0 +1,175 @@
+"""How one relational database differs from another."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, ClassVar, NamedTuple
+
+from sqlalchemy import URL, Insert, Table
+
+from lakesweep.errors import StoreError, UnknownOutcomeError, UnreachableError
+from lakesweep.store.backend import RowKey
+from lakesweep.store.backends.tables import (
+    OBJECTS,
+    REFERENCE_COLUMNS,
+    REFERENCES,
+    ROW_COLUMNS,
+)
+
+_NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
+
+
+class Failure(NamedTuple):
+    """What an error of a driver means, and what to do about it."""
+
+    kind: type[StoreError]
+    hint: str | None = None
+
+
+UNKNOWN = Failure(UnknownOutcomeError)
+UNREACHABLE = Failure(UnreachableError)
+REFUSED = Failure(StoreError)
+BUSY = Failure(UnreachableError, "others kept the database busy; run the same command again")
+FULL = Failure(StoreError, "make room for the database, then run the same command again")
+
+
+class Condition(NamedTuple):
+    """A condition in SQL, and the values of its placeholders."""
+
+    text: str
+    values: Sequence[object]
+
+
+class Dialect(ABC):
+    """What one kind of database needs, and how it does best what many rows ask for.
+
+    Statements stand alone unless a transaction is begun. `on_connect` runs once a connection, and
+    makes its writes outlive a power failure. `on_relaxed` makes a connection whose writes need not
+    do so by themselves, but do with the next write of any other connection.
+    """
+
+    #: The name of the database in the URLs of SQLAlchemy, and that of its driver.
+    name: ClassVar[str]
+    driver: ClassVar[str]
+    #: What installs the driver, where it does not come with Python.
+    extra: ClassVar[str | None] = None
+    example: ClassVar[str]
+    placeholder: ClassVar[str] = "%s"
+    begin: ClassVar[str] = "BEGIN"
+    #: Whether many statements are slow unless a transaction is begun round them.
+    groups_writes: ClassVar[bool] = False
+    on_connect: ClassVar[tuple[str, ...]] = ()
+    on_relaxed: ClassVar[tuple[str, ...]] = ()
+    #: What comes before the first table is created: by itself, and in the transaction that does it.
+    on_init: ClassVar[tuple[str, ...]] = ()
+    on_create: ClassVar[tuple[str, ...]] = ()
+    connect_options: ClassVar[Mapping[str, Any]] = _NO_OPTIONS
+    cursor_options: ClassVar[Mapping[str, Any]] = _NO_OPTIONS
+    max_value_bytes: ClassVar[int]
+    #: How many rows one statement names, and how many bytes of values it carries.
+    batch_rows: ClassVar[int] = 1_000
+    batch_bytes: ClassVar[int] = 8_000_000
+
+    def check_url(self, url: URL) -> str | None:
+        """What is wrong with the URL, if anything."""
+        return None if url.database else "it names no database"
+
+    def prepare(self, url: URL) -> None:
+        """Make what must be there before anybody can connect, for somebody who creates a store."""
+        del url
+
+    def arrange(self, url: URL, arguments: Sequence[Any]) -> tuple[Sequence[Any], dict[str, Any]]:
+        """What the driver is given to connect with; what the URL says goes before the options."""
+        del url
+        return arguments, dict(self.connect_options)
+
+    def misfit(self, cursor: Any) -> str | None:
+        """Which setting of the server must change before it can hold a store, if any."""
+        del cursor
+        return None
+
+    @abstractmethod
+    def insert_new(self, table: Table) -> Insert:
+        """A statement that inserts a row, or changes no row if there is one of its key."""
+
+    def insert_new_many(self, table: Table) -> Insert:
+        """The same for many rows at once, where the count of changed rows means nothing."""
+        return self.insert_new(table)
+
+    @abstractmethod
+    def upsert(self, table: Table) -> Insert:
+        """A statement that inserts a row, or replaces the one of its key."""
+
+    def is_duplicate(self, error: Exception) -> bool:
+        """Whether the error only says that there is a row of that key."""
+        del error
+        return False
+
+    def is_silent(self, connection: Any) -> bool:
+        """Whether nothing came over an idle connection; else it may have been closed."""
+        del connection
+        return True
+
+    def words(self, error: Exception) -> str:
+        """What the driver says, in one line."""
+        said = error.args[-1] if error.args else error
+        return " ".join(str(said).split())
+
+    @abstractmethod
+    def refused(self, error: Exception) -> Failure:
+        """What an error means that came while connecting, when nothing was changed yet."""
+
+    @abstractmethod
+    def failed(self, error: Exception) -> Failure:
+        """What an error means for a write: UNKNOWN unless certainly nothing was changed."""
+
+    def fetch_rows(
+        self, realm: bytes, keys: Sequence[RowKey], cursor: Any
+    ) -> Sequence[tuple[Any, ...]]:
+        """The rows of objects by their keys, in any order."""
+        where = self.has_key(realm, keys)
+        text = f"SELECT {ROW_COLUMNS} FROM {OBJECTS.name} WHERE {where.text}"  # noqa: S608
+        return fetch_all(text, where.values, cursor)
+
+    def fetch_references(
+        self, realm: bytes, names: Sequence[bytes], cursor: Any
+    ) -> Sequence[tuple[Any, ...]]:
+        """The rows of references by their names, in any order."""
+        listed = self.is_among(names)
+        text = (
+            f"SELECT {', '.join(REFERENCE_COLUMNS)} FROM {REFERENCES.name}"  # noqa: S608
+            f" WHERE realm = {self.placeholder} AND name IN ({listed.text})"
+        )
+        return fetch_all(text, [realm, *listed.values], cursor)
+
+    def delete_rows(self, realm: bytes, keys: Sequence[RowKey], cursor: Any) -> None:
+        """Delete rows of objects by their keys."""
+        where = self.has_key(realm, keys)
+        cursor.execute(f"DELETE FROM {OBJECTS.name} WHERE {where.text}", where.values)  # noqa: S608
+
+    def has_key(self, realm: bytes, keys: Sequence[RowKey]) -> Condition:
+        """That a row of an object is one of these."""
+        by_part = defaultdict(list)
+        for number, part in keys:
+            by_part[part].append(number)
+        groups: list[str] = []
+        values: list[object] = [realm]
+        for part, ids in by_part.items():
+            listed = self.is_among(ids)
+            groups.append(f"part = {self.placeholder} AND id IN ({listed.text})")
+            values += [part, *listed.values]
+        return Condition(f"realm = {self.placeholder} AND ({' OR '.join(groups)})", values)
+
+    def is_among(self, values: Sequence[object]) -> Condition:
+        """The list behind `IN`."""
+        return Condition(",".join([self.placeholder] * len(values)), values)
+
+
+def fetch_all(text: str, values: Sequence[object], cursor: Any) -> Sequence[tuple[Any, ...]]:
+    """All rows of one statement."""
+    cursor.execute(text, values)
+    rows: Sequence[tuple[Any, ...]] = cursor.fetchall()
+    return rows

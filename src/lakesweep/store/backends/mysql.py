@@ -1,0 +1,126 @@
+"""MariaDB and MySQL, through PyMySQL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from sqlalchemy import Insert, Table
+from sqlalchemy.dialects import mysql
+
+from lakesweep.errors import SchemaError, StoreError, UnreachableError
+from lakesweep.store.backends.dialect import (
+    BUSY,
+    FULL,
+    REFUSED,
+    UNKNOWN,
+    UNREACHABLE,
+    Condition,
+    Dialect,
+    Failure,
+)
+from lakesweep.store.backends.sockets import is_readable
+from lakesweep.store.backends.tables import other_columns
+
+#: A row of the store takes up to twice its size, since bytes are escaped.
+MIN_PACKET_BYTES = 2**20
+_PACKET_HINT = f"set max_allowed_packet of the server to at least {MIN_PACKET_BYTES}"
+
+_DUPLICATE = 1062
+_PASSWORD = Failure(StoreError, "check user and password in the URL of the store")
+_DATABASE = Failure(StoreError, "check the URL of the store, or run: CREATE DATABASE NAME")
+_RIGHTS = Failure(StoreError, "grant the user of the store all rights on its database")
+_READ_ONLY = Failure(StoreError, "use the URL of the primary server, which can be written")
+_CROWDED = Failure(UnreachableError, "raise max_connections of the server, or run fewer processes")
+
+_REFUSALS: Mapping[int, Failure] = {
+    **dict.fromkeys((1045, 1130, 1251, 1698, 2059), _PASSWORD),
+    **dict.fromkeys((1040, 1203, 1226), _CROWDED),
+    1044: _RIGHTS,
+    1049: _DATABASE,
+}
+# A statement that ends with one of these was undone, with the transaction that it was in.
+_KNOWN: Mapping[int, Failure] = {
+    # Lock wait, deadlock, changed since it was read, interrupted, took too long.
+    **dict.fromkeys((1205, 1213, 1020, 1317, 1969, 3024), BUSY),
+    **dict.fromkeys((1290, 1792, 1836), _READ_ONLY),
+    **dict.fromkeys((1021, 1114), FULL),
+    **dict.fromkeys((1044, 1142, 1143, 1227), _RIGHTS),
+    1146: Failure(SchemaError),
+    1153: Failure(StoreError, _PACKET_HINT),
+}
+
+
+class MySql(Dialect):
+    """Bytes are escaped into the text of a statement, whose length is limited."""
+
+    name = "mysql"
+    driver = "pymysql"
+    extra = "mysql"
+    example = "mysql://user:password@host:3306/database"
+    # What is too long or out of range is an error, never cut. Fewer locks than the default, which
+    # takes them on rows that are not there too.
+    on_connect = (
+        "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'",
+        "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+    )
+    on_relaxed = on_connect
+    connect_options: ClassVar[Mapping[str, Any]] = {
+        "autocommit": True,
+        "charset": "utf8mb4",
+        "binary_prefix": True,
+        "connect_timeout": 10,
+    }
+    max_value_bytes = 16_777_215
+    # From a thousand on, MariaDB makes a table of them and may no longer use the index.
+    batch_rows = 900
+
+    def misfit(self, cursor: Any) -> str | None:
+        cursor.execute("SELECT @@max_allowed_packet")
+        ((size,),) = cursor.fetchall()
+        return None if size >= MIN_PACKET_BYTES else _PACKET_HINT
+
+    def insert_new(self, table: Table) -> Insert:
+        # INSERT IGNORE would also ignore that a value is too long, and cut it.
+        return mysql.insert(table)
+
+    def insert_new_many(self, table: Table) -> Insert:
+        last = list(table.columns)[-1]
+        return mysql.insert(table).on_duplicate_key_update({last.name: last})
+
+    def upsert(self, table: Table) -> Insert:
+        insert = mysql.insert(table)
+        new = {column.name: insert.inserted[column.name] for column in other_columns(table)}
+        return insert.on_duplicate_key_update(new)
+
+    def is_duplicate(self, error: Exception) -> bool:
+        return _code(error) == _DUPLICATE
+
+    def is_silent(self, connection: Any) -> bool:
+        return not is_readable(connection._sock.fileno())  # noqa: SLF001
+
+    def refused(self, error: Exception) -> Failure:
+        return _REFUSALS.get(_code(error), UNREACHABLE)
+
+    def failed(self, error: Exception) -> Failure:
+        known = _KNOWN.get(_code(error))
+        if known is not None:
+            return known
+        return REFUSED if _is_about_statement(error) else UNKNOWN
+
+    def is_among(self, values: Sequence[object]) -> Condition:
+        # Numbers need no escaping, which takes the driver a call of Python each.
+        if type(values[0]) is int:
+            return Condition(",".join(map(int.__repr__, values)), ())
+        return super().is_among(values)
+
+
+def _code(error: Exception) -> int:
+    code = error.args[0] if error.args else 0
+    return code if isinstance(code, int) else 0
+
+
+def _is_about_statement(error: Exception) -> bool:
+    from pymysql.err import DataError, IntegrityError, NotSupportedError, ProgrammingError
+
+    return isinstance(error, DataError | IntegrityError | NotSupportedError | ProgrammingError)

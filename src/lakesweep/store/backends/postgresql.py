@@ -1,0 +1,139 @@
+"""PostgreSQL, through psycopg."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from sqlalchemy import Insert, Table
+from sqlalchemy.dialects import postgresql
+
+from lakesweep.errors import SchemaError, StoreError, UnreachableError
+from lakesweep.store.backend import RowKey
+from lakesweep.store.backends.dialect import (
+    BUSY,
+    FULL,
+    REFUSED,
+    UNKNOWN,
+    UNREACHABLE,
+    Dialect,
+    Failure,
+    fetch_all,
+)
+from lakesweep.store.backends.sockets import is_readable
+from lakesweep.store.backends.tables import OBJECTS, ROW_COLUMNS, other_columns
+
+_PASSWORD = Failure(StoreError, "check user and password in the URL of the store")
+_DATABASE = Failure(StoreError, "check the URL of the store, or create it: createdb NAME")
+_RIGHTS = Failure(StoreError, "grant the user of the store all rights on its tables")
+_STANDBY = Failure(StoreError, "use the URL of the primary server, which can be written")
+_CROWDED = Failure(UnreachableError, "raise max_connections of the server, or run fewer processes")
+
+# The words of a server that let nobody in; the driver has no code for them.
+_REFUSALS: Mapping[str, Failure] = {
+    "password": _PASSWORD,
+    "authentication": _PASSWORD,
+    "role": _PASSWORD,
+    "pg_hba": _PASSWORD,
+    "database": _DATABASE,
+    "too many": _CROWDED,
+    "remaining connection slots": _CROWDED,
+}
+# What a server reports was undone, but for the states below and the classes behind them.
+_KNOWN: Mapping[str, Failure] = {
+    **dict.fromkeys(("40001", "40P01", "55P03", "57014"), BUSY),
+    "42P01": Failure(SchemaError),
+    "42501": _RIGHTS,
+    "25006": _STANDBY,
+    "53100": FULL,
+    "53300": _CROWDED,
+}
+_UNCERTAIN_CLASSES = frozenset({"08", "57", "58", "XX"})
+_COMPLETION_UNKNOWN = "40003"
+
+# The planner, which does not know a young table yet, would rather read a whole realm than look for
+# many ids. OFFSET makes it look up one key after another.
+_FETCH_ROWS = (
+    f"SELECT {ROW_COLUMNS} FROM unnest(%b::bigint[], %b::integer[]) AS wanted (i, p), LATERAL"  # noqa: S608
+    f" (SELECT {ROW_COLUMNS} FROM {OBJECTS.name} WHERE realm = %b AND id = i AND part = p OFFSET 0)"
+    " AS found"
+)
+# A replica may be asked to confirm each commit as well; that is left as the server has it.
+_SYNC_COMMITS = (
+    "SELECT set_config('synchronous_commit', 'on', false)"
+    " WHERE current_setting('synchronous_commit') = 'off'"
+)
+_DELETE_ROW = f"DELETE FROM {OBJECTS.name} WHERE realm = %b AND id = %b AND part = %b"  # noqa: S608
+
+
+class PostgreSql(Dialect):
+    """Rows come in the binary format, which has no need to write bytes as text."""
+
+    name = "postgresql"
+    driver = "psycopg"
+    extra = "postgresql"
+    example = "postgresql://user:password@host:5432/database"
+    on_connect = (
+        _SYNC_COMMITS,
+        "SET lock_timeout = '60s'",
+    )
+    # What one session wrote without waiting for the disk is in the log before what another writes
+    # later, and the log is synced in order.
+    on_relaxed = ("SET synchronous_commit = off", "SET lock_timeout = '60s'")
+    # Two that create the same table at once get in each other's way.
+    on_create = ("SELECT pg_advisory_xact_lock(7823450912)",)
+    connect_options: ClassVar[Mapping[str, Any]] = {
+        "autocommit": True,
+        "connect_timeout": 10,
+        # A server that went away without a word is noticed after a minute.
+        "keepalives_idle": 30,
+        "keepalives_interval": 10,
+        "keepalives_count": 3,
+        "tcp_user_timeout": 60_000,
+    }
+    cursor_options: ClassVar[Mapping[str, Any]] = {"binary": True}
+    max_value_bytes = 1_000_000_000
+
+    def insert_new(self, table: Table) -> Insert:
+        return postgresql.insert(table).on_conflict_do_nothing()
+
+    def upsert(self, table: Table) -> Insert:
+        insert = postgresql.insert(table)
+        new = {column.name: insert.excluded[column.name] for column in other_columns(table)}
+        return insert.on_conflict_do_update(index_elements=table.primary_key.columns, set_=new)
+
+    def is_silent(self, connection: Any) -> bool:
+        return not is_readable(connection.fileno())
+
+    def words(self, error: Exception) -> str:
+        said = getattr(getattr(error, "diag", None), "message_primary", None)
+        return said or super().words(error)
+
+    def refused(self, error: Exception) -> Failure:
+        said = str(error).partition("FATAL:")[2]
+        return next((_REFUSALS[words] for words in _REFUSALS if words in said), UNREACHABLE)
+
+    def failed(self, error: Exception) -> Failure:
+        state = getattr(error, "sqlstate", None)
+        if state is None:
+            return UNKNOWN if _came_from_connection(error) else REFUSED
+        if state in _KNOWN:
+            return _KNOWN[state]
+        is_uncertain = state[:2] in _UNCERTAIN_CLASSES or state == _COMPLETION_UNKNOWN
+        return UNKNOWN if is_uncertain else REFUSED
+
+    def fetch_rows(
+        self, realm: bytes, keys: Sequence[RowKey], cursor: Any
+    ) -> Sequence[tuple[Any, ...]]:
+        ids, parts = [number for number, _ in keys], [part for _, part in keys]
+        return fetch_all(_FETCH_ROWS, (ids, parts, realm), cursor)
+
+    def delete_rows(self, realm: bytes, keys: Sequence[RowKey], cursor: Any) -> None:
+        # They go in one request, and none of them waits for the answer to another.
+        cursor.executemany(_DELETE_ROW, [(realm, number, part) for number, part in keys])
+
+
+def _came_from_connection(error: Exception) -> bool:
+    from psycopg import InterfaceError, InternalError, OperationalError
+
+    return isinstance(error, OperationalError | InterfaceError | InternalError)

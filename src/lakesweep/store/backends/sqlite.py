@@ -1,0 +1,98 @@
+"""SQLite: a database in a file, without a server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from sqlalchemy import URL, Insert, Table
+from sqlalchemy.dialects import sqlite
+
+from lakesweep.errors import SchemaError, StoreError
+from lakesweep.store.backends.dialect import BUSY, FULL, REFUSED, UNKNOWN, Dialect, Failure
+from lakesweep.store.backends.tables import other_columns
+
+_OPTIONS = frozenset({"timeout", "cached_statements"})
+_READ_ONLY = Failure(StoreError, "let this user write the file and the folder that it is in")
+_FOREIGN = Failure(StoreError, "name another file, or restore this one from a backup")
+_MISSING = Failure(SchemaError, "lakesweep store init creates the file and its tables")
+# SQLite undoes a statement, or the whole transaction, before it reports one of these. A write that
+# failed has not written the end of the transaction, without which the rest of it counts nothing.
+_UNCHANGED: Mapping[str, Failure] = {
+    **dict.fromkeys(("BUSY", "LOCKED", "SCHEMA"), BUSY),
+    **dict.fromkeys(("PERM", "READONLY", "AUTH"), _READ_ONLY),
+    **dict.fromkeys(("NOTADB", "CORRUPT"), _FOREIGN),
+    **dict.fromkeys(("FULL", "IOERR_WRITE"), FULL),
+    **dict.fromkeys(("CANTOPEN", "NOMEM", "TOOBIG", "CONSTRAINT", "MISMATCH", "RANGE"), REFUSED),
+}
+
+
+class Sqlite(Dialect):
+    """The log of changes is written in order: whoever syncs it syncs what others wrote before."""
+
+    name = "sqlite"
+    driver = "pysqlite"
+    example = "sqlite:///folder/store.db"
+    placeholder = "?"
+    # A transaction that reads first and writes later can fail for good when another one wrote in
+    # between; one that takes the lock at once just waits.
+    begin = "BEGIN IMMEDIATE"
+    groups_writes = True
+    on_connect = ("PRAGMA synchronous = FULL",)
+    on_relaxed = ("PRAGMA synchronous = NORMAL",)
+    on_init = ("PRAGMA journal_mode = WAL",)
+    connect_options: ClassVar[Mapping[str, Any]] = {
+        "timeout": 60.0,  # how long a writer waits for the others
+        "isolation_level": None,
+        "check_same_thread": False,
+    }
+    max_value_bytes = 1_000_000_000
+
+    def check_url(self, url: URL) -> str | None:
+        if url.host:
+            return "the name of a file comes behind three slashes"
+        if url.database in {None, "", ":memory:"}:
+            return "it names no file; memory: keeps a store in memory"
+        strange = set() if "uri" in url.query else url.query.keys() - _OPTIONS
+        return f"SQLite has no option {min(strange)}" if strange else None
+
+    def arrange(self, url: URL, arguments: Sequence[Any]) -> tuple[Sequence[Any], dict[str, Any]]:
+        options = dict(self.connect_options)
+        if "uri" in url.query:
+            return arguments, options
+        # A file that is not there must not be created by whoever only looks.
+        address = f"{Path(str(url.database)).absolute().as_uri()}?mode=rw"
+        return [address], {**options, "uri": True}
+
+    def prepare(self, url: URL) -> None:
+        if "uri" not in url.query:
+            file = Path(str(url.database))
+            try:
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.touch()
+            except OSError as error:
+                raise StoreError(
+                    f"{file}: {error.strerror}", hint="name a file that can be written"
+                ) from error
+
+    def insert_new(self, table: Table) -> Insert:
+        return sqlite.insert(table).on_conflict_do_nothing()
+
+    def upsert(self, table: Table) -> Insert:
+        insert = sqlite.insert(table)
+        new = {column.name: insert.excluded[column.name] for column in other_columns(table)}
+        return insert.on_conflict_do_update(index_elements=table.primary_key.columns, set_=new)
+
+    def refused(self, error: Exception) -> Failure:
+        failure = self.failed(error)
+        return _MISSING if failure is REFUSED and "unable to open" in str(error) else failure
+
+    def failed(self, error: Exception) -> Failure:
+        name = getattr(error, "sqlite_errorname", None)
+        if name is None:
+            return REFUSED  # the driver refused the statement, it never ran
+        if name == "SQLITE_ERROR":
+            return Failure(SchemaError) if "no such table" in str(error) else REFUSED
+        code = name.removeprefix("SQLITE_")
+        return _UNCHANGED.get(code) or _UNCHANGED.get(code.split("_")[0], UNKNOWN)
