@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from lakesweep import __version__
-from lakesweep.cli import files, iceberg
+from lakesweep.cli import files, iceberg, realm, store
 from lakesweep.cli.context import Context, Settings, make_output
 from lakesweep.cli.demo import add_demo
 from lakesweep.cli.doctor import doctor
@@ -59,6 +59,8 @@ command(app, "doctor", examples=["lakesweep doctor", "lakesweep doctor --spark -
 add_demo(app)
 app.add_typer(files.app)
 app.add_typer(iceberg.app)
+app.add_typer(store.app)
+app.add_typer(realm.app)
 
 
 def main() -> None:

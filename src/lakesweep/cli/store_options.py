@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakesweep.cli.context import Context
+from lakesweep.errors import UsageError
 
 if TYPE_CHECKING:
     from lakesweep.store import Realm, Store
@@ -33,17 +34,19 @@ RealmName = Annotated[
 ]
 
 
-def parse_reference(name: str) -> str:
-    """The name of a reference, if one can have it."""
+def check_reference(name: str) -> None:
+    """UsageError if no reference can have this name."""
     from lakesweep.store.backend import MAX_NAME_BYTES
 
     try:
-        size = len(name.encode())
+        fits = 1 <= len(name.encode()) <= MAX_NAME_BYTES
     except UnicodeEncodeError:
-        raise typer.BadParameter("the name of a reference is text in UTF-8") from None
-    if not 1 <= size <= MAX_NAME_BYTES:
-        raise typer.BadParameter(f"the name of a reference has 1 to {MAX_NAME_BYTES:,} bytes")
-    return name
+        fits = False
+    if not fits:
+        raise UsageError(
+            f"{name[:50]!r} cannot be the name of a reference",
+            hint=f"use text in UTF-8, of 1 to {MAX_NAME_BYTES:,} bytes",
+        )
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Self
 import msgspec
 
 from lakesweep.clock import Clock, SystemClock
-from lakesweep.errors import LakesweepError
+from lakesweep.errors import LakesweepError, RealmExistsError
 from lakesweep.store.backend import Backend
 from lakesweep.store.gate import Gate, GatedBackend
 from lakesweep.store.ids import NodeLease, SnowflakeIds
@@ -27,6 +27,7 @@ from lakesweep.store.types import ObjectTypes
 _OWN_TYPES: Mapping[str, type[msgspec.Struct]] = {"index-node": IndexNode, "realms": RealmsCommit}
 _NO_TYPES: Mapping[str, type[msgspec.Struct]] = {}
 _ACTIVE = frozenset({RealmStatus.ACTIVE})
+_BEGUN = frozenset({RealmStatus.CREATED, RealmStatus.INITIALIZING})
 
 
 class Store:
@@ -89,8 +90,12 @@ class Store:
         return Realm(name, GatedBackend(self.backend, self._gate, allowed), self._tools)
 
     def create_realm(self, name: str, properties: Mapping[str, str] | None = None) -> Realm:
-        """A new active realm, with all references that a realm has."""
-        self.bootstrap(self.realms.create(name, properties))
+        """A new active realm, with all references that a realm has.
+
+        One whose creation was begun and not finished is finished. RealmExistsError if there is any
+        other of that name.
+        """
+        self.bootstrap(self._begin(name, properties))
         return self.realm(name)
 
     def bootstrap(self, realm: RealmDefinition) -> RealmDefinition:
@@ -103,6 +108,15 @@ class Store:
         realm = self.realms.move(realm, RealmStatus.ACTIVE)
         self._gate.forget(realm.name)
         return realm
+
+    def _begin(self, name: str, properties: Mapping[str, str] | None) -> RealmDefinition:
+        try:
+            return self.realms.create(name, properties)
+        except RealmExistsError:
+            begun = self.realms.get(name)
+            if begun.status not in _BEGUN:
+                raise
+            return self.realms.set_properties(begun, properties) if properties else begun
 
     def close(self) -> None:
         """Give back the node of this process, and let go of the database."""

@@ -1,0 +1,161 @@
+"""`lakesweep store`: the store's own database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from lakesweep.cli.context import Context
+from lakesweep.cli.options import command, group
+from lakesweep.cli.output import Table
+from lakesweep.cli.realm_lines import RealmLine, realm_table
+from lakesweep.cli.store_log import log
+from lakesweep.cli.store_options import StoreChoice
+from lakesweep.cli.store_recover import recover
+from lakesweep.errors import ContendedError, RealmExistsError, SchemaError
+from lakesweep.units import format_size
+
+if TYPE_CHECKING:
+    from lakesweep.store import Store
+    from lakesweep.store.backend import Capabilities
+
+app = group(
+    "store",
+    "The store: the database in which Lakesweep keeps its own records.",
+    examples=[
+        "lakesweep store init                               create what is missing",
+        "lakesweep store info                               what is in it",
+        "lakesweep store log                                all references of the realm",
+        "lakesweep store bench --url postgresql://db/lake   how fast it is",
+    ],
+)
+
+
+@command(
+    app,
+    "init",
+    examples=[
+        "lakesweep store init",
+        "lakesweep store init --url sqlite:///store.db",
+        "lakesweep store init --url postgresql://lake@db/lakesweep",
+    ],
+)
+def init(context: Context, choice: StoreChoice) -> None:
+    """Create what the store lacks: its tables, and the realm that the configuration names.
+
+    What is there stays as it is, so it can be run again at any time. Tables of a newer version are
+    refused.
+    """
+    from lakesweep.store.backend import SCHEMA_VERSION
+
+    choice.choose(context)
+    name = context.config.store.realm
+    created = ["tables"] if _create_tables(context.app.store_url) else []
+    created += [f"realm {name}"] if _create_realm(context.app.store, name) else []
+    realm = RealmLine.of(context.app.store.realms.get(name))
+    document = {
+        "database": _database(context),
+        "schema_version": SCHEMA_VERSION,
+        "created": created,
+        "realm": realm.document(),
+    }
+    context.output.result(document)
+    context.output.say(f"store: {_database(context)}")
+    context.output.say(f"created {', '.join(created)}" if created else "nothing was missing")
+    context.output.say(f"realm {name} is {realm.status}; lakesweep store info shows more")
+
+
+@command(
+    app,
+    "info",
+    examples=["lakesweep store info", "lakesweep store info --url sqlite:///store.db --json"],
+)
+def info(context: Context, choice: StoreChoice) -> None:
+    """What the store is, and what is in it.
+
+    The database and what it can do, all realms with the number of their references, and how many of
+    the 1,024 nodes that give out ids are leased to running processes.
+    """
+    from lakesweep.store.backend import SCHEMA_VERSION
+    from lakesweep.store.ids.rows import leased_nodes
+
+    store = choice.open(context)
+    capabilities = store.backend.capabilities
+    realms = list(_realms(store))
+    document = {
+        "database": _database(context),
+        "schema_version": SCHEMA_VERSION,
+        "nodes_leased": len(leased_nodes(store.backend, context.clock)),
+        "capabilities": asdict(capabilities),
+        "realms": [realm.document() for realm in realms],
+    }
+    rows = [(name.replace("_", " "), str(document[name])) for name in tuple(document)[:3]]
+    facts = Table(("store", ""), [*rows, *_in_words(capabilities)])
+    context.output.result(document, facts, realm_table(realms))
+
+
+command(
+    app,
+    "log",
+    examples=[
+        "lakesweep store log",
+        "lakesweep store log catalogs --limit 10",
+        "lakesweep store log catalogs --since 1d --oldest-first --json",
+        "lakesweep store log realms --realm ::system::",
+    ],
+)(log)
+command(
+    app,
+    "recover",
+    examples=[
+        "lakesweep store recover catalogs --dry-run",
+        "lakesweep store recover catalogs --realm acme --yes",
+        "lakesweep store recover realms --realm ::system::",
+    ],
+)(recover)
+
+
+def _create_tables(url: str) -> bool:
+    """Whether there was something to create."""
+    from lakesweep.store import Store
+
+    try:
+        Store.open(url).close()
+    except SchemaError:
+        Store.create_tables(url)
+        return True
+    return False
+
+
+def _create_realm(store: Store, name: str) -> bool:
+    """Whether there was something to create."""
+    try:
+        store.create_realm(name)
+    except (RealmExistsError, ContendedError):
+        return False  # it is there, or somebody else is creating it right now
+    return True
+
+
+def _realms(store: Store) -> Iterator[RealmLine]:
+    for realm in store.realms.list():
+        references = sum(1 for _ in store.backend.scan_references(realm.name))
+        yield RealmLine.of(realm, references)
+
+
+def _database(context: Context) -> str:
+    from lakesweep.store.urls import without_password
+
+    return without_password(context.app.store_url)
+
+
+def _in_words(capabilities: Capabilities) -> Iterator[tuple[str, str]]:
+    yield "outlives the process", _yes(capabilities.durable)
+    yield "deletes a realm by itself", _yes(capabilities.deletes_realms)
+    yield "scans in parallel", _yes(capabilities.splits_scans)
+    yield "rows in a request", f"{capabilities.batch_rows:,}"
+    yield "largest value", format_size(capabilities.max_value_bytes)
+
+
+def _yes(is_so: bool) -> str:
+    return "yes" if is_so else "no"
