@@ -12,16 +12,33 @@ from pathlib import Path
 import pytest
 
 _ROOT = Path(__file__).parents[2]
-_TOOLS = ("bash", "cat", "chmod", "cut", "dirname", "env", "readlink", "sed", "sha256sum")
+_TOOLS = (
+    *("bash", "cat", "chmod", "cut", "dirname", "env", "mkdir", "readlink", "sed", "sha256sum"),
+)
 
-# Knows the packages that are named in KNOWN, and "installs" Java of the version in INSTALLS.
+# Knows the packages that are named in KNOWN, and "installs" Java of the version in INSTALLS, or
+# the programs of a database.
 _APT_GET = """#!/bin/sh
 echo "apt-get $*" >> "$0.log"
-case "$*" in *install*jre*)
-    printf '#!/bin/sh\\necho "openjdk version \\\\"%s\\\\"" >&2\\n' "$INSTALLS" > "${0%/*}/java"
-    chmod +x "${0%/*}/java" ;;
+here=${0%/*}
+touch_program() { echo '#!/bin/sh' > "$1"; chmod +x "$1"; }
+case "$*" in
+*install*jre*)
+    printf '#!/bin/sh\\necho "openjdk version \\\\"%s\\\\"" >&2\\n' "$INSTALLS" > "$here/java"
+    chmod +x "$here/java" ;;
+*install*postgresql)
+    mkdir -p "$here/postgresql/17/bin"
+    touch_program "$here/postgresql/17/bin/initdb"
+    touch_program "$here/postgresql/17/bin/postgres" ;;
+*install*mariadb-server-core*)
+    mkdir -p "$here/sbin"
+    touch_program "$here/sbin/mariadbd"
+    touch_program "$here/mariadb-install-db" ;;
+*install*mariadb-client-core*)
+    touch_program "$here/my_print_defaults" ;;
 esac
 """
+_DATABASES = ("initdb", "postgres", "mariadbd", "mariadb-install-db", "my_print_defaults")
 _APT_CACHE = '#!/bin/sh\ncase " $KNOWN " in *" $2 "*) exit 0 ;; esac\nexit 1\n'
 
 
@@ -42,12 +59,22 @@ class Machine:
         (self.project / "scripts").mkdir(parents=True)
         for name in ("pyproject.toml", "constraints.txt", "scripts/setup", "scripts/packages.sh"):
             shutil.copy(_ROOT / name, self.project / name)
+        self._move_folders({"/usr/lib/postgresql": "postgresql", "/usr/sbin": "sbin"})
         for tool in _TOOLS:
             self._link(tool, shutil.which(tool))
         self._link("python3", sys.executable)
         self.add("id", "#!/bin/sh\necho 0\n")
         self.add("apt-get", _APT_GET)
         self.add("apt-cache", _APT_CACHE)
+
+    def _move_folders(self, folders: dict[str, str]) -> None:
+        """Let the script look into folders of this machine instead of the real ones."""
+        script = self.project / "scripts" / "setup"
+        text = script.read_text()
+        for real, pretended in folders.items():
+            assert real in text
+            text = text.replace(real, str(self.programs / pretended))
+        script.write_text(text)
 
     def _link(self, name: str, target: str | None) -> None:
         assert target is not None, f"{name} is not on this machine"
@@ -61,6 +88,15 @@ class Machine:
 
     def add_java(self, version: str) -> None:
         self.add("java", f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")
+
+    def add_databases(self) -> None:
+        for name in _DATABASES:
+            self.add(name, "#!/bin/sh\n")
+
+    def remove(self, *names: str) -> None:
+        """Take programs from the path."""
+        for name in names:
+            (self.programs / name).unlink()
 
     def pretend_installed(self) -> None:
         """Leave a virtual environment and the stamp of a finished run."""
@@ -98,6 +134,7 @@ class Machine:
 @pytest.fixture
 def machine(tmp_path: Path) -> Machine:
     machine = Machine(tmp_path)
+    machine.add_databases()
     machine.pretend_installed()
     return machine
 
@@ -125,6 +162,42 @@ def test_missing_java_is_installed_as_the_system_has_it(
     assert f"installing {package}: Spark runs on Java 17 or newer" in done.stdout
     assert machine.packages[0] == "apt-get update -qq"
     assert machine.packages[1].endswith(package)
+
+
+@pytest.mark.parametrize(
+    ("missing", "package", "why"),
+    [
+        ("initdb", "postgresql", "the store is tested on PostgreSQL"),
+        ("postgres", "postgresql", "the store is tested on PostgreSQL"),
+        ("mariadbd", "mariadb-server-core", "the store is tested on MariaDB"),
+        ("mariadb-install-db", "mariadb-server-core", "the store is tested on MariaDB"),
+        (
+            "my_print_defaults",
+            "mariadb-client-core",
+            "MariaDB needs my_print_defaults to make its folder",
+        ),
+    ],
+)
+def test_a_missing_database_is_installed_and_told_why(
+    machine: Machine, missing: str, package: str, why: str
+) -> None:
+    machine.add_java("17")
+    machine.remove(missing)
+    known = f"mariadb-server mariadb-client {package}"
+    done = machine.set_up(KNOWN=known)
+    assert done.returncode == 0, done.stdout
+    assert f"installing {package}: {why}" in done.stdout
+    assert [line.split()[-1] for line in machine.packages[1:]] == [package]
+    assert machine.set_up(KNOWN=known).stdout == "setup: everything is there\n"
+
+
+def test_a_database_of_an_older_system_is_found_by_its_name(machine: Machine) -> None:
+    machine.add_java("17")
+    machine.remove("mariadbd", "my_print_defaults")
+    done = machine.set_up(KNOWN="mariadb-server-core-10.6 mariadb-client-core-10.6 mariadb-server")
+    assert done.returncode == 0, done.stdout
+    assert "installing mariadb-server-core-10.6" in done.stdout
+    assert "installing mariadb-client-core-10.6" in done.stdout
 
 
 def test_old_java_is_not_enough(machine: Machine) -> None:
