@@ -28,6 +28,7 @@ Load = Callable[[int], Any]
 Store = Callable[[int, int], None]
 Copy = Callable[[int, int, int], None]
 Count = Callable[[Any], int]
+Prefetch = Callable[[int], None]
 
 
 def kernel(function: Function) -> Function:
@@ -97,6 +98,18 @@ def _copy(_typing: Any, to: Any, source: Any, size: Any) -> Any:
     return types.void(to, source, size), generate
 
 
+def _prefetch(_typing: Any, address: Any) -> Any:
+    def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        pointer, hint = ir.PointerType(ir.IntType(8)), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [pointer, hint, hint, hint])
+        function = builder.module.declare_intrinsic("llvm.prefetch", [pointer], kind)
+        # To read, to keep in all caches, as data.
+        builder.call(function, [_pointer(builder, args[0], 8), hint(0), hint(3), hint(1)])
+        return context.get_dummy_value()
+
+    return types.void(address), generate
+
+
 _DEFINED_FOR_ZERO = ir.Constant(ir.IntType(1), 0)
 
 # The number at an address: one byte; four, without a sign; eight, with and without a sign.
@@ -112,6 +125,9 @@ store64 = _make_store(64)
 
 # Copy so many bytes to an address from an address; the two must not overlap.
 copy: Copy = intrinsic(_copy)
+
+# Tell the machine that the bytes at an address will be needed soon. Any address will do.
+prefetch: Prefetch = intrinsic(_prefetch)
 
 # Bits of a word without a sign.
 count_ones = _make_count("ctpop")
