@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lakesweep.errors import LakesweepError
-from lakesweep.hashing import Hashes, hash128
+from lakesweep.hashing import Hashes
 from lakesweep.iceberg.reading import load_metadata
 from lakesweep.parallel import map_ordered
 from lakesweep.progress import SILENT, Progress
-from lakesweep.storage.address import folder_identity, identities, identity
-from lakesweep.storage.local.aliases import resolve, resolve_one
+from lakesweep.storage.address import folder_identity, identity
+from lakesweep.storage.file_hashes import file_hashes
+from lakesweep.storage.local.aliases import resolve_one
 
 if TYPE_CHECKING:
     from lakesweep.iceberg.catalogs import Entry
@@ -93,7 +94,7 @@ def real_folder(path: str) -> str:
 
 def real_hashes(batch: pa.RecordBatch) -> Hashes:
     """What files are protected by: hashes that are equal for all names of one file."""
-    return hash128(resolve(identities(batch["path"])))
+    return file_hashes(batch["path"])
 
 
 def _is_below(folder: str, outer: str) -> bool:

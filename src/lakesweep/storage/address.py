@@ -31,6 +31,9 @@ _SPELLINGS: tuple[tuple[str, str], ...] = (
 )
 _COMPILED = tuple((re.compile(pattern), replacement) for pattern, replacement in _SPELLINGS)
 
+#: What begins so is its own identity, which most columns are that metadata names.
+_CANONICAL = ("s3://", "/", "gs://")
+
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*):")
 # Only what a bucket may be called: anything else could change the meaning of a request's path.
 _BUCKET = re.compile(r"^(?i:s3a|s3n|s3|gcs|gs|memory)://([A-Za-z0-9][A-Za-z0-9._-]*)(/|$)")
@@ -128,6 +131,8 @@ def identity(path: str) -> str:
 
 def identities(paths: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
     """`identity` over a column."""
+    if any(pc.all(pc.starts_with(paths, start), min_count=0).as_py() for start in _CANONICAL):
+        return paths
     for pattern, replacement in _SPELLINGS:
         paths = pc.replace_substring_regex(
             paths, pattern=pattern, replacement=replacement, max_replacements=1

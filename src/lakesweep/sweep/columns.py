@@ -12,7 +12,21 @@ import numpy as np
 import pyarrow as pa
 
 from lakesweep.hashing import Hashes
+from lakesweep.storage.file_hashes import file_hashes, hash_columns, source_numbers
 from lakesweep.storage.files import FILE_SCHEMA
+
+__all__ = [
+    "EDGES",
+    "LISTING",
+    "LIVE",
+    "PROBLEMS",
+    "SOURCES",
+    "VERDICTS",
+    "file_hashes",
+    "hash_columns",
+    "hashes_of",
+    "source_numbers",
+]
 
 _TIME = FILE_SCHEMA.field("modified").type
 
@@ -87,18 +101,7 @@ VERDICTS = pa.schema(
 )
 
 
-def hash_columns(hashes: Hashes) -> tuple[pa.Array, pa.Array]:
-    """Hashes as the columns `h1` and `h2`."""
-    low, high = hashes
-    return pa.array(low.view(np.int64)), pa.array(high.view(np.int64))
-
-
 def hashes_of(batch: pa.RecordBatch) -> Hashes:
     """The hashes in the columns `h1` and `h2` of a batch."""
     low, high = (batch[name].to_numpy().view(np.uint64) for name in ("h1", "h2"))
     return low, high
-
-
-def source_numbers(hashes: Hashes) -> pa.Array:
-    """The numbers by which sources are known: the low 63 bits of their hashes."""
-    return pa.array((hashes[0] & np.uint64(2**63 - 1)).view(np.int64))

@@ -8,8 +8,10 @@ spared is one that is about to go under another name. Resolving may only ever sp
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from functools import lru_cache
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -19,6 +21,8 @@ def resolve(identities: pa.Array) -> pa.Array:
     is_local = pc.starts_with(identities, "/")
     if not pc.any(is_local).as_py():
         return identities
+    if all(map(_is_real, _folders(identities))):
+        return identities
     return pa.array(map(resolve_one, identities.to_pylist()), pa.string())
 
 
@@ -27,10 +31,36 @@ def resolve_one(identity: str) -> str:
     if not identity.startswith("/"):
         return identity
     folder, _, name = identity.rpartition("/")
-    real = _real_folder(folder or "/")
-    return f"{real.rstrip('/')}/{name}"
+    return _real_folder(folder) + name
 
 
-@lru_cache(maxsize=4096)
+def _is_real(folder: str) -> bool:
+    return not folder.startswith("/") or _real_folder(folder[:-1]) == folder
+
+
+@lru_cache(maxsize=65_536)
 def _real_folder(folder: str) -> str:
-    return os.path.realpath(folder)
+    return os.path.realpath(folder or "/").rstrip("/") + "/"
+
+
+def _folders(paths: pa.Array) -> Iterator[str]:
+    """The folders of a column, with a `/` at their end; neighbours in one folder give it once."""
+    for chunk in paths.chunks if isinstance(paths, pa.ChunkedArray) else [paths]:
+        yield from _folders_of_chunk(chunk)
+
+
+def _folders_of_chunk(paths: pa.Array) -> Iterator[str]:
+    from lakesweep.storage.local.folders import find_folders  # imports numba
+
+    strings = paths.cast(pa.large_string()) if len(paths) else paths
+    if not len(strings):
+        return
+    _, offsets, data = strings.buffers()
+    places = np.frombuffer(memoryview(offsets).toreadonly(), dtype=np.int64)
+    places = places[strings.offset : strings.offset + len(strings) + 1]
+    characters = np.frombuffer(memoryview(data or b"").toreadonly(), dtype=np.uint8)
+    first, size = np.empty((2, len(strings)), dtype=np.int64)
+    runs = find_folders(characters, places, first, size)
+    for row, length in zip(first[:runs].tolist(), size[:runs].tolist(), strict=True):
+        start = places[row]
+        yield characters[start : start + length].tobytes().decode()
