@@ -13,7 +13,7 @@ import numpy as np
 from lakesweep.native import address, count_ones, inlined, kernel, load_word, prefetch, store64
 
 #: Shards in all, first shard held, shards held, blocks a shard, and the two words of the salt.
-Geometry: TypeAlias = tuple[Any, Any, Any, Any, Any, Any]
+Geometry: TypeAlias = tuple[Any, ...]
 
 WORDS = 8
 BITS = 64 * WORDS
@@ -33,6 +33,11 @@ _BLOCK_BYTES = np.uint64(BITS // 8)
 _TURN = np.uint64(33)
 _FACTOR_0 = np.uint64(0xFF51AFD7ED558CCD)
 _FACTOR_1 = np.uint64(0xC4CEB9FE1A85EC53)
+
+
+@inlined
+def _signed(word: Any) -> Any:
+    return np.int64(word)
 
 
 @inlined
@@ -63,22 +68,22 @@ def _find(geometry: Geometry, low: Any, high: Any, group: Any, k: int) -> Any:
 
 @inlined
 def _load_group(
-    words: int, geometry: Geometry, low: Any, high: Any, start: int, size: int, group: Any
+    words: Any, geometry: Geometry, low: Any, high: Any, start: int, size: int, group: Any
 ) -> Any:
     is_held = True
     for k in range(size):
         is_held &= _find(geometry, low[start + k], high[start + k], group, k)
-        prefetch(words + np.int64(group[k, 0]))
+        prefetch(words + _signed(group[k, 0]))
     return is_held
 
 
 @inlined
-def _set_bits(block: int, one: Any, two: Any, functions: int) -> None:
+def _set_bits(block: Any, one: Any, two: Any, functions: int) -> None:
     positions = two
     for i in range(functions):
         place = positions & _POSITIONS
-        at = block + np.int64(place >> _WORD) * 8
-        store64(at, np.int64(load_word(at) | (_ONE << (place & _BIT))))
+        at = block + _signed(place >> _WORD) * 8
+        store64(at, _signed(load_word(at) | (_ONE << (place & _BIT))))
         positions >>= _POSITION_BITS
         if i % _IN_A_WORD == _IN_A_WORD - 1:
             two = _mix(two + one)
@@ -86,11 +91,11 @@ def _set_bits(block: int, one: Any, two: Any, functions: int) -> None:
 
 
 @inlined
-def _has_bits(block: int, one: Any, two: Any, functions: int) -> Any:
+def _has_bits(block: Any, one: Any, two: Any, functions: int) -> Any:
     positions = two
     for i in range(functions):
         place = positions & _POSITIONS
-        if not (load_word(block + np.int64(place >> _WORD) * 8) >> (place & _BIT)) & _ONE:
+        if not (load_word(block + _signed(place >> _WORD) * 8) >> (place & _BIT)) & _ONE:
             return False
         positions >>= _POSITION_BITS
         if i % _IN_A_WORD == _IN_A_WORD - 1:
@@ -109,7 +114,7 @@ def add(words: Any, geometry: Geometry, functions: int, low: Any, high: Any) -> 
         if not _load_group(base, geometry, low, high, start, size, group):
             return False
         for k in range(size):
-            _set_bits(base + np.int64(group[k, 0]), group[k, 1], group[k, 2], functions)
+            _set_bits(base + _signed(group[k, 0]), group[k, 1], group[k, 2], functions)
     return True
 
 
@@ -125,7 +130,7 @@ def contains(
         if not _load_group(base, geometry, low, high, start, size, group):
             return False
         for k in range(size):
-            block = base + np.int64(group[k, 0])
+            block = base + _signed(group[k, 0])
             found[start + k] = _has_bits(block, group[k, 1], group[k, 2], functions)
     return True
 

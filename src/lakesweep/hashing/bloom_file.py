@@ -44,7 +44,7 @@ def dump_bloom(bloom: BloomFilter) -> bytes:
     header = msgspec.json.encode(_header(bloom))
     header += b" " * (-(_START + len(header)) % _ALIGNMENT)
     prefix = _MAGIC + bytes([_VERSION]) + len(header).to_bytes(4, "little") + header
-    bits = bloom.words.astype("<u8", copy=False)
+    bits = bloom.words.astype("<u8", copy=False).data
     checksum = hashlib.sha256(prefix)
     checksum.update(bits)
     return b"".join((prefix, bits, checksum.digest()))
