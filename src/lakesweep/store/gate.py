@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import inf
 
 from lakesweep.clock import Clock
 from lakesweep.errors import RefusedError
 from lakesweep.store.backend import Backend
 from lakesweep.store.backends.passing import PassingBackend
+from lakesweep.store.cache import Cache
 from lakesweep.store.realms import RealmDefinition, Realms, RealmStatus
 
 #: For so long a process goes by what it saw of a realm's state. Whoever deletes the rows of a realm
@@ -26,9 +28,10 @@ class _View:
 class Gate:
     """Knows the state of every realm that was used lately."""
 
-    def __init__(self, realms: Realms, clock: Clock) -> None:
+    def __init__(self, realms: Realms, clock: Clock, cache: Cache) -> None:
         self._realms = realms
         self._clock = clock
+        self._cache = cache
         self._lock = threading.Lock()
         self._views: dict[str, _View] = {}
 
@@ -44,13 +47,19 @@ class Gate:
     def forget(self, name: str) -> None:
         """Look again when the realm is used next."""
         with self._lock:
-            self._views.pop(name, None)
+            view = self._views.get(name)
+            if view is not None:
+                self._views[name] = replace(view, until=-inf)
 
     def _look(self, name: str, *, afresh: bool = False) -> RealmDefinition:
         view = self._views.get(name)
         now = self._clock.monotonic()
         if view is None or afresh or now >= view.until:
-            view = _View(self._realms.get(name), now + VIEW_SECONDS)
+            found = self._realms.get(name)
+            if view is not None and view.definition.created_at != found.created_at:
+                # Another realm has the name now, and may have other objects under the same ids.
+                self._cache.forget_realm(name)
+            view = _View(found, now + VIEW_SECONDS)
             with self._lock:
                 self._views[name] = view
         return view.definition

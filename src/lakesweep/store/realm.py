@@ -39,15 +39,20 @@ class Tools:
 class Realm:
     """Objects, references and commits of one realm. Threads may share it.
 
-    `backend` has its rows as they are, for those who copy or count them.
+    `backend` has its rows as they are, for those who copy or count them; `cached` may have objects,
+    and references as they were moments ago, without asking the database.
     """
 
-    def __init__(self, name: str, backend: Backend, tools: Tools) -> None:
+    def __init__(
+        self, name: str, backend: Backend, tools: Tools, cached: Backend | None = None
+    ) -> None:
         self.name = name
         self.backend = backend
         self._ids = tools.ids
-        self.references = References(backend, name, tools.clock)
-        self.objects = Objects(backend, name, tools.types, tools.clock, tools.ids)
+        cached = cached or backend
+        self.references = References(backend, name, tools.clock, cached)
+        self.objects = Objects(cached, name, tools.types, tools.clock, tools.ids)
+        self._stored = Objects(backend, name, tools.types, tools.clock, tools.ids)
         self._indexes = Indexes(self.objects)
         self._log = Log(self.references, self.objects)
         self._commits = Commits(
@@ -75,12 +80,19 @@ class Realm:
         """
         return self._commits.commit(reference, kind, change, message=message, author=author)
 
-    def head(self, reference: str, kind: type[Head]) -> Stored[Head] | None:
-        """The newest commit of a reference; None before the first one."""
-        found = self.references.fetch_for_update(reference)
+    def head(self, reference: str, kind: type[Head], *, fresh: bool = False) -> Stored[Head] | None:
+        """The newest commit of a reference; None before the first one.
+
+        All commits of this store are seen at once. Those of others may be missed for moments,
+        unless it shall be `fresh`.
+        """
+        look = self.references.fetch_for_update if fresh else self.references.fetch
+        found = look(reference)
         if found.pointer is None:
             return None
         head = self.objects.fetch(found.pointer, kind)
+        if head is None and not fresh:
+            return self.head(reference, kind, fresh=True)  # the reference may have been recovered
         if head is None:
             raise self.references.missing_head(found)
         return head
@@ -102,4 +114,4 @@ class Realm:
 
     def recover(self, reference: str) -> Reference:
         """Go back to the newest recent commit that can be read; see `recovery.recover`."""
-        return recover(self.references, self.objects, reference)
+        return recover(self.references, self._stored, reference)

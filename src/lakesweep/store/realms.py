@@ -178,7 +178,7 @@ class Realms:
 
     def _root(self) -> IndexRoot:
         try:
-            head = self._system.head(REALMS, RealmsCommit)
+            head = self._system.head(REALMS, RealmsCommit, fresh=True)
         except ReferenceMissingError:
             return NO_INDEX  # the system realm is made with the first realm
         return head.value.realms if head else NO_INDEX

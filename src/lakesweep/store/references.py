@@ -23,11 +23,15 @@ RECENT_POINTERS = 20
 class References:
     """Creates, reads, swaps and deletes the references of one realm.
 
-    Names are any text of 1 to 1,000 bytes in UTF-8, compared by these bytes.
+    Names are any text of 1 to 1,000 bytes in UTF-8, compared by these bytes. `cached` may have
+    references as they were moments ago.
     """
 
-    def __init__(self, backend: Backend, realm: str, clock: Clock) -> None:
+    def __init__(
+        self, backend: Backend, realm: str, clock: Clock, cached: Backend | None = None
+    ) -> None:
         self._backend = backend
+        self._cached = cached or backend
         self._clock = clock
         self.realm = realm
 
@@ -44,18 +48,12 @@ class References:
         self._backend.insert_references(self.realm, new)
 
     def fetch(self, name: str) -> Reference:
-        """The reference as it was lately. ReferenceMissingError if there is none."""
-        return self.fetch_for_update(name)
+        """The reference as it was lately. ReferenceMissingError if there was none."""
+        return self._fetch(self._cached, name)
 
     def fetch_for_update(self, name: str) -> Reference:
         """The reference as the database has it now. ReferenceMissingError if there is none."""
-        found = self._backend.fetch_references(self.realm, [_checked(name)])
-        if name not in found:
-            raise ReferenceMissingError(
-                f"realm {self.realm} has no reference {name!r}",
-                hint=f"lakesweep store log --realm {self.realm} lists its references",
-            )
-        return found[name]
+        return self._fetch(self._backend, name)
 
     def list(self) -> Iterator[Reference]:
         """All references, in no order that all databases share."""
@@ -89,6 +87,15 @@ class References:
             hint=f"lakesweep store recover {shlex.quote(reference.name)} --realm {self.realm} "
             "goes back to a recent commit that is still there",
         )
+
+    def _fetch(self, backend: Backend, name: str) -> Reference:
+        found = backend.fetch_references(self.realm, [_checked(name)])
+        if name not in found:
+            raise ReferenceMissingError(
+                f"realm {self.realm} has no reference {name!r}",
+                hint=f"lakesweep store log --realm {self.realm} lists its references",
+            )
+        return found[name]
 
     def _new(self, name: str, pointer: int | None) -> Reference:
         return Reference(_checked(name), pointer, 0, micros(self._clock.now()))

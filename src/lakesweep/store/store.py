@@ -13,16 +13,22 @@ import msgspec
 from lakesweep.clock import Clock, SystemClock
 from lakesweep.errors import LakesweepError, RealmExistsError
 from lakesweep.store.backend import Backend
+from lakesweep.store.backends.caching import CachingBackend, TellingBackend
+from lakesweep.store.cache import REFERENCE_SECONDS, Cache
 from lakesweep.store.gate import Gate, GatedBackend
 from lakesweep.store.ids import NodeLease, SnowflakeIds
 from lakesweep.store.ids.rows import SystemRows
 from lakesweep.store.indexes import IndexNode
 from lakesweep.store.names import SYSTEM_REALM, standing_names
 from lakesweep.store.opening import open_backend
+from lakesweep.store.peers import Peers
 from lakesweep.store.realm import Realm, Tools
 from lakesweep.store.realms import RealmDefinition, Realms, RealmsCommit, RealmStatus, check_name
 from lakesweep.store.turns import Turns
 from lakesweep.store.types import ObjectTypes
+
+#: What is remembered of a database, unless it is asked for otherwise.
+CACHE_BYTES = 64 * 2**20
 
 _OWN_TYPES: Mapping[str, type[msgspec.Struct]] = {"index-node": IndexNode, "realms": RealmsCommit}
 _NO_TYPES: Mapping[str, type[msgspec.Struct]] = {}
@@ -39,16 +45,25 @@ class Store:
         *,
         types: Mapping[str, type[msgspec.Struct]] = _NO_TYPES,
         clock: Clock | None = None,
+        cache_bytes: int | None = None,
+        reference_seconds: float = REFERENCE_SECONDS,
+        peers: Peers | None = None,
     ) -> None:
+        """Over a backend; see `open` for the rest."""
         clock = clock or SystemClock()
-        self.backend = backend
+        if cache_bytes is None:
+            cache_bytes = CACHE_BYTES if backend.capabilities.durable else 0
+        self.cache = Cache(cache_bytes, clock, reference_seconds=reference_seconds, peers=peers)
+        #: Rows and references as they are. What is written and deleted here, the cache hears of.
+        self.backend: Backend = TellingBackend(backend, self.cache) if cache_bytes else backend
+        self._cached: Backend = CachingBackend(backend, self.cache) if cache_bytes else backend
         chance = Random()  # noqa: S311 (who waits how long is no secret)
         self._ids = SnowflakeIds(clock, NodeLease(SystemRows(backend, clock), chance))
         known = ObjectTypes({**_OWN_TYPES, **types})
         self._tools = Tools(known, clock, self._ids, Turns(), chance)
-        self.system = Realm(SYSTEM_REALM, backend, self._tools)
+        self.system = Realm(SYSTEM_REALM, self.backend, self._tools, self._cached)
         self.realms = Realms(self.system, clock)
-        self._gate = Gate(self.realms, clock)
+        self._gate = Gate(self.realms, clock, self.cache)
 
     @classmethod
     def open(
@@ -57,10 +72,16 @@ class Store:
         *,
         types: Mapping[str, type[msgspec.Struct]] = _NO_TYPES,
         clock: Clock | None = None,
+        cache_bytes: int | None = None,
+        reference_seconds: float = REFERENCE_SECONDS,
+        peers: Peers | None = None,
     ) -> Store:
         """The store in a database whose tables exist; `types` are those of your own objects.
 
-        SchemaError if the tables are missing, or newer than this program.
+        `cache_bytes` is what may be remembered of it: 0 for nothing, otherwise 64 MiB unless it
+        lies in the memory of this process anyway. A reference is remembered for
+        `reference_seconds`. `peers` are told what changes. SchemaError if the tables are missing,
+        or newer than this program.
         """
         backend = open_backend(url)
         try:
@@ -68,7 +89,14 @@ class Store:
         except BaseException:
             backend.close()
             raise
-        return cls(backend, types=types, clock=clock)
+        return cls(
+            backend,
+            types=types,
+            clock=clock,
+            cache_bytes=cache_bytes,
+            reference_seconds=reference_seconds,
+            peers=peers,
+        )
 
     @staticmethod
     def create_tables(url: str) -> None:
@@ -87,7 +115,8 @@ class Store:
         """A realm in one of these states. As soon as it leaves them, every use is refused."""
         check_name(name)
         self._gate.check(name, allowed)
-        return Realm(name, GatedBackend(self.backend, self._gate, allowed), self._tools)
+        backend = GatedBackend(self.backend, self._gate, allowed)
+        return Realm(name, backend, self._tools, GatedBackend(self._cached, self._gate, allowed))
 
     def create_realm(self, name: str, properties: Mapping[str, str] | None = None) -> Realm:
         """A new active realm, with all references that a realm has.

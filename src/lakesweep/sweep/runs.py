@@ -210,7 +210,7 @@ class Runs:
 
     def _head(self) -> SweepsCommit:
         try:
-            head = self.realm.head(SWEEPS, SweepsCommit)
+            head = self.realm.head(SWEEPS, SweepsCommit, fresh=True)
         except ReferenceMissingError:
             return SweepsCommit()  # nothing was ever recorded here
         return head.value if head else SweepsCommit()
