@@ -10,6 +10,7 @@ from lakesweep.cli.context import Context
 from lakesweep.cli.options import command, group
 from lakesweep.cli.output import Table
 from lakesweep.cli.realm_lines import RealmLine, realm_table
+from lakesweep.cli.store_bench import bench
 from lakesweep.cli.store_log import log
 from lakesweep.cli.store_options import StoreChoice
 from lakesweep.cli.store_recover import recover
@@ -114,6 +115,15 @@ command(
         "lakesweep store recover realms --realm ::system::",
     ],
 )(recover)
+command(
+    app,
+    "bench",
+    examples=[
+        "lakesweep store bench",
+        "lakesweep store bench --url postgresql://lake@db/lakesweep --writers 32 --commits 200",
+        "lakesweep store bench --url memory: --references 8 --json",
+    ],
+)(bench)
 
 
 def _create_tables(url: str) -> bool:
