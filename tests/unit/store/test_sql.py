@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from threading import Timer
 
 import pytest
 
@@ -109,6 +110,20 @@ def test_a_folder_that_cannot_be_created_is_an_error(
     ) as caught:
         backend.init_schema()
     assert caught.value.hint == "name a file that can be written"
+
+
+def test_tables_can_be_created_while_others_read(
+    open_store: Callable[..., SqlBackend], path: Path
+) -> None:
+    reader = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    reader.execute("create table other (value)")
+    reader.execute("begin")
+    reader.execute("select * from other").fetchall()
+    Timer(0.2, reader.execute, ["rollback"]).start()
+    backend = open_store()
+    backend.init_schema()
+    backend.check_schema()
+    reader.close()
 
 
 def test_newer_tables_are_refused_and_left_alone(

@@ -1,66 +1,99 @@
-from __future__ import annotations
+"""URLs of relational databases: which are understood, and what is said of the others."""
 
-from pathlib import Path
+from __future__ import annotations
 
 import pytest
 
 from lakesweep.errors import UsageError
-from lakesweep.store.urls import anchored, sqlite_file, without_password
+from lakesweep.store.backends.sql import SqlBackend
+from lakesweep.store.backends.urls import parse_url, shown
+
+SECRET = "hush"
 
 
 @pytest.mark.parametrize(
-    ("url", "shown"),
+    ("url", "driver"),
     [
-        ("postgresql://me:hidden@db:5432/x", "postgresql://me:***@db:5432/x"),
-        ("mysql+pymysql://me:hid:den@db/x", "mysql+pymysql://me:***@db/x"),
-        ("mongodb://me:hid/den@a:1,b:2/x?w=1", "mongodb://me:***@a:1,b:2/x?w=1"),
-        ("postgresql://me:hid@den@db/x", "postgresql://me:***@db/x"),
-        ("postgresql://:hidden@db/x", "postgresql://:***@db/x"),
-        ("postgresql://db/x?user=me&password=hidden", "postgresql://db/x?user=me&password=***"),
-        ("dynamodb://eu/x?SecretKey=hidden&a=b", "dynamodb://eu/x?SecretKey=***&a=b"),
-        ("postgresql://me@db:5432/x", "postgresql://me@db:5432/x"),
-        ("postgresql://db:5432/x", "postgresql://db:5432/x"),
-        ("sqlite:///folder/store.db", "sqlite:///folder/store.db"),
-        ("memory:", "memory:"),
+        ("sqlite:///folder/store.db", "sqlite+pysqlite"),
+        ("postgresql://user@host/lake", "postgresql+psycopg"),
+        ("postgresql+psycopg://user@host/lake", "postgresql+psycopg"),
+        ("mysql://user@host/lake", "mysql+pymysql"),
+        ("mariadb://user@host/lake", "mariadb+pymysql"),
+        ("MariaDB://user@host/lake", "mariadb+pymysql"),
+        ("postgresql:///lake?host=/var/run/postgresql", "postgresql+psycopg"),
     ],
 )
-def test_no_password_is_shown(url: str, shown: str) -> None:
-    assert without_password(url) == shown
+def test_a_scheme_means_one_driver(url: str, driver: str) -> None:
+    assert parse_url(url)[0].drivername == driver
 
 
 @pytest.mark.parametrize(
-    ("url", "expected"),
+    ("scheme", "example"),
     [
-        ("sqlite:///store.db", "sqlite:////lake/store.db"),
-        ("sqlite:///a b/../store.db?timeout=3", "sqlite:////lake/a b/../store.db?timeout=3"),
-        ("sqlite+pysqlite:///store.db", "sqlite+pysqlite:////lake/store.db"),
-        ("sqlite:////other/store.db", "sqlite:////other/store.db"),
-        ("sqlite://", "sqlite://"),
-        ("sqlite:///", "sqlite:///"),
-        ("sqlite:///:memory:", "sqlite:///:memory:"),
-        ("sqlite:///file:store.db?uri=true", "sqlite:///file:store.db?uri=true"),
-        ("postgresql:///x", "postgresql:///x"),
-        ("memory:", "memory:"),
+        ("postgres", "postgresql://user:password@host:5432/database"),
+        ("postgresq", "postgresql://user:password@host:5432/database"),
+        ("maria", "mysql://user:password@host:3306/database"),
+        ("mssql", "mysql://user:password@host:3306/database"),
+        ("sqlite3", "sqlite:///folder/store.db"),
     ],
 )
-def test_a_relative_file_is_in_the_folder(url: str, expected: str) -> None:
-    assert anchored(url, Path("/lake")) == expected
+def test_an_unknown_scheme_is_told_the_nearest(scheme: str, example: str) -> None:
+    with pytest.raises(UsageError, match=f"^{scheme}: no store can be kept there") as caught:
+        parse_url(f"{scheme}://user:{SECRET}@host/lake")
+    assert caught.value.hint == f"did you mean {example}?"
 
 
-def test_a_folder_that_no_url_can_name_is_refused() -> None:
-    with pytest.raises(UsageError, match="question mark"):
-        anchored("sqlite:///store.db", Path("/why?"))
+@pytest.mark.parametrize("url", ["", "nonsense", "oracle://user:hush@host/lake"])
+def test_what_is_like_no_scheme_is_told_the_simplest(url: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_url(url)
+    assert caught.value.hint == "sqlite:///folder/store.db keeps a store in a file"
+
+
+@pytest.mark.parametrize("url", ["postgresql+psycopg2://host/lake", "mysql+mysqldb://host/lake"])
+def test_another_driver_is_refused(url: str) -> None:
+    with pytest.raises(UsageError, match="another driver is used"):
+        parse_url(url)
 
 
 @pytest.mark.parametrize(
-    ("url", "file"),
+    ("url", "wrong"),
     [
-        ("sqlite:////lake/store.db?x=1", Path("/lake/store.db")),
-        ("sqlite:///store.db", Path("store.db")),
-        ("sqlite://", None),
-        ("sqlite:///:memory:", None),
-        ("mysql://db/store.db", None),
+        (f"postgresql://user:{SECRET}@host", "it names no database"),
+        (f"mysql://user:{SECRET}@host/", "it names no database"),
+        ("sqlite://store.db", "comes behind three slashes"),
+        ("sqlite://", "it names no file"),
+        ("sqlite:///:memory:", "memory: keeps a store in memory"),
+        ("sqlite:///store.db?mdoe=ro", "SQLite has no option mdoe"),
+        (f"postgresql://user:{SECRET}@host:port/lake", "this is not the URL of a database"),
+        (f"postgresql:user:{SECRET}@host/lake", "this is not the URL of a database"),
+        (f"postgresql://user:p@{SECRET}@host/lake", "the URL has two @"),
+        ("sqlite:store.db", "this is not the URL of a database"),
     ],
 )
-def test_only_sqlite_has_a_file(url: str, file: Path | None) -> None:
-    assert sqlite_file(url) == file
+def test_a_wrong_url_is_told_what_is_wrong_and_no_password(url: str, wrong: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_url(url)
+    assert wrong in caught.value.message
+    assert SECRET not in f"{caught.value.message} {caught.value.hint}"
+    assert caught.value.__context__ is None or caught.value.__suppress_context__
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"postgresql://user:{SECRET}@host:5432/lake",
+        f"postgresql://user@host:5432/lake?password={SECRET}",
+        f"postgresql://user:{SECRET}@host:5432/lake?sslpassword={SECRET}&sslmode=require",
+    ],
+)
+def test_what_is_shown_of_a_url_has_no_secret(url: str) -> None:
+    assert shown(parse_url(url)[0]) == "postgresql://user@host:5432/lake"
+
+
+@pytest.mark.parametrize(
+    "url", ["mysql://user@host/lake?connect_timeout=soon", "sqlite:///store.db?timeout=long"]
+)
+def test_an_option_of_the_wrong_type_is_an_error(url: str) -> None:
+    with pytest.raises(UsageError, match="an option in the URL is wrong"):
+        SqlBackend(url)

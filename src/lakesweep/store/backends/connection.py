@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -26,6 +27,9 @@ Answer = TypeVar("Answer")
 
 #: A connection that nobody used for so long is tried before it is used again.
 STALE_SECONDS = 30.0
+#: How often a database that others are busy with is asked to get ready for its tables.
+INIT_TRIES = 1_000
+INIT_PAUSE_SECONDS = 0.02
 
 
 class Database:
@@ -80,7 +84,7 @@ class Database:
         """Make what must be there before tables can be created."""
         self.dialect.prepare(self._url)
         for statement in self.dialect.on_init:
-            self._run(self._durable, lambda cursor: cursor.execute(statement))  # noqa: B023
+            self._insist(statement)
 
     def check_server(self) -> None:
         """StoreError if the server must be set up differently to hold a store."""
@@ -90,6 +94,18 @@ class Database:
     def close(self) -> None:
         self._durable.close()
         self._relaxed.close()
+
+    def _insist(self, statement: str) -> None:
+        """Run a statement for which the database does not wait by itself while others are busy."""
+        for left in reversed(range(INIT_TRIES)):
+            try:
+                self._run(self._durable, lambda cursor: cursor.execute(statement))
+            except UnreachableError:
+                if not left:
+                    raise
+                time.sleep(INIT_PAUSE_SECONDS)
+            else:
+                return
 
     def _change(self, text: str, values: Sequence[object], cursor: Any) -> int:
         try:

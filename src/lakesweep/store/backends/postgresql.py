@@ -53,16 +53,22 @@ _COMPLETION_UNKNOWN = "40003"
 
 # The planner, which does not know a young table yet, would rather read a whole realm than look for
 # many ids. OFFSET makes it look up one key after another.
-_FETCH_ROWS = (
+FETCH_ROWS = (
     f"SELECT {ROW_COLUMNS} FROM unnest(%b::bigint[], %b::integer[]) AS wanted (i, p), LATERAL"  # noqa: S608
     f" (SELECT {ROW_COLUMNS} FROM {OBJECTS.name} WHERE realm = %b AND id = i AND part = p OFFSET 0)"
     " AS found"
 )
-# A replica may be asked to confirm each commit as well; that is left as the server has it.
-_SYNC_COMMITS = (
-    "SELECT set_config('synchronous_commit', 'on', false)"
-    " WHERE current_setting('synchronous_commit') = 'off'"
-)
+
+
+def _unless_set(name: str, default: str, wanted: str) -> str:
+    """A statement that changes a setting of the session, unless somebody chose another already."""
+    return (
+        f"SELECT set_config('{name}', '{wanted}', false) "
+        f"WHERE current_setting('{name}') = '{default}'"
+    )
+
+
+_PATIENCE = _unless_set("lock_timeout", "0", "60s")
 _DELETE_ROW = f"DELETE FROM {OBJECTS.name} WHERE realm = %b AND id = %b AND part = %b"  # noqa: S608
 
 
@@ -73,13 +79,11 @@ class PostgreSql(Dialect):
     driver = "psycopg"
     extra = "postgresql"
     example = "postgresql://user:password@host:5432/database"
-    on_connect = (
-        _SYNC_COMMITS,
-        "SET lock_timeout = '60s'",
-    )
+    # A replica may be asked to confirm each commit as well; that is left as the server has it.
+    on_connect = (_unless_set("synchronous_commit", "off", "on"), _PATIENCE)
     # What one session wrote without waiting for the disk is in the log before what another writes
     # later, and the log is synced in order.
-    on_relaxed = ("SET synchronous_commit = off", "SET lock_timeout = '60s'")
+    on_relaxed = ("SET synchronous_commit = off", _PATIENCE)
     # Two that create the same table at once get in each other's way.
     on_create = ("SELECT pg_advisory_xact_lock(7823450912)",)
     connect_options: ClassVar[Mapping[str, Any]] = {
@@ -126,7 +130,7 @@ class PostgreSql(Dialect):
         self, realm: bytes, keys: Sequence[RowKey], cursor: Any
     ) -> Sequence[tuple[Any, ...]]:
         ids, parts = [number for number, _ in keys], [part for _, part in keys]
-        return fetch_all(_FETCH_ROWS, (ids, parts, realm), cursor)
+        return fetch_all(FETCH_ROWS, (ids, parts, realm), cursor)
 
     def delete_rows(self, realm: bytes, keys: Sequence[RowKey], cursor: Any) -> None:
         # They go in one request, and none of them waits for the answer to another.
