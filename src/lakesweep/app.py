@@ -52,7 +52,10 @@ class App:
         """What Lakesweep remembers. SchemaError before `lakesweep store init`."""
         from lakesweep.store import Store
 
-        return Store.open(self.store_url, clock=self.clock)
+        store = Store.open(self.store_url, clock=self.clock)
+        if not store.backend.capabilities.durable:
+            store.create_realm(self.config.store.realm)  # nobody else could have done it
+        return store
 
     def close(self) -> None:
         """Let go of the store, if anybody used it."""

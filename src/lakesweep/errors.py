@@ -20,6 +20,7 @@ command or change to try, its own or else that of its class.
     │   │   ├── UnreachableError     4  no answer, and nothing was changed (may be retried)
     │   │   ├── UnknownOutcomeError  4  no answer to a write: it may have taken effect
     │   │   ├── SchemaError          4  the tables are missing, or newer than this program
+    │   │   │   └── NewerSchemaError 4  they are newer
     │   │   ├── DamagedRowError      4  a row, or the rows of one object, do not fit together
     │   │   │   └── NewerRowError    4  a row was written by a newer program
     │   │   ├── WrongTypeError       4  an object has another type than was asked for
@@ -180,6 +181,12 @@ class SchemaError(StoreError):
     """The tables are missing, or newer than this program understands."""
 
     usual_hint = "lakesweep store init creates the tables"
+
+
+class NewerSchemaError(SchemaError):
+    """The tables were made by a newer program."""
+
+    usual_hint = "use a newer lakesweep"
 
 
 class DamagedRowError(StoreError):

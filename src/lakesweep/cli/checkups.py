@@ -14,18 +14,27 @@ from importlib import util
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lakesweep.errors import DeniedError, LakesweepError, MissingError, UnavailableError
+from lakesweep.errors import (
+    DeniedError,
+    LakesweepError,
+    MissingError,
+    NewerSchemaError,
+    RealmMissingError,
+    RefusedError,
+    SchemaError,
+    UnavailableError,
+)
 
 if TYPE_CHECKING:
     from lakesweep.app import App
     from lakesweep.config import Config
     from lakesweep.storage.stores import Stores
+    from lakesweep.store import Store
 
 OLDEST_JAVA = 17
 
 #: Kinds of store that a bucket without a section of its own may belong to.
 _SCHEMES = ("s3://", "gs://")
-_STORE_URLS = ("sqlite", "postgresql", "mysql", "mongodb", "memory")
 _PATIENCE = 10.0
 
 
@@ -131,25 +140,51 @@ def check_spark(config: Config) -> Iterator[Finding]:
     yield Finding("spark", Status.OK, f"{where} counted {count} rows")
 
 
-def check_store(config: Config) -> Iterator[Finding]:
-    """Whether the store's own database is of a known kind, and can be made where it is a file."""
-    url = config.store.url
-    kind = re.split(r"[:+]", url, maxsplit=1)[0]
-    if kind not in _STORE_URLS:
-        known = ", ".join(_STORE_URLS)
-        yield Finding("store", Status.FAIL, f"no store is known as {kind}", f"use one of {known}")
-    elif kind == "sqlite" and url.startswith("sqlite:///"):
-        yield _check_sqlite(Path(url.removeprefix("sqlite:///")))
+def check_store(app: App) -> Iterator[Finding]:
+    """Whether the store's database answers and has its tables, and whether the realm is active."""
+    from lakesweep.store.urls import without_password
+
+    try:
+        store = app.store
+    except NewerSchemaError as error:
+        yield Finding("store", Status.FAIL, error.message, error.hint)
+    except SchemaError:
+        yield _missing_store(app.store_url)
+    except LakesweepError as error:
+        yield Finding("store", Status.FAIL, error.message, error.hint)
     else:
-        yield Finding("store", Status.OK, f"{kind}, not yet connected to")
+        yield Finding("store", Status.OK, without_password(app.store_url))
+        yield _check_realm(store, app.config.store.realm)
 
 
-def _check_sqlite(file: Path) -> Finding:
-    folder = next(parent for parent in file.absolute().parents if parent.exists())
-    if folder.is_dir() and os.access(folder, os.W_OK):
-        return Finding("store", Status.OK, f"sqlite at {file}")
-    mend = "give this user the right to write there, or set [store] url"
-    return Finding("store", Status.FAIL, f"sqlite at {file}: cannot write in {folder}", mend)
+def _missing_store(url: str) -> Finding:
+    """What is to be done before there is a store; its tables are made by a command of its own."""
+    from lakesweep.store.urls import sqlite_file, without_password
+
+    where, file = without_password(url), sqlite_file(url)
+    if file is not None and not file.exists():
+        folder = next(parent for parent in file.absolute().parents if parent.exists())
+        if not (folder.is_dir() and os.access(folder, os.W_OK)):
+            mend = "give this user the right to write there, or set [store] url"
+            return Finding("store", Status.FAIL, f"{where}: cannot write in {folder}", mend)
+    mend = "lakesweep store init creates its tables"
+    return Finding("store", Status.WARN, f"{where} holds no store yet", mend)
+
+
+def _check_realm(store: Store, name: str) -> Finding:
+    from lakesweep.store.realms import check_name
+
+    check = f"realm {name}"
+    try:
+        check_name(name)
+        store.realm(name)
+    except RealmMissingError:
+        return Finding(check, Status.WARN, "it is not there", f"lakesweep realm create {name}")
+    except RefusedError as error:
+        return Finding(check, Status.WARN, error.message, error.hint)
+    except LakesweepError as error:
+        return Finding(check, Status.FAIL, error.message, error.hint)
+    return Finding(check, Status.OK, "active")
 
 
 def check_locations(app: App) -> Iterator[Finding]:

@@ -46,7 +46,7 @@ def _examine(context: Context, *, spark: bool) -> Iterator[Finding]:
     detail = f"{len(config.lakes)} lakes, {len(catalogs)} Iceberg catalogs"
     yield Finding("configuration", Status.OK, detail)
     yield from checkups.check_java(config)
-    yield from checkups.check_store(config)
+    yield from checkups.check_store(app)
     yield from checkups.check_locations(app)
     yield from checkups.check_catalogs(app)
     if spark:

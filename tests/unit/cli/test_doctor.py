@@ -1,15 +1,20 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyiceberg.catalog import load_catalog
 
-from lakesweep.cli.checkups import Status, check_java, check_store, java_version
+from lakesweep.app import App
+from lakesweep.cli.checkups import Finding, Status, check_java, check_store, java_version
 from lakesweep.cli.main import run
 from lakesweep.config import Config, parse_config
+from lakesweep.store import Store
+from lakesweep.store.realms import RealmStatus
 
 Capture = pytest.CaptureFixture[str]
 
@@ -78,23 +83,66 @@ def test_java_is_not_needed_where_spark_is_remote(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize(
-    ("url", "status"),
+    ("url", "status", "mend"),
     [
-        ("memory:", Status.OK),
-        ("postgresql+psycopg://db/x", Status.OK),
-        ("sqlite:///:memory:", Status.OK),
-        ("oracle://db/x", Status.FAIL),
-        (f"sqlite:///{__file__}/store.db", Status.FAIL),
+        ("sqlite:///new/store.db", Status.WARN, "lakesweep store init"),
+        (f"sqlite:///{__file__}/store.db", Status.FAIL, "right to write"),
+        (f"sqlite:///{__file__}", Status.FAIL, "another file"),
+        ("oracle://db/x", Status.FAIL, "begins with sqlite"),
+        ("postgresql://me:hidden@127.0.0.1:9/x", Status.FAIL, "database runs"),
     ],
 )
-def test_the_store_must_be_of_a_known_kind_and_writable(url: str, status: Status) -> None:
-    findings = check_store(_config(f'[store]\nurl = "{url}"\n'))
-    assert [finding.status for finding in findings] == [status]
-
-
-def test_the_url_of_the_store_is_not_shown() -> None:
-    [finding] = check_store(_config('[store]\nurl = "mysql://me:hidden@db/x"\n'))
+def test_a_store_that_cannot_be_used_is_told_with_what_to_do(
+    tmp_path: Path, url: str, status: Status, mend: str
+) -> None:
+    [finding] = _check_store(tmp_path, url)
+    assert (finding.check, finding.status) == ("store", status)
+    assert mend in (finding.mend or "")
     assert "hidden" not in finding.detail
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_store_in_memory_is_always_ready(tmp_path: Path) -> None:
+    statuses = [finding.status for finding in _check_store(tmp_path, "memory:")]
+    assert statuses == [Status.OK, Status.OK]
+
+
+def test_tables_of_a_newer_version_fail(tmp_path: Path) -> None:
+    Store.create_tables(f"sqlite:///{tmp_path}/store.db")
+    with closing(sqlite3.connect(tmp_path / "store.db", isolation_level=None)) as connection:
+        connection.execute("UPDATE lakesweep_schema SET version = 99")
+    [finding] = _check_store(tmp_path, "sqlite:///store.db")
+    assert (finding.status, finding.mend) == (Status.FAIL, "use a newer lakesweep")
+
+
+def test_a_realm_that_is_not_there_is_a_warning(tmp_path: Path) -> None:
+    Store.create_tables(f"sqlite:///{tmp_path}/store.db")
+    finding = _check_store(tmp_path, "sqlite:///store.db")[1]
+    assert (finding.status, finding.mend) == (Status.WARN, "lakesweep realm create default")
+
+
+def test_a_realm_that_is_not_active_is_a_warning(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/store.db"
+    Store.create_tables(url)
+    with Store.open(url) as store:
+        store.create_realm("default")
+        store.realms.move(store.realms.get("default"), RealmStatus.INACTIVE)
+    finding = _check_store(tmp_path, url)[1]
+    assert finding.status is Status.WARN
+    assert "activate" in (finding.mend or "")
+
+
+def test_a_realm_with_an_impossible_name_fails(tmp_path: Path) -> None:
+    finding = _check_store(tmp_path, "memory:", realm="::system::")[-1]
+    assert finding.status is Status.FAIL
+
+
+def _check_store(folder: Path, url: str, realm: str = "default") -> list[Finding]:
+    app = App(_config(f'[store]\nurl = "{url}"\nrealm = "{realm}"\n'), folder=folder)
+    try:
+        return list(check_store(app))
+    finally:
+        app.close()
 
 
 def test_all_is_well_without_a_lake(tmp_path: Path, capsys: Capture) -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from lakesweep.errors import SchemaError
+from lakesweep.errors import NewerSchemaError
 from lakesweep.store.backend import SCHEMA_VERSION
 
 
 def refuse_newer(where: str, version: int) -> None:
-    """SchemaError if the tables are newer than this program."""
+    """NewerSchemaError if the tables are newer than this program."""
     if version > SCHEMA_VERSION:
-        raise SchemaError(
-            f"{where}: the tables have version {version}, "
-            f"this program understands {SCHEMA_VERSION}",
-            hint="use a newer lakesweep",
+        raise NewerSchemaError(
+            f"{where}: the tables have version {version}, this program understands {SCHEMA_VERSION}"
         )
