@@ -11,6 +11,7 @@ from lakesweep.clock import Clock
 from lakesweep.store.backend import Backend, Reference
 from lakesweep.store.commit import Commit
 from lakesweep.store.commits import Attempt, Commits, Committed
+from lakesweep.store.follow import PAGE_COMMITS, Follower
 from lakesweep.store.index import Codec, Index
 from lakesweep.store.indexes import Indexes
 from lakesweep.store.links import IndexRoot
@@ -49,6 +50,7 @@ class Realm:
         self.name = name
         self.backend = backend
         self._ids = tools.ids
+        self._clock = tools.clock
         cached = cached or backend
         self.references = References(backend, name, tools.clock, cached)
         self.objects = Objects(cached, name, tools.types, tools.clock, tools.ids)
@@ -103,6 +105,12 @@ class Realm:
         """The commits of a reference, newest first; after a commit, or from a moment on."""
         read = self._log.oldest_first if oldest_first else self._log.newest_first
         return read(reference, since)
+
+    def follow(
+        self, reference: str, since: Start | None = None, *, page_commits: int = PAGE_COMMITS
+    ) -> Follower:
+        """A feed of the commits after a commit, or from a moment on; otherwise of all there are."""
+        return Follower(self._log, reference, since, self._clock, page_commits)
 
     def index(self, root: IndexRoot, codec: Codec[V]) -> Index[V]:
         """An index that an object of this realm embeds. Nothing is loaded yet."""
