@@ -41,6 +41,7 @@ _ENTRY_COLUMNS = (
     Column("size_bytes", ids=(2, 104), names=("data_file", "file_size_in_bytes"), type=_LONG),
 )
 _DELETED = 2
+_DATA = 0
 
 
 def read_manifest_list(path: str, data: bytes) -> pa.Table:
@@ -99,16 +100,14 @@ def _manifests(batch: pa.RecordBatch, path: str) -> pa.RecordBatch:
 
 def _live_files(batch: pa.RecordBatch, path: str) -> pa.RecordBatch:
     _refuse_empty_paths(batch, path)
-    _refuse_unknown(path, "entry status", batch["status"])
-    live = batch.filter(pc.not_equal(batch["status"], _DELETED))
-    content = pc.fill_null(live["content"], 0)
-    _refuse_unknown(path, "content type", content)
-    unknown = pa.nulls(live.num_rows)
+    if _highest(batch["status"], path, "entry status") == _DELETED:
+        batch = batch.filter(pc.not_equal(batch["status"], _DELETED))
+    unknown = pa.nulls(batch.num_rows)
     return pa.RecordBatch.from_arrays(
         [
-            live["path"],
-            _kinds(content, live["format"]),
-            live["size_bytes"],
+            batch["path"],
+            _kinds(batch, path),
+            batch["size_bytes"],
             unknown.cast(FILE_SCHEMA.field("modified").type),
             unknown.cast(pa.string()),
         ],
@@ -116,20 +115,26 @@ def _live_files(batch: pa.RecordBatch, path: str) -> pa.RecordBatch:
     )
 
 
-def _kinds(content: pa.Array, file_format: pa.Array) -> pa.Array:
-    is_vector = pc.equal(pc.ascii_lower(file_format), "puffin")
+def _kinds(batch: pa.RecordBatch, path: str) -> pa.Array:
+    content = pc.fill_null(batch["content"], _DATA)
+    if _highest(content, path, "content type") == _DATA:
+        return pa.repeat(Kind.DATA.value, batch.num_rows)
+    is_vector = pc.equal(pc.ascii_lower(batch["format"]), "puffin")
     position = pc.if_else(is_vector, Kind.DELETION_VECTOR.value, Kind.POSITION_DELETE.value)
     deletes = pc.if_else(pc.equal(content, 1), position, Kind.EQUALITY_DELETE.value)
-    return pc.if_else(pc.equal(content, 0), Kind.DATA.value, deletes)
+    return pc.if_else(pc.equal(content, _DATA), Kind.DATA.value, deletes)
 
 
 def _refuse_empty_paths(batch: pa.RecordBatch, path: str) -> None:
     names = batch["path"]
-    if names.null_count or pc.any(pc.equal(pc.binary_length(names), 0)).as_py():
+    if names.null_count or pc.min(pc.binary_length(names)).as_py() == 0:
         raise DamagedError(path, "an entry names no file")
 
 
-def _refuse_unknown(path: str, what: str, codes: pa.Array) -> None:
+def _highest(codes: pa.Array, path: str, what: str) -> int:
     """Both status and content know 0, 1 and 2; a newer code may mean anything."""
-    if codes.null_count or pc.any(pc.or_(pc.less(codes, 0), pc.greater(codes, 2))).as_py():
+    found = pc.min_max(codes).as_py()
+    lowest, highest = found["min"] or 0, found["max"] or 0
+    if codes.null_count or lowest < 0 or highest > 2:
         raise DamagedError(path, f"an entry has an {what} that is not known")
+    return int(highest)
