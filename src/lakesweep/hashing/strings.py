@@ -11,6 +11,9 @@ import pyarrow as pa
 #: The two halves of 128-bit hashes: low words and high words, one a string.
 Hashes: TypeAlias = tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]
 
+#: The bytes of a column of strings, and where each begins, with the end of the last.
+Strings: TypeAlias = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int32] | npt.NDArray[np.int64]]
+
 _OFFSETS = {pa.string(): np.int32, pa.large_string(): np.int64}
 _WORD = 2**64
 
@@ -40,10 +43,17 @@ def _hash_chunk(strings: pa.Array, salt: int, into: Hashes) -> None:
 
     if not len(strings):
         return
-    _, offsets, data = strings.buffers()
-    # The kernel is compiled for arrays that are read-only.
-    places = np.frombuffer(memoryview(offsets).toreadonly(), dtype=_OFFSETS[strings.type])
-    chosen = places[strings.offset : strings.offset + len(strings) + 1]
-    characters = np.frombuffer(memoryview(data or b"").toreadonly(), dtype=np.uint8)
+    characters, places = string_buffers(strings)
     key = np.uint64(salt % _WORD), np.uint64(salt // _WORD)
-    hash_strings(characters, chosen, key, *into)
+    hash_strings(characters, places, key, *into)
+
+
+def string_buffers(strings: pa.Array) -> Strings:
+    """The memory of a column of strings, as kernels read it; nulls are not told apart."""
+    if not len(strings):
+        return np.frombuffer(b"", dtype=np.uint8), np.zeros(1, dtype=_OFFSETS[strings.type])
+    _, offsets, data = strings.buffers()
+    # Kernels are compiled for arrays that are read-only.
+    places = np.frombuffer(memoryview(offsets).toreadonly(), dtype=_OFFSETS[strings.type])
+    characters = np.frombuffer(memoryview(data or b"").toreadonly(), dtype=np.uint8)
+    return characters, places[strings.offset : strings.offset + len(strings) + 1]
