@@ -7,6 +7,8 @@ import pytest
 from lakesweep.app import App
 from lakesweep.config import parse_config
 from lakesweep.errors import ConfigError
+from lakesweep.store import Store
+from lakesweep.store.ids.rows import leased_nodes
 
 _LAKE = """
 [lakes.{lake}]
@@ -54,3 +56,36 @@ def test_stores_are_opened_once(tmp_path: Path) -> None:
     app = _app("")
     assert app.stores is app.stores
     assert app.stores.open(str(tmp_path)) is app.stores.open(f"file://{tmp_path}")
+
+
+def test_a_relative_store_is_that_of_the_configuration(tmp_path: Path) -> None:
+    app = App(parse_config("", Path("lakesweep.toml"), {}), folder=tmp_path)
+    assert app.store_url == f"sqlite:///{tmp_path}/.lakesweep/store.db"
+
+
+def test_without_a_configuration_it_is_that_of_the_present_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert _app("").store_url == f"sqlite:///{tmp_path}/.lakesweep/store.db"
+
+
+def test_the_store_is_opened_once_and_closed_with_the_app(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/store.db"
+    Store.create_tables(url)
+    app = _app(f'[store]\nurl = "{url}"\n')
+    store = app.store
+    assert app.store is store
+    store.create_realm("acme")
+    app.close()
+    assert not leased_nodes(app.store.backend, app.clock)
+
+
+def test_an_app_whose_store_nobody_used_has_nothing_to_close(tmp_path: Path) -> None:
+    App(parse_config("", Path("lakesweep.toml"), {}), folder=tmp_path).close()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_store_in_memory_has_its_realm_at_once() -> None:
+    app = _app('[store]\nurl = "memory:"\nrealm = "mine"\n')
+    assert app.store.realm("mine").name == "mine"

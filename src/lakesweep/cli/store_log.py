@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated
@@ -63,7 +63,29 @@ def log(
     check_reference(reference)
     realm = choice.open_realm(context)
     commits = islice(realm.log(reference, start, oldest_first=oldest_first), limit)
-    context.output.lines(CommitLine.of(commit) for commit in commits)
+    shown = _Shown()
+    context.output.lines(shown.lines(commits))
+    if start is None and shown.count != limit:
+        context.output.say(shown.end())
+
+
+class _Shown:
+    """Counts the commits that are shown, and remembers where the log begins."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._first = 1
+
+    def lines(self, commits: Iterable[Stored[Commit]]) -> Iterator[CommitLine]:
+        for commit in commits:
+            self._first = min(self._first, commit.value.seq) if self.count else commit.value.seq
+            self.count += 1
+            yield CommitLine.of(commit)
+
+    def end(self) -> str:
+        """What to say of a log that was read to its end."""
+        gone = f"; those before seq {self._first} are gone" if self._first > 1 else ""
+        return f"{format_count(self.count, 'commit')}{gone}"
 
 
 def _start(text: str, now: datetime) -> int | datetime:

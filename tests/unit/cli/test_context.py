@@ -67,6 +67,33 @@ def test_the_configuration_of_the_folder_is_used(
     assert context.app.config.store.realm == "here"
 
 
+def test_the_store_is_the_same_from_every_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "lakesweep.toml").write_text("")
+    (tmp_path / "deep").mkdir()
+    monkeypatch.chdir(tmp_path / "deep")
+    monkeypatch.delenv("LAKESWEEP_CONFIG", raising=False)
+    assert Context(Settings()).app.store_url == f"sqlite:///{tmp_path}/.lakesweep/store.db"
+
+
+def test_a_store_named_in_the_call_is_relative_to_the_present_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "x.toml"
+    file.write_text('[store]\nrealm = "mine"\n')
+    (tmp_path / "deep").mkdir()
+    monkeypatch.chdir(tmp_path / "deep")
+    context = Context(Settings(config=file))
+    context.use_store("sqlite:///store.db")
+    assert context.app.store_url == f"sqlite:///{tmp_path}/deep/store.db"
+    assert context.app.config.store.realm == "mine"
+
+
+def test_a_context_that_nobody_used_has_nothing_to_close(tmp_path: Path) -> None:
+    Context(Settings(config=tmp_path / "none.toml")).close()
+
+
 def test_a_wrong_configuration_stops_only_who_needs_it(tmp_path: Path) -> None:
     context = Context(Settings(config=tmp_path / "none.toml"))
     with pytest.raises(ConfigError):

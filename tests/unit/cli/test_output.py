@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 
@@ -102,3 +103,29 @@ def test_an_error_for_programs_is_an_object(capsys: Capture) -> None:
     assert json.loads(capsys.readouterr().err) == {
         "error": {"type": "RefusedError", "message": "too much", "hint": "less", "exit_code": 3}
     }
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    word: str
+
+    def text(self) -> str:
+        return f"the {self.word}"
+
+
+def test_lines_for_programs_are_their_fields(capsys: Capture) -> None:
+    JsonOutput(SILENT).lines([Word("a"), Word("b")])
+    assert capsys.readouterr().out == '{"word":"a"}\n{"word":"b"}\n'
+
+
+def test_lines_for_people_are_their_text_and_steer_no_terminal(capsys: Capture) -> None:
+    ConsoleOutput(SILENT).lines([Word("a"), Word("\x1b[31mb")])
+    assert capsys.readouterr().out == "the a\nthe \\x1b[31mb\n"
+
+
+def test_lines_come_while_there_are_more(capsys: Capture) -> None:
+    def lines() -> Iterator[Word]:
+        yield Word("first")
+        assert capsys.readouterr().out == '{"word":"first"}\n'
+
+    JsonOutput(SILENT).lines(lines())
