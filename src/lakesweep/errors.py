@@ -6,6 +6,7 @@ command or change to try, its own or else that of its class.
     LakesweepError            1  unexpected
     ├── UsageError            2  the words of the call are wrong
     │   └── ConfigError       2  the configuration is wrong, or a secret is missing
+    │       └── SparkSetupError    2  Spark cannot be started as it is configured
     ├── RefusedError          3  a guard said no; nothing was deleted
     ├── IncompleteError       4  something could not be read, or some deletes failed
     │   ├── StorageError      4  a store answered with an error
@@ -30,11 +31,13 @@ command or change to try, its own or else that of its class.
     │   │   ├── HeadMissingError     4  a reference points to a commit that is not there
     │   │   ├── LogCutError          4  the log no longer reaches back to where it was asked for
     │   │   └── ContendedError       4  others kept the reference busy for too long
+    │   ├── SparkLostError    4  Spark, or a part of it, went away or did not answer (may be retried)
     │   ├── UnreadableError   4  a file that names other files could not be read
     │   └── FormatError       4  a file that was read does not hold what it should
     │       ├── TruncatedError     4  it ends too early
     │       ├── DamagedError       4  its bytes contradict the format
     │       └── EncryptedError     4  it is encrypted, and no key is at hand
+    ├── SparkJobError         1  a job failed inside Spark, for a reason of no other class
     ├── LeaseHeldError        5  another run is under way
     └── NotFoundError         6  what the call names is not there
         ├── MissingError      6  an object is not in its store
@@ -72,6 +75,12 @@ class ConfigError(UsageError):
     usual_hint = "lakesweep init --output example.toml shows every key"
 
 
+class SparkSetupError(ConfigError):
+    """Spark cannot be started as it is configured."""
+
+    usual_hint = "lakesweep doctor checks Java and Spark"
+
+
 class RefusedError(LakesweepError):
     """A guard said no. Nothing was deleted."""
 
@@ -88,6 +97,12 @@ class IncompleteError(LakesweepError):
 
     exit_code = 4
     usual_hint = "mend what is named, then run the same command again"
+
+
+class SparkLostError(IncompleteError):
+    """Spark, or a part of it, went away or did not answer. The work may be done again."""
+
+    usual_hint = "check that the cluster runs and has memory, then run the same command again"
 
 
 class UnreadableError(IncompleteError):
@@ -262,6 +277,10 @@ class DamagedError(FormatError):
 
 class EncryptedError(FormatError):
     """The file is encrypted, and no key is at hand."""
+
+
+class SparkJobError(LakesweepError):
+    """A job failed inside Spark, for a reason that is none of the others here."""
 
 
 class LeaseHeldError(LakesweepError):
