@@ -40,8 +40,8 @@ class Tools:
 class Realm:
     """Objects, references and commits of one realm. Threads may share it.
 
-    `backend` has its rows as they are, for those who copy or count them; `cached` may have objects,
-    and references as they were moments ago, without asking the database.
+    `backend` has its rows as they are, for those who copy or count them, and `stored` its objects;
+    `cached` may have objects, and references as they were moments ago, without asking the database.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Realm:
         cached = cached or backend
         self.references = References(backend, name, tools.clock, cached)
         self.objects = Objects(cached, name, tools.types, tools.clock, tools.ids)
-        self._stored = Objects(backend, name, tools.types, tools.clock, tools.ids)
+        self.stored = Objects(backend, name, tools.types, tools.clock, tools.ids)
         self._indexes = Indexes(self.objects)
         self._log = Log(self.references, self.objects)
         self._commits = Commits(
@@ -122,4 +122,4 @@ class Realm:
 
     def recover(self, reference: str) -> Reference:
         """Go back to the newest recent commit that can be read; see `recovery.recover`."""
-        return recover(self.references, self._stored, reference)
+        return recover(self.references, self.stored, reference)
