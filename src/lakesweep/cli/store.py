@@ -14,6 +14,7 @@ from lakesweep.cli.store_bench import bench
 from lakesweep.cli.store_log import log
 from lakesweep.cli.store_options import StoreChoice
 from lakesweep.cli.store_recover import recover
+from lakesweep.cli.transfer import export, import_
 from lakesweep.errors import ContendedError, RealmExistsError, SchemaError
 from lakesweep.units import format_size
 
@@ -124,6 +125,24 @@ command(
         "lakesweep store bench --url memory: --references 8 --json",
     ],
 )(bench)
+command(
+    app,
+    "export",
+    examples=[
+        "lakesweep store export acme acme.ndjson.gz",
+        "lakesweep store export acme acme.ndjson.gz --history 1",
+        "lakesweep store export acme - | ssh elsewhere lakesweep store import -",
+    ],
+)(export)
+command(
+    app,
+    "import",
+    examples=[
+        "lakesweep store import acme.ndjson.gz",
+        "lakesweep store import acme.ndjson.gz --realm copy --inactive",
+        "lakesweep store import acme.ndjson.gz --url postgresql://lake@db/lakesweep",
+    ],
+)(import_)
 
 
 def _create_tables(url: str) -> bool:
