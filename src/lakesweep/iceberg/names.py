@@ -7,6 +7,8 @@ import pyarrow.compute as pc
 
 from lakesweep.iceberg.kinds import Kind
 
+_CONTENT = r"\.(parquet|orc|avro)$"
+
 # The first pattern that fits decides.
 _PATTERNS = (
     (r"\.metadata\.json(\.gz)?$", Kind.METADATA),
@@ -17,12 +19,23 @@ _PATTERNS = (
     (r"\.stats$", Kind.STATISTICS),
     (r"\.puffin$", Kind.DELETION_VECTOR),
     (r"-deletes\.(parquet|orc|avro)$", Kind.POSITION_DELETE),
-    (r"\.(parquet|orc|avro)$", Kind.DATA),
+    (_CONTENT, Kind.DATA),
 )
+
+# All that an earlier pattern takes from the last one. Most files are data: two looks are enough.
+_NOT_DATA = r"(^|/)(snap-|stage-|partition-stats-)[^/]*$|-(m\d+|deletes)\.[a-z]+$"
 
 
 def kinds_by_name(paths: pa.Array) -> pa.Array:
     """The kind that each path looks like, null where it looks like none."""
+    is_content = pc.match_substring_regex(paths, _CONTENT)
+    is_data = pc.and_not(is_content, pc.match_substring_regex(paths, _NOT_DATA))
+    kinds = pc.if_else(is_data, Kind.DATA.value, pa.scalar(None, pa.string()))
+    rest = pc.invert(is_data)
+    return pc.replace_with_mask(kinds, rest, _by_patterns(paths.filter(rest)))
+
+
+def _by_patterns(paths: pa.Array) -> pa.Array:
     kinds = pa.nulls(len(paths), pa.string())
     for pattern, kind in reversed(_PATTERNS):
         kinds = pc.if_else(pc.match_substring_regex(paths, pattern), kind.value, kinds)

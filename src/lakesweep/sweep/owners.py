@@ -86,6 +86,12 @@ class FolderMap:
         data, ends, *_ = self._table
         return data[ends[number] : ends[number + 1]].tobytes().decode()
 
+    def around(self, number: int) -> Iterator[int]:
+        """The folder of a number, and all that it lies in, from the inside out."""
+        while number >= 0:
+            yield number
+            number = self._parents[number]
+
     def overlaps(self) -> Iterator[Overlap]:
         """Where owners meet: at most two for each folder, whatever the number of owners.
 
@@ -120,12 +126,13 @@ def _parents(folders: list[bytes]) -> Iterator[int]:
 
 def _table(folders: list[bytes]) -> tuple[npt.NDArray[Any], ...]:
     """The folders as the kernels want them."""
-    from lakesweep.sweep.folder_table import fill_table  # imports numba
-
     # A copy can be written, as arrays that were pickled can: kernels tell the two apart.
     data = np.frombuffer(b"".join(folders), dtype=np.uint8).copy()
     ends = np.cumsum([0, *map(len, folders)], dtype=np.int64)
     slots = np.zeros((2 << len(folders).bit_length(), 2), dtype=np.uint64)
     depths = np.zeros(max((each.count(b"/") for each in folders), default=0) + 1, dtype=np.uint8)
-    fill_table((data, ends, slots, depths))
+    if folders:
+        from lakesweep.sweep.folder_table import fill_table  # imports numba
+
+        fill_table((data, ends, slots, depths))
     return data, ends, slots, depths
