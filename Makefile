@@ -1,6 +1,6 @@
 # The same targets here and in CI. `make` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench clean
+.PHONY: help setup demo test test-databases check bench clean
 
 BIN := .venv/bin
 CODE := src tests benchmarks
@@ -9,7 +9,7 @@ SHARED := benchmarks/__init__.py benchmarks/contest.py benchmarks/model_s3.py
 BENCHMARKS := $(subst /,.,$(basename $(filter-out $(SHARED),$(sort $(wildcard benchmarks/*.py)))))
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## bring this machine and .venv to where everything below works
 	@scripts/setup
@@ -19,6 +19,10 @@ demo: setup ## the whole story on an embedded lake
 
 test: check ## all checks, then all tests
 	$(BIN)/pytest --numprocesses auto --dist loadgroup
+
+test-databases: setup ## the store on servers of MongoDB and DynamoDB, which it fetches
+	@scripts/setup-databases
+	$(BIN)/pytest tests/databases --numprocesses auto
 
 check: setup ## format, lint, types, import layers, dead code
 	$(BIN)/ruff format --check $(CODE)
@@ -31,5 +35,5 @@ bench: setup ## run every benchmark and print its figures
 	@for name in $(BENCHMARKS); do echo "== $$name"; $(BIN)/python -m $$name || exit 1; done
 
 clean: ## remove .venv and everything that was built
-	rm -rf .venv .lakesweep build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .databases .lakesweep build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find src tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
