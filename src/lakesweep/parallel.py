@@ -12,22 +12,33 @@ Result = TypeVar("Result")
 
 
 def map_ordered(
-    work: Callable[[Item], Result], items: Iterable[Item], *, workers: int
+    work: Callable[[Item], Result],
+    items: Iterable[Item],
+    *,
+    workers: int,
+    weigh: Callable[[Item], int] = lambda _: 0,
+    most: int = 0,
 ) -> Iterator[Result]:
     """`map` on threads: results in the order of the items, at most twice `workers` of them ahead.
 
+    Of items that `weigh` something, no more than `most` together are ahead, unless it is one alone.
     The first error is raised in its turn; what has not begun by then is not begun any more.
     The same holds when the iterator is closed early; what is under way then ends by itself.
     """
     pool = ThreadPoolExecutor(max_workers=workers)
-    ahead: deque[Future[Result]] = deque()
+    ahead: deque[tuple[Future[Result], int]] = deque()
+    load = 0
     try:
         for item in items:
-            ahead.append(pool.submit(work, item))
-            if len(ahead) >= 2 * workers:
-                yield ahead.popleft().result()
+            weight = weigh(item)
+            while ahead and (load + weight > most or len(ahead) >= 2 * workers - 1):
+                future, lighter = ahead.popleft()
+                yield future.result()
+                load -= lighter
+            ahead.append((pool.submit(work, item), weight))
+            load += weight
         while ahead:
-            yield ahead.popleft().result()
+            yield ahead.popleft()[0].result()
     except (GeneratorExit, KeyboardInterrupt):
         # Nobody wants the results any more, nor to wait for answers that may never come.
         pool.shutdown(wait=False, cancel_futures=True)

@@ -35,6 +35,19 @@ def test_items_are_taken_as_they_are_needed() -> None:
     assert len(taken) <= 8
 
 
+def test_heavy_items_are_not_taken_up_together() -> None:
+    under_way: list[int] = []
+
+    def work(weight: int) -> int:
+        under_way.append(weight)
+        return weight
+
+    results = map_ordered(work, [6, 3, 9, 20, 1], workers=4, weigh=lambda w: w, most=10)
+    assert next(results) == 6
+    assert sum(under_way) <= 9
+    assert list(results) == [3, 9, 20, 1]
+
+
 def test_an_error_is_raised_in_its_turn() -> None:
     def work(number: int) -> int:
         if number == 2:

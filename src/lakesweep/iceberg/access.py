@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from lakesweep.storage.options import StorageOptions
+
+if TYPE_CHECKING:
+    from lakesweep.storage.stores import Stores
+
+_KINDS = ("s3://", "abfss://")
 
 
 def storage_options(properties: Mapping[str, str]) -> StorageOptions | None:
@@ -29,3 +36,29 @@ def storage_options(properties: Mapping[str, str]) -> StorageOptions | None:
         sas_token=first("adls.sas-token"),
     )
     return None if options == StorageOptions() else options
+
+
+def with_access(stores: Stores, options: StorageOptions | None) -> Stores:
+    """The same stores, where what is not configured is reached as a catalog says."""
+    return stores if options is None else stores.with_defaults(dict.fromkeys(_KINDS, options))
+
+
+@dataclass(frozen=True)
+class Keyring:
+    """The stores as each catalog lets its client reach them, by number.
+
+    Rows on their way through a cluster carry numbers, so no secret is ever part of them. Number 0
+    is access as configured. Can be pickled: each process opens its own stores.
+    """
+
+    stores: Stores
+    options: tuple[StorageOptions, ...] = field(default=(), repr=False)
+    _opened: dict[int, Stores] = field(default_factory=dict, repr=False, compare=False)
+
+    def open(self, access: int) -> Stores:
+        """The stores of a number."""
+        found = self._opened.get(access)
+        if found is None:
+            options = self.options[access - 1] if access else None
+            found = self._opened.setdefault(access, with_access(self.stores, options))
+        return found

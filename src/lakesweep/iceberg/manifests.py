@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -44,35 +45,65 @@ _DELETED = 2
 _DATA = 0
 
 
-def read_manifest_list(path: str, data: bytes) -> pa.Table:
-    """The manifests that a manifest list names, as MANIFEST_SCHEMA."""
+def read_manifest_list(path: str, data: bytes, *, data_files: int | None = None) -> pa.Table:
+    """The manifests that a manifest list names, as MANIFEST_SCHEMA.
+
+    A list that was cut between two blocks looks whole. So one that leads to fewer data files than
+    its snapshot counts is truncated.
+    """
     batches = [_manifests(batch, path) for batch in _rows(path, data, _LIST_COLUMNS)]
-    return pa.Table.from_batches(batches, schema=MANIFEST_SCHEMA)
+    found = pa.Table.from_batches(batches, schema=MANIFEST_SCHEMA)
+    live = pc.sum(found["live_data_files"], skip_nulls=False, min_count=0).as_py()
+    if live is not None and live < (data_files or 0):
+        raise TruncatedError(path, f"names {live} of {data_files} data files")
+    return found
+
+
+def embedded_manifests(paths: Sequence[str]) -> pa.Table:
+    """Manifests that metadata embeds, of which nothing but the paths is known."""
+    unknown = (pa.nulls(len(paths), pa.int64()) for _ in range(3))
+    return pa.Table.from_arrays([pa.array(paths, pa.string()), *unknown], schema=MANIFEST_SCHEMA)
 
 
 def read_manifest(
     path: str, data: bytes, *, size_bytes: int | None = None, entries: int | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The live files that a manifest names, as FILE_SCHEMA.
+    """The live files that a manifest names, as FILE_SCHEMA; see `ManifestReader`."""
+    return ManifestReader(path, data, size_bytes, entries).live_files()
+
+
+@dataclass
+class ManifestReader:
+    """A manifest, and the size and number of entries that its list says it has.
 
     An Avro file that was cut between two blocks looks whole. So a manifest with fewer entries than
     its list counted is truncated; where the list counted none, one that is shorter than it should
     be; and where nothing is known, as of embedded manifests, one that holds no entry at all.
     """
-    seen = 0
-    for batch in _rows(path, data, _ENTRY_COLUMNS):
-        seen += batch.num_rows
-        yield _live_files(batch, path)
-    if _falls_short(seen, entries, len(data), size_bytes):
-        raise TruncatedError(
-            path, f"has {seen} of {entries} entries, {len(data)} of {size_bytes} bytes"
-        )
 
+    path: str
+    data: bytes
+    size_bytes: int | None
+    entries: int | None
+    #: The entries that were read, dead ones included.
+    seen: int = 0
 
-def _falls_short(seen: int, entries: int | None, size: int, size_bytes: int | None) -> bool:
-    if entries is not None:
-        return seen < entries
-    return seen == 0 if size_bytes is None else size < size_bytes
+    def live_files(self) -> Iterator[pa.RecordBatch]:
+        """The files that it names and has not marked as deleted, as FILE_SCHEMA."""
+        for batch in _rows(self.path, self.data, _ENTRY_COLUMNS):
+            self.seen += batch.num_rows
+            yield _live_files(batch, self.path)
+        if self._falls_short():
+            raise TruncatedError(
+                self.path,
+                f"has {self.seen} of {self.entries} entries, "
+                f"{len(self.data)} of {self.size_bytes} bytes",
+            )
+
+    def _falls_short(self) -> bool:
+        if self.entries is not None:
+            return self.seen < self.entries
+        return self.seen == 0 if self.size_bytes is None else len(self.data) < self.size_bytes
 
 
 def _rows(path: str, data: bytes, columns: Sequence[Column]) -> Iterator[pa.RecordBatch]:

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from lakesweep.errors import DamagedError, TruncatedError
+from lakesweep.iceberg.relative import absolute_path
 
 NEWEST_FORMAT = 4
 _RELATIVE_PATHS_SINCE = 4
@@ -24,8 +25,6 @@ _NO_SNAPSHOT = -1
 
 Resolver = Callable[[str], str]
 
-#: What an absolute path begins with; a path without it may be relative.
-SCHEME = r"^[A-Za-z][A-Za-z0-9+.-]*:"
 _FILE_SYSTEM_NAME = re.compile(r"/v\d+(\.gz)?\.metadata\.json(\.gz)?$")
 _WRITE_PATHS = (
     "write.data.path",
@@ -65,6 +64,7 @@ class TableMetadata:
     location: str
     gc_enabled: bool
     write_paths: tuple[str, ...]
+    current_snapshot: int | None
     snapshots: tuple[Snapshot, ...]
     log: tuple[str, ...]
     statistics: tuple[SizedFile, ...]
@@ -80,9 +80,9 @@ class TableMetadata:
         return self.path.rpartition("/")[0] + "/version-hint.text"
 
     @property
-    def has_relative_paths(self) -> bool:
-        """Whether paths in the table's own files may be relative to its location."""
-        return self.format_version >= _RELATIVE_PATHS_SINCE
+    def path_base(self) -> str | None:
+        """What paths in the table's own files may be relative to; None where all are absolute."""
+        return _path_base(self.format_version, self.location)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,8 +190,10 @@ def _view(path: str, size_bytes: int, location: str, document: _Document) -> Vie
 
 
 def _table(path: str, size_bytes: int, location: str, document: _Document) -> TableMetadata:
+    base = _path_base(document.format_version, location)
+
     def resolve(name: str) -> str:
-        return _resolve(name, location, document.format_version)
+        return absolute_path(name, base)
 
     snapshots = tuple(_snapshot(path, entry, resolve) for entry in document.snapshots or ())
     properties = document.properties or {}
@@ -203,6 +205,7 @@ def _table(path: str, size_bytes: int, location: str, document: _Document) -> Ta
         location=location,
         gc_enabled=_gc_enabled(document),
         write_paths=tuple(str(properties[name]) for name in _WRITE_PATHS if properties.get(name)),
+        current_snapshot=_current_snapshot(document),
         snapshots=snapshots,
         log=tuple(resolve(entry.metadata_file) for entry in document.metadata_log or ()),
         statistics=_sized(document.statistics, resolve),
@@ -228,10 +231,19 @@ def _total_data_files(entry: _Snapshot) -> int | None:
     return int(text) if text.isascii() and text.isdigit() else None
 
 
+def _current_snapshot(document: _Document) -> int | None:
+    current = document.current_snapshot_id
+    return None if current == _NO_SNAPSHOT else current
+
+
+def _path_base(format_version: int, location: str) -> str | None:
+    return location if format_version >= _RELATIVE_PATHS_SINCE else None
+
+
 def _dangling(document: _Document) -> Iterator[str]:
     known = {entry.snapshot_id for entry in document.snapshots or ()}
-    current = document.current_snapshot_id
-    if current is not None and current != _NO_SNAPSHOT and current not in known:
+    current = _current_snapshot(document)
+    if current is not None and current not in known:
         yield f"its current snapshot {current} is not among its snapshots"
     for name, reference in (document.refs or {}).items():
         if reference.snapshot_id not in known:
@@ -248,11 +260,3 @@ def _sized(entries: list[_Statistics] | None, resolve: Resolver) -> tuple[SizedF
 def _gc_enabled(document: _Document) -> bool:
     """Anything but `true` means false, as the engines read it."""
     return str((document.properties or {}).get("gc.enabled", "true")).lower() == "true"
-
-
-def _resolve(path: str, location: str, format_version: int) -> str:
-    if format_version < _RELATIVE_PATHS_SINCE or re.match(SCHEME, path):
-        return path
-    # A table in a local folder may write absolute paths without a scheme.
-    is_absolute = path.startswith("/") and location.startswith("/")
-    return path if is_absolute else f"{location}/{path}"

@@ -15,14 +15,19 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from lakesweep.errors import MissingError, TruncatedError
+from lakesweep.errors import MissingError
 from lakesweep.hashing import HashSet, hash128
 from lakesweep.iceberg.kinds import Kind
-from lakesweep.iceberg.manifests import MANIFEST_SCHEMA, read_manifest, read_manifest_list
-from lakesweep.iceberg.metadata import SCHEME, Snapshot, TableMetadata, ViewMetadata
+from lakesweep.iceberg.manifests import (
+    MANIFEST_SCHEMA,
+    embedded_manifests,
+    read_manifest,
+    read_manifest_list,
+)
+from lakesweep.iceberg.metadata import Snapshot, TableMetadata, ViewMetadata
 from lakesweep.iceberg.reading import read_file
+from lakesweep.iceberg.relative import absolute_paths
 from lakesweep.parallel import map_ordered
 from lakesweep.storage.address import identities, parse
 from lakesweep.storage.batches import gather
@@ -119,18 +124,14 @@ class _Walk:
     def _read_list(self, snapshot: Snapshot) -> pa.Table:
         path = snapshot.manifest_list
         if path is None:
-            return _embedded(snapshot.manifests)
+            return embedded_manifests(snapshot.manifests)
         found = self._attempt(path, lambda: self._listed(path, snapshot))
         return MANIFEST_SCHEMA.empty_table() if found is None else found
 
     def _listed(self, path: str, snapshot: Snapshot) -> pa.Table:
         data = read_file(self.stores, path)
         self.list_sizes[path] = len(data)
-        found = read_manifest_list(path, data)
-        live = pc.sum(found["live_data_files"], skip_nulls=False, min_count=0).as_py()
-        if live is not None and live < (snapshot.total_data_files or 0):
-            # A list that was cut between two blocks looks whole; its own summary knows better.
-            raise TruncatedError(path, f"names {live} of {snapshot.total_data_files} data files")
+        found = read_manifest_list(path, data, data_files=snapshot.total_data_files)
         return found.set_column(0, MANIFEST_SCHEMA.field(0), self._resolved(found["path"]))
 
     def _read_manifest(self, manifest: _Manifest) -> tuple[_Manifest, list[pa.RecordBatch]]:
@@ -145,14 +146,7 @@ class _Walk:
         return manifest, self._attempt(manifest.path, read) or []
 
     def _resolved(self, paths: pa.Array) -> pa.Array:
-        """Absolute paths, where the format allows relative ones."""
-        if not self.table.has_relative_paths:
-            return paths
-        location = self.table.location
-        is_absolute = pc.match_substring_regex(paths, SCHEME)
-        if location.startswith("/"):
-            is_absolute = pc.or_(is_absolute, pc.starts_with(paths, "/"))
-        return pc.if_else(is_absolute, paths, pc.binary_join_element_wise(location, paths, "/"))
+        return absolute_paths(paths, self.table.path_base)
 
     def _version_hint(self) -> Iterator[tuple[str, int | None]]:
         path = self.table.version_hint
@@ -173,11 +167,3 @@ class _Walk:
         except READ_ERRORS as error:
             self.tolerance.meet(Problem(path, problem_of(error).state, error.reason))
             return None
-
-
-def _embedded(manifests: tuple[str, ...]) -> pa.Table:
-    columns = [
-        pa.array(manifests, pa.string()),
-        *(pa.nulls(len(manifests), pa.int64()) for _ in range(3)),
-    ]
-    return pa.Table.from_arrays(columns, schema=MANIFEST_SCHEMA)

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from lakesweep.errors import LakesweepError, RefusedError, UnreadableError, UsageError
 from lakesweep.hashing import HashSet
-from lakesweep.iceberg.access import storage_options
+from lakesweep.iceberg.access import storage_options, with_access
 from lakesweep.iceberg.catalogs import Entry, IcebergCatalog, known_catalogs, open_catalog
 from lakesweep.iceberg.claims import (
     Claim,
@@ -184,10 +184,7 @@ class IcebergTargets:
         return self._catalogs[name]
 
     def _stores_for(self, entry: Entry) -> Stores:
-        options = storage_options(entry.access)
-        if options is None:
-            return self._stores
-        return self._stores.with_defaults({"s3://": options, "abfss://": options})
+        return with_access(self._stores, storage_options(entry.access))
 
 
 def _guard_gc_enabled(target: Target, overrides: frozenset[str]) -> None:

@@ -14,6 +14,7 @@ import pyarrow as pa
 from lakesweep.hashing import Hashes
 from lakesweep.storage.file_hashes import file_hashes, hash_columns, source_numbers
 from lakesweep.storage.files import FILE_SCHEMA
+from lakesweep.storage.marks import LIVE, PROBLEMS, SOURCES, USAGE
 
 __all__ = [
     "EDGES",
@@ -21,6 +22,7 @@ __all__ = [
     "LIVE",
     "PROBLEMS",
     "SOURCES",
+    "USAGE",
     "VERDICTS",
     "file_hashes",
     "hash_columns",
@@ -49,40 +51,8 @@ LISTING = pa.schema(
     ]
 )
 
-#: A referenced file. `source` is the number of the file that names it, a row of SOURCES.
-LIVE = pa.schema(
-    [
-        *_HASH,
-        _PATH,
-        pa.field("kind", pa.string()),
-        pa.field("size_bytes", pa.int64()),
-        _key("source", pa.int64()),
-    ]
-)
-
-#: A file that names others: metadata, manifest list, manifest.
-SOURCES = pa.schema(
-    [
-        _key("source", pa.int64()),
-        _PATH,
-        pa.field("kind", pa.string()),
-        pa.field("size_bytes", pa.int64()),
-        pa.field("entries", pa.int64()),
-    ]
-)
-
 #: Which source names which: root metadata, its lists, their manifests.
 EDGES = pa.schema([_key("parent", pa.int64()), _key("child", pa.int64())])
-
-#: A file that should name others and could not be read; `state` is one of `tolerance.State`.
-PROBLEMS = pa.schema(
-    [
-        _PATH,
-        _key("state", pa.string()),
-        _key("reason", pa.string()),
-        pa.field("source", pa.int64()),
-    ]
-)
 
 #: One row of a plan. `rule` is the folder, table or pattern behind a keep, or a delete's guess;
 #: `table` is the one whose folder is the innermost around the file.

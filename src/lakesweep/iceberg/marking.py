@@ -1,0 +1,247 @@
+"""What keeps files alive in Iceberg tables and views, level by level.
+
+Each level is a kernel: batches of POINTERS in, rows of every kind that marking knows out. Metadata
+files lead to manifest lists, or to the manifests that old tables embed; lists lead to manifests;
+manifests name the files that hold data and deletes. Between levels somebody lets each file through
+once. A level can be pickled, and runs wherever its rows are.
+
+Nothing is raised for a file that cannot be read: it becomes a row, by which every root that leads
+to it turns out to be incomplete. What such a file had named before may have come out, and does no
+harm: it is kept.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakesweep.errors import LakesweepError, MissingError
+from lakesweep.hashing import Hashes, hash128
+from lakesweep.iceberg.access import Keyring
+from lakesweep.iceberg.kinds import Kind
+from lakesweep.iceberg.manifests import (
+    MANIFEST_SCHEMA,
+    ManifestReader,
+    embedded_manifests,
+    read_manifest_list,
+)
+from lakesweep.iceberg.metadata import TableMetadata, ViewMetadata, parse_metadata
+from lakesweep.iceberg.reach import file_batch
+from lakesweep.iceberg.reading import Metadata, read_file
+from lakesweep.iceberg.relative import absolute_paths
+from lakesweep.parallel import map_ordered
+from lakesweep.storage.address import identities, parse
+from lakesweep.storage.file_hashes import file_hashes, hash_columns, source_numbers
+from lakesweep.storage.marks import CHILDREN, Facts, Marked
+from lakesweep.storage.outbox import Outbox, Pointer, pointers_of
+from lakesweep.storage.tolerance import READ_ERRORS, Problem, State, problem_of
+
+Read = TypeVar("Read")
+
+#: Bytes of manifests that are held before their turn comes.
+_AHEAD_BYTES = 64 << 20
+
+
+@dataclass(frozen=True)
+class _Level(ABC, Generic[Read]):
+    """Reads files on threads, because stores take their time, and decodes them one by one."""
+
+    keyring: Keyring
+    workers: int = 16
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Marked]:
+        outbox = Outbox()
+        for pointer, found in self._found(batches):
+            try:
+                if isinstance(found, LakesweepError):
+                    raise found
+                for _ in self.mark(outbox, pointer, found):
+                    yield from outbox.take_if_full()
+            except LakesweepError as error:
+                outbox.fail(pointer, _problem(pointer, error))
+            yield from outbox.take_if_full()
+        yield from outbox.take()
+
+    @abstractmethod
+    def read(self, pointer: Pointer) -> Read:
+        """What there is to read; on any thread."""
+
+    @abstractmethod
+    def mark(self, outbox: Outbox, pointer: Pointer, found: Read) -> Iterator[None]:
+        """Put all that the file names, then the file itself; yields whenever something is there."""
+
+    def _found(
+        self, batches: Iterable[pa.RecordBatch]
+    ) -> Iterator[tuple[Pointer, Read | LakesweepError]]:
+        def attempt(pointer: Pointer) -> tuple[Pointer, Read | LakesweepError]:
+            try:
+                return pointer, self.read(pointer)
+            except LakesweepError as error:
+                return pointer, error
+
+        pointers = (pointer for batch in batches for pointer in pointers_of(batch))
+        return map_ordered(
+            attempt,
+            pointers,
+            workers=self.workers,
+            weigh=lambda pointer: pointer.size_bytes or 0,
+            most=_AHEAD_BYTES,
+        )
+
+
+@dataclass(frozen=True)
+class MetadataLevel(_Level[tuple[Metadata, pa.RecordBatch]]):
+    """The metadata files of tables and views."""
+
+    def read(self, pointer: Pointer) -> tuple[Metadata, pa.RecordBatch]:
+        data = read_file(self.keyring.open(pointer.access), pointer.path)
+        metadata = parse_metadata(pointer.path, data, pointer.location)
+        return metadata, file_batch(Kind.VERSION_HINT, self._version_hint(pointer, metadata))
+
+    def mark(
+        self, outbox: Outbox, pointer: Pointer, found: tuple[Metadata, pa.RecordBatch]
+    ) -> Iterator[None]:
+        metadata, hint = found
+        pointer = pointer._replace(size_bytes=metadata.size_bytes)
+        outbox.state(pointer.source, _facts(metadata))
+        match metadata:
+            case ViewMetadata():
+                outbox.close(pointer._replace(kind=Kind.VIEW_METADATA), entries=0)
+            case TableMetadata():
+                outbox.add(pointer.source, hint)
+                _mark_table(outbox, pointer._replace(kind=Kind.METADATA), metadata)
+        yield
+
+    def _version_hint(
+        self, pointer: Pointer, metadata: Metadata
+    ) -> Iterator[tuple[str, int | None]]:
+        """The hint, where there is one. It names no file, so it matters only that it is kept."""
+        path = metadata.version_hint if isinstance(metadata, TableMetadata) else None
+        if path is None:
+            return
+        address = parse(path)
+        try:
+            store = self.keyring.open(pointer.access).open(address)
+            yield path, store.head(address.key).size_bytes
+        except MissingError:
+            return
+        except READ_ERRORS:
+            yield path, None
+
+
+@dataclass(frozen=True)
+class ListLevel(_Level[bytes]):
+    """Manifest lists. Their pointers have as `entries` the data files that a snapshot counts."""
+
+    def read(self, pointer: Pointer) -> bytes:
+        return read_file(self.keyring.open(pointer.access), pointer.path)
+
+    def mark(self, outbox: Outbox, pointer: Pointer, found: bytes) -> Iterator[None]:
+        manifests = read_manifest_list(pointer.path, found, data_files=pointer.entries)
+        outbox.lead(_children(pointer, pointer.location, Kind.MANIFEST, manifests))
+        outbox.close(pointer._replace(size_bytes=len(found)), manifests.num_rows)
+        yield
+
+
+@dataclass(frozen=True)
+class ManifestLevel(_Level[bytes]):
+    """Manifests. Their pointers have the size and the entries that a list counts."""
+
+    def read(self, pointer: Pointer) -> bytes:
+        return read_file(self.keyring.open(pointer.access), pointer.path)
+
+    def mark(self, outbox: Outbox, pointer: Pointer, found: bytes) -> Iterator[None]:
+        reader = ManifestReader(pointer.path, found, pointer.size_bytes, pointer.entries)
+        for live in reader.live_files():
+            paths = absolute_paths(live["path"], pointer.location)
+            outbox.add(pointer.source, live.set_column(0, live.schema.field(0), paths))
+            yield
+        size = len(found) if pointer.size_bytes is None else pointer.size_bytes
+        outbox.close(pointer._replace(size_bytes=size), reader.seen)
+
+
+def _mark_table(outbox: Outbox, pointer: Pointer, table: TableMetadata) -> None:
+    sized = {
+        Kind.STATISTICS: table.statistics,
+        Kind.PARTITION_STATISTICS: table.partition_statistics,
+    }
+    for kind, files in sized.items():
+        outbox.add(pointer.source, file_batch(kind, ((f.path, f.size_bytes) for f in files)))
+    outbox.add(pointer.source, file_batch(Kind.METADATA_LOG, ((path, None) for path in table.log)))
+    embedded = dict.fromkeys(path for s in table.snapshots for path in s.manifests)
+    for kind, found in (
+        (Kind.MANIFEST_LIST, _lists(table)),
+        (Kind.MANIFEST, embedded_manifests(list(embedded))),
+    ):
+        outbox.lead(_children(pointer, table.path_base, kind, found))
+    if table.dangling:
+        problems = [Problem(table.path, State.DAMAGED, reason) for reason in table.dangling]
+        outbox.fail(pointer, *problems)
+    else:
+        outbox.close(pointer, len(table.snapshots))
+
+
+def _lists(table: TableMetadata) -> pa.Table:
+    """The manifest lists, each with the most data files that a snapshot counts in it."""
+    counted: dict[str, int] = {}
+    for snapshot in table.snapshots:
+        path = snapshot.manifest_list
+        if path is not None:
+            counted[path] = max(counted.get(path, 0), snapshot.total_data_files or 0)
+    found = embedded_manifests(list(counted))
+    entries = pa.array(counted.values(), pa.int64())
+    return found.set_column(2, MANIFEST_SCHEMA.field("entries"), entries)
+
+
+def _children(parent: Pointer, base: str | None, kind: Kind, found: pa.Table) -> pa.RecordBatch:
+    """What a source leads to, from MANIFEST_SCHEMA."""
+    if not found.num_rows:
+        return pa.RecordBatch.from_pylist([], CHILDREN)
+    names, size_bytes, entries, _ = (pa.concat_arrays(c.chunks) for c in found.columns)
+    count = found.num_rows
+    paths = absolute_paths(names, base)
+    hashes = file_hashes(paths)
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.repeat(pa.scalar(parent.source, pa.int64()), count),
+            _numbers(paths, hashes, base),
+            *hash_columns(hashes),
+            paths,
+            pa.repeat(kind.value, count),
+            size_bytes,
+            entries,
+            pa.repeat(pa.scalar(base, pa.string()), count),
+            pa.repeat(pa.scalar(parent.access, pa.int64()), count),
+        ],
+        schema=CHILDREN,
+    )
+
+
+def _numbers(paths: pa.Array, hashes: Hashes, base: str | None) -> pa.Array:
+    """The numbers of sources: one that is read against two locations is two sources."""
+    if base is not None:
+        hashes = hash128(pc.binary_join_element_wise(identities(paths), base, "\n"))
+    return source_numbers(hashes)
+
+
+def _facts(metadata: Metadata) -> Facts:
+    table = metadata if isinstance(metadata, TableMetadata) else None
+    return Facts(
+        location=metadata.location,
+        write_paths=metadata.write_paths,
+        gc_enabled=metadata.gc_enabled,
+        uuid=metadata.uuid,
+        format_version=metadata.format_version,
+        current_snapshot=table.current_snapshot if table else None,
+    )
+
+
+def _problem(pointer: Pointer, error: LakesweepError) -> Problem:
+    if isinstance(error, READ_ERRORS):
+        return Problem(pointer.path, problem_of(error).state, error.reason)
+    return Problem(pointer.path, State.UNAVAILABLE, error.message)

@@ -1,0 +1,111 @@
+"""The rows that marking yields, whatever the format of the tables.
+
+A *source* is a file that names others: a metadata file, a manifest list, a manifest. It is known by
+a number, and keeps itself alive under that number. Which source leads to which is said once for
+each pair, so that a referenced file need only carry the number of one source to tell by which roots
+it is kept.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+import msgspec
+import pyarrow as pa
+
+_LONG, _TEXT = pa.int64(), pa.string()
+
+
+def _key(name: str, kind: pa.DataType) -> pa.Field:
+    return pa.field(name, kind, nullable=False)
+
+
+_PATH = _key("path", _TEXT)
+_HASH = (_key("h1", _LONG), _key("h2", _LONG))
+_SOURCE = _key("source", _LONG)
+_KIND = pa.field("kind", _TEXT)
+_SIZE = pa.field("size_bytes", _LONG)
+
+#: A referenced file. `source` is the number of the file that names it.
+LIVE = pa.schema([*_HASH, _PATH, _KIND, _SIZE, _SOURCE])
+
+#: A file that names others. `entries` counts what it holds, and is null where it was not read.
+SOURCES = pa.schema([_SOURCE, _PATH, _KIND, _SIZE, pa.field("entries", _LONG)])
+
+#: A file that is to be read next. `size_bytes` and `entries` are what the file that names it says
+#: of it; relative paths in it are relative to `location`; `access` tells how it is reached.
+POINTERS = pa.schema(
+    [
+        _SOURCE,
+        *_HASH,
+        _PATH,
+        _KIND,
+        _SIZE,
+        pa.field("entries", _LONG),
+        pa.field("location", _TEXT),
+        _key("access", _LONG),
+    ]
+)
+
+#: The same, with the number of the source that names it.
+CHILDREN = pa.schema([_key("parent", _LONG), *POINTERS])
+
+#: A file that should name others and could not be read; `state` is one of `tolerance.State`.
+PROBLEMS = pa.schema(
+    [_PATH, _key("state", _TEXT), _key("reason", _TEXT), pa.field("source", _LONG)]
+)
+
+#: How many files of a kind a source names, itself among them, and folders that hold them all.
+USAGE = pa.schema(
+    [
+        _SOURCE,
+        _KIND,
+        _key("files", _LONG),
+        _key("bytes", _LONG),
+        _key("folders", pa.list_(_TEXT)),
+    ]
+)
+
+#: What a root's own file says of the root: a document of `Facts`.
+FACTS = pa.schema([_SOURCE, _key("facts", _TEXT)])
+
+
+class What(StrEnum):
+    """What the rows of a batch are."""
+
+    LIVE = "live"
+    SOURCE = "source"
+    CHILD = "child"
+    PROBLEM = "problem"
+    USAGE = "usage"
+    FACT = "fact"
+
+
+#: The columns of each.
+SCHEMAS = {
+    What.LIVE: LIVE,
+    What.SOURCE: SOURCES,
+    What.CHILD: CHILDREN,
+    What.PROBLEM: PROBLEMS,
+    What.USAGE: USAGE,
+    What.FACT: FACTS,
+}
+
+
+class Marked(NamedTuple):
+    """Rows of one kind."""
+
+    what: What
+    rows: pa.RecordBatch
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a root says of itself: where it keeps files, and whether they may be collected."""
+
+    location: str
+    write_paths: tuple[str, ...] = ()
+    gc_enabled: bool = True
+    uuid: str | None = None
+    format_version: int | None = None
+    current_snapshot: int | None = None
