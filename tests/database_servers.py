@@ -39,7 +39,7 @@ class DatabaseServer:
     def url(self, database: str, **changes: Any) -> str:
         """How a user of the server names one of its databases."""
         url = URL.create(self.scheme, USER, PASSWORD, "127.0.0.1", self.port, database)
-        return url.set(**changes).render_as_string(hide_password=False)
+        return url.set(**changes).render_as_string(hide_password=False).replace(" ", "%20")
 
     def new_database(self) -> str:
         """The URL of a database that is empty."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple, Protocol
 
 #: The version of the tables that this program creates and understands.
@@ -64,6 +65,16 @@ class ObjectRow(NamedTuple):
     @property
     def key(self) -> RowKey:
         return RowKey(self.id, self.part)
+
+
+def row_keys(pairs: Iterable[tuple[int, int]]) -> list[RowKey]:
+    """Keys of pairs of id and part, many of them in little time."""
+    return list(map(partial(tuple.__new__, RowKey), pairs))
+
+
+def object_rows(rows: Iterable[Sequence[object]]) -> list[ObjectRow]:
+    """Rows of their fields in order, many of them in little time."""
+    return list(map(partial(tuple.__new__, ObjectRow), rows))
 
 
 class IdSpan(NamedTuple):

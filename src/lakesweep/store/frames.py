@@ -52,6 +52,15 @@ def parts(payload: bytes, generation: int) -> Sequence[bytes]:
     return [_seal(_PART, place + piece) for piece in pieces]
 
 
+def content(value: bytes) -> bytes | None:
+    """The payload of an object that lies in this row alone; None if it is anything else."""
+    if len(value) < _PREFIX.size:
+        return None
+    version, checksum = _PREFIX.unpack_from(value)
+    body = value[_PREFIX.size :]
+    return body if version == _WHOLE and zlib.crc32(body, _WHOLE) == checksum else None
+
+
 def parse(value: bytes) -> Frame:
     """What a row holds. DamagedRowError if it is not what was written, or NewerRowError."""
     if len(value) < _PREFIX.size:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
@@ -11,7 +12,7 @@ import msgspec
 from lakesweep.clock import Clock
 from lakesweep.errors import DamagedRowError, RowLimitError, WrongTypeError
 from lakesweep.store import frames
-from lakesweep.store.backend import Backend, ObjectRow, RowKey
+from lakesweep.store.backend import Backend, ObjectRow, RowKey, row_keys
 from lakesweep.store.frames import Frame
 from lakesweep.store.moments import micros
 from lakesweep.store.types import ObjectTypes, UnknownObject
@@ -30,7 +31,7 @@ class IdSource(Protocol):
         ...
 
 
-class Stored(msgspec.Struct, Generic[Value], frozen=True):
+class Stored(msgspec.Struct, Generic[Value], frozen=True, gc=False):
     """A value, as it is stored: in so many `parts`, since `created_at` (microseconds).
 
     Only values that were written conditionally have a `token`, which names that write.
@@ -84,17 +85,9 @@ class Objects:
         are right or too large, and one more if any is too small.
         """
         rows = self._backend.fetch(self._realm, _wanted(ids, hints))
-        firsts = [(row, parse_row(row)) for row in rows.values() if row.part == 0]
-        behind = [
-            key
-            for row, first in firsts
-            if first.parts > 1
-            for key in _keys(row.id, first.parts)
-            if key not in rows
-        ]
-        if behind:
-            rows = {**rows, **self._backend.fetch(self._realm, behind)}
-        found = {row.id: self._assemble(row, first, rows, kind) for row, first in firsts}
+        found, in_parts = self._read_whole(rows.values(), kind)
+        if in_parts:
+            found |= self._read_parts(in_parts, rows, kind)
         return [found.get(number) for number in ids]
 
     def write(self, number: int, value: msgspec.Struct | UnknownObject) -> Stored[Any]:
@@ -153,8 +146,9 @@ class Objects:
             if len(payload) <= frames.MAX_WHOLE_BYTES
             else frames.parts(payload, self._ids.next())
         )
+        plain = int(number)
         return [
-            ObjectRow(number, part, name, now, None, framed) for part, framed in enumerate(values)
+            ObjectRow(plain, part, name, now, None, framed) for part, framed in enumerate(values)
         ]
 
     def _one_row(self, number: int, value: msgspec.Struct) -> ObjectRow:
@@ -165,23 +159,58 @@ class Objects:
                 f"{frames.MAX_WHOLE_BYTES}, as a conditional write asks for"
             )
         now = micros(self._clock.now())
-        return ObjectRow(number, 0, name, now, self._ids.next(), frames.whole(payload))
+        return ObjectRow(int(number), 0, name, now, self._ids.next(), frames.whole(payload))
+
+    def _read_whole(
+        self, rows: Iterable[ObjectRow], kind: type[Kind]
+    ) -> tuple[dict[int, Stored[Kind]], list[ObjectRow]]:
+        """The objects that lie in one row each, and the first rows of the others."""
+        found: dict[int, Stored[Kind]] = {}
+        in_parts = []
+        content, decode = frames.content, self._types.decode
+        # Tens of thousands of rows pass here in a moment, so it is one loop with few calls.
+        for row in rows:
+            number, part, name, created_at, token, framed = row
+            payload = content(framed)
+            if payload is None:
+                if part == 0:
+                    in_parts.append(row)
+                continue
+            try:
+                value = decode(name, payload)
+            except DamagedRowError as error:
+                raise _of_object(number, error) from error
+            if not isinstance(value, kind):
+                raise self._wrong_type(row, kind)
+            found[number] = Stored(number, value, created_at, 1, token)
+        return found, in_parts
+
+    def _read_parts(
+        self, firsts: Sequence[ObjectRow], rows: Mapping[RowKey, ObjectRow], kind: type[Kind]
+    ) -> dict[int, Stored[Kind]]:
+        parsed = [(row, parse_row(row)) for row in firsts]
+        every = [key for row, first in parsed for key in _keys(row.id, first.parts)]
+        behind = [key for key in every if key not in rows]
+        if behind:
+            rows = {**rows, **self._backend.fetch(self._realm, behind)}
+        return {row.id: self._assemble(row, first, rows, kind) for row, first in parsed}
 
     def _assemble(
         self, row: ObjectRow, first: Frame, rows: Mapping[RowKey, ObjectRow], kind: type[Kind]
     ) -> Stored[Kind]:
-        value = self._decode(row, first.piece if first.parts == 1 else _join(row.id, first, rows))
+        payload = _join(row.id, first, rows)
+        try:
+            value = self._types.decode(row.type, payload)
+        except DamagedRowError as error:
+            raise _of_object(row.id, error) from error
         if not isinstance(value, kind):
-            raise WrongTypeError(
-                f"object {row.id} of realm {self._realm} is a {row.type}, not a {kind.__name__}"
-            )
+            raise self._wrong_type(row, kind)
         return Stored(row.id, value, row.created_at, first.parts, row.token)
 
-    def _decode(self, row: ObjectRow, payload: bytes) -> Any:
-        try:
-            return self._types.decode(row.type, payload)
-        except DamagedRowError as error:
-            raise DamagedRowError(f"object {row.id}: {error.message}") from error
+    def _wrong_type(self, row: ObjectRow, kind: type[Any]) -> WrongTypeError:
+        return WrongTypeError(
+            f"object {row.id} of realm {self._realm} is a {row.type}, not a {kind.__name__}"
+        )
 
 
 def parse_row(row: ObjectRow) -> Frame:
@@ -189,13 +218,19 @@ def parse_row(row: ObjectRow) -> Frame:
     try:
         return frames.parse(row.value)
     except DamagedRowError as error:
-        raise type(error)(f"object {row.id}: {error.message}", hint=error.hint) from error
+        raise _of_object(row.id, error) from error
 
 
-def _wanted(ids: Iterable[int], hints: Mapping[int, int]) -> Collection[RowKey]:
+def _of_object(number: int, error: DamagedRowError) -> DamagedRowError:
+    return type(error)(f"object {number}: {error.message}", hint=error.hint)
+
+
+def _wanted(ids: Collection[int], hints: Mapping[int, int]) -> Collection[RowKey]:
+    # Ascending, since neighbours lie side by side in most databases.
+    numbers = sorted(set(ids))
     if not hints:
-        return {RowKey(number) for number in ids}
-    return {key for number in ids for key in _keys(number, max(hints.get(number, 1), 1))}
+        return row_keys(zip(numbers, repeat(0)))
+    return [key for number in numbers for key in _keys(number, max(hints.get(number, 1), 1))]
 
 
 def _keys(number: int, parts: int) -> Sequence[RowKey]:

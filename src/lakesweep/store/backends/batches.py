@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import TypeVar
 
 Item = TypeVar("Item")
@@ -10,7 +11,9 @@ Item = TypeVar("Item")
 
 def batches(items: Iterable[Item], most: int) -> Iterator[list[Item]]:
     """Lists of at most so many items."""
-    return sized_batches(items, most, lambda _: 0, 0)
+    rest = iter(items)
+    while batch := list(islice(rest, most)):
+        yield batch
 
 
 def sized_batches(

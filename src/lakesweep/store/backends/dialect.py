@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
@@ -152,12 +152,9 @@ class Dialect(ABC):
 
     def has_key(self, realm: bytes, keys: Sequence[RowKey]) -> Condition:
         """That a row of an object is one of these."""
-        by_part = defaultdict(list)
-        for number, part in keys:
-            by_part[part].append(number)
         groups: list[str] = []
         values: list[object] = [realm]
-        for part, ids in by_part.items():
+        for part, ids in by_part(keys):
             listed = self.is_among(ids)
             groups.append(f"part = {self.placeholder} AND id IN ({listed.text})")
             values += [part, *listed.values]
@@ -166,6 +163,17 @@ class Dialect(ABC):
     def is_among(self, values: Sequence[object]) -> Condition:
         """The list behind `IN`."""
         return Condition(",".join([self.placeholder] * len(values)), values)
+
+
+def by_part(keys: Sequence[RowKey]) -> Iterable[tuple[int, Sequence[int]]]:
+    """The ids of each part."""
+    ids, parts = zip(*keys, strict=True)
+    if len(set(parts)) == 1:
+        return [(parts[0], ids)]
+    groups = defaultdict(list)
+    for number, part in keys:
+        groups[part].append(number)
+    return groups.items()
 
 
 def fetch_all(text: str, values: Sequence[object], cursor: Any) -> Sequence[tuple[Any, ...]]:

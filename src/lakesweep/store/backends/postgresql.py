@@ -54,7 +54,7 @@ _COMPLETION_UNKNOWN = "40003"
 # The planner, which does not know a young table yet, would rather read a whole realm than look for
 # many ids. OFFSET makes it look up one key after another.
 FETCH_ROWS = (
-    f"SELECT {ROW_COLUMNS} FROM unnest(%b::bigint[], %b::integer[]) AS wanted (i, p), LATERAL"  # noqa: S608
+    f"SELECT {ROW_COLUMNS} FROM unnest(%s::bigint[], %s::integer[]) AS wanted (i, p), LATERAL"  # noqa: S608
     f" (SELECT {ROW_COLUMNS} FROM {OBJECTS.name} WHERE realm = %b AND id = i AND part = p OFFSET 0)"
     " AS found"
 )
@@ -129,8 +129,9 @@ class PostgreSql(Dialect):
     def fetch_rows(
         self, realm: bytes, keys: Sequence[RowKey], cursor: Any
     ) -> Sequence[tuple[Any, ...]]:
-        ids, parts = [number for number, _ in keys], [part for _, part in keys]
-        return fetch_all(FETCH_ROWS, (ids, parts, realm), cursor)
+        # As text, which takes the driver less time than to look at each number.
+        ids, parts = (",".join(map(int.__repr__, numbers)) for numbers in zip(*keys, strict=True))
+        return fetch_all(FETCH_ROWS, (f"{{{ids}}}", f"{{{parts}}}", realm), cursor)
 
     def delete_rows(self, realm: bytes, keys: Sequence[RowKey], cursor: Any) -> None:
         # They go in one request, and none of them waits for the answer to another.

@@ -17,6 +17,8 @@ from lakesweep.store.backend import (
     ObjectRow,
     Reference,
     RowKey,
+    object_rows,
+    row_keys,
 )
 from lakesweep.store.backends.batches import batches, sized_batches
 from lakesweep.store.backends.connection import Database
@@ -88,10 +90,10 @@ class SqlBackend:
         return self._database.change(self._statements.delete_reference, **condition)
 
     def fetch(self, realm: str, keys: Collection[RowKey]) -> Mapping[RowKey, ObjectRow]:
-        found: dict[Any, ObjectRow] = {}
+        found: dict[RowKey, ObjectRow] = {}
         for some in batches(keys, self._dialect.batch_rows):
             rows = self._database.read(partial(self._dialect.fetch_rows, realm.encode(), some))
-            found.update(zip(map(_key_of, rows), map(ObjectRow._make, rows), strict=True))
+            found.update(zip(row_keys(map(_key_of, rows)), object_rows(rows), strict=True))
         return found
 
     def write(self, realm: str, rows: Collection[ObjectRow]) -> None:
