@@ -98,6 +98,7 @@ def check_extras() -> Iterator[Finding]:
     """Which optional libraries are there."""
     yield _extra("spark", ("pyspark",), "sweeps over whole lakes")
     yield _extra("cloud", ("obstore", "arro3.core"), "Google Cloud Storage and Azure")
+    yield _extra("mongodb", ("pymongo",), "a store in MongoDB")
 
 
 def _extra(extra: str, modules: tuple[str, ...], purpose: str) -> Finding:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -258,3 +260,15 @@ def test_a_server_too_old_for_the_driver_is_an_error(server: ScriptedMongo) -> N
     assert type(error) is StoreError
     assert "wire version" in str(error)
     backend.close()
+
+
+def test_without_the_driver_the_error_says_what_to_install() -> None:
+    code = (
+        "import sys; sys.modules['pymongo'] = None\n"
+        "from lakesweep.errors import ConfigError\n"
+        "from lakesweep.store.opening import open_backend\n"
+        "try: open_backend('mongodb://host/lake')\n"
+        "except ConfigError as error: print(error.hint)"
+    )
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert answer.stdout == b"pip install 'lakesweep[mongodb]'\n"

@@ -122,11 +122,13 @@ def code_of(error: Exception) -> str:
 
 def translated(error: Exception, address: DynamoAddress) -> StoreError:
     """What an error means for a write: UnknownOutcomeError unless certainly nothing changed."""
-    if isinstance(error, ClientError):
-        message = error.response.get("Error", {}).get("Message") or code_of(error)
-        hint = _RIGHTS_HINT if code_of(error) in _DENIED else None
-        return _refusal(error)(f"{address}: {message}", hint=hint)
-    return _failure(error)(f"{address}: {error}")
+    if not isinstance(error, ClientError):
+        return _failure(error)(f"{address}: {error}")
+    if code_of(error) == "ResourceNotFoundException":
+        return SchemaError(f"{address}: there is no such table")
+    message = error.response.get("Error", {}).get("Message") or code_of(error)
+    hint = _RIGHTS_HINT if code_of(error) in _DENIED else None
+    return _refusal(error)(f"{address}: {message}", hint=hint)
 
 
 def _check_answer(parsed: Mapping[str, Any], **_: object) -> None:
@@ -135,8 +137,6 @@ def _check_answer(parsed: Mapping[str, Any], **_: object) -> None:
 
 
 def _refusal(error: ClientError) -> type[StoreError]:
-    if code_of(error) == "ResourceNotFoundException":
-        return SchemaError
     if code_of(error) in _BUSY:
         return UnreachableError
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
