@@ -133,14 +133,13 @@ def _live_files(batch: pa.RecordBatch, path: str) -> pa.RecordBatch:
     _refuse_empty_paths(batch, path)
     if _highest(batch["status"], path, "entry status") == _DELETED:
         batch = batch.filter(pc.not_equal(batch["status"], _DELETED))
-    unknown = pa.nulls(batch.num_rows)
     return pa.RecordBatch.from_arrays(
         [
             batch["path"],
             _kinds(batch, path),
             batch["size_bytes"],
-            unknown.cast(FILE_SCHEMA.field("modified").type),
-            unknown.cast(pa.string()),
+            pa.nulls(batch.num_rows, FILE_SCHEMA.field("modified").type),
+            pa.nulls(batch.num_rows, pa.string()),
         ],
         schema=FILE_SCHEMA,
     )

@@ -158,11 +158,16 @@ class ManifestLevel(_Level[bytes]):
     def mark(self, outbox: Outbox, pointer: Pointer, found: bytes) -> Iterator[None]:
         reader = ManifestReader(pointer.path, found, pointer.size_bytes, pointer.entries)
         for live in reader.live_files():
-            paths = absolute_paths(live["path"], pointer.location)
-            outbox.add(pointer.source, live.set_column(0, live.schema.field(0), paths))
+            outbox.add(pointer.source, _absolute(live, pointer.location))
             yield
         size = len(found) if pointer.size_bytes is None else pointer.size_bytes
         outbox.close(pointer._replace(size_bytes=size), reader.seen)
+
+
+def _absolute(files: pa.RecordBatch, base: str | None) -> pa.RecordBatch:
+    if base is None:
+        return files
+    return files.set_column(0, files.schema.field(0), absolute_paths(files["path"], base))
 
 
 def _mark_table(outbox: Outbox, pointer: Pointer, table: TableMetadata) -> None:

@@ -43,36 +43,35 @@ def _equal(one: int, other: int, first: int, end: int) -> bool:
     return first == end
 
 
-@kernel
-def find_common(data: Any, offsets: Any) -> int:
-    """The length of the innermost folder that holds all paths, as the first path writes it."""
-    base = address(data)
-    whole = base + offsets[0]
-    common = _folder_size(whole, offsets[1] - offsets[0])
-    for row in range(1, len(offsets) - 1):
+@inlined
+def _find_common(base: int, offsets: Any, first: int, end: int) -> int:
+    """The length of the innermost folder that holds all paths of some rows."""
+    whole = base + offsets[first]
+    common = _folder_size(whole, offsets[first + 1] - offsets[first])
+    for row in range(first + 1, end):
         start, size = base + offsets[row], offsets[row + 1] - offsets[row]
         common = _common_size(whole, start, min(common, size))
     return common
 
 
-@kernel
-def find_groups(data: Any, offsets: Any, common: int, row_of: Any, size_of: Any) -> int:
-    """The innermost folders that hold all paths, one for each component behind the common folder.
+@inlined
+def _find_groups(
+    base: int, offsets: Any, first: int, end: int, common: int, row_of: Any, size_of: Any
+) -> int:
+    """The innermost folders of some rows, one for each component behind the common folder.
 
-    They are the first `size_of` bytes of the path in `row_of`. Answers how many there are; 0 if a
-    path lies in the common folder itself, or there are more than fit.
+    Answers how many; 0 if a path lies in the common folder itself, or if they are too many.
     """
-    base = address(data)
     groups = 0
-    for row in range(len(offsets) - 1):
+    for row in range(first, end):
         start, size = base + offsets[row], offsets[row + 1] - offsets[row]
-        end = _component_end(start, size, common)
-        if end == 0:
+        behind = _component_end(start, size, common)
+        if behind == 0:
             return 0
         group = 0
         while group < groups:
             other = base + offsets[row_of[group]]
-            if size_of[group] >= end and _equal(start, other, common, end):
+            if size_of[group] >= behind and _equal(start, other, common, behind):
                 size_of[group] = _common_size(other, start, min(size_of[group], size))
                 break
             group += 1
@@ -82,3 +81,24 @@ def find_groups(data: Any, offsets: Any, common: int, row_of: Any, size_of: Any)
             row_of[groups], size_of[groups] = row, _folder_size(start, size)
             groups += 1
     return groups
+
+
+@kernel
+def find_folders(data: Any, offsets: Any, bounds: Any, row_of: Any, size_of: Any) -> None:
+    """Find folders that hold all paths of each run of rows between neighbouring bounds.
+
+    The folders of run `i` are the first `size_of[i, n]` bytes of the paths in `row_of[i, n]`, as
+    far as the sizes are not negative.
+    """
+    base = address(data)
+    for run in range(len(bounds) - 1):
+        first, end = bounds[run], bounds[run + 1]
+        size_of[run, :] = -1
+        if first == end:
+            continue
+        common = _find_common(base, offsets, first, end)
+        groups = _find_groups(base, offsets, first, end, common, row_of[run], size_of[run])
+        if groups == 0:
+            row_of[run, 0], size_of[run, 0] = first, common
+            groups = 1
+        size_of[run, groups:] = -1

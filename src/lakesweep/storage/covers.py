@@ -7,11 +7,14 @@ on which it cannot be read. A cover may be wider than what lies in it, never nar
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
+from lakesweep.hashing.strings import string_buffers
 from lakesweep.storage.address import identities
 
 _STORE = re.compile(r"[^/]*://[^/]*/|/")
@@ -19,10 +22,23 @@ _STORE = re.compile(r"[^/]*://[^/]*/|/")
 
 def cover(paths: pa.Array, most: int = 8) -> set[str]:
     """The identities of at most `most` folders a store that hold all paths; each ends in `/`."""
-    if not len(paths):
-        return set()
+    return cover_runs(paths, [0, len(paths)], most)[0]
+
+
+def cover_runs(
+    paths: pa.Array, bounds: Sequence[int] | npt.NDArray[np.int64], most: int = 8
+) -> list[set[str]]:
+    """The same for each run of rows between neighbouring bounds."""
     names = identities(paths)
-    return {folder for found in _folders(names, most) for folder in _in_stores(found, names)}
+    runs: list[set[str]] = []
+    places = np.array(bounds, dtype=np.int64)
+    for folders, (first, end) in zip(_find(names, places, most), pairwise(places), strict=True):
+        if all(map(_STORE.match, folders)):
+            runs.append(set(folders))
+        else:  # a folder that spans stores is none
+            found = map(_STORE.match, names[first:end].to_pylist())
+            runs.append({match[0] for match in found if match})
+    return runs
 
 
 def collapse(folders: Iterable[str], most: int) -> tuple[str, ...]:
@@ -35,29 +51,15 @@ def collapse(folders: Iterable[str], most: int) -> tuple[str, ...]:
     return tuple(kept)
 
 
-def _folders(paths: pa.Array, most: int) -> Iterator[str]:
-    from lakesweep.storage import covering  # imports numba
+def _find(paths: pa.Array, bounds: npt.NDArray[np.int64], most: int) -> Iterator[list[str]]:
+    from lakesweep.storage.covering import find_folders  # imports numba
 
-    strings = paths.cast(pa.large_string())
-    _, offsets, data = strings.buffers()
-    places = np.frombuffer(memoryview(offsets).toreadonly(), dtype=np.int64)
-    places = places[strings.offset : strings.offset + len(strings) + 1]
-    characters = np.frombuffer(memoryview(data or b"").toreadonly(), dtype=np.uint8)
-    common = covering.find_common(characters, places)
-    row_of, size_of = np.zeros((2, most), dtype=np.int64)
-    groups = covering.find_groups(characters, places, common, row_of, size_of)
-    if not groups:
-        row_of[0], size_of[0] = 0, common
-    for row, size in zip(row_of[: groups or 1], size_of[: groups or 1], strict=True):
-        yield characters[places[row] : places[row] + size].tobytes().decode()
-
-
-def _in_stores(folder: str, paths: pa.Array) -> Iterable[str]:
-    """The folder; or, if it spans stores, all of those that the paths name."""
-    if _STORE.match(folder):
-        return (folder,)
-    found = (_STORE.match(path) for path in paths.to_pylist())
-    return {match[0] for match in found if match}
+    characters, places = string_buffers(paths)
+    row_of, size_of = np.zeros((2, len(bounds) - 1, most), dtype=np.int64)
+    find_folders(characters, places, bounds, row_of, size_of)
+    for rows, sizes in zip(places[row_of].tolist(), size_of.tolist(), strict=True):
+        found = zip(rows, sizes, strict=True)
+        yield [characters[row : row + n].tobytes().decode() for row, n in found if n >= 0]
 
 
 def _cut(folder: str, depth: int) -> str:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakesweep.storage.address import identity
-from lakesweep.storage.covers import collapse, cover
+from lakesweep.storage.covers import collapse, cover_runs
 from lakesweep.storage.file_hashes import file_hashes, hash_columns
 from lakesweep.storage.marks import (
     FACTS,
@@ -52,10 +54,10 @@ class _Use:
         self.bytes = 0
         self.folders: set[str] = set()
 
-    def add(self, paths: pa.Array, sizes: pa.Array) -> None:
-        self.files += len(paths)
-        self.bytes += pc.sum(sizes).as_py() or 0
-        self.folders |= cover(paths, _FOLDERS_OF_A_SOURCE)
+    def add(self, files: int, size_bytes: int, folders: set[str]) -> None:
+        self.files += files
+        self.bytes += size_bytes
+        self.folders |= folders
 
 
 class Outbox:
@@ -67,23 +69,20 @@ class Outbox:
     def __init__(self) -> None:
         self._rows = 0
         self._files: list[tuple[int, pa.RecordBatch]] = []
-        self._closed: list[tuple[Pointer, int | None]] = []
+        self._ended: list[tuple[Pointer, int | None]] = []
         self._children: list[pa.RecordBatch] = []
         self._problems: list[tuple[str, str, str, int]] = []
         self._facts: list[tuple[int, str]] = []
-        self._uses: dict[str, _Use] = {}
-        self._usage: list[tuple[int, str, int, int, tuple[str, ...]]] = []
+        #: By source and kind; of a source that has not ended they are kept.
+        self._uses: defaultdict[int, defaultdict[str, _Use]] = defaultdict(
+            lambda: defaultdict(_Use)
+        )
 
     def add(self, source: int, files: pa.RecordBatch) -> None:
         """Files that a source names, by the columns `path`, `kind` and `size_bytes`."""
-        if not files.num_rows:
-            return
-        self._files.append((source, files.select(_FILE)))
-        self._rows += files.num_rows
-        kinds = files["kind"].unique().to_pylist()
-        for kind in kinds:
-            rows = files if len(kinds) == 1 else files.filter(pc.equal(files["kind"], kind))
-            self._uses.setdefault(kind, _Use()).add(rows["path"], rows["size_bytes"])
+        if files.num_rows:
+            self._files.append((source, files.select(_FILE)))
+            self._rows += files.num_rows
 
     def lead(self, children: pa.RecordBatch) -> None:
         """Rows of CHILDREN."""
@@ -106,18 +105,6 @@ class Outbox:
             self._problems.append(row)
         self._end(pointer, None)
 
-    def _end(self, pointer: Pointer, entries: int | None) -> None:
-        own = self._uses.setdefault(pointer.kind, _Use())
-        own.files += 1
-        own.bytes += pointer.size_bytes or 0
-        own.folders.add(identity(pointer.path).rpartition("/")[0] + "/")
-        for kind, use in self._uses.items():
-            folders = collapse(use.folders, _FOLDERS_OF_A_SOURCE)
-            self._usage.append((pointer.source, kind, use.files, use.bytes, folders))
-        self._uses = {}
-        self._closed.append((pointer, entries))
-        self._rows += 1
-
     def take_if_full(self) -> Iterator[Marked]:
         """What was found, if it is worth a batch."""
         if self._rows >= _ROWS:
@@ -125,39 +112,73 @@ class Outbox:
 
     def take(self) -> Iterator[Marked]:
         """What was found since it was last taken."""
-        batches = {
-            What.LIVE: [*self._live_files(), *self._live_sources()],
-            What.SOURCE: self._sources(),
-            What.CHILD: self._children,
-            What.PROBLEM: _batch(PROBLEMS, self._problems),
-            What.USAGE: _batch(USAGE, self._usage),
-            What.FACT: _batch(FACTS, self._facts),
-        }
+        found = [
+            (What.LIVE, self._live_files()),
+            (What.LIVE, self._live_sources()),
+            (What.SOURCE, self._sources()),
+            (What.CHILD, pa.concat_batches(self._children) if self._children else None),
+            (What.PROBLEM, _batch(PROBLEMS, self._problems)),
+            (What.USAGE, _batch(USAGE, list(self._usage()))),
+            (What.FACT, _batch(FACTS, self._facts)),
+        ]
         self._rows = 0
-        self._files, self._closed, self._children = [], [], []
-        self._problems, self._facts, self._usage = [], [], []
-        for what, found in batches.items():
-            if found:
-                yield Marked(what, pa.concat_batches(found))
+        self._files, self._ended, self._children = [], [], []
+        self._problems, self._facts = [], []
+        yield from (Marked(what, rows) for what, rows in found if rows is not None)
 
-    def _live_files(self) -> Iterator[pa.RecordBatch]:
+    def _end(self, pointer: Pointer, entries: int | None) -> None:
+        folder = identity(pointer.path).rpartition("/")[0] + "/"
+        self._uses[pointer.source][pointer.kind].add(1, pointer.size_bytes or 0, {folder})
+        self._ended.append((pointer, entries))
+        self._rows += 1
+
+    def _live_files(self) -> pa.RecordBatch | None:
         if not self._files:
-            return
+            return None
         files = pa.concat_batches([batch for _, batch in self._files])
         counts = [batch.num_rows for _, batch in self._files]
+        self._count(files, counts)
         sources = np.repeat(np.array([source for source, _ in self._files], np.int64), counts)
         h1, h2 = hash_columns(file_hashes(files["path"]))
         columns = [h1, h2, *files.columns, pa.array(sources)]
-        yield pa.RecordBatch.from_arrays(columns, schema=LIVE)
+        return pa.RecordBatch.from_arrays(columns, schema=LIVE)
 
-    def _live_sources(self) -> list[pa.RecordBatch]:
-        pointers = [pointer for pointer, _ in self._closed]
+    def _count(self, files: pa.RecordBatch, counts: list[int]) -> None:
+        """Add files to what their sources use; mostly all of them are of one kind."""
+        kinds = files["kind"].unique()
+        if len(kinds) == 1:
+            self._count_kind(kinds[0].as_py(), files, counts)
+            return
+        for kind in kinds.to_pylist():
+            is_kind = pc.equal(files["kind"], kind)
+            bounds = _bounds(counts)
+            chosen = np.add.reduceat(is_kind.to_numpy(zero_copy_only=False), bounds[:-1])
+            self._count_kind(kind, files.filter(is_kind), chosen.tolist())
+
+    def _count_kind(self, kind: str, files: pa.RecordBatch, counts: list[int]) -> None:
+        bounds = _bounds(counts)
+        sizes = files["size_bytes"].fill_null(0).to_numpy()
+        totals = np.concatenate(([0], np.cumsum(sizes)))[bounds]
+        folders = cover_runs(files["path"], bounds, _FOLDERS_OF_A_SOURCE)
+        runs = zip(counts, np.diff(totals).tolist(), folders, strict=True)
+        for (source, _), (count, size_bytes, found) in zip(self._files, runs, strict=True):
+            if count:
+                self._uses[source][kind].add(count, size_bytes, found)
+
+    def _usage(self) -> Iterator[tuple[int, str, int, int, tuple[str, ...]]]:
+        for pointer, _ in self._ended:
+            for kind, use in self._uses.pop(pointer.source, {}).items():
+                folders = collapse(use.folders, _FOLDERS_OF_A_SOURCE)
+                yield pointer.source, kind, use.files, use.bytes, folders
+
+    def _live_sources(self) -> pa.RecordBatch | None:
+        pointers = [pointer for pointer, _ in self._ended]
         return _batch(
             LIVE, [(p.h1, p.h2, p.path, p.kind, p.size_bytes, p.source) for p in pointers]
         )
 
-    def _sources(self) -> list[pa.RecordBatch]:
-        rows = [(p.source, p.path, p.kind, p.size_bytes, entries) for p, entries in self._closed]
+    def _sources(self) -> pa.RecordBatch | None:
+        rows = [(p.source, p.path, p.kind, p.size_bytes, entries) for p, entries in self._ended]
         return _batch(SOURCES, rows)
 
 
@@ -167,9 +188,13 @@ def pointers_of(batch: pa.RecordBatch) -> Iterator[Pointer]:
     return map(Pointer._make, zip(*columns, strict=True))
 
 
-def _batch(schema: pa.Schema, rows: Sequence[tuple[object, ...]]) -> list[pa.RecordBatch]:
+def _bounds(counts: list[int]) -> npt.NDArray[np.int64]:
+    return np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))
+
+
+def _batch(schema: pa.Schema, rows: Sequence[tuple[object, ...]]) -> pa.RecordBatch | None:
     if not rows:
-        return []
+        return None
     columns = zip(*rows, strict=True)
     arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
-    return [pa.RecordBatch.from_arrays(arrays, schema=schema)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -15,6 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakesweep.hashing.strings import string_buffers
+
 
 def resolve(identities: pa.Array) -> pa.Array:
     """Identities, those of local files with all links and detours in their folders resolved."""
@@ -52,14 +54,10 @@ def _folders(paths: pa.Array) -> Iterator[str]:
 def _folders_of_chunk(paths: pa.Array) -> Iterator[str]:
     from lakesweep.storage.local.folders import find_folders  # imports numba
 
-    strings = paths.cast(pa.large_string()) if len(paths) else paths
-    if not len(strings):
+    if not len(paths):
         return
-    _, offsets, data = strings.buffers()
-    places = np.frombuffer(memoryview(offsets).toreadonly(), dtype=np.int64)
-    places = places[strings.offset : strings.offset + len(strings) + 1]
-    characters = np.frombuffer(memoryview(data or b"").toreadonly(), dtype=np.uint8)
-    first, size = np.empty((2, len(strings)), dtype=np.int64)
+    characters, places = string_buffers(paths)
+    first, size = np.empty((2, len(paths)), dtype=np.int64)
     runs = find_folders(characters, places, first, size)
     for row, length in zip(first[:runs].tolist(), size[:runs].tolist(), strict=True):
         start = places[row]
