@@ -326,6 +326,38 @@ def test_recover_does_not_give_up_what_a_newer_program_wrote(
     assert _content(file) == before
 
 
+def _papers(file: Path) -> list[int]:
+    """The objects that came with the commits, oldest first."""
+    with closing(sqlite3.connect(file)) as connection:
+        found = connection.execute("SELECT id FROM lakesweep_objects WHERE type = 'paper'")
+        return sorted(number for (number,) in found)
+
+
+def test_recover_finds_what_is_missing_behind_a_head_when_it_looks_deeper(
+    ready: Lakesweep, heads: list[int], file: Path
+) -> None:
+    _lose(file, _papers(file)[-1])
+    assert ready("store", "recover", "main").document["healthy"] is True
+    done = ready("store", "recover", "main", "--deep", "--yes")
+    assert (done.code, done.document["recovered"]) == (0, True)
+    [lost] = done.document["lost"]
+    assert lost["commit"] == str(heads[-1])
+    assert done.document["head"]["commit"] == str(heads[-2])
+    assert ready("store", "recover", "main", "--deep").document["healthy"] is True
+
+
+def test_recover_changes_nothing_where_no_commit_is_whole(
+    ready: Lakesweep, heads: list[int], file: Path
+) -> None:
+    _lose(file, _papers(file)[0])
+    before = _content(file)
+    done = ready("store", "recover", "main", "--deep", "--yes")
+    assert (done.code, done.error["type"]) == (4, "HeadMissingError")
+    assert f"nor any of its {len(heads) - 1} recent commits" in done.error["message"]
+    assert "backup" in done.error["hint"]
+    assert _content(file) == before
+
+
 def test_recover_mends_the_realms_themselves(ready: Lakesweep, file: Path) -> None:
     ready("realm", "create", "other")
     head = ready("store", "log", "realms", "--realm", "::system::", "--limit", "1").lines[0]

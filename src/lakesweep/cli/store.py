@@ -113,6 +113,7 @@ command(
     examples=[
         "lakesweep store recover catalogs --dry-run",
         "lakesweep store recover catalogs --realm acme --yes",
+        "lakesweep store recover catalogs --deep --dry-run",
         "lakesweep store recover realms --realm ::system::",
     ],
 )(recover)

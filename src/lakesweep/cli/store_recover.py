@@ -13,6 +13,8 @@ from lakesweep.cli.store_options import RealmChoice, check_reference
 from lakesweep.units import format_count
 
 if TYPE_CHECKING:
+    from lakesweep.store import Realm
+    from lakesweep.store.backend import Reference
     from lakesweep.store.recovery import Diagnosis
 
 
@@ -27,19 +29,24 @@ def recover(
         ),
     ],
     choice: RealmChoice,
+    deep: Annotated[
+        bool,
+        typer.Option("--deep", help="Only take a commit if all that it leads to can be read, too."),
+    ] = False,
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
     """Let a reference go back to the newest of its commits that can be read.
 
     What was committed after that one is lost; it is shown first. A reference whose head can be read
-    is left alone, and so is a head that only a newer lakesweep can read.
+    is left alone, and so is a head that only a newer lakesweep can read. With --deep, all that a
+    head leads to is read as well: its indexes and linked objects.
     """
-    from lakesweep.store.recovery import diagnose, go_back
+    from lakesweep.store.recovery import go_back
 
     check_reference(reference)
     realm = choice.open_realm(context)
-    diagnosis = diagnose(realm.references, realm.objects, reference)
+    diagnosis = _diagnose(context, realm, reference, deep=deep)
     _tell(context, diagnosis)
     if diagnosis.lost and not dry_run:
         lost = format_count(len(diagnosis.lost), "commit")
@@ -47,6 +54,21 @@ def recover(
         go_back(realm.references, diagnosis)
     context.output.result(_document(diagnosis, dry_run=dry_run))
     context.output.say(_end(diagnosis, dry_run=dry_run))
+
+
+def _diagnose(context: Context, realm: Realm, reference: str, *, deep: bool) -> Diagnosis:
+    from lakesweep.store.reach import reach
+    from lakesweep.store.recovery import diagnose
+
+    if not deep:
+        return diagnose(realm.references, realm.objects, reference)
+    with context.progress.task("read", unit="objects") as task:
+
+        def read_all(candidate: Reference) -> None:
+            for _ in reach(realm, [candidate], history=1):
+                task.advance(1)
+
+        return diagnose(realm.references, realm.objects, reference, read_all)
 
 
 def _tell(context: Context, diagnosis: Diagnosis) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from lakesweep.errors import ContendedError, DamagedRowError, HeadMissingError, NewerRowError
 from lakesweep.store.backend import Reference
@@ -41,24 +42,40 @@ def recover(references: References, objects: Objects, name: str) -> Reference:
     return go_back(references, diagnose(references, objects, name))
 
 
-def diagnose(references: References, objects: Objects, name: str) -> Diagnosis:
+def _take(_: Reference) -> None:
+    """Take every commit that can be read."""
+
+
+def diagnose(
+    references: References,
+    objects: Objects,
+    name: str,
+    examine: Callable[[Reference], object] = _take,
+) -> Diagnosis:
     """Find the newest commit that can be read; nothing is changed.
 
-    HeadMissingError if there is none. What somebody else can read is not lost: an object that is no
-    commit is a WrongTypeError, a row of a newer format a NewerRowError.
+    `examine` may look further: it is given the reference with the commit as its head, and raises
+    DamagedRowError where that is not good enough. HeadMissingError if there is no commit left. What
+    somebody else can read is not lost: an object that is no commit is a WrongTypeError, a row of a
+    newer format a NewerRowError.
     """
     reference = references.fetch_for_update(name)
     if reference.pointer is None:
         return Diagnosis(reference, (), None)
     lost: list[Unreadable] = []
     for number in (reference.pointer, *reference.recent):
-        found = _read(objects, number)
-        if isinstance(found, Stored):
-            return Diagnosis(reference, tuple(lost), found)
-        lost.append(found)
+        try:
+            commit = _read(objects, number)
+            examine(replace(reference, pointer=number))
+        except NewerRowError:
+            raise
+        except DamagedRowError as error:
+            lost.append(Unreadable(number, error.message))
+        else:
+            return Diagnosis(reference, tuple(lost), commit)
     raise HeadMissingError(
         f"neither the head of reference {name!r} nor any of its {len(reference.recent)} recent "
-        "commits can be read",
+        f"commits can be read; {lost[0].reason}",
         hint="restore the database from a backup",
     )
 
@@ -74,12 +91,9 @@ def go_back(references: References, diagnosis: Diagnosis) -> Reference:
     return swapped
 
 
-def _read(objects: Objects, number: int) -> Stored[Commit] | Unreadable:
-    try:
-        # Rows whose checksum is right are not lost, even if their type makes no sense here.
-        [commit] = fetch_commits(objects.undecoded(), [number])
-    except NewerRowError:
-        raise
-    except DamagedRowError as error:
-        return Unreadable(number, error.message)
-    return commit or Unreadable(number, f"object {number}: it is missing")
+def _read(objects: Objects, number: int) -> Stored[Commit]:
+    # Rows whose checksum is right are not lost, even if their type makes no sense here.
+    [commit] = fetch_commits(objects.undecoded(), [number])
+    if commit is None:
+        raise DamagedRowError(f"object {number}: it is missing")
+    return commit
