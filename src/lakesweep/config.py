@@ -35,7 +35,14 @@ _REFERENCE = re.compile(r"\$\{([^}]*)\}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-_TAGS = ("iceberg-catalog", "iceberg-metadata", "paimon-warehouse", "lakefs", "pinned")
+_TAGS = (
+    "iceberg-catalog",
+    "iceberg-metadata",
+    "iceberg-scan",
+    "paimon-warehouse",
+    "lakefs",
+    "pinned",
+)
 _TYPE_WORDS = {
     "string_type": "must be text in quotes",
     "bool_type": "must be true or false",
@@ -161,6 +168,17 @@ class IcebergMetadataRoot(Section):
     files: Texts
 
 
+class IcebergScanRoot(Section):
+    """Tables and views that nobody lists any more, by the metadata files below a path.
+
+    They are reported and kept; with `keep = false` they are only reported.
+    """
+
+    type: Literal["iceberg-scan"]
+    path: str
+    keep: bool = True
+
+
 class PaimonWarehouseRoot(Section):
     """All tables of a Paimon warehouse."""
 
@@ -184,7 +202,12 @@ class PinnedRoot(Section):
 
 
 Root = Annotated[
-    IcebergCatalogRoot | IcebergMetadataRoot | PaimonWarehouseRoot | LakefsRoot | PinnedRoot,
+    IcebergCatalogRoot
+    | IcebergMetadataRoot
+    | IcebergScanRoot
+    | PaimonWarehouseRoot
+    | LakefsRoot
+    | PinnedRoot,
     Field(discriminator="type"),
 ]
 

@@ -10,6 +10,7 @@ from lakesweep.config import (
     Config,
     IcebergCatalogRoot,
     IcebergMetadataRoot,
+    IcebergScanRoot,
     LakefsRoot,
     PaimonWarehouseRoot,
     PinnedRoot,
@@ -90,6 +91,18 @@ def test_the_published_example_is_read_in_full() -> None:
         LakefsRoot,
         PinnedRoot,
     ]
+
+
+def test_a_scan_keeps_what_it_finds_unless_told() -> None:
+    scan = '[[lakes.l.roots]]\ntype = "iceberg-scan"\npath = "s3://lake/wh"\n'
+    text = f'[lakes.l]\nlocations = ["s3://lake/wh"]\n{scan}{scan}keep = false\n'
+    roots = _parse(text).lakes["l"].roots
+    assert roots == (
+        IcebergScanRoot(type="iceberg-scan", path="s3://lake/wh", keep=True),
+        IcebergScanRoot(type="iceberg-scan", path="s3://lake/wh", keep=False),
+    )
+    error = _refusal(text.replace("keep = false", 'keep = "no"'))
+    assert "lakes.l.roots[1].keep: must be true or false" in error.message
 
 
 def test_an_empty_file_gives_the_defaults() -> None:

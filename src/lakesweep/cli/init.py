@@ -16,8 +16,8 @@ TEMPLATE = """\
 # Durations are written 90s, 15m, 6h, 7d.
 
 [store]                                    # where Lakesweep keeps its own records
-url = "sqlite:///.lakesweep/store.db"      # or postgresql://, mysql://, mongodb://, memory:
-realm = "default"
+url = "sqlite:///.lakesweep/store.db"      # or postgresql://, mysql://, mongodb://, dynamodb://
+realm = "default"                          # lakesweep store init creates both
 
 [spark]
 master = "local[*]"                        # or, instead of master: remote = "sc://host:15002"
@@ -54,6 +54,11 @@ conf = { "spark.driver.memory" = "2g" }
 # files = ["s3://lake/legacy/t/metadata/00003.metadata.json"]
 #
 # [[lakes.prod.roots]]
+# type = "iceberg-scan"                    # tables that nobody lists any more, found by their files
+# path = "s3://lake/warehouse"
+# keep = true                              # false: only report them
+#
+# [[lakes.prod.roots]]
 # type = "paimon-warehouse"
 # path = "s3://lake/paimon"
 #
@@ -84,4 +89,4 @@ def init(
     except OSError as error:
         raise UsageError(f"{output} cannot be written: {error.strerror}") from error
     context.output.result({"written": str(output)})
-    context.output.say(f"wrote {output}; edit it, then run: lakesweep doctor")
+    context.output.say(f"wrote {output}; edit it, then run: lakesweep store init; lakesweep doctor")

@@ -30,6 +30,7 @@ def test_every_comment_that_shows_a_setting_is_right() -> None:
     assert [root.type for root in config.lakes["prod"].roots] == [
         "iceberg-catalog",
         "iceberg-metadata",
+        "iceberg-scan",
         "paimon-warehouse",
         "lakefs",
         "pinned",
