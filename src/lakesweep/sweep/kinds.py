@@ -6,8 +6,10 @@ belongs to a format whose tables this run does not read.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from enum import StrEnum
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +17,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakesweep.hashing.strings import string_buffers
+from lakesweep.iceberg.kinds import Kind
+from lakesweep.iceberg.names import kinds_by_name
+from lakesweep.sweep.masks import Mask, mask_of
 
-Mask = npt.NDArray[np.bool_]
+Starts: TypeAlias = npt.NDArray[np.int64]
 
 
 class Family(StrEnum):
@@ -55,45 +60,90 @@ _TEMPORARY = (
 _HIDDEN_FIELD = r"/[._][^/=]*="
 
 
-def families_by_name(paths: pa.Array) -> pa.Array:
-    """The format other than Iceberg that each path looks like, null where it looks like none."""
-    families = pa.nulls(len(paths), pa.string())
-    for family, pattern in _FOREIGN_NAMES:
-        is_one = pc.match_substring_regex(paths, pattern)
-        if pc.any(is_one).as_py():
-            families = pc.if_else(is_one, family.value, families)
-    return families
+class Names:
+    """What the names in a column of paths say, looked at closely only where they are odd.
 
-
-def is_temporary(paths: pa.Array) -> pa.Array:
-    """Whether each path is named as engines name what they will remove or replace."""
-    return pc.match_substring_regex(paths, _TEMPORARY)
-
-
-def is_hidden(
-    paths: pa.Array, starts: npt.NDArray[np.int64], fields: AbstractSet[str] = frozenset()
-) -> Mask:
-    """Whether a name behind byte `start` of each path begins with a dot or an underscore.
-
-    A folder of a partition is not hidden if live files lie in such folders too: `fields` are those
-    of `hidden_fields`, of the live files.
+    Most paths name a data file and nothing else: they are neither hidden nor temporary, and of no
+    other format.
     """
-    from lakesweep.sweep.components import find_hidden  # imports numba
 
-    hidden = np.empty(len(paths), dtype=np.bool_)
-    find_hidden(*string_buffers(paths.cast(pa.large_string())), starts, hidden)
-    if fields and hidden.any():
-        rows = np.flatnonzero(hidden)
-        chosen = paths.take(pa.array(rows)).to_pylist()
-        for row, path, start in zip(rows, chosen, starts[rows].tolist(), strict=True):
-            hidden[row] = _has_hidden_name(path, start, fields)
-    return hidden
+    def __init__(self, paths: pa.Array, odd: Mask | None = None) -> None:
+        self.paths = paths
+        self._odd = _find_odd(paths) if odd is None else odd
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def filter(self, mask: Mask) -> Names:
+        """The names in the rows of a mask."""
+        return Names(self.paths.filter(pa.array(mask)), self._odd[mask])
+
+    def kinds(self) -> pa.Array:
+        """The kind that each path looks like, null where it looks like none."""
+        kinds = self._closely(kinds_by_name)
+        return pc.if_else(pa.array(self._odd), kinds, Kind.DATA.value)
+
+    def families(self) -> pa.Array:
+        """The format other than Iceberg that each path looks like, null where like none."""
+        return self._closely(_families_by_name)
+
+    def temporary(self) -> Mask:
+        """Whether each path is named as engines name what they will remove or replace."""
+        temporary = self._odd.copy()
+        temporary[self._odd] = mask_of(pc.match_substring_regex(self._odd_paths(), _TEMPORARY))
+        return temporary
+
+    def hidden(self, starts: Starts, fields: AbstractSet[str] = frozenset()) -> Mask:
+        """Whether a name behind byte `start` of each path begins with a dot or an underscore.
+
+        A folder of a partition is not hidden if live files lie in such folders too: `fields` are
+        those of `hidden_fields`, of the live files.
+        """
+        hidden = self._odd.copy()
+        hidden[self._odd] = _find_hidden(self._odd_paths(), starts[self._odd], fields)
+        return hidden
+
+    def _odd_paths(self) -> pa.Array:
+        return self.paths.filter(pa.array(self._odd))
+
+    def _closely(self, look: Callable[[pa.Array], pa.Array]) -> pa.Array:
+        nothing = pa.nulls(len(self), pa.string())
+        return pc.replace_with_mask(nothing, pa.array(self._odd), look(self._odd_paths()))
 
 
 def hidden_fields(paths: pa.Array) -> set[str]:
     """How paths begin, up to the `=` of partition folders whose names look hidden."""
     found = paths.filter(pc.match_substring_regex(paths, _HIDDEN_FIELD)).to_pylist()
     return {field for path in found for field in _fields_of(path)}
+
+
+def _find_odd(paths: pa.Array) -> Mask:
+    from lakesweep.sweep.components import find_plain  # imports numba
+
+    plain = np.empty(len(paths), dtype=np.bool_)
+    find_plain(*string_buffers(paths.cast(pa.large_string())), plain)
+    return ~plain
+
+
+def _families_by_name(paths: pa.Array) -> pa.Array:
+    families = pa.nulls(len(paths), pa.string())
+    for family, pattern in _FOREIGN_NAMES:
+        is_one = pc.match_substring_regex(paths, pattern)
+        families = pc.if_else(is_one, family.value, families)
+    return families
+
+
+def _find_hidden(paths: pa.Array, starts: Starts, fields: AbstractSet[str]) -> Mask:
+    from lakesweep.sweep.components import find_hidden  # imports numba
+
+    hidden = np.empty(len(paths), dtype=np.bool_)
+    find_hidden(*string_buffers(paths.cast(pa.large_string())), starts, hidden)
+    if fields:
+        rows = np.flatnonzero(hidden)
+        chosen = paths.take(pa.array(rows)).to_pylist()
+        for row, path, start in zip(rows, chosen, starts[rows].tolist(), strict=True):
+            hidden[row] = _has_hidden_name(path, start, fields)
+    return hidden
 
 
 def _fields_of(path: str) -> list[str]:

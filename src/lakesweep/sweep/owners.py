@@ -48,7 +48,7 @@ class FolderMap:
             names.setdefault(folder.encode(), set()).add(name)
         folders = sorted(names)
         self._names = [tuple(sorted(names[folder])) for folder in folders]
-        self._labels = pa.array((each[0] for each in self._names), pa.string())
+        self._labels = pa.array(self.names, pa.string())
         self._parents = list(_parents(folders))
         self._table = _table(folders)
 
@@ -59,6 +59,11 @@ class FolderMap:
     def sizes(self) -> npt.NDArray[np.int64]:
         """The bytes of each folder, its slash included."""
         return np.diff(self._table[1])
+
+    @property
+    def names(self) -> list[str]:
+        """The first name of those who claim each folder, in the order of the folders' numbers."""
+        return [each[0] for each in self._names]
 
     def find(self, identities: pa.Array) -> Found:
         """The innermost folder that each path lies in."""
@@ -78,7 +83,7 @@ class FolderMap:
         return self.find(slashed)
 
     def labels(self, found: Found) -> pa.Array:
-        """The first name of those who claim each folder that was found, null for none."""
+        """The name for each folder that was found, null for none."""
         return self._labels.take(pa.array(found, mask=found < 0))
 
     def folder(self, number: int) -> str:

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lakesweep.sweep.kinds import families_by_name, hidden_fields, is_hidden, is_temporary
+from lakesweep.sweep.kinds import Names, hidden_fields
 
 LOCATION = "s3://lake/_own/"
 UUID = "5c2f9b1e-0a1b-4c2d-8e3f-0123456789ab"
@@ -12,9 +12,13 @@ UUID = "5c2f9b1e-0a1b-4c2d-8e3f-0123456789ab"
 
 def hidden(*paths: str, fields: set[str] | None = None) -> list[bool]:
     starts = np.full(len(paths), len(LOCATION.encode()))
-    answer: list[bool] = is_hidden(
-        pa.array([LOCATION + path for path in paths]), starts, fields or set()
-    ).tolist()
+    names = Names(pa.array([LOCATION + path for path in paths]))
+    answer: list[bool] = names.hidden(starts, fields or set()).tolist()
+    return answer
+
+
+def families(*paths: str) -> list[str | None]:
+    answer: list[str | None] = Names(pa.array(paths)).families().to_pylist()
     return answer
 
 
@@ -40,11 +44,11 @@ class TestFamilies:
         ],
     )
     def test_know_files_of_paimon(self, name: str) -> None:
-        assert families_by_name(pa.array([f"s3://b/db.db/t/{name}"])).to_pylist() == ["paimon"]
+        assert families(f"s3://b/db.db/t/{name}") == ["paimon"]
 
     def test_know_files_of_lakefs(self) -> None:
-        paths = pa.array(["s3://b/repo/_lakefs/retention/gc/x", "s3://b/repo/x_lakefs/y"])
-        assert families_by_name(paths).to_pylist() == ["lakefs", None]
+        paths = ("s3://b/repo/_lakefs/retention/gc/x", "s3://b/repo/x_lakefs/y")
+        assert families(*paths) == ["lakefs", None]
 
     @pytest.mark.parametrize(
         "name",
@@ -59,7 +63,7 @@ class TestFamilies:
         ],
     )
     def test_leave_other_files_alone(self, name: str) -> None:
-        assert families_by_name(pa.array([f"s3://b/t/{name}"])).to_pylist() == [None]
+        assert families(f"s3://b/t/{name}") == [None]
 
 
 class TestTemporary:
@@ -77,11 +81,11 @@ class TestTemporary:
         ],
     )
     def test_names_are_known(self, name: str) -> None:
-        assert is_temporary(pa.array([f"s3://b/t/{name}"])).to_pylist() == [True]
+        assert Names(pa.array([f"s3://b/t/{name}"])).temporary().tolist() == [True]
 
     @pytest.mark.parametrize("name", ["data/x.parquet", "tmp/x.parquet", "SUCCESS", "x.tmp/y"])
     def test_names_are_not_guessed(self, name: str) -> None:
-        assert is_temporary(pa.array([f"s3://b/t/{name}"])).to_pylist() == [False]
+        assert Names(pa.array([f"s3://b/t/{name}"])).temporary().tolist() == [False]
 
 
 class TestHidden:
@@ -109,8 +113,8 @@ class TestHidden:
         folder = "s3://lake/ž/"
         paths = pa.array([folder + "_x", folder + "x"])
         starts = np.full(2, len(folder.encode()))
-        assert is_hidden(paths, starts).tolist() == [True, False]
-        assert is_hidden(paths, starts, {"s3://lake/ž/_y="}).tolist() == [True, False]
+        for fields in (set(), {"s3://lake/ž/_y="}):
+            assert Names(paths).hidden(starts, fields).tolist() == [True, False]
 
 
 class TestHiddenFields:
