@@ -12,6 +12,7 @@ import pytest
 from lakesweep.clock import ManualClock
 from lakesweep.errors import (
     ConfigError,
+    DamagedRowError,
     LakesweepError,
     SchemaError,
     StoreError,
@@ -144,6 +145,7 @@ def test_a_url_names_a_table_and_where_it_is(url: str, address: DynamoAddress) -
         "dynamodb://lake?region=",
         "dynamodb://key:secret@lake",
         "dynamodb://key:secr/et@lake",
+        "dynamodb://lake?endpoint=http://key:secret@host",
     ],
 )
 def test_a_url_that_names_no_table_is_refused(url: str) -> None:
@@ -390,6 +392,18 @@ def test_a_realm_that_cannot_be_noted_is_not_written_to(
         server.play(_error("AccessDeniedException"))
         _failing(backend, write)
     assert {base64.b64decode(body["Item"]["pk"]["B"]) for body in _bodies(server)} == {b"n"}
+
+
+@pytest.mark.parametrize(
+    "change", [{"type": None}, {"created_at": {"N": "x"}}, {"value": {"S": ""}}]
+)
+def test_a_damaged_row_is_told(
+    server: ScriptedServer, backend: Backend, change: dict[str, Any]
+) -> None:
+    item = {name: value for name, value in (_item(ROW) | change).items() if value}
+    server.play(_answer(Responses={"lake": [item]}, UnprocessedKeys={}))
+    with pytest.raises(DamagedRowError, match="not written by lakesweep"):
+        backend.fetch("acme", [ROW.key])
 
 
 def test_a_realm_cannot_be_deleted_at_once(backend: Backend) -> None:

@@ -3,10 +3,12 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
 from lakesweep.errors import (
+    DamagedRowError,
     LakesweepError,
     SchemaError,
     StoreError,
@@ -16,6 +18,7 @@ from lakesweep.errors import (
 )
 from lakesweep.store.backend import Backend, ObjectRow, Reference, RowKey
 from lakesweep.store.backends.mongo import MongoBackend
+from lakesweep.store.backends.mongo_documents import row_document
 from tests.scripted_mongo import HANGS_UP, ScriptedMongo, found, refused, scripted_mongo
 
 ROW = ObjectRow(1, 0, "thing", 5, 7, b"value")
@@ -251,6 +254,17 @@ def test_a_batch_of_rows_is_one_request(server: ScriptedMongo, backend: Backend)
     backend.fetch("acme", [row.key for row in rows])
     backend.delete("acme", [row.key for row in rows])
     assert server.asked[1:] == ["update", "find", "delete"]
+
+
+@pytest.mark.parametrize("change", [{"type": None}, {"created_at": "x"}, {"_id": None}])
+def test_a_damaged_row_is_told(
+    server: ScriptedMongo, backend: Backend, change: dict[str, Any]
+) -> None:
+    document = row_document("acme", ROW) | change
+    found_row = {name: value for name, value in document.items() if value is not None}
+    server.play("find", SCHEMA, found(found_row))
+    with pytest.raises(DamagedRowError, match="not written by lakesweep"):
+        backend.fetch("acme", [ROW.key])
 
 
 def test_a_server_too_old_for_the_driver_is_an_error(server: ScriptedMongo) -> None:

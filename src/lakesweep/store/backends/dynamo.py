@@ -32,6 +32,7 @@ from lakesweep.store.backends.dynamo_items import (
     read_key,
     read_reference,
     read_row,
+    read_version,
     realm_key,
     realms_partition,
     reference_item,
@@ -149,8 +150,9 @@ class DynamoBackend:
         return self._table.change("delete_item", condition, Key=row_key(realm, key))
 
     def realms(self) -> Sequence[str]:
-        noted = (item[SORT]["B"].decode() for item in self._query(realms_partition(), (SORT,)))
-        return [realm for realm in noted if self._has_rows(realm)]
+        noted = [item[SORT]["B"].decode() for item in self._query(realms_partition(), (SORT,))]
+        inhabited = _at_once(self._has_rows, noted)
+        return [realm for realm, has_rows in zip(noted, inhabited, strict=True) if has_rows]
 
     def scan_references(self, realm: str) -> Iterator[Reference]:
         return map(read_reference, self._query(references_partition(realm)))
@@ -208,7 +210,7 @@ class DynamoBackend:
 
     def _version(self) -> int | None:
         found = self._table.ask_table("get_item", Key=schema_key(), ConsistentRead=True).get("Item")
-        return None if found is None else int(found["version"]["N"])
+        return None if found is None else read_version(found)
 
 
 def _holds(state: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -31,7 +31,7 @@ class DynamoAddress:
 def parse_address(url: str) -> DynamoAddress:
     """`dynamodb://table?region=…&endpoint=…&profile=…`, each part of which may be left out."""
     place, _, query = url.partition("?")
-    if "@" in place:
+    if "@" in url:
         raise UsageError(
             "dynamodb: credentials do not belong into the URL",
             hint="set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or add ?profile=name",

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lakesweep.store.backend import IdSpan, ObjectHead, ObjectRow, Reference, RowKey
+from lakesweep.store.backends.damage import tells_damage
 from lakesweep.store.backends.pointers import pack_pointers, unpack_pointers
 
 Item = dict[str, Any]
@@ -78,6 +79,7 @@ def reference_state(reference: Reference) -> Item:
     return dict(zip(REFERENCE_STATE, map(number, numbers), strict=True))
 
 
+@tells_damage
 def read_reference(item: Mapping[str, Any]) -> Reference:
     pointer, version, created_at = (int(item[name]["N"]) for name in REFERENCE_STATE)
     return Reference(
@@ -87,6 +89,11 @@ def read_reference(item: Mapping[str, Any]) -> Reference:
         created_at,
         unpack_pointers(item["recent"]["B"]),
     )
+
+
+@tells_damage
+def read_version(item: Mapping[str, Any]) -> int:
+    return int(item["version"]["N"])
 
 
 def row_item(realm: str, row: ObjectRow) -> Item:
@@ -99,16 +106,19 @@ def row_item(realm: str, row: ObjectRow) -> Item:
     return item if row.token is None else {**item, "token": number(row.token)}
 
 
+@tells_damage
 def read_head(item: Mapping[str, Any]) -> ObjectHead:
     token = int(item["token"]["N"]) if "token" in item else None
     created_at = int(item["created_at"]["N"])
     return ObjectHead(*read_key(item), item["type"]["S"], created_at, token)
 
 
+@tells_damage
 def read_row(item: Mapping[str, Any]) -> ObjectRow:
     return ObjectRow(*read_head(item), item["value"]["B"])
 
 
+@tells_damage
 def read_key(item: Mapping[str, Any]) -> RowKey:
     return RowKey(*_KEY.unpack(item[SORT]["B"]))
 

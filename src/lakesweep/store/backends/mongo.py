@@ -36,6 +36,7 @@ try:
         read_head,
         read_reference,
         read_row,
+        read_version,
         reference_document,
         reference_key,
         reference_state,
@@ -205,7 +206,7 @@ class MongoBackend:
     def _version(self) -> int | None:
         with self._database.reading():
             found = self._database.collection(SCHEMA).find_one(_SCHEMA_KEY)
-        return None if found is None else int(found["version"])
+        return None if found is None else read_version(found)
 
     def _insert(self, collection: Collection[Document], document: Document) -> bool:
         with self._database.writing():

@@ -6,6 +6,7 @@ keys field by field.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from bson import Int64
@@ -18,6 +19,7 @@ from lakesweep.store.backend import (
     Reference,
     RowKey,
 )
+from lakesweep.store.backends.damage import tells_damage
 from lakesweep.store.backends.pointers import pack_pointers, unpack_pointers
 
 Document = dict[str, Any]
@@ -59,7 +61,8 @@ def reference_document(realm: str, reference: Reference) -> Document:
     return {**reference_state(realm, reference), "recent": pack_pointers(reference.recent)}
 
 
-def read_reference(document: Document) -> Reference:
+@tells_damage
+def read_reference(document: Mapping[str, Any]) -> Reference:
     return Reference(
         document["_id"]["name"].decode(),
         _plain(document["pointer"]),
@@ -67,6 +70,11 @@ def read_reference(document: Document) -> Reference:
         int(document["created_at"]),
         unpack_pointers(document["recent"]),
     )
+
+
+@tells_damage
+def read_version(document: Mapping[str, Any]) -> int:
+    return int(document["version"])
 
 
 def row_state(realm: str, key: RowKey, token: int) -> Document:
@@ -83,13 +91,15 @@ def row_document(realm: str, row: ObjectRow) -> Document:
     }
 
 
-def read_head(document: Document) -> ObjectHead:
+@tells_damage
+def read_head(document: Mapping[str, Any]) -> ObjectHead:
     key = document["_id"]
     created_at, token = int(document["created_at"]), _plain(document["token"])
     return ObjectHead(int(key["id"]), int(key["part"]), document["type"], created_at, token)
 
 
-def read_row(document: Document) -> ObjectRow:
+@tells_damage
+def read_row(document: Mapping[str, Any]) -> ObjectRow:
     return ObjectRow(*read_head(document), document["value"])
 
 
