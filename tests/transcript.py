@@ -15,7 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
-_PROGRESS = re.compile(r"^\w+ [\d,]+ \w+, [\d,]+/s.*\n", re.MULTILINE)
+_PROGRESS = re.compile(
+    r"^\w+ [\d,]+(?: of [\d,]+ \(\d+ %\))? \w+, (?:[^,\n]+, )?[\d,]+/s\n", re.MULTILINE
+)
 _EXIT_CODE = re.compile(r"#\s*exit code (\d+)")
 
 
