@@ -15,7 +15,9 @@ from pathlib import Path
 import pytest
 
 _LAKESWEEP = str(Path(sys.executable).with_name("lakesweep"))
-_HEAVY = {"botocore", "msgspec", "numba", "numpy", "obstore", "pyarrow", "pyiceberg"}
+_HEAVY = {
+    *("botocore", "msgspec", "numba", "numpy", "obstore", "pyarrow", "pyiceberg", "sqlalchemy"),
+}
 
 
 def _run(
@@ -95,7 +97,16 @@ def test_completion_can_be_installed(tmp_path: Path) -> None:
     assert "lakesweep" in (tmp_path / ".bashrc").read_text()
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["doctor", "--help"], ["init", "--help"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--help"],
+        ["doctor", "--help"],
+        ["init", "--help"],
+        ["store", "bench", "--help"],
+        ["realm", "purge", "--help"],
+    ],
+)
 def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
     program = (
         "import sys\n"
