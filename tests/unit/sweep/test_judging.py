@@ -8,44 +8,16 @@ import pyarrow as pa
 import pytest
 
 from lakesweep.storage.address import identities
-from lakesweep.storage.file_hashes import file_hashes, hash_columns
 from lakesweep.sweep.columns import LISTING, VERDICTS
 from lakesweep.sweep.judging import Rules, judge
 from lakesweep.sweep.kinds import Family
-from lakesweep.sweep.owners import FolderMap
+from tests.sweep_rows import NOW, OLD, RULES, folders, listing
 
-NOW = datetime(2026, 6, 1, tzinfo=UTC)
-OLD = NOW - timedelta(days=30)
 UUID = "5c2f9b1e-0a1b-4c2d-8e3f-0123456789ab"
 DATA = "s3://b/wh/t/data/a.parquet"
 
 
 Reasons = list[tuple[str, str | None]]
-
-
-def folders(*pairs: tuple[str, str]) -> FolderMap:
-    return FolderMap(pairs)
-
-
-RULES = Rules(
-    now=NOW,
-    cutoff=NOW - timedelta(days=7),
-    locations=folders(("s3://b/wh/", "s3://b/wh")),
-    tables=folders(("s3://b/wh/t/", "shop.t")),
-)
-
-
-def listing(*rows: tuple[str, datetime | None]) -> pa.RecordBatch:
-    paths = pa.array([path for path, _ in rows], pa.string())
-    count = len(rows)
-    columns = {
-        "path": paths,
-        "size_bytes": pa.array(range(count), pa.int64()),
-        "modified": pa.array([modified for _, modified in rows], LISTING.field("modified").type),
-        "etag": pa.array([f"e{number}" for number in range(count)], pa.string()),
-    }
-    h1, h2 = hash_columns(file_hashes(paths))
-    return pa.RecordBatch.from_arrays([*columns.values(), h1, h2], schema=LISTING)
 
 
 def verdicts(

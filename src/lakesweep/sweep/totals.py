@@ -1,0 +1,211 @@
+"""Totals over verdicts: by reason, guess, table, location, age and size.
+
+Each batch gives a small table of sums, and such tables are added up in any order, so every task
+counts its own rows and the driver sees no file. All dimensions have one shape, and keep the reasons
+apart: whatever is shown is a sum over rows of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakesweep.store.moments import micros
+from lakesweep.sweep.guards import Share
+from lakesweep.sweep.judging import Rules
+from lakesweep.sweep.verdicts import Reason, Verdict
+
+
+class Dimension(StrEnum):
+    """What files are counted by. `other-tables` is what was left out of `table`."""
+
+    REASON = "reason"
+    GUESS = "guess"
+    TABLE = "table"
+    OTHER_TABLES = "other-tables"
+    LOCATION = "location"
+    AGE = "age"
+    SIZE = "size"
+
+
+#: A sum: of files with this reason, and this key in this dimension (null: none).
+TOTALS = pa.schema(
+    [
+        pa.field("dimension", pa.string(), nullable=False),
+        pa.field("key", pa.string()),
+        pa.field("verdict", pa.string(), nullable=False),
+        pa.field("reason", pa.string(), nullable=False),
+        pa.field("files", pa.int64(), nullable=False),
+        pa.field("bytes", pa.int64(), nullable=False),
+    ]
+)
+
+Amount: TypeAlias = dict[str, int]
+_Sums: TypeAlias = dict[Any, dict[str, Amount]]
+
+_UNKNOWN = "unknown"
+_MIB = 1 << 20
+_DAY = timedelta(days=1)
+
+# Where each class ends; the last has no end.
+_AGES: Sequence[tuple[str, timedelta]] = (
+    ("in the future", timedelta(0)),
+    ("under 1 day", _DAY),
+    ("1 to 7 days", 7 * _DAY),
+    ("7 to 30 days", 30 * _DAY),
+    ("30 to 90 days", 90 * _DAY),
+    ("90 to 365 days", 365 * _DAY),
+)
+_OLDEST = "over 365 days"
+_SIZES: Sequence[tuple[str, int]] = (
+    ("empty", 1),
+    ("under 1 MiB", _MIB),
+    ("1 to 16 MiB", 16 * _MIB),
+    ("16 to 128 MiB", 128 * _MIB),
+    ("128 MiB to 1 GiB", 1024 * _MIB),
+)
+_LARGEST = "1 GiB and more"
+
+#: The classes of ages and sizes, in their order.
+AGE_CLASSES = (*(name for name, _ in _AGES), _OLDEST, _UNKNOWN)
+SIZE_CLASSES = (*(name for name, _ in _SIZES), _LARGEST, _UNKNOWN)
+
+_KEYS = ["dimension", "key", "verdict", "reason"]
+
+
+def tally(rows: pa.RecordBatch, identities: pa.Array, rules: Rules) -> pa.Table:
+    """The totals (TOTALS) of verdicts (columns.VERDICTS) on files with these identities."""
+    is_delete = pc.equal(rows["verdict"], Verdict.DELETE.value)
+    columns = {
+        "verdict": rows["verdict"],
+        "reason": rows["reason"],
+        "bytes": rows["size_bytes"].fill_null(0),
+        Dimension.TABLE.value: rows["table"],
+        Dimension.GUESS.value: pc.if_else(is_delete, rows["rule"], pa.scalar(None, pa.string())),
+        Dimension.LOCATION.value: rules.locations.labels(rules.locations.find(identities)),
+        Dimension.AGE.value: _age_classes(rows["modified"], rules.now),
+        Dimension.SIZE.value: _size_classes(rows["size_bytes"]),
+    }
+    tables = _count(pa.table(columns), [Dimension.TABLE.value])
+    others = [Dimension.GUESS, Dimension.LOCATION, Dimension.AGE, Dimension.SIZE]
+    cube = _count(pa.table(columns), [each.value for each in others])
+    return merge([_project(tables, Dimension.TABLE), *(_project(cube, each) for each in others)])
+
+
+def merge(totals: Iterable[pa.Table]) -> pa.Table:
+    """The sums of several totals, in a fixed order."""
+    together = pa.concat_tables([TOTALS.empty_table(), *totals])
+    sums = together.group_by(_KEYS).aggregate([("files", "sum"), ("bytes", "sum")])
+    renamed = sums.rename_columns([*_KEYS, "files", "bytes"]).cast(TOTALS)
+    return renamed.sort_by([(name, "ascending") for name in _KEYS])
+
+
+def keep_top_tables(totals: pa.Table, most: int) -> pa.Table:
+    """The same, with the tables of most bytes to delete, and one row a reason for the others."""
+    top = [each["table"] for each in tables_of(totals)[:most]]
+    is_table = pc.equal(totals["dimension"], Dimension.TABLE.value)
+    is_left_out = pc.and_not(is_table, pc.is_in(totals["key"], pa.array(top, pa.string())))
+    dimension = pc.if_else(is_left_out, Dimension.OTHER_TABLES.value, totals["dimension"])
+    key = pc.if_else(is_left_out, pa.scalar(None, pa.string()), totals["key"])
+    changed = totals.set_column(0, TOTALS.field(0), dimension).set_column(1, TOTALS.field(1), key)
+    return merge([changed])
+
+
+def reasons_of(totals: pa.Table) -> dict[str, dict[str, Amount]]:
+    """Files and bytes by verdict and reason."""
+    # Each file has exactly one class of size, so that dimension counts all of them once.
+    sums = _sums(totals, Dimension.SIZE, by="reason")
+    return {
+        verdict.value: {
+            reason.value: sums[reason.value][verdict.value]
+            for reason in Reason
+            if reason.verdict is verdict and reason.value in sums
+        }
+        for verdict in Verdict
+    }
+
+
+def guesses_of(totals: pa.Table) -> dict[str, Amount]:
+    """Files and bytes to delete, by the guess why they are there."""
+    sums = _sums(totals, Dimension.GUESS)
+    return {key: sums[key]["delete"] for key in sums if key is not None}
+
+
+def classes_of(totals: pa.Table, dimension: Dimension) -> list[dict[str, Any]]:
+    """Files and bytes by class of age or size, in their order; only classes that have files."""
+    order = AGE_CLASSES if dimension is Dimension.AGE else SIZE_CLASSES
+    sums = _sums(totals, dimension)
+    return [{"class": name, **sums[name]} for name in order if name in sums]
+
+
+def tables_of(totals: pa.Table) -> list[dict[str, Any]]:
+    """Files and bytes by table, most bytes to delete first; None is what no table's folder holds.
+
+    What `keep_top_tables` left out comes last, with `others` in the place of a name.
+    """
+    sums = _sums(totals, Dimension.TABLE)
+    tables = [{"table": name, **amounts} for name, amounts in sums.items()]
+    tables.sort(key=lambda each: (-each["delete"]["bytes"], -each["keep"]["bytes"], str(each)))
+    left_out = _sums(totals, Dimension.OTHER_TABLES).values()
+    return [*tables, *({"others": True, **amounts} for amounts in left_out)]
+
+
+def shares_of(totals: pa.Table) -> list[Share]:
+    """How much of each location and of each table's folder would go."""
+    return [
+        Share(key, sum(each["files"] for each in amounts.values()), amounts["delete"]["files"])
+        for dimension in (Dimension.LOCATION, Dimension.TABLE)
+        for key, amounts in _sums(totals, dimension).items()
+        if key is not None
+    ]
+
+
+def _sums(totals: pa.Table, dimension: Dimension, by: str = "key") -> _Sums:
+    """Files and bytes of each verdict, by the values of a column."""
+    sums: _Sums = {}
+    rows = totals.filter(pc.equal(totals["dimension"], dimension.value)).to_pylist()
+    for row in rows:
+        amounts = sums.setdefault(row[by], {each.value: _nothing() for each in Verdict})
+        for name in ("files", "bytes"):
+            amounts[row["verdict"]][name] += row[name]
+    return sums
+
+
+def _nothing() -> Amount:
+    return {"files": 0, "bytes": 0}
+
+
+def _count(columns: pa.Table, keys: list[str]) -> pa.Table:
+    groups = columns.group_by([*keys, "verdict", "reason"])
+    counted = groups.aggregate([([], "count_all"), ("bytes", "sum")])
+    return counted.rename_columns([*keys, "verdict", "reason", "files", "bytes"])
+
+
+def _project(counted: pa.Table, dimension: Dimension) -> pa.Table:
+    name = pa.array([dimension.value] * counted.num_rows, pa.string())
+    columns = [counted[each] for each in (dimension.value, "verdict", "reason", "files", "bytes")]
+    return pa.table([name, *columns], schema=TOTALS)
+
+
+def _age_classes(modified: pa.Array, now: datetime) -> pa.Array:
+    ends = np.array([end // timedelta(microseconds=1) for _, end in _AGES], np.int64)
+    ages = pc.subtract(micros(now), modified.cast(pa.int64()))
+    return _classes(ages, ends, AGE_CLASSES)
+
+
+def _size_classes(sizes: pa.Array) -> pa.Array:
+    return _classes(sizes, np.array([end for _, end in _SIZES], np.int64), SIZE_CLASSES)
+
+
+def _classes(values: pa.Array, ends: npt.NDArray[np.int64], names: tuple[str, ...]) -> pa.Array:
+    """The class of each value, the last for those that are not known."""
+    numbers = np.searchsorted(ends, values.fill_null(0).to_numpy(), side="right")
+    numbers[values.is_null().to_numpy(zero_copy_only=False)] = len(names) - 1
+    return pa.array(names).take(pa.array(numbers))
