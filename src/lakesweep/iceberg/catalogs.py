@@ -7,11 +7,13 @@ the metadata file alone, it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from lakesweep.errors import ConfigError, IncompleteError, LakesweepError, NotFoundError, UsageError
+from lakesweep.iceberg.metadata import write_paths_of
+from lakesweep.parallel import map_ordered
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog as PyIcebergCatalog
@@ -27,7 +29,7 @@ class Entry:
     """What a catalog says of one table or view.
 
     `access` holds the properties by which the catalog lets its client reach the files, such as
-    vended credentials.
+    vended credentials; `folders` are where it says that the files are.
     """
 
     catalog: str
@@ -35,11 +37,21 @@ class Entry:
     is_view: bool
     metadata_path: str
     access: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
+    folders: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def full_name(self) -> str:
         """The name as the command line takes it."""
-        return ".".join(_quote(part) for part in (self.catalog, *self.name))
+        return _full_name(self.catalog, self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """A name that a catalog lists, and of which it does not say where the metadata is."""
+
+    full_name: str
+    name: Name
+    error: LakesweepError
 
 
 class IcebergCatalog(Protocol):
@@ -49,8 +61,16 @@ class IcebergCatalog(Protocol):
         """The table or view of this name, or NotFoundError."""
         ...
 
+    def look(self, name: Name) -> Entry | None:
+        """The table or view of this name; None only if the catalog does not list it."""
+        ...
+
+    def survey(self) -> Iterator[Entry | Unknown]:
+        """Every table and view of every namespace; names that cannot be looked up are told."""
+        ...
+
     def entries(self) -> Iterator[Entry]:
-        """Every table and view of every namespace."""
+        """Every table and view of every namespace; the first that is unknown is an error."""
         ...
 
     def drop(self, entry: Entry) -> None:
@@ -98,33 +118,51 @@ class _Any:
             table = self.catalog.load_table(name)
         except Exception as error:
             raise _failed(self.name, name, error) from error
-        return Entry(self.name, name, False, table.metadata_location, dict(table.io.properties))
+        folders = (table.location(), *write_paths_of(table.properties))
+        access = dict(table.io.properties)
+        return Entry(self.name, name, False, table.metadata_location, access, folders)
+
+    def look(self, name: Name) -> Entry | None:
+        try:
+            return self.find(name)
+        except NotFoundError:
+            # Some catalogs say this too of a table whose metadata file is missing.
+            if self._is_listed(name):
+                raise
+            return None
+
+    def survey(self) -> Iterator[Entry | Unknown]:
+        names = (name for namespace in self._namespaces(()) for name in self._names(namespace))
+        found = map_ordered(self._survey_one, names, workers=self._requests_at_once)
+        return (entry for entry in found if entry is not None)
 
     def entries(self) -> Iterator[Entry]:
-        for namespace in self._namespaces(()):
-            try:
-                names = self.catalog.list_tables(namespace)
-            except Exception as error:
-                raise _failed(self.name, namespace, error) from error
-            yield from self._still_there(names)
+        for found in self.survey():
+            if isinstance(found, Unknown):
+                raise found.error
+            yield found
 
-    def _still_there(self, names: Iterable[Iterable[str]]) -> Iterator[Entry]:
-        """The entries of listed names, but for those that were dropped since."""
-        for listed in names:
-            name = tuple(listed)
-            try:
-                yield self.find(name)
-            except NotFoundError:
-                if self._is_listed(name):
-                    raise
+    @property
+    def _requests_at_once(self) -> int:
+        return 1  # not every client may be used by several threads
 
-    def _is_listed(self, name: Name) -> bool:
-        namespace = name[:-1]
+    def _survey_one(self, name: Name) -> Entry | Unknown | None:
         try:
-            tables = self.catalog.list_tables(namespace)
+            return self.look(name)
+        except LakesweepError as error:
+            return Unknown(_full_name(self.name, name), name, error)
+
+    def _names(self, namespace: Name) -> list[Name]:
+        try:
+            return [tuple(name) for name in self.catalog.list_tables(namespace)]
         except Exception as error:
             raise _failed(self.name, namespace, error) from error
-        return name in {tuple(table) for table in tables}
+
+    def _is_listed(self, name: Name) -> bool:
+        try:
+            return name in self._names(name[:-1])
+        except NotFoundError:
+            return False  # the namespace is gone, with all that it held
 
     def drop(self, entry: Entry) -> None:
         try:
@@ -157,16 +195,12 @@ class _Rest(_Any):
                 return self._entry(name, is_view, answer)
         raise _missing(self.name, name)
 
-    def entries(self) -> Iterator[Entry]:
-        for namespace in self._namespaces(()):
-            try:
-                tables = self.catalog.list_tables(namespace)
-            except Exception as error:
-                raise _failed(self.name, namespace, error) from error
-            yield from self._still_there([*tables, *self._views(namespace)])
+    @property
+    def _requests_at_once(self) -> int:
+        return 8
 
-    def _is_listed(self, name: Name) -> bool:
-        return super()._is_listed(name) or name in map(tuple, self._views(name[:-1]))
+    def _names(self, namespace: Name) -> list[Name]:
+        return [*super()._names(namespace), *self._views(namespace)]
 
     def _views(self, namespace: Name) -> list[Name]:
         try:
@@ -199,7 +233,7 @@ class _Rest(_Any):
         for credential in answer.get("storage-credentials") or ():
             if str(path).startswith(credential.get("prefix", "")):
                 access.update(credential.get("config", {}))
-        return Entry(self.name, name, is_view, str(path), access)
+        return Entry(self.name, name, is_view, str(path), access, _folders(answer))
 
 
 @dataclass(frozen=True)
@@ -209,15 +243,22 @@ class _Sql(_Any):
     catalog: SqlCatalog
 
     def find(self, name: Name) -> Entry:
-        found = list(self._rows(name))
-        if not found:
-            raise _missing(self.name, name)
-        return found[0]
+        for row in self._rows(name):
+            return self._entry(row)
+        raise _missing(self.name, name)
 
-    def entries(self) -> Iterator[Entry]:
-        yield from self._rows(None)
+    def _is_listed(self, name: Name) -> bool:
+        return bool(self._rows(name))
 
-    def _rows(self, name: Name | None) -> Iterator[Entry]:
+    def survey(self) -> Iterator[Entry | Unknown]:
+        for row in self._rows(None):
+            try:
+                yield self._entry(row)
+            except LakesweepError as error:
+                name = _row_name(row)
+                yield Unknown(_full_name(self.name, name), name, error)
+
+    def _rows(self, name: Name | None) -> list[Mapping[Any, Any]]:
         from sqlalchemy import MetaData, Table, select
         from sqlalchemy.exc import NoSuchTableError
 
@@ -229,7 +270,7 @@ class _Sql(_Any):
                     table.c.table_namespace == ".".join(name[:-1]), table.c.table_name == name[-1]
                 )
             with self.catalog.engine.connect() as connection:
-                rows = connection.execute(query).mappings().all()
+                return [dict(row) for row in connection.execute(query).mappings()]
         except NoSuchTableError as error:
             raise ConfigError(
                 f"the database of catalog {self.name} holds no Iceberg catalog",
@@ -237,10 +278,9 @@ class _Sql(_Any):
             ) from error
         except Exception as error:
             raise _failed(self.name, name or (), error) from error
-        yield from (self._entry(row) for row in rows)
 
     def _entry(self, row: Mapping[Any, Any]) -> Entry:
-        name = (*row["table_namespace"].split("."), row["table_name"])
+        name = _row_name(row)
         is_view = row.get("iceberg_type") == "VIEW"
         if not row["metadata_location"]:
             raise IncompleteError(f"catalog {self.name} names no metadata file for {_dotted(name)}")
@@ -255,6 +295,21 @@ class _Sql(_Any):
                 hint="drop it with the engine that made it, or run without --drop",
             )
         super().drop(entry)
+
+
+def _row_name(row: Mapping[Any, Any]) -> Name:
+    return (*row["table_namespace"].split("."), row["table_name"])
+
+
+def _folders(answer: Mapping[str, Any]) -> tuple[str, ...]:
+    """Where a REST catalog says that files are, whatever else its metadata holds."""
+    metadata = answer.get("metadata") or {}
+    location = metadata.get("location")
+    return (str(location), *write_paths_of(metadata.get("properties") or {})) if location else ()
+
+
+def _full_name(catalog: str, name: Name) -> str:
+    return ".".join(_quote(part) for part in (catalog, *name))
 
 
 def _quote(part: str) -> str:

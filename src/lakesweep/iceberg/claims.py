@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from lakesweep.errors import LakesweepError
 from lakesweep.hashing import Hashes
+from lakesweep.iceberg.metadata import guess_location
 from lakesweep.iceberg.reading import load_metadata
 from lakesweep.parallel import map_ordered
 from lakesweep.progress import SILENT, Progress
@@ -41,7 +42,7 @@ class Claim:
     def folders(self) -> tuple[str, ...]:
         """Where it keeps its files, as far as is known without reading manifests."""
         if self.metadata is None:
-            return (self.path.rpartition("/metadata/")[0] or self.path,)
+            return (guess_location(self.path),)
         return folders_of(self.metadata)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import gzip
 import re
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -119,6 +119,16 @@ def parse_metadata(
     return _table(path, len(data), location, document)
 
 
+def write_paths_of(properties: Mapping[str, Any]) -> tuple[str, ...]:
+    """Where a table with these properties writes, other than below its location."""
+    return tuple(str(properties[name]) for name in _WRITE_PATHS if properties.get(name))
+
+
+def guess_location(path: str) -> str:
+    """Where the table of a metadata file that cannot be read may have its files."""
+    return path.rpartition("/metadata/")[0] or path.rpartition("/")[0]
+
+
 class _Document(msgspec.Struct, rename="kebab"):
     format_version: int
     location: str | None = None
@@ -196,7 +206,6 @@ def _table(path: str, size_bytes: int, location: str, document: _Document) -> Ta
         return absolute_path(name, base)
 
     snapshots = tuple(_snapshot(path, entry, resolve) for entry in document.snapshots or ())
-    properties = document.properties or {}
     return TableMetadata(
         path=path,
         size_bytes=size_bytes,
@@ -204,7 +213,7 @@ def _table(path: str, size_bytes: int, location: str, document: _Document) -> Ta
         uuid=document.table_uuid,
         location=location,
         gc_enabled=_gc_enabled(document),
-        write_paths=tuple(str(properties[name]) for name in _WRITE_PATHS if properties.get(name)),
+        write_paths=write_paths_of(document.properties or {}),
         current_snapshot=_current_snapshot(document),
         snapshots=snapshots,
         log=tuple(resolve(entry.metadata_file) for entry in document.metadata_log or ()),

@@ -53,7 +53,7 @@ def reached_files(
         case ViewMetadata():
             yield file_batch(Kind.VIEW_METADATA, [(metadata.path, metadata.size_bytes)])
         case TableMetadata():
-            yield from gather(_Walk(stores, metadata, tolerance, workers).files())
+            yield from gather(Walk(stores, metadata, tolerance, workers).files())
 
 
 def file_batch(kind: Kind, files: Iterable[tuple[str, int | None]]) -> pa.RecordBatch:
@@ -71,27 +71,31 @@ def file_batch(kind: Kind, files: Iterable[tuple[str, int | None]]) -> pa.Record
     )
 
 
-class _Manifest(NamedTuple):
+class Manifest(NamedTuple):
+    """A manifest, and what its list says of it."""
+
     path: str
     size_bytes: int | None
     entries: int | None
 
 
 @dataclass
-class _Walk:
+class Walk:
     """One pass over a table. The lists and manifests are read on threads, in order."""
 
     stores: Stores
     table: TableMetadata
     tolerance: Tolerance
-    workers: int
+    workers: int = 16
     seen: HashSet = field(default_factory=HashSet)
     list_sizes: dict[str, int] = field(default_factory=dict)
 
     def files(self) -> Iterator[pa.RecordBatch]:
-        for reason in self.table.dangling:
-            self.tolerance.meet(Problem(self.table.path, State.DAMAGED, reason))
-        yield from self._content_and_manifests()
+        yield from self.below(self.manifests())
+        yield from self.above()
+
+    def above(self) -> Iterator[pa.RecordBatch]:
+        """All but manifests and what they name; the sizes of lists once these were read."""
         table = self.table
         lists = dict.fromkeys(s.manifest_list for s in table.snapshots if s.manifest_list)
         yield file_batch(Kind.MANIFEST_LIST, ((p, self.list_sizes.get(p)) for p in lists))
@@ -103,18 +107,21 @@ class _Walk:
         yield file_batch(Kind.VERSION_HINT, self._version_hint())
         yield file_batch(Kind.METADATA, [(table.path, table.size_bytes)])
 
-    def _content_and_manifests(self) -> Iterator[pa.RecordBatch]:
-        done = map_ordered(self._read_manifest, self._manifests(), workers=self.workers)
+    def below(self, manifests: Iterable[Manifest]) -> Iterator[pa.RecordBatch]:
+        """What manifests name, each manifest behind its files."""
+        done = map_ordered(self._read_manifest, manifests, workers=self.workers)
         for manifest, batches in done:
             yield from batches
             yield file_batch(Kind.MANIFEST, [(manifest.path, manifest.size_bytes)])
 
-    def _manifests(self) -> Iterator[_Manifest]:
+    def manifests(self) -> Iterator[Manifest]:
         """Each manifest of each snapshot, once."""
+        for reason in self.table.dangling:
+            self.tolerance.meet(Problem(self.table.path, State.DAMAGED, reason))
         for found in map_ordered(self._read_list, self._distinct_lists(), workers=self.workers):
             hashes = hash128(identities(found["path"]))
             for row in found.filter(pa.array(self.seen.add(hashes))).to_pylist():
-                yield _Manifest(row["path"], row["size_bytes"], row["entries"])
+                yield Manifest(row["path"], row["size_bytes"], row["entries"])
 
     def _distinct_lists(self) -> Iterable[Snapshot]:
         embedded = [s for s in self.table.snapshots if s.manifest_list is None]
@@ -134,7 +141,7 @@ class _Walk:
         found = read_manifest_list(path, data, data_files=snapshot.total_data_files)
         return found.set_column(0, MANIFEST_SCHEMA.field(0), self._resolved(found["path"]))
 
-    def _read_manifest(self, manifest: _Manifest) -> tuple[_Manifest, list[pa.RecordBatch]]:
+    def _read_manifest(self, manifest: Manifest) -> tuple[Manifest, list[pa.RecordBatch]]:
         def read() -> list[pa.RecordBatch]:
             data = read_file(self.stores, manifest.path)
             batches = read_manifest(

@@ -1,0 +1,85 @@
+"""Iceberg tables and views as roots: those of a catalog, and those that only a file is known of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from lakesweep.errors import LakesweepError
+from lakesweep.iceberg.access import storage_options
+from lakesweep.iceberg.catalogs import Entry, IcebergCatalog, Unknown, open_catalog
+from lakesweep.iceberg.refs import metadata_path
+from lakesweep.sweep.roots import RootKind, RootProblem, RootRow
+
+if TYPE_CHECKING:
+    from lakesweep.iceberg.catalogs import Name
+    from lakesweep.storage.stores import Stores
+
+
+class CatalogRoots:
+    """Every table and view of a catalog."""
+
+    def __init__(self, catalog: str, properties: Mapping[str, str]) -> None:
+        self._catalog_name = catalog
+        self._properties = properties
+        self._catalog: IcebergCatalog | None = None
+        self._names: dict[str, Name] = {}
+
+    @property
+    def name(self) -> str:
+        return f"catalog {self._catalog_name}"
+
+    def collect(self) -> Iterator[RootRow | RootProblem]:
+        for found in self._open().survey():
+            self._names[found.full_name] = found.name
+            if isinstance(found, Unknown):
+                yield RootProblem(self.name, found.error.message, found.full_name)
+            else:
+                yield self._row(found)
+
+    def look(self, root: RootRow) -> RootRow | None:
+        found = self._open().look(self._names[root.name])
+        return None if found is None else self._row(found)
+
+    def _open(self) -> IcebergCatalog:
+        if self._catalog is None:
+            self._catalog = open_catalog(self._catalog_name, self._properties)
+        return self._catalog
+
+    def _row(self, entry: Entry) -> RootRow:
+        return RootRow(
+            name=entry.full_name,
+            kind=RootKind.ICEBERG_VIEW if entry.is_view else RootKind.ICEBERG_TABLE,
+            pointer=entry.metadata_path,
+            source=self.name,
+            locations=entry.folders,
+            access=storage_options(entry.access),
+        )
+
+
+class MetadataRoots:
+    """Tables and views that no catalog lists, by their metadata files.
+
+    The folder of a table without a catalog may be named instead: its version hint is followed.
+    """
+
+    name = "metadata files"
+
+    def __init__(self, stores: Stores, files: Sequence[str]) -> None:
+        self._stores = stores
+        self._files = files
+
+    def collect(self) -> Iterator[RootRow | RootProblem]:
+        for path in self._files:
+            try:
+                yield self._row(path)
+            except LakesweepError as error:
+                yield RootProblem(self.name, error.message, path, locations=(path,))
+
+    def look(self, root: RootRow) -> RootRow | None:
+        # Whoever wrote the name into the configuration wants it kept, whether it is there or not.
+        return self._row(root.name)
+
+    def _row(self, path: str) -> RootRow:
+        pointer = metadata_path(self._stores, path)
+        return RootRow(path, RootKind.ICEBERG_TABLE, pointer, self.name)

@@ -1,0 +1,45 @@
+"""The sources of roots that a configuration names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakesweep.config import (
+    IcebergCatalogRoot,
+    IcebergMetadataRoot,
+    IcebergScanRoot,
+    LakefsRoot,
+    LakeSection,
+    PaimonWarehouseRoot,
+    PinnedRoot,
+    Root,
+)
+from lakesweep.sweep.iceberg_roots import CatalogRoots, MetadataRoots
+from lakesweep.sweep.iceberg_scan import Listing, ScanRoots
+from lakesweep.sweep.other_roots import ForeignRoots, PinnedRoots, UnreadableRoots
+from lakesweep.sweep.roots import RootSource
+
+if TYPE_CHECKING:
+    from lakesweep.storage.stores import Stores
+
+
+def root_sources(stores: Stores, lake: LakeSection, listing: Listing) -> list[RootSource]:
+    """Who is asked for the roots of a lake; `listing` gives the batches of files that are there."""
+    return [_source(stores, root, listing) for root in lake.roots]
+
+
+def _source(stores: Stores, root: Root, listing: Listing) -> RootSource:
+    match root:
+        case IcebergCatalogRoot():
+            return CatalogRoots(root.name, root.properties)
+        case IcebergMetadataRoot():
+            return MetadataRoots(stores, root.files)
+        case IcebergScanRoot():
+            return ScanRoots(stores, root.path, root.keep, listing)
+        case PinnedRoot():
+            return PinnedRoots(stores, root.file)
+        case PaimonWarehouseRoot():
+            return ForeignRoots("paimon-warehouse", root.path)
+        case LakefsRoot():
+            reason = "lakeFS repositories cannot be read yet, so what they keep is not known"
+            return UnreadableRoots(f"lakefs {root.endpoint}", reason)
