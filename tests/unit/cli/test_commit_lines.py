@@ -44,6 +44,11 @@ def test_a_commit_is_shown_with_all_that_it_says() -> None:
     ]
 
 
+def test_programs_get_the_exact_key_as_well() -> None:
+    [change] = CommitLine.of(_commit(Change("add", b"soup"))).changes
+    assert bytes.fromhex(change.key_hex) == b"soup"
+
+
 def test_what_a_commit_does_not_say_takes_no_room() -> None:
     line = CommitLine.of(_commit(message="", author=""))
     assert line.text() == f"{2**62}  seq 3  {NOON:%Y-%m-%dT%H:%M:%SZ}"

@@ -34,6 +34,19 @@ def test_a_missing_reference_is_named(references: References) -> None:
         references.fetch_for_update("main")
 
 
+def test_a_reference_without_its_head_names_the_command_that_mends_it(
+    references: References,
+) -> None:
+    error = references.missing_head(references.create("my tables", 7))
+    assert error.message == "the head 7 of reference 'my tables' is missing"
+    assert error.hint.startswith("lakesweep store recover 'my tables' --realm acme ")
+
+
+def test_all_references_of_the_realm_are_listed(references: References) -> None:
+    references.ensure(["b", "a"])
+    assert {reference.name for reference in references.list()} == {"a", "b"}
+
+
 @pytest.mark.parametrize("existing", [0, 1, 2])
 @pytest.mark.parametrize("total", [1, 2, 3, 5, 10])
 def test_ensuring_names_touches_none_that_is_there(
