@@ -22,7 +22,7 @@ from lakesweep.errors import (
     UsageError,
 )
 from lakesweep.store import contract
-from lakesweep.store.backend import MAX_REALM_BYTES, ObjectRow, Reference
+from lakesweep.store.backend import MAX_REALM_BYTES, MAX_VALUE_BYTES, ObjectRow, Reference
 from lakesweep.store.backends.pool import MAX_CONNECTIONS
 from lakesweep.store.backends.postgresql import FETCH_ROWS
 from lakesweep.store.backends.sql import SqlBackend
@@ -30,6 +30,7 @@ from tests.database_servers import PASSWORD, DatabaseServer
 from tests.processes import free_port
 
 ROW = ObjectRow(1, 0, "thing", 5, None, b"value")
+LARGE = ROW._replace(id=2, value=bytes(MAX_VALUE_BYTES))
 REFERENCE = Reference("main", None, 0, 5)
 MOVED = replace(REFERENCE, pointer=7, version=1)
 # How a session is told to wait for a lock no longer than the tests do.
@@ -39,7 +40,7 @@ HASTE = {
 }
 SESSIONS = {
     "postgresql": "SELECT pid FROM pg_stat_activity WHERE datname = current_database()"
-    " AND pid <> pg_backend_pid() AND query LIKE 'UPDATE%' AND wait_event_type = 'Lock'",
+    " AND pid <> pg_backend_pid() AND wait_event_type = 'Lock'",
     "mariadb": "SELECT id FROM information_schema.processlist WHERE db = database()"
     " AND info LIKE 'UPDATE%'",
 }
@@ -228,14 +229,37 @@ def _kill_waiting(server: DatabaseServer, url: str, change: Future[bool]) -> Non
                 cursor.execute(KILL[server.scheme], (session,))
 
 
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda store: store.update_reference("acme", MOVED, REFERENCE),
+        lambda store: store.commit("acme", [ROW], MOVED, REFERENCE),
+        lambda store: store.commit("acme", [ROW, LARGE], MOVED, REFERENCE),
+    ],
+    ids=["swap", "commit", "large commit"],
+)
 def test_a_write_whose_connection_is_lost_may_have_happened(
-    server: DatabaseServer, store: SqlBackend, url: str
+    server: DatabaseServer, store: SqlBackend, url: str, write: Callable[[SqlBackend], bool]
 ) -> None:
     with _locked_reference(url, store), ThreadPoolExecutor(1) as pool:
-        change = pool.submit(store.update_reference, "acme", MOVED, REFERENCE)
+        change = pool.submit(write, store)
         _kill_waiting(server, url, change)
         assert isinstance(change.exception(), UnknownOutcomeError)
-    assert store.update_reference("acme", MOVED, REFERENCE)
+    assert list(store.scan_rows("acme")) == []
+    assert write(store)
+
+
+@pytest.mark.parametrize("rows", [[], [LARGE]], ids=["small", "large"])
+def test_a_commit_whose_rows_are_refused_moves_no_reference(
+    store: SqlBackend, rows: list[ObjectRow]
+) -> None:
+    store.insert_reference("acme", REFERENCE)
+    for _ in range(2):
+        with pytest.raises(StoreError, match="too long"):
+            store.commit("acme", [ROW, *rows, ROW._replace(id=3, type="t" * 65)], MOVED, REFERENCE)
+    assert store.fetch_references("acme", ["main"]) == {"main": REFERENCE}
+    assert list(store.scan_rows("acme")) == []
+    assert store.commit("acme", [ROW, *rows], MOVED, REFERENCE)
 
 
 def _sessions(server: DatabaseServer, url: str) -> None:

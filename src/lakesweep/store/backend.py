@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple, Protocol
 
+from lakesweep.errors import UnknownOutcomeError, UnreachableError
+
 #: The version of the tables that this program creates and understands.
 SCHEMA_VERSION = 1
 #: No row holds a larger value, whatever the database: it fits all of them.
@@ -95,7 +97,8 @@ class Capabilities:
     otherwise its rows must be found by a scan. `max_value_bytes` is what one row can hold, never
     less than MAX_VALUE_BYTES, which is all that the store asks for. `batch_rows` is how many rows
     one request carries; longer calls are cut inside. With `splits_scans`, the spans of
-    `split_rows` are read at once without reading anything twice.
+    `split_rows` are read at once without reading anything twice. With `atomic_commits`, a `commit`
+    has written all of its rows or none.
     """
 
     durable: bool
@@ -103,6 +106,7 @@ class Capabilities:
     max_value_bytes: int
     batch_rows: int
     splits_scans: bool
+    atomic_commits: bool = False
 
 
 class Backend(Protocol):
@@ -155,6 +159,18 @@ class Backend(Protocol):
 
     def update_reference(self, realm: str, new: Reference, expected: Reference) -> bool:
         """Replace the row if its pointer, version and creation are still the expected ones."""
+        ...
+
+    def commit(
+        self, realm: str, rows: Collection[ObjectRow], new: Reference, expected: Reference
+    ) -> bool:
+        """Write rows as `write` does, then swap as `update_reference` does.
+
+        The swap never takes effect before the rows do, nor outlives a power failure without them.
+        It may be repeated as it is. Unless `capabilities.atomic_commits`, rows may have been
+        written although it says False, or raises; UnreachableError and every other StoreError but
+        UnknownOutcomeError still say that there was no swap.
+        """
         ...
 
     def delete_reference(self, realm: str, expected: Reference) -> bool:
@@ -214,3 +230,14 @@ class Backend(Protocol):
     def delete_realm(self, realm: str) -> None:
         """Delete all rows of the realm. Only where `capabilities.deletes_realms`."""
         ...
+
+
+def write_then_swap(
+    backend: Backend, realm: str, rows: Collection[ObjectRow], new: Reference, expected: Reference
+) -> bool:
+    """A `commit` for databases that can change no two rows together."""
+    try:
+        backend.write(realm, rows)
+    except UnknownOutcomeError as error:
+        raise UnreachableError(f"no swap was tried: {error.message}") from error
+    return backend.update_reference(realm, new, expected)

@@ -1,7 +1,8 @@
 """Commits: changes of everything behind one reference, all or nothing.
 
-The objects of a commit are written first, then the reference is swapped. Until the swap nobody can
-see them, so a crash before it leaves nothing but unused rows. The swap is the commit.
+The objects of a commit are written first, then the reference is swapped, or both together where
+the database can do that. Until the swap nobody can see them, so a crash before it leaves nothing
+but unused rows. The swap is the commit.
 """
 
 from __future__ import annotations
@@ -182,9 +183,6 @@ class _Run(Generic[Head]):
             return None
         if plan is None:
             return Committed(head, changed=False, attempts=self.attempts)
-        if not self._write(plan):
-            self._wait_out_trouble()
-            return None
         if not self._swap(plan):
             self._lose(plan)
             return None
@@ -215,16 +213,6 @@ class _Run(Generic[Head]):
         staged = self.commits.objects.stage({**attempt.written, number: commit})
         return _Plan(reference, staged.objects[-1], staged)
 
-    def _write(self, plan: _Plan[Head]) -> bool:
-        try:
-            self.commits.objects.put(plan.staged)
-        except StoreError as error:
-            self.litter.extend(plan.staged.objects)
-            if not isinstance(error, UnreachableError | UnknownOutcomeError):
-                raise
-            return False
-        return True
-
     def _swap(self, plan: _Plan[Head]) -> bool:
         """Whether the commit happened. It is tried until that is certain, or time is up.
 
@@ -235,7 +223,8 @@ class _Run(Generic[Head]):
         try:
             while True:
                 try:
-                    if self.commits.references.swap(plan.reference, plan.head.id):
+                    rows = plan.staged.rows
+                    if self.commits.references.commit(rows, plan.reference, plan.head.id):
                         return True
                 except UnknownOutcomeError:
                     in_doubt = True
@@ -250,14 +239,18 @@ class _Run(Generic[Head]):
         except StoreError as error:
             if in_doubt:
                 raise self._unknown(plan) from error
-            self.litter.extend(plan.staged.objects)
+            self._throw_away(plan)
             raise
 
     def _lose(self, plan: _Plan[Head]) -> None:
-        self.litter.extend(plan.staged.objects)
+        self._throw_away(plan)
         self.losses += 1
         # Who loses often presses harder, so that newcomers do not overtake it for ever.
         self._pause(max(SHORTEST_SECONDS, LOSER_SECONDS / self.losses))
+
+    def _throw_away(self, plan: _Plan[Head]) -> None:
+        if not self.commits.references.commits_are_atomic:
+            self.litter.extend(plan.staged.objects)
 
     def _unknown(self, plan: _Plan[Head]) -> UnknownOutcomeError:
         return UnknownOutcomeError(

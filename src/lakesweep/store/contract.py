@@ -118,6 +118,57 @@ def swaps_a_reference_only_from_what_is_there(backend: Backend) -> None:
     assert backend.fetch_references(REALM, ["main"]) == {"main": new}
 
 
+def commits_rows_together_with_the_swap(backend: Backend) -> None:
+    """Few rows and many, small ones and large; those that are there are replaced."""
+    reference = _reference("main")
+    backend.insert_reference(REALM, reference)
+    backend.write(REALM, [_row(1, value=b"old")])
+    large = bytes(MAX_VALUE_BYTES)
+    for rows in (
+        [_row(1), _row(2, part=3, token=7)],
+        [],
+        [_row(number) for number in range(10, 2_200)],
+        [_row(number, value=large) for number in range(3_000, 3_004)],
+    ):
+        new = replace(reference, pointer=reference.version, version=reference.version + 1)
+        assert backend.commit(REALM, rows, new, reference)
+        assert backend.fetch_references(REALM, ["main"]) == {"main": new}
+        found = backend.fetch(REALM, [row.key for row in rows])
+        assert all(found[row.key] == row for row in rows)
+        reference = new
+
+
+def commits_nothing_if_the_reference_moved(backend: Backend) -> None:
+    """Of an atomic commit no row is left, be it small or large."""
+    there = _reference("main", pointer=7)
+    backend.insert_reference(REALM, there)
+    backend.write(REALM, [_row(1)])
+    new = replace(there, pointer=8, version=1)
+    replaced, large = _row(1, value=b"new"), _row(2, value=bytes(MAX_VALUE_BYTES))
+    for wrong, extra in product(_wrong(there), ([], [large])):
+        assert not backend.commit(REALM, [replaced, *extra], new, wrong)
+    assert not backend.commit("other", [replaced], new, there)
+    assert backend.fetch_references(REALM, ["main"]) == {"main": there}
+    if backend.capabilities.atomic_commits:
+        assert _keys(backend, REALM) == [(1, 0)]
+        assert _values(backend, REALM, 1) == [b"value"]
+        assert list(backend.realms()) == [REALM]
+
+
+def lets_one_of_many_commits_win(backend: Backend) -> None:
+    """Each version of the reference has the rows of its own commit, all of them."""
+    backend.insert_reference(REALM, _reference("main", pointer=0))
+    with ThreadPoolExecutor(_WRITERS) as pool:
+        wins = sum(pool.map(lambda writer: _commit_often(backend, writer), range(_WRITERS)))
+    reference = backend.fetch_references(REALM, ["main"])["main"]
+    assert reference.version == wins
+    firsts = [RowKey(version) for version in range(1, wins + 1)]
+    seconds = [RowKey(key.id, 1) for key in firsts]
+    found = backend.fetch(REALM, [*firsts, *seconds])
+    winners = [found[first].value for first in firsts]
+    assert [found[second].value for second in seconds] == winners
+
+
 def swaps_a_row_for_one_like_it(backend: Backend) -> None:
     """It is the match that counts, not whether anything is different afterwards."""
     reference = _reference("main", pointer=7)
@@ -393,6 +444,9 @@ CHECKS: tuple[Callable[[Backend], None], ...] = (
     fetches_many_references_at_once,
     keeps_references_as_they_are,
     swaps_a_reference_only_from_what_is_there,
+    commits_rows_together_with_the_swap,
+    commits_nothing_if_the_reference_moved,
+    lets_one_of_many_commits_win,
     swaps_a_row_for_one_like_it,
     swaps_a_reference_from_no_pointer,
     deletes_a_reference_only_as_expected,
@@ -429,6 +483,17 @@ def _compete(backend: Backend, writer: int) -> tuple[int, int, int]:
         updates += backend.update_row(REALM, _row(1, token=token + 1), token)
         inserts += backend.insert_row(REALM, _row(100 + number))
     return swaps, updates, inserts
+
+
+def _commit_often(backend: Backend, writer: int) -> int:
+    wins = 0
+    for number in range(_ROUNDS):
+        old = backend.fetch_references(REALM, ["main"])["main"]
+        new = replace(old, pointer=writer, version=old.version + 1)
+        value = f"{writer} {number}".encode()
+        rows = [_row(new.version, part=part, value=value) for part in (0, 1)]
+        wins += backend.commit(REALM, rows, new, old)
+    return wins
 
 
 def _reference(name: str, pointer: int | None = None, recent: tuple[int, ...] = ()) -> Reference:

@@ -12,7 +12,7 @@ from lakesweep.errors import (
     ReferenceMissingError,
     RefusedError,
 )
-from lakesweep.store.backend import MAX_NAME_BYTES, Backend, Reference
+from lakesweep.store.backend import MAX_NAME_BYTES, Backend, ObjectRow, Reference
 from lakesweep.store.moments import micros
 from lakesweep.store.names import standing_names
 
@@ -69,6 +69,20 @@ class References:
             raise ValueError(f"reference {expected.name!r} points to {pointer} already")
         new = moved(expected, pointer)
         return new if self._backend.update_reference(self.realm, new, expected) else None
+
+    def commit(
+        self, rows: Collection[ObjectRow], expected: Reference, pointer: int
+    ) -> Reference | None:
+        """Write rows, then swap. What `swap` says of the reference holds here too.
+
+        With `commits_are_atomic` the rows are written if the swap happens, and otherwise not.
+        """
+        new = moved(expected, pointer)
+        return new if self._backend.commit(self.realm, rows, new, expected) else None
+
+    @property
+    def commits_are_atomic(self) -> bool:
+        return self._backend.capabilities.atomic_commits
 
     def delete(self, expected: Reference) -> bool:
         """Delete the reference if it is as expected; RefusedError if the realm needs it."""

@@ -39,6 +39,16 @@ class TellingBackend(PassingBackend):
         swap = partial(self._backend.update_reference, realm, new, expected)
         return self._move(realm, new, swap)
 
+    def commit(
+        self, realm: str, rows: Collection[ObjectRow], new: Reference, expected: Reference
+    ) -> bool:
+        with self._cache.changing([_place(realm, row) for row in rows]) as visit:
+            swap = partial(self._backend.commit, realm, rows, new, expected)
+            done = self._move(realm, new, swap)
+            if done:
+                _bring(visit, realm, rows)
+        return done
+
     def delete_reference(self, realm: str, expected: Reference) -> bool:
         with self._cache.changing([(realm, expected.name)]):
             done = self._backend.delete_reference(realm, expected)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
@@ -80,6 +80,10 @@ class Database:
         """Do through a cursor several things that take effect together."""
         self._run(self._durable, self._grouped(action))
 
+    def commit(self, action: Callable[[Any], bool]) -> bool:
+        """Do through a cursor what begins and ends a transaction by itself."""
+        return self._run(self._durable, action)
+
     def prepare(self) -> None:
         """Make what must be there before tables can be created."""
         self.dialect.prepare(self._url)
@@ -148,14 +152,12 @@ class Database:
                 cursor.execute(statement)
         return connection
 
-    def _connect_arguments(self) -> tuple[Sequence[Any], dict[str, Any]]:
-        arguments: Sequence[Any]
+    def _connect_arguments(self) -> tuple[Sequence[Any], Mapping[str, Any]]:
         try:
             arguments, options = self._compiler.create_connect_args(self._url)
         except (TypeError, ValueError) as error:
             raise self._wrong_option(error) from error
-        arguments, defaults = self.dialect.arrange(self._url, arguments)
-        return arguments, {**defaults, **options}
+        return self.dialect.arrange(self._url, arguments, options)
 
     def _is_alive(self, connection: Any, idle_seconds: float) -> bool:
         if idle_seconds < STALE_SECONDS and self.dialect.is_silent(connection):

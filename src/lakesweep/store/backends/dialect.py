@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
 from sqlalchemy import URL, Insert, Table
 
 from lakesweep.errors import StoreError, UnknownOutcomeError, UnreachableError
-from lakesweep.store.backend import RowKey
+from lakesweep.store.backend import ObjectRow, RowKey
+from lakesweep.store.backends.batches import sized_batches
 from lakesweep.store.backends.tables import (
     OBJECTS,
     REFERENCE_COLUMNS,
@@ -43,6 +44,21 @@ class Condition(NamedTuple):
     values: Sequence[object]
 
 
+class NewCommit(NamedTuple):
+    """What a commit does: `swap` a reference, and if it was there write these rows of a realm."""
+
+    swap: Condition
+    upsert: str
+    realm: bytes
+    rows: Sequence[ObjectRow]
+
+    @property
+    def values(self) -> Sequence[object]:
+        """All values in one line, for a statement that does both."""
+        written = [value for row in self.rows for value in (self.realm, *row)]
+        return [*self.swap.values, *written]
+
+
 class Dialect(ABC):
     """What one kind of database needs, and how it does best what many rows ask for.
 
@@ -72,6 +88,9 @@ class Dialect(ABC):
     #: How many rows one statement names, and how many bytes of values it carries.
     batch_rows: ClassVar[int] = 1_000
     batch_bytes: ClassVar[int] = 8_000_000
+    #: Up to how many rows and bytes a commit is one request; none where that would gain nothing.
+    at_once_rows: ClassVar[int] = 0
+    at_once_bytes: ClassVar[int] = 0
 
     def check_url(self, url: URL) -> str | None:
         """What is wrong with the URL, if anything."""
@@ -81,10 +100,12 @@ class Dialect(ABC):
         """Make what must be there before anybody can connect, for somebody who creates a store."""
         del url
 
-    def arrange(self, url: URL, arguments: Sequence[Any]) -> tuple[Sequence[Any], dict[str, Any]]:
-        """What the driver is given to connect with; what the URL says goes before the options."""
+    def arrange(
+        self, url: URL, arguments: Sequence[Any], options: Mapping[str, Any]
+    ) -> tuple[Sequence[Any], Mapping[str, Any]]:
+        """What the driver is given to connect with, from what the URL says."""
         del url
-        return arguments, dict(self.connect_options)
+        return arguments, {**self.connect_options, **options}
 
     def misfit(self, cursor: Any) -> str | None:
         """Which setting of the server must change before it can hold a store, if any."""
@@ -125,6 +146,35 @@ class Dialect(ABC):
     @abstractmethod
     def failed(self, error: Exception) -> Failure:
         """What an error means for a write: UNKNOWN unless certainly nothing was changed."""
+
+    def commit(self, new: NewCommit, cursor: Any) -> bool:
+        """Swap a reference and write rows, together, if there is one to swap."""
+        few = len(new.rows) <= self.at_once_rows
+        if few and sum(len(row.value) for row in new.rows) <= self.at_once_bytes:
+            return self.commit_at_once(new, cursor)
+        cursor.execute(self.begin)
+        cursor.execute(*new.swap)
+        swapped = bool(cursor.rowcount == 1)
+        if swapped:
+            for values in self.row_batches(new.realm, new.rows):
+                cursor.executemany(new.upsert, values)
+        cursor.execute("COMMIT" if swapped else "ROLLBACK")
+        return swapped
+
+    def commit_at_once(self, new: NewCommit, cursor: Any) -> bool:
+        """The same in one request, for few rows that are not large."""
+        raise NotImplementedError
+
+    def row_batches(
+        self, realm: bytes, rows: Iterable[ObjectRow]
+    ) -> Iterator[Sequence[tuple[object, ...]]]:
+        """The values of rows, so many at a time as one request carries."""
+
+        def size(row: ObjectRow) -> int:
+            return len(row.value)
+
+        for some in sized_batches(rows, self.batch_rows, size, self.batch_bytes):
+            yield [(realm, *row) for row in some]
 
     def fetch_rows(
         self, realm: bytes, keys: Sequence[RowKey], cursor: Any

@@ -19,6 +19,7 @@ from lakesweep.store.backend import (
     ObjectRow,
     Reference,
     RowKey,
+    write_then_swap,
 )
 from lakesweep.store.backends.batches import batches
 from lakesweep.store.backends.dynamo_address import parse_address
@@ -119,6 +120,11 @@ class DynamoBackend:
     def update_reference(self, realm: str, new: Reference, expected: Reference) -> bool:
         item = reference_item(realm, new)
         return self._table.change("put_item", _holds(reference_state(expected)), Item=item)
+
+    def commit(
+        self, realm: str, rows: Collection[ObjectRow], new: Reference, expected: Reference
+    ) -> bool:
+        return write_then_swap(self, realm, rows, new, expected)
 
     def delete_reference(self, realm: str, expected: Reference) -> bool:
         key = reference_key(realm, expected.name)

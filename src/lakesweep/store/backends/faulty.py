@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from enum import StrEnum
 from functools import partial
 from typing import TypeVar
@@ -20,6 +21,7 @@ from lakesweep.store.backend import (
     ObjectRow,
     Reference,
     RowKey,
+    write_then_swap,
 )
 
 Answer = TypeVar("Answer")
@@ -65,7 +67,7 @@ class FaultyBackend:
 
     @property
     def capabilities(self) -> Capabilities:
-        return self._backend.capabilities
+        return replace(self._backend.capabilities, atomic_commits=False)
 
     def init_schema(self) -> None:
         self._backend.init_schema()
@@ -94,6 +96,11 @@ class FaultyBackend:
 
     def update_reference(self, realm: str, new: Reference, expected: Reference) -> bool:
         return self._write("update_reference", partial(self._swap, realm, new, expected))
+
+    def commit(
+        self, realm: str, rows: Collection[ObjectRow], new: Reference, expected: Reference
+    ) -> bool:
+        return write_then_swap(self, realm, rows, new, expected)
 
     def delete_reference(self, realm: str, expected: Reference) -> bool:
         delete = partial(self._backend.delete_reference, realm, expected)

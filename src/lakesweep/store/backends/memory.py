@@ -37,6 +37,7 @@ class MemoryBackend:
             max_value_bytes=sys.maxsize,
             batch_rows=sys.maxsize,
             splits_scans=True,
+            atomic_commits=True,
         )
 
     def init_schema(self) -> None:
@@ -65,6 +66,16 @@ class MemoryBackend:
         with self._lock:
             matches = _is_same(self._references[realm].get(new.name), expected)
             if matches:
+                self._references[realm][new.name] = new
+            return matches
+
+    def commit(
+        self, realm: str, rows: Collection[ObjectRow], new: Reference, expected: Reference
+    ) -> bool:
+        with self._lock:
+            matches = _is_same(self._references[realm].get(new.name), expected)
+            if matches:
+                self._rows[realm].update((row.key, row) for row in rows)
                 self._references[realm][new.name] = new
             return matches
 

@@ -17,6 +17,7 @@ from lakesweep.store.backend import (
     ObjectRow,
     Reference,
     RowKey,
+    write_then_swap,
 )
 from lakesweep.store.backends.batches import batches
 from lakesweep.store.backends.schema import refuse_newer
@@ -126,6 +127,11 @@ class MongoBackend:
     def update_reference(self, realm: str, new: Reference, expected: Reference) -> bool:
         document = reference_document(realm, new)
         return self._replace(self._store.references, reference_state(realm, expected), document)
+
+    def commit(
+        self, realm: str, rows: Items[ObjectRow], new: Reference, expected: Reference
+    ) -> bool:
+        return write_then_swap(self, realm, rows, new, expected)
 
     def delete_reference(self, realm: str, expected: Reference) -> bool:
         return self._delete(self._store.references, reference_state(realm, expected))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, ClassVar
 
-from sqlalchemy import Insert, Table
+from sqlalchemy import URL, Insert, Table
 from sqlalchemy.dialects import mysql
 
 from lakesweep.errors import SchemaError, StoreError, UnreachableError
@@ -18,6 +19,7 @@ from lakesweep.store.backends.dialect import (
     Condition,
     Dialect,
     Failure,
+    NewCommit,
 )
 from lakesweep.store.backends.sockets import is_readable
 from lakesweep.store.backends.tables import other_columns
@@ -51,6 +53,18 @@ _KNOWN: Mapping[int, Failure] = {
 }
 
 
+@cache
+def _commit(swap: str, upsert: str, rows: int) -> str:
+    """A swap and, if there was one, the rows, in one request of several statements."""
+    insert, _, rest = upsert.partition(" VALUES ")
+    marks, _, replace = rest.partition(" ON DUPLICATE")
+    row = f"SELECT {marks.strip('()')} FROM DUAL WHERE @swapped = 1"  # noqa: S608
+    new = " UNION ALL ".join([row] * rows)
+    return (
+        f"BEGIN; {swap}; SET @swapped = ROW_COUNT(); {insert} {new} ON DUPLICATE{replace}; COMMIT"
+    )
+
+
 class MySql(Dialect):
     """Bytes are escaped into the text of a statement, whose length is limited."""
 
@@ -74,6 +88,8 @@ class MySql(Dialect):
     max_value_bytes = 16_777_215
     # From a thousand on, MariaDB makes a table of them and may no longer use the index.
     batch_rows = 900
+    at_once_rows = 30
+    at_once_bytes = 300_000
 
     def misfit(self, cursor: Any) -> str | None:
         cursor.execute("SELECT @@max_allowed_packet")
@@ -99,6 +115,14 @@ class MySql(Dialect):
     def is_silent(self, connection: Any) -> bool:
         return not is_readable(connection._sock.fileno())  # noqa: SLF001
 
+    def arrange(
+        self, url: URL, arguments: Sequence[Any], options: Mapping[str, Any]
+    ) -> tuple[Sequence[Any], Mapping[str, Any]]:
+        from pymysql.constants import CLIENT
+
+        flags = int(options.get("client_flag", 0)) | CLIENT.FOUND_ROWS | CLIENT.MULTI_STATEMENTS
+        return super().arrange(url, arguments, {**options, "client_flag": flags})
+
     def refused(self, error: Exception) -> Failure:
         return _REFUSALS.get(_code(error), UNREACHABLE)
 
@@ -107,6 +131,14 @@ class MySql(Dialect):
         if known is not None:
             return known
         return REFUSED if _is_about_statement(error) else UNKNOWN
+
+    def commit_at_once(self, new: NewCommit, cursor: Any) -> bool:
+        cursor.execute(_commit(new.swap.text, new.upsert, len(new.rows)), new.values)
+        cursor.nextset()
+        swapped = bool(cursor.rowcount == 1)
+        while cursor.nextset():
+            pass  # what went wrong in a later statement is raised here
+        return swapped
 
     def is_among(self, values: Sequence[object]) -> Condition:
         # Numbers need no escaping, which takes the driver a call of Python each.

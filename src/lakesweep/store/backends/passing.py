@@ -54,6 +54,12 @@ class PassingBackend:
         self._enter(realm)
         return self._backend.update_reference(realm, new, expected)
 
+    def commit(
+        self, realm: str, rows: Collection[ObjectRow], new: Reference, expected: Reference
+    ) -> bool:
+        self._enter(realm)
+        return self._backend.commit(realm, rows, new, expected)
+
     def delete_reference(self, realm: str, expected: Reference) -> bool:
         self._enter(realm)
         return self._backend.delete_reference(realm, expected)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, ClassVar
 
 from sqlalchemy import Insert, Table
@@ -18,6 +19,7 @@ from lakesweep.store.backends.dialect import (
     UNREACHABLE,
     Dialect,
     Failure,
+    NewCommit,
     fetch_all,
 )
 from lakesweep.store.backends.sockets import is_readable
@@ -72,6 +74,18 @@ _PATIENCE = _unless_set("lock_timeout", "0", "60s")
 _DELETE_ROW = f"DELETE FROM {OBJECTS.name} WHERE realm = %b AND id = %b AND part = %b"  # noqa: S608
 
 
+@cache
+def _commit(swap: str, upsert: str, rows: int) -> str:
+    """A swap and, if there was one, the rows, in one statement."""
+    insert, _, rest = upsert.partition(" VALUES ")
+    row, _, replace = rest.partition(" ON CONFLICT")
+    return (
+        f"WITH swapped AS ({swap} RETURNING 1), written AS ({insert} SELECT * FROM "  # noqa: S608
+        f"(VALUES {', '.join([row] * rows)}) AS new WHERE EXISTS (SELECT FROM swapped)"
+        f" ON CONFLICT{replace}) SELECT count(*) FROM swapped"
+    )
+
+
 class PostgreSql(Dialect):
     """Rows come in the binary format, which has no need to write bytes as text."""
 
@@ -97,6 +111,8 @@ class PostgreSql(Dialect):
     }
     cursor_options: ClassVar[Mapping[str, Any]] = {"binary": True}
     max_value_bytes = 1_000_000_000
+    at_once_rows = 30
+    at_once_bytes = 1_000_000
 
     def insert_new(self, table: Table) -> Insert:
         return postgresql.insert(table).on_conflict_do_nothing()
@@ -125,6 +141,11 @@ class PostgreSql(Dialect):
             return _KNOWN[state]
         is_uncertain = state[:2] in _UNCERTAIN_CLASSES or state == _COMPLETION_UNKNOWN
         return UNKNOWN if is_uncertain else REFUSED
+
+    def commit_at_once(self, new: NewCommit, cursor: Any) -> bool:
+        cursor.execute(_commit(new.swap.text, new.upsert, len(new.rows)), new.values)
+        ((swapped,),) = cursor.fetchall()
+        return bool(swapped)
 
     def fetch_rows(
         self, realm: bytes, keys: Sequence[RowKey], cursor: Any

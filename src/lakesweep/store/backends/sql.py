@@ -20,9 +20,9 @@ from lakesweep.store.backend import (
     object_rows,
     row_keys,
 )
-from lakesweep.store.backends.batches import batches, sized_batches
+from lakesweep.store.backends.batches import batches
 from lakesweep.store.backends.connection import Database
-from lakesweep.store.backends.dialect import fetch_all
+from lakesweep.store.backends.dialect import Condition, NewCommit, fetch_all
 from lakesweep.store.backends.pointers import pack_pointers, unpack_pointers
 from lakesweep.store.backends.schema import refuse_newer
 from lakesweep.store.backends.statements import Statement
@@ -45,6 +45,7 @@ class SqlBackend:
             max_value_bytes=self._dialect.max_value_bytes,
             batch_rows=self._dialect.batch_rows,
             splits_scans=True,
+            atomic_commits=True,
         )
 
     def init_schema(self) -> None:
@@ -85,6 +86,18 @@ class SqlBackend:
         values = _reference_values(realm, new) | _expected_reference(realm, expected)
         return self._database.change(self._statements.update_reference, **values)
 
+    def commit(
+        self, realm: str, rows: Collection[ObjectRow], new: Reference, expected: Reference
+    ) -> bool:
+        if not rows:
+            return self.update_reference(realm, new, expected)
+        values = _reference_values(realm, new) | _expected_reference(realm, expected)
+        text, names = self._statements.update_reference
+        swap = Condition(text, [values[name] for name in names])
+        upsert = self._statements.upsert_rows.text
+        commit = NewCommit(swap, upsert, realm.encode(), list(rows))
+        return self._database.commit(partial(self._dialect.commit, commit))
+
     def delete_reference(self, realm: str, expected: Reference) -> bool:
         condition = _expected_reference(realm, expected)
         return self._database.change(self._statements.delete_reference, **condition)
@@ -97,10 +110,8 @@ class SqlBackend:
         return found
 
     def write(self, realm: str, rows: Collection[ObjectRow]) -> None:
-        key, most, most_bytes = realm.encode(), self._dialect.batch_rows, self._dialect.batch_bytes
         # Objects mean nothing until a reference leads to them, and its swap makes them durable.
-        for some in sized_batches(rows, most, lambda row: len(row.value), most_bytes):
-            values = [(key, *row) for row in some]
+        for values in self._dialect.row_batches(realm.encode(), rows):
             upsert = partial(_execute_many, self._statements.upsert_rows, values)
             self._database.change_many(upsert, relaxed=True)
 

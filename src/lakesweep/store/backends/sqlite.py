@@ -57,13 +57,13 @@ class Sqlite(Dialect):
         strange = set() if "uri" in url.query else url.query.keys() - _OPTIONS
         return f"SQLite has no option {min(strange)}" if strange else None
 
-    def arrange(self, url: URL, arguments: Sequence[Any]) -> tuple[Sequence[Any], dict[str, Any]]:
-        options = dict(self.connect_options)
-        if "uri" in url.query:
-            return arguments, options
-        # A file that is not there must not be created by whoever only looks.
-        address = f"{Path(str(url.database)).absolute().as_uri()}?mode=rw"
-        return [address], {**options, "uri": True}
+    def arrange(
+        self, url: URL, arguments: Sequence[Any], options: Mapping[str, Any]
+    ) -> tuple[Sequence[Any], Mapping[str, Any]]:
+        if "uri" not in url.query:
+            # A file that is not there must not be created by whoever only looks.
+            arguments = [f"{Path(str(url.database)).absolute().as_uri()}?mode=rw"]
+        return super().arrange(url, arguments, {**options, "uri": True})
 
     def prepare(self, url: URL) -> None:
         if "uri" not in url.query:
