@@ -5,8 +5,8 @@ function would be counted up and down on the way, at many times the price of the
 Nothing is checked here: the kernels check before they read or write.
 
 Importing this module imports numba, which takes about a second. Modules with kernels are therefore
-imported inside the functions that run them. Compiled kernels are cached beside their source or,
-where that folder cannot be written, in the user's cache folder; `NUMBA_CACHE_DIR` names another.
+imported inside the functions that run them. Compiled kernels are cached beside their source, or in
+another folder where that one cannot be written; see `kernel_cache`. `NUMBA_CACHE_DIR` names one.
 Without any of them each process compiles for itself, which takes some seconds. So does each new
 set of argument types: arrays that kernels read are handed to them as read-only and contiguous.
 A kernel is compiled anew when its own file changes; after a change of this file, touch those.
@@ -23,6 +23,8 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from lakesweep.kernel_cache import can_be_cached, install
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 Load = Callable[[int], Any]
 Store = Callable[[int, int], None]
@@ -31,10 +33,14 @@ Count = Callable[[Any], int]
 Prefetch = Callable[[int], None]
 
 
+install()
+
+
 def kernel(function: Function) -> Function:
     """Compile a function that Python calls; the result is cached on disk, where it can be."""
     try:
-        compiled = njit(cache=True, nogil=True, boundscheck=False)(function)
+        cached = can_be_cached(function)
+        compiled = njit(cache=cached, nogil=True, boundscheck=False)(function)
     except RuntimeError:  # no folder for the cache can be written
         compiled = njit(nogil=True, boundscheck=False)(function)
     return cast("Function", compiled)

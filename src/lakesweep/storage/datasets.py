@@ -34,6 +34,7 @@ __all__ = [
     "Dataset",
     "DatasetWriter",
     "Part",
+    "check_parts",
     "commit_dataset",
     "load_dataset",
     "parts_of",
@@ -167,6 +168,15 @@ def load_dataset(stores: StoreOpener, address: str) -> Dataset:
     except MissingError as error:
         raise MissingError(folder.path, f"has no {MANIFEST_NAME}: no finished dataset") from error
     return Manifest.decode(folder.path + MANIFEST_NAME, data).dataset(folder.path)
+
+
+def check_parts(stores: StoreOpener, dataset: Dataset) -> None:
+    """DamagedError unless all parts are there in their sizes; for who reads by other means."""
+    store = stores.open(parse(dataset.address))
+    for part in dataset.parts:
+        path = dataset.address + part.name
+        with _telling_damage(path):
+            _check_size(path, store.head(parse(path).key).size_bytes, part)
 
 
 def read_dataset(

@@ -36,6 +36,13 @@ def list_files(
     return _to_batches(address.base, entries)
 
 
+def list_object(stores: StoreOpener, address: Address) -> Iterator[pa.RecordBatch]:
+    """The one file that a location names itself, if it is there; nothing below it."""
+    found = _find_object(stores.open(address), address)
+    if found is not None:
+        yield _to_files(address.base, found)
+
+
 def list_splits(
     store: ObjectStore, splits: Iterable[Split], *, base: str, workers: int = 1
 ) -> Iterator[pa.RecordBatch]:

@@ -1,0 +1,94 @@
+"""Where compiled kernels are kept when the package's own folder cannot be written.
+
+On executors the package is a zip in a folder of the one job, and users without a home are common.
+numba would then keep a cache for each place of the zip, or fail. Here the code itself decides: the
+same zip finds what was compiled from it before, in the first of these folders that can be written:
+`NUMBA_CACHE_DIR`, the user's cache folder, a folder of this user among the temporary ones.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import tempfile
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from numba.core import caching, config
+
+
+class OwnLocator(caching._CacheLocator):  # type: ignore[misc]  # noqa: SLF001
+    """Tells numba where a kernel of ours is kept, if its own folder is no place for it."""
+
+    def __init__(self, function: Callable[..., Any], folder: Path, stamp: str) -> None:
+        self._place = f"{function.__module__}-{function.__code__.co_firstlineno}"
+        self._folder = folder
+        self._stamp = stamp
+
+    def get_cache_path(self) -> str:
+        return str(self._folder / self._stamp[:16])
+
+    def get_source_stamp(self) -> str:
+        return self._stamp
+
+    def get_disambiguator(self) -> str:
+        return self._place
+
+    @classmethod
+    def from_function(cls, function: Callable[..., Any], path: str) -> OwnLocator | None:
+        source = _archive(path) or path
+        if not function.__module__.startswith("lakesweep.") or _is_writable(Path(path).parent):
+            return None
+        folder = _first_folder()
+        return None if folder is None else cls(function, folder, _hash(source))
+
+
+def can_be_cached(function: Callable[..., Any]) -> bool:
+    """Whether numba can keep this kernel; it would find out too late for one inside a zip."""
+    return _archive(function.__code__.co_filename) is None or _first_folder() is not None
+
+
+def install() -> None:
+    """Let numba ask here first."""
+    if OwnLocator not in caching.CacheImpl._locator_classes:  # noqa: SLF001
+        caching.CacheImpl._locator_classes.insert(0, OwnLocator)  # noqa: SLF001
+
+
+def _archive(path: str) -> str | None:
+    """The file that a path leads through, as of a module inside a zip."""
+    return next((str(parent) for parent in Path(path).parents if parent.is_file()), None)
+
+
+@cache
+def _hash(path: str) -> str:
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+
+
+@cache
+def _first_folder() -> Path | None:
+    return next((folder for folder in _folders() if _is_ours(folder)), None)
+
+
+def _folders() -> Iterator[Path]:
+    if config.CACHE_DIR:
+        yield Path(config.CACHE_DIR) / "lakesweep"
+    yield Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lakesweep" / "numba"
+    yield Path(tempfile.gettempdir()) / f"lakesweep-numba-{os.geteuid()}"
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether we can write there and nobody else can: what is kept there is run."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = folder.lstat()
+    except OSError:
+        return False
+    is_private = found.st_uid == os.geteuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return stat.S_ISDIR(found.st_mode) and is_private and _is_writable(folder)
+
+
+def _is_writable(folder: Path) -> bool:
+    return folder.is_dir() and os.access(folder, os.W_OK)

@@ -1,0 +1,1 @@
+"""Spark: the session, the data sources, and kernels that run on executors."""

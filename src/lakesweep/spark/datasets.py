@@ -1,0 +1,134 @@
+"""Datasets that executors write and read; what they are stands in `storage/datasets.py`."""
+
+from __future__ import annotations
+
+import heapq
+import re
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from lakesweep.errors import UsageError
+from lakesweep.spark.access import Access
+from lakesweep.spark.errors import translating
+from lakesweep.spark.kernels import map_batches
+from lakesweep.spark.schemas import to_arrow, to_spark
+from lakesweep.spark.sources import Reader, Source, bind
+from lakesweep.storage.address import identity
+from lakesweep.storage.datasets import (
+    PART_SCHEMA,
+    Dataset,
+    Part,
+    check_parts,
+    commit_dataset,
+    load_dataset,
+    read_part,
+    write_parts,
+)
+
+#: A folder whose name Spark takes as it stands: it would read patterns into other characters.
+_PLAIN_FOLDER = re.compile(r"/[A-Za-z0-9._/=@+-]*")
+
+
+def write(
+    frame: DataFrame, address: str, access: Access, schema: pa.Schema | None = None
+) -> Dataset:
+    """Write all rows of a DataFrame as the dataset of an address.
+
+    Each task writes parts of its own and gives back their names. A task that fails or runs twice
+    leaves parts that nobody names: of every task Spark takes one answer.
+    """
+    schema = to_arrow(frame.schema) if schema is None else schema
+    parts = map_batches(
+        frame, _write_parts, PART_SCHEMA, access=access, address=address, schema=schema
+    )
+    with translating():
+        rows = parts.collect()
+    stored = [Part(row["name"], row["rows"], row["bytes"], row["sha256"]) for row in rows]
+    return commit_dataset(access.stores, address, stored, schema)
+
+
+def _write_parts(
+    batches: Iterator[pa.RecordBatch], access: Access, address: str, schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    return write_parts(access.stores, address, schema, batches)
+
+
+def read(
+    spark: SparkSession, dataset: Dataset, access: Access, columns: Sequence[str] | None = None
+) -> DataFrame:
+    """The rows of a dataset, with some of its columns or all.
+
+    A local folder is read by Spark itself, after the sizes of the parts were compared; it compares
+    the checksum of each page. Elsewhere our own tasks read, and compare the hash of each part.
+    """
+    chosen = list(columns or dataset.schema.names)
+    folder = identity(dataset.address)
+    if dataset.parts and _PLAIN_FOLDER.fullmatch(folder):
+        check_parts(access.stores, dataset)
+        return _read_natively(spark, dataset, folder).select(*chosen)
+    spark.dataSource.register(bind(DatasetSource, access))
+    options = {"columns": ";".join(chosen), "sha256": dataset.sha256}
+    return spark.read.format(DatasetSource.name()).options(**options).load(dataset.address)
+
+
+def _read_natively(spark: SparkSession, dataset: Dataset, folder: str) -> DataFrame:
+    files = [f"file://{folder}{part.name}" for part in dataset.parts]
+    reader = spark.read.schema(to_spark(dataset.schema))
+    return reader.option("parquet.page.verify-checksum.enabled", "true").parquet(*files)
+
+
+class DatasetSource(Source):
+    """The rows of the dataset at an address. The option `columns` names some, separated by `;`.
+
+    With the option `sha256` it must be that very dataset.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        return "lakesweep.dataset"
+
+    def columns(self) -> pa.Schema:
+        schema = self._dataset().schema
+        named = [name for name in self.options.get("columns", "").split(";") if name]
+        if unknown := [name for name in named if name not in schema.names]:
+            raise UsageError(f"{self.address()} has no column {unknown[0]}")
+        return pa.schema([schema.field(name) for name in named or schema.names])
+
+    def open(self) -> DatasetReader:
+        return DatasetReader(self.reach, self._dataset(), self.columns())
+
+    def _dataset(self) -> Dataset:
+        dataset = load_dataset(self.reach.stores, self.address())
+        expected = self.options.get("sha256", dataset.sha256)
+        if dataset.sha256 != expected:
+            raise UsageError(f"{self.address()} holds another dataset than the one asked for")
+        return dataset
+
+
+class DatasetReader(Reader[tuple[Part, ...]]):
+    """Reads parts of a dataset."""
+
+    def __init__(self, access: Access, dataset: Dataset, columns: pa.Schema) -> None:
+        super().__init__(columns)
+        self._access = access
+        self._dataset = dataset
+        self._names = columns.names
+
+    def shares(self) -> Sequence[tuple[Part, ...]]:
+        return _balanced(self._dataset.parts, self._access.parts)
+
+    def rows(self, share: tuple[Part, ...]) -> Iterator[pa.RecordBatch]:
+        for part in share:
+            yield from read_part(self._access.stores, self._dataset, part, self._names)
+
+
+def _balanced(parts: Sequence[Part], groups: int) -> list[tuple[Part, ...]]:
+    """The parts in at most so many groups of about the same size: the largest first."""
+    heap: list[tuple[int, int, list[Part]]] = [(0, number, []) for number in range(groups)]
+    for part in sorted(parts, key=lambda part: part.size_bytes, reverse=True):
+        size, number, group = heap[0]
+        group.append(part)
+        heapq.heapreplace(heap, (size + part.size_bytes, number, group))
+    return [tuple(group) for _, _, group in heap if group]

@@ -1,0 +1,133 @@
+"""Starting the Java side of a driver, and keeping what it says away from the user's terminal."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any
+
+from py4j.protocol import Py4JError
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from lakesweep.errors import SparkLostError, SparkSetupError
+from lakesweep.spark.errors import root_cause
+
+#: It has no types of its own.
+_launch_gateway: Callable[..., Any] = launch_gateway
+
+_PYTHON = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
+_STOP_SECONDS = 30.0
+#: Where Java names the cause, before or between the lines of a trace.
+_CAUSE = re.compile(r"Exception in thread|Caused by: |Error: |[\w.]+(Exception|Error): ")
+
+
+@contextmanager
+def running_driver(
+    settings: Mapping[str, str],
+    scratch: Path,
+    *,
+    verbose: bool,
+    variables: Mapping[str, str] | None = None,
+) -> Iterator[SparkSession]:
+    """A session on a driver of its own, with all of these settings; both end with the block.
+
+    With `verbose`, Java writes to our stderr; otherwise into a file, of which a failed start tells.
+    """
+    log_path = scratch / "driver.log"
+    with ExitStack() as ending, log_path.open("wb") as log:
+        try:
+            with _environment(_own_python() | dict(variables or {})):
+                ending.callback(_end, _launch(settings, scratch, None if verbose else log))
+                session = _start(settings)
+        except (PySparkException, Py4JError) as error:
+            raise _start_error(error, log_path) from error
+        ending.callback(_stop, session)
+        yield session
+
+
+def _launch(settings: Mapping[str, str], scratch: Path, stderr: IO[bytes] | None) -> Any:
+    """The gateway to a new Java, or None where pyspark has one already, which stays."""
+    if SparkContext._gateway is not None:  # noqa: SLF001
+        return None
+    # On the command line, every user of the machine could read the settings.
+    path = scratch / "spark.properties"
+    path.touch(mode=0o600)
+    path.write_text("".join(map(_property, settings.items())), encoding="utf-8")
+    asked = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
+    arguments = ["--load-spark-defaults", "--properties-file", str(path), *asked]
+    with _environment({"PYSPARK_SUBMIT_ARGS": shlex.join(arguments)}):
+        gateway = _launch_gateway(popen_kwargs={"stdout": subprocess.DEVNULL, "stderr": stderr})
+    SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001
+    return gateway
+
+
+def _property(setting: tuple[str, str]) -> str:
+    key, value = (text.replace("\\", "\\\\").replace("\n", "\\n") for text in setting)
+    key = key.replace("=", "\\=").replace(":", "\\:").replace(" ", "\\ ")
+    return f"{key}=\\{value}\n" if value.startswith((" ", "\t")) else f"{key}={value}\n"
+
+
+def _start(settings: Mapping[str, str]) -> SparkSession:
+    conf = SparkConf()
+    conf.setAll(list(settings.items()))
+    return SparkSession(SparkContext(conf=conf), options=dict(settings))
+
+
+def _stop(session: SparkSession) -> None:
+    # Whatever is wrong with Spark now, the work is done or has its own error.
+    with suppress(PySparkException, Py4JError, OSError):
+        session.stop()
+
+
+def _end(gateway: Any) -> None:
+    if gateway is None:
+        return
+    with suppress(Py4JError, OSError):
+        gateway.shutdown()
+    SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
+    gateway.proc.stdin.close()  # Java ends when nobody holds the other end
+    try:
+        gateway.proc.wait(_STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        gateway.proc.kill()
+        gateway.proc.wait()
+
+
+def _start_error(error: Exception, log: Path) -> SparkSetupError | SparkLostError:
+    said = log.read_text(errors="replace").splitlines()
+    causes = [line for line in said if _CAUSE.match(line)]
+    cause = root_cause(causes[-1] if causes else str(error))
+    if "masters are unresponsive" in str(error):
+        return SparkLostError(f"Spark did not start: {cause}")
+    return SparkSetupError(
+        f"Spark did not start: {cause}", hint="check [spark] with doctor --spark"
+    )
+
+
+def _own_python() -> dict[str, str]:
+    """Executors must run the interpreter that has our libraries, unless the user chose one."""
+    return {name: sys.executable for name in _PYTHON if name not in os.environ}
+
+
+@contextmanager
+def _environment(changes: Mapping[str, str]) -> Iterator[None]:
+    """Set variables for the processes that are started inside the block."""
+    before = {name: os.environ.get(name) for name in changes}
+    os.environ.update(changes)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

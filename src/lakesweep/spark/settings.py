@@ -1,0 +1,68 @@
+"""The settings of a Spark session: what suits Lakesweep, under what the user asks for."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+
+from lakesweep.config import SparkSection
+
+_LOCAL = re.compile(r"local(\[(?P<cores>\*|\d+)(,\s*(\d+|\*))?\])?")
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+
+#: For any session; the user's own settings come on top.
+_USUAL = {
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+}
+#: For a driver that we start.
+_QUIET = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+#: For a driver whose executors are all inside it.
+_ALONE = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.memory": "2g",
+}
+
+
+def is_local(master: str) -> bool:
+    """Whether a master stands for threads of one process."""
+    return _LOCAL.fullmatch(master) is not None
+
+
+def driver_settings(section: SparkSection, master: str, scratch: Path) -> dict[str, str]:
+    """All settings of a driver that is to be started; what it must write goes to `scratch`."""
+    settings = {
+        **session_settings({}),
+        **_QUIET,
+        "spark.master": master,
+        "spark.app.name": "lakesweep",
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+    }
+    if is_local(master):
+        settings |= _ALONE | {"spark.sql.shuffle.partitions": str(_local_partitions(master))}
+    settings |= section.conf
+    settings[_JAVA_OPTIONS] = f"{_log_option()} {section.conf.get(_JAVA_OPTIONS, '')}".rstrip()
+    return settings
+
+
+def session_settings(conf: Mapping[str, str]) -> dict[str, str]:
+    """What can be set on a session of a server that runs already."""
+    return {**_USUAL, **conf}
+
+
+def _local_partitions(master: str) -> int:
+    """Enough for Spark to put small ones together, and few enough to cost nothing."""
+    found = _LOCAL.fullmatch(master)
+    cores = (found and found["cores"]) or "1"
+    return max(16, 4 * ((os.cpu_count() or 1) if cores == "*" else int(cores)))
+
+
+def _log_option() -> str:
+    return f"-Dlog4j2.configurationFile=file:{resources.files(__package__) / 'log4j2.properties'}"

@@ -1,0 +1,62 @@
+"""Kernels of a package that was shipped as a zip, to a machine where little can be written."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lakesweep.spark.shipping import zip_package
+
+NOWHERE = "/proc/nowhere"
+SCRIPT = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import lakesweep
+assert ".zip" in lakesweep.__file__
+import pyarrow as pa
+from lakesweep.hashing import hash128
+from lakesweep.hashing.sip import hash_strings
+low, high = hash128(pa.array(["a", "b"]))
+print(low[0], high[0], sum(hash_strings.stats.cache_hits.values()))
+"""
+HASH = "13736040008585759999 2698726064037086438"
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = zip_package(tmp_path_factory.mktemp("shipped"))
+    assert found is not None
+    return found
+
+
+def run(package: Path, home: str, temporary: str) -> str:
+    """The first hash of the zipped package, and how many kernels it found compiled."""
+    variables = {"HOME": home, "TMPDIR": temporary, "PATH": os.environ["PATH"]}
+    command = [sys.executable, "-c", SCRIPT, str(package)]
+    return subprocess.check_output(command, env=variables, text=True).strip()
+
+
+def test_what_was_compiled_from_one_zip_serves_its_copy(package: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "elsewhere" / "copy.zip"
+    copy.parent.mkdir()
+    copy.write_bytes(package.read_bytes())
+    assert run(package, str(tmp_path), NOWHERE) == f"{HASH} 0"
+    assert run(copy, str(tmp_path), NOWHERE) == f"{HASH} 1"
+
+
+def test_without_a_home_a_temporary_folder_serves(package: Path, tmp_path: Path) -> None:
+    assert run(package, NOWHERE, str(tmp_path)) == f"{HASH} 0"
+    (folder,) = tmp_path.iterdir()
+    assert folder.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_folder_that_others_can_write_is_not_used(package: Path, tmp_path: Path) -> None:
+    open_to_all = tmp_path / f"lakesweep-numba-{os.geteuid()}"
+    open_to_all.mkdir()
+    open_to_all.chmod(0o777)
+    assert run(package, NOWHERE, str(tmp_path)) == f"{HASH} 0"
+    assert not list(open_to_all.iterdir())
