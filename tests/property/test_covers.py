@@ -9,7 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakesweep.storage.address import identity
-from lakesweep.storage.covers import collapse, cover, cover_runs
+from lakesweep.storage.covers import (
+    Amount,
+    Cover,
+    add_covers,
+    collapse,
+    collapse_cover,
+    cover,
+)
 
 STORES = st.sampled_from(["s3://a/", "s3a://a/", "s3://b/", "gs://b/", "/", "memory://m/"])
 KEYS = st.lists(st.sampled_from(["", "x", "xy", "y", "p=1", "\u017e"]), min_size=1, max_size=5).map(
@@ -18,12 +25,25 @@ KEYS = st.lists(st.sampled_from(["", "x", "xy", "y", "p=1", "\u017e"]), min_size
 PATHS = st.lists(st.builds("{}{}".format, STORES, KEYS), min_size=1, max_size=30)
 
 
+def covered(paths: list[str], most: int, *cuts: int) -> list[Cover]:
+    sizes = pa.array([len(path) for path in paths], pa.int64())
+    return cover(pa.array(paths, pa.string()), sizes, [0, *cuts, len(paths)], most)
+
+
 @settings(deadline=None)
 @given(PATHS, st.integers(1, 8))
 def test_every_path_lies_in_a_folder_that_covers_it(paths: list[str], most: int) -> None:
-    folders = cover(pa.array(paths), most)
+    (folders,) = covered(paths, most)
     assert all(folder.endswith("/") for folder in folders)
     assert all(any(identity(path).startswith(folder) for folder in folders) for path in paths)
+
+
+@settings(deadline=None)
+@given(PATHS, st.integers(1, 8))
+def test_every_path_is_counted_once(paths: list[str], most: int) -> None:
+    (folders,) = covered(paths, most)
+    assert sum(amount.files for amount in folders.values()) == len(paths)
+    assert sum(amount.bytes for amount in folders.values()) == sum(map(len, paths))
 
 
 @settings(deadline=None)
@@ -31,9 +51,21 @@ def test_every_path_lies_in_a_folder_that_covers_it(paths: list[str], most: int)
 def test_runs_of_paths_are_covered_as_if_each_stood_alone(
     paths: list[str], cuts: list[int], most: int
 ) -> None:
-    bounds = [0, *sorted(min(cut, len(paths)) for cut in cuts), len(paths)]
-    alone = [cover(pa.array(paths[a:b], pa.string()), most) for a, b in pairwise(bounds)]
-    assert cover_runs(pa.array(paths), bounds, most) == alone
+    inside = sorted(min(cut, len(paths)) for cut in cuts)
+    alone = [covered(paths[a:b], most)[0] for a, b in pairwise([0, *inside, len(paths)])]
+    assert covered(paths, most, *inside) == alone
+
+
+@given(PATHS, st.integers(1, 8))
+def test_what_lies_in_collapsed_folders_is_what_lay_in_them(paths: list[str], most: int) -> None:
+    folders = [identity(path).rpartition("/")[0] + "/" for path in paths]
+    before = add_covers({folder: Amount(1, 2)} for folder in folders)
+    after = collapse_cover(before, most)
+    assert all(any(folder.startswith(outer) for outer in after) for folder in folders)
+    if len(before) > most:
+        assert after == {
+            outer: Amount(n := sum(f.startswith(outer) for f in folders), 2 * n) for outer in after
+        }
 
 
 @given(PATHS, st.integers(1, 8))

@@ -6,6 +6,9 @@ from typing import Any
 
 from lakesweep.native import address, inlined, kernel, load8
 
+#: What is found of a folder.
+ROW, SIZE, FILES, BYTES = range(4)
+
 _SLASH = ord("/")
 
 
@@ -56,49 +59,49 @@ def _find_common(base: int, offsets: Any, first: int, end: int) -> int:
 
 @inlined
 def _find_groups(
-    base: int, offsets: Any, first: int, end: int, common: int, row_of: Any, size_of: Any
-) -> int:
-    """The innermost folders of some rows, one for each component behind the common folder.
+    base: int, offsets: Any, sizes: Any, run: tuple[int, int], common: int, found: Any
+) -> bool:
+    """The innermost folders of a run, one for each component behind the common folder.
 
-    Answers how many; 0 if a path lies in the common folder itself, or if they are too many.
+    False if a path lies in the common folder itself, or if they are too many.
     """
     groups = 0
-    for row in range(first, end):
+    for row in range(run[0], run[1]):
         start, size = base + offsets[row], offsets[row + 1] - offsets[row]
         behind = _component_end(start, size, common)
         if behind == 0:
-            return 0
+            return False
         group = 0
         while group < groups:
-            other = base + offsets[row_of[group]]
-            if size_of[group] >= behind and _equal(start, other, common, behind):
-                size_of[group] = _common_size(other, start, min(size_of[group], size))
+            other = base + offsets[found[group, ROW]]
+            if found[group, SIZE] >= behind and _equal(start, other, common, behind):
+                shared = min(found[group, SIZE], size)
+                found[group, SIZE] = _common_size(other, start, shared)
                 break
             group += 1
         if group == groups:
-            if groups == len(row_of):
-                return 0
-            row_of[groups], size_of[groups] = row, _folder_size(start, size)
+            if groups == len(found):
+                return False
+            found[groups, ROW], found[groups, SIZE] = row, _folder_size(start, size)
             groups += 1
-    return groups
+        found[group, FILES] += 1
+        found[group, BYTES] += sizes[row]
+    return True
 
 
 @kernel
-def find_folders(data: Any, offsets: Any, bounds: Any, row_of: Any, size_of: Any) -> None:
+def find_folders(data: Any, offsets: Any, sizes: Any, bounds: Any, found: Any) -> None:
     """Find folders that hold all paths of each run of rows between neighbouring bounds.
 
-    The folders of run `i` are the first `size_of[i, n]` bytes of the paths in `row_of[i, n]`, as
-    far as the sizes are not negative.
+    `found[run, n]`, which must be zero, gets the row whose path begins with folder `n`, the size of
+    that folder in bytes, and how many files of how many bytes lie in it.
     """
     base = address(data)
     for run in range(len(bounds) - 1):
         first, end = bounds[run], bounds[run + 1]
-        size_of[run, :] = -1
-        if first == end:
-            continue
-        common = _find_common(base, offsets, first, end)
-        groups = _find_groups(base, offsets, first, end, common, row_of[run], size_of[run])
-        if groups == 0:
-            row_of[run, 0], size_of[run, 0] = first, common
-            groups = 1
-        size_of[run, groups:] = -1
+        if first < end:
+            common = _find_common(base, offsets, first, end)
+            if not _find_groups(base, offsets, sizes, (first, end), common, found[run]):
+                found[run, :, :] = 0
+                found[run, 0, ROW], found[run, 0, SIZE] = first, common
+                found[run, 0, FILES], found[run, 0, BYTES] = end - first, sizes[first:end].sum()

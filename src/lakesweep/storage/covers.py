@@ -7,8 +7,9 @@ on which it cannot be read. A cover may be wider than what lies in it, never nar
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,29 +21,46 @@ from lakesweep.storage.address import identities
 _STORE = re.compile(r"[^/]*://[^/]*/|/")
 
 
-def cover(paths: pa.Array, most: int = 8) -> set[str]:
-    """The identities of at most `most` folders a store that hold all paths; each ends in `/`."""
-    return cover_runs(paths, [0, len(paths)], most)[0]
+class Amount(NamedTuple):
+    """So many files, of so many bytes as far as is known."""
+
+    files: int
+    bytes: int
 
 
-def cover_runs(
-    paths: pa.Array, bounds: Sequence[int] | npt.NDArray[np.int64], most: int = 8
-) -> list[set[str]]:
-    """The same for each run of rows between neighbouring bounds."""
-    names = identities(paths)
-    runs: list[set[str]] = []
-    places = np.array(bounds, dtype=np.int64)
-    for folders, (first, end) in zip(_find(names, places, most), pairwise(places), strict=True):
-        if all(map(_STORE.match, folders)):
-            runs.append(set(folders))
-        else:  # a folder that spans stores is none
-            found = map(_STORE.match, names[first:end].to_pylist())
-            runs.append({match[0] for match in found if match})
-    return runs
+#: Folders by their identities, which end in `/`, with what lies in each.
+Cover = Mapping[str, Amount]
+
+
+def cover(paths: pa.Array, sizes: pa.Array, bounds: Sequence[int], most: int = 8) -> list[Cover]:
+    """Folders that hold all paths of each run of rows between neighbouring bounds.
+
+    They are at most `most` a run and a store.
+    """
+    names, amounts = identities(paths), sizes.fill_null(0).to_numpy()
+    found = _find(names, amounts, bounds, most)
+    for run, (first, end) in enumerate(pairwise(bounds)):
+        if not all(map(_STORE.match, found[run])):  # a folder that spans stores is none
+            stores = (_store(name) for name in names[first:end].to_pylist())
+            found[run] = add_covers(
+                {store: Amount(1, size)}
+                for store, size in zip(stores, amounts[first:end].tolist(), strict=True)
+            )
+    return found
+
+
+def add_covers(covers: Iterable[Cover]) -> dict[str, Amount]:
+    """What lies in the folders of all of them together."""
+    total: dict[str, Amount] = {}
+    for each in covers:
+        for folder, (files, size_bytes) in each.items():
+            before = total.get(folder, Amount(0, 0))
+            total[folder] = Amount(before.files + files, before.bytes + size_bytes)
+    return total
 
 
 def collapse(folders: Iterable[str], most: int) -> tuple[str, ...]:
-    """At most `most` folders, or as many as there are stores, that hold all of these."""
+    """At most `most` folders, or as many as there are stores, that hold all of these; sorted."""
     kept = _outermost(folders)
     depth = max((folder.count("/") for folder in kept), default=0)
     while len(kept) > most and depth > 1:
@@ -51,21 +69,44 @@ def collapse(folders: Iterable[str], most: int) -> tuple[str, ...]:
     return tuple(kept)
 
 
-def _find(paths: pa.Array, bounds: npt.NDArray[np.int64], most: int) -> Iterator[list[str]]:
+def collapse_cover(cover: Cover, most: int) -> Cover:
+    """The same for folders with what lies in them."""
+    if len(cover) <= most:
+        return cover
+    outer = collapse(cover, most)
+    places = np.searchsorted(np.array(outer, dtype=object), list(cover), side="right")
+    return add_covers(
+        {outer[place - 1]: amount} for place, amount in zip(places, cover.values(), strict=True)
+    )
+
+
+def _find(
+    paths: pa.Array, sizes: npt.NDArray[np.int64], bounds: Sequence[int], most: int
+) -> list[Cover]:
     from lakesweep.storage.covering import find_folders  # imports numba
 
     characters, places = string_buffers(paths)
-    row_of, size_of = np.zeros((2, len(bounds) - 1, most), dtype=np.int64)
-    find_folders(characters, places, bounds, row_of, size_of)
-    for rows, sizes in zip(places[row_of].tolist(), size_of.tolist(), strict=True):
-        found = zip(rows, sizes, strict=True)
-        yield [characters[row : row + n].tobytes().decode() for row, n in found if n >= 0]
+    found = np.zeros((len(bounds) - 1, most, 4), dtype=np.int64)
+    find_folders(characters, places, sizes, np.array(bounds, dtype=np.int64), found)
+    covers: list[Cover] = []
+    for folders in found.tolist():
+        cover = {}
+        for row, size, files, size_bytes in folders:
+            if files:
+                folder = characters[places[row] : places[row] + size].tobytes().decode()
+                cover[folder] = Amount(files, size_bytes)
+        covers.append(cover)
+    return covers
+
+
+def _store(path: str) -> str:
+    found = _STORE.match(path)
+    return found[0] if found else ""
 
 
 def _cut(folder: str, depth: int) -> str:
     """The folder around a folder that has so many slashes, and is no wider than a store."""
-    found = _STORE.match(folder)
-    depth = max(depth, found[0].count("/") if found else 0)
+    depth = max(depth, _store(folder).count("/"))
     return folder if folder.count("/") <= depth else "/".join(folder.split("/")[:depth]) + "/"
 
 

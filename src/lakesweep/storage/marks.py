@@ -56,14 +56,15 @@ PROBLEMS = pa.schema(
     [_PATH, _key("state", _TEXT), _key("reason", _TEXT), pa.field("source", _LONG)]
 )
 
-#: How many files of a kind a source names, itself among them, and folders that hold them all.
+#: How many files of a kind, in a folder, a source names, itself among them. What it names is
+#: covered by few folders; their identities end in `/`.
 USAGE = pa.schema(
     [
         _SOURCE,
-        _KIND,
+        _key("kind", _TEXT),
+        _key("folder", _TEXT),
         _key("files", _LONG),
         _key("bytes", _LONG),
-        _key("folders", pa.list_(_TEXT)),
     ]
 )
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakesweep.storage.address import identity
-from lakesweep.storage.covers import collapse, cover_runs
+from lakesweep.storage.covers import Amount, Cover, add_covers, collapse_cover, cover
 from lakesweep.storage.file_hashes import file_hashes, hash_columns
 from lakesweep.storage.marks import (
     FACTS,
@@ -28,7 +28,8 @@ from lakesweep.storage.marks import (
 from lakesweep.storage.tolerance import Problem
 
 _ROWS = 1 << 15
-_FOLDERS_OF_A_SOURCE = 8
+#: As many a kind are told of one source.
+_FOLDERS = 8
 _FILE = ("path", "kind", "size_bytes")
 
 
@@ -46,20 +47,6 @@ class Pointer(NamedTuple):
     access: int
 
 
-class _Use:
-    """The files of one kind that a source names."""
-
-    def __init__(self) -> None:
-        self.files = 0
-        self.bytes = 0
-        self.folders: set[str] = set()
-
-    def add(self, files: int, size_bytes: int, folders: set[str]) -> None:
-        self.files += files
-        self.bytes += size_bytes
-        self.folders |= folders
-
-
 class Outbox:
     """What was found in sources, one after the other, until it is taken as batches.
 
@@ -73,10 +60,9 @@ class Outbox:
         self._children: list[pa.RecordBatch] = []
         self._problems: list[tuple[str, str, str, int]] = []
         self._facts: list[tuple[int, str]] = []
-        #: By source and kind; of a source that has not ended they are kept.
-        self._uses: defaultdict[int, defaultdict[str, _Use]] = defaultdict(
-            lambda: defaultdict(_Use)
-        )
+        #: By source and kind; those of a source that has not ended are kept.
+        self._covers: defaultdict[int, defaultdict[str, list[Cover]]]
+        self._covers = defaultdict(lambda: defaultdict(list))
 
     def add(self, source: int, files: pa.RecordBatch) -> None:
         """Files that a source names, by the columns `path`, `kind` and `size_bytes`."""
@@ -128,7 +114,8 @@ class Outbox:
 
     def _end(self, pointer: Pointer, entries: int | None) -> None:
         folder = identity(pointer.path).rpartition("/")[0] + "/"
-        self._uses[pointer.source][pointer.kind].add(1, pointer.size_bytes or 0, {folder})
+        own = {folder: Amount(1, pointer.size_bytes or 0)}
+        self._covers[pointer.source][pointer.kind].append(own)
         self._ended.append((pointer, entries))
         self._rows += 1
 
@@ -151,25 +138,21 @@ class Outbox:
             return
         for kind in kinds.to_pylist():
             is_kind = pc.equal(files["kind"], kind)
-            bounds = _bounds(counts)
-            chosen = np.add.reduceat(is_kind.to_numpy(zero_copy_only=False), bounds[:-1])
-            self._count_kind(kind, files.filter(is_kind), chosen.tolist())
+            chosen = is_kind.cast(pa.int64()).to_numpy()
+            per_run = np.add.reduceat(chosen, _bounds(counts)[:-1]).tolist()
+            self._count_kind(kind, files.filter(is_kind), per_run)
 
     def _count_kind(self, kind: str, files: pa.RecordBatch, counts: list[int]) -> None:
-        bounds = _bounds(counts)
-        sizes = files["size_bytes"].fill_null(0).to_numpy()
-        totals = np.concatenate(([0], np.cumsum(sizes)))[bounds]
-        folders = cover_runs(files["path"], bounds, _FOLDERS_OF_A_SOURCE)
-        runs = zip(counts, np.diff(totals).tolist(), folders, strict=True)
-        for (source, _), (count, size_bytes, found) in zip(self._files, runs, strict=True):
-            if count:
-                self._uses[source][kind].add(count, size_bytes, found)
+        covers = cover(files["path"], files["size_bytes"], _bounds(counts), _FOLDERS)
+        for (source, _), found in zip(self._files, covers, strict=True):
+            if found:
+                self._covers[source][kind].append(found)
 
-    def _usage(self) -> Iterator[tuple[int, str, int, int, tuple[str, ...]]]:
+    def _usage(self) -> Iterator[tuple[int, str, str, int, int]]:
         for pointer, _ in self._ended:
-            for kind, use in self._uses.pop(pointer.source, {}).items():
-                folders = collapse(use.folders, _FOLDERS_OF_A_SOURCE)
-                yield pointer.source, kind, use.files, use.bytes, folders
+            for kind, covers in self._covers.pop(pointer.source, {}).items():
+                for folder, amount in collapse_cover(add_covers(covers), _FOLDERS).items():
+                    yield pointer.source, kind, folder, *amount
 
     def _live_sources(self) -> pa.RecordBatch | None:
         pointers = [pointer for pointer, _ in self._ended]
@@ -188,8 +171,8 @@ def pointers_of(batch: pa.RecordBatch) -> Iterator[Pointer]:
     return map(Pointer._make, zip(*columns, strict=True))
 
 
-def _bounds(counts: list[int]) -> npt.NDArray[np.int64]:
-    return np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))
+def _bounds(counts: list[int]) -> list[int]:
+    return [0, *accumulate(counts)]
 
 
 def _batch(schema: pa.Schema, rows: Sequence[tuple[object, ...]]) -> pa.RecordBatch | None:

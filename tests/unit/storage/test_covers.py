@@ -6,7 +6,9 @@ from lakesweep.storage.covers import collapse, cover
 
 
 def covered(*paths: str) -> set[str]:
-    return cover(pa.array(paths))
+    sizes = pa.nulls(len(paths), pa.int64())
+    (found,) = cover(pa.array(paths, pa.string()), sizes, [0, len(paths)])
+    return set(found)
 
 
 def test_one_file_is_covered_by_its_folder() -> None:
@@ -39,7 +41,7 @@ def test_no_folder_spans_two_buckets() -> None:
 
 
 def test_nothing_is_covered_by_nothing() -> None:
-    assert cover(pa.array([], pa.string())) == set()
+    assert covered() == set()
     assert collapse((), 3) == ()
 
 
