@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import os
 import platform
-import re
-import shutil
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from importlib import util
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakesweep.errors import (
@@ -30,8 +26,6 @@ if TYPE_CHECKING:
     from lakesweep.config import Config
     from lakesweep.storage.stores import Stores
     from lakesweep.store import Store
-
-OLDEST_JAVA = 17
 
 #: Kinds of store that a bucket without a section of its own may belong to.
 _SCHEMES = ("s3://", "gs://")
@@ -63,35 +57,17 @@ def check_python() -> Iterator[Finding]:
 
 def check_java(config: Config) -> Iterator[Finding]:
     """Whether Spark will find a Java that it can use."""
-    if config.spark.remote is not None:
+    from lakesweep.spark.java import find_java
+
+    if (config.spark.remote or "").startswith("sc://"):
         yield Finding("java", Status.OK, "not needed: Spark is reached over Spark Connect")
         return
-    mend = f"install Java {OLDEST_JAVA} or newer, or set JAVA_HOME to one"
-    home = os.environ.get("JAVA_HOME")
-    java = shutil.which(str(Path(home, "bin", "java")) if home else "java")
-    if java is None:
-        where = f"JAVA_HOME={home} holds none" if home else "none on the path"
-        yield Finding("java", Status.FAIL, f"{where}; Spark needs it", mend)
-        return
-    version = java_version(java)
-    if version is None:
-        yield Finding("java", Status.FAIL, f"{java} does not tell its version", mend)
-    elif version < OLDEST_JAVA:
-        yield Finding("java", Status.FAIL, f"{java} is version {version}, too old for Spark", mend)
-    else:
-        yield Finding("java", Status.OK, f"version {version} at {java}")
-
-
-def java_version(java: str) -> int | None:
-    """The major version of a Java, or None where it does not run."""
     try:
-        answer = subprocess.run(  # noqa: S603  the user's own Java
-            [java, "-version"], capture_output=True, text=True, timeout=60, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    found = re.search(r'version "(?:1\.)?(\d+)', answer.stderr)
-    return int(found[1]) if found else None
+        java, version = find_java()
+    except LakesweepError as error:
+        yield Finding("java", Status.FAIL, error.message, error.hint)
+        return
+    yield Finding("java", Status.OK, f"version {version} at {java}")
 
 
 def check_extras() -> Iterator[Finding]:
@@ -118,27 +94,23 @@ def _is_installed(module: str) -> bool:
         return False
 
 
-def check_spark(config: Config) -> Iterator[Finding]:
-    """Start a session as it is configured and run one small job."""
-    if not _is_installed("pyspark"):
-        return
-    from pyspark.sql import SparkSession
-
-    builder = SparkSession.builder.appName("lakesweep doctor")
-    for key, value in config.spark.conf.items():
-        builder = builder.config(key, value)
-    remote = config.spark.remote
-    builder = builder.remote(remote) if remote else builder.master(config.spark.master)
-    where = remote or config.spark.master
+def check_spark(config: Config, *, verbose: bool = False) -> Iterator[Finding]:
+    """Start a session as it is configured, and let Python on its executors count rows."""
+    where = config.spark.remote or config.spark.master
     try:
-        session = builder.getOrCreate()
-        count = session.range(1000).count()
-        session.stop()
-    except Exception as error:
-        mend = "see the messages above; check [spark] in the configuration"
-        yield Finding("spark", Status.FAIL, f"{where}: {_first_line(error)}", mend)
-        return
-    yield Finding("spark", Status.OK, f"{where} counted {count} rows")
+        yield from _try_spark(config, where, verbose=verbose)
+    except LakesweepError as error:
+        yield Finding("spark", Status.FAIL, f"{where}: {error.message}", error.hint)
+
+
+def _try_spark(config: Config, where: str, *, verbose: bool) -> Iterator[Finding]:
+    from lakesweep.spark.session import open_session
+    from lakesweep.spark.trial import count_rows
+
+    with open_session(config.spark, verbose=verbose) as session:
+        count = count_rows(session)
+        detail = f"{session.version} on {where}: executors counted {count} rows in Python"
+    yield Finding("spark", Status.OK, detail)
 
 
 def check_store(app: App) -> Iterator[Finding]:

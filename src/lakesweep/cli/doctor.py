@@ -50,7 +50,7 @@ def _examine(context: Context, *, spark: bool) -> Iterator[Finding]:
     yield from checkups.check_locations(app)
     yield from checkups.check_catalogs(app)
     if spark:
-        yield from checkups.check_spark(config)
+        yield from checkups.check_spark(config, verbose=context.settings.verbose)
 
 
 def _table(findings: Sequence[Finding]) -> Table:

@@ -42,6 +42,10 @@ def running_driver(
 
     With `verbose`, Java writes to our stderr; otherwise into a file, of which a failed start tells.
     """
+    if SparkContext._active_spark_context is not None:  # noqa: SLF001
+        raise SparkSetupError(
+            "this process has a Spark session already", hint="use it, as the one that is given"
+        )
     log_path = scratch / "driver.log"
     with ExitStack() as ending, log_path.open("wb") as log:
         try:

@@ -13,6 +13,7 @@ from lakesweep.iceberg.targets import IcebergTargets, Target
 from lakesweep.spark.access import Access
 from lakesweep.spark.sources import Reader, Source
 from lakesweep.storage.files import FILE_SCHEMA
+from lakesweep.storage.pieces import even_groups
 from lakesweep.storage.stores import Stores
 from lakesweep.storage.tolerance import Strict
 
@@ -74,14 +75,8 @@ class IcebergFilesReader(Reader[Share]):
 
 def _table_shares(target: Target, table: TableMetadata, parts: int) -> list[Share]:
     walk = Walk(target.stores, table, Strict())
-    manifests = list(walk.manifests())
-    size = max(1, -(-len(manifests) // parts))
+    groups = even_groups(list(walk.manifests()), parts)
     # To read manifests, a task need not know the table's history.
     bare = replace(table, snapshots=(), log=())
-    return [
-        Share(target.stores, None, files=tuple(walk.above())),
-        *(
-            Share(target.stores, bare, tuple(manifests[start : start + size]))
-            for start in range(0, len(manifests), size)
-        ),
-    ]
+    known = Share(target.stores, None, files=tuple(walk.above()))
+    return [known, *(Share(target.stores, bare, manifests) for manifests in groups)]

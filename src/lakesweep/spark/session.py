@@ -45,17 +45,15 @@ def open_session(
 ) -> Iterator[SparkSession]:
     """A session as it is configured, which ends with the block.
 
-    A session that is given, or that this process has already, is used as it is and left alone.
-    What fails inside Spark leaves the block as an error of ours. Unless `verbose`, Spark writes
-    nothing to the terminal.
+    A session that is given is used as it is, and left alone. What fails inside Spark leaves the
+    block as an error of ours. Unless `verbose`, Spark writes nothing to the terminal.
     """
     if not verbose:
         # It tells every failure of a query a second time, as JSON.
-        logging.getLogger("SQLQueryContextLogger").disabled = True
-    found = given or SparkSession.getActiveSession()
-    if found is not None:
+        logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
+    if given is not None:
         with translating():
-            yield found
+            yield given
         return
     with (
         TemporaryDirectory(prefix="lakesweep-spark-") as scratch,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
@@ -15,6 +16,8 @@ from lakesweep.storage.splitting import Split, split
 
 if TYPE_CHECKING:
     from lakesweep.storage.store import StoreOpener
+
+Item = TypeVar("Item")
 
 #: Requests are made one after another, and a plan need not be perfect.
 _REQUESTS_A_PART = 4
@@ -40,8 +43,14 @@ def cut_locations(
     outermost = _outermost(locations)
     share = max(1, parts // max(1, len(outermost)))
     pieces = [piece for location in outermost for piece in _cut(stores, parse(location), share)]
-    size = -(-len(pieces) // parts)
-    return [tuple(pieces[start : start + size]) for start in range(0, len(pieces), size or 1)]
+    return even_groups(pieces, parts)
+
+
+def even_groups(items: Sequence[Item], groups: int) -> list[tuple[Item, ...]]:
+    """The items in order, in at most so many groups, of which none is empty or much larger."""
+    count = min(groups, len(items))
+    edges = pairwise(number * len(items) // count for number in range(count + 1))
+    return [tuple(items[start:end]) for start, end in edges]
 
 
 def list_pieces(

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from lakesweep.config import SparkSection
+from lakesweep.spark.settings import driver_settings, is_local, session_settings
+
+SCRATCH = Path("/scratch")
+
+
+def settings(master: str, **conf: str) -> dict[str, str]:
+    return driver_settings(SparkSection(conf=conf), master, SCRATCH)
+
+
+@pytest.mark.parametrize("master", ["local", "local[*]", "local[2]", "local[2,4]", "local[*,4]"])
+def test_threads_of_one_process_are_local(master: str) -> None:
+    assert is_local(master)
+
+
+@pytest.mark.parametrize("master", ["spark://h:7077", "yarn", "k8s://h", "local-cluster[2,1,1024]"])
+def test_clusters_are_not_local(master: str) -> None:
+    assert not is_local(master)
+
+
+def test_a_local_driver_listens_on_this_machine_only() -> None:
+    found = settings("local[2]")
+    assert found["spark.driver.bindAddress"] == found["spark.driver.host"] == "127.0.0.1"
+
+
+def test_a_driver_of_a_cluster_can_be_reached() -> None:
+    assert "spark.driver.bindAddress" not in settings("spark://h:7077")
+
+
+@pytest.mark.parametrize("master", ["local[2]", "spark://h:7077"])
+def test_no_driver_shows_a_page_or_a_bar(master: str) -> None:
+    found = settings(master)
+    assert found["spark.ui.enabled"] == found["spark.ui.showConsoleProgress"] == "false"
+
+
+def test_what_the_user_sets_counts() -> None:
+    found = settings("local[2]", **{"spark.ui.enabled": "true", "spark.driver.memory": "9g"})
+    assert (found["spark.ui.enabled"], found["spark.driver.memory"]) == ("true", "9g")
+
+
+def test_the_user_s_java_options_come_behind_ours() -> None:
+    found = settings("local[2]", **{"spark.driver.extraJavaOptions": "-Xss4m"})
+    log, own = found["spark.driver.extraJavaOptions"].split()
+    assert log.startswith("-Dlog4j2.configurationFile=file:")
+    assert own == "-Xss4m"
+
+
+def test_the_settings_of_java_s_log_are_there() -> None:
+    options = settings("local[2]")["spark.driver.extraJavaOptions"]
+    found = re.fullmatch(r"-Dlog4j2.configurationFile=file:(.*)", options)
+    assert found is not None
+    assert "rootLogger.level" in Path(found[1]).read_text()
+
+
+@pytest.mark.parametrize(("master", "count"), [("local", 16), ("local[2]", 16), ("local[8]", 32)])
+def test_small_machines_shuffle_into_few_partitions(master: str, count: int) -> None:
+    assert settings(master)["spark.sql.shuffle.partitions"] == str(count)
+
+
+def test_nothing_is_written_where_the_user_stands() -> None:
+    assert settings("local")["spark.sql.warehouse.dir"] == "/scratch/warehouse"
+
+
+def test_a_session_elsewhere_gets_only_what_can_be_set_there() -> None:
+    assert session_settings({"spark.sql.ansi.enabled": "true"}) == {
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.ansi.enabled": "true",
+    }
