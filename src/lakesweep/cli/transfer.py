@@ -20,6 +20,7 @@ from lakesweep.errors import UsageError
 from lakesweep.units import format_size
 
 if TYPE_CHECKING:
+    from lakesweep.store import Store
     from lakesweep.store.transfer import Exported, Imported
     from lakesweep.store.transfer.lines import EndLine, Header
 
@@ -71,8 +72,7 @@ def export(
     commits = _parse_history(history)
     if rows and commits is not None:
         raise UsageError("--rows exports every row of every commit", hint="leave --history away")
-    store = choice.open(context)
-    with _sink(file, replace=force) as put:
+    with _store(context, choice) as store, _sink(file, replace=force) as put:
         done = export_realm(
             store,
             realm,
@@ -113,15 +113,24 @@ def import_(
 
     if file == _PIPE and sys.stdin.isatty():
         raise UsageError("there is nothing to read", hint="name a file, or send one through a pipe")
-    done = import_realm(
-        choice.open(context),
-        cast("io.BufferedReader[Any]", sys.stdin.buffer) if file == _PIPE else file,
-        name=realm,
-        active=not inactive,
-        clock=context.clock,
-        progress=context.progress,
-    )
+    with _store(context, choice) as store:
+        done = import_realm(
+            store,
+            cast("io.BufferedReader[Any]", sys.stdin.buffer) if file == _PIPE else file,
+            name=realm,
+            active=not inactive,
+            clock=context.clock,
+            progress=context.progress,
+        )
     _tell_imported(context, done)
+
+
+def _store(context: Context, choice: StoreChoice) -> Store:
+    """The store, without a cache: hardly anything is read twice."""
+    from lakesweep.store import Store
+
+    choice.choose(context)
+    return Store.open(context.app.store_url, clock=context.clock, cache_bytes=0)
 
 
 @contextmanager

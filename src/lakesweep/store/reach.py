@@ -20,7 +20,7 @@ from lakesweep.store.payloads import PAGE_ROWS, Payload, Payloads
 from lakesweep.store.realm import Realm
 
 #: A node may lead to thousands of objects, so few of them are read before those.
-_PAGE_NODES = 32
+_PAGE_NODES = 8
 _IF_MISSING = "repeat it if maintenance is under way, or leave old commits out with --history 1"
 
 
