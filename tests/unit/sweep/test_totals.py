@@ -31,7 +31,7 @@ def rows(*files: tuple[str, datetime | None, int | None], live: tuple[str, ...] 
     sizes = pa.array([size for *_, size in files], pa.int64())
     batch = batch.set_column(1, batch.schema.field(1), sizes)
     referenced = pa.array([path in live for path, *_ in files])
-    return tally(judge(batch, batch["path"], referenced, RULES), batch["path"], RULES)
+    return merge([tally(judge(batch, batch["path"], referenced, RULES), batch["path"], RULES)])
 
 
 @pytest.fixture
