@@ -37,9 +37,11 @@ __all__ = [
     "check_parts",
     "commit_dataset",
     "load_dataset",
+    "new_part_name",
     "parts_of",
     "read_dataset",
     "read_part",
+    "write_dataset",
     "write_parts",
 ]
 
@@ -102,7 +104,7 @@ class DatasetWriter:
 
     def _store_part(self, file: _PartFile) -> None:
         data = file.close()
-        part = Part(f"part-{uuid4().hex}.parquet", file.rows, len(data), sha256_of(data))
+        part = Part(new_part_name(), file.rows, len(data), sha256_of(data))
         self._store.write(self._folder.key + part.name, data)
         self._parts.append(part)
         self._file = None
@@ -129,6 +131,11 @@ class _PartFile:
     def close(self) -> bytes:
         self._writer.close()
         return cast("bytes", self._sink.getvalue().to_pybytes())
+
+
+def new_part_name() -> str:
+    """A name that no other part has."""
+    return f"part-{uuid4().hex}.parquet"
 
 
 def write_parts(
@@ -158,6 +165,16 @@ def commit_dataset(
     manifest = Manifest.of(parts, schema)
     _write_once(stores.open(folder), folder.child(folder.key + MANIFEST_NAME), manifest.encode())
     return manifest.dataset(folder.path)
+
+
+def write_dataset(
+    stores: StoreOpener, address: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
+) -> Dataset:
+    """Write rows as the dataset of an address, in this process."""
+    writer = DatasetWriter(stores, address, schema)
+    for batch in batches:
+        writer.add(batch)
+    return commit_dataset(stores, address, writer.finish(), schema)
 
 
 def load_dataset(stores: StoreOpener, address: str) -> Dataset:

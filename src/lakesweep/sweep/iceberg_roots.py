@@ -82,4 +82,5 @@ class MetadataRoots:
 
     def _row(self, path: str) -> RootRow:
         pointer = metadata_path(self._stores, path)
-        return RootRow(path, RootKind.ICEBERG_TABLE, pointer, self.name)
+        is_current = pointer != path
+        return RootRow(path, RootKind.ICEBERG_TABLE, pointer, self.name, is_current=is_current)

@@ -107,6 +107,7 @@ class ScanRoots:
             pointer=metadata.path,
             source=self.name,
             locations=(metadata.location, *metadata.write_paths),
+            is_current=False,
             unless_known=metadata.uuid,
             keeps=self.keep,
         )

@@ -1,0 +1,194 @@
+"""What earlier marks save: a manifest that was read once is not read again.
+
+Manifests are immutable. One that has the address and the size of one that was read to its end names
+the same files, so their rows are taken over. Before that everything is compared: hashes of the
+stored parts, hashes of the paths, and the number of rows. Where anything does not fit, nothing is
+taken, and the manifests are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakesweep.errors import DamagedError, LakesweepError
+from lakesweep.iceberg.kinds import Kind
+from lakesweep.storage.address import parse
+from lakesweep.storage.datasets import (
+    PART_SCHEMA,
+    Dataset,
+    DatasetWriter,
+    Part,
+    new_part_name,
+    parts_of,
+    read_dataset,
+    read_part,
+    write_dataset,
+)
+from lakesweep.storage.file_hashes import file_hashes, hash_columns
+from lakesweep.sweep.mark_sink import (
+    DATASETS,
+    NAMED_PARTS,
+    is_among,
+    named_parts,
+    parts_by_dataset,
+    provisional,
+)
+from lakesweep.sweep.marks import Marks, dataset_address
+
+if TYPE_CHECKING:
+    from lakesweep.storage.store import StoreOpener
+    from lakesweep.sweep.mark_engine import MarkEngine
+
+Numbers = npt.NDArray[np.int64]
+NONE: Numbers = np.empty(0, dtype=np.int64)
+
+_ADOPTED = ("content", "sources", "usage")
+_KEY = ["source", "h1", "h2", "size_bytes"]
+
+
+@dataclass(frozen=True)
+class Reuse:
+    """Manifests that need not be read, and parts of datasets with all that they name."""
+
+    sources: Numbers = field(default_factory=lambda: NONE)
+    parts: Mapping[str, Sequence[Part]] = field(default_factory=dict)
+    problem: str | None = None
+
+
+@dataclass(frozen=True)
+class Cache:
+    """Earlier marks. With an `into`, what they know becomes part of the marks of that address.
+
+    Without, it is only left out of what is read, for who has the earlier marks at hand anyway.
+    """
+
+    marks: Marks
+    into: str | None
+
+    def reuse(
+        self, engine: MarkEngine, stores: StoreOpener, manifests: Dataset, work: str
+    ) -> Reuse:
+        """What need not be read of these manifests; nothing, where the marks are not whole."""
+        try:
+            sources = known_manifests(stores, manifests, self.marks)
+            if not len(sources) or self.into is None:
+                return Reuse(sources)
+            adopting = _Adopting(engine, stores, self.marks, sources, self.into, work)
+            return Reuse(sources, adopting.parts())
+        except LakesweepError as error:
+            return Reuse(problem=error.message)
+
+
+def known_manifests(stores: StoreOpener, manifests: Dataset, cache: Marks) -> Numbers:
+    """The numbers, sorted, of the manifests that earlier marks have read to their end."""
+    wanted = pa.Table.from_batches(read_dataset(stores, manifests, [*_KEY, "entries"]))
+    known = pa.Table.from_batches(_read_before(stores, cache.datasets["sources"]))
+    if not wanted.num_rows or not known.num_rows:
+        return NONE
+    both = wanted.join(known, _KEY, join_type="inner")
+    # What a list counts now must have been there then: the same check as in reading.
+    whole = pc.greater_equal(both["seen"], pc.fill_null(both["entries"], 0))
+    numbers = both.filter(whole)["source"].to_numpy()
+    found, times = np.unique(wanted["source"].to_numpy(), return_counts=True)
+    return np.intersect1d(np.unique(numbers), found[times == 1])
+
+
+@dataclass(frozen=True)
+class _Adopting:
+    engine: MarkEngine
+    stores: StoreOpener
+    before: Marks
+    sources: Numbers
+    into: str
+    work: str
+
+    def parts(self) -> Mapping[str, list[Part]]:
+        """Everything of the sources, as parts of the new datasets."""
+        parts = {name: self._adopt(name) for name in _ADOPTED}
+        self._check(parts)
+        return parts
+
+    def _adopt(self, name: str) -> list[Part]:
+        before = self.before.datasets[name]
+        rows = pa.RecordBatch.from_pylist(msgspec.to_builtins(before.parts), PART_SCHEMA)
+        listed = write_dataset(self.stores, f"{self.work}-{name}", PART_SCHEMA, [rows])
+        address = dataset_address(self.into, name)
+        step = AdoptStep(self.stores, name, before, self.sources, address)
+        return parts_by_dataset(self.engine.gather(step, listed, NAMED_PARTS))[name]
+
+    def _check(self, parts: Mapping[str, list[Part]]) -> None:
+        """As many files as the sources were said to name, or something is missing."""
+        usage = provisional(dataset_address(self.into, "usage"), "usage", parts["usage"])
+        batches = read_dataset(self.stores, usage, ["files"])
+        expected = sum(pc.sum(batch["files"]).as_py() for batch in batches)
+        found = sum(part.rows for part in parts["content"])
+        if found != expected:
+            reason = f"names {found} of {expected} files"
+            raise DamagedError(self.before.datasets["content"].address, reason)
+
+
+def _read_before(stores: StoreOpener, sources: Dataset) -> Iterator[pa.RecordBatch]:
+    is_read = (pc.field("kind") == Kind.MANIFEST.value) & pc.field("entries").is_valid()
+    for batch in read_dataset(stores, sources, filter=is_read):
+        h1, h2 = hash_columns(file_hashes(batch["path"]))
+        columns = [batch["source"], h1, h2, batch["size_bytes"], batch["entries"]]
+        yield pa.RecordBatch.from_arrays(columns, names=[*_KEY, "seen"])
+
+
+@dataclass(frozen=True)
+class AdoptStep:
+    """Takes over the rows of some sources from parts of an earlier dataset.
+
+    A kernel for any engine: rows of PART_SCHEMA in, NAMED_PARTS out. A part that is wanted as a
+    whole is copied as it is.
+    """
+
+    stores: StoreOpener
+    name: str
+    dataset: Dataset
+    sources: Numbers
+    address: str
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        writer = DatasetWriter(self.stores, self.address, DATASETS[self.name])
+        for part in (part for batch in batches for part in parts_of(batch)):
+            if all(self._is_same(batch) for batch in read_part(self.stores, self.dataset, part)):
+                yield named_parts(self.name, [self._copy(part)])
+            else:
+                for batch in read_part(self.stores, self.dataset, part):
+                    writer.add(self._adopted(batch))
+        yield named_parts(self.name, writer.finish())
+
+    def _is_same(self, batch: pa.RecordBatch) -> bool:
+        return bool(self._adopted(batch).equals(batch))
+
+    def _adopted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows that are wanted, with their hashes as they are now: links may have changed."""
+        wanted = is_among(batch["source"].to_numpy(), self.sources)
+        rows = batch if wanted.all() else batch.filter(pa.array(wanted))
+        if "h1" not in rows.schema.names:
+            return rows
+        for name, column in zip(("h1", "h2"), hash_columns(file_hashes(rows["path"])), strict=True):
+            place = rows.schema.get_field_index(name)
+            rows = rows.set_column(place, rows.schema.field(place), column)
+        return rows
+
+    def _copy(self, part: Part) -> Part:
+        # Under a name of its own: marks that are made in several passes may take a part twice.
+        copied = msgspec.structs.replace(part, name=new_part_name())
+        source, target = parse(self.dataset.address + part.name), parse(self.address)
+        key = target.folder + copied.name
+        store = self.stores.open(target)
+        if source.store_id == target.store_id:
+            store.copy(source.key, key)
+        else:
+            store.write(key, self.stores.open(source).read(source.key))
+        return copied

@@ -1,0 +1,198 @@
+"""Follows roots down to their files, level by level, and keeps what was written on the way."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import msgspec
+import pyarrow as pa
+
+from lakesweep.iceberg.access import Keyring
+from lakesweep.iceberg.kinds import Kind
+from lakesweep.iceberg.marking import ListLevel, ManifestLevel, MetadataLevel
+from lakesweep.storage.datasets import Dataset, Part, commit_dataset, read_dataset, write_dataset
+from lakesweep.storage.file_hashes import file_hashes, hash_columns, source_numbers
+from lakesweep.storage.marks import CHILDREN, POINTERS, Facts
+from lakesweep.sweep.lineage import Lineage, trace
+from lakesweep.sweep.mark_cache import NONE, Cache, Numbers, Reuse
+from lakesweep.sweep.mark_engine import MarkEngine, Step, merge_pointers
+from lakesweep.sweep.mark_sink import (
+    DATASETS,
+    NAMED_PARTS,
+    Level,
+    LevelStep,
+    Sink,
+    parts_by_dataset,
+    provisional,
+)
+from lakesweep.sweep.marks import MarkFigures, Marks, dataset_address
+from lakesweep.sweep.roots import RootKind, RootRow
+
+if TYPE_CHECKING:
+    from lakesweep.storage.options import StorageOptions
+    from lakesweep.storage.stores import Stores
+
+_KINDS = {RootKind.ICEBERG_TABLE: Kind.METADATA, RootKind.ICEBERG_VIEW: Kind.VIEW_METADATA}
+#: What is kept when marking ends; the rest is work.
+_KEPT = ("content", "sources", "edges", "problems", "usage")
+
+
+@dataclass(frozen=True)
+class MarkSpec:
+    """Where marking runs, where it writes, and which earlier marks save work.
+
+    With `adopts`, what earlier marks know becomes part of the new ones; without, it is left out,
+    for who has them at hand anyway.
+    """
+
+    engine: MarkEngine
+    stores: Stores
+    address: str
+    cache: Marks | None = None
+    adopts: bool = True
+
+
+class Marker:
+    """One marking, in any number of passes. They write parts; `commit` makes these datasets."""
+
+    def __init__(self, spec: MarkSpec) -> None:
+        self._spec = spec
+        self._address = spec.address.rstrip("/")
+        self._steps = 0
+        self._parts: defaultdict[str, list[Part]] = defaultdict(list)
+        self._access: dict[StorageOptions | None, int] = {None: 0}
+        self._numbers: dict[str, int] = {}
+        self._facts: defaultdict[int, list[Facts]] = defaultdict(list)
+        self._lineage: Lineage | None = None
+        self.figures = MarkFigures()
+
+    def follow(self, roots: Sequence[RootRow]) -> None:
+        """Read tables and views, and all that they lead to."""
+        if not roots:
+            return
+        metadata = self._write_pointers(roots)
+        embedded = self._read(MetadataLevel, metadata)
+        lists = self._distinct([embedded], Kind.MANIFEST_LIST)
+        listed = self._read(ListLevel, lists)
+        manifests = self._distinct([embedded, listed], Kind.MANIFEST)
+        self._read(ManifestLevel, manifests, self._reuse(manifests))
+        self._lineage = None
+
+    def number(self, root: RootRow) -> int:
+        """The number of the root's own file."""
+        return self._numbers[root.pointer]
+
+    def facts(self, root: RootRow) -> Sequence[Facts]:
+        """What the root's own file says, as far as it could be read."""
+        return self._facts.get(self.number(root), [])
+
+    def rows(self, name: str, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """What was written so far into one of the datasets."""
+        dataset = provisional(self._place(name), name, self._parts[name])
+        return read_dataset(self._spec.stores, dataset, columns)
+
+    def has_problems(self) -> bool:
+        """Whether anything could not be read."""
+        return bool(self._parts["problems"])
+
+    def lineage(self) -> Lineage:
+        """Which roots lead to which sources."""
+        if self._lineage is None:
+            self._lineage = trace(self._numbers.values(), lambda: self.rows("edges"))
+        return self._lineage
+
+    def commit(self) -> dict[str, Dataset]:
+        """Make what was written datasets."""
+        stores = self._spec.stores
+        return {
+            name: commit_dataset(stores, self._place(name), self._parts[name], DATASETS[name])
+            for name in _KEPT
+        }
+
+    def _read(
+        self, level: Callable[[Keyring], Level], pointers: Dataset, skipped: Numbers = NONE
+    ) -> Dataset:
+        """Run one level; the children that it found."""
+        stores = self._spec.stores
+        children, facts = self._work("children"), self._work("facts")
+        places = {name: self._place(name) for name in _KEPT}
+        sink = Sink(stores, {**places, "children": children, "facts": facts})
+        keyring = Keyring(stores, tuple(options for options in self._access if options))
+        found = self._gather(LevelStep(level(keyring), sink, skipped), pointers)
+        for name in _KEPT:
+            self._parts[name] += found[name]
+        self._keep_facts(provisional(facts, "facts", found["facts"]))
+        return commit_dataset(stores, children, found["children"], CHILDREN)
+
+    def _gather(self, step: Step, rows: Dataset) -> Mapping[str, list[Part]]:
+        if not rows.rows:
+            return defaultdict(list)
+        return parts_by_dataset(self._spec.engine.gather(step, rows, NAMED_PARTS))
+
+    def _distinct(self, children: Sequence[Dataset], kind: Kind) -> Dataset:
+        address = self._work(kind.value)
+        some = [dataset for dataset in children if dataset.rows]
+        if not some:
+            return write_dataset(self._spec.stores, address, POINTERS, [])
+        return self._spec.engine.distinct(some, kind.value, address)
+
+    def _reuse(self, manifests: Dataset) -> Numbers:
+        """The manifests that need not be read; what they name is taken over, where it is wanted."""
+        found = self._reusable(manifests) if manifests.rows else Reuse()
+        for name, parts in found.parts.items():
+            self._parts[name] += parts
+        self.figures = MarkFigures(
+            self.figures.manifests + manifests.rows,
+            self.figures.reused + len(found.sources),
+            self.figures.cache_problem or found.problem,
+        )
+        return found.sources
+
+    def _reusable(self, manifests: Dataset) -> Reuse:
+        spec = self._spec
+        if spec.cache is None:
+            return Reuse()
+        cache = Cache(spec.cache, self._address if spec.adopts else None)
+        return cache.reuse(spec.engine, spec.stores, manifests, self._work("adopted"))
+
+    def _write_pointers(self, roots: Sequence[RootRow]) -> Dataset:
+        pointers = self._pointers(roots)
+        self._numbers |= zip(
+            (root.pointer for root in roots), pointers["source"].to_pylist(), strict=True
+        )
+        merged = merge_pointers([pointers]).to_batches()
+        return write_dataset(self._spec.stores, self._work("roots"), POINTERS, merged)
+
+    def _pointers(self, roots: Sequence[RootRow]) -> pa.RecordBatch:
+        paths = pa.array([root.pointer for root in roots], pa.string())
+        hashes = file_hashes(paths)
+        unknown = pa.nulls(len(roots), pa.int64())
+        access = [self._access.setdefault(root.access, len(self._access)) for root in roots]
+        # A file that does not say where its table is leaves that to the catalog.
+        locations = [root.locations[0] if root.locations else None for root in roots]
+        columns = [
+            source_numbers(hashes),
+            *hash_columns(hashes),
+            paths,
+            pa.array([_KINDS[root.kind].value for root in roots], pa.string()),
+            unknown,
+            unknown,
+            pa.array(locations, pa.string()),
+            pa.array(access, pa.int64()),
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=POINTERS)
+
+    def _keep_facts(self, facts: Dataset) -> None:
+        for batch in read_dataset(self._spec.stores, facts):
+            for number, text in zip(*(c.to_pylist() for c in batch.columns), strict=True):
+                self._facts[number].append(msgspec.json.decode(text, type=Facts))
+
+    def _place(self, name: str) -> str:
+        return dataset_address(self._address, name)
+
+    def _work(self, name: str) -> str:
+        self._steps += 1
+        return f"{self._address}/work/{self._steps:02}-{name}"

@@ -1,0 +1,177 @@
+"""Marking: from roots to everything that they reference.
+
+Roots are collected, and followed level by level. What cannot be read makes the roots above it
+incomplete, and nothing else. A root may move or go while it is being read, and its files with it:
+so whatever is incomplete is looked up again, and followed if it moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+
+from lakesweep.errors import LakesweepError
+from lakesweep.storage.marks import Facts
+from lakesweep.sweep.assessing import (
+    Use,
+    mark_of,
+    mark_of_absent,
+    mark_of_list,
+    mark_of_problem,
+    reasons,
+    uses,
+)
+from lakesweep.sweep.marker import Marker, MarkSpec
+from lakesweep.sweep.marks import Found, Marks, RootMark, RootState, Unknown, save_marks
+from lakesweep.sweep.roots import RootKind, RootProblem, RootRow, RootSource, collect_roots
+
+#: So often a root that moves while it is read is followed.
+_LOOKS = 3
+_LISTS = {RootKind.PINNED, RootKind.FOREIGN}
+_NOTHING: Mapping[str, RootMark] = MappingProxyType({})
+
+
+def mark(spec: MarkSpec, sources: Sequence[RootSource]) -> Marks:
+    """Mark all roots of some sources."""
+    return _Census(spec, sources, _NOTHING).take()
+
+
+def remark(spec: MarkSpec, sources: Sequence[RootSource], before: Marks) -> Marks:
+    """Mark the roots that came, moved or were incomplete since earlier marks.
+
+    The datasets hold only what is new; the roots are all that there are now.
+    """
+    spec = MarkSpec(spec.engine, spec.stores, spec.address, cache=before, adopts=False)
+    settled = {root.name: root for root in before.in_state(RootState.COMPLETE)}
+    return _Census(spec, sources, settled).take()
+
+
+class _Census:
+    """Who the roots are, and what became of them."""
+
+    def __init__(
+        self, spec: MarkSpec, sources: Sequence[RootSource], settled: Mapping[str, RootMark]
+    ) -> None:
+        self._spec = spec
+        self._sources = {source.name: source for source in sources}
+        self._settled = settled
+        self._marker = Marker(spec)
+        self._followed: list[RootRow] = []
+        #: Ids of tables whose newest metadata somebody knows.
+        self._known: set[str | None] = set()
+        self._marks: list[RootMark] = []
+        self._found: list[Found] = []
+        self._unknown: list[Unknown] = []
+
+    def take(self) -> Marks:
+        rows = list(self._collect())
+        self._follow([row for row in rows if row.unless_known is None])
+        self._follow(list(self._unlisted([row for row in rows if row.unless_known is not None])))
+        self._look_again()
+        self._marks += self._assess()
+        datasets = self._marker.commit()
+        marks = Marks(
+            self._spec.address,
+            datasets,
+            tuple(sorted(self._marks, key=lambda root: root.name)),
+            tuple(self._unknown),
+            tuple(self._found),
+            self._marker.figures,
+        )
+        return save_marks(self._spec.stores, marks)
+
+    def _collect(self) -> Iterator[RootRow]:
+        """The tables and views; what else there is, is noted."""
+        for found in collect_roots(self._sources.values()):
+            match found:
+                case RootProblem(name=None):
+                    self._unknown.append(Unknown(found.source, found.reason))
+                case RootProblem():
+                    self._marks.append(mark_of_problem(found))
+                case RootRow() if found.kind in _LISTS:
+                    self._marks.append(mark_of_list(found))
+                case RootRow():
+                    yield found
+
+    def _follow(self, rows: Sequence[RootRow]) -> None:
+        """Read what is not settled already, and learn which tables somebody knows."""
+        moved = [row for row in rows if not self._is_settled(row)]
+        self._marks += [self._settled[row.name] for row in rows if self._is_settled(row)]
+        self._marker.follow(moved)
+        self._followed += moved
+        self._known |= {facts.uuid for row in rows if row.is_current for facts in self._facts(row)}
+
+    def _facts(self, row: RootRow) -> Sequence[Facts]:
+        if not self._is_settled(row):
+            return self._marker.facts(row)
+        settled = self._settled[row.name].facts
+        return [settled] if settled else []
+
+    def _is_settled(self, row: RootRow) -> bool:
+        before = self._settled.get(row.name)
+        return before is not None and (before.kind, before.pointer) == (row.kind, row.pointer)
+
+    def _unlisted(self, rows: Sequence[RootRow]) -> Iterator[RootRow]:
+        """Of tables that were found by their files, those that no catalog knows, as they are now.
+
+        A catalog's word stands against a newer file in the folder, which was never committed.
+        """
+        for row in rows:
+            if row.unless_known in self._known:
+                continue
+            if row.keeps:
+                yield from self._as_it_is(row)
+            else:
+                self._found.append(Found(row.source, row.pointer, row.locations))
+
+    def _as_it_is(self, row: RootRow) -> Iterator[RootRow]:
+        try:
+            now = self._sources[row.source].look(row)
+        except LakesweepError as error:
+            problem = RootProblem(row.source, error.message, row.name, row.kind, row.locations)
+            self._marks.append(mark_of_problem(problem))
+            return
+        if now is None:
+            self._marks.append(mark_of_absent(row))
+        else:
+            yield now
+
+    def _look_again(self) -> None:
+        """Look up again what is incomplete: it may have moved or gone, and its files with it."""
+        for _ in range(_LOOKS):
+            why = self._reasons()
+            moved = [
+                now
+                for row in self._followed
+                if why.get(self._marker.number(row))
+                for now in self._second_look(row)
+            ]
+            if not moved:
+                return
+            self._follow(moved)
+
+    def _second_look(self, row: RootRow) -> Iterator[RootRow]:
+        """The root, if it moved since."""
+        try:
+            now = self._sources[row.source].look(row)
+        except LakesweepError:
+            return  # it stays incomplete
+        if now is None:
+            self._marks.append(mark_of_absent(row))
+        if now != row:
+            self._followed.remove(row)
+        if now is not None and now != row:
+            yield now
+
+    def _reasons(self) -> Mapping[int, Sequence[str]]:
+        if not self._marker.has_problems():
+            return {}
+        return reasons(self._marker.lineage(), lambda: self._marker.rows("problems"))
+
+    def _assess(self) -> Iterator[RootMark]:
+        why = self._reasons()
+        used = uses(self._marker.lineage(), lambda: self._marker.rows("usage"))
+        for row in self._followed:
+            number = self._marker.number(row)
+            facts = self._marker.facts(row)
+            yield mark_of(row, number, facts, used.get(number, Use()), why.get(number, ()))
