@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
+from typing import NamedTuple
 
 from lakesweep.store.backend import ObjectRow, RowKey
 from lakesweep.store.objects import parse_row
@@ -17,8 +17,7 @@ PAGE_ROWS = 1_000
 _FIRST_PAGE_ROWS = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Payload:
+class Payload(NamedTuple):
     """One object, as it is stored."""
 
     id: int

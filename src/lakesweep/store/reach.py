@@ -10,7 +10,7 @@ import sys
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from lakesweep.errors import DamagedRowError, FormatError, HeadMissingError, NewerRowError
 from lakesweep.store.backend import Reference
@@ -44,8 +44,7 @@ def reach(
         raise broken.kind(message, hint=broken.hint) from broken
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(NamedTuple):
     """An object in the walk: as what it was reached, and in whose log, if it is a commit."""
 
     id: int
@@ -57,8 +56,7 @@ class _Place:
         return self.role.name(self.id) if self.reference is None else f"commit {self.id}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
+class _Step(NamedTuple):
     """An object that was read, and what it leads to."""
 
     place: _Place
