@@ -31,6 +31,7 @@ from lakesweep.iceberg.manifests import (
     read_manifest_list,
 )
 from lakesweep.iceberg.metadata import TableMetadata, ViewMetadata, parse_metadata
+from lakesweep.iceberg.names import metadata_version
 from lakesweep.iceberg.reach import file_batch
 from lakesweep.iceberg.reading import Metadata, read_file
 from lakesweep.iceberg.relative import absolute_paths
@@ -243,7 +244,17 @@ def _facts(metadata: Metadata) -> Facts:
         uuid=metadata.uuid,
         format_version=metadata.format_version,
         current_snapshot=table.current_snapshot if table else None,
+        oldest_snapshot_ms=_oldest(each.timestamp_ms for each in table.snapshots)
+        if table
+        else None,
+        oldest_version=_oldest(
+            map(metadata_version, (metadata.path, *(table.log if table else ())))
+        ),
     )
+
+
+def _oldest(numbers: Iterable[int | None]) -> int | None:
+    return min((number for number in numbers if number is not None), default=None)
 
 
 def _problem(pointer: Pointer, error: LakesweepError) -> Problem:

@@ -43,6 +43,8 @@ class Snapshot:
     manifests: tuple[str, ...] = ()
     #: What the writer's summary says; None where it does not say.
     total_data_files: int | None = None
+    #: When it was made, in milliseconds since 1970; None where the file does not say.
+    timestamp_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +154,7 @@ class _Snapshot(msgspec.Struct, rename="kebab"):
     manifest_list: str | None = None
     manifests: list[str] | None = None
     summary: dict[str, Any] | None = None
+    timestamp_ms: Any = None
 
 
 class _LogEntry(msgspec.Struct, rename="kebab"):
@@ -232,6 +235,7 @@ def _snapshot(path: str, entry: _Snapshot, resolve: Resolver) -> Snapshot:
         manifest_list=None if entry.manifest_list is None else resolve(entry.manifest_list),
         manifests=tuple(resolve(name) for name in manifests),
         total_data_files=_total_data_files(entry),
+        timestamp_ms=entry.timestamp_ms if isinstance(entry.timestamp_ms, int) else None,
     )
 
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakesweep.iceberg.kinds import Kind
+
+#: The version in the name of a metadata file, as the group `number`.
+METADATA_VERSION = r"(?:^|/)v?(?P<number>\d{1,18})(?:-[^/]*)?(?:\.gz)?\.metadata\.json(?:\.gz)?$"
 
 _CONTENT = r"\.(parquet|orc|avro)$"
 
@@ -24,6 +29,12 @@ _PATTERNS = (
 
 # All that an earlier pattern takes from the last one. Most files are data: two looks are enough.
 _NOT_DATA = r"(^|/)(snap-|stage-|partition-stats-)[^/]*$|-(m\d+|deletes)\.[a-z]+$"
+
+
+def metadata_version(path: str) -> int | None:
+    """The version in the name of a metadata file; None where it has none."""
+    found = re.search(METADATA_VERSION, path)
+    return int(found["number"]) if found else None
 
 
 def kinds_by_name(paths: pa.Array) -> pa.Array:

@@ -102,7 +102,11 @@ class Marked(NamedTuple):
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a root says of itself: where it keeps files, and whether they may be collected."""
+    """What a root says of itself: where it keeps files, and whether they may be collected.
+
+    The oldest snapshot (milliseconds since 1970) and the oldest version that it still names only
+    serve to guess why other files are there.
+    """
 
     location: str
     write_paths: tuple[str, ...] = ()
@@ -110,3 +114,5 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     uuid: str | None = None
     format_version: int | None = None
     current_snapshot: int | None = None
+    oldest_snapshot_ms: int | None = None
+    oldest_version: int | None = None

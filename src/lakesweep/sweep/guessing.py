@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 
 import numpy as np
 import numpy.typing as npt
@@ -16,28 +15,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakesweep.iceberg.kinds import Kind
-from lakesweep.store.moments import micros
+from lakesweep.iceberg.names import METADATA_VERSION
+from lakesweep.storage.marks import Facts
 from lakesweep.sweep.kinds import Names
 from lakesweep.sweep.masks import Mask, mask_of
 from lakesweep.sweep.owners import FolderMap, Found
 from lakesweep.sweep.verdicts import Guess
 
-_VERSION = r"(?:^|/)v?(?P<number>\d{1,18})(?:-[^/]*)?(?:\.gz)?\.metadata\.json(?:\.gz)?$"
 _SNAPSHOT = r"(?:^|/)(?:snap-|partition-stats-)?(?P<number>\d{1,19})-[^/]*$"
 
 _UNKNOWN = np.iinfo(np.int64).min
 _GUESSES = pa.array([guess.value for guess in Guess])
 
 Numbers = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class TableFacts:
-    """What is known of a live table: its snapshots, and the versions that its log still names."""
-
-    oldest_snapshot: datetime | None = None
-    oldest_version: int | None = None
-    snapshots: frozenset[int] = frozenset()
 
 
 def _no_numbers() -> Numbers:
@@ -57,14 +47,17 @@ class History:
     snapshots: pa.Array = field(default_factory=_no_texts)
 
 
-def history_of(tables: FolderMap, facts: Mapping[str, TableFacts]) -> History:
-    """The facts of tables by name, for the folders of a map."""
-    known = [facts.get(name, TableFacts()) for name in tables.names]
-    ids = set[int]().union(*(one.snapshots for one in facts.values()))
+def history_of(
+    tables: FolderMap, facts: Mapping[str, Facts], snapshots: Iterable[int] = ()
+) -> History:
+    """What tables say of themselves, by their names, and the ids of snapshots, if at hand."""
+    known = [facts.get(name) for name in tables.names]
+    moments = (_UNKNOWN if one is None else _micros(one.oldest_snapshot_ms) for one in known)
+    versions = (_UNKNOWN if one is None else _or_unknown(one.oldest_version) for one in known)
     return History(
-        np.array([_microseconds(one.oldest_snapshot) for one in known], np.int64),
-        np.array([_or_unknown(one.oldest_version) for one in known], np.int64),
-        pa.array(map(str, sorted(ids)), pa.string()),
+        np.fromiter(moments, np.int64, len(known)),
+        np.fromiter(versions, np.int64, len(known)),
+        pa.array(map(str, sorted(set(snapshots))), pa.string()),
     )
 
 
@@ -111,7 +104,9 @@ def _is_logged(paths: pa.Array, chosen: Mask, tables: Found, history: History) -
     What the log names is live. So this file was written for a commit that another one won.
     """
     rows = np.flatnonzero(chosen & (tables >= 0))
-    versions = _numbers(paths.take(pa.array(rows)), _VERSION).cast(pa.int64()).fill_null(_UNKNOWN)
+    versions = (
+        _numbers(paths.take(pa.array(rows)), METADATA_VERSION).cast(pa.int64()).fill_null(_UNKNOWN)
+    )
     oldest = _by_table(history.oldest_version, tables[rows])
     logged = np.zeros(len(paths), np.bool_)
     logged[rows] = (oldest != _UNKNOWN) & (versions.to_numpy() >= oldest)
@@ -140,8 +135,8 @@ def _is(kinds: pa.Array, *wanted: Kind) -> Mask:
     return mask_of(pc.is_in(kinds, value_set=pa.array([kind.value for kind in wanted])))
 
 
-def _microseconds(moment: datetime | None) -> int:
-    return _UNKNOWN if moment is None else micros(moment)
+def _micros(milliseconds: int | None) -> int:
+    return _UNKNOWN if milliseconds is None else 1000 * milliseconds
 
 
 def _or_unknown(number: int | None) -> int:

@@ -82,6 +82,7 @@ SIZE_CLASSES = (*(name for name, _ in _SIZES), _LARGEST, _UNKNOWN)
 
 _REASONS = pa.array([reason.value for reason in Reason])
 _VERDICTS = pa.array([reason.verdict.value for reason in Reason])
+_MOST_ROWS = 1_000_000
 _KEYS = ["dimension", "key", "verdict", "reason"]
 
 
@@ -109,6 +110,27 @@ def merge(totals: Iterable[pa.Table]) -> pa.Table:
     sums = together.group_by(_KEYS).aggregate([("files", "sum"), ("bytes", "sum")])
     renamed = sums.rename_columns([*_KEYS, "files", "bytes"]).cast(TOTALS)
     return renamed.sort_by([(name, "ascending") for name in _KEYS])
+
+
+class Sum:
+    """Totals that are added up as they come, without adding up all for each of them."""
+
+    def __init__(self) -> None:
+        self._waiting: list[pa.Table] = []
+        self._rows = 0
+
+    def add(self, totals: pa.Table) -> None:
+        """Take the totals of one more batch."""
+        self._waiting.append(totals)
+        self._rows += totals.num_rows
+        if self._rows > _MOST_ROWS:
+            self._waiting = [merge(self._waiting)]
+            # What cannot be made smaller is not tried again for each batch.
+            self._rows = 0
+
+    def total(self) -> pa.Table:
+        """All that was taken."""
+        return merge(self._waiting)
 
 
 def keep_top_tables(totals: pa.Table, most: int) -> pa.Table:

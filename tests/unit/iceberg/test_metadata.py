@@ -53,6 +53,14 @@ def test_every_place_that_names_files_is_read() -> None:
     assert [f.path for f in metadata.partition_statistics] == ["s3://lake/t/p.parquet"]
 
 
+@pytest.mark.parametrize(("written", "moment"), [(7, 7), ("7", None), (None, None)])
+def test_a_snapshot_knows_when_it_was_made_if_the_file_says_so(
+    written: Any, moment: int | None
+) -> None:
+    [found] = table(snapshots=[snapshot(timestamp_ms=written)]).snapshots
+    assert found.timestamp_ms == moment
+
+
 def test_fields_that_are_not_known_are_passed_over() -> None:
     assert table(next_big_thing={"deep": [1, {"x": None}]}).location == "s3://lake/t"
 

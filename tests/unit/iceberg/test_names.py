@@ -3,7 +3,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from lakesweep.iceberg.names import kinds_by_name
+from lakesweep.iceberg.names import kinds_by_name, metadata_version
 
 
 @pytest.mark.parametrize(
@@ -30,3 +30,17 @@ from lakesweep.iceberg.names import kinds_by_name
 def test_names_suggest_kinds(name: str, kind: str | None) -> None:
     paths = pa.array([f"s3://lake/t/x/{name}"])
     assert kinds_by_name(paths).to_pylist() == [kind]
+
+
+@pytest.mark.parametrize(
+    ("name", "version"),
+    [
+        ("00003-5c2f.metadata.json", 3),
+        ("v12.gz.metadata.json", 12),
+        ("v3.metadata.json.gz", 3),
+        ("x.metadata.json", None),
+        ("00003-5c2f.json", None),
+    ],
+)
+def test_names_of_metadata_have_versions(name: str, version: int | None) -> None:
+    assert metadata_version(f"s3://lake/t/metadata/{name}") == version

@@ -6,16 +6,20 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from lakesweep.storage.marks import Facts
 from lakesweep.store.moments import micros
-from lakesweep.sweep.guessing import History, TableFacts, guess, history_of
+from lakesweep.sweep.guessing import History, guess, history_of
 from lakesweep.sweep.kinds import Names
 from lakesweep.sweep.owners import FolderMap
 
 OLD, MIDDLE, NEW = (datetime(2026, month, 1, tzinfo=UTC) for month in (1, 3, 5))
 TABLES = FolderMap([("s3://b/live/", "live"), ("s3://b/bare/", "bare")])
-HISTORY = history_of(
-    TABLES, {"live": TableFacts(MIDDLE, oldest_version=7, snapshots=frozenset({42, 2**63 - 1}))}
+FACTS = Facts(
+    location="s3://b/live",
+    oldest_version=7,
+    oldest_snapshot_ms=micros(MIDDLE) // 1000,
 )
+HISTORY = history_of(TABLES, {"live": FACTS}, snapshots=(42, 2**63 - 1))
 
 
 def guessed(path: str, modified: datetime = NEW, history: History = HISTORY) -> str:

@@ -10,6 +10,7 @@ from lakesweep.sweep.judging import judge
 from lakesweep.sweep.totals import (
     TOTALS,
     Dimension,
+    Sum,
     classes_of,
     guesses_of,
     keep_top_tables,
@@ -116,6 +117,24 @@ class TestMerge:
 
     def test_of_nothing_is_nothing(self) -> None:
         assert merge([]) == TOTALS.empty_table()
+
+
+class TestSum:
+    def test_is_that_of_all_that_was_added(self, totals: pa.Table) -> None:
+        total = Sum()
+        for _ in range(3):
+            total.add(totals)
+        assert total.total() == merge([totals] * 3)
+
+    def test_holds_no_more_for_more_of_the_same(self) -> None:
+        total, many = Sum(), _table_total("t", 1).take(pa.array([0] * 400_000))
+        for _ in range(3):
+            total.add(many)
+        assert total.total().to_pylist()[0]["files"] == 1_200_000
+        assert sum(each.num_rows for each in total._waiting) == 1
+
+    def test_of_nothing_is_nothing(self) -> None:
+        assert Sum().total() == TOTALS.empty_table()
 
 
 class TestTopTables:
