@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from lakesweep.storage.options import StorageOptions
     from lakesweep.storage.stores import Stores
     from lakesweep.store import Store
+    from lakesweep.sweep.lake import Lake
+    from lakesweep.sweep.runs import Runs
 
 Root = TypeVar("Root")
 
@@ -51,11 +53,37 @@ class App:
     def store(self) -> Store:
         """What Lakesweep remembers. SchemaError before `lakesweep store init`."""
         from lakesweep.store import Store
+        from lakesweep.sweep.records import TYPES
 
-        store = Store.open(self.store_url, clock=self.clock)
+        store = Store.open(self.store_url, types=TYPES, clock=self.clock)
         if not store.backend.capabilities.durable:
             store.create_realm(self.config.store.realm)  # nobody else could have done it
         return store
+
+    def prepare_store(self) -> None:
+        """Create the embedded store where its file is not there yet; databases are left alone."""
+        from lakesweep.store import Store
+        from lakesweep.store.urls import sqlite_file
+
+        file = sqlite_file(self.store_url)
+        if file is None or file.exists():
+            return
+        Store.create_tables(self.store_url)
+        self.store.create_realm(self.config.store.realm)
+
+    @cached_property
+    def runs(self) -> Runs:
+        """The record of runs and plans, in the configured realm."""
+        from lakesweep.sweep.runs import Runs
+
+        self.prepare_store()
+        return Runs(self.store.realm(self.config.store.realm), self.clock)
+
+    def lake(self, name: str) -> Lake:
+        """A lake of the configuration."""
+        from lakesweep.sweep.lake import find_lake
+
+        return find_lake(self.config.lakes, name, str(self.folder / ".lakesweep" / "plans"))
 
     def close(self) -> None:
         """Let go of the store, if anybody used it."""

@@ -220,6 +220,7 @@ class LakeSection(Section):
     exclude: Texts = ()
     unknown: Literal["keep", "delete"] = "keep"
     plans: str | None = None
+    quarantine: str | None = None
     roots: Annotated[tuple[Root, ...], BeforeValidator(_as_tuple)] = ()
 
 

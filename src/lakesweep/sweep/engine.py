@@ -1,0 +1,75 @@
+"""Where a sweep runs: in this process, or on Spark. The steps and their results are the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from lakesweep.hashing import HashSet
+from lakesweep.storage.datasets import Dataset, read_dataset
+from lakesweep.storage.stores import Stores
+from lakesweep.sweep.columns import hashes_of
+from lakesweep.sweep.mark_engine import LocalMarkEngine, MarkEngine, Step
+from lakesweep.sweep.steps import with_reference
+
+
+class SweepEngine(MarkEngine, Protocol):
+    """Runs the steps of a sweep. What comes back to the caller is little."""
+
+    @property
+    def name(self) -> str:
+        """What the engine is called in records."""
+        ...
+
+    @property
+    def parts(self) -> int:
+        """Into how many parts work is best cut."""
+        ...
+
+    def run(
+        self,
+        kernel: Callable[[Any], Iterator[pa.RecordBatch]],
+        items: Sequence[Any],
+        schema: pa.Schema,
+    ) -> pa.Table:
+        """All that a kernel yields for some items, each in a call of its own."""
+        ...
+
+    def match(self, step: Step, listing: Dataset, live: Dataset, schema: pa.Schema) -> pa.Table:
+        """All that a step yields for listed files, told of each whether it is live.
+
+        Rows of LISTING come to the step as REFERENCED: a file is referenced if its hash is that of
+        a live one.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class LocalEngine(LocalMarkEngine):
+    """Everything in this process. It holds 16 to 48 bytes for each live file."""
+
+    stores: Stores
+    name: str = "local"
+    parts: int = 1
+
+    def run(
+        self,
+        kernel: Callable[[Any], Iterator[pa.RecordBatch]],
+        items: Sequence[Any],
+        schema: pa.Schema,
+    ) -> pa.Table:
+        batches = (batch for item in items for batch in kernel(item))
+        return pa.Table.from_batches(batches, schema)
+
+    def match(self, step: Step, listing: Dataset, live: Dataset, schema: pa.Schema) -> pa.Table:
+        known = HashSet()
+        for batch in read_dataset(self.stores, live, ["h1", "h2"]):
+            known.add(hashes_of(batch))
+        files = (
+            with_reference(batch, pa.array(known.contains(hashes_of(batch))))
+            for batch in read_dataset(self.stores, listing)
+        )
+        return pa.Table.from_batches(step(files), schema)

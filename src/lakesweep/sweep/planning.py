@@ -1,0 +1,312 @@
+"""Making a plan: list, mark, judge, write down.
+
+The order is the law. The clock is read first, and a lease taken. The listing is complete and stored
+before the first root is looked at: a file that becomes referenced while it is being listed is seen
+to be referenced. Nothing is deleted here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pyarrow as pa
+
+from lakesweep.clock import Clock
+from lakesweep.errors import LakesweepError
+from lakesweep.progress import SILENT, Progress
+from lakesweep.storage.datasets import Dataset, Part, commit_dataset, read_dataset
+from lakesweep.storage.pieces import cut_locations
+from lakesweep.store.moments import micros
+from lakesweep.sweep.answers import ANSWERS, answers_of
+from lakesweep.sweep.columns import LISTING, VERDICTS
+from lakesweep.sweep.guards import Figures, look
+from lakesweep.sweep.leases import HeldLease
+from lakesweep.sweep.liveset import LiveSet, Matched, Mode, figures_document
+from lakesweep.sweep.marker import MarkSpec
+from lakesweep.sweep.marking import mark
+from lakesweep.sweep.marks import Marks, RootState, load_marks
+from lakesweep.sweep.plans import Amount, DatasetRef, PlanDocument, Root, RootCounts, write_plan
+from lakesweep.sweep.records import LakeRecord, PlanRecord, RootMemory
+from lakesweep.sweep.root_sources import root_sources
+from lakesweep.sweep.ruling import Ruling, make_ruling
+from lakesweep.sweep.runs import new_name
+from lakesweep.sweep.sizing import high_water
+from lakesweep.sweep.steps import JudgeStep, ListStep
+from lakesweep.sweep.totals import (
+    TOTALS,
+    Dimension,
+    classes_of,
+    guesses_of,
+    keep_top_tables,
+    merge,
+    reasons_of,
+    shares_of,
+    tables_of,
+)
+from lakesweep.sweep.verdicts import Verdict
+
+if TYPE_CHECKING:
+    from lakesweep.storage.stores import Stores
+    from lakesweep.sweep.engine import SweepEngine
+    from lakesweep.sweep.lake import Lake
+    from lakesweep.sweep.runs import Runs
+
+#: For so long a plan can be applied.
+LIFE = timedelta(hours=24)
+_MOST_TABLES = 1_000
+_MOST_OVERLAPS = 1_000
+_MOST_ROOTS = 1_000
+
+
+@dataclass(frozen=True)
+class PlanOrder:
+    """What is asked of a plan."""
+
+    lake: Lake
+    grace: timedelta
+    mode: Mode = Mode.AUTO
+    overridden: tuple[str, ...] = ()
+
+
+@dataclass
+class Planner:
+    """Makes plans. All parts that touch files run on the engine."""
+
+    stores: Stores
+    engine: SweepEngine
+    runs: Runs
+    clock: Clock
+    progress: Progress = SILENT
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def plan(self, order: PlanOrder, started: datetime, lease: HeldLease) -> PlanDocument:
+        """Write a plan. `started` was read before the lease was taken."""
+        lake = order.lake
+        name = new_name("plan", self.clock)
+        address = f"{lake.plans}/{name}"
+        record = self.runs.lake(lake.name)
+        with self._phase("list"):
+            listing = self._list(lake, f"{address}/listing")
+        lease.check()
+        with self._phase("mark"):
+            marks = self._mark(lake, listing, record, f"{address}/marks")
+        lease.check()
+        ruling = self._rule(order, marks, record, started)
+        with self._phase("judge"):
+            matched = self._judge(order, listing, marks, ruling, record, address)
+        document = self._describe(order, name, started, listing, marks, ruling, matched, record)
+        datasets = self._commit(address, listing, marks, matched)
+        document = msgspec.structs.replace(document, datasets=datasets, seconds=dict(self.seconds))
+        lease.check()
+        self._publish(document, address, write_plan(self.stores, address, document))
+        self._learn(lake.name, marks, document)
+        return document
+
+    def _list(self, lake: Lake, address: str) -> Dataset:
+        shares = cut_locations(self.stores, lake.locations, self.engine.parts)
+        with self.progress.task("listed"):
+            answers = self.engine.run(ListStep(self.stores, address), shares, ANSWERS)
+        return commit_dataset(self.stores, address, answers_of(answers, "part", Part), LISTING)
+
+    def _mark(self, lake: Lake, listing: Dataset, record: LakeRecord, address: str) -> Marks:
+        def files() -> Iterator[pa.RecordBatch]:
+            return read_dataset(self.stores, listing)
+
+        sources = root_sources(self.stores, lake.section, files)
+        spec = MarkSpec(self.engine, self.stores, address, cache=self._earlier(record))
+        with self.progress.task("marked", unit="roots"):
+            return mark(spec, sources)
+
+    def _earlier(self, record: LakeRecord) -> Marks | None:
+        """The marks of the last plan; none where they are gone or cannot be read any more."""
+        if record.marks is None:
+            return None
+        try:
+            return load_marks(self.stores, record.marks)
+        except LakesweepError:
+            return None
+
+    def _rule(
+        self, order: PlanOrder, marks: Marks, record: LakeRecord, started: datetime
+    ) -> Ruling:
+        memory = self.runs.known_folders(record)
+        now = max(self.clock.now(), started)
+        return make_ruling(
+            order.lake, marks, memory, order.overridden, now=now, cutoff=started - order.grace
+        )
+
+    def _judge(
+        self,
+        order: PlanOrder,
+        listing: Dataset,
+        marks: Marks,
+        ruling: Ruling,
+        record: LakeRecord,
+        address: str,
+    ) -> Matched:
+        step = JudgeStep(self.stores, f"{address}/keep", f"{address}/delete", ruling.rules)
+        live = LiveSet(
+            self.stores, self.engine, marks.content, f"{address}/filter", record.most_live
+        )
+        with self.progress.task("judged"):
+            return live.judge(step, listing, order.mode)
+
+    def _describe(
+        self,
+        order: PlanOrder,
+        name: str,
+        started: datetime,
+        listing: Dataset,
+        marks: Marks,
+        ruling: Ruling,
+        matched: Matched,
+        record: LakeRecord,
+    ) -> PlanDocument:
+        totals = keep_top_tables(_totals(matched.answers), _MOST_TABLES)
+        incomplete = list(_incomplete(marks))
+        figures = Figures(
+            was_applied=record.applied is not None,
+            live=marks.content.rows,
+            live_before=record.live,
+            listed=listing.rows,
+            deletes=_deletes(totals),
+            grace=order.grace,
+            shares=shares_of(totals),
+            incomplete=[root.name for root in incomplete],
+            foreign=ruling.foreign,
+            opted_in=ruling.opted_in,
+        )
+        return PlanDocument(
+            plan=name,
+            lake=order.lake.name,
+            created=self.clock.now(),
+            expires=started + LIFE,
+            cut_off=started - order.grace,
+            grace_seconds=order.grace.total_seconds(),
+            mode=matched.mode.value,
+            roots=_count_roots(marks),
+            incomplete_roots=tuple(incomplete[:_MOST_ROOTS]),
+            totals=_amounts(reasons_of(totals)),
+            guesses={key: Amount(**amount) for key, amount in guesses_of(totals).items()},
+            tables=tuple(tables_of(totals)),
+            ages=tuple(classes_of(totals, Dimension.AGE)),
+            sizes=tuple(classes_of(totals, Dimension.SIZE)),
+            overlaps=tuple(_overlaps(ruling)),
+            filter=figures_document(matched.filter),
+            guards=tuple(look(figures)),
+            overridden=order.overridden,
+            locations=order.lake.locations,
+            spec={"engine": self.engine.name, "live": marks.content.rows, "listed": listing.rows},
+        )
+
+    def _commit(
+        self, address: str, listing: Dataset, marks: Marks, matched: Matched
+    ) -> dict[str, DatasetRef]:
+        verdicts = {
+            verdict.value: commit_dataset(
+                self.stores,
+                f"{address}/{verdict}",
+                answers_of(matched.answers, verdict.value, Part),
+                VERDICTS,
+            )
+            for verdict in Verdict
+        }
+        named = {"listing": listing, **verdicts}
+        refs = {name: _ref(name, dataset) for name, dataset in named.items()}
+        return refs | {
+            name: _ref(f"marks/{name}", dataset) for name, dataset in marks.datasets.items()
+        }
+
+    def _publish(self, document: PlanDocument, address: str, sha256: str) -> None:
+        self.runs.add_plan(
+            PlanRecord(
+                plan=document.plan,
+                lake=document.lake,
+                address=address,
+                sha256=sha256,
+                created_at=micros(document.created),
+                expires_at=micros(document.expires),
+            )
+        )
+
+    def _learn(self, lake: str, marks: Marks, document: PlanDocument) -> None:
+        """Remember sizes and folders; live counts only where all roots were read."""
+        now = micros(self.clock.now())
+        folders = {
+            root.name: RootMemory(folders=root.folders, seen_at=now)
+            for root in marks.in_state(RootState.COMPLETE)
+        }
+        is_whole = not document.roots.incomplete
+
+        def change(record: LakeRecord) -> LakeRecord:
+            live = marks.content.rows
+            return msgspec.structs.replace(
+                record,
+                most_live=high_water(record.most_live, live),
+                live=live if is_whole else record.live,
+                marks=marks.address,
+            )
+
+        self.runs.learn(lake, change, folders)
+
+    @contextmanager
+    def _phase(self, name: str) -> Iterator[None]:
+        start = self.clock.monotonic()
+        yield
+        self.seconds[name] = round(self.clock.monotonic() - start, 3)
+
+
+def _totals(answers: pa.Table) -> pa.Table:
+    rows = list(answers_of(answers, "total", dict[str, Any]))
+    return merge([pa.Table.from_pylist(rows, schema=TOTALS)])
+
+
+def _deletes(totals: pa.Table) -> int:
+    found = reasons_of(totals).get(Verdict.DELETE.value, {})
+    return sum(amount["files"] for amount in found.values())
+
+
+def _amounts(found: Mapping[str, Mapping[str, Mapping[str, int]]]) -> dict[str, dict[str, Amount]]:
+    return {
+        verdict: {reason: Amount(**amount) for reason, amount in reasons.items()}
+        for verdict, reasons in found.items()
+    }
+
+
+def _incomplete(marks: Marks) -> Iterator[Root]:
+    yield from (Root(unknown.origin, unknown.reason) for unknown in marks.unknown)
+    for root in marks.in_state(RootState.INCOMPLETE):
+        yield Root(root.name, "; ".join(root.reasons))
+
+
+def _count_roots(marks: Marks) -> RootCounts:
+    def count(state: RootState) -> int:
+        return len(list(marks.in_state(state)))
+
+    return RootCounts(
+        complete=count(RootState.COMPLETE),
+        incomplete=count(RootState.INCOMPLETE) + len(marks.unknown),
+        absent=count(RootState.ABSENT),
+    )
+
+
+def _overlaps(ruling: Ruling) -> Iterator[dict[str, Any]]:
+    for number, overlap in enumerate(ruling.tables.overlaps()):
+        if number == _MOST_OVERLAPS:
+            return
+        yield dict(msgspec.to_builtins(overlap))
+
+
+def _ref(folder: str, dataset: Dataset) -> DatasetRef:
+    return DatasetRef(folder, dataset.sha256, dataset.rows)
+
+
+def guards_of(document: PlanDocument, overridden: Collection[str]) -> list[str]:
+    """The names of the guards that say no to a plan and stand."""
+    given = {*overridden, *document.overridden}
+    return [guard.name for guard in document.guards if guard.name not in given]

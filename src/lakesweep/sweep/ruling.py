@@ -1,0 +1,110 @@
+"""The rules of a run, made of what the lake is told and what the roots say."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from lakesweep.sweep.judging import Rules
+from lakesweep.sweep.lake import Lake
+from lakesweep.sweep.marks import Marks, RootMark, RootState
+from lakesweep.sweep.owners import FolderMap, claimed_folder
+from lakesweep.sweep.records import RootMemory
+from lakesweep.sweep.roots import RootKind
+
+Claims = Iterable[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Ruling:
+    """The rules, and what guards want to know of them."""
+
+    rules: Rules
+    tables: FolderMap
+    foreign: tuple[str, ...]
+    opted_in: tuple[str, ...]
+
+
+def make_ruling(
+    lake: Lake,
+    marks: Marks,
+    memory: Mapping[str, RootMemory],
+    overridden: Collection[str],
+    *,
+    now: datetime,
+    cutoff: datetime,
+) -> Ruling:
+    """What files of a lake are judged by. `memory` tells where roots kept files before."""
+    tables = FolderMap(_claims(_tables(marks)))
+    foreign = {} if "foreign" in overridden else dict(_neighbours(lake))
+    opted_out = () if "gc.enabled" in overridden else tuple(marks.opted_out)
+    rules = Rules(
+        now=now,
+        cutoff=cutoff,
+        locations=_map((location, location) for location in lake.locations),
+        tables=tables,
+        pinned=_map(_of_kind(marks, RootKind.PINNED)),
+        own=_map((folder, "Lakesweep's own") for folder in lake.own_folders),
+        foreign=_map([*_of_kind(marks, RootKind.FOREIGN), *foreign.items()]),
+        incomplete=_map(_incomplete(lake, marks, memory)),
+        opted_out=FolderMap(_claims(opted_out)),
+        excludes=lake.section.exclude,
+        keep_unknown=lake.section.unknown == "keep",
+    )
+    return Ruling(
+        rules,
+        tables,
+        foreign=tuple(_overlapping(lake)) if "foreign" in overridden else (),
+        opted_in=tuple(root.name for root in marks.opted_out) if not opted_out else (),
+    )
+
+
+def _map(claims: Claims) -> FolderMap:
+    return FolderMap((claimed_folder(folder), name) for folder, name in claims)
+
+
+def _tables(marks: Marks) -> Iterator[RootMark]:
+    return (root for root in marks.roots if root.facts and root.state is RootState.COMPLETE)
+
+
+def _claims(roots: Iterable[RootMark]) -> Iterator[tuple[str, str]]:
+    """The folders that roots call their own."""
+    for root in roots:
+        if root.facts is not None:
+            for folder in (root.facts.location, *root.facts.write_paths):
+                yield claimed_folder(folder), root.name
+
+
+def _of_kind(marks: Marks, kind: RootKind) -> Iterator[tuple[str, str]]:
+    for root in marks.roots:
+        if root.kind is kind:
+            yield from ((folder, root.name) for folder in root.folders)
+
+
+def _neighbours(lake: Lake) -> Iterator[tuple[str, str]]:
+    for name, locations in lake.neighbours.items():
+        yield from ((location, f"lake {name}") for location in locations)
+
+
+def _overlapping(lake: Lake) -> Iterator[str]:
+    """Locations of other lakes that meet one of this lake."""
+    mine = [claimed_folder(location) for location in lake.locations]
+    for location, name in _neighbours(lake):
+        theirs = claimed_folder(location)
+        if any(theirs.startswith(folder) or folder.startswith(theirs) for folder in mine):
+            yield f"{location} ({name})"
+
+
+def _incomplete(
+    lake: Lake, marks: Marks, memory: Mapping[str, RootMemory]
+) -> Iterator[tuple[str, str]]:
+    """All that roots which could not be read may keep alive."""
+    for unknown in marks.unknown:
+        # Nobody knows what it keeps, so it may be anything.
+        yield from ((location, unknown.origin) for location in lake.locations)
+    for root in marks.in_state(RootState.INCOMPLETE):
+        known = memory.get(root.name)
+        # A root that was never read completely may keep files anywhere.
+        folders = (*root.folders, *known.folders) if known else lake.locations
+        yield from ((folder, root.name) for folder in folders)

@@ -1,0 +1,140 @@
+"""The steps of a plan that touch every file, for any engine: rows in, few answers out.
+
+Each step writes what it finds into parts of a dataset and tells their names. It can be pickled, and
+may run twice: of each run Spark takes one answer, and parts that nobody names are litter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakesweep.hashing.bloom import BloomFilter, BloomShape
+from lakesweep.hashing.bloom_file import dump_bloom, load_bloom
+from lakesweep.storage.address import identities, parse
+from lakesweep.storage.datasets import DatasetWriter, new_part_name
+from lakesweep.storage.file_hashes import file_hashes, hash_columns
+from lakesweep.storage.local.aliases import resolve
+from lakesweep.storage.pieces import Piece, list_pieces
+from lakesweep.sweep.answers import answer
+from lakesweep.sweep.columns import LISTING, VERDICTS, hashes_of
+from lakesweep.sweep.judging import Rules, judge
+from lakesweep.sweep.totals import merge, tally
+from lakesweep.sweep.verdicts import Verdict
+
+if TYPE_CHECKING:
+    from lakesweep.storage.stores import Stores
+
+#: LISTING, and whether a root references the file.
+REFERENCED = pa.schema([*LISTING, pa.field("referenced", pa.bool_(), nullable=False)])
+
+Batches = Iterable[pa.RecordBatch]
+
+
+@dataclass(frozen=True)
+class ListStep:
+    """Lists pieces of locations into parts of a dataset of LISTING."""
+
+    stores: Stores
+    address: str
+    workers: int = 8
+
+    def __call__(self, pieces: Sequence[Piece]) -> Iterator[pa.RecordBatch]:
+        writer = DatasetWriter(self.stores, self.address, LISTING)
+        for batch in list_pieces(self.stores, pieces, workers=self.workers):
+            writer.add(listed(batch))
+        yield answer("part", writer.finish())
+
+
+def listed(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Files (FILE_SCHEMA) as rows of LISTING."""
+    columns = [batch[name] for name in ("path", "size_bytes", "modified", "etag")]
+    return pa.RecordBatch.from_arrays(
+        [*columns, *hash_columns(file_hashes(batch["path"]))], schema=LISTING
+    )
+
+
+@dataclass(frozen=True)
+class JudgeStep:
+    """Judges files (REFERENCED) into parts of two datasets of VERDICTS, and counts them."""
+
+    stores: Stores
+    keep: str
+    delete: str
+    rules: Rules
+
+    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        writers = {
+            Verdict.KEEP: DatasetWriter(self.stores, self.keep, VERDICTS),
+            Verdict.DELETE: DatasetWriter(self.stores, self.delete, VERDICTS),
+        }
+        totals = merge([])
+        for batch in batches:
+            names = resolve(identities(batch["path"]))
+            verdicts = judge(batch, names, batch["referenced"], self.rules)
+            totals = merge([totals, tally(verdicts, names, self.rules)])
+            for verdict, writer in writers.items():
+                chosen = pc.equal(verdicts["verdict"], verdict.value)
+                writer.add(verdicts.filter(chosen))
+        for verdict, writer in writers.items():
+            yield answer(verdict.value, writer.finish())
+        yield answer("total", totals.to_pylist())
+
+
+@dataclass(frozen=True)
+class FillStep:
+    """Adds live files to a new filter, or one shard of it, and stores that in a folder."""
+
+    stores: Stores
+    folder: str
+    shape: BloomShape
+    shard: int
+
+    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        bloom = BloomFilter(self.shape, range(self.shard, self.shard + 1))
+        for batch in batches:
+            low, high = hashes_of(batch)
+            here = self.shape.shards_of((low, high)) == self.shard
+            bloom.add((low[here], high[here]))
+        place = parse(f"{self.folder.rstrip('/')}/{new_part_name()}.bloom")
+        self.stores.open(place).write(place.key, dump_bloom(bloom))
+        yield answer("filter", [place.path])
+
+
+@dataclass(frozen=True)
+class ProbeStep:
+    """Tells of listed files whether a filter knows them, then judges them."""
+
+    stores: Stores
+    filters: Sequence[str]
+    step: JudgeStep
+
+    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        blooms = [_load(self.stores, path) for path in self.filters]
+        return self.step(_probe(batch, blooms) for batch in batches)
+
+
+def with_reference(batch: pa.RecordBatch, referenced: pa.Array) -> pa.RecordBatch:
+    """Rows of LISTING as REFERENCED."""
+    return pa.RecordBatch.from_arrays([*batch.columns, referenced], schema=REFERENCED)
+
+
+def _load(stores: Stores, path: str) -> BloomFilter:
+    place = parse(path)
+    return load_bloom(path, stores.open(place).read(place.key))
+
+
+def _probe(batch: pa.RecordBatch, blooms: Sequence[BloomFilter]) -> pa.RecordBatch:
+    """Ask each shard for the hashes that belong to it."""
+    low, high = hashes_of(batch)
+    shards = blooms[0].shape.shards_of((low, high))
+    known = np.ones(batch.num_rows, dtype=np.bool_)
+    for bloom in blooms:
+        here = (shards >= bloom.shards.start) & (shards < bloom.shards.stop)
+        known[here] = bloom.contains((low[here], high[here]))
+    return with_reference(batch, pa.array(known))
