@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -145,9 +145,3 @@ def export_bytes(
 def export_file(store: Store, path: Path, name: str = "acme", kind: Kind = Kind.LIVE) -> Exported:
     with path.open("wb") as file:
         return export_realm(store, name, file.write, kind=kind, clock=ManualClock(NOON))
-
-
-def rows_of(store: Store, name: str = "acme") -> Iterator[tuple[object, ...]]:
-    """All that is stored of a realm, however it got there."""
-    yield from sorted(store.backend.scan_references(name), key=lambda each: each.name)  # type: ignore[misc]
-    yield from store.backend.scan_rows(name)

@@ -181,6 +181,24 @@ def test_a_missing_object_ends_an_export_with_the_way_to_it(
     assert not [each for each in tmp_path.iterdir() if each.name.endswith((".part", "x"))]
 
 
+def test_a_full_disk_leaves_neither_a_file_nor_a_part_of_one(tmp_path: Path, url: str) -> None:
+    folder = tmp_path / "full"
+    folder.mkdir()
+    command = f"ulimit -f 200; {_LAKESWEEP} store export acme {folder}/x --url {url}"
+    done = subprocess.run(
+        ["bash", "-c", command], capture_output=True, check=False, timeout=120, text=True
+    )
+    assert done.returncode == 4
+    assert "cannot be written: File too large" in done.stderr
+    assert not list(folder.iterdir())
+
+
+def test_a_reader_that_has_seen_enough_ends_an_export_quietly(url: str) -> None:
+    command = f"{_LAKESWEEP} store export acme - --url {url} | head -n 1; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, check=False, timeout=120)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
 def test_a_realm_goes_through_a_pipe(lakesweep: Lakesweep, tmp_path: Path, url: str) -> None:
     target = f"sqlite:///{tmp_path / 'other.db'}"
     Store.create_tables(target)

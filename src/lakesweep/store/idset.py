@@ -23,9 +23,6 @@ class IdSet:
     def __len__(self) -> int:
         return sum(map(len, self._runs))
 
-    def __contains__(self, number: int) -> bool:
-        return any(_has(run, np.array([number]))[0] for run in self._runs)
-
     def add(self, ids: Sequence[int] | Ids) -> Ids:
         """Add ids; answers those that are new, each once, in their order as numbers."""
         new = np.unique(np.asarray(ids, np.int64))

@@ -20,7 +20,9 @@ from lakesweep.errors import (
     UsageError,
 )
 from lakesweep.store import Store
-from lakesweep.store.backend import ObjectRow, RowKey
+from lakesweep.store.backend import Backend, ObjectRow, RowKey
+from lakesweep.store.backends.memory import MemoryBackend
+from lakesweep.store.backends.sql import SqlBackend
 from lakesweep.store.ids.snowflake import compose, millisecond_of
 from lakesweep.store.names import SYSTEM_REALM
 from lakesweep.store.realms import RealmStatus
@@ -91,6 +93,23 @@ def test_a_realm_comes_back_with_all_that_it_had(source: Store, store: Store, da
     assert (imported.realm.name, imported.realm.status) == ("acme", RealmStatus.ACTIVE)
     assert content_hash(store.realm("acme")) == content_hash(source.realm("acme"))
     assert imported.realm.properties["owner"] == "jane"
+
+
+def test_a_realm_goes_from_sqlite_to_memory_and_back(tmp_path: Path, source: Store) -> None:
+    backends: list[Backend] = [
+        SqlBackend(f"sqlite:///{tmp_path / 'one.db'}"),
+        MemoryBackend(),
+        SqlBackend(f"sqlite:///{tmp_path / 'other.db'}"),
+    ]
+    wanted, before = content_hash(source.realm("acme")), source
+    for backend in backends:
+        backend.init_schema()
+        store = open_store(backend, ManualClock(LATER))
+        _import(store, export_bytes(before))
+        assert content_hash(store.realm("acme")) == wanted
+        before = store
+    for backend in backends:
+        backend.close()
 
 
 def test_rows_come_back_byte_for_byte(source: Store, store: Store) -> None:
