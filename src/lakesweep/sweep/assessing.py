@@ -44,7 +44,7 @@ def uses(lineage: Lineage, usage: Rows) -> Mapping[int, Use]:
         rows = pa.Table.from_batches([batch.take(pa.array(places))])
         summed = (
             rows.append_column("root", pa.array(roots))
-            .group_by(["root", "kind", "folder"])
+            .group_by(["root", "kind", "folder"], use_threads=False)
             .aggregate([("files", "sum"), ("bytes", "sum")])
         )
         columns = ("root", "kind", "folder", "files_sum", "bytes_sum")

@@ -33,6 +33,7 @@ from lakesweep.storage.datasets import (
     write_dataset,
 )
 from lakesweep.storage.file_hashes import file_hashes, hash_columns
+from lakesweep.storage.marks import POINTERS
 from lakesweep.sweep.mark_sink import (
     DATASETS,
     NAMED_PARTS,
@@ -52,6 +53,8 @@ NONE: Numbers = np.empty(0, dtype=np.int64)
 
 _ADOPTED = ("content", "sources", "usage")
 _KEY = ["source", "h1", "h2", "size_bytes"]
+_WANTED = pa.schema([POINTERS.field(name) for name in (*_KEY, "entries")])
+_KNOWN = pa.schema([(name, pa.int64()) for name in (*_KEY, "seen")])
 
 
 @dataclass(frozen=True)
@@ -89,8 +92,8 @@ class Cache:
 
 def known_manifests(stores: StoreOpener, manifests: Dataset, cache: Marks) -> Numbers:
     """The numbers, sorted, of the manifests that earlier marks have read to their end."""
-    wanted = pa.Table.from_batches(read_dataset(stores, manifests, [*_KEY, "entries"]))
-    known = pa.Table.from_batches(_read_before(stores, cache.datasets["sources"]))
+    wanted = pa.Table.from_batches(read_dataset(stores, manifests, _WANTED.names), _WANTED)
+    known = pa.Table.from_batches(_read_before(stores, cache.datasets["sources"]), _KNOWN)
     if not wanted.num_rows or not known.num_rows:
         return NONE
     both = wanted.join(known, _KEY, join_type="inner")
@@ -140,7 +143,7 @@ def _read_before(stores: StoreOpener, sources: Dataset) -> Iterator[pa.RecordBat
     for batch in read_dataset(stores, sources, filter=is_read):
         h1, h2 = hash_columns(file_hashes(batch["path"]))
         columns = [batch["source"], h1, h2, batch["size_bytes"], batch["entries"]]
-        yield pa.RecordBatch.from_arrays(columns, names=[*_KEY, "seen"])
+        yield pa.RecordBatch.from_arrays(columns, schema=_KNOWN)
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,7 @@ class LocalMarkEngine:
 def merge_pointers(batches: Iterable[pa.RecordBatch]) -> pa.Table:
     """Each file once, as `MarkEngine.distinct` says."""
     table = pa.Table.from_batches(batches, POINTERS)
-    merged = table.group_by(_FILE).aggregate(list(MERGED.items()))
+    merged = table.group_by(_FILE, use_threads=False).aggregate(list(MERGED.items()))
     columns = [
         merged[name if name in _FILE else f"{name}_{MERGED[name]}"] for name in POINTERS.names
     ]

@@ -1,0 +1,95 @@
+"""By which roots a file is kept, and through which files.
+
+Answers need the hashes of all referenced files, and of the rest only the rows that lead to one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakesweep.storage.address import identity
+from lakesweep.storage.datasets import read_dataset
+from lakesweep.storage.file_hashes import file_hashes, hash_columns
+from lakesweep.storage.local.aliases import resolve_one
+from lakesweep.sweep.marks import Marks, RootMark
+
+if TYPE_CHECKING:
+    from lakesweep.storage.store import StoreOpener
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """One way in which a root keeps a file.
+
+    `path` is the file as it is named, by the last of the files in `through`; the first of them is
+    the root's own. A file that names others is the last in its own way.
+    """
+
+    root: RootMark
+    path: str
+    kind: str
+    through: tuple[str, ...]
+
+
+def find_references(stores: StoreOpener, marks: Marks, path: str) -> list[Reference]:
+    """For each root that keeps a file one way in which it does so, by name of the root."""
+    named = {row["source"]: row for row in _naming(stores, marks, path)}
+    towards = _climb(stores, marks, named)
+    roots = [root for root in marks.roots if root.source in towards]
+    ways = {root.name: list(_way(towards, root.source)) for root in roots}
+    paths = _paths(stores, marks, {source for way in ways.values() for source in way})
+    return [
+        Reference(
+            root,
+            named[way[-1]]["path"],
+            named[way[-1]]["kind"],
+            tuple(paths[source] for source in way),
+        )
+        for root in sorted(roots, key=lambda root: root.name)
+        for way in [ways[root.name]]
+    ]
+
+
+def _naming(stores: StoreOpener, marks: Marks, path: str) -> Iterator[dict[str, Any]]:
+    """The rows that name a file, each by another source."""
+    h1, h2 = (column[0].as_py() for column in hash_columns(file_hashes(pa.array([path]))))
+    is_same = (pc.field("h1") == h1) & (pc.field("h2") == h2)
+    columns = ["path", "kind", "source"]
+    for batch in read_dataset(stores, marks.content, columns, is_same, verify=False):
+        yield from (row for row in batch.to_pylist() if _is_one_file(row["path"], path))
+
+
+def _is_one_file(one: str, other: str) -> bool:
+    return resolve_one(identity(one)) == resolve_one(identity(other))
+
+
+def _climb(stores: StoreOpener, marks: Marks, sources: Iterable[int]) -> Mapping[int, int | None]:
+    """All sources that lead to these, each with the next one on a shortest way down."""
+    towards: dict[int, int | None] = dict.fromkeys(sources)
+    level = list(towards)
+    while level:
+        leads_here = pc.field("child").isin(level)
+        found: dict[int, int] = {}
+        for batch in read_dataset(stores, marks.datasets["edges"], None, leads_here, verify=False):
+            found |= dict(zip(*(column.to_pylist() for column in batch.columns), strict=True))
+        level = [parent for parent in found if parent not in towards]
+        towards |= {parent: found[parent] for parent in level}
+    return towards
+
+
+def _way(towards: Mapping[int, int | None], source: int | None) -> Iterator[int]:
+    while source is not None:
+        yield source
+        source = towards[source]
+
+
+def _paths(stores: StoreOpener, marks: Marks, numbers: set[int]) -> Mapping[int, str]:
+    wanted = pc.field("source").isin(sorted(numbers))
+    columns = ["source", "path"]
+    batches = read_dataset(stores, marks.datasets["sources"], columns, wanted, verify=False)
+    return {row["source"]: row["path"] for batch in batches for row in batch.to_pylist()}
