@@ -227,7 +227,7 @@ def _of_object(number: int, error: DamagedRowError) -> DamagedRowError:
 
 def _wanted(ids: Collection[int], hints: Mapping[int, int]) -> Collection[RowKey]:
     # Ascending, since neighbours lie side by side in most databases.
-    numbers = sorted(set(ids))
+    numbers = sorted(set(ids)) if len(ids) > 1 else ids
     if not hints:
         return row_keys(zip(numbers, repeat(0)))
     return [key for number in numbers for key in _keys(number, max(hints.get(number, 1), 1))]

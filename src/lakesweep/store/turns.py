@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Hashable, Iterator
-from contextlib import contextmanager
+from collections.abc import Hashable
 
 from lakesweep.errors import ContendedError
 
@@ -18,33 +17,66 @@ class Turns:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._queues: dict[Hashable, deque[threading.Event]] = {}
+        # Who waits for a thing that somebody holds: each has a lock that opens when its turn comes.
+        self._queues: dict[Hashable, deque[threading.Lock]] = {}
 
-    @contextmanager
-    def take(self, thing: Hashable, seconds: float) -> Iterator[None]:
-        """Hold the thing. ContendedError if that takes longer than these seconds."""
-        ticket = self._join(thing)
-        try:
-            if not ticket.wait(seconds):
-                raise ContendedError(f"{thing}: others were busy with it for {seconds:.0f} seconds")
-            yield
-        finally:
-            self._leave(thing, ticket)
+    def take(self, thing: Hashable, seconds: float) -> _Turn:
+        """A block that holds the thing. ContendedError if that takes longer than these seconds."""
+        return _Turn(self, thing, seconds)
 
-    def _join(self, thing: Hashable) -> threading.Event:
-        ticket = threading.Event()
+    def enter(self, thing: Hashable, seconds: float) -> None:
+        """Wait until the thing is free, and hold it."""
         with self._lock:
-            queue = self._queues.setdefault(thing, deque())
+            queue = self._queues.get(thing)
+            if queue is None:
+                self._queues[thing] = deque()
+                return
+            ticket = threading.Lock()
+            ticket.acquire()
             queue.append(ticket)
-            if len(queue) == 1:
-                ticket.set()
-        return ticket
+        self._wait(thing, ticket, seconds)
 
-    def _leave(self, thing: Hashable, ticket: threading.Event) -> None:
+    def leave(self, thing: Hashable) -> None:
+        """Let go of the thing, or hand it over to whoever came next."""
         with self._lock:
             queue = self._queues[thing]
-            queue.remove(ticket)
             if queue:
-                queue[0].set()
+                queue.popleft().release()
             else:
                 del self._queues[thing]
+
+    def _wait(self, thing: Hashable, ticket: threading.Lock, seconds: float) -> None:
+        try:
+            came = ticket.acquire(timeout=seconds)
+        except BaseException:
+            if not self._withdraw(thing, ticket):
+                self.leave(thing)
+            raise
+        if not came and self._withdraw(thing, ticket):
+            raise ContendedError(f"{thing}: others were busy with it for {seconds:.0f} seconds")
+
+    def _withdraw(self, thing: Hashable, ticket: threading.Lock) -> bool:
+        """Give up waiting; False if the thing was handed over in the last moment."""
+        with self._lock:
+            queue = self._queues[thing]
+            waited = ticket in queue
+            if waited:
+                queue.remove(ticket)
+            return waited
+
+
+class _Turn:
+    """Holds a thing while its block runs."""
+
+    __slots__ = ("_seconds", "_thing", "_turns")
+
+    def __init__(self, turns: Turns, thing: Hashable, seconds: float) -> None:
+        self._turns = turns
+        self._thing = thing
+        self._seconds = seconds
+
+    def __enter__(self) -> None:
+        self._turns.enter(self._thing, self._seconds)
+
+    def __exit__(self, *_: object) -> None:
+        self._turns.leave(self._thing)

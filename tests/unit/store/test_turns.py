@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ def test_threads_come_in_the_order_in_which_they_asked() -> None:
         for number in range(8):
             threads.append(threading.Thread(target=work, args=[number]))
             threads[-1].start()
-            while len(turns._queues["a"]) < number + 2:
+            while len(turns._queues["a"]) < number + 1:
                 pass
     for thread in threads:
         thread.join()
@@ -38,7 +39,36 @@ def test_who_waits_too_long_gives_up_and_is_in_nobodys_way() -> None:
     with turns.take("a", 0):
         with pytest.raises(ContendedError, match="busy"), turns.take("a", 0.01):
             pass
-        assert len(turns._queues["a"]) == 1
+        assert len(turns._queues["a"]) == 0
     with turns.take("a", 0):
         pass
+    assert turns._queues == {}
+
+
+class _TooSlowError(Exception):
+    """What ends the wait of a thread from outside."""
+
+
+@pytest.mark.parametrize("handed_over", [False, True])
+def test_who_is_interrupted_while_waiting_is_in_nobodys_way(handed_over: bool) -> None:
+    turns = Turns()
+    turns.enter("a", 0)
+
+    class Interrupted:
+        """A ticket on which the wait is interrupted, before or after the turn has come."""
+
+        def acquire(self, timeout: float) -> bool:
+            if handed_over:
+                turns.leave("a")
+            raise _TooSlowError
+
+        def release(self) -> None:
+            """The turn has come."""
+
+    ticket: Any = Interrupted()
+    turns._queues["a"].append(ticket)
+    with pytest.raises(_TooSlowError):
+        turns._wait("a", ticket, 60)
+    if not handed_over:
+        turns.leave("a")
     assert turns._queues == {}

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -131,8 +130,10 @@ class Database:
     def _run(self, pool: Pool, action: Callable[[Any], Answer]) -> Answer:
         connection = pool.take()
         try:
-            with self._translated(self.dialect.failed):
-                answer = action(connection.cursor(**self.dialect.cursor_options))
+            answer = action(connection.cursor(**self.dialect.cursor_options))
+        except self._driver.Error as error:
+            pool.drop(connection)
+            raise self._translated(error, self.dialect.failed) from error
         except BaseException:
             pool.drop(connection)
             raise
@@ -142,14 +143,18 @@ class Database:
     def _connect(self, statements: Sequence[str]) -> Any:
         arguments, options = self._arguments
         try:
-            with self._translated(self.dialect.refused):
-                connection = self._driver.connect(*arguments, **options)
+            connection = self._driver.connect(*arguments, **options)
+        except self._driver.Error as error:
+            raise self._translated(error, self.dialect.refused) from error
         except (TypeError, ValueError) as error:
             raise self._wrong_option(error) from error
-        with self._translated(self.dialect.refused):
+        try:
             cursor = connection.cursor()
             for statement in statements:
                 cursor.execute(statement)
+        except self._driver.Error as error:
+            connection.close()
+            raise self._translated(error, self.dialect.refused) from error
         return connection
 
     def _connect_arguments(self) -> tuple[Sequence[Any], Mapping[str, Any]]:
@@ -168,13 +173,9 @@ class Database:
             return False
         return True
 
-    @contextmanager
-    def _translated(self, meaning: Callable[[Exception], Failure]) -> Iterator[None]:
-        try:
-            yield
-        except self._driver.Error as error:
-            kind, hint = meaning(error)
-            raise kind(f"{self}: {self.dialect.words(error)}", hint=hint) from error
+    def _translated(self, error: Exception, meaning: Callable[[Exception], Failure]) -> StoreError:
+        kind, hint = meaning(error)
+        return kind(f"{self}: {self.dialect.words(error)}", hint=hint)
 
     def _wrong_option(self, error: Exception) -> UsageError:
         return UsageError(

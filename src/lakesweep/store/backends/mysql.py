@@ -29,6 +29,7 @@ MIN_PACKET_BYTES = 2**20
 _PACKET_HINT = f"set max_allowed_packet of the server to at least {MIN_PACKET_BYTES}"
 
 _DUPLICATE = 1062
+_NULL = 1048
 _PASSWORD = Failure(StoreError, "check user and password in the URL of the store")
 _DATABASE = Failure(StoreError, "check the URL of the store, or run: CREATE DATABASE NAME")
 _RIGHTS = Failure(StoreError, "grant the user of the store all rights on its database")
@@ -55,14 +56,12 @@ _KNOWN: Mapping[int, Failure] = {
 
 @cache
 def _commit(swap: str, upsert: str, rows: int) -> str:
-    """A swap and, if there was one, the rows, in one request of several statements."""
+    """A swap and the rows, in one request, which fails half-way if there was nothing to swap."""
     insert, _, rest = upsert.partition(" VALUES ")
-    marks, _, replace = rest.partition(" ON DUPLICATE")
-    row = f"SELECT {marks.strip('()')} FROM DUAL WHERE @swapped = 1"  # noqa: S608
-    new = " UNION ALL ".join([row] * rows)
-    return (
-        f"BEGIN; {swap}; SET @swapped = ROW_COUNT(); {insert} {new} ON DUPLICATE{replace}; COMMIT"
-    )
+    row, _, replace = rest.partition(" ON DUPLICATE")
+    first = row.replace("%s", "IF(ROW_COUNT() = 1, %s, NULL)", 1)
+    values = ", ".join([first, *[row] * (rows - 1)])
+    return f"BEGIN; {swap}; {insert} VALUES {values} ON DUPLICATE{replace}; COMMIT"
 
 
 class MySql(Dialect):
@@ -133,12 +132,16 @@ class MySql(Dialect):
         return REFUSED if _is_about_statement(error) else UNKNOWN
 
     def commit_at_once(self, new: NewCommit, cursor: Any) -> bool:
-        cursor.execute(_commit(new.swap.text, new.upsert, len(new.rows)), new.values)
-        cursor.nextset()
-        swapped = bool(cursor.rowcount == 1)
-        while cursor.nextset():
-            pass  # what went wrong in a later statement is raised here
-        return swapped
+        try:
+            cursor.execute(_commit(new.swap.text, new.upsert, len(new.rows)), new.values)
+            while cursor.nextset():
+                pass  # what goes wrong in one of the statements is raised here
+        except Exception as error:
+            if not _is_without_swap(error):
+                raise
+            cursor.execute("ROLLBACK")
+            return False
+        return True
 
     def is_among(self, values: Sequence[object]) -> Condition:
         # Numbers need no escaping, which takes the driver a call of Python each.
@@ -150,6 +153,10 @@ class MySql(Dialect):
 def _code(error: Exception) -> int:
     code = error.args[0] if error.args else 0
     return code if isinstance(code, int) else 0
+
+
+def _is_without_swap(error: Exception) -> bool:
+    return _code(error) == _NULL and "'realm'" in str(error)
 
 
 def _is_about_statement(error: Exception) -> bool:
