@@ -37,6 +37,8 @@ class HeldLease:
     clock: Clock
     lake: str
     stored: Stored[LakeLease]
+    #: The run that held it before and did not give it back.
+    dead: str | None = None
 
     @property
     def token(self) -> int:
@@ -93,7 +95,9 @@ def take(realm: Realm, clock: Clock, lake: str, lease: int, run: str, holder: st
         if found is None or found.value != wanted:
             raise LeaseHeldError(f"another run took the lease of lake {lake} just now")
         taken = found
-    return HeldLease(realm, clock, lake, taken)
+    return HeldLease(
+        realm, clock, lake, taken, dead=stored.value.run if stored.value.expires_at else None
+    )
 
 
 @contextmanager

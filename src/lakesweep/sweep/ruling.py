@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from lakesweep.sweep.guessing import history_of
 from lakesweep.sweep.judging import Rules
 from lakesweep.sweep.lake import Lake
 from lakesweep.sweep.marks import Marks, RootMark, RootState
@@ -51,6 +52,7 @@ def make_ruling(
         opted_out=FolderMap(_claims(opted_out)),
         excludes=lake.section.exclude,
         keep_unknown=lake.section.unknown == "keep",
+        history=history_of(tables, {root.name: root.facts for root in marks.roots if root.facts}),
     )
     return Ruling(
         rules,

@@ -44,11 +44,17 @@ class Runs:
     clock: Clock
 
     def begin(
-        self, lake: str, kind: RunKind, *, plan: str | None = None, spec: Mapping[str, Any]
+        self,
+        lake: str,
+        kind: RunKind,
+        *,
+        name: str | None = None,
+        plan: str | None = None,
+        spec: Mapping[str, Any],
     ) -> RunRecord:
         """Record that a run starts."""
         run = RunRecord(
-            run=new_name(kind, self.clock),
+            run=name or new_name(kind, self.clock),
             lake=lake,
             kind=kind,
             started_at=micros(self.clock.now()),

@@ -24,7 +24,7 @@ from lakesweep.storage.pieces import Piece, list_pieces
 from lakesweep.sweep.answers import answer
 from lakesweep.sweep.columns import LISTING, VERDICTS, hashes_of
 from lakesweep.sweep.judging import Rules, judge
-from lakesweep.sweep.totals import merge, tally
+from lakesweep.sweep.totals import Sum, tally
 from lakesweep.sweep.verdicts import Verdict
 
 if TYPE_CHECKING:
@@ -73,17 +73,17 @@ class JudgeStep:
             Verdict.KEEP: DatasetWriter(self.stores, self.keep, VERDICTS),
             Verdict.DELETE: DatasetWriter(self.stores, self.delete, VERDICTS),
         }
-        totals = merge([])
+        totals = Sum()
         for batch in batches:
             names = resolve(identities(batch["path"]))
             verdicts = judge(batch, names, batch["referenced"], self.rules)
-            totals = merge([totals, tally(verdicts, names, self.rules)])
+            totals.add(tally(verdicts, names, self.rules))
             for verdict, writer in writers.items():
                 chosen = pc.equal(verdicts["verdict"], verdict.value)
                 writer.add(verdicts.filter(chosen))
         for verdict, writer in writers.items():
             yield answer(verdict.value, writer.finish())
-        yield answer("total", totals.to_pylist())
+        yield answer("total", totals.total().to_pylist())
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,78 @@
+"""A run from its first moment to its last: clock, lease, record, and how it ended."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from lakesweep.errors import LakesweepError, NotFoundError, RefusedError
+from lakesweep.sweep.leases import HeldLease, beating, take
+from lakesweep.sweep.records import RunKind, RunRecord, RunStatus
+from lakesweep.sweep.runs import Runs, new_name
+
+
+@dataclass
+class Session:
+    """One run that is under way. Whoever runs it says how it ends; `done` unless told."""
+
+    record: RunRecord
+    lease: HeldLease
+    started: datetime
+    status: RunStatus = RunStatus.DONE
+    message: str = ""
+    figures: dict[str, Any] = field(default_factory=dict)
+
+
+@contextmanager
+def running(
+    runs: Runs, lake: str, kind: RunKind, *, plan: str | None = None, spec: Mapping[str, Any]
+) -> Iterator[Session]:
+    """Hold the lease of a lake and keep the record of a run. LeaseHeldError if it is not free."""
+    started = runs.clock.now()
+    name = new_name(kind, runs.clock)
+    lease = take(runs.realm, runs.clock, lake, runs.lake(lake).lease, name, _holder())
+    with beating(lease):
+        _bury(runs, lease.dead)
+        record = runs.begin(lake, kind, name=name, plan=plan, spec=spec)
+        session = Session(record, lease, started)
+        try:
+            yield session
+        except BaseException as error:
+            session.status, session.message = _how(error), str(error) or type(error).__name__
+            with suppress(LakesweepError):
+                _finish(runs, session)
+            raise
+        _finish(runs, session)
+
+
+def _finish(runs: Runs, session: Session) -> None:
+    runs.finish(session.record, session.status, session.figures, session.message)
+
+
+def _bury(runs: Runs, dead: str | None) -> None:
+    """Say of a run whose lease ended by itself that it is dead."""
+    if dead is None:
+        return
+    with suppress(NotFoundError):
+        record = runs.get(dead)
+        if record.status is RunStatus.RUNNING:
+            runs.finish(record, RunStatus.DEAD, record.figures, "its lease ended by itself")
+
+
+def _how(error: BaseException) -> RunStatus:
+    match error:
+        case RefusedError():
+            return RunStatus.REFUSED
+        case KeyboardInterrupt():
+            return RunStatus.STOPPED
+        case _:
+            return RunStatus.FAILED
+
+
+def _holder() -> str:
+    return f"{socket.gethostname()}:{os.getpid()}"
