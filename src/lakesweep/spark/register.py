@@ -15,7 +15,7 @@ from lakesweep.spark.datasets import DatasetSource
 from lakesweep.spark.iceberg_files import IcebergFilesSource
 from lakesweep.spark.listing import ListingSource
 from lakesweep.spark.settings import is_local
-from lakesweep.spark.shipping import ship_package
+from lakesweep.spark.shipping import is_remote, ship_package
 from lakesweep.spark.sources import bind
 from lakesweep.storage.options import StorageOptions
 from lakesweep.storage.stores import Stores
@@ -65,11 +65,6 @@ def parts_for(spark: SparkSession) -> int:
 def is_alone(spark: SparkSession) -> bool:
     """Whether all executors are in this very process."""
     return not is_remote(spark) and is_local(spark.sparkContext.master or "")
-
-
-def is_remote(spark: SparkSession) -> bool:
-    """Whether a session is one of Spark Connect."""
-    return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
 def _options(option: StorageOptions | Mapping[str, Any]) -> StorageOptions:

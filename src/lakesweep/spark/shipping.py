@@ -16,14 +16,32 @@ import lakesweep
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_SHIPPED = "spark.lakesweep.shipped"
 _SUFFIXES = {".py", ".properties", ".typed"}
 
 
 def ship_package(spark: SparkSession, folder: Path) -> None:
-    """Let all executors of a session import this package; `folder` must live as long."""
+    """Let all executors of a session import this package; `folder` must live as long.
+
+    A second call does nothing: Spark refuses to take a file twice.
+    """
     path = zip_package(folder)
-    if path is not None:
+    if path is not None and path.name not in _shipped(spark):
         spark.addArtifacts(str(path), pyfile=True)
+        spark.conf.set(_SHIPPED, path.name)
+
+
+def _shipped(spark: SparkSession) -> set[str]:
+    """The names of what was shipped: on a cluster for all its sessions, else for this one."""
+    names = {spark.conf.get(_SHIPPED, None) or ""}
+    if not is_remote(spark):
+        names |= {Path(path).name for path in spark.sparkContext.listFiles}
+    return names
+
+
+def is_remote(spark: SparkSession) -> bool:
+    """Whether a session is one of Spark Connect."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
 def zip_package(folder: Path) -> Path | None:

@@ -49,8 +49,8 @@ def cut_locations(
 def even_groups(items: Sequence[Item], groups: int) -> list[tuple[Item, ...]]:
     """The items in order, in at most so many groups, of which none is empty or much larger."""
     count = min(groups, len(items))
-    edges = pairwise(number * len(items) // count for number in range(count + 1))
-    return [tuple(items[start:end]) for start, end in edges]
+    edges = [number * len(items) // count for number in range(count + 1)] if count else []
+    return [tuple(items[start:end]) for start, end in pairwise(edges)]
 
 
 def list_pieces(

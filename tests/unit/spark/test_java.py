@@ -45,7 +45,7 @@ def test_java_is_looked_for_on_the_path(tmp_path: Path) -> None:
 
 
 def test_a_home_without_java_is_told(tmp_path: Path) -> None:
-    with pytest.raises(SparkSetupError, match="JAVA_HOME=.* holds none") as caught:
+    with pytest.raises(SparkSetupError, match=r"JAVA_HOME=.* holds none") as caught:
         find_java({"JAVA_HOME": str(tmp_path), "PATH": "/usr/bin"})
     assert "install Java 17" in caught.value.hint
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lakesweep.errors import MissingError
-from lakesweep.storage.pieces import cut_locations, list_pieces
+from lakesweep.storage.pieces import cut_locations, even_groups, list_pieces
 from lakesweep.storage.stores import Stores
 from lakesweep.storage.wrappers.recording import Recording
 from tests.paged_store import PagedStore
@@ -87,6 +87,13 @@ def test_a_file_is_listed_as_itself(tree: Path) -> None:
 def test_a_location_that_is_not_there_is_told_by_listing_it(tmp_path: Path) -> None:
     with pytest.raises(MissingError):
         listed(STORES, str(tmp_path / "nowhere"))
+
+
+@pytest.mark.parametrize(("count", "sizes"), [(0, []), (1, [1]), (3, [1, 1, 1]), (7, [2, 2, 3])])
+def test_groups_are_even_and_never_empty(count: int, sizes: list[int]) -> None:
+    groups = even_groups(range(count), 3)
+    assert [len(group) for group in groups] == sizes
+    assert [item for group in groups for item in group] == list(range(count))
 
 
 def test_one_flat_folder_is_cut_with_few_requests() -> None:

@@ -1,0 +1,140 @@
+"""The same job on local threads, on a cluster of several processes, and over Spark Connect."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+import venv
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pyspark
+import pytest
+from pyspark.sql import SparkSession
+
+from lakesweep.spark.access import Access
+from tests.processes import free_port, running, scratch_folder
+from tests.spark import job
+from tests.spark.conftest import QUICK
+from tests.spark.job import Found
+
+_HOME = Path(pyspark.__file__).parent
+_JAVA = {"SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("anywhere") / "lake"
+    for number in range(200):
+        file = folder / f"t{number % 3}" / f"day={number % 11}" / f"{number} é.parquet"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(b"x" * number)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def local(
+    spark: SparkSession, access: Access, lake: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Found:
+    return job.run(spark, access, str(lake), str(tmp_path_factory.mktemp("local") / "rows"))
+
+
+@pytest.fixture(scope="module")
+def bare_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An interpreter that has the libraries which we stand on, and not this package."""
+    folder = tmp_path_factory.mktemp("bare")
+    venv.create(folder, with_pip=False, symlinks=True)
+    packages = sysconfig.get_path("purelib", vars={"base": str(folder), "platbase": str(folder)})
+    # A folder that is named like this is searched, but the .pth files in it are not read, and it
+    # is by such a file that this package is installed.
+    Path(packages, "libraries.pth").write_text(sysconfig.get_path("purelib"))
+    return folder / "bin" / "python"
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[str]:
+    """A master and two workers, each a process of its own; gives the master's address."""
+    with scratch_folder("spark") as scratch, ExitStack() as servers:
+        port = free_port()
+        master = f"spark://127.0.0.1:{port}"
+        servers.enter_context(_daemon(scratch, "master.Master", "--port", str(port)))
+        for number in (1, 2):
+            arguments = ["--cores", "1", "--memory", "1g", "--work-dir", f"{scratch}/{number}"]
+            servers.enter_context(_daemon(scratch, "worker.Worker", *arguments, master))
+        yield master
+
+
+def _daemon(scratch: Path, name: str, *arguments: str) -> Any:
+    started = {"master.Master": "I have been elected leader", "worker.Worker": "registered with"}
+    command = [
+        *("env", "SPARK_LOCAL_IP=127.0.0.1", *(f"{key}={value}" for key, value in _JAVA.items())),
+        *(str(_HOME / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}"),
+        *("--host", "127.0.0.1", "--webui-port", "0", *arguments),
+    ]
+    log = scratch / f"{name}-{free_port()}.log"
+    return running(command, log, rf"(?i){started[name]}")
+
+
+def run_job(section: dict[str, Any], lake: Path, folder: Path, **variables: str) -> Found:
+    """Run the job in a process of its own, which must not say a word beside its answer."""
+    given = json.dumps({"section": section, "lake": str(lake), "target": str(folder / "rows")})
+    environment = {**os.environ, **variables, "PYTHONPATH": str(Path.cwd())}
+    stand = folder / "stand"
+    stand.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.spark.job", given],
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=stand,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not list(stand.iterdir())
+    return Found(**json.loads(done.stdout))
+
+
+def check(found: Found, local: Found) -> None:
+    assert found.rows == local.rows
+    assert found.committed == 200
+    assert found.error == local.error
+    assert all(".zip" in package for package in found.packages)
+
+
+def test_the_package_is_not_there_without_being_shipped(bare_python: Path) -> None:
+    command = [str(bare_python), "-c", "import pyarrow, lakesweep"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert "No module named 'lakesweep'" in done.stderr
+
+
+def test_the_job_finds_all_files_locally(local: Found, lake: Path) -> None:
+    files = [path for path in lake.rglob("*") if path.is_file()]
+    assert {path: row[0] for path, row in local.rows.items()} == {
+        str(file): file.stat().st_size for file in files
+    }
+    assert local.error.startswith("MissingError: /nowhere/at/all")
+
+
+def test_a_cluster_without_the_package_finds_the_same(
+    cluster: str, lake: Path, local: Found, bare_python: Path, tmp_path: Path
+) -> None:
+    conf = {
+        **QUICK,
+        "spark.driver.host": "127.0.0.1",
+        "spark.executor.memory": "512m",
+        "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    }
+    section = {"master": cluster, "conf": conf}
+    check(run_job(section, lake, tmp_path, PYSPARK_PYTHON=str(bare_python)), local)
+
+
+def test_spark_connect_without_the_package_finds_the_same(
+    lake: Path, local: Found, bare_python: Path, tmp_path: Path
+) -> None:
+    section = {"remote": "local[2]", "conf": QUICK}
+    check(run_job(section, lake, tmp_path, PYSPARK_PYTHON=str(bare_python)), local)
