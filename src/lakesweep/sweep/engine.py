@@ -11,7 +11,7 @@ import pyarrow as pa
 from lakesweep.hashing import HashSet
 from lakesweep.storage.datasets import Dataset, read_dataset
 from lakesweep.storage.stores import Stores
-from lakesweep.sweep.columns import hashes_of
+from lakesweep.sweep.columns import LISTING, hashes_of
 from lakesweep.sweep.mark_engine import LocalMarkEngine, MarkEngine, Step
 from lakesweep.sweep.steps import with_reference
 
@@ -41,8 +41,8 @@ class SweepEngine(MarkEngine, Protocol):
     def match(self, step: Step, listing: Dataset, live: Dataset, schema: pa.Schema) -> pa.Table:
         """All that a step yields for listed files, told of each whether it is live.
 
-        Rows of LISTING come to the step as REFERENCED: a file is referenced if its hash is that of
-        a live one.
+        `listing` has the columns of LISTING, and may have more. They come to the step as
+        REFERENCED: a file is referenced if its hash is that of a live one.
         """
         ...
 
@@ -70,6 +70,6 @@ class LocalEngine(LocalMarkEngine):
             known.add(hashes_of(batch))
         files = (
             with_reference(batch, pa.array(known.contains(hashes_of(batch))))
-            for batch in read_dataset(self.stores, listing)
+            for batch in read_dataset(self.stores, listing, LISTING.names)
         )
         return pa.Table.from_batches(step(files), schema)

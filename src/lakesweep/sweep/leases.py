@@ -11,9 +11,9 @@ may differ by that much, twice.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 import msgspec
@@ -39,6 +39,8 @@ class HeldLease:
     stored: Stored[LakeLease]
     #: The run that held it before and did not give it back.
     dead: str | None = None
+    #: Who wants to know when the lease was renewed.
+    listeners: list[Callable[[HeldLease], None]] = field(default_factory=list)
 
     @property
     def token(self) -> int:
@@ -67,6 +69,8 @@ class HeldLease:
                 raise _lost(self.lake)
             renewed = found
         self.stored = renewed
+        for listener in self.listeners:
+            listener(self)
 
     def release(self) -> None:
         """Let others begin at once."""
