@@ -232,7 +232,7 @@ class Cache:
         )
 
     def _put(self, place: Place, content: Content) -> None:
-        self._kept.put(place, content, _size(content))
+        self._kept.put(place, content, size_of(content))
         self._touch(place)
 
     def _forget(self, place: Place) -> None:
@@ -274,7 +274,8 @@ def _knows(kept: Content | None, message: ReferenceMoved) -> bool:
     )
 
 
-def _size(content: Content) -> int:
+def size_of(content: Content) -> int:
+    """What it takes to remember this, its place included."""
     if isinstance(content, ObjectRow):
         return _ROW_BYTES + len(content.value)
     reference = content.reference
