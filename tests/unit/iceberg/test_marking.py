@@ -1,0 +1,167 @@
+"""The levels of marking as kernels: pointers in, rows out."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable
+
+import pyarrow as pa
+import pytest
+
+from lakesweep.iceberg.access import Keyring
+from lakesweep.iceberg.kinds import Kind
+from lakesweep.iceberg.marking import ListLevel, ManifestLevel, MetadataLevel
+from lakesweep.storage.address import parse
+from lakesweep.storage.file_hashes import file_hashes, hash_columns, source_numbers
+from lakesweep.storage.marks import POINTERS, SCHEMAS, Marked, What
+from lakesweep.storage.options import StorageOptions
+from lakesweep.storage.stores import Stores
+from tests.iceberg_tables import BUCKET, Bucket, File, Table
+
+
+@pytest.fixture
+def bucket() -> Bucket:
+    return Bucket()
+
+
+def pointers(
+    kind: Kind,
+    *paths: str,
+    size_bytes: int | None = None,
+    entries: int | None = None,
+    location: str | None = None,
+    access: int = 0,
+) -> pa.RecordBatch:
+    hashes = file_hashes(pa.array(paths))
+    count = len(paths)
+    columns = [
+        source_numbers(hashes),
+        *hash_columns(hashes),
+        pa.array(paths),
+        pa.array([kind.value] * count),
+        pa.array([size_bytes] * count, pa.int64()),
+        pa.array([entries] * count, pa.int64()),
+        pa.array([location] * count, pa.string()),
+        pa.array([access] * count),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=POINTERS)
+
+
+def rows(marked: Iterable[Marked], what: What) -> list[dict[str, object]]:
+    return [row for each in marked if each.what is what for row in each.rows.to_pylist()]
+
+
+def test_every_batch_has_the_columns_of_its_kind(bucket: Bucket) -> None:
+    table = Table(bucket, "t", {"refs": {"main": {"snapshot-id": 9}}})
+    table.snapshot(table.manifest("m0.avro", table.data("a")))
+    found = list(MetadataLevel(Keyring(bucket.stores))([pointers(Kind.METADATA, table.commit())]))
+    assert {each.what for each in found} == set(What)
+    assert all(each.rows.schema == SCHEMAS[each.what] for each in found)
+
+
+def test_a_level_can_be_pickled_and_still_reads(bucket: Bucket) -> None:
+    table, path = Table(bucket, "t"), "memory://pickled-level/m0.avro"
+    data = bucket.read(table.manifest("m0.avro", table.data("a")))
+    Stores().open(path).write("m0.avro", data)
+    options = (StorageOptions(access_key_id="A", secret_access_key="S3CRET"),)
+    level = pickle.loads(pickle.dumps(ManifestLevel(Keyring(Stores(), options))))
+    assert "S3CRET" not in repr(level)
+    (source,) = rows(level([pointers(Kind.MANIFEST, path)]), What.SOURCE)
+    assert source["entries"] == 1
+
+
+def test_access_that_a_catalog_hands_out_is_used_where_none_is_configured() -> None:
+    configured = StorageOptions(access_key_id="configured")
+    vended = StorageOptions(access_key_id="vended")
+    keyring = Keyring(Stores({"s3://mine": configured}), (vended,))
+    assert keyring.open(0).options(parse("s3://theirs/x")).access_key_id is None
+    assert keyring.open(1).options(parse("s3://theirs/x")).access_key_id == "vended"
+    assert keyring.open(1).options(parse("s3://mine/x")).access_key_id == "configured"
+    assert keyring.open(1) is keyring.open(1)
+
+
+def test_children_are_reached_as_their_parents_are(bucket: Bucket) -> None:
+    table = Table(bucket, "t")
+    table.snapshot(table.manifest("m0.avro", table.data("a")))
+    keyring = Keyring(bucket.stores, (StorageOptions(), StorageOptions()))
+    batch = pointers(Kind.METADATA, table.commit(), access=2)
+    (child,) = rows(MetadataLevel(keyring)([batch]), What.CHILD)
+    assert child["access"] == 2
+    below = pa.RecordBatch.from_pylist([child]).select(POINTERS.names).cast(POINTERS)
+    (manifest,) = rows(ListLevel(keyring)([below]), What.CHILD)
+    assert (manifest["access"], manifest["parent"]) == (2, child["source"])
+
+
+def test_many_small_manifests_come_in_few_batches(bucket: Bucket) -> None:
+    table = Table(bucket, "t")
+    paths = [table.manifest(f"m{n}.avro", table.data(str(n))) for n in range(100)]
+    found = list(ManifestLevel(Keyring(bucket.stores))([pointers(Kind.MANIFEST, *paths)]))
+    assert len(found) <= 4
+    assert len(rows(found, What.LIVE)) == 200
+
+
+def test_a_large_manifest_comes_in_several_batches(bucket: Bucket) -> None:
+    table = Table(bucket, "t")
+    files = [table.data(f"{n:06}", size_bytes=1) for n in range(70_000)]
+    path = table.manifest("m0.avro", *files)
+    found = list(ManifestLevel(Keyring(bucket.stores))([pointers(Kind.MANIFEST, path)]))
+    assert len([each for each in found if each.what is What.LIVE]) > 2
+    (source,) = rows(found, What.SOURCE)
+    assert source["entries"] == 70_000
+    used = {row["kind"]: (row["files"], row["bytes"]) for row in rows(found, What.USAGE)}
+    assert used["data"] == (70_000, 70_000)
+
+
+def test_hashes_and_numbers_are_those_of_the_paths(bucket: Bucket) -> None:
+    table = Table(bucket, "t")
+    path = table.manifest("m0.avro", File("s3a://lake/x"), File(f"{BUCKET}/y"))
+    batch = pointers(Kind.MANIFEST, path)
+    for each in ManifestLevel(Keyring(bucket.stores))([batch]):
+        if each.what is What.LIVE:
+            h1, h2 = hash_columns(file_hashes(each.rows["path"]))
+            assert each.rows["h1"].equals(h1)
+            assert each.rows["h2"].equals(h2)
+            assert set(each.rows["source"].to_pylist()) == set(batch["source"].to_pylist())
+
+
+def test_a_manifest_that_falls_short_is_told_and_kept(bucket: Bucket) -> None:
+    table = Table(bucket, "t")
+    path = table.manifest("m0.avro", table.data("a"))
+    found = list(ManifestLevel(Keyring(bucket.stores))([pointers(Kind.MANIFEST, path, entries=2)]))
+    (problem,) = rows(found, What.PROBLEM)
+    assert (problem["path"], problem["state"]) == (path, "truncated")
+    assert {row["path"] for row in rows(found, What.LIVE)} == {path, table.path("data/a")}
+    (source,) = rows(found, What.SOURCE)
+    assert source["entries"] is None
+
+
+def test_a_list_that_leads_to_too_few_files_is_truncated(bucket: Bucket) -> None:
+    table = Table(bucket, "t")
+    table.snapshot()
+    path = table.document["snapshots"][0]["manifest-list"]
+    found = ListLevel(Keyring(bucket.stores))([pointers(Kind.MANIFEST_LIST, path, entries=1)])
+    (problem,) = rows(found, What.PROBLEM)
+    assert problem["state"] == "truncated"
+
+
+def test_metadata_without_a_location_takes_the_catalogs_word(bucket: Bucket) -> None:
+    table = Table(bucket, "t", {"format-version": 4, "location": None})
+    path = table.commit()
+    keyring = Keyring(bucket.stores)
+    (problem,) = rows(MetadataLevel(keyring)([pointers(Kind.METADATA, path)]), What.PROBLEM)
+    assert "no location" in str(problem["reason"])
+    told = pointers(Kind.METADATA, path, location=f"{BUCKET}/t")
+    assert rows(MetadataLevel(keyring)([told]), What.PROBLEM) == []
+
+
+def test_a_version_hint_is_kept_where_there_is_one(bucket: Bucket) -> None:
+    table = Table(bucket, "t")
+    document = bucket.read(table.commit())
+    path = bucket.write(table.path("metadata/v1.metadata.json"), document)
+    level, batch = MetadataLevel(Keyring(bucket.stores)), pointers(Kind.METADATA, path)
+    assert {row["kind"] for row in rows(level([batch]), What.LIVE)} == {Kind.METADATA}
+    bucket.write(table.path("metadata/version-hint.text"), b"1")
+    assert {row["kind"] for row in rows(level([batch]), What.LIVE)} == {
+        Kind.METADATA,
+        Kind.VERSION_HINT,
+    }
