@@ -8,6 +8,7 @@ but unused rows. The swap is the commit.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Generic, TypeVar
@@ -24,6 +25,7 @@ from lakesweep.errors import (
 )
 from lakesweep.store.backend import Reference
 from lakesweep.store.commit import TAIL_COMMITS, Change, Commit
+from lakesweep.store.guesses import Guesses
 from lakesweep.store.index import Codec, Update
 from lakesweep.store.indexes import Indexes
 from lakesweep.store.links import IndexRoot, Link
@@ -114,7 +116,8 @@ class Commits:
 
     Threads of one process commit to a reference in the order in which they came, if they share
     their `turns`. Against other processes a commit may have to try again; nobody waits unless a
-    swap was lost. After `patience_seconds` it gives up.
+    swap was lost. After `patience_seconds` it gives up. Who commits to a reference alone does not
+    even ask for it: a swap from a right guess is as good.
     """
 
     references: References
@@ -125,6 +128,7 @@ class Commits:
     turns: Turns
     random: Random
     patience_seconds: float = 60.0
+    guesses: Guesses = field(default_factory=Guesses)
 
     def commit(
         self,
@@ -174,8 +178,12 @@ class _Run(Generic[Head]):
 
     def _attempt(self) -> Committed[Head] | None:
         self.attempts += 1
+        guess = self.commits.guesses.guess(self.name)
+        if guess is not None:
+            return self._attempt_on(guess)
         try:
             reference = self.commits.references.fetch_for_update(self.name)
+            self.commits.guesses.learn(reference)
             head = self._load(reference)
             plan = self._plan(reference, head)
         except UnreachableError:
@@ -188,11 +196,31 @@ class _Run(Generic[Head]):
             return None
         return Committed(plan.head, changed=True, attempts=self.attempts)
 
-    def _load(self, reference: Reference) -> Stored[Head] | None:
+    def _attempt_on(self, guess: Reference) -> Committed[Head] | None:
+        """An attempt that asks nobody first.
+
+        A swap that happens proves the guess right. Whatever else comes of it means nothing, since
+        the change may have seen an old head; so the next attempt asks.
+        """
+        plan = None
+        with suppress(Exception):
+            head = self._fetch(guess)
+            plan = self._plan(guess, head) if head else None
+        if plan is not None and self._swap(plan):
+            return Committed(plan.head, changed=True, attempts=self.attempts)
+        if plan is not None:
+            self._throw_away(plan)
+        self.commits.guesses.forget(self.name)
+        return None
+
+    def _fetch(self, reference: Reference) -> Stored[Head] | None:
         if reference.pointer is None:
             return None
-        head = self.commits.objects.fetch(reference.pointer, self.kind)
-        if head is None:
+        return self.commits.objects.fetch(reference.pointer, self.kind)
+
+    def _load(self, reference: Reference) -> Stored[Head] | None:
+        head = self._fetch(reference)
+        if head is None and reference.pointer is not None:
             self.missing += 1
             # An empty state in its place would throw away everything that was committed.
             error = self.commits.references.missing_head(reference)
@@ -219,13 +247,17 @@ class _Run(Generic[Head]):
         The same swap can be tried again without harm: it names the version that it replaces, so of
         all its tries one at most takes effect, however late.
         """
-        in_doubt = False
+        commits, in_doubt = self.commits, False
         try:
             while True:
                 try:
                     rows = plan.staged.rows
-                    if self.commits.references.commit(rows, plan.reference, plan.head.id):
+                    moved = commits.references.commit(rows, plan.reference, plan.head.id)
+                    if moved is not None:
+                        commits.guesses.follow(moved)
                         return True
+                    if not in_doubt:
+                        return False
                 except UnknownOutcomeError:
                     in_doubt = True
                 except UnreachableError:
