@@ -167,7 +167,9 @@ class Planner:
         matched: Matched,
         record: LakeRecord,
     ) -> PlanDocument:
-        totals = keep_top_tables(_totals(matched.answers), _MOST_TABLES)
+        # Guards look at every table, the document only shows some.
+        every = _totals(matched.answers)
+        totals = keep_top_tables(every, _MOST_TABLES)
         incomplete = list(_incomplete(marks))
         figures = Figures(
             was_applied=record.applied is not None,
@@ -176,7 +178,7 @@ class Planner:
             listed=listing.rows,
             deletes=_deletes(totals),
             grace=order.grace,
-            shares=shares_of(totals),
+            shares=shares_of(every),
             incomplete=[root.name for root in incomplete],
             foreign=ruling.foreign,
             opted_in=ruling.opted_in,
