@@ -11,17 +11,9 @@ from lakesweep.store.backend import ObjectRow, Reference, RowKey
 from lakesweep.store.payloads import PAGE_ROWS, Pages, Payload
 from lakesweep.store.reach import reach
 from lakesweep.store.realm import Realm
-from lakesweep.store.transfer.lines import (
-    PIECE_BYTES,
-    Kind,
-    Line,
-    ObjectLine,
-    PieceLine,
-    ReferenceLine,
-    RowLine,
-    encode,
-)
+from lakesweep.store.transfer.lines import Kind, Line, encode
 from lakesweep.store.transfer.totals import Totals
+from lakesweep.store.transfer.values import object_lines, reference_line, row_line
 
 #: A whole object, or one row as it is.
 Item: TypeAlias = Payload | ObjectRow
@@ -60,24 +52,13 @@ def items_of(
             return _rows(realm)
 
 
-def reference_line(reference: Reference) -> ReferenceLine:
-    """The line of a reference."""
-    return ReferenceLine(
-        name=reference.name,
-        pointer=reference.pointer,
-        version=reference.version,
-        created_at=reference.created_at,
-        recent=reference.recent,
-    )
-
-
 def item_lines(items: Iterable[Item]) -> Iterator[Line]:
     """The lines of objects or rows."""
     for item in items:
         if isinstance(item, ObjectRow):
-            yield RowLine(**item._asdict())
+            yield row_line(item)
         else:
-            yield from _object_lines(item)
+            yield from object_lines(item)
 
 
 def telling(items: Iterable[Item], progress: Progress, label: str, kind: Kind) -> Iterator[Item]:
@@ -94,21 +75,6 @@ def telling(items: Iterable[Item], progress: Progress, label: str, kind: Kind) -
                 task.advance(count, size)
                 count = size = 0
         task.advance(count, size)
-
-
-def _object_lines(item: Payload) -> Iterator[Line]:
-    pieces = range(PIECE_BYTES, len(item.payload), PIECE_BYTES)
-    yield ObjectLine(
-        id=item.id,
-        type=item.type,
-        created_at=item.created_at,
-        token=item.token,
-        pieces=1 + len(pieces),
-        payload=item.payload[:PIECE_BYTES],
-    )
-    for number, start in enumerate(pieces, start=1):
-        piece = item.payload[start : start + PIECE_BYTES]
-        yield PieceLine(id=item.id, piece=number, payload=piece)
 
 
 def _rows(realm: Realm) -> Iterator[ObjectRow]:

@@ -15,16 +15,11 @@ from lakesweep.progress import SILENT, Progress
 from lakesweep.store.backend import Reference
 from lakesweep.store.realms import RealmDefinition, RealmStatus
 from lakesweep.store.store import Store
-from lakesweep.store.transfer.content import (
-    item_lines,
-    items_of,
-    reference_line,
-    snapshot,
-    telling,
-)
+from lakesweep.store.transfer.content import item_lines, items_of, snapshot, telling
 from lakesweep.store.transfer.lines import FORMAT, Chain, EndLine, Header, Kind, Line, encode
 from lakesweep.store.transfer.origin import without_origin
 from lakesweep.store.transfer.totals import Totals
+from lakesweep.store.transfer.values import reference_line
 
 Write = Callable[[bytes], object]
 

@@ -82,7 +82,7 @@ def import_realm(
 def _check(source: Path, clock: Clock, progress: Progress) -> None:
     with open_export(source) as export:
         _drain(export, progress, "checked")
-        check_age(export.totals.newest, clock)
+        check_age(export.newest, clock)
 
 
 def _drain(export: ExportReader, progress: Progress, label: str) -> None:
@@ -139,7 +139,7 @@ def _load(realm: Realm, export: ExportReader, clock: Clock, progress: Progress) 
     kind = export.header.kind
     load(realm, telling(export.items(), progress, "imported", kind))
     _verify(realm, export, progress)
-    await_age(export.totals.newest, clock)
+    await_age(export.newest, clock)
     realm.backend.insert_references(realm.name, export.references)
     realm.references.ensure(standing_names(realm.name))
     _verify_references(realm, export.references)

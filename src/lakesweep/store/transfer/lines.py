@@ -31,7 +31,8 @@ PIECE_BYTES = 300_000
 #: No line is longer.
 MAX_LINE_BYTES = 2**20
 
-Id: TypeAlias = Annotated[int, Meta(ge=EVERY_ID.first, le=EVERY_ID.last)]
+#: A whole number as text, since many programs cannot hold one that is so large.
+Id: TypeAlias = Annotated[str, Meta(min_length=1, max_length=20)]
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=EVERY_ID.last)]
 Moment: TypeAlias = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 TypeName: TypeAlias = Annotated[str, Meta(min_length=1, max_length=64)]
@@ -79,7 +80,7 @@ class ObjectLine(_Line, frozen=True, tag="object"):
     id: Id
     type: TypeName
     created_at: Moment
-    token: Moment | None
+    token: Id | None
     pieces: Annotated[int, Meta(ge=1)]
     payload: bytes
 
@@ -99,7 +100,7 @@ class RowLine(_Line, frozen=True, tag="row"):
     part: Annotated[int, Meta(ge=0, le=2**31 - 1)]
     type: TypeName
     created_at: Moment
-    token: Moment | None
+    token: Id | None
     value: Annotated[bytes, Meta(max_length=MAX_VALUE_BYTES)]
 
 

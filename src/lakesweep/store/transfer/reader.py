@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, ParamSpec, TypeVar
 
 import msgspec
 
 from lakesweep.errors import DamagedError, TruncatedError
-from lakesweep.store.backend import MAX_NAME_BYTES, ObjectRow, Reference
+from lakesweep.store.backend import ObjectRow, Reference
 from lakesweep.store.frames import MAX_OBJECT_BYTES
 from lakesweep.store.payloads import Payload
 from lakesweep.store.transfer.compression import READ_ERRORS, decompressing
@@ -29,6 +29,10 @@ from lakesweep.store.transfer.lines import (
     decode,
 )
 from lakesweep.store.transfer.totals import Totals
+from lakesweep.store.transfer.values import to_payload, to_reference, to_row
+
+P = ParamSpec("P")
+Value = TypeVar("Value")
 
 _BEGINNING = b'{"line":"export","format":'
 _AGAIN = "copy the file again, or export again"
@@ -43,7 +47,8 @@ class _Version(msgspec.Struct):
 class ExportReader:
     """An export, whose errors call it `name` and tell the number of the line.
 
-    The first line and the references are read at once. `totals` counts what has been read.
+    The first line and the references are read at once. `totals` counts what has been read, and
+    `newest` is the largest id so far.
     """
 
     def __init__(self, file: io.BufferedReader[Any], name: str) -> None:
@@ -51,6 +56,7 @@ class ExportReader:
         self._number = 0
         self._chain = Chain()
         self.totals = Totals()
+        self.newest = 0
         self._file = decompressing(file)
         self.header = self._read_header()
         self._line = self._read()
@@ -62,7 +68,9 @@ class ExportReader:
         It ends without an error only if nothing is missing, and all of it is as it was written.
         """
         while not isinstance(self._line, EndLine):
-            yield self._read_item(self._line)
+            item = self._read_item(self._line)
+            self.newest = max(self.newest, item.id)
+            yield item
             self._line = self._read()
         if self._line != self.totals.end():
             raise self._damaged("it does not match the lines above it")
@@ -96,19 +104,25 @@ class ExportReader:
     def _read_references(self) -> Iterator[Reference]:
         names = set()
         while isinstance(line := self._line, ReferenceLine):
-            if line.name in names or len(line.name.encode()) > MAX_NAME_BYTES:
-                raise self._damaged("no reference can have this name")
+            if line.name in names:
+                raise self._damaged("this reference was there before")
             names.add(line.name)
-            yield Reference(line.name, line.pointer, line.version, line.created_at, line.recent)
+            yield self._understood(to_reference, line)
             self._line = self._read()
 
     def _read_item(self, line: Line) -> Payload | ObjectRow:
         if isinstance(line, ObjectLine) and self.header.kind is Kind.LIVE:
             payload = b"".join(self._read_pieces(line))
-            return Payload(line.id, line.type, line.created_at, line.token, payload)
+            return self._understood(to_payload, line, payload)
         if isinstance(line, RowLine) and self.header.kind is Kind.ROWS:
-            return ObjectRow(line.id, line.part, line.type, line.created_at, line.token, line.value)
+            return self._understood(to_row, line)
         raise self._damaged("such a line does not belong here")
+
+    def _understood(self, read: Callable[P, Value], *args: P.args, **options: P.kwargs) -> Value:
+        try:
+            return read(*args, **options)
+        except ValueError as error:
+            raise self._damaged(str(error)) from error
 
     def _read_pieces(self, line: ObjectLine) -> Iterator[bytes]:
         if (line.pieces - 1) * PIECE_BYTES > MAX_OBJECT_BYTES:
@@ -137,11 +151,8 @@ class ExportReader:
             raise TruncatedError(
                 self._name, f"it ends in line {self._number}, before its last one", hint=_AGAIN
             )
-        try:
-            text = self._chain.open(line)
-            parsed = decode(text)
-        except ValueError as error:
-            raise self._damaged(str(error)) from error
+        text = self._understood(self._chain.open, line)
+        parsed = self._understood(decode, text)
         self.totals.add(parsed, text)
         return parsed
 

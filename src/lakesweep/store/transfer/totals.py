@@ -27,7 +27,6 @@ class Totals:
         self.references = 0
         self.items = 0
         self.size_bytes = 0
-        self.newest = 0
         self._sum = 0
 
     @property
@@ -38,9 +37,11 @@ class Totals:
         """Count a line, which is this text in JSON."""
         match line:
             case ObjectLine():
-                self._add_item(line.id, len(line.payload))
+                self.items += 1
+                self.size_bytes += len(line.payload)
             case RowLine():
-                self._add_item(line.id, len(line.value))
+                self.items += 1
+                self.size_bytes += len(line.value)
             case PieceLine():
                 self.size_bytes += len(line.payload)
             case ReferenceLine():
@@ -48,11 +49,6 @@ class Totals:
             case _:
                 return
         self._sum += int.from_bytes(hashlib.sha256(text, usedforsecurity=False).digest(), "big")
-
-    def _add_item(self, number: int, size_bytes: int) -> None:
-        self.items += 1
-        self.size_bytes += size_bytes
-        self.newest = max(self.newest, number)
 
     def end(self) -> EndLine:
         """The last line of an export of so much."""

@@ -21,7 +21,7 @@ from lakesweep.store.transfer.lines import (
     encode,
 )
 
-_LARGEST = 2**63 - 1
+_LARGEST = str(2**63 - 1)
 LINES: list[Line] = [
     Header(
         format=1,
@@ -32,10 +32,10 @@ LINES: list[Line] = [
         created=datetime(2026, 6, 1, tzinfo=UTC),
         history=None,
     ),
-    ReferenceLine(name="\x00☃", pointer=_LARGEST, version=2, created_at=-1, recent=(_LARGEST, 0)),
-    ObjectLine(id=0, type="alien", created_at=1, token=None, pieces=2, payload=b"\xff\x00"),
+    ReferenceLine(name="\x00☃", pointer=_LARGEST, version=2, created_at=-1, recent=(_LARGEST, "0")),
+    ObjectLine(id="0", type="alien", created_at=1, token=None, pieces=2, payload=b"\xff\x00"),
     PieceLine(id=_LARGEST, piece=1, payload=b""),
-    RowLine(id=5, part=3, type="page", created_at=1, token=-7, value=bytes(10)),
+    RowLine(id="5", part=3, type="page", created_at=1, token="-7", value=bytes(10)),
     EndLine(references=1, items=2, bytes=3, hash="ff"),
 ]
 
@@ -69,11 +69,11 @@ def test_a_missing_line_shows_in_the_next() -> None:
     [
         b"{}",
         b'{"line":"unheard"}',
-        b'{"line":"piece","id":-1,"piece":1,"payload":""}',
-        b'{"line":"piece","id":9223372036854775808,"piece":1,"payload":""}',
-        b'{"line":"piece","id":1,"piece":0,"payload":""}',
-        b'{"line":"piece","id":1,"piece":1,"payload":"*"}',
-        b'{"line":"reference","name":"","pointer":1,"version":1,"created_at":1,"recent":[]}',
+        b'{"line":"piece","id":1,"piece":1,"payload":""}',
+        b'{"line":"piece","id":"","piece":1,"payload":""}',
+        b'{"line":"piece","id":"1","piece":0,"payload":""}',
+        b'{"line":"piece","id":"1","piece":1,"payload":"*"}',
+        b'{"line":"reference","name":"","pointer":null,"version":1,"created_at":1,"recent":[]}',
         b"[]",
     ],
 )
@@ -88,15 +88,15 @@ def test_the_largest_lines_are_short_enough() -> None:
         id=_LARGEST,
         part=2**31 - 1,
         type="x" * 64,
-        created_at=_LARGEST,
+        created_at=2**63 - 1,
         token=_LARGEST,
         value=bytes(350_000),
     )
     reference = ReferenceLine(
         name="\x01" * 1_000,
         pointer=_LARGEST,
-        version=_LARGEST,
-        created_at=_LARGEST,
+        version=2**63 - 1,
+        created_at=2**63 - 1,
         recent=(_LARGEST,) * 20,
     )
     assert max(len(Chain().seal(encode(line))) for line in (piece, row, reference)) < MAX_LINE_BYTES

@@ -135,7 +135,7 @@ def test_rows_in_a_live_export_are_refused(live: bytes) -> None:
 
 
 def test_a_reference_that_comes_twice_is_refused(small: bytes) -> None:
-    with pytest.raises(DamagedError, match="line 3: no reference can have this name"):
+    with pytest.raises(DamagedError, match="line 3: this reference was there before"):
         _read(_rewritten(small, lambda lines: [*lines[:2], lines[1], *lines[2:]]))
 
 
@@ -145,6 +145,15 @@ def test_a_name_that_no_reference_can_have_is_refused(small: bytes) -> None:
 
     with pytest.raises(DamagedError, match="line 2: no reference"):
         _read(_rewritten(small, change))
+
+
+def test_an_id_that_is_none_is_refused(live: bytes) -> None:
+    def change(lines: list[Line]) -> list[Line]:
+        place = _place(lines, "ObjectLine")
+        return [*lines[:place], msgspec.structs.replace(lines[place], id="-1"), *lines[place + 1 :]]
+
+    with pytest.raises(DamagedError, match="'-1' is no id"):
+        _read(_rewritten(live, change))
 
 
 def _without_a_piece(lines: list[Line]) -> list[Line]:
