@@ -16,6 +16,7 @@ command or change to try, its own or else that of its class.
     │   │   ├── UnavailableError   4  no usable answer: broken connection, 5xx (may be retried)
     │   │   ├── InexactKeyError    4  a key that the store's client cannot name exactly
     │   │   ├── ExistsError        4  a write-if-absent found the object there
+    │   │   ├── ChangedError       4  an object is no longer what was listed
     │   │   └── UnsupportedError   2  the store cannot do this at all
     │   ├── StoreError        4  the store's database, or what it holds, is not as it should be
     │   │   ├── UnreachableError     4  no answer, and nothing was changed (may be retried)
@@ -31,7 +32,8 @@ command or change to try, its own or else that of its class.
     │   │   ├── HeadMissingError     4  a reference points to a commit that is not there
     │   │   ├── LogCutError          4  the log no longer reaches back to where it was asked for
     │   │   └── ContendedError       4  others kept the reference busy for too long
-    │   ├── SparkLostError    4  Spark, or a part of it, went away or did not answer (may be retried)
+    │   ├── SparkLostError    4  Spark, or a part of it, did not answer (may be retried)
+    │   ├── StoppedError      4  somebody told the run to stop; what it did is in its outcomes
     │   ├── UnreadableError   4  a file that names other files could not be read
     │   └── FormatError       4  a file that was read does not hold what it should
     │       ├── TruncatedError     4  it ends too early
@@ -105,6 +107,12 @@ class SparkLostError(IncompleteError):
     usual_hint = "check that the cluster runs and has memory, then run the same command again"
 
 
+class StoppedError(IncompleteError):
+    """Somebody told the run to stop. What it did until then is in its outcomes."""
+
+    usual_hint = "apply the same plan again to go on with it"
+
+
 class UnreadableError(IncompleteError):
     """A file that names other files could not be read, so what they are is not known.
 
@@ -165,6 +173,10 @@ class InexactKeyError(StorageError):
 
 class ExistsError(StorageError):
     """A write-if-absent found the object already there."""
+
+
+class ChangedError(StorageError):
+    """An object is no longer what was listed, so nothing was done to it."""
 
 
 class UnsupportedError(StorageError):

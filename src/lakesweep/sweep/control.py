@@ -1,0 +1,92 @@
+"""How a run that deletes is kept on a leash, wherever its tasks are.
+
+Beside what is to be deleted lies one small object that only the run's driver writes, after each
+renewal of its lease: the run, the fencing token, and until when the lease is good. A second object,
+`stop`, is written by whoever wants the run to end. Tasks look at both before each batch. So a run
+whose driver died, whose lease was taken, or that was told to stop, ends within one batch, even if
+its tasks cannot reach the store's database.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from lakesweep.clock import Clock, SystemClock
+from lakesweep.errors import LeaseHeldError, MissingError, StoppedError
+from lakesweep.storage.address import parse
+from lakesweep.store.moments import micros
+
+if TYPE_CHECKING:
+    from lakesweep.storage.store import ObjectStore, StoreOpener
+    from lakesweep.sweep.leases import HeldLease
+
+CONTROL = "control.json"
+STOP = "stop"
+
+
+class Leash(msgspec.Struct, frozen=True):
+    """What the driver says; `good_until` are microseconds since 1970."""
+
+    run: str
+    token: int
+    good_until: int
+
+
+@dataclass(frozen=True)
+class Control:
+    """The two objects in the folder of one run. Can be pickled."""
+
+    stores: StoreOpener
+    folder: str
+    run: str
+    token: int
+    clock: Clock = field(default_factory=SystemClock)
+
+    def renew(self, lease: HeldLease) -> None:
+        """Let the tasks go on for as long as the lease is good."""
+        leash = Leash(self.run, self.token, micros(lease.good_until))
+        store, key = self._place(CONTROL)
+        store.write(key, msgspec.json.encode(leash))
+
+    def check(self) -> None:
+        """StoppedError or LeaseHeldError unless the run may go on with its next batch."""
+        store, key = self._place(CONTROL)
+        try:
+            leash = msgspec.json.decode(store.read(key), type=Leash)
+        except MissingError as error:
+            raise LeaseHeldError(f"{self.run}: its control object is gone") from error
+        except msgspec.DecodeError as error:
+            raise LeaseHeldError(f"{self.run}: its control object is damaged") from error
+        if (leash.run, leash.token) != (self.run, self.token):
+            raise LeaseHeldError(f"{self.run}: {leash.run} has taken over")
+        if micros(self.clock.now()) >= leash.good_until:
+            raise LeaseHeldError(f"{self.run}: its lease has ended")
+        if is_stopped(self.stores, self.folder):
+            raise StoppedError(f"{self.run} was told to stop")
+
+    def _place(self, name: str) -> tuple[ObjectStore, str]:
+        return _place(self.stores, self.folder, name)
+
+
+def request_stop(stores: StoreOpener, folder: str) -> None:
+    """Have the run of a folder end before its next batch."""
+    store, key = _place(stores, folder, STOP)
+    store.write(key, b"")
+
+
+def is_stopped(stores: StoreOpener, folder: str) -> bool:
+    """Whether somebody asked the run of a folder to end."""
+    store, key = _place(stores, folder, STOP)
+    try:
+        store.head(key)
+    except MissingError:
+        return False
+    return True
+
+
+def _place(stores: StoreOpener, folder: str, name: str) -> tuple[ObjectStore, str]:
+    place = parse(f"{folder.rstrip('/')}/{name}")
+    return stores.open(place), place.key

@@ -1,0 +1,142 @@
+"""The step that deletes: rows of a plan in, one outcome for each file, written as it happens.
+
+Outcomes are stored a few thousand at a time, each part complete in itself. So whoever resumes a run
+that died reads what it did to the last part, and at worst tries again what the crash cut off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from lakesweep.clock import SystemClock
+from lakesweep.errors import LeaseHeldError, StoppedError
+from lakesweep.hashing import HashSet
+from lakesweep.storage.address import parse
+from lakesweep.storage.datasets import DatasetWriter
+from lakesweep.storage.deleting import Limits, delete_files
+from lakesweep.storage.file_hashes import file_hashes
+from lakesweep.storage.files import OUTCOME_SCHEMA
+from lakesweep.storage.listing import list_files
+from lakesweep.storage.outcome import Tally
+from lakesweep.storage.store import Outcome
+from lakesweep.sweep.answers import answer
+from lakesweep.sweep.control import Control
+
+if TYPE_CHECKING:
+    from lakesweep.storage.stores import Stores
+
+#: So many files go between two looks at the leash.
+BATCH_ROWS = 4_000
+#: Failures of one task that are told by name.
+_MOST_FAILURES = 100
+
+
+class Removal(Protocol):
+    """Takes files away, in one way or another. Can be pickled."""
+
+    def __call__(
+        self, stores: Stores, batch: pa.RecordBatch, limits: Limits
+    ) -> Iterator[pa.RecordBatch]:
+        """Outcomes (OUTCOME_SCHEMA, perhaps with more columns) of files (VERDICTS)."""
+        ...
+
+
+@dataclass(frozen=True)
+class Delete:
+    """Deletes files for good."""
+
+    batch_size: int | None = None
+
+    def __call__(
+        self, stores: Stores, batch: pa.RecordBatch, limits: Limits
+    ) -> Iterator[pa.RecordBatch]:
+        return delete_files(stores, [batch], batch_size=self.batch_size, limits=limits)
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How fast all tasks together may delete; each gets its share."""
+
+    files_per_second: float | None = None
+    batches_per_second: float | None = None
+
+    def share(self, tasks: int) -> Pace:
+        """What one of so many tasks may do."""
+        return Pace(_share(self.files_per_second, tasks), _share(self.batches_per_second, tasks))
+
+
+@dataclass(frozen=True)
+class DeleteStep:
+    """Deletes files while the run may go on, and stores the outcomes as parts in a folder.
+
+    Yields tallies. A run that may not go on yields one answer `stopped` and touches nothing more.
+    """
+
+    stores: Stores
+    control: Control
+    outcomes: str
+    removal: Removal
+    pace: Pace
+    schema: pa.Schema = OUTCOME_SCHEMA
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        tally = Tally()
+        limits = Limits(
+            SystemClock(),
+            files_per_second=self.pace.files_per_second,
+            batches_per_second=self.pace.batches_per_second,
+        )
+        try:
+            for batch in _cut(batches):
+                self.control.check()
+                self._remove(batch, limits, tally)
+        except (StoppedError, LeaseHeldError) as error:
+            yield answer("stopped", [error.message])
+        document = tally.document()
+        document["failures"] = [*document["failures"]][:_MOST_FAILURES]  # type: ignore[misc]
+        yield answer("tally", [document])
+
+    def _remove(self, batch: pa.RecordBatch, limits: Limits, tally: Tally) -> None:
+        writer = DatasetWriter(self.stores, self.outcomes, self.schema)
+        try:
+            for outcomes in self.removal(self.stores, batch, limits):
+                tally.add(outcomes)
+                writer.add(outcomes)
+        finally:
+            writer.finish()
+
+
+def done_before(stores: Stores, folder: str) -> HashSet:
+    """The files that the outcomes in a folder say to be gone; parts of any run may lie there."""
+    done = HashSet()
+    for batch in list_files(stores, f"{folder.rstrip('/')}/"):
+        for path in batch["path"].to_pylist():
+            for outcomes in _read(stores, path):
+                gone = pc.is_in(outcomes["outcome"], pa.array(_GONE))
+                done.add(file_hashes(outcomes["path"].filter(gone)))
+    return done
+
+
+_GONE = [Outcome.DELETED.value, Outcome.ABSENT.value]
+
+
+def _read(stores: Stores, path: str) -> Iterator[pa.RecordBatch]:
+    place = parse(path)
+    data = stores.open(place).read(place.key)
+    yield from pq.ParquetFile(pa.BufferReader(data)).iter_batches(columns=["path", "outcome"])
+
+
+def _cut(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for start in range(0, batch.num_rows, BATCH_ROWS):
+            yield batch.slice(start, BATCH_ROWS)
+
+
+def _share(rate: float | None, tasks: int) -> float | None:
+    return None if rate is None else rate / max(1, tasks)
