@@ -152,6 +152,10 @@ class Dialect(ABC):
         few = len(new.rows) <= self.at_once_rows
         if few and sum(len(row.value) for row in new.rows) <= self.at_once_bytes:
             return self.commit_at_once(new, cursor)
+        return self.commit_in_steps(new, cursor)
+
+    def commit_in_steps(self, new: NewCommit, cursor: Any) -> bool:
+        """The same for any number of rows, in a transaction of several requests."""
         cursor.execute(self.begin)
         cursor.execute(*new.swap)
         swapped = bool(cursor.rowcount == 1)
@@ -162,8 +166,8 @@ class Dialect(ABC):
         return swapped
 
     def commit_at_once(self, new: NewCommit, cursor: Any) -> bool:
-        """The same in one request, for few rows that are not large."""
-        raise NotImplementedError
+        """The same for few rows that are not large, in one request."""
+        return self.commit_in_steps(new, cursor)
 
     def row_batches(
         self, realm: bytes, rows: Iterable[ObjectRow]

@@ -56,12 +56,12 @@ _KNOWN: Mapping[int, Failure] = {
 
 @cache
 def _commit(swap: str, upsert: str, rows: int) -> str:
-    """A swap and the rows, in one request, which fails half-way if there was nothing to swap."""
+    """A swap and new rows, in one request, which fails half-way if there was nothing to swap."""
     insert, _, rest = upsert.partition(" VALUES ")
-    row, _, replace = rest.partition(" ON DUPLICATE")
+    row = rest.partition(" ON DUPLICATE")[0]
     first = row.replace("%s", "IF(ROW_COUNT() = 1, %s, NULL)", 1)
     values = ", ".join([first, *[row] * (rows - 1)])
-    return f"BEGIN; {swap}; {insert} VALUES {values} ON DUPLICATE{replace}; COMMIT"
+    return f"BEGIN; {swap}; {insert} VALUES {values}; COMMIT"
 
 
 class MySql(Dialect):
@@ -137,10 +137,11 @@ class MySql(Dialect):
             while cursor.nextset():
                 pass  # what goes wrong in one of the statements is raised here
         except Exception as error:
-            if not _is_without_swap(error):
+            if not (self.is_duplicate(error) or _is_without_swap(error)):
                 raise
             cursor.execute("ROLLBACK")
-            return False
+            # To insert is quicker than to replace, and mostly enough.
+            return self.is_duplicate(error) and self.commit_in_steps(new, cursor)
         return True
 
     def is_among(self, values: Sequence[object]) -> Condition:
