@@ -26,9 +26,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def events(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where Spark writes down all that it does, for its page of history."""
+    return tmp_path_factory.mktemp("events")
+
+
+@pytest.fixture(scope="session")
+def spark(events: Path) -> Iterator[SparkSession]:
     """A local session that repeats a failed task, as clusters do."""
-    with open_session(SparkSection(master="local[2,2]", conf=QUICK)) as session:
+    logged = {
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": str(events),
+        "spark.eventLog.compress": "false",
+        "spark.eventLog.rolling.enabled": "false",
+    }
+    with open_session(SparkSection(master="local[2,2]", conf=QUICK | logged)) as session:
         yield session
 
 

@@ -85,6 +85,8 @@ def run(arguments: Sequence[str]) -> int:
     except typer.TyperException as error:
         return _fail_usage(arguments, error)
     except LakesweepError as error:
+        if error.__cause__ is not None and _asked(arguments, "-v", "--verbose"):
+            traceback.print_exception(error.__cause__)
         return _fail(arguments, Failure.of(error))
     except KeyboardInterrupt:
         return _fail(arguments, _interrupted())

@@ -12,9 +12,20 @@ from lakesweep.cli import main as module
 from lakesweep.cli.context import Context
 from lakesweep.cli.main import run
 from lakesweep.cli.options import command, group
-from lakesweep.errors import LakesweepError, LeaseHeldError, NotFoundError, RefusedError
+from lakesweep.errors import (
+    LakesweepError,
+    LeaseHeldError,
+    NotFoundError,
+    RefusedError,
+    SparkJobError,
+)
 
 Capture = pytest.CaptureFixture[str]
+
+
+def _caused(error: Exception, cause: Exception) -> Exception:
+    error.__cause__ = cause
+    return error
 
 
 @pytest.fixture
@@ -26,6 +37,7 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> None:
         "lease": LeaseHeldError("held"),
         "missing": NotFoundError("gone"),
         "bug": ZeroDivisionError("by zero"),
+        "job": _caused(SparkJobError("it failed"), ValueError("at line 7 of a kernel")),
         "interrupt": KeyboardInterrupt(),
         "exit": typer.Exit(4),
     }
@@ -98,6 +110,17 @@ def test_an_unexpected_error_is_short(capsys: Capture) -> None:
 def test_an_unexpected_error_shows_where_when_asked(capsys: Capture) -> None:
     run(["fail", "bug", "-v"])
     assert "Traceback" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("words", "is_shown"), [([], False), (["-v"], True)])
+@pytest.mark.usefixtures("failing")
+def test_the_cause_of_an_error_is_shown_when_asked(
+    words: list[str], is_shown: bool, capsys: Capture
+) -> None:
+    assert run(["fail", "job", *words]) == 1
+    shown = capsys.readouterr().err
+    assert shown.endswith("error: it failed\ntry: the same command with -v shows more\n")
+    assert ("at line 7 of a kernel" in shown) is is_shown
 
 
 @pytest.mark.usefixtures("failing")
