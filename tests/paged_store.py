@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from lakesweep.errors import MissingError
 from lakesweep.storage.address import Address
+from lakesweep.storage.expected import Expected
 from lakesweep.storage.store import (
     ENTRY_SCHEMA,
     Capabilities,
@@ -104,7 +105,18 @@ class PagedStore:
     def copy(self, source: str, target: str) -> None:
         raise NotImplementedError
 
-    def delete(self, keys: Sequence[str]) -> Sequence[Deletion]:
+    def move(self, source: str, target: str, expected: Expected | None = None) -> None:
+        raise NotImplementedError
+
+    def keeps_versions(self) -> bool:
+        return False
+
+    def undelete(self, key: str, expected: Expected | None = None) -> None:
+        raise NotImplementedError
+
+    def delete(
+        self, keys: Sequence[str], expected: Sequence[Expected | None] | None = None
+    ) -> Sequence[Deletion]:
         check_keys(keys, self.delete_batch)
         with self._lock:
             self.delete_calls.append(keys)

@@ -16,7 +16,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 
-from lakesweep.errors import ExistsError, InexactKeyError, MissingError, UnsupportedError
+from lakesweep.errors import (
+    ChangedError,
+    ExistsError,
+    InexactKeyError,
+    MissingError,
+    UnsupportedError,
+)
+from lakesweep.storage.expected import expected_of
 from lakesweep.storage.store import ENTRY_SCHEMA, Deletion, ObjectStore, Outcome, Page
 
 #: Keys that are easily taken for one another, or spoilt on the way.
@@ -42,7 +49,8 @@ class Subject:
     `keys` are those of EXACT_KEYS that it can hold; it must refuse the others with
     InexactKeyError, unless it `loses_keys` without knowing it. With `nests`, it can hold `x` beside
     `x/y`. With `has_folders`, a folder that is not there is an error. `many` objects fill several
-    pages; `fill` puts them there, where that is quicker than by the store.
+    pages; `fill` puts them there, where that is quicker than by the store. `movable` are the keys
+    that moves are tried with, all by default.
     """
 
     store: ObjectStore
@@ -52,6 +60,7 @@ class Subject:
     has_folders: bool = False
     many: int = 1_100
     fill: Callable[[Sequence[str]], None] | None = None
+    movable: Sequence[str] | None = None
 
     def put(self, *keys: str) -> None:
         """Write objects that hold their own keys."""
@@ -209,8 +218,9 @@ def names_missing_objects(subject: Subject) -> None:
             assert subject.store.base + key in str(caught[0])
         with _raises(MissingError):
             subject.store.read_range(key, 0, 5)
-        with _raises(MissingError):
-            subject.store.copy(key, "target")
+        for transfer in (subject.store.copy, subject.store.move):
+            with _raises(MissingError):
+                transfer(key, "target")
     assert subject.keys_there() == ["folder/there"]
 
 
@@ -288,6 +298,77 @@ def copies_objects(subject: Subject) -> None:
     ] * 3
 
 
+def moves_every_key_and_back(subject: Subject) -> None:
+    """A moved object has its new key alone, and its old bytes."""
+    keys = subject.movable or subject.keys
+    subject.put(*keys)
+    for key in keys:
+        subject.store.move(key, f"moved/to/{key}")
+    assert sorted(subject.keys_there()) == sorted(f"moved/to/{key}" for key in keys)
+    for key in keys:
+        subject.store.move(f"moved/to/{key}", key)
+        assert subject.store.read(key) == key.encode()
+    assert sorted(subject.keys_there()) == sorted(keys)
+
+
+def moves_onto_no_object(subject: Subject) -> None:
+    """A key that is taken stays as it is, and so does the source."""
+    subject.put("source", "taken/target")
+    with _raises(ExistsError):
+        subject.store.move("source", "taken/target")
+    assert [subject.store.read(key) for key in ("source", "taken/target")] == [
+        b"source",
+        b"taken/target",
+    ]
+
+
+def moves_only_what_was_listed(subject: Subject) -> None:
+    """An object that is no longer what was listed stays where it is."""
+    subject.put("source")
+    listed = expected_of(subject.store.head("source"))
+    with _raises(ChangedError):
+        subject.store.move("source", "target", listed._replace(size_bytes=99))
+    assert subject.keys_there() == ["source"]
+    subject.store.move("source", "target", listed)
+    assert subject.keys_there() == ["target"]
+
+
+def deletes_only_what_was_listed(subject: Subject) -> None:
+    """A store that verifies its deletes keeps what changed; any other says that it does not."""
+    store = subject.store
+    subject.put("same", "changed", "unknown")
+    listed = [expected_of(store.head(key)) for key in ("same", "changed")]
+    store.write("changed", b"something else")
+    deletions = store.delete(["same", "changed", "unknown"], [*listed, None])
+    verified = store.capabilities.verified_deletes
+    assert _outcomes(deletions) == [
+        ("same", Outcome.DELETED),
+        ("changed", Outcome.CHANGED if verified else Outcome.DELETED),
+        ("unknown", Outcome.DELETED),
+    ]
+    assert subject.keys_there() == (["changed"] if verified else [])
+
+
+def brings_back_what_it_keeps(subject: Subject) -> None:
+    """Where versions are kept, a deleted object comes back as it was, however often deleted."""
+    store = subject.store
+    subject.put("k", "k2", *(["k/deep"] if subject.nests else []))
+    if not store.keeps_versions():
+        with _raises(UnsupportedError):
+            store.undelete("k")
+        return
+    listed = expected_of(store.head("k"))
+    for key in ("k", "k2", "k"):
+        store.delete([key])
+    with _raises(ChangedError):
+        store.undelete("k", listed._replace(etag="another"))
+    store.undelete("k", listed)
+    assert (store.read("k"), subject.keys_there()) == (b"k", ["k", "k/deep"])
+    for key in ("k", "never/there"):
+        with _raises(MissingError):
+            store.undelete(key)
+
+
 def travels_to_another_process(subject: Subject) -> None:
     """A pickled store reaches the same objects."""
     subject.put("a/b")
@@ -314,6 +395,11 @@ CHECKS: tuple[Callable[[Subject], None], ...] = (
     reports_each_delete_in_order,
     refuses_wrong_deletes,
     copies_objects,
+    moves_every_key_and_back,
+    moves_onto_no_object,
+    moves_only_what_was_listed,
+    deletes_only_what_was_listed,
+    brings_back_what_it_keeps,
     travels_to_another_process,
 )
 
@@ -338,6 +424,8 @@ def _single_calls(store: ObjectStore, key: str) -> Iterator[Callable[[], object]
     yield lambda: store.write_new(key, b"")
     yield lambda: store.copy(key, "target")
     yield lambda: store.copy("a/b", key)
+    yield lambda: store.move(key, "target")
+    yield lambda: store.move("a/b", key)
 
 
 def _can_create(store: ObjectStore) -> bool:

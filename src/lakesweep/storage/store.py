@@ -11,6 +11,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from lakesweep.storage.address import Address
+from lakesweep.storage.expected import Expected
 
 #: What a page of a listing holds: the exact key and what the store says of the object.
 ENTRY_SCHEMA = pa.schema(
@@ -53,6 +54,7 @@ class Outcome(StrEnum):
 
     DELETED = "deleted"
     ABSENT = "absent"
+    CHANGED = "changed"
     DENIED = "denied"
     LOCKED = "locked"
     THROTTLED = "throttled"
@@ -77,6 +79,8 @@ class Capabilities:
     many such calls are worth having under way at once. `ordered` promises that a listing comes in
     ascending order of the keys' UTF-8 bytes, so that `after` may split it into key ranges.
     `reports_absent` says whether a delete tells a missing object from a deleted one (S3 does not).
+    `verified_deletes` says whether a delete compares objects with what was expected of them.
+    `renames` says that a move is one step, whatever the size of the object.
     """
 
     delete_batch: int
@@ -84,6 +88,8 @@ class Capabilities:
     ordered: bool = False
     reports_absent: bool = False
     write_new: bool = True
+    verified_deletes: bool = False
+    renames: bool = False
 
 
 class ObjectStore(Protocol):
@@ -96,6 +102,9 @@ class ObjectStore(Protocol):
     Errors are those of `lakesweep.errors`: MissingError, DeniedError, LockedError, ThrottledError,
     UnavailableError, UnsupportedError, InexactKeyError, and StorageError for the rest. Errors name
     the full address, which is `base + key`.
+
+    Where a call says what it expects of an object, nothing is done to one that is no longer what
+    was listed. Stores compare what they know: the etag, or else the size and the time.
     """
 
     @property
@@ -143,8 +152,13 @@ class ObjectStore(Protocol):
         """
         ...
 
-    def delete(self, keys: Sequence[str]) -> Sequence[Deletion]:
+    def delete(
+        self, keys: Sequence[str], expected: Sequence[Expected | None] | None = None
+    ) -> Sequence[Deletion]:
         """Delete up to `capabilities.delete_batch` distinct keys; one outcome each, in that order.
+
+        With `expected`, one for each key, what is no longer what was listed stays and is CHANGED. A
+        store whose capabilities have no `verified_deletes` compares nothing.
 
         Never raises for what the store says of single keys, and never calls an unknown outcome
         deleted. Raises ThrottledError, UnavailableError or DeniedError where the request as a whole
@@ -154,6 +168,30 @@ class ObjectStore(Protocol):
 
     def copy(self, source: str, target: str) -> None:
         """Copy an object within the store, replacing the target."""
+        ...
+
+    def move(self, source: str, target: str, expected: Expected | None = None) -> None:
+        """Give an object another key; ExistsError where that key is taken, which stays as it is.
+
+        The target is complete before the source goes. After an error, or a crash, the object is at
+        its old key, at the new one, or at both. ChangedError where the source is no longer what was
+        listed; if it changed at the very end, the target holds what it was before.
+        """
+        ...
+
+    def keeps_versions(self) -> bool:
+        """Whether a deleted object can be had back by `undelete`.
+
+        False where the store will not say.
+        """
+        ...
+
+    def undelete(self, key: str, expected: Expected | None = None) -> None:
+        """Have the newest version of a deleted object back.
+
+        MissingError where the object is not deleted, or has no version left. ChangedError where
+        the version is not the one that was listed. UnsupportedError where no versions are kept.
+        """
         ...
 
 
@@ -171,3 +209,9 @@ def check_keys(keys: Sequence[str], delete_batch: int) -> None:
         raise ValueError(f"{len(keys)} keys in one delete, at most {delete_batch} are allowed")
     if len(set(keys)) != len(keys):
         raise ValueError("the same key twice in one delete")
+
+
+def check_expected(keys: Sequence[str], expected: Sequence[Expected | None] | None) -> None:
+    """Refuse a call of `delete` that does not say of each key what is expected."""
+    if expected is not None and len(expected) != len(keys):
+        raise ValueError(f"{len(keys)} keys to delete, and {len(expected)} expectations")

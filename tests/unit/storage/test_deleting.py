@@ -19,6 +19,7 @@ from lakesweep.errors import (
 )
 from lakesweep.storage.address import Address
 from lakesweep.storage.deleting import Limits, delete_files
+from lakesweep.storage.expected import Expected
 from lakesweep.storage.files import FILE_SCHEMA, OUTCOME_SCHEMA
 from lakesweep.storage.outcome import MOST_FAILURES, Failure, Tally
 from lakesweep.storage.store import Deletion, ObjectStore, Outcome
@@ -205,7 +206,9 @@ def test_a_defect_of_a_store_is_an_unknown_outcome() -> None:
 
 def test_an_answer_for_other_keys_is_not_believed() -> None:
     class Confused(PagedStore):
-        def delete(self, keys: Sequence[str]) -> Sequence[Deletion]:
+        def delete(
+            self, keys: Sequence[str], expected: Sequence[Expected | None] | None = None
+        ) -> Sequence[Deletion]:
             return [Deletion(key, Outcome.DELETED) for key in keys[1:]]
 
     assert set(delete(Confused({"a", "b"}), ["a", "b"]).values()) == {"failed"}

@@ -11,13 +11,30 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
-from lakesweep.errors import ConfigError, InexactKeyError, StorageError, UnavailableError
+from lakesweep.errors import (
+    ConfigError,
+    InexactKeyError,
+    StorageError,
+    UnavailableError,
+    UnsupportedError,
+)
 from lakesweep.storage.cursor import Cursor, page_at
+from lakesweep.storage.expected import Expected
+from lakesweep.storage.moving import move_by_copy
 from lakesweep.storage.options import StorageOptions
-from lakesweep.storage.store import Capabilities, Deletion, ObjectInfo, Outcome, Page, check_keys
+from lakesweep.storage.store import (
+    Capabilities,
+    Deletion,
+    ObjectInfo,
+    Outcome,
+    Page,
+    check_expected,
+    check_keys,
+)
 
 try:
     import obstore
+    from obstore.exceptions import AlreadyExistsError
     from obstore.store import AzureStore, GCSStore, MemoryStore
     from obstore.store import ObjectStore as Client
 
@@ -122,8 +139,12 @@ class CloudStore:
         with self._asking(key):
             obstore.put(self._client, key, data, mode="create")
 
-    def delete(self, keys: Sequence[str]) -> Sequence[Deletion]:
+    def delete(
+        self, keys: Sequence[str], expected: Sequence[Expected | None] | None = None
+    ) -> Sequence[Deletion]:
+        """Delete keys. obstore has no delete with a condition, so nothing is compared."""
         check_keys(keys, self.capabilities.delete_batch)
+        check_expected(keys, expected)
         with ThreadPoolExecutor(_DELETING_THREADS) as pool:
             return tuple(pool.map(self._delete_one, keys))
 
@@ -131,6 +152,31 @@ class CloudStore:
         self._check(target)
         with self._asking(source):
             obstore.copy(self._client, source, target)
+
+    def move(self, source: str, target: str, expected: Expected | None = None) -> None:
+        self._check(target)
+        move_by_copy(
+            self,
+            self.head(source),
+            target,
+            expected,
+            copy=partial(self._copy_new, source, target),
+            remove=partial(self._delete_one, source),
+        )
+
+    def keeps_versions(self) -> bool:
+        """False: what Google and Azure keep of deleted objects is out of reach of obstore."""
+        return False
+
+    def undelete(self, key: str, expected: Expected | None = None) -> None:  # noqa: ARG002
+        raise UnsupportedError(self.base + key, "this store's client knows no versions")
+
+    def _copy_new(self, source: str, target: str) -> None:
+        try:
+            obstore.copy(self._client, source, target, overwrite=False)
+        except CLIENT_ERRORS as error:
+            key = target if isinstance(error, AlreadyExistsError) else source
+            raise translated(self.base, key, error) from error
 
     def _delete_one(self, key: str) -> Deletion:
         if (inexact := inexactness(key)) is not None:

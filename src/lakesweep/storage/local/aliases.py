@@ -20,10 +20,8 @@ from lakesweep.hashing.strings import string_buffers
 
 def resolve(identities: pa.Array) -> pa.Array:
     """Identities, those of local files with all links and detours in their folders resolved."""
-    is_local = pc.starts_with(identities, "/")
-    if not pc.any(is_local).as_py():
-        return identities
-    if all(map(_is_real, _folders(identities))):
+    local = identities.filter(pc.starts_with(identities, "/"))
+    if all(map(_is_real, _folders(local))):
         return identities
     return pa.array(map(resolve_one, identities.to_pylist()), pa.string())
 
@@ -37,7 +35,7 @@ def resolve_one(identity: str) -> str:
 
 
 def _is_real(folder: str) -> bool:
-    return not folder.startswith("/") or _real_folder(folder[:-1]) == folder
+    return _real_folder(folder[:-1]) == folder
 
 
 @lru_cache(maxsize=65_536)
@@ -46,7 +44,7 @@ def _real_folder(folder: str) -> str:
 
 
 def _folders(paths: pa.Array) -> Iterator[str]:
-    """The folders of a column, with a `/` at their end; neighbours in one folder give it once."""
+    """The folders of a column, with a `/` at their end; few come several times."""
     for chunk in paths.chunks if isinstance(paths, pa.ChunkedArray) else [paths]:
         yield from _folders_of_chunk(chunk)
 
@@ -58,7 +56,7 @@ def _folders_of_chunk(paths: pa.Array) -> Iterator[str]:
         return
     characters, places = string_buffers(paths)
     first, size = np.empty((2, len(paths)), dtype=np.int64)
-    runs = find_folders(characters, places, first, size)
-    for row, length in zip(first[:runs].tolist(), size[:runs].tolist(), strict=True):
+    count = find_folders(characters, places, first, size)
+    for row, length in zip(first[:count].tolist(), size[:count].tolist(), strict=True):
         start = places[row]
         yield characters[start : start + length].tobytes().decode()

@@ -1,12 +1,17 @@
-"""The kernel that finds where a column of paths passes from one folder to the next."""
+"""The kernel that finds the folders of a column of paths."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from lakesweep.native import address, inlined, kernel, load8
+import numpy as np
+
+from lakesweep.native import address, inlined, kernel, load8, load_word
 
 _SLASH = ord("/")
+_SLOTS = 1 << 12
+_ODD = np.uint64(0x9E3779B97F4A7C15)
+_SHIFT = np.uint64(52)
 
 
 @inlined
@@ -17,8 +22,20 @@ def _folder_size(start: int, end: int) -> int:
 
 
 @inlined
+def _slot(start: int, size: int) -> int:
+    """A number for a folder, mostly another for another one."""
+    mixed = np.uint64(size)
+    for place in range(0, size - 7, 8):
+        mixed = (mixed ^ load_word(start + place)) * _ODD
+        mixed ^= mixed >> np.uint64(29)
+    if size >= 8:
+        mixed = (mixed ^ load_word(start + size - 8)) * _ODD
+    return np.int64(mixed >> _SHIFT)
+
+
+@inlined
 def _are_equal(one: int, other: int, size: int) -> bool:
-    # From the end: neighbours differ there, if anywhere.
+    # From the end: names that differ do so there.
     while size > 0 and load8(one + size - 1) == load8(other + size - 1):
         size -= 1
     return size == 0
@@ -26,22 +43,26 @@ def _are_equal(one: int, other: int, size: int) -> bool:
 
 @kernel
 def find_folders(data: Any, offsets: Any, first: Any, size: Any) -> int:
-    """Find runs of rows whose paths lie in one folder.
+    """Find the folders that the paths of a column lie in.
 
-    Puts the first row of each run into `first` and the length of its folder, with the slash, into
-    `size`; answers how many runs there are.
+    Puts a row that lies in each folder into `first` and the length of the folder, with the slash,
+    into `size`; answers how many there are. Few of them come several times.
     """
     base = address(data)
-    runs = 0
+    slots = np.full(_SLOTS, -1, dtype=np.int64)
+    found = 0
     for row in range(len(offsets) - 1):
         start = base + offsets[row]
         length = _folder_size(start, base + offsets[row + 1])
-        is_same = (
-            runs > 0
-            and length == size[runs - 1]
-            and _are_equal(start, base + offsets[first[runs - 1]], length)
+        slot = _slot(start, length)
+        known = slots[slot]
+        is_known = (
+            known >= 0
+            and size[known] == length
+            and _are_equal(start, base + offsets[first[known]], length)
         )
-        if not is_same:
-            first[runs], size[runs] = row, length
-            runs += 1
-    return runs
+        if not is_known:
+            first[found], size[found] = row, length
+            slots[slot] = found
+            found += 1
+    return found

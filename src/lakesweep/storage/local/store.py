@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import secrets
+import shutil
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -15,14 +16,25 @@ from typing import BinaryIO
 from lakesweep.errors import (
     ExistsError,
     InexactKeyError,
+    LakesweepError,
     MissingError,
     StorageError,
     UnsupportedError,
 )
 from lakesweep.storage.cursor import Cursor, page_at
+from lakesweep.storage.expected import CHANGED, Expected, check_is_expected
 from lakesweep.storage.local.errors import is_absent, is_denied, reason_of, translated
+from lakesweep.storage.local.renaming import rename_new
 from lakesweep.storage.local.walk import Request, Walk, escaped, is_utf8
-from lakesweep.storage.store import Capabilities, Deletion, ObjectInfo, Outcome, Page, check_keys
+from lakesweep.storage.store import (
+    Capabilities,
+    Deletion,
+    ObjectInfo,
+    Outcome,
+    Page,
+    check_expected,
+    check_keys,
+)
 
 TEMPORARY_PREFIX = ".lakesweep-tmp-"
 
@@ -40,9 +52,9 @@ class LocalStore:
 
     A link to a file is one object: it is read and measured through, as new as the newer of the
     link and the file, and a write or a delete replaces or removes the link, never the file behind
-    it. Links to folders are neither entered nor listed, so a listing never leaves its folder.
-    Links that lead nowhere, pipes, sockets and devices are no objects. A key that itself leads
-    through a linked folder is resolved as the system does.
+    it; a move takes the link along. Links to folders are neither entered nor listed, so a listing
+    never leaves its folder. Links that lead nowhere, pipes, sockets and devices are no objects. A
+    key that itself leads through a linked folder is resolved as the system does.
 
     A write goes to a hidden file `.lakesweep-tmp-…` in the same folder first. After a crash such
     a file may stay; it is listed like any other.
@@ -50,7 +62,9 @@ class LocalStore:
     `base` is what addresses begin with; another one maps a bucket onto a folder, for tests.
     """
 
-    capabilities = Capabilities(delete_batch=1000, reports_absent=True)
+    capabilities = Capabilities(
+        delete_batch=1000, reports_absent=True, verified_deletes=True, renames=True
+    )
 
     def __init__(self, root: str = "/", base: str | None = None) -> None:
         self._root = root if root.endswith("/") else root + "/"
@@ -93,13 +107,75 @@ class LocalStore:
         with self._translating(key), _temporary(path, (data,)) as temporary:
             self._link(key, temporary, path)
 
-    def delete(self, keys: Sequence[str]) -> Sequence[Deletion]:
+    def delete(
+        self, keys: Sequence[str], expected: Sequence[Expected | None] | None = None
+    ) -> Sequence[Deletion]:
+        """Delete files; with `expected`, each is looked at right before it goes.
+
+        A file system has no delete with a condition: what is written between the look and the
+        delete, some microseconds, is lost.
+        """
         check_keys(keys, self.capabilities.delete_batch)
-        return [self._delete_one(key) for key in keys]
+        if expected is None:
+            return [self._delete_one(key) for key in keys]
+        check_expected(keys, expected)
+        return [self._delete_expected(*pair) for pair in zip(keys, expected, strict=True)]
 
     def copy(self, source: str, target: str) -> None:
         with self._open(source) as file:
             self._write(target, iter(partial(file.read, _PIECE_BYTES), b""))
+
+    def move(self, source: str, target: str, expected: Expected | None = None) -> None:
+        """Rename the file; across file systems, copy it with its times and then delete it."""
+        path, goal = self._path(source), self._path(target)
+        self._check_movable(source, path, expected)
+        try:
+            self._rename(path, goal, target)
+        except FileExistsError as error:
+            raise ExistsError(self.base + target, "is already there") from error
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise self._not_moved(source, error) from error
+            self._move_across(source, target)
+
+    def keeps_versions(self) -> bool:
+        return False
+
+    def undelete(self, key: str, expected: Expected | None = None) -> None:  # noqa: ARG002
+        raise UnsupportedError(self.base + key, "a file system keeps no versions")
+
+    def _check_movable(self, key: str, path: str, expected: Expected | None) -> None:
+        """Only files are moved: the system would rename a folder with all that it holds."""
+        if expected is not None:
+            check_is_expected(self.base + key, self.head(key), expected)
+            return
+        with self._translating(key):
+            status = os.lstat(path)
+        if stat.S_ISDIR(status.st_mode):
+            raise MissingError(self.base + key, "is no file")
+
+    def _rename(self, path: str, goal: str, target: str) -> None:
+        try:
+            rename_new(path, goal)
+        except (FileNotFoundError, NotADirectoryError):
+            # Mostly the folder is there already, so it is made only when it is missed.
+            rename_new(path, self._target(target))
+
+    def _not_moved(self, source: str, error: OSError) -> LakesweepError:
+        if error.errno == errno.EOPNOTSUPP:
+            reason = "the file system cannot rename without the risk to replace a file"
+            return UnsupportedError(self.base + source, reason)
+        return translated(self.base + source, error)
+
+    def _move_across(self, source: str, target: str) -> None:
+        goal, path = self._target(target), self._path(source)
+        with self._open(source) as file, self._translating(target):
+            pieces = iter(partial(file.read, _PIECE_BYTES), b"")
+            with _temporary(goal, pieces) as temporary:
+                shutil.copystat(path, temporary)
+                self._link(target, temporary, goal)
+        with self._translating(source):
+            os.unlink(path)
 
     def _write(self, key: str, pieces: Iterable[bytes]) -> None:
         path = self._target(key)
@@ -114,6 +190,16 @@ class LocalStore:
         except OSError as error:
             return _failed_deletion(key, error)
         return Deletion(key, Outcome.DELETED)
+
+    def _delete_expected(self, key: str, expected: Expected | None) -> Deletion:
+        if expected is not None and _inexactness(key) is None:
+            try:
+                is_changed = _is_changed(self._root + key, expected)
+            except OSError as error:
+                return _failed_deletion(key, error)
+            if is_changed:
+                return Deletion(key, Outcome.CHANGED, CHANGED)
+        return self._delete_one(key)
 
     def _link(self, key: str, temporary: str, path: str) -> None:
         try:
@@ -193,6 +279,16 @@ def _failed_deletion(key: str, error: OSError) -> Deletion:
     if is_denied(error):
         return Deletion(key, Outcome.DENIED, reason_of(error))
     return Deletion(key, Outcome.FAILED, reason_of(error))
+
+
+def _is_changed(path: str, expected: Expected) -> bool:
+    """Whether a file has another size or time than it was listed with."""
+    size_bytes, modified_micros, _ = expected
+    status = link = os.lstat(path)
+    if stat.S_ISLNK(link.st_mode):
+        status = os.stat(path)
+    newest = max(status.st_mtime_ns, link.st_mtime_ns) // 1000
+    return size_bytes not in (None, status.st_size) or modified_micros not in (None, newest)
 
 
 @contextmanager

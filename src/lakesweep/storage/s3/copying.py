@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from lakesweep.errors import InexactKeyError, LakesweepError
@@ -36,6 +36,8 @@ class PartsCopy:
     target: str
     head: Answer
     part_bytes: int = PART_BYTES
+    #: Conditions for the target to appear.
+    conditions: Mapping[str, str] = field(default_factory=dict)
 
     def run(self) -> None:
         """Copy all parts; the target appears complete, or stays as it was."""
@@ -72,7 +74,8 @@ class PartsCopy:
 
     def _complete(self, upload: str, etags: list[str]) -> None:
         result = "CompleteMultipartUploadResult/ETag"
-        self._ask("POST", {"uploadId": upload}, {}, result, complete_body(etags))
+        query = {"uploadId": upload}
+        self._ask("POST", query, self.conditions, result, complete_body(etags))
 
     def _abort(self, upload: str) -> None:
         request = Request("DELETE", self._path, self.target, {"uploadId": upload})

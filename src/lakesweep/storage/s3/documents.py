@@ -54,6 +54,18 @@ class DeleteResult:
     errors: dict[str, ErrorBody] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One version of an object, or the marker of a delete, as the server spelled its key."""
+
+    key: str
+    number: str
+    is_latest: bool
+    is_marker: bool
+    size_bytes: int
+    etag: str | None
+
+
 def parse_page(body: bytes) -> ListedPage:
     """Read an answer to ListObjectsV2; BadAnswerError unless it is complete."""
     root, space = _parse(body, "ListBucketResult")
@@ -93,6 +105,22 @@ def parse_deletions(body: bytes) -> DeleteResult:
     )
 
 
+def parse_versions(body: bytes) -> list[Version]:
+    """Read an answer to ListObjectVersions, in its order."""
+    root, space = _parse(body, "ListVersionsResult")
+    tags = {f"{space}Version": False, f"{space}DeleteMarker": True}
+    return [_version(one, space, is_marker=tags[one.tag]) for one in root if one.tag in tags]
+
+
+def parse_status(body: bytes) -> str:
+    """Read an answer to GetBucketVersioning, which servers call by several names."""
+    root = _document(body)
+    space, _, local = root.tag.rpartition("}")
+    if local == "Error":
+        raise BadAnswerError("the answer is an error")
+    return _text(root, f"{space}}}Status" if space else "Status")
+
+
 def parse_text(body: bytes, wanted: str) -> str:
     """One text of a small answer, wanted as `Result/Name`; BadAnswerError if it is missing."""
     result, name = wanted.split("/")
@@ -103,8 +131,14 @@ def parse_text(body: bytes, wanted: str) -> str:
     return text
 
 
-def delete_body(keys: Sequence[str]) -> bytes:
-    """The body of DeleteObjects for one or more keys that fit XML. Never names a version."""
+def delete_body(keys: Sequence[str], etags: Sequence[str | None] | None = None) -> bytes:
+    """The body of DeleteObjects for one or more keys that fit XML. Never names a version.
+
+    With `etags`, objects that have another one by now are to stay.
+    """
+    if etags is not None:
+        objects = "".join(_to_delete(*pair) for pair in zip(keys, etags, strict=True))
+        return f'<Delete xmlns="{_NAMESPACE}">{objects}</Delete>'.encode()
     # All keys are escaped in one pass. The separator is a character that no XML can hold.
     escaped = escape("\0".join(keys), _CHARACTER_REFERENCES)
     objects = escaped.replace("\0", "</Key></Object><Object><Key>")
@@ -122,11 +156,30 @@ def complete_body(etags: Iterable[str]) -> bytes:
     )
 
 
-def _parse(body: bytes, name: str) -> tuple[ET.Element, str]:
+def _to_delete(key: str, etag: str | None) -> str:
+    condition = "" if etag is None else f'<ETag>"{escape(etag)}"</ETag>'
+    return f"<Object><Key>{escape(key, _CHARACTER_REFERENCES)}</Key>{condition}</Object>"
+
+
+def _version(element: ET.Element, space: str, *, is_marker: bool) -> Version:
+    texts = (_text(element, f"{space}{name}") for name in ("Key", "VersionId", "IsLatest"))
+    key, number, is_latest = texts
+    size = _text(element, f"{space}Size") or "0"
+    if not key or not number or not size.isdecimal():
+        raise BadAnswerError("the page has a version without a key, a number or a size")
+    etag = _text(element, f"{space}ETag").strip('"') or None
+    return Version(key, number, is_latest == "true", is_marker, int(size), etag)
+
+
+def _document(body: bytes) -> ET.Element:
     try:
-        root = ET.fromstring(body)  # noqa: S314 (expat itself bounds the growth of entities)
+        return ET.fromstring(body)  # noqa: S314 (expat itself bounds the growth of entities)
     except ET.ParseError as error:
         raise BadAnswerError(f"the answer is no complete XML ({error})") from None
+
+
+def _parse(body: bytes, name: str) -> tuple[ET.Element, str]:
+    root = _document(body)
     space, _, local = root.tag.rpartition("}")
     if local != name:
         raise BadAnswerError(f"the answer is <{local}>, not <{name}>")

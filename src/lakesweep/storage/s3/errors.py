@@ -16,9 +16,12 @@ from lakesweep.errors import (
     UnavailableError,
     UnsupportedError,
 )
+from lakesweep.storage.expected import CHANGED
 from lakesweep.storage.s3.documents import ErrorBody, parse_error
 from lakesweep.storage.s3.wire import Answer
 from lakesweep.storage.store import Deletion, Outcome
+
+PRECONDITION_FAILED = "PreconditionFailed"
 
 _THROTTLES = frozenset(
     {
@@ -83,6 +86,9 @@ class Operation(Enum):
     WRITE = "s3:PutObject"
     DELETE = "s3:DeleteObject"
     COPY = "s3:GetObject and s3:PutObject"
+    VERSIONING = "s3:GetBucketVersioning"
+    VERSIONS = "s3:ListBucketVersions"
+    UNDELETE = "s3:DeleteObjectVersion"
 
 
 def error_of(operation: Operation, path: str, answer: Answer) -> LakesweepError:
@@ -109,6 +115,8 @@ def error_of(operation: Operation, path: str, answer: Answer) -> LakesweepError:
 def outcome_of(key: str, error: ErrorBody) -> Deletion:
     """What a per-key error of a bulk delete stands for."""
     reason = str(error) or "the store gives no reason"
+    if error.code == PRECONDITION_FAILED:
+        return Deletion(key, Outcome.CHANGED, CHANGED)
     if _is_lock(error):
         return Deletion(key, Outcome.LOCKED, reason)
     if error.code in _THROTTLES:
@@ -125,6 +133,8 @@ def outcome_of_answer(key: str, path: str, answer: Answer) -> Deletion:
     body = parse_error(answer.body)
     if body.code:
         return outcome_of(key, body)
+    if answer.status == 412:
+        return Deletion(key, Outcome.CHANGED, CHANGED)
     match error_of(Operation.DELETE, path, answer):
         case MissingError(reason=reason):
             return Deletion(key, Outcome.ABSENT, reason)

@@ -1,35 +1,48 @@
 """Objects in S3 and in stores that speak its protocol, each named exactly.
 
-Deletes never name a version. On a bucket with versioning, a delete puts a delete marker on top
-of the object, whose versions stay until a lifecycle rule or somebody else removes them.
+Deletes never name a version but that of a delete marker. On a bucket with versioning, a delete puts
+a delete marker on top of the object, whose versions stay until a lifecycle rule or somebody else
+removes them; see `versions`.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-import threading
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from email.utils import parsedate_to_datetime
 from functools import partial
 from uuid import uuid4
 
 from lakesweep.errors import (
+    ChangedError,
     ExistsError,
     LakesweepError,
     MissingError,
     StorageError,
+    ThrottledError,
     UnavailableError,
     UnsupportedError,
 )
+from lakesweep.storage.expected import CHANGED, Expected
+from lakesweep.storage.moving import is_there, move_by_copy
 from lakesweep.storage.options import StorageOptions
 from lakesweep.storage.s3.client import Client
 from lakesweep.storage.s3.copying import PartsCopy, copy_source
 from lakesweep.storage.s3.documents import DeleteResult, delete_body, parse_deletions, parse_text
-from lakesweep.storage.s3.errors import Operation, error_of, outcome_of, outcome_of_answer
+from lakesweep.storage.s3.errors import (
+    PRECONDITION_FAILED,
+    Operation,
+    error_of,
+    outcome_of,
+    outcome_of_answer,
+)
+from lakesweep.storage.s3.habits import Habit
 from lakesweep.storage.s3.keys import fits_xml
 from lakesweep.storage.s3.listing import Lister
+from lakesweep.storage.s3.versions import Versions
 from lakesweep.storage.s3.wire import Answer, Request
 from lakesweep.storage.store import (
     Capabilities,
@@ -37,12 +50,16 @@ from lakesweep.storage.store import (
     ObjectInfo,
     Outcome,
     Page,
+    check_expected,
     check_keys,
 )
 
 _DELETE_BATCH = 1000
 _CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
 _CREATE_ONLY = {"If-None-Match": "*"}
+_BULK, _SINGLE = "bulk", "single"
+#: A wrong etag, and that of an empty object.
+_PROBE_ETAGS = ("0" * 32, hashlib.md5(b"", usedforsecurity=False).hexdigest())
 
 
 class S3Store:
@@ -52,8 +69,10 @@ class S3Store:
         self._options = options
         self._client = Client(bucket, options)
         self._lister = Lister(self._client)
-        self._creates: bool | None = True if self._client.is_amazon else None
-        self._probing = threading.Lock()
+        known = True if self._client.is_amazon else None
+        self._creates = Habit(known)
+        self._verifies = {_BULK: Habit(known), _SINGLE: Habit(known)}
+        self._versions = Versions(self._client)
 
     def __reduce__(self) -> tuple[type[S3Store], tuple[str, StorageOptions]]:
         return S3Store, (self._client.bucket, self._options)
@@ -69,7 +88,8 @@ class S3Store:
         return Capabilities(
             delete_batch=min(self._options.delete_batch or _DELETE_BATCH, _DELETE_BATCH),
             ordered=self._lister.ordered,
-            write_new=self._creates is not False,
+            write_new=self._creates.is_possible,
+            verified_deletes=self._verifies[self._form].is_possible,
         )
 
     def list(
@@ -84,14 +104,7 @@ class S3Store:
 
     def head(self, key: str) -> ObjectInfo:
         """What the store says of the object, or MissingError."""
-        headers = self._head(key).headers
-        told = headers.get("last-modified")
-        return ObjectInfo(
-            key=key,
-            size_bytes=int(headers["content-length"]),
-            modified=parsedate_to_datetime(told) if told else None,
-            etag=headers["etag"].strip('"') if "etag" in headers else None,
-        )
+        return _info(key, self._head(key))
 
     def read(self, key: str) -> bytes:
         """The whole object."""
@@ -121,27 +134,74 @@ class S3Store:
         Some servers take a conditional write for a plain one and say nothing. So a store that is
         not Amazon's is first tried out, once, with an object of our own beside the key.
         """
-        with self._probing:
-            if self._creates is None:
-                self._creates = self._probe_creating(key)
-        if not self._creates:
+        if not self._creates.find(partial(self._probe_creating, key)):
             raise UnsupportedError(self.base + key, "this store has no conditional writes")
         self._put(key, data, _CREATE_ONLY)
 
-    def delete(self, keys: Sequence[str]) -> Sequence[Deletion]:
+    def delete(
+        self, keys: Sequence[str], expected: Sequence[Expected | None] | None = None
+    ) -> Sequence[Deletion]:
         """Delete distinct keys in one bulk request; one outcome each, in that order.
 
         Keys that XML cannot carry, and all keys of a store whose `delete_batch` is 1, go by
-        requests of their own.
+        requests of their own. Objects are compared by their etags. Some servers take a conditional
+        delete for a plain one, so a store that is not Amazon's is first tried out, as for
+        `write_new`; one that fails is given plain deletes.
         """
         check_keys(keys, self.capabilities.delete_batch)
-        bulk = [] if self.capabilities.delete_batch == 1 else _fit_for_bulk(keys)
-        outcomes = self._delete_bulk(bulk) if bulk else {}
-        return [outcomes.get(key) or self._delete_one(key) for key in keys]
+        check_expected(keys, expected)
+        etags = _etags(keys, expected)
+        bulk = [] if self._form == _SINGLE else _fit_for_bulk(keys)
+        outcomes = self._delete_bulk(bulk, self._honoured(_BULK, bulk, etags)) if bulk else {}
+        single = [key for key in keys if key not in outcomes]
+        etags = self._honoured(_SINGLE, single, etags)
+        outcomes |= {key: self._delete_one(key, etags.get(key)) for key in single}
+        return [outcomes[key] for key in keys]
 
     def copy(self, source: str, target: str) -> None:
         """Copy an object within the bucket, replacing the target."""
-        headers = {"x-amz-copy-source": copy_source(self._client.bucket, source)}
+        self._copy(source, target, {})
+
+    def move(self, source: str, target: str, expected: Expected | None = None) -> None:
+        """Copy the object as it is just now, look at the copy, and delete what was copied.
+
+        The copy has the storage class of the object, and is as new as the move.
+        """
+        head = self._head(source)
+        info = _info(source, head)
+        etags = self._honoured(_SINGLE, [source], {source: info.etag} if info.etag else {})
+        move_by_copy(
+            self,
+            info,
+            target,
+            expected,
+            copy=partial(self._copy_new, source, target, head),
+            remove=partial(self._delete_one, source, etags.get(source)),
+        )
+
+    def keeps_versions(self) -> bool:
+        """Whether versioning is on."""
+        return self._versions.are_kept()
+
+    def undelete(self, key: str, expected: Expected | None = None) -> None:
+        """Remove the delete markers on top of the object."""
+        if not self.keeps_versions():
+            raise UnsupportedError(self.base + key, "this bucket keeps no versions")
+        self._versions.bring_back(key, expected)
+
+    def _copy(
+        self,
+        source: str,
+        target: str,
+        conditions: Mapping[str, str],
+        head: Answer | None = None,
+    ) -> None:
+        """Copy an object, as `head` told of it if that is given."""
+        headers = {
+            "x-amz-copy-source": copy_source(self._client.bucket, source),
+            **({} if head is None else _as_told(head)),
+            **conditions,
+        }
         request = Request("PUT", self.base + target, target, headers=headers)
         parse = partial(parse_text, wanted="CopyObjectResult/ETag")
         try:
@@ -151,7 +211,21 @@ class S3Store:
         except StorageError as error:
             if not _is_too_large(error):
                 raise
-            PartsCopy(self._client, source, target, self._head(source)).run()
+            parts = PartsCopy(self._client, source, target, head or self._head(source))
+            replace(parts, conditions=conditions).run()
+
+    def _copy_new(self, source: str, target: str, head: Answer) -> None:
+        """Copy to a key that was free a moment ago, where the server can, only if it still is."""
+        try:
+            self._copy(source, target, _CREATE_ONLY, head)
+        except UnsupportedError:
+            self._copy(source, target, {}, head)
+        except StorageError as error:
+            if not error.reason.startswith(PRECONDITION_FAILED):
+                raise
+            if is_there(self, target):
+                raise ExistsError(self.base + target, "is already there") from error
+            raise ChangedError(self.base + source, CHANGED) from error
 
     def _head(self, key: str) -> Answer:
         answer = self._client.ask(Operation.READ, Request("HEAD", self.base + key, key))
@@ -164,9 +238,50 @@ class S3Store:
         request = Request("PUT", self.base + key, key, headers=signed, body=data)
         self._client.ask(Operation.WRITE, request)
 
+    def _honoured(
+        self, form: str, keys: Sequence[str], etags: Mapping[str, str]
+    ) -> Mapping[str, str]:
+        """The etags that deletes of these keys may rest on: none where the server ignores them."""
+        key = next((key for key in keys if key in etags), None)
+        if key is None:
+            return {}
+        habit = self._verifies[form]
+        return etags if habit.find(partial(self._probe_verifying, form, key)) else {}
+
+    def _probe_verifying(self, form: str, key: str) -> bool:
+        """Whether a delete with a wrong etag is refused, and one with the right etag is not."""
+        probe = _probe_beside(key)
+        try:
+            self._put(probe, b"", {})
+        except (ThrottledError, UnavailableError):
+            raise
+        except StorageError:
+            return False
+        try:
+            wrong, right = (self._try_delete(form, probe, etag) for etag in _PROBE_ETAGS)
+        finally:
+            self._remove_probe(probe)
+        return (wrong, right) == (Outcome.CHANGED, Outcome.DELETED)
+
+    def _try_delete(self, form: str, key: str, etag: str) -> Outcome:
+        if form == _SINGLE:
+            return self._delete_one(key, etag).outcome
+        try:
+            return self._delete_bulk([key], {key: etag})[key].outcome
+        except (ThrottledError, UnavailableError):
+            raise
+        except StorageError:
+            return Outcome.FAILED
+
+    @property
+    def _form(self) -> str:
+        """How keys are deleted that are fit for it."""
+        batch = self._options.delete_batch
+        return _SINGLE if batch == 1 else _BULK
+
     def _probe_creating(self, key: str) -> bool:
         """Whether a second conditional write of one object is refused, as it must be."""
-        probe = f"{key.rpartition('/')[0]}/.lakesweep-probe-{uuid4().hex}".removeprefix("/")
+        probe = _probe_beside(key)
         try:
             self._put(probe, b"", _CREATE_ONLY)
         except UnsupportedError:
@@ -187,15 +302,16 @@ class S3Store:
         if removed.outcome not in (Outcome.DELETED, Outcome.ABSENT):
             raise StorageError(self.base + probe, f"could not be removed again: {removed.reason}")
 
-    def _delete_bulk(self, keys: Sequence[str]) -> dict[str, Deletion]:
-        body = delete_body(keys)
+    def _delete_bulk(self, keys: Sequence[str], etags: Mapping[str, str]) -> dict[str, Deletion]:
+        body = delete_body(keys, [etags.get(key) for key in keys] if etags else None)
         headers = {"Content-MD5": _md5(body), "Content-Type": "application/xml"}
         request = Request("POST", self.base, None, {"delete": ""}, headers, body)
         result = self._client.ask_xml(Operation.DELETE, request, parse_deletions)
         return {key: _outcome(key, result) for key in keys}
 
-    def _delete_one(self, key: str) -> Deletion:
-        request = Request("DELETE", self.base + key, key)
+    def _delete_one(self, key: str, etag: str | None = None) -> Deletion:
+        headers = {} if etag is None else {"If-Match": f'"{etag}"'}
+        request = Request("DELETE", self.base + key, key, headers=headers)
         try:
             answer = self._client.send(request)
         except LakesweepError as error:
@@ -207,6 +323,31 @@ class S3Store:
 
 def _md5(data: bytes) -> str:
     return b64encode(hashlib.md5(data, usedforsecurity=False).digest()).decode()
+
+
+def _info(key: str, head: Answer) -> ObjectInfo:
+    told = head.headers.get("last-modified")
+    return ObjectInfo(
+        key=key,
+        size_bytes=int(head.headers["content-length"]),
+        modified=parsedate_to_datetime(told) if told else None,
+        etag=head.headers["etag"].strip('"') if "etag" in head.headers else None,
+    )
+
+
+def _as_told(head: Answer) -> dict[str, str]:
+    """What a copy asks for so that it gets the very object of this answer, as it is stored."""
+    names = {"etag": "x-amz-copy-source-if-match", "x-amz-storage-class": "x-amz-storage-class"}
+    return {names[name]: head.headers[name] for name in names if name in head.headers}
+
+
+def _etags(keys: Sequence[str], expected: Sequence[Expected | None] | None) -> Mapping[str, str]:
+    pairs = zip(keys, expected or (), strict=expected is not None)
+    return {key: one.etag for key, one in pairs if one is not None and one.etag is not None}
+
+
+def _probe_beside(key: str) -> str:
+    return f"{key.rpartition('/')[0]}/.lakesweep-probe-{uuid4().hex}".removeprefix("/")
 
 
 def _fit_for_bulk(keys: Sequence[str]) -> Sequence[str]:

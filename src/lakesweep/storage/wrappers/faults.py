@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from lakesweep.clock import Clock
 from lakesweep.errors import LakesweepError, UnavailableError
+from lakesweep.storage.expected import Expected
 from lakesweep.storage.store import Deletion, ObjectInfo, ObjectStore, Outcome, Page
 from lakesweep.storage.wrappers.wrapped import Wrapped
 
@@ -90,11 +91,23 @@ class Faulty(Wrapped):
     def write_new(self, key: str, data: bytes) -> None:
         self._pass("write_new", (key,), partial(self.store.write_new, key, data))
 
-    def delete(self, keys: Sequence[str]) -> Sequence[Deletion]:
-        return self._pass("delete", tuple(keys), partial(self.store.delete, keys))
+    def delete(
+        self, keys: Sequence[str], expected: Sequence[Expected | None] | None = None
+    ) -> Sequence[Deletion]:
+        return self._pass("delete", tuple(keys), partial(self.store.delete, keys, expected))
 
     def copy(self, source: str, target: str) -> None:
         self._pass("copy", (source, target), partial(self.store.copy, source, target))
+
+    def move(self, source: str, target: str, expected: Expected | None = None) -> None:
+        go_on = partial(self.store.move, source, target, expected)
+        self._pass("move", (source, target), go_on)
+
+    def keeps_versions(self) -> bool:
+        return self._pass("keeps_versions", ("",), self.store.keeps_versions)
+
+    def undelete(self, key: str, expected: Expected | None = None) -> None:
+        self._pass("undelete", (key,), partial(self.store.undelete, key, expected))
 
     def _pass(self, method: str, keys: tuple[str, ...], go_on: Callable[[], Answer]) -> Answer:
         call = Call(self.store, method, keys, go_on)

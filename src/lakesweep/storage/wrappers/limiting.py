@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from lakesweep.clock import Clock
+from lakesweep.storage.expected import Expected
 from lakesweep.storage.store import Capabilities, Deletion, ObjectStore
 from lakesweep.storage.wrappers.wrapped import Wrapped
 
@@ -38,7 +39,7 @@ class Bucket:
 
 
 class Limited(Wrapped):
-    """Holds deletes to a number of files and a number of calls a second, each None for no limit.
+    """Holds deletes and moves to a number of files and of calls a second, None for no limit.
 
     A call takes at most the files of one second, so that deletes are spread evenly.
     """
@@ -60,12 +61,21 @@ class Limited(Wrapped):
     def capabilities(self) -> Capabilities:
         return _spread(self.store.capabilities, self._files_per_second)
 
-    def delete(self, keys: Sequence[str]) -> Sequence[Deletion]:
+    def delete(
+        self, keys: Sequence[str], expected: Sequence[Expected | None] | None = None
+    ) -> Sequence[Deletion]:
+        self._wait(len(keys))
+        return self.store.delete(keys, expected)
+
+    def move(self, source: str, target: str, expected: Expected | None = None) -> None:
+        self._wait(1)
+        self.store.move(source, target, expected)
+
+    def _wait(self, files: int) -> None:
         if self._batches is not None:
             self._batches.take(1)
         if self._files is not None:
-            self._files.take(len(keys))
-        return self.store.delete(keys)
+            self._files.take(files)
 
 
 def _spread(capabilities: Capabilities, files_per_second: float | None) -> Capabilities:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from lakesweep.errors import RefusedError
+from lakesweep.storage.expected import Expected
 from lakesweep.storage.store import Deletion
 from lakesweep.storage.wrappers.wrapped import Wrapped
 
@@ -19,11 +20,21 @@ class ReadOnly(Wrapped):
     def write_new(self, key: str, data: bytes) -> None:  # noqa: ARG002
         self._refuse("write", key)
 
-    def delete(self, keys: Sequence[str]) -> Sequence[Deletion]:
+    def delete(
+        self,
+        keys: Sequence[str],
+        expected: Sequence[Expected | None] | None = None,  # noqa: ARG002
+    ) -> Sequence[Deletion]:
         self._refuse("delete", keys[0] if keys else "")
 
     def copy(self, source: str, target: str) -> None:  # noqa: ARG002
         self._refuse("write", target)
+
+    def move(self, source: str, target: str, expected: Expected | None = None) -> None:  # noqa: ARG002
+        self._refuse("move", source)
+
+    def undelete(self, key: str, expected: Expected | None = None) -> None:  # noqa: ARG002
+        self._refuse("bring back", key)
 
     def _refuse(self, what: str, key: str) -> NoReturn:
         raise RefusedError("read-only", f"will not {what} {self.base}{key}: the store is read-only")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lakesweep.storage.expected import Expected
 from lakesweep.storage.store import Deletion, ObjectInfo, ObjectStore, Page
 from lakesweep.storage.wrappers.wrapped import Wrapped
 
@@ -54,13 +55,23 @@ class Recording(Wrapped):
         self._record("write_new", key)
         self.store.write_new(key, data)
 
-    def delete(self, keys: Sequence[str]) -> Sequence[Deletion]:
+    def delete(
+        self, keys: Sequence[str], expected: Sequence[Expected | None] | None = None
+    ) -> Sequence[Deletion]:
         self._record("delete", *keys)
-        return self.store.delete(keys)
+        return self.store.delete(keys, expected)
 
     def copy(self, source: str, target: str) -> None:
         self._record("copy", source, target)
         self.store.copy(source, target)
+
+    def move(self, source: str, target: str, expected: Expected | None = None) -> None:
+        self._record("move", source, target)
+        self.store.move(source, target, expected)
+
+    def undelete(self, key: str, expected: Expected | None = None) -> None:
+        self._record("undelete", key)
+        self.store.undelete(key, expected)
 
     def _record(self, method: str, *keys: str) -> None:
         self.calls.append(Call(method, keys))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from random import Random
@@ -16,6 +16,8 @@ from lakesweep.errors import (
     ThrottledError,
     UnavailableError,
 )
+from lakesweep.storage.expected import Expected
+from lakesweep.storage.moving import finish_move, is_there
 from lakesweep.storage.store import Deletion, ObjectInfo, ObjectStore, Outcome, Page
 from lakesweep.storage.wrappers.pacing import Pace
 from lakesweep.storage.wrappers.wrapped import Wrapped
@@ -47,6 +49,9 @@ class Retrying(Wrapped):
     A `write_new` that got no answer may have written. If its repetition finds an object there, the
     object is read: with our bytes it counts as our own. Writers that race for one key must
     therefore write something that only they would write.
+
+    A `move` that was broken off may have copied the object, or moved it. Its repetition finishes
+    it where the target holds what the source holds.
     """
 
     def __init__(
@@ -81,32 +86,44 @@ class Retrying(Wrapped):
         self._repeat(partial(self.store.copy, source, target))
 
     def write_new(self, key: str, data: bytes) -> None:
-        attempts = self._attempts()
-        unanswered = False
-        while True:
-            try:
-                return self._once(partial(self.store.write_new, key, data))
-            except ExistsError:
-                if unanswered and self._holds(key, data):
-                    return None
-                raise
-            except _PASSING as error:
-                unanswered = unanswered or isinstance(error, UnavailableError)
-                if not attempts.pause(_asked_pause(error)):
-                    raise
+        call = partial(self.store.write_new, key, data)
+        self._repeat_once(call, lambda: self._holds(key, data))
 
-    def delete(self, keys: Sequence[str]) -> Sequence[Deletion]:
+    def delete(
+        self, keys: Sequence[str], expected: Sequence[Expected | None] | None = None
+    ) -> Sequence[Deletion]:
         attempts = self._attempts()
-        outcomes = self._delete(keys, attempts)
+        wanted = None if expected is None else dict(zip(keys, expected, strict=True))
+        outcomes = self._delete(keys, wanted, attempts)
         while (again := _changeable(outcomes)) and attempts.pause():
             try:
-                outcomes |= self._delete(again, attempts)
+                outcomes |= self._delete(again, wanted, attempts)
             except StorageError:  # what is known of the keys so far is still true
                 break
         return [outcomes[key] for key in keys]
 
-    def _delete(self, keys: Sequence[str], attempts: _Attempts) -> dict[str, Deletion]:
-        answer = self._repeat(partial(self.store.delete, keys), attempts, _names_throttling)
+    def move(self, source: str, target: str, expected: Expected | None = None) -> None:
+        call = partial(self.store.move, source, target, expected)
+        is_done = partial(self._is_moved, source, target, expected)
+        # It may take several requests, so a throttled one may have come half way as well.
+        self._repeat_once(call, is_done, doubtful=_PASSING)
+
+    def keeps_versions(self) -> bool:
+        return self._repeat(self.store.keeps_versions)
+
+    def undelete(self, key: str, expected: Expected | None = None) -> None:
+        call = partial(self.store.undelete, key, expected)
+        self._repeat_once(call, partial(is_there, self, key), doubtful=_PASSING)
+
+    def _delete(
+        self,
+        keys: Sequence[str],
+        expected: Mapping[str, Expected | None] | None,
+        attempts: _Attempts,
+    ) -> dict[str, Deletion]:
+        wanted = None if expected is None else [expected[key] for key in keys]
+        call = partial(self.store.delete, keys, wanted)
+        answer = self._repeat(call, attempts, _names_throttling)
         return {deletion.key: deletion for deletion in answer}
 
     def _holds(self, key: str, data: bytes) -> bool:
@@ -114,6 +131,36 @@ class Retrying(Wrapped):
             return self.read(key) == data
         except MissingError:
             return False
+
+    def _is_moved(self, source: str, target: str, expected: Expected | None) -> bool:
+        """Whether an earlier attempt moved the object; one that only copied it is finished."""
+        if not is_there(self, target):
+            return False
+        return not is_there(self, source) or finish_move(self, source, target, expected)
+
+    def _repeat_once(
+        self,
+        call: Callable[[], None],
+        is_done: Callable[[], bool],
+        doubtful: tuple[type[Exception], ...] = (UnavailableError,),
+    ) -> None:
+        """Repeat a call that can be done only once.
+
+        If it was done and the answer lost, its repetition fails. `is_done` tells that apart.
+        """
+        attempts = self._attempts()
+        is_doubtful = False
+        while True:
+            try:
+                return self._once(call)
+            except (ExistsError, MissingError):
+                if is_doubtful and is_done():
+                    return None
+                raise
+            except _PASSING as error:
+                is_doubtful = is_doubtful or isinstance(error, doubtful)
+                if not attempts.pause(_asked_pause(error)):
+                    raise
 
     def _repeat(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from lakesweep.storage.expected import Expected
 from lakesweep.storage.store import Capabilities, Deletion, ObjectInfo, ObjectStore, Page
 
 
@@ -44,8 +45,19 @@ class Wrapped:
     def write_new(self, key: str, data: bytes) -> None:
         self.store.write_new(key, data)
 
-    def delete(self, keys: Sequence[str]) -> Sequence[Deletion]:
-        return self.store.delete(keys)
+    def delete(
+        self, keys: Sequence[str], expected: Sequence[Expected | None] | None = None
+    ) -> Sequence[Deletion]:
+        return self.store.delete(keys, expected)
 
     def copy(self, source: str, target: str) -> None:
         self.store.copy(source, target)
+
+    def move(self, source: str, target: str, expected: Expected | None = None) -> None:
+        self.store.move(source, target, expected)
+
+    def keeps_versions(self) -> bool:
+        return self.store.keeps_versions()
+
+    def undelete(self, key: str, expected: Expected | None = None) -> None:
+        self.store.undelete(key, expected)

@@ -1,0 +1,89 @@
+"""Versions of objects: whether a bucket keeps them, and how a deleted object comes back.
+
+A delete in a bucket with versioning puts a delete marker on top of the object. A second delete puts
+another one on top of the first. The object is back when all of them are gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from urllib.parse import unquote, unquote_plus
+
+from lakesweep.errors import MissingError, StorageError, ThrottledError, UnavailableError
+from lakesweep.storage.expected import Expected, check_is_expected
+from lakesweep.storage.s3.client import Client
+from lakesweep.storage.s3.documents import Version, parse_status, parse_versions
+from lakesweep.storage.s3.errors import Operation
+from lakesweep.storage.s3.habits import Habit
+from lakesweep.storage.s3.keys import fits_xml
+from lakesweep.storage.s3.wire import Request
+from lakesweep.storage.store import ObjectInfo
+
+
+class Versions:
+    """The versions of one bucket."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._kept = Habit()
+
+    def are_kept(self) -> bool:
+        """Whether versioning is on. Where it is suspended, deletes may lose objects."""
+        return self._kept.find(self._ask_status)
+
+    def bring_back(self, key: str, expected: Expected | None) -> None:
+        """Remove the delete markers on top of the newest version of exactly this key."""
+        path = self._client.base + key
+        found = self._of(key)
+        if _marker_on_top(found) is None:
+            raise MissingError(path, "is not deleted")
+        newest = next((version for version in found if not version.is_marker), None)
+        if newest is None:
+            raise MissingError(path, "has no version that could come back")
+        info = ObjectInfo(key, newest.size_bytes, None, newest.etag)
+        check_is_expected(path, info, expected)
+        while (marker := _marker_on_top(found)) is not None:
+            self._remove(key, marker)
+            found = self._of(key)
+
+    def _ask_status(self) -> bool:
+        request = Request("GET", self._client.base, query={"versioning": ""})
+        try:
+            status = self._client.ask_xml(Operation.VERSIONING, request, parse_status)
+        except (ThrottledError, UnavailableError):
+            raise
+        except StorageError:
+            return False  # it will not say; who keeps a copy then does too much, never too little
+        return status == "Enabled"
+
+    def _of(self, key: str) -> Sequence[Version]:
+        """The versions of exactly this key, newest first, as many as one page holds.
+
+        Keys come in order, so those that only begin with this one come behind it.
+        """
+        query = {"versions": "", "prefix": key}
+        if not fits_xml(key):
+            query["encoding-type"] = "url"
+        request = Request("GET", self._client.base + key, query=query)
+        listed = self._client.ask_xml(Operation.VERSIONS, request, parse_versions)
+        return [version for version in listed if key in _readings(version.key, query)]
+
+    def _remove(self, key: str, marker: Version) -> None:
+        query = {"versionId": marker.number}
+        request = Request("DELETE", self._client.base + key, key, query)
+        self._client.ask(Operation.UNDELETE, request)
+
+
+def _marker_on_top(versions: Sequence[Version]) -> Version | None:
+    return next((one for one in versions if one.is_latest and one.is_marker), None)
+
+
+def _readings(listed: str, query: dict[str, str]) -> Sequence[str]:
+    """The keys that a listed name may stand for.
+
+    All of them begin with the key that was asked for, since the server chose them by it. So one
+    that equals it in any spelling is that key.
+    """
+    if "encoding-type" not in query:
+        return (listed,)
+    return (listed, unquote(listed), unquote_plus(listed))
