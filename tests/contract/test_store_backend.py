@@ -9,9 +9,11 @@ import pytest
 
 from lakesweep.clock import SystemClock
 from lakesweep.store.backend import Backend
+from lakesweep.store.backends.caching import CachingBackend, TellingBackend
 from lakesweep.store.backends.faulty import Fault, FaultyBackend
 from lakesweep.store.backends.memory import MemoryBackend
 from lakesweep.store.backends.sql import SqlBackend
+from lakesweep.store.cache import Cache
 from lakesweep.store.contract import CHECKS
 from tests.database_servers import DatabaseServer
 
@@ -42,8 +44,23 @@ def faultless() -> Backend:
     return FaultyBackend(MemoryBackend(), lambda _: Fault.NONE, SystemClock())
 
 
+@pytest.fixture
+def telling() -> Backend:
+    """The view of a database that only tells the cache."""
+    return TellingBackend(MemoryBackend(), Cache(2**20, SystemClock()))
+
+
+@pytest.fixture
+def caching() -> Backend:
+    """The view that asks the cache first: whatever one process did, it sees at once."""
+    return CachingBackend(MemoryBackend(), Cache(2**20, SystemClock()))
+
+
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-@pytest.mark.parametrize("kind", ["memory", "sqlite", "postgresql", "mariadb", "faultless"])
+@pytest.mark.parametrize(
+    "kind",
+    ["memory", "sqlite", "postgresql", "mariadb", "faultless", "telling", "caching"],
+)
 def test_backend(
     kind: str, check: Callable[[Backend], None], request: pytest.FixtureRequest
 ) -> None:

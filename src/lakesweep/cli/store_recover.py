@@ -61,7 +61,7 @@ def _diagnose(context: Context, realm: Realm, reference: str, *, deep: bool) -> 
     from lakesweep.store.recovery import diagnose
 
     if not deep:
-        return diagnose(realm.references, realm.objects, reference)
+        return diagnose(realm.references, realm.stored, reference)
     with context.progress.task("read", unit="objects") as task:
 
         def read_all(candidate: Reference) -> None:
