@@ -37,14 +37,14 @@ _LIST_SCHEMA = {
 }
 
 
-def make_table(folder: Path) -> str:
+def make_table(folder: Path, kind: str = "thin") -> str:
     """Write the table; gives the address of its metadata file."""
     schema, rows = fastavro.parse_schema(SCHEMA), []
     for number in range(MANIFESTS):
         path = folder / f"{number}-m0.avro"
         with path.open("wb") as file:
             fastavro.writer(
-                file, schema, entries("thin", PER_MANIFEST, number), "deflate", BLOCK_BYTES
+                file, schema, entries(kind, PER_MANIFEST, number), "deflate", BLOCK_BYTES
             )
         rows.append({"manifest_path": str(path), "manifest_length": path.stat().st_size})
     buffer = io.BytesIO()

@@ -131,13 +131,23 @@ def identity(path: str) -> str:
 
 def identities(paths: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
     """`identity` over a column."""
-    if any(pc.all(pc.starts_with(paths, start), min_count=0).as_py() for start in _CANONICAL):
+    if _are_canonical(paths):
         return paths
     for pattern, replacement in _SPELLINGS:
         paths = pc.replace_substring_regex(
             paths, pattern=pattern, replacement=replacement, max_replacements=1
         )
     return paths
+
+
+def _are_canonical(paths: pa.Array | pa.ChunkedArray) -> bool:
+    """Whether all paths are their own identities; quick where all begin alike."""
+    canonical = pc.starts_with(paths, _CANONICAL[0])
+    for start in _CANONICAL[1:]:
+        if pc.all(canonical, min_count=0).as_py():
+            return True
+        canonical = pc.or_(canonical, pc.starts_with(paths, start))
+    return bool(pc.all(canonical, min_count=0).as_py())
 
 
 def folder_identity(path: str) -> str:

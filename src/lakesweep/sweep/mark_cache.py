@@ -22,12 +22,10 @@ from lakesweep.errors import DamagedError, LakesweepError
 from lakesweep.iceberg.kinds import Kind
 from lakesweep.storage.address import parse
 from lakesweep.storage.datasets import (
-    PART_SCHEMA,
     Dataset,
     DatasetWriter,
     Part,
     new_part_name,
-    parts_of,
     read_dataset,
     read_part,
     write_dataset,
@@ -115,17 +113,13 @@ class _Adopting:
 
     def parts(self) -> Mapping[str, list[Part]]:
         """Everything of the sources, as parts of the new datasets."""
-        parts = {name: self._adopt(name) for name in _ADOPTED}
+        datasets = {name: self.before.datasets[name] for name in _ADOPTED}
+        rows = [named_parts(name, dataset.parts) for name, dataset in datasets.items()]
+        listed = write_dataset(self.stores, self.work, NAMED_PARTS, rows)
+        step = AdoptStep(self.stores, datasets, self.sources, self.into)
+        parts = parts_by_dataset(self.engine.gather(step, listed, NAMED_PARTS))
         self._check(parts)
         return parts
-
-    def _adopt(self, name: str) -> list[Part]:
-        before = self.before.datasets[name]
-        rows = pa.RecordBatch.from_pylist(msgspec.to_builtins(before.parts), PART_SCHEMA)
-        listed = write_dataset(self.stores, f"{self.work}-{name}", PART_SCHEMA, [rows])
-        address = dataset_address(self.into, name)
-        step = AdoptStep(self.stores, name, before, self.sources, address)
-        return parts_by_dataset(self.engine.gather(step, listed, NAMED_PARTS))[name]
 
     def _check(self, parts: Mapping[str, list[Part]]) -> None:
         """As many files as the sources were said to name, or something is missing."""
@@ -148,27 +142,32 @@ def _read_before(stores: StoreOpener, sources: Dataset) -> Iterator[pa.RecordBat
 
 @dataclass(frozen=True)
 class AdoptStep:
-    """Takes over the rows of some sources from parts of an earlier dataset.
+    """Takes over the rows of some sources from parts of earlier datasets.
 
-    A kernel for any engine: rows of PART_SCHEMA in, NAMED_PARTS out. A part that is wanted as a
-    whole is copied as it is.
+    A kernel for any engine: NAMED_PARTS in and out. A part that is wanted as a whole is copied as
+    it is.
     """
 
     stores: StoreOpener
-    name: str
-    dataset: Dataset
+    datasets: Mapping[str, Dataset]
     sources: Numbers
-    address: str
+    into: str
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        writer = DatasetWriter(self.stores, self.address, DATASETS[self.name])
-        for part in (part for batch in batches for part in parts_of(batch)):
-            if all(self._is_same(batch) for batch in read_part(self.stores, self.dataset, part)):
-                yield named_parts(self.name, [self._copy(part)])
+        for batch in batches:
+            for name, parts in parts_by_dataset(pa.Table.from_batches([batch])).items():
+                yield named_parts(name, self._adopt(name, parts))
+
+    def _adopt(self, name: str, parts: Iterable[Part]) -> Iterator[Part]:
+        dataset, address = self.datasets[name], dataset_address(self.into, name)
+        writer = DatasetWriter(self.stores, address, DATASETS[name])
+        for part in parts:
+            if all(self._is_same(batch) for batch in read_part(self.stores, dataset, part)):
+                yield self._copy(dataset.address + part.name, address, part)
             else:
-                for batch in read_part(self.stores, self.dataset, part):
+                for batch in read_part(self.stores, dataset, part):
                     writer.add(self._adopted(batch))
-        yield named_parts(self.name, writer.finish())
+        yield from writer.finish()
 
     def _is_same(self, batch: pa.RecordBatch) -> bool:
         return bool(self._adopted(batch).equals(batch))
@@ -184,14 +183,13 @@ class AdoptStep:
             rows = rows.set_column(place, rows.schema.field(place), column)
         return rows
 
-    def _copy(self, part: Part) -> Part:
+    def _copy(self, path: str, address: str, part: Part) -> Part:
         # Under a name of its own: marks that are made in several passes may take a part twice.
         copied = msgspec.structs.replace(part, name=new_part_name())
-        source, target = parse(self.dataset.address + part.name), parse(self.address)
-        key = target.folder + copied.name
+        source, target = parse(path), parse(f"{address}/{copied.name}")
         store = self.stores.open(target)
         if source.store_id == target.store_id:
-            store.copy(source.key, key)
+            store.copy(source.key, target.key)
         else:
-            store.write(key, self.stores.open(source).read(source.key))
+            store.write(target.key, self.stores.open(source).read(source.key))
         return copied

@@ -15,7 +15,17 @@ import pyarrow as pa
 from lakesweep.storage.address import parse
 from lakesweep.storage.dataset_manifest import Manifest
 from lakesweep.storage.datasets import PART_SCHEMA, Dataset, DatasetWriter, Part
-from lakesweep.storage.marks import CHILDREN, FACTS, LIVE, PROBLEMS, SOURCES, USAGE, Marked, What
+from lakesweep.storage.marks import (
+    CHILDREN,
+    FACTS,
+    LIVE,
+    POINTERS,
+    PROBLEMS,
+    SOURCES,
+    USAGE,
+    Marked,
+    What,
+)
 from lakesweep.sweep.columns import EDGES
 
 if TYPE_CHECKING:
@@ -31,6 +41,7 @@ DATASETS: Mapping[str, pa.Schema] = {
     "edges": EDGES,
     "problems": PROBLEMS,
     "usage": USAGE,
+    "pointers": POINTERS,
     "children": CHILDREN,
     "facts": FACTS,
 }

@@ -125,6 +125,8 @@ class Marker:
         for name in _KEPT:
             self._parts[name] += found[name]
         self._keep_facts(provisional(facts, "facts", found["facts"]))
+        if not found["children"]:
+            return provisional(children, "children", [])
         return commit_dataset(stores, children, found["children"], CHILDREN)
 
     def _gather(self, step: Step, rows: Dataset) -> Mapping[str, list[Part]]:
@@ -136,7 +138,7 @@ class Marker:
         address = self._work(kind.value)
         some = [dataset for dataset in children if dataset.rows]
         if not some:
-            return write_dataset(self._spec.stores, address, POINTERS, [])
+            return provisional(address, "pointers", [])
         return self._spec.engine.distinct(some, kind.value, address)
 
     def _reuse(self, manifests: Dataset) -> Numbers:

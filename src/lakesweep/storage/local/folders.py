@@ -22,7 +22,7 @@ def _folder_size(start: int, end: int) -> int:
 
 
 @inlined
-def _slot(start: int, size: int) -> int:
+def _slot(start: int, size: int) -> Any:
     """A number for a folder, mostly another for another one."""
     mixed = np.uint64(size)
     for place in range(0, size - 7, 8):
