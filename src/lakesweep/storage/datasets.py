@@ -48,6 +48,8 @@ __all__ = [
 _ROWS_IN_A_GROUP = 1 << 16
 #: A part is made in memory, because stores take whole objects.
 _BYTES_IN_A_PART = 32 << 20
+#: Columns whose values hardly repeat: a dictionary of them costs time and space.
+_DISTINCT = frozenset({"path", "etag", "h1", "h2", "size_bytes", "modified"})
 
 _FORMAT = ds.ParquetFileFormat(
     default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
@@ -117,7 +119,11 @@ class _PartFile:
         self.rows = 0
         self._sink = pa.BufferOutputStream()
         self._writer = pq.ParquetWriter(
-            self._sink, schema, compression="zstd", write_page_checksum=True
+            self._sink,
+            schema,
+            compression="zstd",
+            use_dictionary=[name for name in schema.names if name not in _DISTINCT],
+            write_page_checksum=True,
         )
 
     @property
