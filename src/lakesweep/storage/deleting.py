@@ -13,6 +13,7 @@ import pyarrow as pa
 from lakesweep.clock import Clock, SystemClock
 from lakesweep.errors import DeniedError, LakesweepError, ThrottledError
 from lakesweep.parallel import map_ordered
+from lakesweep.storage.expected import Expected
 from lakesweep.storage.files import OUTCOME_SCHEMA
 from lakesweep.storage.grouping import Group, Rows, group_by_store
 from lakesweep.storage.store import Deletion, ObjectStore, Outcome, StoreOpener
@@ -22,6 +23,7 @@ from lakesweep.storage.wrappers.limiting import Bucket
 _WINDOW_ROWS = 8_000
 
 _INPUT = pa.schema([("path", pa.string()), ("size_bytes", pa.int64())])
+_LISTED = pa.schema([*_INPUT, ("modified", pa.timestamp("us", tz="UTC")), ("etag", pa.string())])
 _Texts = npt.NDArray[np.object_]
 
 
@@ -32,8 +34,12 @@ def delete_files(
     workers: int | None = None,
     batch_size: int | None = None,
     limits: Limits | None = None,
+    verify: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """Delete files, given as batches with `path` and `size_bytes`; batches of OUTCOME_SCHEMA.
+
+    With `verify`, files are compared with what the batches say of them (`size_bytes`, `modified`,
+    `etag`, as far as they are there), where the store can do that; what changed stays.
 
     Requests begin in the order of the input, some of them at the same time (`workers`; by default
     as many as the store bears), and outcomes come in the order of the input. Whoever needs one set
@@ -46,7 +52,7 @@ def delete_files(
     A path that is named again while its first request is being put together (8,000 files) has one
     outcome; later it is a new delete. Another spelling of the same key is absent by then.
     """
-    source = _Source(batches)
+    source = _Source(batches, _LISTED if verify else _INPUT)
     limits = limits or Limits(SystemClock())
     limit = min(batch_size or _WINDOW_ROWS, limits.most_files)
     windows = (_Window(stores, files, limit) for files in _windows(source))
@@ -90,7 +96,7 @@ class _Window:
 
     def outcomes(self) -> pa.RecordBatch:
         """One row for each file, in the order of the input."""
-        path, size_bytes = self._files.columns
+        path, size_bytes, *_ = self._files.columns
         outcome, reason = (
             pa.array(self._outcomes, pa.string()),
             pa.array(self._reasons, pa.string()),
@@ -107,14 +113,25 @@ class _Window:
             yield _Request(self, group.rows, reason=f"the store cannot be opened: {error}")
             return
         self.parallel_deletes = max(self.parallel_deletes, capabilities.parallel_deletes)
-        yield from _cut(self, store, group, min(limit, capabilities.delete_batch))
+        size = min(limit, capabilities.delete_batch)
+        yield from _cut(self, store, group, size, self._expected(group))
+
+    def _expected(self, group: Group) -> Sequence[Expected] | None:
+        """What the input says of the files of a group."""
+        if self._files.num_columns < len(_LISTED):
+            return None
+        _, *told = self._files.take(pa.array(group.rows)).columns
+        sizes, modified, etags = told
+        columns = (sizes, modified.cast(pa.int64()), etags)
+        return list(map(Expected, *(column.to_pylist() for column in columns)))
 
 
 @dataclass(frozen=True, slots=True)
 class _Request:
     """Distinct keys to delete in one call of `store`; without a store, the `reason` why not.
 
-    `positions` says for each row of the window which of the keys it names.
+    `positions` says for each row of the window which of the keys it names. `expected` says what the
+    objects were when they were listed.
     """
 
     window: _Window
@@ -122,6 +139,7 @@ class _Request:
     store: ObjectStore | None = None
     keys: Sequence[str] = ()
     positions: Rows | None = None
+    expected: Sequence[Expected] | None = None
     reason: str = ""
 
 
@@ -163,20 +181,33 @@ class Limits:
 class _Source:
     """The input, whose own error waits until all that came before it is dealt with."""
 
-    def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
+    def __init__(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> None:
         self._batches = batches
+        self._schema = schema
         self._error: Exception | None = None
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         try:
             for batch in self._batches:
-                yield batch.select(_INPUT.names).cast(_INPUT)
+                yield _chosen(batch, self._schema)
         except Exception as error:
             self._error = error
 
     def raise_error(self) -> None:
         if self._error is not None:
             raise self._error
+
+
+def _chosen(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The columns of a schema; null where the batch does not have one that it may lack."""
+    needed = set(_INPUT.names)
+    columns = [
+        batch[field.name].cast(field.type)
+        if field.name in needed or field.name in batch.schema.names
+        else pa.nulls(batch.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _windows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -198,16 +229,29 @@ def _windows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def _distinct(files: pa.RecordBatch) -> pa.RecordBatch:
     """The first row of each path; a missing path becomes an empty one, which names nothing."""
     path = files.column("path").fill_null("").dictionary_encode()
-    firsts = np.unique(path.indices.to_numpy(), return_index=True)[1]
-    sizes = files.column("size_bytes").take(pa.array(firsts))
-    return pa.RecordBatch.from_arrays([path.dictionary, sizes], schema=_INPUT)
+    firsts = _firsts(path.indices.to_numpy())
+    others = [column.take(pa.array(firsts)) for column in files.columns[1:]]
+    return pa.RecordBatch.from_arrays([path.dictionary, *others], schema=files.schema)
 
 
-def _cut(window: _Window, store: ObjectStore, group: Group, size: int) -> Iterator[_Request]:
+def _firsts(numbers: Rows) -> Rows:
+    """Where each number comes first."""
+    return np.unique(numbers, return_index=True)[1]
+
+
+def _cut(
+    window: _Window,
+    store: ObjectStore,
+    group: Group,
+    size: int,
+    expected: Sequence[Expected] | None,
+) -> Iterator[_Request]:
     """The keys of a group in requests, each key once; keys are numbered as they first come."""
     encoded = group.keys.dictionary_encode()
     keys = encoded.dictionary.to_pylist()
     numbers = encoded.indices.to_numpy()
+    if expected is not None:
+        expected = [expected[row] for row in _firsts(numbers)]
     for start in range(0, len(keys), size):
         inside = np.flatnonzero((numbers >= start) & (numbers < start + size))
         yield _Request(
@@ -216,6 +260,7 @@ def _cut(window: _Window, store: ObjectStore, group: Group, size: int) -> Iterat
             store,
             keys[start : start + size],
             numbers[inside] - start,
+            None if expected is None else expected[start : start + size],
         )
 
 
@@ -223,7 +268,7 @@ def _send(request: _Request) -> _Answer:
     if request.store is None or request.positions is None:
         return _Answer(request.window, request.rows, Outcome.FAILED, request.reason)
     try:
-        deletions = request.store.delete(request.keys)
+        deletions = request.store.delete(request.keys, request.expected)
     except Exception as error:  # whatever it is, the others go on, and this outcome is not known
         return _Answer(request.window, request.rows, _outcome_of(error), _unknown(error))
     if [deletion.key for deletion in deletions] != list(request.keys):
@@ -237,7 +282,7 @@ def _answer(request: _Request, positions: Rows, deletions: Sequence[Deletion]) -
     reasons = np.array([deletion.reason for deletion in deletions], dtype=object)[positions]
     if len(positions) > len(deletions):
         is_again = np.ones(len(positions), dtype=bool)
-        is_again[np.unique(positions, return_index=True)[1]] = False
+        is_again[_firsts(positions)] = False
         is_again &= outcomes == Outcome.DELETED.value
         outcomes[is_again] = Outcome.ABSENT.value
         reasons[is_again] = "deleted under another spelling of its address"
