@@ -13,25 +13,29 @@ from dataclasses import dataclass, field
 
 from lakesweep.storage.stores import Stores
 
-#: What tells the SDKs of stores who is asking, complete in itself: no names of files or profiles.
-_CREDENTIALS = re.compile(
+#: What tells the SDKs of stores where to ask and as whom, complete in itself: no names of files.
+_CARRIED = re.compile(
     r"AWS_(ACCESS_KEY_ID|SECRET_ACCESS_KEY|SESSION_TOKEN|REGION|DEFAULT_REGION"
     r"|ENDPOINT_URL(_S3)?|REQUEST_CHECKSUM_CALCULATION)"
     r"|AZURE_STORAGE_\w+"
 )
-_FAMILIES = ("AWS_", "AZURE_")
+#: What says that a machine knows by itself as whom to ask, by family.
+_OWN = {
+    "AWS_": re.compile(r"AWS_(ACCESS_KEY_ID|PROFILE|ROLE_ARN|CONTAINER_CREDENTIALS_\w+)"),
+    "AZURE_": re.compile(r"AZURE_(STORAGE_\w+|CLIENT_ID|FEDERATED_TOKEN_FILE)"),
+}
 
 
 def _own_variables() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if _CREDENTIALS.fullmatch(name)}
+    return {name: value for name, value in os.environ.items() if _CARRIED.fullmatch(name)}
 
 
 @dataclass(frozen=True)
 class Access:
     """The stores and catalogs as one process knows them, for others to use.
 
-    The variables of that process come along, for machines that have none of their family: those
-    would reach the stores as somebody else. `parts` is how many tasks are worth having.
+    The variables of that process come along, for machines that would else ask as nobody. `parts` is
+    how many tasks are worth having.
     """
 
     opener: Stores = field(default_factory=Stores, repr=False)
@@ -42,8 +46,9 @@ class Access:
     @property
     def stores(self) -> Stores:
         """The stores, on whatever machine this is."""
-        for family in _FAMILIES:
-            if not any(name.startswith(family) for name in os.environ):
-                given = self.variables.items()
-                os.environ.update({n: value for n, value in given if n.startswith(family)})
+        for family, own in _OWN.items():
+            if not any(own.fullmatch(name) for name in os.environ):
+                carried = (pair for pair in self.variables.items() if pair[0].startswith(family))
+                for name, value in carried:
+                    os.environ.setdefault(name, value)
         return self.opener

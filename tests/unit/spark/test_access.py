@@ -41,10 +41,10 @@ def test_a_machine_without_credentials_gets_those_of_the_driver(
     access: Access, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = elsewhere(access, monkeypatch)
-    environment: dict[str, str] = {}
+    environment = {"AWS_CA_BUNDLE": "/its/own"}
     monkeypatch.setattr("os.environ", environment)
     assert found.stores is not None
-    assert environment == {"AWS_ACCESS_KEY_ID": "driver"}
+    assert environment == {"AWS_CA_BUNDLE": "/its/own", "AWS_ACCESS_KEY_ID": "driver"}
 
 
 def test_a_machine_with_credentials_keeps_its_own(
