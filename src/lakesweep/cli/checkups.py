@@ -74,6 +74,8 @@ def check_extras() -> Iterator[Finding]:
     """Which optional libraries are there."""
     yield _extra("spark", ("pyspark",), "sweeps over whole lakes")
     yield _extra("cloud", ("obstore", "arro3.core"), "Google Cloud Storage and Azure")
+    yield _extra("postgresql", ("psycopg",), "a store in PostgreSQL")
+    yield _extra("mysql", ("pymysql",), "a store in MariaDB or MySQL")
     yield _extra("mongodb", ("pymongo",), "a store in MongoDB")
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
-from lakesweep.errors import UsageError
+from lakesweep.errors import ConfigError, UsageError
 from lakesweep.store.backends.sql import SqlBackend
 from lakesweep.store.backends.urls import parse_url, shown
 
@@ -89,6 +91,22 @@ def test_a_wrong_url_is_told_what_is_wrong_and_no_password(url: str, wrong: str)
 )
 def test_what_is_shown_of_a_url_has_no_secret(url: str) -> None:
     assert shown(parse_url(url)[0]) == "postgresql://user@host:5432/lake"
+
+
+@pytest.mark.parametrize(
+    ("url", "module", "extra"),
+    [
+        ("postgresql://user@host/lake", "psycopg", "postgresql"),
+        ("mariadb://user@host/lake", "pymysql", "mysql"),
+    ],
+)
+def test_a_driver_that_is_not_installed_is_named(
+    url: str, module: str, extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ConfigError, match=f"needs the package {module}") as caught:
+        SqlBackend(url)
+    assert caught.value.hint == f"pip install 'lakesweep[{extra}]'"
 
 
 @pytest.mark.parametrize(
