@@ -1,0 +1,129 @@
+"""`lakesweep apply`: carry out a plan."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lakesweep.cli.context import Context
+from lakesweep.cli.engines import EngineChoice
+from lakesweep.cli.options import DryRun, Overrides, Yes
+from lakesweep.cli.output import Table
+from lakesweep.cli.purging import Pace
+from lakesweep.errors import IncompleteError
+from lakesweep.units import format_count, format_size
+
+if TYPE_CHECKING:
+    from lakesweep.sweep.applying import Applied, ApplyOrder
+    from lakesweep.sweep.plans import PlanDocument
+
+_SHOWN_FAILURES = 20
+
+
+def apply(
+    context: Context,
+    plan: Annotated[
+        str, typer.Argument(metavar="PLAN", help="A plan, as lakesweep plan named it.")
+    ],
+    engine: EngineChoice,
+    pace: Pace,
+    override: Overrides = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+) -> None:
+    """Delete what a plan says, unless something needs it by now.
+
+    Guards come first; one that says no ends the command with code 3, and nothing is deleted. Then
+    all roots are looked at again: what came or moved since is marked, and what it references stays.
+    A plan is applied once. Where a run was stopped or died, the same command goes on with it.
+    """
+    from lakesweep.sweep.records import RunKind
+    from lakesweep.sweep.sessions import running
+
+    order = _order(context, plan, pace, tuple(override or ()))
+    with engine.open(context) as chosen:
+        from lakesweep.sweep.applying import Applier
+
+        applier = Applier(
+            context.app.stores, chosen, context.app.runs, context.clock, context.progress
+        )
+        document = applier.look(order)
+        _announce(context, document)
+        if dry_run:
+            context.output.result(_document(document, None, dry_run=True))
+            context.output.say("nothing was deleted; run the same with --yes in place of --dry-run")
+            return
+        context.confirm(f"delete {_size(document)} for good?", yes=yes)
+        runs = context.app.runs
+        spec = {"overridden": list(order.overridden), "engine": chosen.name}
+        with running(runs, document.lake, RunKind.APPLY, plan=plan, spec=spec) as session:
+            applied = applier.apply(order, document, session)
+    _show(context, document, applied, session.record.run)
+
+
+def _order(context: Context, plan: str, pace: Pace, overridden: tuple[str, ...]) -> ApplyOrder:
+    from lakesweep.storage.files import OUTCOME_SCHEMA
+    from lakesweep.sweep.applying import ApplyOrder
+    from lakesweep.sweep.deleting import Delete
+    from lakesweep.sweep.deleting import Pace as SweepPace
+
+    record = context.app.runs.plan(plan)
+    return ApplyOrder(
+        record,
+        context.app.lake(record.lake),
+        Delete(pace.batch_size),
+        OUTCOME_SCHEMA,
+        SweepPace(pace.files_per_second, pace.batches_per_second),
+        overridden,
+    )
+
+
+def _announce(context: Context, document: PlanDocument) -> None:
+    context.output.say(f"plan {document.plan} of lake {document.lake}: {_size(document)} to delete")
+
+
+def _size(document: PlanDocument) -> str:
+    amount = document.amount("delete")
+    return f"{format_count(amount.files, 'file')}, {format_size(amount.bytes)}"
+
+
+def _show(context: Context, document: PlanDocument, applied: Applied, run: str) -> None:
+    context.output.result(_document(document, applied, run=run), _table(applied))
+    for failure in applied.figures["failures"][:_SHOWN_FAILURES]:
+        context.output.say(f"{failure['path']}: {failure['reason']}")
+    if applied.stopped:
+        from lakesweep.sweep.applying import stop_error
+
+        raise stop_error(applied)
+    if applied.figures["failed"]:
+        raise typer.Exit(IncompleteError.exit_code)
+
+
+def _document(
+    document: PlanDocument,
+    applied: Applied | None,
+    *,
+    run: str | None = None,
+    dry_run: bool = False,
+) -> dict[str, Any]:
+    amount = document.amount("delete")
+    figures = applied.figures if applied else {"found": amount.files, "deleted": 0}
+    return {
+        **figures,
+        "run": run,
+        "plan": document.plan,
+        "kept_by_remark": applied.kept_by_remark if applied else 0,
+        "quarantined": figures.get("quarantined", 0),
+        "stopped": applied.stopped if applied else None,
+        "dry_run": dry_run,
+    }
+
+
+def _table(applied: Applied) -> Table:
+    figures = applied.figures
+    names = ("found", "deleted", "absent", "failed")
+    rows = [(name, f"{figures[name]:,}") for name in names]
+    rows.append(("kept after all", f"{applied.kept_by_remark:,}"))
+    rows.append(("freed", format_size(figures["bytes_deleted"])))
+    return Table(("outcome", "files"), rows, numbers=frozenset({"files"}))
