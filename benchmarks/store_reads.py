@@ -15,8 +15,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
-import psycopg
-import pymysql
 from sqlalchemy import make_url
 
 from benchmarks.contest import hold
@@ -25,7 +23,12 @@ from lakesweep.store.backend import RowKey
 from lakesweep.store.backends.sql import SqlBackend
 from lakesweep.store.objects import Objects
 from lakesweep.store.types import ObjectTypes
-from tests.database_servers import DatabaseServer, mariadb_server, postgresql_server
+from tests.database_servers import (
+    DatabaseServer,
+    connect,
+    mariadb_server,
+    postgresql_server,
+)
 from tests.stores import CountingIds
 
 _OBJECTS = 10_000
@@ -85,26 +88,19 @@ def _sqlite_select(url: str) -> Callable[[Sequence[int]], Sequence[Any]]:
 
 
 def _postgresql_select(url: str) -> Callable[[Sequence[int]], Sequence[Any]]:
-    connection = psycopg.connect(url, autocommit=True)
+    connection = connect(url)
     connection.execute("ANALYZE")  # otherwise this SELECT reads the whole realm each time
 
     def select(ids: Sequence[int]) -> Sequence[Any]:
-        statement = f"{_SELECT} %s AND part = 0 AND id = ANY(%s)".encode()
-        return connection.execute(statement, (_REALM.encode(), list(ids))).fetchall()
+        statement = f"{_SELECT} %s AND part = 0 AND id = ANY(%s)"
+        rows: Sequence[Any] = connection.execute(statement, (_REALM.encode(), list(ids))).fetchall()
+        return rows
 
     return select
 
 
 def _mariadb_select(url: str) -> Callable[[Sequence[int]], Sequence[Any]]:
-    parts = make_url(url)
-    connection = pymysql.connect(
-        host=parts.host,
-        port=parts.port,
-        user=parts.username,
-        password=parts.password,
-        database=parts.database,
-    )
-    cursor = connection.cursor()
+    cursor = connect(url).cursor()
 
     def select(ids: Sequence[int]) -> Sequence[Any]:
         cursor.execute(f"{_SELECT} %s AND part = 0 AND id IN %s", (_REALM.encode(), ids))
@@ -115,7 +111,7 @@ def _mariadb_select(url: str) -> Callable[[Sequence[int]], Sequence[Any]]:
 
 
 def _compare(
-    title: str, url: str, connect: Callable[[str], Callable[[Sequence[int]], Sequence[Any]]]
+    title: str, url: str, open_select: Callable[[str], Callable[[Sequence[int]], Sequence[Any]]]
 ) -> None:
     backend = SqlBackend(url)
     backend.init_schema()
@@ -126,7 +122,7 @@ def _compare(
     random.Random(3).shuffle(ids)
     keys = [RowKey(number) for number in ids]
     contenders = {
-        "SELECT by the driver": _in_batches(ids, connect(url)),
+        "SELECT by the driver": _in_batches(ids, open_select(url)),
         "Backend.fetch": lambda: len(backend.fetch(_REALM, keys)),
         "Objects.fetch_many": lambda: len(objects.fetch_many(ids, Thing)),
     }

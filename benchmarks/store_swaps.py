@@ -17,8 +17,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import psycopg
-import pymysql
 from sqlalchemy import make_url
 
 from lakesweep.clock import SystemClock
@@ -26,7 +24,7 @@ from lakesweep.store import Store
 from lakesweep.store.bench import Load, run_bench
 from lakesweep.store.bench.load import BENCH_TYPES, warm_up, work
 from lakesweep.store.bench.result import BenchResult
-from tests.database_servers import mariadb_server, postgresql_server
+from tests.database_servers import connect, mariadb_server, postgresql_server
 from tests.processes import scratch_folder
 
 _COMMITS = 100
@@ -46,23 +44,14 @@ def _sqlite(url: str) -> Execute:
     return lambda text, values: connection.execute(text, values).rowcount
 
 
-def _postgresql(url: str) -> Execute:
-    connection = psycopg.connect(url, autocommit=True)
-    return lambda text, values: connection.execute(text.encode(), values).rowcount
+def _server(url: str) -> Execute:
+    cursor = connect(url).cursor()
 
+    def execute(text: str, values: tuple[Any, ...]) -> int:
+        cursor.execute(text, values)
+        return int(cursor.rowcount)
 
-def _mariadb(url: str) -> Execute:
-    parts = make_url(url)
-    connection = pymysql.connect(
-        host=parts.host,
-        port=parts.port,
-        user=parts.username,
-        password=parts.password,
-        database=parts.database,
-        autocommit=True,
-    )
-    cursor = connection.cursor()
-    return lambda text, values: int(cursor.execute(text, values))
+    return execute
 
 
 class Bare:
@@ -87,9 +76,9 @@ class Bare:
         return time.perf_counter() - start
 
 
-def _measure(title: str, url: str, connect: Callable[[str], Execute], mark: str) -> None:
+def _measure(title: str, url: str, open_raw: Callable[[str], Execute], mark: str) -> None:
     Store.create_tables(url)
-    bare = Bare(connect(url), mark)
+    bare = Bare(open_raw(url), mark)
     swaps, commits = [], []
     with Store.open(url, types=BENCH_TYPES) as store:
         realm, load = store.create_realm("bench"), Load(writers=1, commits=_COMMITS)
@@ -152,9 +141,9 @@ def main() -> None:
     with _folder(in_memory=in_memory) as folder:
         _measure("SQLite", f"sqlite:///{folder / 'store.db'}", _sqlite, "?")
     with _folder(in_memory=in_memory) as folder, postgresql_server(folder=folder) as server:
-        _measure("PostgreSQL", server.new_database(), _postgresql, "%s")
+        _measure("PostgreSQL", server.new_database(), _server, "%s")
     with _folder(in_memory=in_memory) as folder, mariadb_server(folder=folder) as server:
-        _measure("MariaDB", server.new_database(), _mariadb, "%s")
+        _measure("MariaDB", server.new_database(), _server, "%s")
 
 
 if __name__ == "__main__":

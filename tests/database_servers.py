@@ -6,7 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -15,7 +15,7 @@ from typing import Any
 
 import psycopg
 import pymysql
-from sqlalchemy import URL
+from sqlalchemy import URL, make_url
 
 from tests.processes import free_port, is_root, running, scratch_folder
 
@@ -33,7 +33,7 @@ class DatabaseServer:
 
     scheme: str
     port: int
-    execute: Callable[[str], None]
+    first_database: str
     _numbers: Iterator[int] = field(default_factory=count)
 
     def url(self, database: str, **changes: Any) -> str:
@@ -44,7 +44,8 @@ class DatabaseServer:
     def new_database(self) -> str:
         """The URL of a database that is empty."""
         name = f"test_{next(self._numbers)}"
-        self.execute(f"CREATE DATABASE {name}")
+        with connect(self.url(self.first_database)) as connection:
+            connection.cursor().execute(f"CREATE DATABASE {name}")
         return self.url(name)
 
 
@@ -64,7 +65,7 @@ def postgresql_server(*options: str, folder: Path | None = None) -> Iterator[Dat
         ready = "ready to accept connections"
         # The server hands an interrupt on to all its sessions; a termination waits for them.
         with running(command, scratch / "log", ready, user=user, stop=signal.SIGINT):
-            yield DatabaseServer("postgresql", port, _postgresql_admin(port))
+            yield DatabaseServer("postgresql", port, "postgres")
 
 
 @contextmanager
@@ -87,7 +88,7 @@ def mariadb_server(*options: str, folder: Path | None = None) -> Iterator[Databa
         ]
         ready = r"ready for connections"
         with running(command, scratch / "log", ready, stop=signal.SIGTERM):
-            yield DatabaseServer("mariadb", port, _mariadb_admin(port))
+            yield DatabaseServer("mariadb", port, "mysql")
 
 
 @contextmanager
@@ -122,32 +123,19 @@ def _run(command: Sequence[str], **how: Any) -> None:
         raise RuntimeError(f"{command!r} failed:\n{done.stdout}{done.stderr}")
 
 
-def _postgresql_admin(port: int) -> Callable[[str], None]:
-    def execute(statement: str) -> None:
-        with psycopg.connect(
-            host="127.0.0.1",
-            port=port,
-            user=USER,
-            password=PASSWORD,
-            dbname="postgres",
-            autocommit=True,
-        ) as connection:
-            connection.execute(statement.encode())
-
-    return execute
-
-
-def _mariadb_admin(port: int) -> Callable[[str], None]:
-    def execute(statement: str) -> None:
-        with (
-            pymysql.connect(
-                host="127.0.0.1", port=port, user=USER, password=PASSWORD, autocommit=True
-            ) as connection,
-            connection.cursor() as cursor,
-        ):
-            cursor.execute(statement)
-
-    return execute
+def connect(url: str) -> Any:
+    """A connection of the driver itself, in which each statement stands alone."""
+    parts = make_url(url)
+    words: dict[str, Any] = {
+        "host": parts.host,
+        "port": parts.port,
+        "user": parts.username,
+        "password": parts.password,
+        "autocommit": True,
+    }
+    if parts.drivername == "postgresql":
+        return psycopg.connect(**words, dbname=parts.database)
+    return pymysql.connect(**words, database=parts.database)
 
 
 def _postgresql_program(name: str) -> str:

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-import psycopg
 import pymysql
 import pytest
 from sqlalchemy import make_url
@@ -26,7 +25,7 @@ from lakesweep.store.backend import MAX_REALM_BYTES, MAX_VALUE_BYTES, ObjectRow,
 from lakesweep.store.backends.pool import MAX_CONNECTIONS
 from lakesweep.store.backends.postgresql import FETCH_ROWS
 from lakesweep.store.backends.sql import SqlBackend
-from tests.database_servers import PASSWORD, DatabaseServer
+from tests.database_servers import PASSWORD, DatabaseServer, connect
 from tests.processes import free_port
 
 ROW = ObjectRow(1, 0, "thing", 5, None, b"value")
@@ -82,20 +81,7 @@ def store(url: str, open_store: Callable[..., SqlBackend]) -> SqlBackend:
 @contextmanager
 def _raw(url: str) -> Iterator[Any]:
     """Another client of the same database."""
-    parts = make_url(url)
-    words: dict[str, Any] = {
-        "host": parts.host,
-        "port": parts.port,
-        "user": parts.username,
-        "password": parts.password,
-        "autocommit": True,
-    }
-    connection: Any = (
-        psycopg.connect(**words, dbname=parts.database)
-        if parts.drivername == "postgresql"
-        else pymysql.connect(**words, database=parts.database)
-    )
-    with connection:
+    with connect(url) as connection:
         yield connection.cursor()
 
 

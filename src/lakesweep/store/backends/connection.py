@@ -165,10 +165,9 @@ class Database:
         return self.dialect.arrange(self._url, arguments, options)
 
     def _is_alive(self, connection: Any, idle_seconds: float) -> bool:
-        if idle_seconds < STALE_SECONDS and self.dialect.is_silent(connection):
-            return True
         try:
-            connection.cursor().execute("SELECT 1")
+            if idle_seconds >= STALE_SECONDS or not self.dialect.is_silent(connection):
+                connection.cursor().execute("SELECT 1")
         except self._driver.Error:
             return False
         return True

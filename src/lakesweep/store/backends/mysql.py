@@ -22,7 +22,7 @@ from lakesweep.store.backends.dialect import (
     NewCommit,
 )
 from lakesweep.store.backends.sockets import is_readable
-from lakesweep.store.backends.tables import other_columns
+from lakesweep.store.backends.tables import new_values
 
 #: A row of the store takes up to twice its size, since bytes are escaped.
 MIN_PACKET_BYTES = 2**20
@@ -44,13 +44,15 @@ _REFUSALS: Mapping[int, Failure] = {
 }
 # A statement that ends with one of these was undone, with the transaction that it was in.
 _KNOWN: Mapping[int, Failure] = {
-    # Lock wait, deadlock, changed since it was read, interrupted, took too long.
-    **dict.fromkeys((1205, 1213, 1020, 1317, 1969, 3024), BUSY),
+    # Lock wait, deadlock, changed since it was read, interrupted, took too long; of clusters, not
+    # ready, and refused by the others.
+    **dict.fromkeys((1205, 1213, 1020, 1317, 1969, 3024, 1047, 3101), BUSY),
     **dict.fromkeys((1290, 1792, 1836), _READ_ONLY),
     **dict.fromkeys((1021, 1114), FULL),
     **dict.fromkeys((1044, 1142, 1143, 1227), _RIGHTS),
     1146: Failure(SchemaError),
     1153: Failure(StoreError, _PACKET_HINT),
+    1665: Failure(StoreError, "set binlog_format of the server to ROW or MIXED"),
 }
 
 
@@ -105,14 +107,14 @@ class MySql(Dialect):
 
     def upsert(self, table: Table) -> Insert:
         insert = mysql.insert(table)
-        new = {column.name: insert.inserted[column.name] for column in other_columns(table)}
-        return insert.on_duplicate_key_update(new)
+        return insert.on_duplicate_key_update(new_values(table, insert.inserted))
 
     def is_duplicate(self, error: Exception) -> bool:
         return _code(error) == _DUPLICATE
 
     def is_silent(self, connection: Any) -> bool:
-        return not is_readable(connection._sock.fileno())  # noqa: SLF001
+        socket = connection._sock  # noqa: SLF001 (there is no other way to look)
+        return socket is not None and not is_readable(socket.fileno())
 
     def arrange(
         self, url: URL, arguments: Sequence[Any], options: Mapping[str, Any]

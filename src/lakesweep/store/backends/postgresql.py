@@ -23,7 +23,7 @@ from lakesweep.store.backends.dialect import (
     fetch_all,
 )
 from lakesweep.store.backends.sockets import is_readable
-from lakesweep.store.backends.tables import OBJECTS, ROW_COLUMNS, other_columns
+from lakesweep.store.backends.tables import OBJECTS, ROW_COLUMNS, new_values
 
 _PASSWORD = Failure(StoreError, "check user and password in the URL of the store")
 _DATABASE = Failure(StoreError, "check the URL of the store, or create it: createdb NAME")
@@ -35,9 +35,9 @@ _CROWDED = Failure(UnreachableError, "raise max_connections of the server, or ru
 _REFUSALS: Mapping[str, Failure] = {
     "password": _PASSWORD,
     "authentication": _PASSWORD,
-    "role": _PASSWORD,
+    'role "': _PASSWORD,
     "pg_hba": _PASSWORD,
-    "database": _DATABASE,
+    'database "': _DATABASE,
     "too many": _CROWDED,
     "remaining connection slots": _CROWDED,
 }
@@ -118,9 +118,9 @@ class PostgreSql(Dialect):
         return postgresql.insert(table).on_conflict_do_nothing()
 
     def upsert(self, table: Table) -> Insert:
-        insert = postgresql.insert(table)
-        new = {column.name: insert.excluded[column.name] for column in other_columns(table)}
-        return insert.on_conflict_do_update(index_elements=table.primary_key.columns, set_=new)
+        insert, key = postgresql.insert(table), table.primary_key.columns
+        new = new_values(table, insert.excluded)
+        return insert.on_conflict_do_update(index_elements=key, set_=new)
 
     def is_silent(self, connection: Any) -> bool:
         return not is_readable(connection.fileno())

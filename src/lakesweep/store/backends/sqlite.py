@@ -11,7 +11,7 @@ from sqlalchemy.dialects import sqlite
 
 from lakesweep.errors import SchemaError, StoreError
 from lakesweep.store.backends.dialect import BUSY, FULL, REFUSED, UNKNOWN, Dialect, Failure
-from lakesweep.store.backends.tables import other_columns
+from lakesweep.store.backends.tables import new_values
 
 _OPTIONS = frozenset({"timeout", "cached_statements"})
 _READ_ONLY = Failure(StoreError, "let this user write the file and the folder that it is in")
@@ -80,9 +80,9 @@ class Sqlite(Dialect):
         return sqlite.insert(table).on_conflict_do_nothing()
 
     def upsert(self, table: Table) -> Insert:
-        insert = sqlite.insert(table)
-        new = {column.name: insert.excluded[column.name] for column in other_columns(table)}
-        return insert.on_conflict_do_update(index_elements=table.primary_key.columns, set_=new)
+        insert, key = sqlite.insert(table), table.primary_key.columns
+        new = new_values(table, insert.excluded)
+        return insert.on_conflict_do_update(index_elements=key, set_=new)
 
     def refused(self, error: Exception) -> Failure:
         failure = self.failed(error)

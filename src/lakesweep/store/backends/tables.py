@@ -67,3 +67,8 @@ REFERENCE_COLUMNS = ("name", "pointer", "version", "created_at", "recent")
 def other_columns(table: Table) -> Sequence[Column[Any]]:
     """The columns that are no part of the key."""
     return [column for column in table.columns if not column.primary_key]
+
+
+def new_values(table: Table, row: Any) -> Mapping[str, Any]:
+    """What a row that takes the place of another sets."""
+    return {column.name: row[column.name] for column in other_columns(table)}
