@@ -28,7 +28,7 @@ from lakesweep.sweep.marking import remark
 from lakesweep.sweep.marks import Marks, RootState, load_marks
 from lakesweep.sweep.plans import PlanDocument, load_plan, open_dataset
 from lakesweep.sweep.records import LakeRecord, PlanRecord, RunStatus
-from lakesweep.sweep.root_sources import root_sources
+from lakesweep.sweep.root_sources import Sources, root_sources
 from lakesweep.sweep.ruling import make_ruling
 from lakesweep.sweep.sessions import Session
 from lakesweep.sweep.steps import JudgeStep
@@ -74,6 +74,7 @@ class Applier:
     runs: Runs
     clock: Clock
     progress: Progress = SILENT
+    sources: Sources = root_sources
 
     def look(self, order: ApplyOrder) -> PlanDocument:
         """The plan, if no guard says no; RefusedError otherwise. Nothing is changed."""
@@ -128,7 +129,7 @@ class Applier:
         def files() -> Iterator[pa.RecordBatch]:
             return read_dataset(self.stores, listing)
 
-        sources = root_sources(self.stores, lake.section, files)
+        sources = self.sources(self.stores, lake.section, files)
         spec = MarkSpec(self.engine, self.stores, address)
         marks = remark(spec, sources, before)
         _refuse_more_doubt(before, marks)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from lakesweep.config import (
@@ -21,6 +22,9 @@ from lakesweep.sweep.roots import RootSource
 
 if TYPE_CHECKING:
     from lakesweep.storage.stores import Stores
+
+#: Who tells which sources a lake has; `root_sources`, unless roots come from elsewhere.
+Sources = Callable[["Stores", LakeSection, Listing], Sequence[RootSource]]
 
 
 def root_sources(stores: Stores, lake: LakeSection, listing: Listing) -> list[RootSource]:
