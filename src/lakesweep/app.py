@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from lakesweep.storage.options import StorageOptions
     from lakesweep.storage.stores import Stores
     from lakesweep.store import Store
+    from lakesweep.sweep.engine import SweepEngine
     from lakesweep.sweep.lake import Lake
     from lakesweep.sweep.runs import Runs
 
@@ -84,6 +86,24 @@ class App:
         from lakesweep.sweep.lake import find_lake
 
         return find_lake(self.config.lakes, name, str(self.folder / ".lakesweep" / "plans"))
+
+    @contextmanager
+    def engine(self, name: str, *, verbose: bool = False) -> Iterator[SweepEngine]:
+        """Where a sweep runs: `local` in this process, `spark` in a session that ends with it."""
+        if name == "local":
+            from lakesweep.sweep.engine import LocalEngine
+
+            yield LocalEngine(self.stores)
+            return
+        from lakesweep.spark.access import Access
+        from lakesweep.spark.register import parts_for
+        from lakesweep.spark.session import open_session
+        from lakesweep.sweep.spark_engine import SparkEngine
+
+        with ExitStack() as stack:
+            with self.progress.task("starting Spark", unit=""):
+                spark = stack.enter_context(open_session(self.config.spark, verbose=verbose))
+            yield SparkEngine(spark, Access(self.stores, self.catalogs, parts_for(spark)))
 
     def close(self) -> None:
         """Let go of the store, if anybody used it."""

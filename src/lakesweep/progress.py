@@ -101,6 +101,7 @@ class _LineTask:
         self._count = 0
         self._size_bytes = 0
         self._start = self._told = clock.monotonic()
+        self._told_count = 0
 
     def advance(self, count: int, size_bytes: int = 0) -> None:
         with self._lock:
@@ -116,11 +117,11 @@ class _LineTask:
     def close(self) -> None:
         """Tell the final count where an earlier line promised more."""
         with self._lock:
-            if self._told > self._start:
+            if self._told > self._start and self._count > self._told_count:
                 self._tell()
 
     def _tell(self) -> None:
-        self._told = self._clock.monotonic()
+        self._told, self._told_count = self._clock.monotonic(), self._count
         seconds = max(self._told - self._start, 1e-9)
         parts = [f"{self._label} {self._counted()} {self._unit}"]
         if self._size_bytes:
@@ -152,9 +153,9 @@ class BarProgress:
     @contextmanager
     def task(self, label: str, *, total: int | None = None, unit: str = "files") -> Iterator[Task]:
         display = self._enter()
-        task_id = display.add_task(label, total=total, unit=unit, size="", rate="")
+        task_id = display.add_task(label, total=total, count="", size="", rate="")
         try:
-            yield _BarTask(display, task_id)
+            yield _BarTask(display, task_id, unit)
         finally:
             display.remove_task(task_id)
             self._leave()
@@ -183,9 +184,10 @@ class BarProgress:
 
 
 class _BarTask:
-    def __init__(self, display: RichProgress, task_id: TaskID) -> None:
+    def __init__(self, display: RichProgress, task_id: TaskID, unit: str) -> None:
         self._display = display
         self._id = task_id
+        self._unit = unit
         self._lock = threading.Lock()
         self._start = time.monotonic()
         self._count = 0
@@ -197,7 +199,13 @@ class _BarTask:
             self._size_bytes += size_bytes
             size = format_size(self._size_bytes) if self._size_bytes else ""
             rate = self._count / max(time.monotonic() - self._start, 1e-9)
-            self._display.update(self._id, completed=self._count, size=size, rate=f"{rate:,.0f}/s")
+            self._display.update(
+                self._id,
+                completed=self._count,
+                count=f"{self._count:,} {self._unit}",
+                size=size,
+                rate=f"{rate:,.0f}/s",
+            )
 
     def expect(self, total: int) -> None:
         self._display.update(self._id, total=total)
@@ -211,7 +219,7 @@ def _make_display(stream: TextIO) -> RichProgress:
     return RichProgress(
         TextColumn("{task.description}"),
         BarColumn(bar_width=24),
-        TextColumn("{task.completed:,.0f} {task.fields[unit]}"),
+        TextColumn("{task.fields[count]}"),
         TextColumn("{task.fields[size]}"),
         TextColumn("{task.fields[rate]}"),
         TimeElapsedColumn(),

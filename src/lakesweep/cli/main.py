@@ -12,12 +12,14 @@ import typer
 
 from lakesweep import __version__
 from lakesweep.cli import files, iceberg, realm, store
+from lakesweep.cli.apply import apply
 from lakesweep.cli.context import Context, Settings, make_output
 from lakesweep.cli.demo import add_demo
 from lakesweep.cli.doctor import doctor
 from lakesweep.cli.init import init
 from lakesweep.cli.options import command, group
 from lakesweep.cli.output import Failure
+from lakesweep.cli.sweep import add_sweep
 from lakesweep.cli.terminal import OutputClosedError
 from lakesweep.errors import LakesweepError, UsageError
 from lakesweep.progress import SILENT
@@ -57,6 +59,15 @@ app = group(
 command(app, "init", examples=["lakesweep init", "lakesweep init --output prod.toml"])(init)
 command(app, "doctor", examples=["lakesweep doctor", "lakesweep doctor --spark --json"])(doctor)
 add_demo(app)
+add_sweep(app)
+command(
+    app,
+    "apply",
+    examples=[
+        "lakesweep apply plan-20260101T000000-5c2f81aa --dry-run",
+        "lakesweep apply plan-20260101T000000-5c2f81aa --override first-run --yes",
+    ],
+)(apply)
 app.add_typer(files.app)
 app.add_typer(iceberg.app)
 app.add_typer(store.app)

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 _METADATA = r"\.metadata\.json(\.gz)?$"
 _VERSION = re.compile(r"/v?(\d+)[^/]*$")
 
+#: How the names of these sources begin.
+_NAME = "scan of "
+
 Listing = Callable[[], Iterable[pa.RecordBatch]]
 
 
@@ -48,7 +51,7 @@ class ScanRoots:
 
     @property
     def name(self) -> str:
-        return f"scan of {self.path}"
+        return _NAME + self.path
 
     def collect(self) -> Iterator[RootRow | RootProblem]:
         folders: defaultdict[str, list[str]] = defaultdict(list)
@@ -114,6 +117,11 @@ class ScanRoots:
 
     def _problem(self, path: str, error: LakesweepError) -> RootProblem:
         return RootProblem(self.name, error.message, path, locations=(guess_location(path),))
+
+
+def is_scan(origin: str) -> bool:
+    """Whether a root of this origin was found by its files."""
+    return origin.startswith(_NAME)
 
 
 def _metadata_files(batch: pa.RecordBatch, path: str) -> list[str]:

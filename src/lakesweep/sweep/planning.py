@@ -8,35 +8,41 @@ to be referenced. Nothing is deleted here.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pyarrow as pa
 
 from lakesweep.clock import Clock
-from lakesweep.errors import LakesweepError
 from lakesweep.progress import SILENT, Progress
-from lakesweep.storage.datasets import Dataset, Part, commit_dataset, read_dataset
-from lakesweep.storage.pieces import cut_locations
+from lakesweep.storage.datasets import Dataset, Part, commit_dataset
 from lakesweep.store.moments import micros
-from lakesweep.sweep.answers import ANSWERS, answers_of
-from lakesweep.sweep.columns import LISTING, VERDICTS
+from lakesweep.sweep.answers import answers_of
+from lakesweep.sweep.columns import VERDICTS
 from lakesweep.sweep.guards import Figures, look
+from lakesweep.sweep.iceberg_scan import is_scan
 from lakesweep.sweep.leases import HeldLease
 from lakesweep.sweep.liveset import LiveSet, Matched, Mode, figures_document
-from lakesweep.sweep.marker import MarkSpec
-from lakesweep.sweep.marking import mark
-from lakesweep.sweep.marks import Marks, RootState, load_marks
-from lakesweep.sweep.plans import Amount, DatasetRef, PlanDocument, Root, RootCounts, write_plan
+from lakesweep.sweep.marks import Marks, RootState
+from lakesweep.sweep.plans import (
+    Amount,
+    DatasetRef,
+    PlanDocument,
+    Root,
+    RootCounts,
+    Unlisted,
+    write_plan,
+)
 from lakesweep.sweep.records import LakeRecord, PlanRecord, RootMemory
-from lakesweep.sweep.root_sources import root_sources
+from lakesweep.sweep.root_sources import Sources, root_sources
 from lakesweep.sweep.ruling import Ruling, make_ruling
 from lakesweep.sweep.runs import new_name
 from lakesweep.sweep.sizing import high_water
-from lakesweep.sweep.steps import JudgeStep, ListStep
+from lakesweep.sweep.steps import JudgeStep
+from lakesweep.sweep.surveying import Surveyor
 from lakesweep.sweep.totals import (
     TOTALS,
     Dimension,
@@ -49,8 +55,10 @@ from lakesweep.sweep.totals import (
     tables_of,
 )
 from lakesweep.sweep.verdicts import Verdict
+from lakesweep.units import format_moment
 
 if TYPE_CHECKING:
+    from lakesweep.storage.inventory import Inventory
     from lakesweep.storage.stores import Stores
     from lakesweep.sweep.engine import SweepEngine
     from lakesweep.sweep.lake import Lake
@@ -71,6 +79,12 @@ class PlanOrder:
     grace: timedelta
     mode: Mode = Mode.AUTO
     overridden: tuple[str, ...] = ()
+    inventory: Inventory | None = None
+
+    def cutoff(self, started: datetime) -> datetime:
+        """From when on files are too new: a listing by others knows no more than its own past."""
+        seen = started if self.inventory is None else min(started, self.inventory.taken_at)
+        return seen - self.grace
 
 
 @dataclass
@@ -83,6 +97,7 @@ class Planner:
     clock: Clock
     progress: Progress = SILENT
     seconds: dict[str, float] = field(default_factory=dict)
+    sources: Sources = root_sources
 
     def plan(self, order: PlanOrder, started: datetime, lease: HeldLease) -> PlanDocument:
         """Write a plan. `started` was read before the lease was taken."""
@@ -90,14 +105,13 @@ class Planner:
         name = new_name("plan", self.clock)
         address = f"{lake.plans}/{name}"
         record = self.runs.lake(lake.name)
-        with self._phase("list"):
-            listing = self._list(lake, f"{address}/listing")
-        lease.check()
-        with self._phase("mark"):
-            marks = self._mark(lake, listing, record, f"{address}/marks")
-        lease.check()
+        surveyor = Surveyor(
+            self.stores, self.engine, self.clock, self.progress, self.seconds, self.sources
+        )
+        survey = surveyor.survey(lake, record, address, lease, order.inventory)
+        listing, marks = survey.listing, survey.marks
         ruling = self._rule(order, marks, record, started)
-        with self._phase("judge"):
+        with surveyor.phase("judge"):
             matched = self._judge(order, listing, marks, ruling, record, address)
         document = self._describe(order, name, started, listing, marks, ruling, matched, record)
         datasets = self._commit(address, listing, marks, matched)
@@ -107,37 +121,13 @@ class Planner:
         self._learn(lake.name, marks, document)
         return document
 
-    def _list(self, lake: Lake, address: str) -> Dataset:
-        shares = cut_locations(self.stores, lake.locations, self.engine.parts)
-        with self.progress.task("listed"):
-            answers = self.engine.run(ListStep(self.stores, address), shares, ANSWERS)
-        return commit_dataset(self.stores, address, answers_of(answers, "part", Part), LISTING)
-
-    def _mark(self, lake: Lake, listing: Dataset, record: LakeRecord, address: str) -> Marks:
-        def files() -> Iterator[pa.RecordBatch]:
-            return read_dataset(self.stores, listing)
-
-        sources = root_sources(self.stores, lake.section, files)
-        spec = MarkSpec(self.engine, self.stores, address, cache=self._earlier(record))
-        with self.progress.task("marked", unit="roots"):
-            return mark(spec, sources)
-
-    def _earlier(self, record: LakeRecord) -> Marks | None:
-        """The marks of the last plan; none where they are gone or cannot be read any more."""
-        if record.marks is None:
-            return None
-        try:
-            return load_marks(self.stores, record.marks)
-        except LakesweepError:
-            return None
-
     def _rule(
         self, order: PlanOrder, marks: Marks, record: LakeRecord, started: datetime
     ) -> Ruling:
         memory = self.runs.known_folders(record)
         now = max(self.clock.now(), started)
         return make_ruling(
-            order.lake, marks, memory, order.overridden, now=now, cutoff=started - order.grace
+            order.lake, marks, memory, order.overridden, now=now, cutoff=order.cutoff(started)
         )
 
     def _judge(
@@ -153,8 +143,10 @@ class Planner:
         live = LiveSet(
             self.stores, self.engine, marks.content, f"{address}/filter", record.most_live
         )
-        with self.progress.task("judged"):
-            return live.judge(step, listing, order.mode)
+        with self.progress.task("judged") as task:
+            matched = live.judge(step, listing, order.mode)
+            task.advance(listing.rows)
+        return matched
 
     def _describe(
         self,
@@ -188,11 +180,12 @@ class Planner:
             lake=order.lake.name,
             created=self.clock.now(),
             expires=started + LIFE,
-            cut_off=started - order.grace,
+            cut_off=order.cutoff(started),
             grace_seconds=order.grace.total_seconds(),
             mode=matched.mode.value,
             roots=_count_roots(marks),
             incomplete_roots=tuple(incomplete[:_MOST_ROOTS]),
+            unlisted=tuple(islice(_unlisted(marks), _MOST_ROOTS)),
             totals=_amounts(reasons_of(totals)),
             guesses={key: Amount(**amount) for key, amount in guesses_of(totals).items()},
             tables=tuple(tables_of(totals)),
@@ -203,7 +196,7 @@ class Planner:
             guards=tuple(look(figures)),
             overridden=order.overridden,
             locations=order.lake.locations,
-            spec={"engine": self.engine.name, "live": marks.content.rows, "listed": listing.rows},
+            spec=_spec(order, self.engine.name, listing, marks),
         )
 
     def _commit(
@@ -256,11 +249,19 @@ class Planner:
 
         self.runs.learn(lake, change, folders)
 
-    @contextmanager
-    def _phase(self, name: str) -> Iterator[None]:
-        start = self.clock.monotonic()
-        yield
-        self.seconds[name] = round(self.clock.monotonic() - start, 3)
+
+def _spec(order: PlanOrder, engine: str, listing: Dataset, marks: Marks) -> dict[str, Any]:
+    """What was asked for, and how much there was to do."""
+    taken = order.inventory
+    return {
+        "engine": engine,
+        "listed": listing.rows,
+        "live": marks.content.rows,
+        "manifests": marks.figures.manifests,
+        "manifests_reused": marks.figures.reused,
+        "inventory": None if taken is None else taken.path,
+        "inventory_time": None if taken is None else format_moment(taken.taken_at),
+    }
 
 
 def _totals(answers: pa.Table) -> pa.Table:
@@ -284,6 +285,14 @@ def _incomplete(marks: Marks) -> Iterator[Root]:
     yield from (Root(unknown.origin, unknown.reason) for unknown in marks.unknown)
     for root in marks.in_state(RootState.INCOMPLETE):
         yield Root(root.name, "; ".join(root.reasons))
+
+
+def _unlisted(marks: Marks) -> Iterator[Unlisted]:
+    for found in marks.found:
+        yield Unlisted(found.pointer, found.origin, found.folders, kept=False)
+    for root in marks.roots:
+        if is_scan(root.origin):
+            yield Unlisted(root.pointer or root.name, root.origin, root.folders, kept=True)
 
 
 def _count_roots(marks: Marks) -> RootCounts:

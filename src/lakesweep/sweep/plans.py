@@ -42,6 +42,15 @@ class Root(msgspec.Struct, frozen=True):
     reason: str
 
 
+class Unlisted(msgspec.Struct, frozen=True):
+    """A table that was found by its files, and that no catalog knows; kept, or only reported."""
+
+    pointer: str
+    origin: str
+    folders: tuple[str, ...]
+    kept: bool
+
+
 class RootCounts(msgspec.Struct, frozen=True):
     """How many roots ended how."""
 
@@ -70,6 +79,7 @@ class PlanDocument(msgspec.Struct, frozen=True, kw_only=True):
     mode: str
     roots: RootCounts
     incomplete_roots: tuple[Root, ...] = ()
+    unlisted: tuple[Unlisted, ...] = ()
     totals: dict[str, dict[str, Amount]]
     guesses: dict[str, Amount] = {}
     tables: tuple[dict[str, Any], ...] = ()

@@ -19,6 +19,7 @@ from lakesweep.hashing.bloom_file import dump_bloom, load_bloom
 from lakesweep.storage.address import identities, parse
 from lakesweep.storage.datasets import DatasetWriter, new_part_name
 from lakesweep.storage.file_hashes import file_hashes, hash_columns
+from lakesweep.storage.inventory_rows import read_part
 from lakesweep.storage.local.aliases import resolve
 from lakesweep.storage.pieces import Piece, list_pieces
 from lakesweep.sweep.answers import answer
@@ -28,6 +29,7 @@ from lakesweep.sweep.totals import Sum, tally
 from lakesweep.sweep.verdicts import Verdict
 
 if TYPE_CHECKING:
+    from lakesweep.storage.inventory import Part as InventoryPart
     from lakesweep.storage.stores import Stores
 
 #: LISTING, and whether a root references the file.
@@ -47,6 +49,24 @@ class ListStep:
     def __call__(self, pieces: Sequence[Piece]) -> Iterator[pa.RecordBatch]:
         writer = DatasetWriter(self.stores, self.address, LISTING)
         for batch in list_pieces(self.stores, pieces, workers=self.workers):
+            writer.add(listed(batch))
+        yield answer("part", writer.finish())
+
+
+@dataclass(frozen=True)
+class InventoryStep:
+    """Reads a data file of an inventory into parts of a dataset of LISTING.
+
+    What the inventory has of other places than the locations is left out.
+    """
+
+    stores: Stores
+    address: str
+    locations: Sequence[str]
+
+    def __call__(self, part: InventoryPart) -> Iterator[pa.RecordBatch]:
+        writer = DatasetWriter(self.stores, self.address, LISTING)
+        for batch in read_part(self.stores, part, self.locations):
             writer.add(listed(batch))
         yield answer("part", writer.finish())
 

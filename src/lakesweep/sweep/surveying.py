@@ -1,0 +1,123 @@
+"""What is stored, then what is referenced: how plans and checks begin.
+
+The order is the law. The listing is complete and stored before the first root is looked at: a file
+that becomes referenced while it is being listed is seen to be referenced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lakesweep.clock import Clock
+from lakesweep.errors import LakesweepError
+from lakesweep.progress import SILENT, Progress
+from lakesweep.storage.datasets import Dataset, Part, commit_dataset, read_dataset
+from lakesweep.storage.pieces import cut_locations
+from lakesweep.sweep.answers import ANSWERS, answers_of
+from lakesweep.sweep.columns import LISTING
+from lakesweep.sweep.marker import MarkSpec
+from lakesweep.sweep.marking import mark
+from lakesweep.sweep.marks import Marks, load_marks
+from lakesweep.sweep.root_sources import Sources, root_sources
+from lakesweep.sweep.steps import InventoryStep, ListStep
+
+if TYPE_CHECKING:
+    from lakesweep.storage.inventory import Inventory
+    from lakesweep.storage.stores import Stores
+    from lakesweep.sweep.engine import SweepEngine
+    from lakesweep.sweep.lake import Lake
+    from lakesweep.sweep.leases import HeldLease
+    from lakesweep.sweep.records import LakeRecord
+
+
+@dataclass(frozen=True)
+class Survey:
+    """All files of a lake, and all that its roots reference."""
+
+    listing: Dataset
+    marks: Marks
+
+
+@dataclass
+class Surveyor:
+    """Lists and marks lakes on an engine, and keeps the time of each phase."""
+
+    stores: Stores
+    engine: SweepEngine
+    clock: Clock
+    progress: Progress = SILENT
+    seconds: dict[str, float] = field(default_factory=dict)
+    sources: Sources = root_sources
+
+    def survey(
+        self,
+        lake: Lake,
+        record: LakeRecord,
+        address: str,
+        lease: HeldLease,
+        inventory: Inventory | None = None,
+    ) -> Survey:
+        """List a lake, or take an inventory in place of that, and then mark its roots.
+
+        All is written below an address. `record` tells which earlier marks save work.
+        """
+        with self.phase("list"):
+            listing = self._list(lake, f"{address}/listing", inventory)
+        lease.check()
+        with self.phase("mark"):
+            marks = self._mark(lake, listing, record, f"{address}/marks")
+        lease.check()
+        return Survey(listing, marks)
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Keep the seconds that a block takes."""
+        start = self.clock.monotonic()
+        yield
+        self.seconds[name] = round(self.clock.monotonic() - start, 3)
+
+    def _list(self, lake: Lake, address: str, inventory: Inventory | None) -> Dataset:
+        with self.progress.task("listed") as task:
+            answers = self._gather(lake, address, inventory)
+            parts = answers_of(answers, "part", Part)
+            listing = commit_dataset(self.stores, address, parts, LISTING)
+            task.advance(listing.rows)
+        return listing
+
+    def _gather(self, lake: Lake, address: str, inventory: Inventory | None) -> pa.Table:
+        if inventory is not None:
+            step = InventoryStep(self.stores, address, lake.locations)
+            return self.engine.run(step, inventory.parts, ANSWERS)
+        shares = cut_locations(self.stores, lake.locations, self.engine.parts)
+        return self.engine.run(ListStep(self.stores, address), shares, ANSWERS)
+
+    def _mark(self, lake: Lake, listing: Dataset, record: LakeRecord, address: str) -> Marks:
+        sources = self.sources(self.stores, lake.section, files_of(self.stores, listing))
+        spec = MarkSpec(self.engine, self.stores, address, cache=self._earlier(record))
+        with self.progress.task("marked", unit="roots") as task:
+            marks = mark(spec, sources)
+            task.advance(len(marks.roots))
+        return marks
+
+    def _earlier(self, record: LakeRecord) -> Marks | None:
+        """The marks of the last plan; none where they are gone or cannot be read any more."""
+        if record.marks is None:
+            return None
+        try:
+            return load_marks(self.stores, record.marks)
+        except LakesweepError:
+            return None
+
+
+def files_of(stores: Stores, listing: Dataset) -> Callable[[], Iterator[pa.RecordBatch]]:
+    """What gives the listed files, any number of times."""
+
+    def files() -> Iterator[pa.RecordBatch]:
+        return read_dataset(stores, listing)
+
+    return files
