@@ -143,6 +143,11 @@ class InterruptedBackend(PassingBackend):
     def update_reference(self, realm: str, new: Reference, expected: Reference) -> bool:
         return self._leave(super().update_reference(realm, new, expected))
 
+    def commit(
+        self, realm: str, rows: Collection[ObjectRow], new: Reference, expected: Reference
+    ) -> bool:
+        return self._leave(super().commit(realm, rows, new, expected))
+
     def insert_reference(self, realm: str, reference: Reference) -> bool:
         return self._leave(super().insert_reference(realm, reference))
 
@@ -196,7 +201,12 @@ class Process:
         if expected is None:
             return
         new = moved(expected, self.world.next_number())
-        if self.telling.update_reference("acme", new, expected):
+        if self.world.number % 2:
+            swapped = self.telling.update_reference("acme", new, expected)
+        else:
+            rows = [_row(_OBJECTS + self.world.number)]
+            swapped = self.telling.commit("acme", rows, new, expected)
+        if swapped:
             self._learn(self.world.place_of(new))
 
     def create(self) -> None:

@@ -269,6 +269,39 @@ def test_a_swap_without_an_answer_lets_the_reference_go(fault: Fault) -> None:
     assert process.look() == memory.fetch_references("acme", ["main"])["main"]
 
 
+def test_a_commit_is_remembered_with_all_its_rows() -> None:
+    process, _ = _two()
+    new = moved(MAIN, 8)
+    assert process.telling.commit("acme", [_row(8), _row(9)], new, MAIN)
+    assert (process.look(), process.row(8), process.row(9)) == (new, _row(8), _row(9))
+    assert process.questions() == 0
+    assert process.sent == [ReferenceMoved("acme", "main", 1_000, 4, 8)]
+
+
+def test_nothing_of_a_lost_commit_is_remembered() -> None:
+    process, other = _two()
+    new = other.swap(MAIN, 8)
+    assert not process.telling.commit("acme", [_row(9)], moved(MAIN, 9), MAIN)
+    process.database.delete("acme", [RowKey(9)])
+    assert process.row(9) is None
+    assert process.look() == new
+    assert not process.sent
+
+
+@pytest.mark.parametrize("fault", [Fault.REFUSE, Fault.LOSE_ANSWER, Fault.LOSE_REQUEST])
+def test_after_a_commit_without_an_answer_the_database_is_asked(fault: Fault) -> None:
+    clock, memory = ManualClock(NOON), MemoryBackend()
+    memory.insert_reference("acme", MAIN)
+    method = "update_reference"
+    faulty = FaultyBackend(memory, lambda called: fault if called == method else Fault.NONE, clock)
+    process = Process(faulty, clock)
+    process.look()
+    with pytest.raises(StoreError):
+        process.telling.commit("acme", [_row(8)], moved(MAIN, 8), MAIN)
+    assert process.look() == memory.fetch_references("acme", ["main"])["main"]
+    assert process.row(8) == memory.fetch("acme", [RowKey(8)]).get(RowKey(8))
+
+
 def test_a_slow_reader_does_not_put_an_old_version_back() -> None:
     process, _ = _two()
     process.late.meanwhile = lambda: process.swap(MAIN, 8)
