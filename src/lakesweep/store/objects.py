@@ -105,11 +105,13 @@ class Objects:
     def stage(self, values: Mapping[int, msgspec.Struct | UnknownObject]) -> Staged:
         """Make the rows of objects, without writing them yet."""
         now = micros(self._clock.now())
-        rows = {number: self._rows(number, value, now) for number, value in values.items()}
-        return Staged(
-            [Stored(number, value, now, len(rows[number])) for number, value in values.items()],
-            [row for some in rows.values() for row in some],
-        )
+        objects: list[Stored[Any]] = []
+        rows: list[ObjectRow] = []
+        for number, value in values.items():
+            parts = self._rows(number, value, now)
+            objects.append(Stored(number, value, now, len(parts)))
+            rows.extend(parts)
+        return Staged(objects, rows)
 
     def put(self, staged: Staged) -> None:
         """Write what was staged. After any error it may be put again, or deleted."""

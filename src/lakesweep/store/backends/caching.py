@@ -42,11 +42,18 @@ class TellingBackend(PassingBackend):
     def commit(
         self, realm: str, rows: Collection[ObjectRow], new: Reference, expected: Reference
     ) -> bool:
-        with self._cache.changing([_place(realm, row) for row in rows]) as visit:
-            swap = partial(self._backend.commit, realm, rows, new, expected)
-            done = self._move(realm, new, swap)
+        places = [*(_place(realm, row) for row in rows), (realm, new.name)]
+        done = True  # until the answer says otherwise
+        try:
+            with self._cache.changing(places) as visit:
+                done = self._backend.commit(realm, rows, new, expected)
+                if done:
+                    _bring(visit, realm, rows)
+                    sights = self._cache.sights(visit, realm, [new.name], {new.name: new})
+                    visit.brought = {**visit.brought, **sights}
+        finally:
             if done:
-                _bring(visit, realm, rows)
+                self._cache.announce([moved(realm, new)])
         return done
 
     def delete_reference(self, realm: str, expected: Reference) -> bool:
