@@ -21,7 +21,7 @@ from lakesweep.storage.datasets import Dataset, Part, commit_dataset, load_datas
 from lakesweep.sweep.answers import ANSWERS, answers_of
 from lakesweep.sweep.columns import VERDICTS, hashes_of
 from lakesweep.sweep.control import Control
-from lakesweep.sweep.deleting import DeleteStep, Pace, Removal, done_before
+from lakesweep.sweep.deleting import BATCH_ROWS, DeleteStep, Pace, Removal, done_before
 from lakesweep.sweep.guards import look_at_age, refuse
 from lakesweep.sweep.marker import MarkSpec
 from lakesweep.sweep.marking import remark
@@ -46,7 +46,7 @@ _MOST_FAILURES = 1_000
 
 @dataclass(frozen=True)
 class ApplyOrder:
-    """What is asked of an apply."""
+    """What is asked of an apply. Between two batches it may be stopped."""
 
     plan: PlanRecord
     lake: Lake
@@ -54,6 +54,7 @@ class ApplyOrder:
     outcome_schema: pa.Schema
     pace: Pace
     overridden: tuple[str, ...] = ()
+    batch_rows: int = BATCH_ROWS
 
 
 @dataclass(frozen=True)
@@ -152,6 +153,7 @@ class Applier:
             order.removal,
             order.pace.share(self.engine.parts),
             order.outcome_schema,
+            order.batch_rows,
         )
         with self.progress.task("deleted", total=rest.rows):
             answers = self.engine.gather(step, rest, ANSWERS)

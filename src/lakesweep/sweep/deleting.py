@@ -84,6 +84,7 @@ class DeleteStep:
     removal: Removal
     pace: Pace
     schema: pa.Schema = OUTCOME_SCHEMA
+    batch_rows: int = BATCH_ROWS
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         tally = Tally()
@@ -93,7 +94,7 @@ class DeleteStep:
             batches_per_second=self.pace.batches_per_second,
         )
         try:
-            for batch in _cut(batches):
+            for batch in _cut(batches, self.batch_rows):
                 self.control.check()
                 self._remove(batch, limits, tally)
         except (StoppedError, LeaseHeldError) as error:
@@ -132,10 +133,10 @@ def _read(stores: Stores, path: str) -> Iterator[pa.RecordBatch]:
     yield from pq.ParquetFile(pa.BufferReader(data)).iter_batches(columns=["path", "outcome"])
 
 
-def _cut(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _cut(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        for start in range(0, batch.num_rows, BATCH_ROWS):
-            yield batch.slice(start, BATCH_ROWS)
+        for start in range(0, batch.num_rows, rows):
+            yield batch.slice(start, rows)
 
 
 def _share(rate: float | None, tasks: int) -> float | None:
