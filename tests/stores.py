@@ -73,12 +73,13 @@ def open_writer(
     ids: CountingIds | None = None,
     clock: Clock | None = None,
     patience_seconds: float = 60.0,
+    cached: Backend | None = None,
 ) -> Writer:
     """A realm as a process of its own sees it: it waits for no other one's turn."""
     ids = ids or CountingIds()
     clock = clock or ManualClock(NOON)
-    references = References(backend, REALM, clock)
-    objects = Objects(backend, REALM, TYPES, clock, ids)
+    references = References(backend, REALM, clock, cached)
+    objects = Objects(cached or backend, REALM, TYPES, clock, ids)
     commits = Commits(
         references, objects, Indexes(objects), ids, clock, Turns(), Random(7), patience_seconds
     )

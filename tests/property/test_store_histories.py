@@ -16,8 +16,10 @@ from hypothesis import strategies as st
 
 from lakesweep.clock import ManualClock
 from lakesweep.errors import StoreError, UnknownOutcomeError
+from lakesweep.store.backends.caching import CachingBackend, TellingBackend
 from lakesweep.store.backends.faulty import Fault, FaultyBackend
 from lakesweep.store.backends.memory import MemoryBackend
+from lakesweep.store.cache import Cache
 from lakesweep.store.commit import Commit
 from lakesweep.store.objects import Stored
 from tests.moments import NOON
@@ -53,6 +55,7 @@ class World:
 
     events: deque[Event]
     patience_seconds: float
+    cached: bool = False
     memory: MemoryBackend = field(default_factory=MemoryBackend)
     clock: ManualClock = field(default_factory=lambda: ManualClock(NOON))
     deeds: list[Deed] = field(default_factory=list)
@@ -96,9 +99,14 @@ class World:
         return fault
 
     def _open(self, number: int) -> Writer:
-        ids = CountingIds(1_000 + number, _WRITERS)
-        patience = self.patience_seconds
-        return open_writer(self.backend, ids=ids, clock=self.clock, patience_seconds=patience)
+        cache = Cache(20_000, self.clock)
+        return open_writer(
+            TellingBackend(self.backend, cache) if self.cached else self.backend,
+            ids=CountingIds(1_000 + number, _WRITERS),
+            clock=self.clock,
+            patience_seconds=self.patience_seconds,
+            cached=CachingBackend(self.backend, cache) if self.cached else None,
+        )
 
     def _tick(self) -> int:
         self.ticks += 1
@@ -151,11 +159,16 @@ def _check_states(world: World, log: list[Stored[Commit]], names: list[str]) -> 
 
 
 @settings(max_examples=600, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(_EVENTS, st.lists(st.integers(0, _WRITERS - 1), min_size=1, max_size=6), st.booleans())
+@given(
+    _EVENTS,
+    st.lists(st.integers(0, _WRITERS - 1), min_size=1, max_size=6),
+    st.booleans(),
+    st.booleans(),
+)
 def test_no_commit_is_lost_or_done_twice(
-    events: list[Event], actors: list[int], hasty: bool
+    events: list[Event], actors: list[int], hasty: bool, cached: bool
 ) -> None:
-    world = World(deque(events), patience_seconds=0.005 if hasty else 60.0)
+    world = World(deque(events), patience_seconds=0.005 if hasty else 60.0, cached=cached)
     for actor in actors:
         world.act(actor)
     world.backend.land_late_writes()
