@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from lakesweep.errors import LakesweepError
 from lakesweep.iceberg.access import storage_options
-from lakesweep.iceberg.catalogs import Entry, IcebergCatalog, Unknown, open_catalog
+from lakesweep.iceberg.catalogs import Entry, IcebergCatalog, OtherTable, Unknown, open_catalog
 from lakesweep.iceberg.refs import metadata_path
 from lakesweep.sweep.roots import RootKind, RootProblem, RootRow
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class CatalogRoots:
-    """Every table and view of a catalog."""
+    """Every table and view of a catalog. What it lists in other formats is left to others."""
 
     def __init__(self, catalog: str, properties: Mapping[str, str]) -> None:
         self._catalog_name = catalog
@@ -31,11 +31,17 @@ class CatalogRoots:
 
     def collect(self) -> Iterator[RootRow | RootProblem]:
         for found in self._open().survey():
-            self._names[found.full_name] = found.name
-            if isinstance(found, Unknown):
-                yield RootProblem(self.name, found.error.message, found.full_name)
-            else:
-                yield self._row(found)
+            match found:
+                case Entry():
+                    self._names[found.full_name] = found.name
+                    yield self._row(found)
+                case Unknown():
+                    self._names[found.full_name] = found.name
+                    yield RootProblem(self.name, found.error.message, found.full_name)
+                case OtherTable():
+                    yield RootRow(
+                        found.full_name, RootKind.FOREIGN, "", self.name, locations=found.folders
+                    )
 
     def look(self, root: RootRow) -> RootRow | None:
         found = self._open().look(self._names[root.name])

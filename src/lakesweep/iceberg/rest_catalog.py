@@ -1,0 +1,70 @@
+"""A REST catalog: its answer names the metadata file, whatever the metadata holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from lakesweep.iceberg.any_catalog import AnyCatalog
+from lakesweep.iceberg.entries import Entry, Name, missing, without_metadata
+from lakesweep.iceberg.metadata import write_paths_of
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog.rest import RestCatalog
+
+_NOT_FOUND = 404
+
+
+@dataclass(frozen=True)
+class AnyRestCatalog(AnyCatalog):
+    """Tables and views, each with what the server hands out for reaching its files."""
+
+    catalog: RestCatalog
+
+    def find(self, name: Name) -> Entry:
+        for is_view in (False, True):
+            answer = self.ask(name, partial(self._load, name, is_view))
+            if answer is not None:
+                return self._entry(name, is_view, answer)
+        raise missing(self.name, name)
+
+    @property
+    def requests_at_once(self) -> int:
+        return 8
+
+    def names(self, namespace: Name) -> list[Name]:
+        views = self.ask(namespace, lambda: self.catalog.list_views(namespace))
+        return [*super().names(namespace), *(tuple(view) for view in views)]
+
+    def _load(self, name: Name, is_view: bool) -> dict[str, Any] | None:
+        from pyiceberg.catalog.rest import Endpoints, IdentifierKind
+
+        endpoint = Endpoints.load_view if is_view else Endpoints.load_table
+        kind = IdentifierKind.VIEW if is_view else IdentifierKind.TABLE
+        # The public calls decode the whole metadata, which fails for tables that are fine.
+        place = self.catalog._split_identifier_for_path(name, kind)  # noqa: SLF001
+        url = self.catalog.url(endpoint, prefixed=True, **place)
+        answer = self.catalog._session.get(url)  # noqa: SLF001
+        if answer.status_code == _NOT_FOUND:
+            return None
+        answer.raise_for_status()
+        return dict(answer.json())
+
+    def _entry(self, name: Name, is_view: bool, answer: dict[str, Any]) -> Entry:
+        path = answer.get("metadata-location")
+        if not path:
+            raise without_metadata(self.name, name)
+        access = {**self.catalog.properties, **answer.get("config", {})}
+        for credential in answer.get("storage-credentials") or ():
+            if str(path).startswith(credential.get("prefix", "")):
+                access.update(credential.get("config", {}))
+        return Entry(self.name, name, is_view, str(path), access, _folders(answer))
+
+
+def _folders(answer: Mapping[str, Any]) -> tuple[str, ...]:
+    """Where the server says that files are, whatever else its metadata holds."""
+    metadata = answer.get("metadata") or {}
+    location = metadata.get("location")
+    return (str(location), *write_paths_of(metadata.get("properties") or {})) if location else ()

@@ -1,0 +1,87 @@
+"""A SQL catalog: one table of its database holds every name and metadata file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lakesweep.errors import ConfigError, LakesweepError, UsageError
+from lakesweep.iceberg.any_catalog import AnyCatalog
+from lakesweep.iceberg.entries import (
+    Entry,
+    Name,
+    OtherTable,
+    Unknown,
+    full_name,
+    missing,
+    without_metadata,
+)
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog.sql import SqlCatalog
+
+
+@dataclass(frozen=True)
+class AnySqlCatalog(AnyCatalog):
+    """Tables and views, as the database of the catalog has them."""
+
+    catalog: SqlCatalog
+
+    def find(self, name: Name) -> Entry:
+        for row in self._rows(name):
+            return self._entry(row)
+        raise missing(self.name, name)
+
+    def is_listed(self, name: Name) -> bool:
+        return bool(self._rows(name))
+
+    def survey(self) -> Iterator[Entry | Unknown | OtherTable]:
+        for row in self._rows(None):
+            try:
+                yield self._entry(row)
+            except LakesweepError as error:
+                name = _name(row)
+                yield Unknown(full_name(self.name, name), name, error)
+
+    def drop(self, entry: Entry) -> None:
+        if entry.is_view:
+            raise UsageError(
+                f"{entry.full_name} is a view, which this client cannot drop from a SQL catalog",
+                hint="drop it with the engine that made it, or run without --drop",
+            )
+        super().drop(entry)
+
+    def _rows(self, name: Name | None) -> list[Mapping[Any, Any]]:
+        return self.ask(name or (), lambda: self._select(name))
+
+    def _select(self, name: Name | None) -> list[Mapping[Any, Any]]:
+        from sqlalchemy import MetaData, Table, select
+        from sqlalchemy.exc import NoSuchTableError
+
+        try:
+            table = Table("iceberg_tables", MetaData(), autoload_with=self.catalog.engine)
+        except NoSuchTableError as error:
+            raise ConfigError(
+                f"the database of catalog {self.name} holds no Iceberg catalog",
+                hint="check the uri of the catalog; its database has no table iceberg_tables",
+            ) from error
+        query = select(table).where(table.c.catalog_name == self.catalog.name)
+        if name is not None:
+            query = query.where(
+                table.c.table_namespace == ".".join(name[:-1]), table.c.table_name == name[-1]
+            )
+        with self.catalog.engine.connect() as connection:
+            return [dict(row) for row in connection.execute(query).mappings()]
+
+    def _entry(self, row: Mapping[Any, Any]) -> Entry:
+        name = _name(row)
+        is_view = row.get("iceberg_type") == "VIEW"
+        if not row["metadata_location"]:
+            raise without_metadata(self.name, name)
+        access = dict(self.catalog.properties)
+        return Entry(self.name, name, is_view, row["metadata_location"], access)
+
+
+def _name(row: Mapping[Any, Any]) -> Name:
+    return (*row["table_namespace"].split("."), row["table_name"])
