@@ -7,33 +7,51 @@ import pyarrow.compute as pc
 
 from lakesweep.cli.json_lines import moment_texts
 from lakesweep.cli.terminal import printable
-from lakesweep.units import format_size
+from lakesweep.storage.files import FILE_SCHEMA
+from lakesweep.units import format_count, format_size
 
 _KIND_WIDTH = 20
 
 
-class FileRows:
-    """Formats one batch after the other, and counts. The first batch decides on the kind column."""
+class Count:
+    """How many files there were, and how large they are together."""
 
     def __init__(self) -> None:
         self.count = 0
         self.size_bytes = 0
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Count the files of a batch."""
+        self.count += batch.num_rows
+        self.size_bytes += pc.sum(batch.column("size_bytes")).as_py() or 0
+
+    def summary(self) -> str:
+        """The count in words."""
+        return f"{format_count(self.count, 'file')}, {format_size(self.size_bytes)}"
+
+
+class FileRows(Count):
+    """Formats one batch after the other. The first batch decides on the kind column."""
+
+    columns = tuple(FILE_SCHEMA.names)
+
+    def __init__(self) -> None:
+        super().__init__()
         self._with_kind: bool | None = None
 
     def encode(self, batch: pa.RecordBatch) -> bytes:
         """The lines of a batch."""
         if batch.num_rows == 0:
             return b""
-        self.count += batch.num_rows
-        self.size_bytes += pc.sum(batch.column("size_bytes")).as_py() or 0
-        sizes = batch.column("size_bytes").to_pylist()
-        moments = _moments(batch.column("modified"))
-        names = [_one_line(path) for path in batch.column("path").to_pylist()]
+        self.add(batch)
+        sizes = size_texts(batch.column("size_bytes"))
+        moments = second_texts(batch.column("modified"))
+        names = [one_line(path) for path in batch.column("path").to_pylist()]
         if self._shows_kind(batch.column("kind")):
             kinds = batch.column("kind").fill_null("-").to_pylist()
             names = [f"{k:<{_KIND_WIDTH}}  {n}" for k, n in zip(kinds, names, strict=True)]
         rows = zip(sizes, moments, names, strict=True)
-        return "".join(f"{_size(s):>7}  {m:<20}  {n}\n" for s, m, n in rows).encode()
+        return "".join(f"{s:>7}  {m:<20}  {n}\n" for s, m, n in rows).encode()
 
     def _shows_kind(self, kinds: pa.Array) -> bool:
         if self._with_kind is None:
@@ -41,15 +59,18 @@ class FileRows:
         return self._with_kind
 
 
-def _size(size_bytes: int | None) -> str:
-    return "-" if size_bytes is None else format_size(size_bytes)
+def size_texts(column: pa.Array) -> list[str]:
+    """Sizes for people, `-` where unknown."""
+    return ["-" if size is None else format_size(size) for size in column.to_pylist()]
 
 
-def _moments(column: pa.Array) -> list[str]:
+def second_texts(column: pa.Array) -> list[str]:
+    """Moments to the second, `-` where unknown."""
     seconds = pc.floor_temporal(column.cast(pa.timestamp("us")), unit="second")
     texts: list[str] = moment_texts(seconds).fill_null("-").to_pylist()
     return texts
 
 
-def _one_line(path: str) -> str:
+def one_line(path: str) -> str:
+    """A path that neither steers the terminal nor breaks the line."""
     return printable(path).replace("\n", "\\n")

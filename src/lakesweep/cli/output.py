@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from lakesweep.cli.terminal import Colour, paint, printable, write
 from lakesweep.errors import LakesweepError
-from lakesweep.progress import SILENT, Progress, Task
-from lakesweep.units import format_count, format_size
+from lakesweep.progress import SILENT, Progress
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,6 +53,17 @@ class Line(Protocol):
     def text(self) -> str: ...
 
 
+class Rows(Protocol):
+    """Batches as lines for people, one a row; programs get the columns. It counts as it goes."""
+
+    @property
+    def columns(self) -> Sequence[str]: ...
+
+    def encode(self, batch: pa.RecordBatch) -> bytes: ...
+
+    def summary(self) -> str: ...
+
+
 class Output(Protocol):
     """Where a command puts its results. All of it may raise OutputClosedError."""
 
@@ -63,6 +73,10 @@ class Output(Protocol):
 
     def files(self, batches: Iterable[pa.RecordBatch]) -> None:
         """Stream rows of FILE_SCHEMA as they come, and show how many have come."""
+        ...
+
+    def rows(self, batches: Iterable[pa.RecordBatch], rows: Rows) -> None:
+        """Stream rows of any columns in the same way."""
         ...
 
     def lines(self, lines: Iterable[Line]) -> None:
@@ -82,7 +96,7 @@ class Output(Protocol):
         ...
 
 
-class _Streamed:
+class _Streamed(ABC):
     """What both outputs share: talk on stderr, and a count while files stream to stdout."""
 
     def __init__(self, progress: Progress, *, quiet: bool = False, verbose: bool = False) -> None:
@@ -98,9 +112,20 @@ class _Streamed:
         if self._verbose:
             sys.stderr.write(f"{printable(text)}\n")
 
-    def _listing(self) -> AbstractContextManager[Task]:
+    def files(self, batches: Iterable[pa.RecordBatch]) -> None:
+        from lakesweep.cli.file_rows import FileRows
+
+        self.rows(batches, FileRows())
+
+    def rows(self, batches: Iterable[pa.RecordBatch], rows: Rows) -> None:
         # On a terminal the lines themselves show how far it is; a bar would be torn by them.
-        return (SILENT if sys.stdout.isatty() else self._progress).task("listed")
+        with (SILENT if sys.stdout.isatty() else self._progress).task("listed") as task:
+            for batch in batches:
+                write(self._encode(batch, rows))
+                task.advance(batch.num_rows)
+
+    @abstractmethod
+    def _encode(self, batch: pa.RecordBatch, rows: Rows) -> bytes | memoryview: ...
 
 
 class JsonOutput(_Streamed):
@@ -110,21 +135,17 @@ class JsonOutput(_Streamed):
         del tables
         write(_encode(document))
 
-    def files(self, batches: Iterable[pa.RecordBatch]) -> None:
-        from lakesweep.cli.json_lines import encode_lines
-        from lakesweep.storage.files import FILE_SCHEMA
-
-        with self._listing() as task:
-            for batch in batches:
-                write(encode_lines(batch.select(FILE_SCHEMA.names)))
-                task.advance(batch.num_rows)
-
     def lines(self, lines: Iterable[Line]) -> None:
         for line in lines:
             write(_encode(line))
 
     def error(self, failure: Failure) -> None:
         sys.stderr.write(_encode({"error": failure}).decode())
+
+    def _encode(self, batch: pa.RecordBatch, rows: Rows) -> memoryview:
+        from lakesweep.cli.json_lines import encode_lines
+
+        return encode_lines(batch.select(list(rows.columns)))
 
 
 class ConsoleOutput(_Streamed):
@@ -135,15 +156,9 @@ class ConsoleOutput(_Streamed):
         for table in tables:
             write(_render(table).encode())
 
-    def files(self, batches: Iterable[pa.RecordBatch]) -> None:
-        from lakesweep.cli.file_rows import FileRows
-
-        rows = FileRows()
-        with self._listing() as task:
-            for batch in batches:
-                write(rows.encode(batch))
-                task.advance(batch.num_rows)
-        self.say(f"{format_count(rows.count, 'file')}, {format_size(rows.size_bytes)}")
+    def rows(self, batches: Iterable[pa.RecordBatch], rows: Rows) -> None:
+        super().rows(batches, rows)
+        self.say(rows.summary())
 
     def lines(self, lines: Iterable[Line]) -> None:
         for line in lines:
@@ -153,6 +168,9 @@ class ConsoleOutput(_Streamed):
         sys.stderr.write(f"{paint('error:', Colour.RED)} {printable(failure.message)}\n")
         if failure.hint:
             sys.stderr.write(f"{paint('try:', Colour.CYAN)} {printable(failure.hint)}\n")
+
+    def _encode(self, batch: pa.RecordBatch, rows: Rows) -> bytes:
+        return rows.encode(batch)
 
 
 def _encode(document: object) -> bytes:

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from lakesweep.cli.output import Table
+from lakesweep.sweep.verdicts import Reason
 from lakesweep.units import format_count, format_moment, format_size
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ _SHOWN_TABLES = 20
 _SHOWN_OVERLAPS = 5
 _SHOWN_ROOTS = 20
 _BITS_IN_A_BYTE = 8
+
+_PHASES = ("list", "mark", "judge")
 
 #: How a plan matched files against what is live, in words.
 _MODES = {"exact": "exactly, hash by hash", "bloom": "by a filter"}
@@ -42,7 +45,7 @@ def facts_table(document: PlanDocument, state: str) -> Table:
         ("stored", f"{format_count(spec.get('listed', 0), 'file')}{_source(spec)}"),
         ("referenced", _live(spec)),
         ("matched", _matched(document)),
-        ("took", ", ".join(f"{name} {took:.1f} s" for name, took in document.seconds.items())),
+        ("took", _took(document.seconds)),
     ]
     return Table(("plan", document.plan), rows)
 
@@ -52,7 +55,7 @@ def totals_table(document: PlanDocument) -> Table:
     rows = [
         (verdict, reason, *_amount(amount))
         for verdict in ("delete", "keep")
-        for reason, amount in document.totals.get(verdict, {}).items()
+        for reason, amount in _in_order(document.totals.get(verdict, {}))
     ]
     return Table(("verdict", "reason", "files", "size"), rows, numbers=_NUMBERS)
 
@@ -168,7 +171,18 @@ def _matched(document: PlanDocument) -> str:
     if not figures:
         return words
     size = format_size(figures["bits"] // _BITS_IN_A_BYTE)
-    return f"{words} of {size}, which takes {figures['expected_fpp']:.0e} of the dead for live"
+    return f"{words} of {size}, which keeps {figures['expected_fpp']:.0e} of the rubbish"
+
+
+def _in_order(amounts: Mapping[str, Amount]) -> list[tuple[str, Amount]]:
+    """Reasons in the order in which files are judged."""
+    order = list(Reason)
+    return sorted(amounts.items(), key=lambda each: order.index(Reason(each[0])))
+
+
+def _took(seconds: Mapping[str, float]) -> str:
+    known = [name for name in _PHASES if name in seconds]
+    return ", ".join(f"{name} {seconds[name]:.1f} s" for name in known)
 
 
 def _words(amount: Amount) -> str:

@@ -6,6 +6,7 @@ import typer
 
 from lakesweep.cli.options import command
 from lakesweep.cli.plan import plan
+from lakesweep.cli.show import show
 
 _PLAN = "plan-20260101T000000-5c2f81aa"
 
@@ -22,3 +23,13 @@ def add_sweep(app: typer.Typer) -> None:
             "lakesweep plan laptop --engine local",
         ],
     )(plan)
+    command(
+        app,
+        "show",
+        examples=[
+            f"lakesweep show {_PLAN}",
+            "lakesweep show prod --verdict delete --table prod.shop.orders",
+            "lakesweep show prod --files --json | gzip > plan.jsonl.gz",
+            "lakesweep show prod --html plan.html",
+        ],
+    )(show)

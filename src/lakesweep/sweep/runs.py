@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from secrets import token_hex
@@ -79,10 +80,17 @@ class Runs:
         return done
 
     def list(self, lake: str | None = None) -> Iterator[RunRecord]:
-        """Runs, newest first; of one lake, or of one lake after the other."""
+        """Runs, newest first; of one lake or of all."""
         head = self._head()
+        if lake is not None:
+            return self._list(head, lake)
+        keys = (found for found, _ in self.realm.index(head.runs, LINKS).items())
+        every = [self._list(head, lake) for lake in sorted({str(decode(one)[0]) for one in keys})]
+        return heapq.merge(*every, key=lambda run: run.started_at, reverse=True)
+
+    def _list(self, head: SweepsCommit, lake: str) -> Iterator[RunRecord]:
         index = self.realm.index(head.runs, LINKS)
-        links = [link for _, link in index.prefix(key(lake) if lake else b"", reverse=True)]
+        links = [link for _, link in index.prefix(key(lake), reverse=True)]
         for start in range(0, len(links), 100):
             found = self.realm.objects.fetch_many(links[start : start + 100], RunRecord)
             yield from (record.value for record in found if record is not None)
@@ -104,6 +112,16 @@ class Runs:
         if found is None:
             raise NotFoundError(f"there is no plan {name}", hint="lakesweep runs lists them")
         return found
+
+    def newest_plan(self, lake: str) -> PlanRecord:
+        """The plan of a lake that was made last. NotFoundError if it has none."""
+        plans = self.realm.index(self._head().plans, _PLANS)
+        # Names of plans sort by time.
+        found = (plan for _, plan in plans.prefix(b"", reverse=True) if plan.lake == lake)
+        newest = next(found, None)
+        if newest is None:
+            raise NotFoundError(f"lake {lake} has no plan", hint=f"lakesweep plan {lake}")
+        return newest
 
     def claim(self, name: str, run: str, *, resumes: str | None) -> PlanRecord:
         """Take a plan for a run, once; or from the run that it `resumes`, which is dead."""

@@ -1,0 +1,90 @@
+"""A plan as it lies in the store and in its folder, for whoever wants to look at it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakesweep.errors import NotFoundError
+from lakesweep.storage.datasets import Dataset, read_dataset
+from lakesweep.sweep.marks import Marks, load_marks
+from lakesweep.sweep.plans import PlanDocument, load_plan, open_dataset
+from lakesweep.sweep.records import PlanRecord, PlanStatus
+from lakesweep.sweep.verdicts import Verdict
+
+if TYPE_CHECKING:
+    from lakesweep.storage.stores import Stores
+    from lakesweep.sweep.runs import Runs
+
+
+class PlanState(StrEnum):
+    """Whether a plan can be carried out."""
+
+    READY = "ready"
+    APPLYING = "applying"
+    APPLIED = "applied"
+    EXPIRED = "expired"
+
+
+@dataclass(frozen=True)
+class StoredPlan:
+    """A plan with its record and its datasets."""
+
+    stores: Stores
+    record: PlanRecord
+    document: PlanDocument
+
+    def state(self, now: datetime) -> PlanState:
+        """What can be done with the plan."""
+        if self.record.status is PlanStatus.READY and now >= self.document.expires:
+            return PlanState.EXPIRED
+        return PlanState(self.record.status.value)
+
+    def dataset(self, name: str) -> Dataset:
+        """One of its datasets, as it was when the plan was made."""
+        return open_dataset(self.stores, self.record.address, self.document.datasets, name)
+
+    def marks(self) -> Marks:
+        """All that was referenced when the plan was made."""
+        return load_marks(self.stores, f"{self.record.address}/marks")
+
+    def rows(
+        self,
+        verdict: Verdict | None = None,
+        *,
+        reason: str | None = None,
+        table: str | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """The verdicts (VERDICTS) that are asked for; what goes comes first."""
+        wanted = None if reason is None else pc.field("reason") == reason
+        if table is not None:
+            of_table = pc.field("table") == table
+            wanted = of_table if wanted is None else wanted & of_table
+        for each in (Verdict.DELETE, Verdict.KEEP) if verdict is None else (verdict,):
+            yield from read_dataset(self.stores, self.dataset(each.value), None, wanted)
+
+
+def open_plan(stores: Stores, runs: Runs, name: str) -> StoredPlan:
+    """The plan of a name, or the newest plan of a lake of that name."""
+    record = _find(runs, name)
+    return StoredPlan(stores, record, load_plan(stores, record))
+
+
+def _find(runs: Runs, name: str) -> PlanRecord:
+    try:
+        return runs.plan(name)
+    except NotFoundError:
+        pass
+    try:
+        return runs.newest_plan(name)
+    except NotFoundError:
+        raise NotFoundError(
+            f"there is no plan {name}, and no plan of a lake of that name",
+            hint="lakesweep runs lists them",
+        ) from None
