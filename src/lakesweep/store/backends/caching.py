@@ -7,7 +7,7 @@ from functools import partial
 
 from lakesweep.store.backend import Backend, ObjectRow, Reference, RowKey
 from lakesweep.store.backends.passing import PassingBackend
-from lakesweep.store.cache import Cache, RowPlace, Visit
+from lakesweep.store.cache import Cache, Place
 from lakesweep.store.peers import RealmGone, deleted, moved, rows_gone
 
 
@@ -42,19 +42,8 @@ class TellingBackend(PassingBackend):
     def commit(
         self, realm: str, rows: Collection[ObjectRow], new: Reference, expected: Reference
     ) -> bool:
-        places = [*(_place(realm, row) for row in rows), (realm, new.name)]
-        done = True  # until the answer says otherwise
-        try:
-            with self._cache.changing(places) as visit:
-                done = self._backend.commit(realm, rows, new, expected)
-                if done:
-                    _bring(visit, realm, rows)
-                    sights = self._cache.sights(visit, realm, [new.name], {new.name: new})
-                    visit.brought = {**visit.brought, **sights}
-        finally:
-            if done:
-                self._cache.announce([moved(realm, new)])
-        return done
+        swap = partial(self._backend.commit, realm, rows, new, expected)
+        return self._move(realm, new, swap, rows)
 
     def delete_reference(self, realm: str, expected: Reference) -> bool:
         with self._cache.changing([(realm, expected.name)]):
@@ -66,7 +55,7 @@ class TellingBackend(PassingBackend):
     def write(self, realm: str, rows: Collection[ObjectRow]) -> None:
         with self._cache.changing([_place(realm, row) for row in rows]) as visit:
             self._backend.write(realm, rows)
-            _bring(visit, realm, rows)
+            visit.brought = _plain(realm, rows)
 
     def delete(self, realm: str, keys: Collection[RowKey]) -> None:
         with self._cache.changing([(realm, key.id, key.part) for key in keys]):
@@ -92,13 +81,21 @@ class TellingBackend(PassingBackend):
             self._cache.forget_realm(realm)
         self._cache.announce([RealmGone(realm)])
 
-    def _move(self, realm: str, new: Reference, move: Callable[[], bool]) -> bool:
+    def _move(
+        self,
+        realm: str,
+        new: Reference,
+        move: Callable[[], bool],
+        rows: Collection[ObjectRow] = (),
+    ) -> bool:
+        places: list[Place] = [*(_place(realm, row) for row in rows), (realm, new.name)]
         done = True  # until the answer says otherwise
         try:
-            with self._cache.changing([(realm, new.name)]) as visit:
+            with self._cache.changing(places) as visit:
                 done = move()
                 if done:
-                    visit.brought = self._cache.sights(visit, realm, [new.name], {new.name: new})
+                    sights = self._cache.sights(visit, realm, [new.name], {new.name: new})
+                    visit.brought = {**_plain(realm, rows), **sights}
         finally:
             if done:
                 self._cache.announce([moved(realm, new)])
@@ -122,18 +119,18 @@ class CachingBackend(TellingBackend):
             return found
         with self._cache.reading([(realm, key.id, key.part) for key in missing]) as visit:
             rows = self._backend.fetch(realm, missing)
-            _bring(visit, realm, rows.values())
+            visit.brought = _plain(realm, rows.values())
         return {**found, **rows} if found else rows
 
 
-def _place(realm: str, row: ObjectRow) -> RowPlace:
+def _place(realm: str, row: ObjectRow) -> Place:
     return realm, row.id, row.part
 
 
-def _bring(visit: Visit, realm: str, rows: Collection[ObjectRow]) -> None:
-    """Remember rows that can never change, as a database would give them back."""
-    visit.brought = {_place(realm, row): _plain(row) for row in rows if row.token is None}
+def _plain(realm: str, rows: Collection[ObjectRow]) -> Mapping[Place, ObjectRow]:
+    """Those rows that can never change, as a database would give them back."""
+    return {_place(realm, row): _as_read(row) for row in rows if row.token is None}
 
 
-def _plain(row: ObjectRow) -> ObjectRow:
+def _as_read(row: ObjectRow) -> ObjectRow:
     return row if type(row.id) is int else row._replace(id=int(row.id))
