@@ -49,14 +49,14 @@ class Removal(Protocol):
 
 @dataclass(frozen=True)
 class Delete:
-    """Deletes files for good."""
+    """Deletes files for good, if they are still what was listed."""
 
     batch_size: int | None = None
 
     def __call__(
         self, stores: Stores, batch: pa.RecordBatch, limits: Limits
     ) -> Iterator[pa.RecordBatch]:
-        return delete_files(stores, [batch], batch_size=self.batch_size, limits=limits)
+        return delete_files(stores, [batch], batch_size=self.batch_size, limits=limits, verify=True)
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class DeleteStep:
 
 
 def done_before(stores: Stores, folder: str) -> HashSet:
-    """The files that the outcomes in a folder say to be gone; parts of any run may lie there."""
+    """The files that the outcomes in a folder settle; parts of any run may lie there."""
     done = HashSet()
     for batch in list_files(stores, f"{folder.rstrip('/')}/"):
         for path in batch["path"].to_pylist():
@@ -124,7 +124,7 @@ def done_before(stores: Stores, folder: str) -> HashSet:
     return done
 
 
-_GONE = [Outcome.DELETED.value, Outcome.ABSENT.value]
+_GONE = [Outcome.DELETED.value, Outcome.ABSENT.value, Outcome.CHANGED.value]
 
 
 def _read(stores: Stores, path: str) -> Iterator[pa.RecordBatch]:
