@@ -61,7 +61,7 @@ def reasons(lineage: Lineage, problems: Rows) -> Mapping[int, Sequence[str]]:
             text = f"{row['path']}: {row['state']}: {row['reason']}"
             for root in lineage.roots_of(row["source"]):
                 found[root].append(text)
-    return {root: tuple(_few(texts)) for root, texts in found.items()}
+    return {root: tuple(_few(sorted(texts))) for root, texts in found.items()}
 
 
 def mark_of(

@@ -193,7 +193,7 @@ def _root_batch(roots: Iterable[RootMark]) -> pa.RecordBatch:
             "name": root.name,
             "state": root.state.value,
             "source": root.source,
-            "root": msgspec.json.encode(root).decode(),
+            "root": msgspec.json.encode(root, order="sorted").decode(),
         }
         for root in roots
     ]

@@ -24,6 +24,12 @@ if TYPE_CHECKING:
     from lakesweep.sweep.mark_engine import Step
 
 _FILE = ["h1", "h2", "location"]
+_FEW = 1_000_000
+
+
+def _run(batches: Iterator[pa.RecordBatch], step: Step, access: Access) -> Iterator[pa.RecordBatch]:
+    _ = access.stores  # brings the variables that stores are reached with
+    return step(batches)
 
 
 @dataclass(frozen=True)
@@ -40,7 +46,10 @@ class SparkEngine:
 
     def gather(self, step: Step, rows: Dataset, schema: pa.Schema) -> pa.Table:
         frame = self._read(rows)
-        return self._collect(map_batches(frame, step, schema), schema)
+        if rows.rows <= _FEW:
+            # Each row may stand for much work, and all of them lie in one file.
+            frame = frame.repartition(max(1, min(self.parts, rows.rows)))
+        return self._collect(self._map(frame, step, schema), schema)
 
     def distinct(self, children: Sequence[Dataset], kind: str, address: str) -> Dataset:
         frames = [self._read(dataset, POINTERS.names) for dataset in children]
@@ -69,7 +78,10 @@ class SparkEngine:
         joined = files.join(known, ["h1", "h2"], "left").select(
             *LISTING.names, F.coalesce("found", F.lit(False)).alias("referenced")
         )
-        return self._collect(map_batches(joined, step, schema), schema)
+        return self._collect(self._map(joined, step, schema), schema)
+
+    def _map(self, frame: DataFrame, step: Step, schema: pa.Schema) -> DataFrame:
+        return map_batches(frame, _run, schema, step=step, access=self.access)
 
     def _read(self, dataset: Dataset, columns: Sequence[str] | None = None) -> DataFrame:
         return datasets.read(self.spark, dataset, self.access, columns)

@@ -1,0 +1,66 @@
+"""Marking on Spark gives what marking in one process gives."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from lakesweep.spark.access import Access
+from lakesweep.storage.datasets import read_dataset
+from lakesweep.storage.local.store import LocalStore
+from lakesweep.storage.stores import Stores
+from lakesweep.sweep.iceberg_roots import CatalogRoots, MetadataRoots
+from lakesweep.sweep.mark_engine import LocalMarkEngine, MarkEngine
+from lakesweep.sweep.marker import MarkSpec
+from lakesweep.sweep.marking import mark
+from lakesweep.sweep.marks import Marks
+from lakesweep.sweep.roots import RootSource
+from lakesweep.sweep.spark_engine import SparkEngine
+from tests.lake import EngineLake
+
+
+class Lake:
+    """The engine's lake in a folder, with one manifest damaged, as both engines mark it."""
+
+    def __init__(self, folder: Path, spark: SparkSession) -> None:
+        lake = EngineLake.unpack(folder)
+        self._folder = folder
+        self.stores = Stores(replace={"s3://lake": LocalStore(str(lake.bucket), "s3://lake/")})
+        unlisted = [t.metadata_path for t in lake.tables() if not t.name.startswith("lake.")]
+        self._sources: list[RootSource] = [
+            CatalogRoots("lake", {"type": "sql", "uri": lake.catalog_uri}),
+            MetadataRoots(self.stores, unlisted),
+        ]
+        damaged = min(lake.bucket.rglob("warehouse/shop/orders/metadata/*-m0.avro"))
+        damaged.write_bytes(damaged.read_bytes()[:500])
+        self.engines: dict[str, MarkEngine] = {
+            "local": LocalMarkEngine(self.stores),
+            "spark": SparkEngine(spark, Access(self.stores, parts=4)),
+        }
+
+    def mark(self, engine: str, name: str, cache: Marks | None = None) -> Marks:
+        address = f"{self._folder}/{engine}-{name}"
+        spec = MarkSpec(self.engines[engine], self.stores, address, cache)
+        return mark(spec, self._sources)
+
+    def rows(self, marks: Marks, name: str) -> Counter[tuple[object, ...]]:
+        batches = read_dataset(self.stores, marks.datasets[name])
+        return Counter(tuple(row.values()) for batch in batches for row in batch.to_pylist())
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Lake:
+    return Lake(tmp_path_factory.mktemp("lake"), spark)
+
+
+def test_both_engines_write_the_same_marks_with_and_without_a_cache(lake: Lake) -> None:
+    local = lake.mark("local", "first")
+    for name, cache in (("first", None), ("again", local)):
+        spark = lake.mark("spark", name, cache)
+        assert spark.roots == local.roots
+        assert bool(spark.figures.reused) is (cache is not None)
+        for dataset in local.datasets:
+            assert lake.rows(spark, dataset) == lake.rows(local, dataset), dataset
