@@ -25,7 +25,7 @@ from lakesweep.sweep.deleting import BATCH_ROWS, DeleteStep, Pace, Removal, done
 from lakesweep.sweep.guards import look_at_age, refuse
 from lakesweep.sweep.marker import MarkSpec
 from lakesweep.sweep.marking import remark
-from lakesweep.sweep.marks import Marks, RootState, load_marks
+from lakesweep.sweep.marks import Marks, load_marks
 from lakesweep.sweep.plans import PlanDocument, load_plan, open_dataset
 from lakesweep.sweep.records import LakeRecord, PlanRecord, RunStatus
 from lakesweep.sweep.root_sources import Sources, root_sources
@@ -210,11 +210,6 @@ def _refuse_more_doubt(before: Marks, now: Marks) -> None:
             f"{lost[0].reason}; nothing was deleted",
             hint="mend it, then apply the same plan again",
         )
-
-
-def count_incomplete(marks: Marks) -> int:
-    """How many roots could not be read."""
-    return len(list(marks.in_state(RootState.INCOMPLETE))) + len(marks.unknown)
 
 
 def _sum(tallies: Iterator[dict[str, Any]]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ to be referenced. Nothing is deleted here.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import islice
@@ -315,9 +315,3 @@ def _overlaps(ruling: Ruling) -> Iterator[dict[str, Any]]:
 
 def _ref(folder: str, dataset: Dataset) -> DatasetRef:
     return DatasetRef(folder, dataset.sha256, dataset.rows)
-
-
-def guards_of(document: PlanDocument, overridden: Collection[str]) -> list[str]:
-    """The names of the guards that say no to a plan and stand."""
-    given = {*overridden, *document.overridden}
-    return [guard.name for guard in document.guards if guard.name not in given]
