@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lakesweep.storage import splitting
 from lakesweep.storage.listing import list_files, list_splits
+from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.scanning import Scan
 from lakesweep.storage.splitting import Split, split
+from lakesweep.storage.store import ObjectStore
 from tests.paged_store import OneStore, PagedStore
 
 #: Around the surrogates, around the slash, the first and the last characters there are.
@@ -37,7 +43,7 @@ def paths_of(batches: Iterator[pa.RecordBatch]) -> list[str]:
     return sorted(path for batch in batches for path in batch.column("path").to_pylist())
 
 
-def listed(store: PagedStore, splits: Sequence[Split], workers: int = 1) -> list[str]:
+def listed(store: ObjectStore, splits: Sequence[Split], workers: int = 1) -> list[str]:
     return paths_of(list_splits(store, splits, base="", workers=workers))
 
 
@@ -139,3 +145,32 @@ def test_the_nasty_alphabet_sorts_as_utf8_does(ordered: bool) -> None:
     store = PagedStore(set(NASTY), 100, ordered)
     keys = store.list("").entries.column("key").to_pylist()
     assert sorted(keys) == sorted(keys, key=str.encode)
+
+
+names = st.text("ab0!.~\x01\x7fé\ue000\U0010ffff", min_size=1, max_size=3).filter(
+    lambda name: name.strip(".")
+)
+local_keys = st.sets(st.lists(names, min_size=1, max_size=3).map("/".join), max_size=30)
+
+
+@untimed
+@given(keys=local_keys, late=local_keys, parts=st.integers(2, 12), most=st.integers(0, 4))
+def test_splits_of_a_local_folder_name_each_file_once(
+    keys: set[str], late: set[str], parts: int, most: int
+) -> None:
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(splitting, "_MOST_FILES_READ_TWICE", most)
+        store = LocalStore(folder, "")
+        touch(Path(folder), keys)
+        splits = split(store, "", parts)
+        touch(Path(folder), late)
+        there = [path for path in Path(folder).rglob("*") if path.is_file()]
+        assert listed(store, splits) == sorted(str(path.relative_to(folder)) for path in there)
+
+
+def touch(folder: Path, keys: set[str]) -> None:
+    """Make those files whose names are not taken by folders, nor the other way round."""
+    for key in sorted(keys):
+        with suppress(FileExistsError, NotADirectoryError, IsADirectoryError):
+            (folder / key).parent.mkdir(parents=True, exist_ok=True)
+            (folder / key).open("x").close()

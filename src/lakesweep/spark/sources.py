@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 from lakesweep.errors import UsageError
 from lakesweep.spark.access import Access
 from lakesweep.spark.errors import marking
-from lakesweep.spark.kernels import to_wire
+from lakesweep.spark.kernels import settle, to_wire
 from lakesweep.spark.schemas import on_the_wire, to_spark
 
 Share = TypeVar("Share")
@@ -92,6 +92,7 @@ class Reader(DataSourceReader, Generic[Share]):
         with marking():
             if partition.value is not None:
                 yield from to_wire(self.rows(cast("Share", partition.value)), self._wire)
+        settle()
 
 
 def bind(source: type[Source], access: Access) -> type[Source]:

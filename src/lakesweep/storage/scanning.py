@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakesweep.errors import MissingError, StorageError
-from lakesweep.storage.splitting import Split
-from lakesweep.storage.store import ObjectStore
+from lakesweep.storage.splitting import Split, local_behind
+from lakesweep.storage.store import ObjectStore, Page
 
 
 class Scan:
@@ -131,7 +131,7 @@ def _walk_all(store: ObjectStore, prefix: str) -> Iterator[pa.RecordBatch]:
 def _walk_level(store: ObjectStore, split: Split, folder: str) -> Iterator[pa.RecordBatch]:
     cursor = None
     while True:
-        page = store.list(folder, one_level=True, cursor=cursor)
+        page = _level_page(store, split, folder, cursor)
         check_prefix(store, folder, page.entries.column("key"))
         yield page.entries.filter(_within(page.entries.column("key"), split))
         for name in page.folders:
@@ -139,6 +139,13 @@ def _walk_level(store: ObjectStore, split: Split, folder: str) -> Iterator[pa.Re
         if page.next is None:
             return
         cursor = page.next
+
+
+def _level_page(store: ObjectStore, split: Split, folder: str, cursor: object | None) -> Page:
+    local = local_behind(store)
+    if local is None:
+        return store.list(folder, one_level=True, cursor=cursor)
+    return local.list_level(folder, split.after, split.until, cursor)
 
 
 def _walk_folder(store: ObjectStore, split: Split, folder: str) -> Iterator[pa.RecordBatch]:

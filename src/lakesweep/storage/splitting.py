@@ -7,7 +7,8 @@ made. Where the cuts lie decides only how even the parts are; a bad guess costs 
 Cuts are looked for at the level of folders first: one request names up to a page of them. A level
 that does not fit one page, such as a flat folder of a million keys or 300,000 small folders, is
 cut by characters: a few listings that start at made-up keys find out where the keys first differ,
-and by which characters. That needs a store that lists in order.
+and by which characters. That needs a store that lists in order. A local folder with many files is
+cut by some of its names.
 """
 
 from __future__ import annotations
@@ -21,12 +22,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakesweep.errors import MissingError
+from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.store import ObjectStore, Page
+from lakesweep.storage.wrappers.retrying import Retrying
 
 #: Sorts behind every other character, in code points and so in UTF-8 too.
 _LAST = "\U0010ffff"
 #: On a store without order each part reads the direct files of the levels that it was cut from.
 _MOST_FILES_READ_TWICE = 1_000
+#: Of a local folder with more files, each part reads all names; so there are few.
+_SLICES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +162,19 @@ class _Planner:
             if page.next is not None:
                 return [replace(piece, is_flat=True)]
         elif page.entries.num_rows > _MOST_FILES_READ_TWICE:
-            return [piece.settled(share=piece.share)]
+            return self._cut_sample(piece, page)
         return _by_folders(piece, [name for name in page.folders if piece.span.touches(name)])
+
+    def _cut_sample(self, piece: _Piece, page: Page) -> list[_Piece]:
+        """A level with many files, cut by some of its names, where names alone cost little."""
+        if local_behind(self._store) is None:
+            return [piece.settled(share=piece.share)]
+        names = [*page.entries.column("key").to_pylist(), *(name[:-1] for name in page.folders)]
+        inside = sorted(name for name in names if piece.span.holds(name))
+        bounds = [inside[len(inside) * part // _SLICES] for part in range(1, _SLICES) if inside]
+        spans = piece.span.cut(bounds)
+        share = piece.share / len(spans)
+        return [replace(piece, span=span, share=share, is_final=True) for span in spans]
 
     def _cut_flat(self, piece: _Piece) -> list[_Piece]:
         page = self._list(piece.folder, after=piece.start)
@@ -210,6 +226,12 @@ class _Planner:
     def _list(self, folder: str, *, one_level: bool = False, after: str = "") -> Page:
         self._requests_left -= 1
         return self._store.list(folder, one_level=one_level, after=after)
+
+
+def local_behind(store: ObjectStore) -> LocalStore | None:
+    """The local file system that a store is, if nothing but retries stands before it."""
+    inner = store.store if isinstance(store, Retrying) else store
+    return inner if isinstance(inner, LocalStore) else None
 
 
 def _by_folders(piece: _Piece, folders: Sequence[str]) -> list[_Piece]:

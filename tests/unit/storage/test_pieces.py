@@ -96,6 +96,26 @@ def test_groups_are_even_and_never_empty(count: int, sizes: list[int]) -> None:
     assert [item for group in groups for item in group] == list(range(count))
 
 
+@pytest.fixture
+def crowd(tmp_path: Path) -> Path:
+    """A folder with many files, and folders between them."""
+    for number in range(1500):
+        (tmp_path / f"{number * 7919 % 1500:05} é").touch()
+    for name in ("00700", "00700.d", "zz"):
+        (tmp_path / name / "deep").mkdir(parents=True)
+        (tmp_path / name / "deep" / "file").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "00001 é")
+    return tmp_path
+
+
+@pytest.mark.parametrize("parts", [2, 4, 9])
+def test_a_local_folder_with_many_files_is_cut(crowd: Path, parts: int) -> None:
+    groups = cut_locations(STORES, [f"{crowd}/"], parts)
+    sizes = [sum(b.num_rows for b in list_pieces(STORES, group)) for group in groups]
+    assert min(sizes) > 250
+    assert listed(STORES, f"{crowd}/", parts=parts) == files(crowd)
+
+
 def test_one_flat_folder_is_cut_with_few_requests() -> None:
     keys = {f"flat/{number:06}" for number in range(3000)}
     store = PagedStore(keys, page_rows=100, base="s3://lake/")

@@ -81,6 +81,17 @@ class LocalStore:
             cursor = Cursor(Walk(Request(self._root, self.base, prefix, one_level, after)))
         return page_at(cursor)
 
+    def list_level(self, prefix: str, after: str, until: str, cursor: object | None) -> Page:
+        """A page of one level; of its files only those behind `after` and not behind `until`.
+
+        Files outside the bounds cost no more than their names.
+        """
+        if cursor is None:
+            self._check_prefix(prefix)
+            request = Request(self._root, self.base, prefix, True, after, until)
+            cursor = Cursor(Walk(request))
+        return page_at(cursor)
+
     def head(self, key: str) -> ObjectInfo:
         path = self._path(key)
         with self._translating(key):

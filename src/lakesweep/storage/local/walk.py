@@ -30,6 +30,15 @@ class Request:
     prefix: str
     one_level: bool
     after: str
+    until: str = ""
+
+    @property
+    def is_bounded(self) -> bool:
+        return bool(self.after or self.until)
+
+    def holds(self, key: str) -> bool:
+        """Whether a file is asked for. To know its name costs little; to look at it does not."""
+        return key > self.after and (not self.until or key <= self.until)
 
     def may_hold(self, folder: str) -> bool:
         """Whether a key below `folder` can be greater than `after`."""
@@ -76,9 +85,12 @@ class Walk:
         prefix = folder.key
         add_key, add_size, add_time = rows.keys.append, rows.sizes.append, rows.times.append
         room = PAGE_ROWS - len(rows.keys)
+        is_bounded, holds = self._request.is_bounded, self._request.holds
         for entry in folder.entries:
             try:
                 if entry.is_file(follow_symlinks=False):
+                    if is_bounded and not holds(prefix + entry.name):
+                        continue
                     status = entry.stat(follow_symlinks=False)
                     add_key(prefix + entry.name)
                     add_size(status.st_size)
@@ -147,7 +159,7 @@ class _Columns:
             pa.nulls(len(keys), pa.string()),
         ]
         batch = pa.RecordBatch.from_arrays(columns, schema=ENTRY_SCHEMA)
-        return batch.filter(pc.greater(keys, request.after)) if request.after else batch
+        return batch.filter(_inside(keys, request)) if request.is_bounded else batch
 
     def _key_column(self, base: str) -> pa.Array:
         try:
@@ -155,6 +167,11 @@ class _Columns:
         except UnicodeEncodeError:
             inexact = next(key for key in self.keys if not is_utf8(key))
         raise InexactKeyError(base + escaped(inexact), "the name is not UTF-8")
+
+
+def _inside(keys: pa.Array, request: Request) -> pa.Array:
+    inside = pc.greater(keys, request.after)
+    return pc.and_(inside, pc.less_equal(keys, request.until)) if request.until else inside
 
 
 def is_utf8(key: str) -> bool:
