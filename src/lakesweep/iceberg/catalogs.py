@@ -93,9 +93,9 @@ def _any(name: str, catalog: Any) -> IcebergCatalog:
 
 
 def _rest(name: str, catalog: Any) -> IcebergCatalog:
-    from lakesweep.iceberg.rest_catalog import AnyRestCatalog
+    from lakesweep.iceberg.rest_catalog import AnyRestCatalog, persevere
 
-    return AnyRestCatalog(name, catalog)
+    return AnyRestCatalog(name, persevere(catalog))
 
 
 def _sql(name: str, catalog: Any) -> IcebergCatalog:

@@ -15,6 +15,29 @@ if TYPE_CHECKING:
     from pyiceberg.catalog.rest import RestCatalog
 
 _NOT_FOUND = 404
+#: Answers that may be another a little later. Only questions are repeated, never changes.
+_PASSING = (429, 500, 502, 503, 504)
+_ATTEMPTS = 5
+_REQUESTS_AT_ONCE = 8
+
+
+def persevere(catalog: RestCatalog) -> RestCatalog:
+    """Let a catalog ask again where a server is busy: one lost answer would veto a whole table."""
+    from requests.adapters import HTTPAdapter
+    from urllib3.util.retry import Retry
+
+    again = Retry(
+        total=_ATTEMPTS,
+        connect=1,
+        status_forcelist=_PASSING,
+        allowed_methods={"GET", "HEAD"},
+        backoff_factor=0.2,
+        raise_on_status=False,
+    )
+    adapter = HTTPAdapter(pool_maxsize=_REQUESTS_AT_ONCE, max_retries=again)
+    for scheme in ("http://", "https://"):
+        catalog._session.mount(scheme, adapter)  # noqa: SLF001
+    return catalog
 
 
 @dataclass(frozen=True)
@@ -32,7 +55,7 @@ class AnyRestCatalog(AnyCatalog):
 
     @property
     def requests_at_once(self) -> int:
-        return 8
+        return _REQUESTS_AT_ONCE
 
     def names(self, namespace: Name) -> list[Name]:
         views = self.ask(namespace, lambda: self.catalog.list_views(namespace))

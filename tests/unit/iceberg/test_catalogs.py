@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import sqlite3
+from http import HTTPStatus
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
@@ -82,6 +84,21 @@ def test_a_rest_catalog_that_is_gone_is_not_an_empty_one() -> None:
         catalog = open_catalog("rest", {"type": "rest", "uri": server.uri})
     with pytest.raises(LakesweepError):
         list(catalog.entries())
+
+
+def test_a_rest_catalog_that_is_busy_is_asked_again() -> None:
+    class Busy(RestCatalogServer):
+        refusals = 0
+
+        def answer(self, method: str, target: str) -> tuple[HTTPStatus, dict[str, Any] | None]:
+            self.refusals += 1
+            if self.refusals % 3 and "namespaces" in target:
+                return HTTPStatus.SERVICE_UNAVAILABLE, {"error": {"message": "busy"}}
+            return super().answer(method, target)
+
+    with rest_catalog(Busy({("a", "t"): PATH})) as server:
+        catalog = open_catalog("rest", {"type": "rest", "uri": server.uri})
+        assert [entry.full_name for entry in catalog.entries()] == ["rest.a.t"]
 
 
 def test_properties_of_a_catalog_say_how_files_are_reached() -> None:
