@@ -208,11 +208,18 @@ def test_a_lock_that_is_held_for_long_was_not_waited_for(
     assert hasty.update_reference("acme", MOVED, REFERENCE)
 
 
+def _kill(cursor: Any, server: DatabaseServer, session: int) -> None:
+    try:
+        cursor.execute(KILL[server.scheme], (session,))
+    except pymysql.err.OperationalError:
+        return  # it has gone meanwhile
+
+
 def _kill_waiting(server: DatabaseServer, url: str, change: Future[bool]) -> None:
     with _raw(url) as cursor:
         while not change.done():
             for (session,) in _ask(cursor, SESSIONS[server.scheme]):
-                cursor.execute(KILL[server.scheme], (session,))
+                _kill(cursor, server, session)
 
 
 @pytest.mark.parametrize(
@@ -248,7 +255,7 @@ def test_a_commit_whose_rows_are_refused_moves_no_reference(
     assert store.commit("acme", [ROW, *rows], MOVED, REFERENCE)
 
 
-def _sessions(server: DatabaseServer, url: str) -> None:
+def _kill_all(server: DatabaseServer, url: str) -> None:
     """End every session of the store."""
     statement = (
         "SELECT pid FROM pg_stat_activity WHERE datname = current_database()"
@@ -261,13 +268,6 @@ def _sessions(server: DatabaseServer, url: str) -> None:
         while sessions := _ask(cursor, statement):
             for (session,) in sessions:
                 _kill(cursor, server, session)
-
-
-def _kill(cursor: Any, server: DatabaseServer, session: int) -> None:
-    try:
-        cursor.execute(KILL[server.scheme], (session,))
-    except pymysql.err.OperationalError:
-        return  # it has gone meanwhile
 
 
 @pytest.mark.parametrize(
@@ -286,7 +286,7 @@ def test_connections_that_broke_while_nobody_used_them_are_replaced(
     store.write("acme", [ROW])
     with ThreadPoolExecutor(MAX_CONNECTIONS) as pool:
         list(pool.map(lambda _: store.realms(), range(50)))
-    _sessions(server, url)
+    _kill_all(server, url)
     assert call(store)
 
 
