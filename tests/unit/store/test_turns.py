@@ -58,6 +58,7 @@ def test_who_is_interrupted_while_waiting_is_in_nobodys_way(handed_over: bool) -
         """A ticket on which the wait is interrupted, before or after the turn has come."""
 
         def acquire(self, timeout: float) -> bool:
+            assert timeout > 0
             if handed_over:
                 turns.leave("a")
             raise _TooSlowError
