@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import typer
 
+from lakesweep.cli.check import check
+from lakesweep.cli.explain import explain
 from lakesweep.cli.options import command
 from lakesweep.cli.plan import plan
 from lakesweep.cli.show import show
@@ -33,3 +35,20 @@ def add_sweep(app: typer.Typer) -> None:
             "lakesweep show prod --html plan.html",
         ],
     )(show)
+    command(
+        app,
+        "explain",
+        examples=[
+            f"lakesweep explain {_PLAN} s3://lake/shop/orders/data/00000-0-1f.parquet",
+            "lakesweep explain prod /lake/shop/orders/metadata/00003.metadata.json --json",
+        ],
+    )(explain)
+    command(
+        app,
+        "check",
+        examples=[
+            "lakesweep check prod",
+            "lakesweep check prod --files --json",
+            f"lakesweep check --plan {_PLAN}",
+        ],
+    )(check)

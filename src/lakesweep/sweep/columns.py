@@ -20,6 +20,7 @@ __all__ = [
     "EDGES",
     "LISTING",
     "LIVE",
+    "MISSING",
     "PROBLEMS",
     "SOURCES",
     "USAGE",
@@ -67,6 +68,17 @@ VERDICTS = pa.schema(
         pa.field("etag", pa.string()),
         pa.field("table", pa.string()),
         *_HASH,
+    ]
+)
+
+
+#: A file that is referenced and not stored, once for each root that needs it.
+MISSING = pa.schema(
+    [
+        _PATH,
+        pa.field("kind", pa.string()),
+        pa.field("size_bytes", pa.int64()),
+        _key("table", pa.string()),
     ]
 )
 

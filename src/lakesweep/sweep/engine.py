@@ -46,10 +46,17 @@ class SweepEngine(MarkEngine, Protocol):
         """
         ...
 
+    def miss(self, step: Step, listing: Dataset, live: Dataset, schema: pa.Schema) -> pa.Table:
+        """All that a step yields for live files (LIVE) whose hash no listed file has.
+
+        All rows of one file come to the same call of the step.
+        """
+        ...
+
 
 @dataclass(frozen=True)
 class LocalEngine(LocalMarkEngine):
-    """Everything in this process. It holds 16 to 48 bytes for each live file."""
+    """Everything in this process. It holds 24 to 48 bytes for each live or each listed file."""
 
     stores: Stores
     name: str = "local"
@@ -65,11 +72,23 @@ class LocalEngine(LocalMarkEngine):
         return pa.Table.from_batches(batches, schema)
 
     def match(self, step: Step, listing: Dataset, live: Dataset, schema: pa.Schema) -> pa.Table:
-        known = HashSet()
-        for batch in read_dataset(self.stores, live, ["h1", "h2"]):
-            known.add(hashes_of(batch))
+        known = self._known(live)
         files = (
             with_reference(batch, pa.array(known.contains(hashes_of(batch))))
             for batch in read_dataset(self.stores, listing, LISTING.names)
         )
         return pa.Table.from_batches(step(files), schema)
+
+    def miss(self, step: Step, listing: Dataset, live: Dataset, schema: pa.Schema) -> pa.Table:
+        known = self._known(listing)
+        files = (
+            batch.filter(pa.array(~known.contains(hashes_of(batch))))
+            for batch in read_dataset(self.stores, live)
+        )
+        return pa.Table.from_batches(step(files), schema)
+
+    def _known(self, files: Dataset) -> HashSet:
+        known = HashSet()
+        for batch in read_dataset(self.stores, files, ["h1", "h2"]):
+            known.add(hashes_of(batch))
+        return known

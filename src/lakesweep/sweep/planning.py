@@ -31,9 +31,9 @@ from lakesweep.sweep.plans import (
     Amount,
     DatasetRef,
     PlanDocument,
-    Root,
     RootCounts,
     Unlisted,
+    incomplete_roots,
     write_plan,
 )
 from lakesweep.sweep.records import LakeRecord, PlanRecord, RootMemory
@@ -162,7 +162,7 @@ class Planner:
         # Guards look at every table, the document only shows some.
         every = _totals(matched.answers)
         totals = keep_top_tables(every, _MOST_TABLES)
-        incomplete = list(_incomplete(marks))
+        incomplete = list(incomplete_roots(marks))
         figures = Figures(
             was_applied=record.applied is not None,
             live=marks.content.rows,
@@ -279,12 +279,6 @@ def _amounts(found: Mapping[str, Mapping[str, Mapping[str, int]]]) -> dict[str, 
         verdict: {reason: Amount(**amount) for reason, amount in reasons.items()}
         for verdict, reasons in found.items()
     }
-
-
-def _incomplete(marks: Marks) -> Iterator[Root]:
-    yield from (Root(unknown.origin, unknown.reason) for unknown in marks.unknown)
-    for root in marks.in_state(RootState.INCOMPLETE):
-        yield Root(root.name, "; ".join(root.reasons))
 
 
 def _unlisted(marks: Marks) -> Iterator[Unlisted]:

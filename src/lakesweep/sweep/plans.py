@@ -9,7 +9,7 @@ alone.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from lakesweep.errors import DamagedError, MissingError, NotFoundError
 from lakesweep.storage.address import parse
 from lakesweep.storage.datasets import Dataset, load_dataset
 from lakesweep.sweep.guards import Guard
+from lakesweep.sweep.marks import Marks, RootState
 
 if TYPE_CHECKING:
     from lakesweep.storage.store import StoreOpener
@@ -99,6 +100,13 @@ class PlanDocument(msgspec.Struct, frozen=True, kw_only=True):
         """All files of one verdict."""
         found = self.totals.get(verdict, {}).values()
         return Amount(sum(a.files for a in found), sum(a.bytes for a in found))
+
+
+def incomplete_roots(marks: Marks) -> Iterator[Root]:
+    """The roots that could not be read completely, whole sources of them first."""
+    yield from (Root(unknown.origin, unknown.reason) for unknown in marks.unknown)
+    for root in marks.in_state(RootState.INCOMPLETE):
+        yield Root(root.name, "; ".join(root.reasons))
 
 
 def write_plan(stores: StoreOpener, address: str, document: PlanDocument) -> str:

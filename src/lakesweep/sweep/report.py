@@ -154,7 +154,8 @@ def _table_name(each: Mapping[str, Any]) -> str:
 def _by_class(classes: Iterable[Mapping[str, Any]]) -> Iterator[Bar]:
     for each in classes:
         goes = each["delete"]
-        yield Bar(each["class"], goes["bytes"], f"{format_size(goes['bytes'])}, {goes['files']:,}")
+        label = f"{each['class']}\n{format_count(goes['files'], 'file')}"
+        yield Bar(label, goes["bytes"], format_size(goes["bytes"]))
 
 
 def _bars(bars: Iterable[Bar]) -> str:
@@ -186,17 +187,22 @@ def _columns(bars: Iterable[Bar]) -> str:
     if not any(bar.value for bar in found):
         return '<p class="note">Nothing.</p>'
     most = max(bar.value for bar in found)
-    width = 120 * len(found)
-    columns = "".join(_column(bar, 120 * place, most) for place, bar in enumerate(found))
-    return f'<div class="wide"><svg class="columns" viewBox="0 0 {width} 190">{columns}</svg></div>'
+    columns = "".join(_column(bar, 130 * place, most) for place, bar in enumerate(found))
+    return (
+        f'<div class="wide"><svg class="columns" viewBox="0 0 {130 * len(found)} 200" '
+        f'style="min-width: {6 * len(found)}rem">{columns}</svg></div>'
+    )
 
 
 def _column(bar: Bar, left: int, most: int) -> str:
     height = max(130 * bar.value / most, 1 if bar.value else 0)
+    middle, name, count = left + 65, *bar.label.split("\n")
     return (
-        f'<rect class="{bar.colour}" x="{left + 20}" y="{150 - height:.2f}" width="80" '
-        f'height="{height:.2f}"/><text x="{left + 60}" y="{142 - height:.2f}">{_text(bar.note)}'
-        f'</text><text x="{left + 60}" y="172">{_text(bar.label)}</text>'
+        f'<rect class="{bar.colour}" x="{left + 25}" y="{150 - height:.2f}" width="80" '
+        f'height="{height:.2f}"/>'
+        f'<text x="{middle}" y="{142 - height:.2f}">{_text(bar.note)}</text>'
+        f'<text x="{middle}" y="170">{_text(name)}</text>'
+        f'<text class="soft" x="{middle}" y="188">{_text(count)}</text>'
     )
 
 

@@ -13,7 +13,7 @@ from lakesweep.spark import datasets
 from lakesweep.spark.errors import translating
 from lakesweep.spark.kernels import map_batches, map_items
 from lakesweep.storage.marks import POINTERS
-from lakesweep.sweep.columns import LISTING
+from lakesweep.sweep.columns import LISTING, LIVE
 from lakesweep.sweep.mark_engine import MERGED
 
 if TYPE_CHECKING:
@@ -79,6 +79,12 @@ class SparkEngine:
             *LISTING.names, F.coalesce("found", F.lit(False)).alias("referenced")
         )
         return self._collect(self._map(joined, step, schema), schema)
+
+    def miss(self, step: Step, listing: Dataset, live: Dataset, schema: pa.Schema) -> pa.Table:
+        stored = self._read(listing, ["h1", "h2"])
+        missing = self._read(live).join(stored, ["h1", "h2"], "left_anti")
+        together = missing.select(*LIVE.names).repartition("h1", "h2")
+        return self._collect(self._map(together, step, schema), schema)
 
     def _map(self, frame: DataFrame, step: Step, schema: pa.Schema) -> DataFrame:
         return map_batches(frame, _run, schema, step=step, access=self.access)
