@@ -41,17 +41,12 @@ def find_references(stores: StoreOpener, marks: Marks, path: str) -> list[Refere
     named = {row["source"]: row for row in _naming(stores, marks, path)}
     towards = _climb(stores, marks, named)
     roots = [root for root in marks.roots if root.source in towards]
-    ways = {root.name: list(_way(towards, root.source)) for root in roots}
-    paths = _paths(stores, marks, {source for way in ways.values() for source in way})
+    ways = [tuple(_way(towards, root.source)) for root in roots]
+    paths = _paths(stores, marks, {source for way in ways for source in way})
     return [
-        Reference(
-            root,
-            named[way[-1]]["path"],
-            named[way[-1]]["kind"],
-            tuple(paths[source] for source in way),
-        )
-        for root in sorted(roots, key=lambda root: root.name)
-        for way in [ways[root.name]]
+        Reference(root, row["path"], row["kind"], tuple(paths[source] for source in way))
+        for root, way in zip(roots, ways, strict=True)
+        if (row := named[way[-1]])
     ]
 
 
