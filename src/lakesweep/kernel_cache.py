@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -18,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from numba.core import caching, config
+
+from lakesweep.private_folders import cache_home, is_writable, make_private
 
 
 class OwnLocator(caching._CacheLocator):  # type: ignore[misc]  # noqa: SLF001
@@ -40,7 +41,7 @@ class OwnLocator(caching._CacheLocator):  # type: ignore[misc]  # noqa: SLF001
     @classmethod
     def from_function(cls, function: Callable[..., Any], path: str) -> OwnLocator | None:
         source = _archive(path) or path
-        if not function.__module__.startswith("lakesweep.") or _is_writable(Path(path).parent):
+        if not function.__module__.startswith("lakesweep.") or is_writable(Path(path).parent):
             return None
         folder = _first_folder()
         return None if folder is None else cls(function, folder, _hash(source))
@@ -69,26 +70,12 @@ def _hash(path: str) -> str:
 
 @cache
 def _first_folder() -> Path | None:
-    return next((folder for folder in _folders() if _is_ours(folder)), None)
+    # What is kept there is run.
+    return next((folder for folder in _folders() if make_private(folder)), None)
 
 
 def _folders() -> Iterator[Path]:
     if config.CACHE_DIR:
         yield Path(config.CACHE_DIR) / "lakesweep"
-    yield Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lakesweep" / "numba"
+    yield cache_home() / "numba"
     yield Path(tempfile.gettempdir()) / f"lakesweep-numba-{os.geteuid()}"
-
-
-def _is_ours(folder: Path) -> bool:
-    """Whether we can write there and nobody else can: what is kept there is run."""
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = folder.lstat()
-    except OSError:
-        return False
-    is_private = found.st_uid == os.geteuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    return stat.S_ISDIR(found.st_mode) and is_private and _is_writable(folder)
-
-
-def _is_writable(folder: Path) -> bool:
-    return folder.is_dir() and os.access(folder, os.W_OK)

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -14,16 +15,38 @@ from lakesweep.errors import NotFoundError, SparkJobError, SparkLostError, Spark
 from lakesweep.spark.session import open_session
 from lakesweep.spark.trial import count_rows
 from tests.processes import free_port
+from tests.spark.conftest import QUICK
 
 _LAKESWEEP = str(Path(sys.executable).parent / "lakesweep")
 
 
-def lakesweep(folder: Path, config: str, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run a command in a folder that holds only its configuration."""
-    (folder / "lakesweep.toml").write_text(config)
-    return subprocess.run(
-        [_LAKESWEEP, *words], capture_output=True, text=True, cwd=folder, check=False
-    )
+@dataclass(frozen=True)
+class Doctor:
+    """Runs in a folder that holds only its configuration, with a cache of its own."""
+
+    folder: Path
+    cache: Path
+
+    def run(self, config: str) -> tuple[dict[str, str], str]:
+        """What it found of Spark, and all that it said beside."""
+        (self.folder / "lakesweep.toml").write_text(config)
+        done = subprocess.run(
+            [_LAKESWEEP, "doctor", "--spark", "--json"],
+            capture_output=True,
+            text=True,
+            cwd=self.folder,
+            env={**os.environ, "XDG_CACHE_HOME": str(self.cache)},
+            check=False,
+        )
+        checks = {check["check"]: check for check in json.loads(done.stdout)["checks"]}
+        return checks["spark"], done.stderr
+
+
+@pytest.fixture
+def doctor(tmp_path: Path) -> Doctor:
+    found = Doctor(tmp_path / "stand", tmp_path / "cache")
+    found.folder.mkdir()
+    return found
 
 
 def test_a_session_that_is_given_is_left_alone(spark: SparkSession) -> None:
@@ -61,22 +84,20 @@ def test_a_server_that_does_not_answer_is_found_out_at_once(address: dict[str, s
         pass
 
 
-def test_the_doctor_tries_spark_without_a_word_beside(tmp_path: Path) -> None:
-    config = '[spark]\nmaster = "local[1]"\nconf = { "spark.driver.memory" = "512m" }\n'
-    done = lakesweep(tmp_path, config, "doctor", "--spark", "--json")
-    checks = {check["check"]: check for check in json.loads(done.stdout)["checks"]}
-    assert checks["spark"]["status"] == "ok", checks["spark"]
-    assert done.stderr == ""
-    assert [path.name for path in tmp_path.iterdir()] == ["lakesweep.toml"]
+def test_the_doctor_tries_spark_without_a_word_beside(doctor: Doctor) -> None:
+    conf = ", ".join(f'"{key}" = "{value}"' for key, value in QUICK.items())
+    check, said = doctor.run(f'[spark]\nmaster = "local[1]"\nconf = {{ {conf} }}\n')
+    assert (check["status"], said) == ("ok", ""), check
+    assert [path.name for path in doctor.folder.iterdir()] == ["lakesweep.toml"]
+    (archive,) = (doctor.cache / "lakesweep" / "spark").iterdir()
+    assert archive.suffix == ".jsa"
 
 
-def test_a_driver_that_cannot_start_is_told_in_one_line(tmp_path: Path) -> None:
-    config = '[spark]\nconf = { "spark.driver.memory" = "plenty" }\n'
-    done = lakesweep(tmp_path, config, "doctor", "--spark", "--json")
-    checks = {check["check"]: check for check in json.loads(done.stdout)["checks"]}
-    assert checks["spark"]["status"] == "fail"
-    assert "did not start" in checks["spark"]["detail"]
-    assert "Traceback" not in done.stderr
+def test_a_driver_that_cannot_start_is_told_in_one_line(doctor: Doctor) -> None:
+    check, said = doctor.run('[spark]\nconf = { "spark.driver.memory" = "plenty" }\n')
+    assert (check["status"], said) == ("fail", "")
+    assert "did not start" in check["detail"]
+    assert len(check["detail"].splitlines()) == 1
 
 
 def test_the_settings_are_not_on_the_command_line(spark: SparkSession) -> None:

@@ -109,7 +109,7 @@ def _try_spark(config: Config, where: str, *, verbose: bool) -> Iterator[Finding
     from lakesweep.spark.session import open_session
     from lakesweep.spark.trial import count_rows
 
-    with open_session(config.spark, verbose=verbose) as session:
+    with open_session(config.spark, verbose=verbose, is_rehearsal=True) as session:
         count = count_rows(session)
         detail = f"{session.version} on {where}: executors counted {count} rows in Python"
     yield Finding("spark", Status.OK, detail)

@@ -25,7 +25,7 @@ from lakesweep.spark.errors import root_cause
 _launch_gateway: Callable[..., Any] = launch_gateway
 
 _PYTHON = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
-_STOP_SECONDS = 30.0
+_STOP_SECONDS = 120.0
 #: Where Java names the cause, before or between the lines of a trace.
 _CAUSE = re.compile(r"Exception in thread|Caused by: |Error: |[\w.]+(Exception|Error): ")
 

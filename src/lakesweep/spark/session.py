@@ -6,10 +6,12 @@ import logging
 import os
 import secrets
 import socket
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
@@ -19,6 +21,7 @@ try:
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
+    from lakesweep.spark.class_archive import find_archive
     from lakesweep.spark.driver import running_driver
     from lakesweep.spark.errors import translate, translating
 except ImportError as error:
@@ -33,6 +36,7 @@ from lakesweep.spark.shipping import ship_package
 if TYPE_CHECKING:
     from lakesweep.config import SparkSection
 
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 _PATIENCE_SECONDS = 10.0
 _CONNECT_PORT = 15002
 _MASTER_PORT = 7077
@@ -41,12 +45,17 @@ _CONNECT_MODE = "SPARK_CONNECT_MODE_ENABLED"
 
 @contextmanager
 def open_session(
-    section: SparkSection, *, given: SparkSession | None = None, verbose: bool = False
+    section: SparkSection,
+    *,
+    given: SparkSession | None = None,
+    verbose: bool = False,
+    is_rehearsal: bool = False,
 ) -> Iterator[SparkSession]:
     """A session as it is configured, which ends with the block.
 
     A session that is given is used as it is, and left alone. What fails inside Spark leaves the
-    block as an error of ours. Unless `verbose`, Spark writes nothing to the terminal.
+    block as an error of ours. Unless `verbose`, Spark writes nothing to the terminal. A rehearsal
+    takes longer to end, and lets later sessions start sooner (see `class_archive`).
     """
     if not verbose:
         # It tells every failure of a query a second time, as JSON.
@@ -57,55 +66,81 @@ def open_session(
         return
     with (
         TemporaryDirectory(prefix="lakesweep-spark-") as scratch,
-        _started(section, Path(scratch), verbose=verbose) as session,
+        _started(section, _Start(Path(scratch), verbose, is_rehearsal)) as session,
         translating(),
     ):
         yield session
 
 
-def _started(
-    section: SparkSection, scratch: Path, *, verbose: bool
-) -> AbstractContextManager[SparkSession]:
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """How a session is started: where it may write, and what for."""
+
+    scratch: Path
+    verbose: bool
+    is_rehearsal: bool
+
+
+def _started(section: SparkSection, start: _Start) -> AbstractContextManager[SparkSession]:
     if section.remote is None:
-        return _classic(section, scratch, verbose=verbose)
+        return _classic(section, start)
     if section.remote.startswith("sc://"):
-        return _connected(section, section.remote, scratch)
-    return _served(section, section.remote, scratch, verbose=verbose)
+        return _connected(section, section.remote, start.scratch)
+    return _served(section, section.remote, start)
 
 
 @contextmanager
-def _classic(section: SparkSection, scratch: Path, *, verbose: bool) -> Iterator[SparkSession]:
-    find_java()
+def _classic(section: SparkSection, start: _Start) -> Iterator[SparkSession]:
     _check_master(section.master)
-    settings = driver_settings(section, section.master, scratch)
-    variables = _local_address(section.master)
-    with running_driver(settings, scratch, verbose=verbose, variables=variables) as session:
+    with _driver(section, section.master, start) as session:
         if not is_local(section.master):
-            ship_package(session, scratch)
+            ship_package(session, start.scratch)
         yield session
 
 
 @contextmanager
-def _served(
-    section: SparkSection, master: str, scratch: Path, *, verbose: bool
-) -> Iterator[SparkSession]:
+def _served(section: SparkSection, master: str, start: _Start) -> Iterator[SparkSession]:
     """A session over Spark Connect, on a server that is started for it."""
-    find_java()
     port, token = _free_port(), secrets.token_hex(16)
     settings = {
         "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
         "spark.sql.artifact.isolation.enabled": "true",
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": str(port),
-        **driver_settings(section, master, scratch),
     }
-    variables = _local_address(master) | {"SPARK_CONNECT_AUTHENTICATE_TOKEN": token}
+    variables = {"SPARK_CONNECT_AUTHENTICATE_TOKEN": token}
     url = f"sc://localhost:{port}/;token={token}"
     with (
-        running_driver(settings, scratch, verbose=verbose, variables=variables),
-        _connected(section, url, scratch) as session,
+        _driver(section, master, start, settings, variables),
+        _connected(section, url, start.scratch) as session,
     ):
         yield session
+
+
+@contextmanager
+def _driver(
+    section: SparkSection,
+    master: str,
+    start: _Start,
+    more: Mapping[str, str] = _NOTHING,
+    variables: Mapping[str, str] = _NOTHING,
+) -> Iterator[SparkSession]:
+    """A driver in this process, and the session that comes with it."""
+    java, _ = find_java()
+    environment = _local_address(master) | dict(variables)
+    with _class_options(java, start) as options:
+        settings = {**more, **driver_settings(section, master, start.scratch, options)}
+        with running_driver(
+            settings, start.scratch, verbose=start.verbose, variables=environment
+        ) as session:
+            yield session
+
+
+def _class_options(java: str, start: _Start) -> AbstractContextManager[list[str]]:
+    archive = find_archive(java)
+    if archive is None:
+        return nullcontext([])
+    return archive.writing() if start.is_rehearsal else nullcontext(archive.reading)
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 
@@ -36,7 +36,9 @@ def is_local(master: str) -> bool:
     return _LOCAL.fullmatch(master) is not None
 
 
-def driver_settings(section: SparkSection, master: str, scratch: Path) -> dict[str, str]:
+def driver_settings(
+    section: SparkSection, master: str, scratch: Path, java_options: Sequence[str] = ()
+) -> dict[str, str]:
     """All settings of a driver that is to be started; what it must write goes to `scratch`."""
     settings = {
         **session_settings({}),
@@ -48,7 +50,8 @@ def driver_settings(section: SparkSection, master: str, scratch: Path) -> dict[s
     if is_local(master):
         settings |= _ALONE | {"spark.sql.shuffle.partitions": str(_local_partitions(master))}
     settings |= section.conf
-    settings[_JAVA_OPTIONS] = f"{_log_option()} {section.conf.get(_JAVA_OPTIONS, '')}".rstrip()
+    ours = " ".join(f'"{option}"' for option in (_log_option(), *java_options))
+    settings[_JAVA_OPTIONS] = f"{ours} {section.conf.get(_JAVA_OPTIONS, '')}".rstrip()
     return settings
 
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -47,16 +47,15 @@ def test_what_the_user_sets_counts() -> None:
 
 def test_the_user_s_java_options_come_behind_ours() -> None:
     found = settings("local[2]", **{"spark.driver.extraJavaOptions": "-Xss4m"})
-    log, own = found["spark.driver.extraJavaOptions"].split()
+    log, own = shlex.split(found["spark.driver.extraJavaOptions"])
     assert log.startswith("-Dlog4j2.configurationFile=file:")
     assert own == "-Xss4m"
 
 
 def test_the_settings_of_java_s_log_are_there() -> None:
-    options = settings("local[2]")["spark.driver.extraJavaOptions"]
-    found = re.fullmatch(r"-Dlog4j2.configurationFile=file:(.*)", options)
-    assert found is not None
-    assert "rootLogger.level" in Path(found[1]).read_text()
+    (option,) = shlex.split(settings("local[2]")["spark.driver.extraJavaOptions"])
+    path = option.removeprefix("-Dlog4j2.configurationFile=file:")
+    assert "rootLogger.level" in Path(path).read_text()
 
 
 @pytest.mark.parametrize(("master", "count"), [("local", 16), ("local[2]", 16), ("local[8]", 32)])

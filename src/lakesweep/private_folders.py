@@ -1,0 +1,28 @@
+"""Folders for what a program keeps and later runs: nobody else may be able to write there."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+
+def cache_home() -> Path:
+    """Where programs of this user keep what they can make again."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lakesweep"
+
+
+def make_private(folder: Path) -> bool:
+    """Make a folder unless it is there; whether we can write in it and nobody else can."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = folder.lstat()
+    except OSError:
+        return False
+    is_private = found.st_uid == os.geteuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return stat.S_ISDIR(found.st_mode) and is_private and is_writable(folder)
+
+
+def is_writable(folder: Path) -> bool:
+    """Whether this process can make files in a folder."""
+    return folder.is_dir() and os.access(folder, os.W_OK)
