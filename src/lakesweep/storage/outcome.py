@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakesweep.storage.store import Outcome
+
+#: Outcomes of files that are still there and should not be.
+FAILURES = [
+    Outcome.DENIED,
+    Outcome.LOCKED,
+    Outcome.THROTTLED,
+    Outcome.FAILED,
+    Outcome.OCCUPIED,
+]
 
 #: So many failures are kept by name; of the others only the number.
 MOST_FAILURES = 1_000
@@ -23,29 +33,43 @@ class Failure:
 
 @dataclass(slots=True)
 class Tally:
-    """Counts outcomes. Memory does not grow with their number."""
+    """Counts outcomes. Memory does not grow with their number.
 
-    deleted: int = 0
-    absent: int = 0
+    Whatever is not in `counts` is a failure. What changed since it was listed is none: it was left
+    alone on purpose.
+    """
+
+    counts: Counter[Outcome] = field(default_factory=Counter)
+    sizes: Counter[Outcome] = field(default_factory=Counter)
     failed: int = 0
-    bytes_deleted: int = 0
     failures: list[Failure] = field(default_factory=list)
+
+    @property
+    def deleted(self) -> int:
+        return self.counts[Outcome.DELETED]
+
+    @property
+    def absent(self) -> int:
+        return self.counts[Outcome.ABSENT]
+
+    @property
+    def bytes_deleted(self) -> int:
+        return self.sizes[Outcome.DELETED]
 
     @property
     def found(self) -> int:
         """All files whose outcome was counted."""
-        return self.deleted + self.absent + self.failed
+        return self.counts.total() + self.failed
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Count a batch of OUTCOME_SCHEMA."""
-        outcome = batch.column("outcome")
-        is_deleted = pc.equal(outcome, Outcome.DELETED)
-        is_absent = pc.equal(outcome, Outcome.ABSENT)
-        self.deleted += pc.sum(is_deleted).as_py() or 0
-        self.absent += pc.sum(is_absent).as_py() or 0
-        sizes = batch.column("size_bytes").filter(is_deleted)
-        self.bytes_deleted += pc.sum(sizes).as_py() or 0
-        self._add_failures(batch.filter(pc.invert(pc.or_(is_deleted, is_absent))))
+        outcome, sizes = batch.column("outcome"), batch.column("size_bytes")
+        for found in map(Outcome, outcome.unique().to_pylist()):
+            if found not in FAILURES:
+                chosen = pc.equal(outcome, found)
+                self.counts[found] += pc.sum(chosen).as_py()
+                self.sizes[found] += pc.sum(sizes.filter(chosen)).as_py() or 0
+        self._add_failures(batch.filter(pc.is_in(outcome, pa.array(FAILURES))))
 
     def fail(self, path: str, reason: str) -> None:
         """Count one file that could not even be tried."""
@@ -54,7 +78,11 @@ class Tally:
             self.failures.append(Failure(path, reason))
 
     def document(self) -> dict[str, object]:
-        """The shape that programs read."""
+        """The shape that programs read. Outcomes that few commands know come if there are any.
+
+        So do their bytes, such as `bytes_quarantined`.
+        """
+        others = [one for one in self.counts if one not in (Outcome.DELETED, Outcome.ABSENT)]
         return {
             "found": self.found,
             "deleted": self.deleted,
@@ -63,6 +91,8 @@ class Tally:
             "bytes_deleted": self.bytes_deleted,
             "failures": [{"path": one.path, "reason": one.reason} for one in self.failures],
             "failures_omitted": self.failed - len(self.failures),
+            **{one.value: self.counts[one] for one in others},
+            **{f"bytes_{one}": self.sizes[one] for one in others},
         }
 
     def _add_failures(self, batch: pa.RecordBatch) -> None:

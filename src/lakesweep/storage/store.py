@@ -50,7 +50,11 @@ class Page:
 
 
 class Outcome(StrEnum):
-    """What became of one delete."""
+    """What became of one delete, or of one step of a delete that can be undone.
+
+    What is CHANGED was left as it is. What is OCCUPIED stays in quarantine, because another object
+    has its key by now. What is HELD stays in its bucket, as a version below a delete marker.
+    """
 
     DELETED = "deleted"
     ABSENT = "absent"
@@ -59,6 +63,10 @@ class Outcome(StrEnum):
     LOCKED = "locked"
     THROTTLED = "throttled"
     FAILED = "failed"
+    QUARANTINED = "quarantined"
+    RESTORED = "restored"
+    OCCUPIED = "occupied"
+    HELD = "held"
 
 
 @dataclass(frozen=True, slots=True)
