@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -81,6 +82,7 @@ def plan(
     ):
         app = context.app
         planner = Planner(app.stores, chosen, app.runs, context.clock, context.progress)
+        order = replace(order, name=session.record.run)  # one name for both
         document = planner.plan(order, session.started, session.lease)
         _record(session, document)
     _show(context, document)
@@ -106,8 +108,6 @@ def _mode(*, exact: bool, bloom: bool) -> Mode:
 def _with_inventory(
     context: Context, order: PlanOrder, path: str | None, time: str | None
 ) -> PlanOrder:
-    from dataclasses import replace
-
     if path is None:
         if time is not None:
             raise UsageError("--inventory-time says nothing without --inventory")

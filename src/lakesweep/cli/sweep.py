@@ -8,9 +8,11 @@ from lakesweep.cli.check import check
 from lakesweep.cli.explain import explain
 from lakesweep.cli.options import command
 from lakesweep.cli.plan import plan
+from lakesweep.cli.runs import runs
 from lakesweep.cli.show import show
 
 _PLAN = "plan-20260101T000000-5c2f81aa"
+_RUN = "apply-20260101T000500-0b7d92e3"
 
 
 def add_sweep(app: typer.Typer) -> None:
@@ -52,3 +54,12 @@ def add_sweep(app: typer.Typer) -> None:
             f"lakesweep check --plan {_PLAN}",
         ],
     )(check)
+    command(
+        app,
+        "runs",
+        examples=[
+            "lakesweep runs --lake prod --limit 5",
+            f"lakesweep runs {_RUN}",
+            f"lakesweep runs stop {_RUN}",
+        ],
+    )(runs)

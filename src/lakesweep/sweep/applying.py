@@ -20,7 +20,7 @@ from lakesweep.progress import SILENT, Progress
 from lakesweep.storage.datasets import Dataset, Part, commit_dataset, load_dataset, read_dataset
 from lakesweep.sweep.answers import ANSWERS, answers_of
 from lakesweep.sweep.columns import VERDICTS, hashes_of
-from lakesweep.sweep.control import Control
+from lakesweep.sweep.control import Control, run_folder
 from lakesweep.sweep.deleting import BATCH_ROWS, DeleteStep, Pace, Removal, done_before
 from lakesweep.sweep.guards import look_at_age, refuse
 from lakesweep.sweep.marker import MarkSpec
@@ -88,7 +88,7 @@ class Applier:
         """Delete what the plan says and nothing needs. `session` holds the lease of the lake."""
         # Whoever holds the lease of the lake may take over what an earlier run left.
         plan = self.runs.claim(order.plan.plan, session.record.run, resumes=order.plan.run)
-        folder = f"{plan.address}/apply-{session.record.run}"
+        folder = run_folder(plan.address, session.record.run)
         session.lease.check()
         deletes = self._settle(order, document, session, folder)
         control = Control(self.stores, folder, session.record.run, session.lease.token, self.clock)

@@ -71,6 +71,11 @@ class Control:
         return _place(self.stores, self.folder, name)
 
 
+def run_folder(plan: str, run: str) -> str:
+    """The folder of a run that carries out the plan of an address."""
+    return f"{plan.rstrip('/')}/apply-{run}"
+
+
 def request_stop(stores: StoreOpener, folder: str) -> None:
     """Have the run of a folder end before its next batch."""
     store, key = _place(stores, folder, STOP)

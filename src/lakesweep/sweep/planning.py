@@ -73,13 +73,14 @@ _MOST_ROOTS = 1_000
 
 @dataclass(frozen=True)
 class PlanOrder:
-    """What is asked of a plan."""
+    """What is asked of a plan. It gets a name of its own unless one is given."""
 
     lake: Lake
     grace: timedelta
     mode: Mode = Mode.AUTO
     overridden: tuple[str, ...] = ()
     inventory: Inventory | None = None
+    name: str | None = None
 
     def cutoff(self, started: datetime) -> datetime:
         """From when on files are too new: a listing by others knows no more than its own past."""
@@ -102,7 +103,7 @@ class Planner:
     def plan(self, order: PlanOrder, started: datetime, lease: HeldLease) -> PlanDocument:
         """Write a plan. `started` was read before the lease was taken."""
         lake = order.lake
-        name = new_name("plan", self.clock)
+        name = order.name or new_name("plan", self.clock)
         address = f"{lake.plans}/{name}"
         record = self.runs.lake(lake.name)
         surveyor = Surveyor(

@@ -1,0 +1,84 @@
+"""`lakesweep runs`: what happened, newest first."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lakesweep.cli.context import Context
+from lakesweep.cli.run_lines import RunLine
+from lakesweep.errors import UsageError
+from lakesweep.units import format_count
+
+if TYPE_CHECKING:
+    from lakesweep.sweep.records import RunRecord
+
+_STOP = "stop"
+
+
+def runs(
+    context: Context,
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[RUN | stop RUN]",
+            help="Show this run in full, or have it stop.",
+            show_default=False,
+        ),
+    ] = None,
+    lake: Annotated[
+        str | None,
+        typer.Option("--lake", metavar="LAKE", help="Only runs of this lake.", show_default=False),
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, metavar="N", help="No more than so many.")] = 20,
+) -> None:
+    """What happened: plans, applies, checks, restores, newest first; or one run in full.
+
+    stop RUN has a run that deletes end before its next batch. What it deleted stays deleted; apply
+    with the same plan goes on with the rest.
+    """
+    match words or []:
+        case []:
+            _list(context, lake, limit)
+        case [run] if run != _STOP:
+            line = RunLine.of(context.app.runs.get(run))
+            context.output.result(_fields(line), line.table())
+        case [word, run] if word == _STOP:
+            _stop(context, context.app.runs.get(run))
+        case _:
+            raise UsageError("name one run, or stop and a run", hint="lakesweep runs --help")
+
+
+def _list(context: Context, lake: str | None, limit: int) -> None:
+    found = islice(context.app.runs.list(lake), limit)
+    lines = [RunLine.of(record) for record in found]
+    context.output.lines(lines)
+    context.output.say(f"{format_count(len(lines), 'run')}, newest first")
+
+
+def _fields(line: RunLine) -> dict[str, object]:
+    from dataclasses import fields
+
+    return {field.name: getattr(line, field.name) for field in fields(line)}
+
+
+def _stop(context: Context, record: RunRecord) -> None:
+    from lakesweep.sweep.control import request_stop, run_folder
+    from lakesweep.sweep.records import RunKind, RunStatus
+
+    if record.status is not RunStatus.RUNNING:
+        raise UsageError(
+            f"{record.run} does not run: it is {record.status}", hint=f"lakesweep runs {record.run}"
+        )
+    if record.kind is not RunKind.APPLY or record.plan is None:
+        raise UsageError(
+            f"{record.run} deletes nothing, and need not be stopped",
+            hint="end its process; its lease ends by itself",
+        )
+    plan = context.app.runs.plan(record.plan)
+    request_stop(context.app.stores, run_folder(plan.address, record.run))
+    context.output.result({"run": record.run, "stopping": True})
+    context.output.say(f"{record.run} ends before its next batch")
+    context.output.say(f"try: lakesweep runs {record.run}")
