@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from importlib import util
+from pathlib import Path
+from secrets import token_hex
 from typing import TYPE_CHECKING
 
 from lakesweep.errors import (
@@ -24,12 +26,19 @@ from lakesweep.errors import (
 if TYPE_CHECKING:
     from lakesweep.app import App
     from lakesweep.config import Config
+    from lakesweep.storage.address import Address
     from lakesweep.storage.stores import Stores
     from lakesweep.store import Store
 
 #: Kinds of store that a bucket without a section of its own may belong to.
 _SCHEMES = ("s3://", "gs://")
 _PATIENCE = 10.0
+_RIGHTS = {
+    "list": "s3:ListBucket or its like",
+    "read": "s3:GetObject or its like",
+    "write": "s3:PutObject or its like",
+    "delete": "s3:DeleteObject or its like",
+}
 
 
 class Status(StrEnum):
@@ -176,8 +185,50 @@ def _locations(config: Config) -> list[str]:
     for lake in config.lakes.values():
         found += lake.locations
         found += [root.path for root in lake.roots if isinstance(root, PaimonWarehouseRoot)]
-        found += [lake.plans] if lake.plans else []
     return list(dict.fromkeys(found))
+
+
+def check_plans(app: App) -> Iterator[Finding]:
+    """Whether the plans of each lake can be written where they go."""
+    stores = _impatient(app)
+    for name in app.config.lakes:
+        yield _check_plans(stores, f"plans of {name}", app.lake(name).plans)
+
+
+def _check_plans(stores: Stores, check: str, place: str) -> Finding:
+    from lakesweep.storage.address import StoreKind, parse
+
+    try:
+        address = parse(place)
+        if address.kind is StoreKind.FILE:
+            return _check_folder(check, Path(address.identity))
+        left = _try_writing(stores, address)
+    except LakesweepError as error:
+        return Finding(check, *_diagnose(error, "write"))
+    if left:
+        mend = f"grant the right to delete ({_RIGHTS['delete']})"
+        return Finding(check, Status.WARN, f"{place} cannot be deleted from: {left}", mend)
+    return Finding(check, Status.OK, f"{place} can be written to")
+
+
+def _check_folder(check: str, folder: Path) -> Finding:
+    """Whether a folder can be written to, or made; nothing is made here."""
+    there = next(each for each in (folder, *folder.parents) if each.exists())
+    if there.is_dir() and os.access(there, os.W_OK):
+        return Finding(check, Status.OK, f"{folder} can be written to")
+    mend = "give this user the right to write there, or set plans of the lake"
+    return Finding(check, Status.FAIL, f"{folder}: cannot write in {there}", mend)
+
+
+def _try_writing(stores: Stores, address: Address) -> str | None:
+    """Write an object as small as can be, and remove it; the reason why that failed.
+
+    Buckets tell in no other way who may write.
+    """
+    key = f"{address.folder}doctor-{token_hex(8)}"
+    store = stores.open(address)
+    store.write(key, b"")
+    return store.delete([key])[0].reason
 
 
 def _impatient(app: App) -> Stores:
@@ -215,8 +266,7 @@ def _check_location(stores: Stores, location: str) -> Finding:
 def _diagnose(error: LakesweepError, right: str) -> tuple[Status, str, str]:
     match error:
         case DeniedError():
-            rights = {"list": "s3:ListBucket or its like", "read": "s3:GetObject or its like"}
-            mend = f"grant the right to {right} ({rights[right]}), or use other credentials"
+            mend = f"grant the right to {right} ({_RIGHTS[right]}), or use other credentials"
             return Status.FAIL, f"the right to {right} is missing: {error.reason}", mend
         case MissingError():
             return Status.WARN, error.reason, "make it, or mend the address"

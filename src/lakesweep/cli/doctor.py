@@ -22,7 +22,8 @@ def doctor(
 ) -> None:
     """Check Java, Spark, the store, catalogs, locations and rights; say how to mend each.
 
-    Nothing is written or deleted. Ends with code 0 when nothing failed (warnings are no failures),
+    Nothing is deleted. Where plans go to a bucket, an empty object is written there and removed.
+    Ends with code 0 when nothing failed (warnings are no failures),
     2 when the configuration is wrong, and 4 when something else failed.
     """
     findings = [*_examine(context, spark=spark)]
@@ -48,6 +49,7 @@ def _examine(context: Context, *, spark: bool) -> Iterator[Finding]:
     yield from checkups.check_java(config)
     yield from checkups.check_store(app)
     yield from checkups.check_locations(app)
+    yield from checkups.check_plans(app)
     yield from checkups.check_catalogs(app)
     if spark:
         yield from checkups.check_spark(config, verbose=context.settings.verbose)

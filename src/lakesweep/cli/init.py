@@ -41,8 +41,9 @@ conf = { "spark.driver.memory" = "2g" }
 # locations = ["s3://lake/warehouse"]
 # grace = "7d"                             # younger files are never deleted
 # exclude = ["**/_staging/**"]
-# unknown = "keep"                         # files of no known kind: keep, or delete
-# plans = "s3://lake/_lakesweep/plans"
+# unknown = "keep"                         # files of no known kind, hidden ones: keep, or delete
+# plans = "s3://lake/_lakesweep/plans"     # where plans go; by default .lakesweep/plans beside this
+# quarantine = "s3://lake/_lakesweep/quarantine"   # what apply --quarantine sets aside
 #
 # [[lakes.prod.roots]]
 # type = "iceberg-catalog"                 # anything that PyIceberg's load_catalog takes

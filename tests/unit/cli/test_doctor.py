@@ -13,6 +13,8 @@ from lakesweep.app import App
 from lakesweep.cli.checkups import Finding, Status, check_java, check_store
 from lakesweep.cli.main import run
 from lakesweep.config import Config, parse_config
+from lakesweep.storage.listing import list_files
+from lakesweep.storage.stores import Stores
 from lakesweep.store import Store
 from lakesweep.store.realms import RealmStatus
 
@@ -205,3 +207,32 @@ def test_people_get_a_table(tmp_path: Path, capsys: Capture) -> None:
     run(["doctor", "--config", str(file)])
     lines = capsys.readouterr().out.splitlines()
     assert any("fail" in line and "did you mean store?" in line for line in lines)
+
+
+_LAKE = """
+[lakes.prod]
+locations = ["{folder}"]
+plans = "{plans}"
+"""
+
+
+def test_plans_go_where_this_user_may_write(tmp_path: Path, capsys: Capture) -> None:
+    plans = tmp_path / "new" / "plans"
+    code, checks = _examine(tmp_path, _LAKE.format(folder=tmp_path, plans=plans), capsys)
+    assert (code, checks["plans of prod"]["status"]) == (0, "ok")
+    assert not plans.exists()
+
+
+def test_plans_that_can_be_written_nowhere_fail(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "file").write_text("")
+    text = _LAKE.format(folder=tmp_path, plans=tmp_path / "file" / "plans")
+    code, checks = _examine(tmp_path, text, capsys)
+    assert (code, checks["plans of prod"]["status"]) == (4, "fail")
+    assert "cannot write in" in checks["plans of prod"]["detail"]
+
+
+def test_a_try_in_a_bucket_leaves_nothing(tmp_path: Path, capsys: Capture) -> None:
+    text = _LAKE.format(folder=tmp_path, plans="memory://doctor/plans")
+    code, checks = _examine(tmp_path, text, capsys)
+    assert (code, checks["plans of prod"]["status"]) == (0, "ok")
+    assert not [*list_files(Stores(), "memory://doctor/plans/")]
