@@ -159,4 +159,4 @@ class Mortal(Wrapped):
         return call(*arguments)
 
 
-_CALLS = frozenset({"head", "read", "read_range", "copy", "delete", "move", "undelete"})
+_CALLS = frozenset({"head", "read", "read_range", "write", "copy", "delete", "move", "undelete"})

@@ -142,6 +142,11 @@ class Manifest(_Body, frozen=True):
         return None
 
 
+def is_part(path: str) -> bool:
+    """Whether an address is that of a part of a dataset."""
+    return _PART_NAME.fullmatch(path.rpartition("/")[2]) is not None
+
+
 def sha256_of(data: bytes) -> str:
     """The SHA-256 of some bytes, in hexadecimal."""
     return hashlib.sha256(data).hexdigest()

@@ -7,6 +7,7 @@ that died reads what it did to the last part, and at worst tries again what the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -15,15 +16,19 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakesweep.clock import SystemClock
-from lakesweep.errors import LeaseHeldError, StoppedError
+from lakesweep.errors import LeaseHeldError, MissingError, StoppedError
 from lakesweep.hashing import HashSet
 from lakesweep.storage.address import parse
+from lakesweep.storage.batches import gather
+from lakesweep.storage.dataset_manifest import is_part
 from lakesweep.storage.datasets import DatasetWriter
 from lakesweep.storage.deleting import Limits, delete_files
 from lakesweep.storage.file_hashes import file_hashes
 from lakesweep.storage.files import OUTCOME_SCHEMA
 from lakesweep.storage.listing import list_files
 from lakesweep.storage.outcome import Tally
+from lakesweep.storage.places import Places
+from lakesweep.storage.quarantine import set_aside
 from lakesweep.storage.store import Outcome
 from lakesweep.sweep.answers import answer
 from lakesweep.sweep.control import Control
@@ -57,6 +62,21 @@ class Delete:
         self, stores: Stores, batch: pa.RecordBatch, limits: Limits
     ) -> Iterator[pa.RecordBatch]:
         return delete_files(stores, [batch], batch_size=self.batch_size, limits=limits, verify=True)
+
+
+@dataclass(frozen=True)
+class SetAside:
+    """Sets files aside, if they are still what was listed; outcomes have QUARANTINE_SCHEMA.
+
+    All attempts at one plan need the same places: what one of them left half done is in there.
+    """
+
+    places: Places
+
+    def __call__(
+        self, stores: Stores, batch: pa.RecordBatch, limits: Limits
+    ) -> Iterator[pa.RecordBatch]:
+        return set_aside(stores, [batch], self.places, limits=limits)
 
 
 @dataclass(frozen=True)
@@ -94,7 +114,7 @@ class DeleteStep:
             batches_per_second=self.pace.batches_per_second,
         )
         try:
-            for batch in _cut(batches, self.batch_rows):
+            for batch in _cut(gather(batches, self.batch_rows), self.batch_rows):
                 self.control.check()
                 self._remove(batch, limits, tally)
         except (StoppedError, LeaseHeldError) as error:
@@ -116,21 +136,37 @@ class DeleteStep:
 def done_before(stores: Stores, folder: str) -> HashSet:
     """The files that the outcomes in a folder settle; parts of any run may lie there."""
     done = HashSet()
-    for batch in list_files(stores, f"{folder.rstrip('/')}/"):
-        for path in batch["path"].to_pylist():
-            for outcomes in _read(stores, path):
-                gone = pc.is_in(outcomes["outcome"], pa.array(_GONE))
-                done.add(file_hashes(outcomes["path"].filter(gone)))
+    for path in outcome_parts(stores, folder):
+        for outcomes in _read(stores, path):
+            is_settled = pc.is_in(outcomes["outcome"], pa.array(_SETTLED))
+            done.add(file_hashes(outcomes["path"].filter(is_settled)))
     return done
 
 
-_GONE = [Outcome.DELETED.value, Outcome.ABSENT.value, Outcome.CHANGED.value]
+def outcome_parts(stores: Stores, folder: str) -> Iterator[str]:
+    """The addresses of the parts in a folder of outcomes, of whichever runs wrote there."""
+    try:
+        for batch in list_files(stores, f"{folder.rstrip('/')}/"):
+            yield from (path for path in batch["path"].to_pylist() if is_part(path))
+    except MissingError:
+        return  # no run came as far as its first outcome
+
+
+#: What need not be tried again.
+_SETTLED = [
+    Outcome.DELETED.value,
+    Outcome.ABSENT.value,
+    Outcome.CHANGED.value,
+    Outcome.QUARANTINED.value,
+]
 
 
 def _read(stores: Stores, path: str) -> Iterator[pa.RecordBatch]:
+    """The outcomes of a part; none of one that cannot be read, so its files are tried again."""
     place = parse(path)
     data = stores.open(place).read(place.key)
-    yield from pq.ParquetFile(pa.BufferReader(data)).iter_batches(columns=["path", "outcome"])
+    with suppress(pa.ArrowException):
+        yield from pq.ParquetFile(pa.BufferReader(data)).iter_batches(columns=["path", "outcome"])
 
 
 def _cut(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
