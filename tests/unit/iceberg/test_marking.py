@@ -80,6 +80,16 @@ def test_access_that_a_catalog_hands_out_is_used_where_none_is_configured() -> N
     assert keyring.open(1) is keyring.open(1)
 
 
+def test_no_more_than_some_accesses_stay_open() -> None:
+    options = [StorageOptions(access_key_id=str(n)) for n in range(1, 4)]
+    keyring = Keyring(Stores(), options, most_open=2)
+    first, second = keyring.open(1), keyring.open(2)
+    assert keyring.open(1) is first
+    keyring.open(3)
+    assert keyring.open(1) is first
+    assert keyring.open(2) is not second
+
+
 def test_children_are_reached_as_their_parents_are(bucket: Bucket) -> None:
     table = Table(bucket, "t")
     table.snapshot(table.manifest("m0.avro", table.data("a")))

@@ -6,6 +6,7 @@ import os
 import re
 import threading
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -16,6 +17,7 @@ from botocore.exceptions import (
     HTTPClientError,
     MetadataRetrievalError,
 )
+from botocore.loaders import create_loader
 from botocore.regions import EndpointResolver
 from botocore.session import Session
 
@@ -40,6 +42,12 @@ class Endpoint:
     root: str
     region: str
     is_amazon: bool
+
+
+@lru_cache(maxsize=4)
+def _regions(data_path: str | None) -> EndpointResolver:
+    """The regions of S3, read once: a store for each table would else read them again."""
+    return EndpointResolver(create_loader(data_path).load_data("endpoints"))
 
 
 class Account:
@@ -94,7 +102,7 @@ class Account:
                 f"s3://{self._bucket}/",
                 "directory buckets of S3 Express take session credentials, which are not supported",
             )
-        found = EndpointResolver(self._session.get_data("endpoints")).construct_endpoint(
+        found = _regions(self._setting("data_path")).construct_endpoint(
             "s3",
             region,
             use_dualstack_endpoint=bool(self._setting("use_dualstack_endpoint")),
