@@ -24,6 +24,7 @@ from lakesweep.storage.files import FILE_SCHEMA, OUTCOME_SCHEMA
 from lakesweep.storage.outcome import MOST_FAILURES, Failure, Tally
 from lakesweep.storage.store import Deletion, ObjectStore, Outcome
 from lakesweep.storage.wrappers.faults import Fault, Faulty, fail, lose, refuse
+from tests.dict_store import DictStore
 from tests.paged_store import OneStore, PagedStore
 
 BASE = "memory://bucket/"
@@ -304,3 +305,67 @@ def test_the_tally_keeps_some_failures_and_counts_the_others() -> None:
     assert (tally.failed, len(tally.failures)) == (1_501, MOST_FAILURES)
     assert tally.failures[0] == Failure("first", "unreadable")
     assert tally.document()["failures_omitted"] == 501
+
+
+def listed(store: ObjectStore, *keys: str) -> pa.RecordBatch:
+    """Files as a listing describes them."""
+    infos = [store.head(key) for key in keys]
+    rows = [
+        {"path": BASE + i.key, "size_bytes": i.size_bytes, "modified": i.modified, "etag": i.etag}
+        for i in infos
+    ]
+    return pa.RecordBatch.from_pylist(rows, FILE_SCHEMA)
+
+
+def test_a_verified_delete_leaves_what_changed() -> None:
+    store = DictStore()
+    for key in ("same", "changed", "gone"):
+        store.write(key, b"data")
+    files = listed(store, "same", "changed", "gone")
+    store.write("changed", b"newer")
+    store.delete(["gone"])
+    (outcomes,) = delete_files(OneStore(store), [files], verify=True)
+    assert outcomes["outcome"].to_pylist() == ["deleted", "changed", "absent"]
+    assert outcomes["reason"].to_pylist() == [None, "is no longer what was listed", None]
+    assert store.current() == {"changed": b"newer"}
+
+
+def test_nothing_is_compared_unless_asked() -> None:
+    store = DictStore()
+    store.write("changed", b"data")
+    files = listed(store, "changed")
+    store.write("changed", b"newer")
+    (outcomes,) = delete_files(OneStore(store), [files])
+    assert outcomes["outcome"].to_pylist() == ["deleted"]
+
+
+def test_only_what_the_input_says_is_compared() -> None:
+    store = DictStore()
+    for key in ("a", "b"):
+        store.write(key, b"data")
+    rows = {"path": [BASE + "a", BASE + "b"], "size_bytes": [4, 5]}
+    (outcomes,) = delete_files(OneStore(store), [pa.RecordBatch.from_pydict(rows)], verify=True)
+    assert outcomes["outcome"].to_pylist() == ["deleted", "changed"]
+
+
+def test_each_key_is_compared_with_its_own_row() -> None:
+    """Also where rows are put together into requests in another order, and keys come twice."""
+    store = DictStore()
+    for number in range(9):
+        store.write(f"{number}", b"x" * number)
+    files = listed(store, *(f"{number}" for number in (8, 1, 5, 1, 0, 7, 2, 6, 3, 8, 4)))
+    store.write("5", b"changed")
+    batches = [files.slice(row, 1) for row in range(files.num_rows)]
+    outcomes = pa.Table.from_batches(delete_files(OneStore(store), batches, verify=True))
+    assert outcomes["outcome"].to_pylist().count("deleted") == 8
+    assert store.current() == {"5": b"changed"}
+
+
+def test_what_is_no_failure_is_counted_by_itself() -> None:
+    names = ["deleted", "quarantined", "changed", "changed", "denied", "occupied"]
+    rows = [{"path": name, "outcome": name, "size_bytes": 3} for name in names]
+    tally = Tally()
+    tally.add(pa.RecordBatch.from_pylist(rows, OUTCOME_SCHEMA))
+    found = tally.document()
+    assert (found["quarantined"], found["bytes_quarantined"], found["changed"]) == (1, 3, 2)
+    assert (found["found"], found["failed"]) == (6, 2)

@@ -83,6 +83,14 @@ def test_other_calls_are_not_held(tmp_path: Path, clock: ManualClock) -> None:
     assert (store.list("").entries.num_rows, clock.monotonic()) == (10, 0)
 
 
+def test_moves_are_held_like_deletes(tmp_path: Path, clock: ManualClock) -> None:
+    store = Limited(LocalStore(str(tmp_path)), clock, files_per_second=2)
+    for number in range(5):
+        store.write(f"k{number}", b"")
+        store.move(f"k{number}", f"moved/k{number}")
+    assert clock.monotonic() == pytest.approx(2)
+
+
 @pytest.mark.parametrize("rate", [0, -1])
 def test_a_limit_must_let_something_through(clock: ManualClock, rate: float) -> None:
     with pytest.raises(ValueError, match="above zero"):

@@ -233,6 +233,13 @@ def test_a_write_that_is_not_allowed_is_denied(open_folder: Path) -> None:
         LocalStore(str(open_folder)).write("a", b"")
 
 
+def test_a_move_that_is_not_allowed_is_denied(open_folder: Path) -> None:
+    put(open_folder, "a")
+    with as_nobody(), pytest.raises(DeniedError):
+        LocalStore(str(open_folder)).move("a", "b")
+    assert (open_folder / "a").exists()
+
+
 def test_folders_are_never_deleted(tmp_path: Path) -> None:
     put(tmp_path, "folder/a")
     (tmp_path / "empty").mkdir()

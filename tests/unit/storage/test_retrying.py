@@ -18,11 +18,14 @@ from lakesweep.errors import (
     UnavailableError,
 )
 from lakesweep.storage.contract import pages_of
+from lakesweep.storage.expected import expected_of
 from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.store import Outcome
 from lakesweep.storage.wrappers.faults import Call, Effect, Fault, Faulty, fail, lose, refuse
 from lakesweep.storage.wrappers.recording import Recording
 from lakesweep.storage.wrappers.retrying import Retrying, RetryPolicy
+from tests.by_copy import ByCopy
+from tests.dict_store import DictStore
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 POLICY = RetryPolicy(attempts=4, total_seconds=100, first_pause_seconds=1, longest_pause_seconds=8)
@@ -49,11 +52,12 @@ def fault(effect: Effect, *methods: str, times: int | None = 1) -> Fault:
 def test_every_call_is_repeated_after_a_passing_error(
     tmp_path: Path, error: type[LakesweepError]
 ) -> None:
-    methods = ("list", "head", "read", "read_range", "write", "write_new", "copy", "delete")
+    methods = ("list", "head", "read", "read_range", "write", "write_new", "copy", "move", "delete")
     rig = Rig(tmp_path, *(fault(fail(error), method, times=2) for method in methods))
     rig.store.write("a", b"data")
     rig.store.write_new("b", b"data")
-    rig.store.copy("a", "c")
+    rig.store.copy("a", "d")
+    rig.store.move("d", "c")
     assert rig.store.read("a") == b"data"
     assert rig.store.read_range("a", 1, 2) == b"at"
     assert rig.store.head("a").size_bytes == 4
@@ -208,3 +212,67 @@ def test_a_retrying_store_can_be_pickled(tmp_path: Path) -> None:
     store = Retrying(LocalStore(str(tmp_path)), ManualClock(START), Random(1))
     store.write("key", b"data")
     assert pickle.loads(pickle.dumps(store)).read("key") == b"data"
+
+
+def test_a_move_whose_answer_was_lost_is_done(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, fault(lose, "move"))
+    rig.local.write("a", b"data")
+    rig.store.move("a", "b")
+    assert (rig.local.read("b"), rig.local.list("").entries.num_rows) == (b"data", 1)
+
+
+def test_a_move_never_takes_another_object_for_its_own(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, fault(fail(UnavailableError), "move"))
+    rig.local.write("a", b"data")
+    rig.local.write("b", b"else")
+    with pytest.raises(ExistsError):
+        rig.store.move("a", "b")
+    assert [rig.local.read(key) for key in ("a", "b")] == [b"data", b"else"]
+
+
+def test_a_move_that_was_never_in_doubt_is_not_looked_at(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.local.write("a", b"data")
+    rig.local.write("b", b"data")
+    with pytest.raises(ExistsError):
+        rig.store.move("a", "b")
+    assert rig.calls() == ["move"]
+
+
+@pytest.mark.parametrize("step", ["head", "copy", "delete"])
+@pytest.mark.parametrize("effect", [lose, fail(UnavailableError), fail(ThrottledError)])
+@pytest.mark.parametrize("skip", [0, 1, 2])
+def test_a_move_in_steps_goes_on_after_a_fault_of_any(step: str, effect: Effect, skip: int) -> None:
+    store = DictStore()
+    store.write("a", b"data")
+    faulty = Faulty(store, [Fault(effect, frozenset({step}), skip=skip, times=1)])
+    retrying = Retrying(ByCopy(faulty), ManualClock(START), Random(1), POLICY)
+    retrying.move("a", "b", expected_of(store.head("a")))
+    assert store.current() == {"b": b"data"}
+
+
+def test_a_deleted_object_comes_back_once(tmp_path: Path) -> None:
+    store = DictStore(versioned=True)
+    store.write("a", b"data")
+    store.delete(["a"])
+    faulty = Faulty(
+        store, [fault(lose, "undelete"), fault(fail(UnavailableError), "keeps_versions")]
+    )
+    retrying = Retrying(faulty, ManualClock(START), Random(1), POLICY)
+    assert retrying.keeps_versions()
+    retrying.undelete("a")
+    assert store.current() == {"a": b"data"}
+    with pytest.raises(MissingError):
+        retrying.undelete("a")
+
+
+def test_a_repeated_delete_expects_the_same(tmp_path: Path) -> None:
+    store = DictStore()
+    store.write("a", b"1")
+    store.write("b", b"2")
+    listed = [expected_of(store.head(key)) for key in ("a", "b")]
+    slow = Fault(refuse(Outcome.THROTTLED, lambda key: key == "b"), times=1)
+    store.write("b", b"changed")
+    retrying = Retrying(Faulty(store, [slow]), ManualClock(START), Random(1), POLICY)
+    outcomes = [deletion.outcome for deletion in retrying.delete(["a", "b"], listed)]
+    assert outcomes == [Outcome.DELETED, Outcome.CHANGED]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lakesweep.clock import ManualClock
-from lakesweep.errors import DeniedError, RefusedError, UnavailableError
+from lakesweep.errors import DeniedError, RefusedError, UnavailableError, UnsupportedError
 from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.store import ObjectStore, Outcome
 from lakesweep.storage.wrappers.faults import (
@@ -38,6 +38,8 @@ MUTATIONS: list[Callable[[ObjectStore], object]] = [
     lambda store: store.delete(["a"]),
     lambda store: store.delete([]),
     lambda store: store.copy("a", "b"),
+    lambda store: store.move("a", "d"),
+    lambda store: store.undelete("a"),
 ]
 
 
@@ -70,6 +72,9 @@ def test_a_recording_store_remembers_every_call(local: LocalStore) -> None:
     store.write("d", b"")
     store.write_new("e", b"")
     store.copy("a", "f")
+    store.move("f", "g")
+    with pytest.raises(UnsupportedError):
+        store.undelete("g")
     store.delete(["a", "b"])
     assert store.calls == [
         Call("list", ("",)),
@@ -79,6 +84,8 @@ def test_a_recording_store_remembers_every_call(local: LocalStore) -> None:
         Call("write", ("d",)),
         Call("write_new", ("e",)),
         Call("copy", ("a", "f")),
+        Call("move", ("f", "g")),
+        Call("undelete", ("g",)),
         Call("delete", ("a", "b")),
     ]
     assert store.keys("read", "delete") == ["a", "a", "b"]
@@ -120,8 +127,10 @@ def test_a_lost_answer_has_had_its_effect(local: LocalStore) -> None:
         store.delete(["a"])
     with pytest.raises(UnavailableError):
         store.copy("b", "copy")
+    with pytest.raises(UnavailableError):
+        store.move("copy", "moved")
     keys = local.list("").entries.column("key").to_pylist()
-    assert sorted(keys) == ["b", "c", "copy", "new"]
+    assert sorted(keys) == ["b", "c", "moved", "new"]
 
 
 def test_bytes_can_be_cut_and_damaged(local: LocalStore) -> None:

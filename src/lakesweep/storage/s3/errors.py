@@ -66,12 +66,15 @@ _DENIALS = frozenset(
 _UNSUPPORTED = frozenset({"NotImplemented", "MethodNotAllowed"})
 _LOCK_WORDS = ("object lock", "objectlock", "retention", "legal hold", "legalhold", "worm")
 
+_ARCHIVED = "InvalidObjectState"
+
 _HINTS = {
     "ExpiredToken": "the credentials have run out: fetch new ones",
     "TokenRefreshRequired": "the credentials have run out: fetch new ones",
     "InvalidToken": "check AWS_SESSION_TOKEN",
     "InvalidAccessKeyId": "check AWS_ACCESS_KEY_ID and the endpoint",
     "SignatureDoesNotMatch": "check AWS_SECRET_ACCESS_KEY, and that no proxy changes requests",
+    _ARCHIVED: "fetch the object from its archive first; only a delete needs no copy of it",
     "RequestTimeTooSkewed": "set the clock of this machine",
     "MethodNotAllowed": "set delete_batch = 1 for a store without bulk deletes",
     "NotImplemented": "set delete_batch = 1 for a store without bulk deletes",
@@ -107,7 +110,7 @@ def error_of(operation: Operation, path: str, answer: Answer) -> LakesweepError:
         return ThrottledError(path, reason, retry_after=_retry_after(answer))
     if code in _BREAKDOWNS or (answer.status >= 500 and code not in _UNSUPPORTED):
         return UnavailableError(path, reason)
-    if code in _DENIALS or answer.status in (401, 403):
+    if code in _DENIALS or (answer.status in (401, 403) and code != _ARCHIVED):
         return DeniedError(path, reason, hint=_HINTS.get(code, _rights_hint(operation)))
     return _other_error(code, path, reason, answer)
 
@@ -154,7 +157,7 @@ def _other_error(code: str, path: str, reason: str, answer: Answer) -> Lakesweep
         return ConfigError(f"{path}: {reason}", hint="check the bucket's name and the region")
     if answer.status == 307:
         return UnavailableError(path, reason)
-    return StorageError(path, reason)
+    return StorageError(path, reason, hint=_HINTS.get(code))
 
 
 def _is_lock(body: ErrorBody) -> bool:

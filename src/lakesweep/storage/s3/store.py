@@ -58,8 +58,8 @@ _DELETE_BATCH = 1000
 _CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
 _CREATE_ONLY = {"If-None-Match": "*"}
 _BULK, _SINGLE = "bulk", "single"
-#: A wrong etag, and that of an empty object.
-_PROBE_ETAGS = ("0" * 32, hashlib.md5(b"", usedforsecurity=False).hexdigest())
+#: An etag that no object has.
+_NO_ETAG = "0" * 32
 
 
 class S3Store:
@@ -233,10 +233,10 @@ class S3Store:
             raise UnavailableError(self.base + key, "the answer gives no size")
         return answer
 
-    def _put(self, key: str, data: bytes, headers: Mapping[str, str]) -> None:
+    def _put(self, key: str, data: bytes, headers: Mapping[str, str]) -> Answer:
         signed = {"Content-MD5": _md5(data), **headers}
         request = Request("PUT", self.base + key, key, headers=signed, body=data)
-        self._client.ask(Operation.WRITE, request)
+        return self._client.ask(Operation.WRITE, request)
 
     def _honoured(
         self, form: str, keys: Sequence[str], etags: Mapping[str, str]
@@ -252,16 +252,16 @@ class S3Store:
         """Whether a delete with a wrong etag is refused, and one with the right etag is not."""
         probe = _probe_beside(key)
         try:
-            self._put(probe, b"", {})
+            etag = self._put(probe, b"", {}).headers.get("etag", "").strip('"')
         except (ThrottledError, UnavailableError):
             raise
         except StorageError:
             return False
         try:
-            wrong, right = (self._try_delete(form, probe, etag) for etag in _PROBE_ETAGS)
+            found = [self._try_delete(form, probe, told) for told in (_NO_ETAG, etag)]
         finally:
             self._remove_probe(probe)
-        return (wrong, right) == (Outcome.CHANGED, Outcome.DELETED)
+        return found == [Outcome.CHANGED, Outcome.DELETED]
 
     def _try_delete(self, form: str, key: str, etag: str) -> Outcome:
         if form == _SINGLE:
