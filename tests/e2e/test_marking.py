@@ -14,8 +14,10 @@ from lakesweep.sweep.marking import mark
 from lakesweep.sweep.marks import RootState
 from lakesweep.sweep.roots import RootSource
 from tests.e2e.test_pyiceberg_tables import BY_PLACE, SCHEMA, answer, rows
+from tests.iceberg_tables import Bucket, Table
 from tests.lake import EngineLake
 from tests.marked import live, live_of, root, spec_for, states
+from tests.rest_catalog import RestCatalogServer, rest_catalog
 from tests.servers import S3Server
 
 
@@ -60,3 +62,32 @@ def test_tables_that_pyiceberg_wrote(scheme: str, tmp_path: Path) -> None:
         expected = answer(catalog.load_table(f"shop.{name}"))
         assert {identity(path) for _, path in found} == expected
     catalog.close()
+
+
+def test_a_table_is_read_with_the_credentials_that_its_catalog_hands_out(
+    rclone: S3Server,
+) -> None:
+    made = Bucket()
+    table = Table(made, "t")
+    table.snapshot(table.manifest("m0.avro", table.data("a")))
+    pointer = table.commit()
+    rclone.make_bucket("lake")
+    for key in made.store.list("").entries["key"].to_pylist():
+        rclone.boto3().put_object(Bucket="lake", Key=key, Body=made.store.read(key))
+    handed = {
+        "s3.endpoint": rclone.endpoint,
+        "s3.region": rclone.region,
+        "s3.access-key-id": rclone.access_key_id,
+        "s3.secret-access-key": rclone.secret_access_key,
+    }
+    found = {}
+    for secret in (rclone.secret_access_key, "another"):
+        server = RestCatalogServer({("a", "t"): pointer})
+        server.config = {**handed, "s3.secret-access-key": secret}
+        with rest_catalog(server):
+            roots = CatalogRoots("rest", {"type": "rest", "uri": server.uri})
+            marks = mark(spec_for(Stores()), [roots])
+        found[secret] = root(marks, "rest.a.t")
+    assert found[rclone.secret_access_key].state is RootState.COMPLETE
+    assert found["another"].state is RootState.INCOMPLETE
+    assert "denied" in found["another"].reasons[0]
