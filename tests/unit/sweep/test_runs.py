@@ -27,6 +27,24 @@ def runs(clock: ManualClock) -> Iterator[Runs]:
         yield Runs(store.create_realm("acme"), clock)
 
 
+def test_runs_of_all_lakes_come_newest_first(runs: Runs, clock: ManualClock) -> None:
+    made = []
+    for lake in ("b", "a", "c", "b"):
+        made.append(runs.begin(lake, RunKind.PLAN, spec={}).run)
+        clock.sleep(1)
+    assert [record.run for record in runs.list()] == made[::-1]
+
+
+def test_the_newest_plan_is_that_of_the_lake(runs: Runs) -> None:
+    for name in ("plan-1", "plan-2"):
+        _plan(runs, name)
+    other = msgspec.structs.replace(_plan(runs, "plan-3"), lake="other")
+    runs.add_plan(other)
+    assert runs.newest_plan("prod").plan == "plan-2"
+    with pytest.raises(NotFoundError, match="lake test has no plan"):
+        runs.newest_plan("test")
+
+
 def _plan(runs: Runs, name: str = "plan-1") -> PlanRecord:
     now = micros(runs.clock.now())
     plan = PlanRecord(

@@ -1,0 +1,105 @@
+"""Plans and checks of tests, made in this process, with their records in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from typing import Any
+
+from lakesweep.clock import Clock, ManualClock
+from lakesweep.config import LakeSection
+from lakesweep.storage.datasets import Dataset, read_dataset
+from lakesweep.storage.stores import Stores
+from lakesweep.store import Store
+from lakesweep.store.backends.memory import MemoryBackend
+from lakesweep.sweep.checking import Checked, Checker
+from lakesweep.sweep.engine import LocalEngine, SweepEngine
+from lakesweep.sweep.lake import Lake
+from lakesweep.sweep.planning import Planner, PlanOrder
+from lakesweep.sweep.records import TYPES, RunKind
+from lakesweep.sweep.root_sources import Sources, root_sources
+from lakesweep.sweep.roots import RootSource
+from lakesweep.sweep.runs import Runs
+from lakesweep.sweep.sessions import running
+from lakesweep.sweep.stored_plan import StoredPlan, open_plan
+from lakesweep.sweep.surveying import Survey, Surveyor
+
+_numbers = count()
+WEEK = timedelta(days=7)
+
+
+def in_a_month() -> ManualClock:
+    """A clock by which everything that was written today is old."""
+    return ManualClock(datetime.now(UTC) + timedelta(days=30))
+
+
+@dataclass
+class Desk:
+    """A lake, and whoever plans and checks it. `roots` stand in for those of the section."""
+
+    stores: Stores
+    section: LakeSection
+    roots: Sequence[RootSource] | None = None
+    clock: Clock = field(default_factory=in_a_month)
+    plans: str = field(default_factory=lambda: f"memory://plans-{next(_numbers)}/prod")
+
+    def __post_init__(self) -> None:
+        store = Store(MemoryBackend(), types=TYPES, clock=self.clock)
+        self.runs = Runs(store.create_realm("acme"), self.clock)
+
+    @property
+    def lake(self) -> Lake:
+        return Lake("prod", self.section, self.plans)
+
+    def plan(
+        self, engine: SweepEngine | None = None, *, grace: timedelta = WEEK, **order: Any
+    ) -> StoredPlan:
+        with running(self.runs, "prod", RunKind.PLAN, spec={}) as session:
+            planner = Planner(
+                self.stores, self._engine(engine), self.runs, self.clock, sources=self._sources
+            )
+            wanted = PlanOrder(self.lake, grace, **order)
+            document = planner.plan(wanted, session.started, session.lease)
+        return open_plan(self.stores, self.runs, document.plan)
+
+    def survey(self, engine: SweepEngine | None = None) -> Survey:
+        with running(self.runs, "prod", RunKind.CHECK, spec={}) as session:
+            surveyor = Surveyor(
+                self.stores, self._engine(engine), self.clock, sources=self._sources
+            )
+            address = f"{self.plans}/survey-{next(_numbers)}"
+            record = self.runs.lake("prod")
+            return surveyor.survey(self.lake, record, address, session.lease)
+
+    def check(self, survey: Survey, engine: SweepEngine | None = None) -> Checked:
+        checker = Checker(self.stores, self._engine(engine), self._sources)
+        return checker.check(self.lake, survey, f"{self.plans}/check-{next(_numbers)}")
+
+    def rows(self, dataset: Dataset) -> list[dict[str, Any]]:
+        batches = read_dataset(self.stores, dataset)
+        return [row for batch in batches for row in batch.to_pylist()]
+
+    def _engine(self, engine: SweepEngine | None) -> SweepEngine:
+        return engine or LocalEngine(self.stores)
+
+    @property
+    def _sources(self) -> Sources:
+        given = self.roots
+        return root_sources if given is None else lambda *_: given
+
+
+def rows_of(plan: StoredPlan, **chosen: Any) -> list[dict[str, Any]]:
+    """The rows of a plan."""
+    return [row for batch in plan.rows(**chosen) for row in batch.to_pylist()]
+
+
+def reasons(plan: StoredPlan) -> dict[str, str]:
+    """The reason for each file."""
+    return {row["path"]: row["reason"] for row in rows_of(plan)}
+
+
+def deletes(plan: StoredPlan) -> set[str]:
+    """The files that a plan would delete."""
+    return {row["path"] for row in rows_of(plan) if row["verdict"] == "delete"}
