@@ -28,6 +28,12 @@ def apply(
     ],
     engine: EngineChoice,
     pace: Pace,
+    quarantine: Annotated[
+        bool,
+        typer.Option(
+            "--quarantine", help="Set files aside; lakesweep quarantine brings them back."
+        ),
+    ] = False,
     override: Overrides = None,
     dry_run: DryRun = False,
     yes: Yes = False,
@@ -41,7 +47,7 @@ def apply(
     from lakesweep.sweep.records import RunKind
     from lakesweep.sweep.sessions import running
 
-    order = _order(context, plan, pace, tuple(override or ()))
+    order = _order(context, plan, pace, tuple(override or ()), quarantine=quarantine)
     with engine.open(context) as chosen:
         from lakesweep.sweep.applying import Applier
 
@@ -49,38 +55,49 @@ def apply(
             context.app.stores, chosen, context.app.runs, context.clock, context.progress
         )
         document = applier.look(order)
-        _announce(context, document)
+        _announce(context, document, quarantine=quarantine)
         if dry_run:
             context.output.result(_document(document, None, dry_run=True))
             context.output.say("nothing was deleted; run the same with --yes in place of --dry-run")
             return
-        context.confirm(f"delete {_size(document)} for good?", yes=yes)
+        question = "set aside {}?" if quarantine else "delete {} for good?"
+        context.confirm(question.format(_size(document)), yes=yes)
         runs = context.app.runs
-        spec = {"overridden": list(order.overridden), "engine": chosen.name}
+        spec = {
+            "overridden": list(order.overridden),
+            "engine": chosen.name,
+            "quarantine": quarantine,
+        }
         with running(runs, document.lake, RunKind.APPLY, plan=plan, spec=spec) as session:
             applied = applier.apply(order, document, session)
     _show(context, document, applied, session.record.run)
 
 
-def _order(context: Context, plan: str, pace: Pace, overridden: tuple[str, ...]) -> ApplyOrder:
+def _order(
+    context: Context, plan: str, pace: Pace, overridden: tuple[str, ...], *, quarantine: bool
+) -> ApplyOrder:
     from lakesweep.storage.files import OUTCOME_SCHEMA
+    from lakesweep.storage.quarantine import QUARANTINE_SCHEMA
     from lakesweep.sweep.applying import ApplyOrder
-    from lakesweep.sweep.deleting import Delete
+    from lakesweep.sweep.deleting import Delete, SetAside
     from lakesweep.sweep.deleting import Pace as SweepPace
+    from lakesweep.sweep.holding import places_of
 
     record = context.app.runs.plan(plan)
+    lake = context.app.lake(record.lake)
     return ApplyOrder(
         record,
-        context.app.lake(record.lake),
-        Delete(pace.batch_size),
-        OUTCOME_SCHEMA,
+        lake,
+        SetAside(places_of(lake, plan)) if quarantine else Delete(pace.batch_size),
+        QUARANTINE_SCHEMA if quarantine else OUTCOME_SCHEMA,
         SweepPace(pace.files_per_second, pace.batches_per_second),
         overridden,
     )
 
 
-def _announce(context: Context, document: PlanDocument) -> None:
-    context.output.say(f"plan {document.plan} of lake {document.lake}: {_size(document)} to delete")
+def _announce(context: Context, document: PlanDocument, *, quarantine: bool) -> None:
+    what = "to set aside" if quarantine else "to delete"
+    context.output.say(f"plan {document.plan} of lake {document.lake}: {_size(document)} {what}")
 
 
 def _size(document: PlanDocument) -> str:
@@ -122,8 +139,8 @@ def _document(
 
 def _table(applied: Applied) -> Table:
     figures = applied.figures
-    names = ("found", "deleted", "absent", "failed")
-    rows = [(name, f"{figures[name]:,}") for name in names]
+    names = ("found", "deleted", "quarantined", "changed", "absent", "failed")
+    rows = [(name, f"{figures[name]:,}") for name in names if name in figures]
     rows.append(("kept after all", f"{applied.kept_by_remark:,}"))
     rows.append(("freed", format_size(figures["bytes_deleted"])))
     return Table(("outcome", "files"), rows, numbers=frozenset({"files"}))

@@ -1,0 +1,163 @@
+"""`lakesweep quarantine`: what was set aside, bringing it back, and ending its hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lakesweep.cli.context import Context
+from lakesweep.cli.options import DryRun, Yes, command, group
+from lakesweep.cli.output import Table
+from lakesweep.errors import IncompleteError
+from lakesweep.units import format_count, format_moment, format_size
+
+if TYPE_CHECKING:
+    from lakesweep.storage.outcome import Tally
+    from lakesweep.sweep.holding import Holding, Keeper
+    from lakesweep.sweep.records import RunKind
+
+_PLAN = "plan-20260101T000000-5c2f81aa"
+_SHOWN_FAILURES = 20
+
+app = group(
+    "quarantine",
+    "What apply --quarantine set aside: list it, bring it back, or end its hold.",
+    examples=[
+        "lakesweep quarantine list",
+        f"lakesweep quarantine restore {_PLAN}",
+        f"lakesweep quarantine empty {_PLAN} --yes",
+    ],
+)
+
+Name = Annotated[
+    str, typer.Argument(metavar="PLAN", help="The plan that set files aside, or a run of it.")
+]
+
+
+@command(app, "list", examples=["lakesweep quarantine list", "lakesweep quarantine list --json"])
+def list_held(context: Context) -> None:
+    """Everything that was set aside, newest first."""
+    from lakesweep.sweep.holding import holdings
+
+    found = list(holdings(context.app.runs))
+    document = {"held": [_document(holding) for holding in found]}
+    rows = [
+        (
+            holding.plan,
+            holding.lake,
+            _since(holding),
+            f"{holding.files:,}",
+            format_size(holding.size_bytes),
+            f"emptied by {holding.ended}" if holding.ended else "held",
+        )
+        for holding in found
+    ]
+    columns = ("plan", "lake", "since", "files", "size", "state")
+    context.output.result(document, Table(columns, rows, numbers=frozenset({"files", "size"})))
+
+
+@command(
+    app,
+    "restore",
+    examples=[
+        f"lakesweep quarantine restore {_PLAN}",
+        f"lakesweep quarantine restore {_PLAN} --path s3://lake/shop/orders/data/0000.parquet",
+    ],
+)
+def restore(
+    context: Context,
+    plan: Name,
+    path: Annotated[
+        list[str] | None,
+        typer.Option("--path", metavar="URI", help="Only this file; may be given several times."),
+    ] = None,
+) -> None:
+    """Bring files back, each under its old key.
+
+    A key that another file has by now is left alone, and the file stays in quarantine; the command
+    then ends with code 4. It can be repeated.
+    """
+    from lakesweep.sweep.records import RunKind
+
+    keeper, holding = _keeper(context, plan)
+    tally = _run(context, holding, RunKind.RESTORE, lambda: keeper.restore(holding, path or ()))
+    _show(context, holding, tally, "restored")
+
+
+@command(
+    app,
+    "empty",
+    examples=[
+        f"lakesweep quarantine empty {_PLAN} --dry-run",
+        f"lakesweep quarantine empty {_PLAN} --yes",
+    ],
+)
+def empty(context: Context, plan: Name, dry_run: DryRun = False, yes: Yes = False) -> None:
+    """Delete for good what a plan set aside.
+
+    Versions below the delete markers of a versioned bucket stay until a rule of the bucket ends
+    them.
+    """
+    from lakesweep.sweep.records import RunKind
+
+    keeper, holding = _keeper(context, plan)
+    size = f"{format_count(holding.files, 'file')}, {format_size(holding.size_bytes)}"
+    context.output.say(f"plan {holding.plan} of lake {holding.lake} holds {size}")
+    if dry_run:
+        context.output.result({**_document(holding), "dry_run": True})
+        context.output.say("nothing was deleted; run the same with --yes in place of --dry-run")
+        return
+    context.confirm(f"delete {size} for good?", yes=yes)
+    tally = _run(context, holding, RunKind.EMPTY, lambda: keeper.empty(holding))
+    _show(context, holding, tally, "deleted")
+
+
+def _keeper(context: Context, name: str) -> tuple[Keeper, Holding]:
+    from lakesweep.sweep.holding import Keeper, find_holding
+
+    holding = find_holding(context.app.runs, name)
+    lake = context.app.lake(holding.lake)
+    return Keeper(context.app.stores, context.app.runs, lake), holding
+
+
+def _run(context: Context, holding: Holding, kind: RunKind, work: Callable[[], Tally]) -> Tally:
+    from lakesweep.sweep.sessions import running
+
+    with running(context.app.runs, holding.lake, kind, plan=holding.plan, spec={}) as session:
+        tally = work()
+        session.figures = {k: v for k, v in tally.document().items() if k != "failures"}
+    return tally
+
+
+def _show(context: Context, holding: Holding, tally: Tally, word: str) -> None:
+    document = {**tally.document(), "plan": holding.plan, "lake": holding.lake}
+    rows = [
+        (name, f"{count:,}")
+        for name, count in tally.document().items()
+        if isinstance(count, int) and not name.startswith(("bytes", "failures"))
+    ]
+    context.output.result(document, Table((word, "files"), rows, numbers=frozenset({"files"})))
+    for failure in tally.failures[:_SHOWN_FAILURES]:
+        context.output.say(f"{failure.path}: {failure.reason}")
+    if tally.failed:
+        raise typer.Exit(IncompleteError.exit_code)
+
+
+def _document(holding: Holding) -> dict[str, object]:
+    return {
+        "plan": holding.plan,
+        "lake": holding.lake,
+        "since": _since(holding),
+        "files": holding.files,
+        "size_bytes": holding.size_bytes,
+        "runs": [run.run for run in holding.runs],
+        "emptied_by": holding.ended,
+    }
+
+
+def _since(holding: Holding) -> str:
+    from lakesweep.store.moments import moment
+
+    return format_moment(moment(holding.since))
