@@ -48,7 +48,7 @@ PLAN = PlanDocument(
     overlaps=(
         {"folder": "s3://lake/t1/", "names": ["t1", "t2"], "outer": None, "outer_names": []},
     ),
-    filter={"bits": 8},
+    filter={"bits": 8, "expected_fpp": 1e-5},
     guards=(Guard("first-run", "nothing was ever deleted"),),
     locations=("s3://lake",),
     spec={"listed": 13, "inventory": None},
@@ -101,7 +101,7 @@ def test_the_page_asks_nobody_for_anything() -> None:
 
 @pytest.mark.parametrize("place", ["lake", "plan", "table", "guard", "root", "folder", "location"])
 def test_names_are_text_wherever_they_stand(place: str) -> None:
-    changed = {
+    changed: dict[str, dict[str, Any]] = {
         "lake": {"lake": EVIL},
         "plan": {"plan": EVIL},
         "table": {"tables": ({"table": EVIL, **sides(1, 1)},)},
@@ -109,8 +109,8 @@ def test_names_are_text_wherever_they_stand(place: str) -> None:
         "root": {"incomplete_roots": (Root(EVIL, EVIL),)},
         "folder": {"overlaps": ({**PLAN.overlaps[0], "folder": EVIL},)},
         "location": {"locations": (EVIL,)},
-    }[place]
-    found = Structure(render(msgspec.structs.replace(PLAN, **changed), "ready"))
+    }
+    found = Structure(render(msgspec.structs.replace(PLAN, **changed[place]), "ready"))
     assert "script" not in found.tags
     assert EVIL in " ".join(found.texts)
 
