@@ -1,0 +1,125 @@
+"""Files that a plan sets aside come back as they were, or go for good."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.command import Lakesweep
+from tests.lake import EngineLake
+from tests.servers import S3Server
+
+
+@pytest.fixture
+def lakesweep(
+    tmp_path: Path,
+    moto: S3Server,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Lakesweep:
+    """A command line with the engine's lake in a bucket."""
+    for name, value in moto.environment().items():
+        monkeypatch.setenv(name, value)
+    lake = EngineLake.unpack(tmp_path / "lake")
+    bucket = moto.make_bucket(f"quarantine-{os.urandom(4).hex()}")
+    client = moto.boto3()
+    wanted = ("warehouse/shop/orders/", "warehouse/shop/dropped/")
+    for key, data in lake.objects.items():
+        if key.startswith(wanted):
+            client.put_object(Bucket=bucket, Key=key, Body=data)
+    config = tmp_path / "lakesweep.toml"
+    config.write_text(
+        f"""
+[lakes.prod]
+locations = ["s3://{bucket}"]
+grace = "0s"
+plans = "{tmp_path}/plans"
+"""
+    )
+    monkeypatch.chdir(tmp_path)
+    return Lakesweep(capsys, config)
+
+
+def _plan(lakesweep: Lakesweep) -> str:
+    done = lakesweep("plan", "prod", "--engine", "local")
+    assert done.code == 0, done.err
+    return str(done.document["plan"])
+
+
+def _paths(lakesweep: Lakesweep, plan: str) -> set[str]:
+    done = lakesweep("show", plan, "--files", "--verdict", "delete")
+    return {line["path"] for line in done.lines}
+
+
+def _apply(lakesweep: Lakesweep, plan: str, *words: str) -> dict[str, object]:
+    guards = ("first-run", "grace", "zero-live", "share")
+    overrides = [word for guard in guards for word in ("--override", guard)]
+    done = lakesweep("apply", plan, "--engine", "local", "--yes", *overrides, *words)
+    assert done.code == 0, done.err
+    return done.document
+
+
+def _stored(lakesweep: Lakesweep) -> set[tuple[str, int]]:
+    bucket = lakesweep("show", "prod").document["locations"][0]
+    done = lakesweep("files", "list", bucket)
+    return {(line["path"], line["size_bytes"]) for line in done.lines}
+
+
+def test_what_was_set_aside_comes_back_as_it_was(lakesweep: Lakesweep) -> None:
+    plan = _plan(lakesweep)
+    before = _stored(lakesweep)
+    doomed = _paths(lakesweep, plan)
+    assert doomed
+    applied = _apply(lakesweep, plan, "--quarantine")
+    assert (applied["quarantined"], applied["deleted"]) == (len(doomed), 0)
+    assert not doomed & {path for path, _ in _stored(lakesweep)}
+    (held,) = lakesweep("quarantine", "list").document["held"]
+    assert (held["plan"], held["files"], held["emptied_by"]) == (plan, len(doomed), None)
+    restored = lakesweep("quarantine", "restore", plan)
+    assert (restored.code, restored.document["restored"]) == (0, len(doomed))
+    assert _stored(lakesweep) == before
+
+
+def test_one_file_comes_back_alone(lakesweep: Lakesweep) -> None:
+    plan = _plan(lakesweep)
+    one, *_ = sorted(_paths(lakesweep, plan))
+    _apply(lakesweep, plan, "--quarantine")
+    restored = lakesweep("quarantine", "restore", plan, "--path", one)
+    assert restored.document["found"] == 1
+    assert one in {path for path, _ in _stored(lakesweep)}
+
+
+def test_what_is_emptied_is_gone_for_good(lakesweep: Lakesweep) -> None:
+    plan = _plan(lakesweep)
+    doomed = _paths(lakesweep, plan)
+    _apply(lakesweep, plan, "--quarantine")
+    looked = lakesweep("quarantine", "empty", plan, "--dry-run")
+    assert (looked.code, looked.document["files"]) == (0, len(doomed))
+    assert lakesweep("quarantine", "empty", plan).code == 3  # nobody is there to ask
+    emptied = lakesweep("quarantine", "empty", plan, "--yes")
+    assert (emptied.code, emptied.document["deleted"]) == (0, len(doomed))
+    again = lakesweep("quarantine", "restore", plan)
+    assert again.document["absent"] == len(doomed)
+    (held,) = lakesweep("quarantine", "list").document["held"]
+    assert held["emptied_by"]
+
+
+def test_a_key_that_is_taken_again_is_left_alone(lakesweep: Lakesweep, moto: S3Server) -> None:
+    plan = _plan(lakesweep)
+    one, *_ = sorted(_paths(lakesweep, plan))
+    _apply(lakesweep, plan, "--quarantine")
+    bucket, _, key = one.removeprefix("s3://").partition("/")
+    moto.boto3().put_object(Bucket=bucket, Key=key, Body=b"another")
+    restored = lakesweep("quarantine", "restore", plan)
+    assert (restored.code, restored.document["failed"]) == (4, 1)
+    assert moto.boto3().get_object(Bucket=bucket, Key=key)["Body"].read() == b"another"
+
+
+def test_names_that_set_nothing_aside_are_not_found(lakesweep: Lakesweep) -> None:
+    plan = _plan(lakesweep)
+    for words in (("restore", plan), ("empty", plan, "--yes"), ("restore", "nonsense")):
+        done = lakesweep("quarantine", *words)
+        assert done.code == 6
+        assert done.error["hint"] == "lakesweep quarantine list shows what is held"
