@@ -31,15 +31,17 @@ _RIGHTS = Failure(StoreError, "grant the user of the store all rights on its tab
 _STANDBY = Failure(StoreError, "use the URL of the primary server, which can be written")
 _CROWDED = Failure(UnreachableError, "raise max_connections of the server, or run fewer processes")
 
-# The words of a server that let nobody in; the driver has no code for them.
+# The words of a server that let nobody in, for which the driver has no code. The first that fit
+# count: a server that has too many connections may add of which role, or of which database.
 _REFUSALS: Mapping[str, Failure] = {
+    "too many": _CROWDED,
+    "remaining connection slots": _CROWDED,
     "password": _PASSWORD,
     "authentication": _PASSWORD,
     'role "': _PASSWORD,
     "pg_hba": _PASSWORD,
-    'database "': _DATABASE,
-    "too many": _CROWDED,
-    "remaining connection slots": _CROWDED,
+    "permission denied": _RIGHTS,
+    "does not exist": _DATABASE,
 }
 # What a server reports was undone, but for the states below and the classes behind them.
 _KNOWN: Mapping[str, Failure] = {
