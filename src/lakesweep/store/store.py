@@ -11,7 +11,7 @@ from typing import Self
 import msgspec
 
 from lakesweep.clock import Clock, SystemClock
-from lakesweep.errors import LakesweepError, RealmExistsError
+from lakesweep.errors import ContendedError, LakesweepError, RealmExistsError, RefusedError
 from lakesweep.store.backend import Backend
 from lakesweep.store.backends.caching import CachingBackend, TellingBackend
 from lakesweep.store.cache import REFERENCE_SECONDS, Cache
@@ -128,15 +128,27 @@ class Store:
         return self.realm(name)
 
     def bootstrap(self, realm: RealmDefinition) -> RealmDefinition:
-        """Make a realm active that was created, also where that was begun and not finished."""
+        """Make a realm active that was created, also where that was begun and not finished.
+
+        Several processes may do so at once: each goes on from where another one has come to.
+        """
+        while realm.status is not RealmStatus.ACTIVE:
+            try:
+                realm = self._bring_on(realm)
+            except (ContendedError, RefusedError):
+                now = self.realms.get(realm.name)
+                if now == realm or now.created_at != realm.created_at or not _may_come_on(now):
+                    raise
+                realm = now
+            self._gate.forget(realm.name)
+        return realm
+
+    def _bring_on(self, realm: RealmDefinition) -> RealmDefinition:
         if realm.status is RealmStatus.CREATED:
-            realm = self.realms.move(realm, RealmStatus.INITIALIZING)
-        self._gate.forget(realm.name)
+            return self.realms.move(realm, RealmStatus.INITIALIZING)
         inside = self.realm_in(realm.name, {RealmStatus.INITIALIZING})
         inside.references.ensure(standing_names(realm.name))
-        realm = self.realms.move(realm, RealmStatus.ACTIVE)
-        self._gate.forget(realm.name)
-        return realm
+        return self.realms.move(realm, RealmStatus.ACTIVE)
 
     def _begin(self, name: str, properties: Mapping[str, str] | None) -> RealmDefinition:
         try:
@@ -145,7 +157,13 @@ class Store:
             begun = self.realms.get(name)
             if begun.status not in _BEGUN:
                 raise
-            return self.realms.set_properties(begun, properties) if properties else begun
+            return self._begin_anew(begun, properties) if properties else begun
+
+    def _begin_anew(self, begun: RealmDefinition, properties: Mapping[str, str]) -> RealmDefinition:
+        try:
+            return self.realms.set_properties(begun, properties)
+        except ContendedError:
+            return self._begin(begun.name, properties)  # it came on, or was finished meanwhile
 
     def close(self) -> None:
         """Give back the node of this process, and let go of the database."""
@@ -163,3 +181,7 @@ class Store:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _may_come_on(realm: RealmDefinition) -> bool:
+    return realm.status in _BEGUN | _ACTIVE

@@ -12,13 +12,15 @@ from lakesweep.errors import ContendedError
 class Turns:
     """Lets the threads of this process through one after another, in the order in which they came.
 
-    Who finds nobody waiting for the same thing does not wait.
+    Who finds nobody waiting for the same thing does not wait. Who holds a thing
+    cannot take it again.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         # Who waits for a thing that somebody holds: each has a lock that opens when its turn comes.
         self._queues: dict[Hashable, deque[threading.Lock]] = {}
+        self._holders: dict[Hashable, int] = {}
 
     def take(self, thing: Hashable, seconds: float) -> _Turn:
         """A block that holds the thing. ContendedError if that takes longer than these seconds."""
@@ -26,24 +28,35 @@ class Turns:
 
     def enter(self, thing: Hashable, seconds: float) -> None:
         """Wait until the thing is free, and hold it."""
+        me = threading.get_ident()
+        if self._holders.get(thing) == me:
+            raise RuntimeError(f"{thing}: a change of it began another one, which would never come")
         with self._lock:
-            queue = self._queues.get(thing)
-            if queue is None:
-                self._queues[thing] = deque()
-                return
-            ticket = threading.Lock()
-            ticket.acquire()
-            queue.append(ticket)
-        self._wait(thing, ticket, seconds)
+            ticket = self._join(thing)
+        if ticket is not None:
+            self._wait(thing, ticket, seconds)
+        self._holders[thing] = me
 
     def leave(self, thing: Hashable) -> None:
         """Let go of the thing, or hand it over to whoever came next."""
         with self._lock:
+            self._holders.pop(thing, None)
             queue = self._queues[thing]
             if queue:
                 queue.popleft().release()
             else:
                 del self._queues[thing]
+
+    def _join(self, thing: Hashable) -> threading.Lock | None:
+        """The ticket of whoever came last; None if nobody holds the thing."""
+        queue = self._queues.get(thing)
+        if queue is None:
+            self._queues[thing] = deque()
+            return None
+        ticket = threading.Lock()
+        ticket.acquire()
+        queue.append(ticket)
+        return ticket
 
     def _wait(self, thing: Hashable, ticket: threading.Lock, seconds: float) -> None:
         try:

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import pytest
 
 from lakesweep.clock import ManualClock
-from lakesweep.errors import RealmExistsError
+from lakesweep.errors import ContendedError, RealmExistsError
 from lakesweep.store import Store
+from lakesweep.store.backend import Backend, Reference
 from lakesweep.store.backends.memory import MemoryBackend
+from lakesweep.store.backends.passing import PassingBackend
 from lakesweep.store.names import standing_names
 from lakesweep.store.realms import RealmStatus
 from tests.moments import NOON
@@ -34,6 +37,61 @@ def test_a_creation_that_was_begun_is_finished(store: Store, status: RealmStatus
     store.create_realm("acme")
     definition = store.realms.get("acme")
     assert (definition.status, definition.properties) == (RealmStatus.ACTIVE, {"owner": "jane"})
+
+
+class Between(PassingBackend):
+    """Lets another process act, once, right before the realms are changed for the nth time."""
+
+    def __init__(self, backend: Backend, turn: int, act: Callable[[], object]) -> None:
+        super().__init__(backend)
+        self.act, self.left = act, turn
+
+    def commit(self, realm: str, rows: Any, new: Reference, expected: Reference) -> bool:
+        self.left -= 1
+        if self.left == 0:
+            self.act()
+        return super().commit(realm, rows, new, expected)
+
+
+@pytest.mark.parametrize("properties", [None, {"owner": "jane"}])
+@pytest.mark.parametrize("turn", [1, 2, 3])
+@pytest.mark.parametrize("other_comes_to", [RealmStatus.INITIALIZING, RealmStatus.ACTIVE])
+def test_processes_that_create_a_realm_at_once_come_to_an_active_one(
+    turn: int, other_comes_to: RealmStatus, properties: Mapping[str, str] | None
+) -> None:
+    shared = MemoryBackend()
+    other = Store(shared, clock=ManualClock(NOON))
+    begun = other.realms.create("acme")
+
+    def go_ahead() -> None:
+        now = other.realms.get("acme")
+        if other_comes_to is RealmStatus.ACTIVE:
+            other.bootstrap(now)
+        elif now.status is RealmStatus.CREATED:
+            other.realms.move(now, other_comes_to)
+
+    store = Store(Between(shared, turn, go_ahead), clock=ManualClock(NOON))
+    if properties and other_comes_to is RealmStatus.ACTIVE and turn == 1:
+        with pytest.raises(RealmExistsError):
+            store.create_realm("acme", properties)
+    else:
+        store.create_realm("acme", properties)
+    now = store.realms.get("acme")
+    assert (now.status, now.created_at) == (RealmStatus.ACTIVE, begun.created_at)
+
+
+def test_a_realm_that_is_purged_while_it_is_created_stays_purged() -> None:
+    shared = MemoryBackend()
+    other = Store(shared, clock=ManualClock(NOON))
+    other.realms.create("acme")
+
+    def purge() -> None:
+        other.realms.move(other.realms.get("acme"), RealmStatus.PURGING)
+
+    store = Store(Between(shared, 2, purge), clock=ManualClock(NOON))
+    with pytest.raises(ContendedError):
+        store.create_realm("acme")
+    assert store.realms.get("acme").status is RealmStatus.PURGING
 
 
 def test_whoever_finishes_a_creation_may_say_the_properties_anew(store: Store) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -36,13 +37,44 @@ def test_other_things_do_not_wait() -> None:
 
 def test_who_waits_too_long_gives_up_and_is_in_nobodys_way() -> None:
     turns = Turns()
-    with turns.take("a", 0):
+
+    def wait() -> None:
         with pytest.raises(ContendedError, match="busy"), turns.take("a", 0.01):
             pass
+
+    with turns.take("a", 0):
+        with ThreadPoolExecutor(1) as other:
+            other.submit(wait).result()
         assert len(turns._queues["a"]) == 0
     with turns.take("a", 0):
         pass
     assert turns._queues == {}
+
+
+def test_who_holds_a_thing_is_told_at_once_that_it_cannot_take_it_again() -> None:
+    turns = Turns()
+    with turns.take("a", 0):
+        with pytest.raises(RuntimeError, match="began another one"), turns.take("a", 60):
+            pass
+        assert len(turns._queues["a"]) == 0
+    assert (turns._queues, turns._holders) == ({}, {})
+
+
+def test_who_let_go_of_a_thing_may_take_it_again_after_others() -> None:
+    turns = Turns()
+
+    def hold() -> None:
+        with turns.take("a", 60):
+            pass
+
+    with ThreadPoolExecutor(1) as other:
+        with turns.take("a", 0):
+            waiting = other.submit(hold)
+            while not turns._queues["a"]:
+                pass
+        waiting.result()
+        hold()
+    assert (turns._queues, turns._holders) == ({}, {})
 
 
 class _TooSlowError(Exception):
