@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import subprocess
@@ -47,6 +48,30 @@ class DatabaseServer:
         with connect(self.url(self.first_database)) as connection:
             connection.cursor().execute(f"CREATE DATABASE {name}")
         return self.url(name)
+
+
+@contextmanager
+def paused(url: str) -> Iterator[None]:
+    """Stop the whole server of a database: its machine still takes what it is sent."""
+    file = {
+        "postgresql": "SELECT current_setting('data_directory') || '/postmaster.pid'",
+        "mariadb": "SELECT @@pid_file",
+    }
+    with connect(url) as connection:
+        cursor = connection.cursor()
+        cursor.execute(file[make_url(url).drivername])
+        first = int(Path(cursor.fetchall()[0][0]).read_text().split()[0])
+    # While the first is stopped, no other one comes or goes.
+    os.kill(first, signal.SIGSTOP)
+    children = map(int, Path(f"/proc/{first}/task/{first}/children").read_text().split())
+    processes = [*children, first]
+    try:
+        for process in processes:
+            os.kill(process, signal.SIGSTOP)
+        yield
+    finally:
+        for process in processes:
+            os.kill(process, signal.SIGCONT)
 
 
 @contextmanager

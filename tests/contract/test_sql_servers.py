@@ -25,7 +25,7 @@ from lakesweep.store.backend import MAX_REALM_BYTES, MAX_VALUE_BYTES, ObjectRow,
 from lakesweep.store.backends.pool import MAX_CONNECTIONS
 from lakesweep.store.backends.postgresql import FETCH_ROWS
 from lakesweep.store.backends.sql import SqlBackend
-from tests.database_servers import PASSWORD, DatabaseServer, connect
+from tests.database_servers import PASSWORD, DatabaseServer, connect, paused
 from tests.processes import free_port
 
 ROW = ObjectRow(1, 0, "thing", 5, None, b"value")
@@ -240,6 +240,49 @@ def test_a_write_whose_connection_is_lost_may_have_happened(
         assert isinstance(change.exception(), UnknownOutcomeError)
     assert list(store.scan_rows("acme")) == []
     assert write(store)
+
+
+IMPATIENT = {"read_timeout": "1", "connect_timeout": "2"}
+
+
+@pytest.mark.parametrize(
+    ("call", "kind"),
+    [
+        (lambda store: store.update_reference("acme", MOVED, REFERENCE), UnknownOutcomeError),
+        (lambda store: store.commit("acme", [ROW], MOVED, REFERENCE), UnknownOutcomeError),
+        (lambda store: store.commit("acme", [ROW, LARGE], MOVED, REFERENCE), UnknownOutcomeError),
+        (lambda store: store.fetch_references("acme", ["main"]), UnreachableError),
+    ],
+    ids=["swap", "commit", "large commit", "read"],
+)
+def test_a_server_that_stops_answering_is_not_waited_for_for_ever(
+    store: SqlBackend,
+    url: str,
+    open_store: Callable[..., SqlBackend],
+    call: Callable[[SqlBackend], object],
+    kind: type[StoreError],
+) -> None:
+    store.insert_reference("acme", REFERENCE)
+    impatient = open_store(url, query=IMPATIENT)
+    impatient.check_schema()
+    with paused(url), pytest.raises(kind):
+        call(impatient)
+    assert impatient.fetch_references("acme", ["main"])
+
+
+def test_to_delete_a_realm_may_take_longer_than_other_answers(
+    store: SqlBackend, url: str, open_store: Callable[..., SqlBackend]
+) -> None:
+    store.insert_reference("acme", REFERENCE)
+    impatient = open_store(url, query=IMPATIENT)
+    with ThreadPoolExecutor(1) as pool:
+        with _locked_reference(url, store):
+            deletion = pool.submit(impatient.delete_realm, "acme")
+            with pytest.raises(UnknownOutcomeError):
+                impatient.update_reference("acme", MOVED, REFERENCE)
+            assert not deletion.done()
+        deletion.result()
+    assert list(store.realms()) == []
 
 
 @pytest.mark.parametrize("rows", [[], [LARGE]], ids=["small", "large"])

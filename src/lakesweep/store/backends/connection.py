@@ -46,6 +46,10 @@ class Database:
         self._arguments = self._connect_arguments()
         self._durable = Pool(partial(self._connect, self.dialect.on_connect), self._is_alive)
         self._relaxed = Pool(partial(self._connect, self.dialect.on_relaxed), self._is_alive)
+        patient = self.dialect.patient_options
+        self._patient = Pool(
+            partial(self._connect, self.dialect.on_connect, **patient), self._is_alive
+        )
 
     def __str__(self) -> str:
         return self._name
@@ -77,7 +81,7 @@ class Database:
 
     def together(self, action: Callable[[Any], object]) -> None:
         """Do through a cursor several things that take effect together."""
-        self._run(self._durable, self._grouped(action))
+        self._run(self._patient, self._grouped(action))
 
     def commit(self, action: Callable[[Any], bool]) -> bool:
         """Do through a cursor what begins and ends a transaction by itself."""
@@ -97,6 +101,7 @@ class Database:
     def close(self) -> None:
         self._durable.close()
         self._relaxed.close()
+        self._patient.close()
 
     def _insist(self, statement: str) -> None:
         """Run a statement for which the database does not wait by itself while others are busy."""
@@ -140,10 +145,10 @@ class Database:
         pool.give_back(connection)
         return answer
 
-    def _connect(self, statements: Sequence[str]) -> Any:
+    def _connect(self, statements: Sequence[str], **changes: Any) -> Any:
         arguments, options = self._arguments
         try:
-            connection = self._driver.connect(*arguments, **options)
+            connection = self.dialect.connect(self._driver, arguments, {**options, **changes})
         except self._driver.Error as error:
             raise self._translated(error, self.dialect.refused) from error
         except (TypeError, ValueError) as error:

@@ -34,6 +34,10 @@ UNKNOWN = Failure(UnknownOutcomeError)
 UNREACHABLE = Failure(UnreachableError)
 REFUSED = Failure(StoreError)
 BUSY = Failure(UnreachableError, "others kept the database busy; run the same command again")
+#: How long a server may be silent before an answer is no longer waited for: longer than it waits
+#: for a lock, since its own word says more. What changes a whole realm is given longer.
+ANSWER_SECONDS = 75
+LONG_ANSWER_SECONDS = 24 * 60 * 60
 FULL = Failure(StoreError, "make room for the database, then run the same command again")
 
 
@@ -83,6 +87,8 @@ class Dialect(ABC):
     on_init: ClassVar[tuple[str, ...]] = ()
     on_create: ClassVar[tuple[str, ...]] = ()
     connect_options: ClassVar[Mapping[str, Any]] = _NO_OPTIONS
+    #: What a connection is made with besides, if one of its statements may take very long.
+    patient_options: ClassVar[Mapping[str, Any]] = _NO_OPTIONS
     cursor_options: ClassVar[Mapping[str, Any]] = _NO_OPTIONS
     max_value_bytes: ClassVar[int]
     #: How many rows one statement names, and how many bytes of values it carries.
@@ -106,6 +112,10 @@ class Dialect(ABC):
         """What the driver is given to connect with, from what the URL says."""
         del url
         return arguments, {**self.connect_options, **options}
+
+    def connect(self, driver: Any, arguments: Sequence[Any], options: Mapping[str, Any]) -> Any:
+        """A new connection."""
+        return driver.connect(*arguments, **options)
 
     def misfit(self, cursor: Any) -> str | None:
         """Which setting of the server must change before it can hold a store, if any."""

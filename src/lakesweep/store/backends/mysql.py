@@ -11,8 +11,10 @@ from sqlalchemy.dialects import mysql
 
 from lakesweep.errors import SchemaError, StoreError, UnreachableError
 from lakesweep.store.backends.dialect import (
+    ANSWER_SECONDS,
     BUSY,
     FULL,
+    LONG_ANSWER_SECONDS,
     REFUSED,
     UNKNOWN,
     UNREACHABLE,
@@ -85,7 +87,10 @@ class MySql(Dialect):
         "charset": "utf8mb4",
         "binary_prefix": True,
         "connect_timeout": 10,
+        "read_timeout": ANSWER_SECONDS,
+        "write_timeout": ANSWER_SECONDS,
     }
+    patient_options: ClassVar[Mapping[str, Any]] = {"read_timeout": LONG_ANSWER_SECONDS}
     max_value_bytes = 16_777_215
     # From a thousand on, MariaDB makes a table of them and may no longer use the index.
     batch_rows = 900

@@ -12,8 +12,10 @@ from sqlalchemy.dialects import postgresql
 from lakesweep.errors import SchemaError, StoreError, UnreachableError
 from lakesweep.store.backend import RowKey
 from lakesweep.store.backends.dialect import (
+    ANSWER_SECONDS,
     BUSY,
     FULL,
+    LONG_ANSWER_SECONDS,
     REFUSED,
     UNKNOWN,
     UNREACHABLE,
@@ -105,16 +107,25 @@ class PostgreSql(Dialect):
     connect_options: ClassVar[Mapping[str, Any]] = {
         "autocommit": True,
         "connect_timeout": 10,
+        "read_timeout": ANSWER_SECONDS,
         # A server that went away without a word is noticed after a minute.
         "keepalives_idle": 30,
         "keepalives_interval": 10,
         "keepalives_count": 3,
         "tcp_user_timeout": 60_000,
     }
+    patient_options: ClassVar[Mapping[str, Any]] = {"read_timeout": LONG_ANSWER_SECONDS}
     cursor_options: ClassVar[Mapping[str, Any]] = {"binary": True}
     max_value_bytes = 1_000_000_000
     at_once_rows = 30
     at_once_bytes = 1_000_000
+
+    def connect(self, driver: Any, arguments: Sequence[Any], options: Mapping[str, Any]) -> Any:
+        from lakesweep.store.backends import bounded_psycopg
+
+        del driver
+        others = {name: value for name, value in options.items() if name != "read_timeout"}
+        return bounded_psycopg.connect(float(options["read_timeout"]), *arguments, **others)
 
     def insert_new(self, table: Table) -> Insert:
         return postgresql.insert(table).on_conflict_do_nothing()
