@@ -14,6 +14,7 @@ from lakesweep.clock import Clock, SystemClock
 from lakesweep.errors import ContendedError, LakesweepError, RealmExistsError, RefusedError
 from lakesweep.store.backend import Backend
 from lakesweep.store.backends.caching import CachingBackend, TellingBackend
+from lakesweep.store.backends.owned import OwnedBackend
 from lakesweep.store.cache import REFERENCE_SECONDS, Cache
 from lakesweep.store.gate import Gate, GatedBackend
 from lakesweep.store.ids import NodeLease, SnowflakeIds
@@ -21,6 +22,7 @@ from lakesweep.store.ids.rows import SystemRows
 from lakesweep.store.indexes import IndexNode
 from lakesweep.store.names import SYSTEM_REALM, standing_names
 from lakesweep.store.opening import open_backend
+from lakesweep.store.owner import Owner
 from lakesweep.store.peers import Peers
 from lakesweep.store.realm import Realm, Tools
 from lakesweep.store.realms import RealmDefinition, Realms, RealmsCommit, RealmStatus, check_name
@@ -54,9 +56,12 @@ class Store:
         if cache_bytes is None:
             cache_bytes = CACHE_BYTES if backend.capabilities.durable else 0
         self.cache = Cache(cache_bytes, clock, reference_seconds=reference_seconds, peers=peers)
+        telling = TellingBackend(backend, self.cache) if cache_bytes else backend
+        caching = CachingBackend(backend, self.cache) if cache_bytes else backend
+        self._owner = Owner()
         #: Rows and references as they are. What is written and deleted here, the cache hears of.
-        self.backend: Backend = TellingBackend(backend, self.cache) if cache_bytes else backend
-        self._cached: Backend = CachingBackend(backend, self.cache) if cache_bytes else backend
+        self.backend: Backend = OwnedBackend(telling, self._owner)
+        self._cached: Backend = OwnedBackend(caching, self._owner)
         chance = Random()  # noqa: S311 (who waits how long is no secret)
         self._ids = SnowflakeIds(clock, NodeLease(SystemRows(backend, clock), chance))
         known = ObjectTypes({**_OWN_TYPES, **types})
@@ -113,6 +118,7 @@ class Store:
 
     def realm_in(self, name: str, allowed: Collection[RealmStatus]) -> Realm:
         """A realm in one of these states. As soon as it leaves them, every use is refused."""
+        self._owner.check()
         check_name(name)
         self._gate.check(name, allowed)
         backend = GatedBackend(self.backend, self._gate, allowed)
@@ -166,7 +172,9 @@ class Store:
             return self._begin(begun.name, properties)  # it came on, or was finished meanwhile
 
     def close(self) -> None:
-        """Give back the node of this process, and let go of the database."""
+        """Give back the node of this process, and let go of the database; in a fork, of nothing."""
+        if not self._owner.is_me:
+            return
         with suppress(LakesweepError):
             self._ids.close()  # a node that cannot be given back is free again within the hour
         self.backend.close()

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Hashable
 
 from lakesweep.errors import ContendedError
+from lakesweep.store.owner import Owner
 
 
 class Turns:
@@ -17,6 +18,7 @@ class Turns:
     """
 
     def __init__(self) -> None:
+        self._owner = Owner()
         self._lock = threading.Lock()
         # Who waits for a thing that somebody holds: each has a lock that opens when its turn comes.
         self._queues: dict[Hashable, deque[threading.Lock]] = {}
@@ -28,6 +30,7 @@ class Turns:
 
     def enter(self, thing: Hashable, seconds: float) -> None:
         """Wait until the thing is free, and hold it."""
+        self._owner.check()
         me = threading.get_ident()
         if self._holders.get(thing) == me:
             raise RuntimeError(f"{thing}: a change of it began another one, which would never come")

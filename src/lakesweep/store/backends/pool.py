@@ -52,8 +52,8 @@ class Pool:
             self._seats.release()
 
     def close(self) -> None:
-        """Close all that nobody uses."""
-        while self._idle:
+        """Close all that nobody uses. Those of another process are not this one's to close."""
+        while self._idle and self._process == os.getpid():
             _close(self._idle.pop()[0])
 
     def _reuse(self) -> Any | None:
