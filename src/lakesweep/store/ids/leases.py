@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from lakesweep.errors import LakesweepError, LeaseHeldError
+from lakesweep.errors import DamagedRowError, LakesweepError, LeaseHeldError
 from lakesweep.store.ids.snowflake import NODE_COUNT
 from lakesweep.store.ids.source import Lease
 
@@ -128,13 +128,18 @@ class NodeLease:
         self._row = None
         for node in self._candidates():
             self._node = node
-            row = self._extend(node, millisecond) or self._occupy(node, millisecond)
-            if row:
+            if row := self._try(node, millisecond):
                 return row
         raise LeaseHeldError(
             f"all {self._node_count} nodes are leased to others",
             hint="close processes that use this store, or wait until their leases end",
         )
+
+    def _try(self, node: int, millisecond: int) -> LeaseRow | None:
+        try:
+            return self._extend(node, millisecond) or self._occupy(node, millisecond)
+        except DamagedRowError:
+            return None  # nobody knows who has it, and there are others
 
     def _candidates(self) -> Iterator[int]:
         """All nodes, the last one tried first: an answer that got lost may have left it ours."""

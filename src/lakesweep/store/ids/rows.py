@@ -16,7 +16,13 @@ from lakesweep.errors import DamagedRowError
 from lakesweep.store import frames
 from lakesweep.store.backend import Backend, ObjectRow, RowKey
 from lakesweep.store.ids.leases import LeaseRow
-from lakesweep.store.ids.snowflake import LAST_MILLISECOND, NODE_COUNT, compose, millisecond_of
+from lakesweep.store.ids.snowflake import (
+    LAST_MILLISECOND,
+    NODE_COUNT,
+    compose,
+    decompose,
+    millisecond_of,
+)
 from lakesweep.store.moments import micros
 from lakesweep.store.names import SYSTEM_REALM
 
@@ -73,4 +79,10 @@ def _parse(row: ObjectRow) -> LeaseRow:
     try:
         return _decoder.decode(frames.parse(row.value).piece)
     except msgspec.MsgspecError as error:
-        raise DamagedRowError(f"object {row.id}: not the lease of a node: {error}") from error
+        raise DamagedRowError(f"{_named(row)}: {error}") from error
+    except DamagedRowError as error:
+        raise type(error)(f"{_named(row)}: {error.message}", hint=error.hint) from error
+
+
+def _named(row: ObjectRow) -> str:
+    return f"object {row.id}, the lease of node {decompose(row.id).node}"

@@ -2,10 +2,15 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
+
 from lakesweep.clock import ManualClock
-from lakesweep.store import Store
+from lakesweep.errors import DamagedRowError
+from lakesweep.store import Store, frames
+from lakesweep.store.backend import ObjectRow
 from lakesweep.store.backends.memory import MemoryBackend
-from lakesweep.store.ids.rows import leased_nodes
+from lakesweep.store.ids.rows import NODE_LEASE, lease_id, leased_nodes
+from lakesweep.store.names import SYSTEM_REALM
 from tests.moments import NOON
 
 
@@ -27,3 +32,24 @@ def test_the_node_of_a_process_that_died_is_free_again_after_its_lease() -> None
     Store(backend, clock=clock).create_realm("a")
     clock.sleep(timedelta(hours=2).total_seconds())
     assert len(leased_nodes(backend, clock)) == 0
+
+
+def _damaged(node: int, value: bytes) -> ObjectRow:
+    return ObjectRow(lease_id(node), 0, NODE_LEASE, 5, 7, value)
+
+
+@pytest.mark.parametrize("value", [b"", b"\1garbage", frames.whole(b"garbage")])
+def test_a_damaged_lease_is_named(value: bytes) -> None:
+    backend = MemoryBackend()
+    backend.write(SYSTEM_REALM, [_damaged(5, value)])
+    with pytest.raises(DamagedRowError, match="the lease of node 5: "):
+        leased_nodes(backend, ManualClock(NOON))
+
+
+def test_a_node_whose_lease_is_damaged_is_left_alone() -> None:
+    backend = MemoryBackend()
+    damaged = [_damaged(node, b"garbage") for node in range(1, 1024)]
+    backend.write(SYSTEM_REALM, damaged)
+    Store(backend, clock=ManualClock(NOON)).create_realm("a")
+    keys = [row.key for row in damaged]
+    assert list(backend.fetch(SYSTEM_REALM, keys).values()) == damaged
