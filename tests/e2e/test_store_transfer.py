@@ -193,6 +193,21 @@ def test_a_full_disk_leaves_neither_a_file_nor_a_part_of_one(tmp_path: Path, url
     assert not list(folder.iterdir())
 
 
+@pytest.mark.parametrize(
+    "words", [["store", "export", "acme", "-"], ["store", "info"], ["store", "info", "--help"]]
+)
+def test_a_full_disk_behind_stdout_is_an_error_of_every_command(url: str, words: list[str]) -> None:
+    with Path("/dev/full").open("wb") as full:
+        command = [_LAKESWEEP, *words, "--url", url]
+        done = subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, check=False, timeout=120, text=True
+        )
+    assert done.returncode == 4
+    error, hint = done.stderr.splitlines()
+    assert error == "error: the standard output cannot be written: No space left on device"
+    assert hint.startswith("try: free some space")
+
+
 def test_a_reader_that_has_seen_enough_ends_an_export_quietly(url: str) -> None:
     command = f"{_LAKESWEEP} store export acme - --url {url} | head -n 1; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, check=False, timeout=120)

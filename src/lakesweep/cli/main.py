@@ -20,7 +20,7 @@ from lakesweep.cli.init import init
 from lakesweep.cli.options import command, group
 from lakesweep.cli.output import Failure
 from lakesweep.cli.sweep import add_sweep
-from lakesweep.cli.terminal import OutputClosedError
+from lakesweep.cli.terminal import OutputClosedError, OutputFailedError, guarded_stdout
 from lakesweep.errors import LakesweepError, UsageError
 from lakesweep.progress import SILENT
 
@@ -89,11 +89,14 @@ def main() -> None:
 def run(arguments: Sequence[str]) -> int:
     """Run one command and give its exit code. Nothing is raised but SystemExit."""
     try:
-        code = _invoke(arguments)
-        sys.stdout.flush()
+        with guarded_stdout():
+            code = _invoke(arguments)
     except (OutputClosedError, BrokenPipeError):
         _forget_stdout()
         return _EXIT_CLOSED
+    except OutputFailedError as error:
+        _forget_stdout()
+        return _fail(arguments, Failure.of(error))
     except typer.TyperException as error:
         return _fail_usage(arguments, error)
     except LakesweepError as error:

@@ -2,11 +2,20 @@ from __future__ import annotations
 
 import io
 import sys
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from typing_extensions import Buffer
 
-from lakesweep.cli.terminal import Colour, OutputClosedError, paint, printable, write
+from lakesweep.cli.terminal import (
+    Colour,
+    OutputClosedError,
+    OutputFailedError,
+    paint,
+    printable,
+    write,
+)
 
 
 class Screen(io.StringIO):
@@ -58,6 +67,13 @@ def test_words_are_plain_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_control_characters_are_shown_by_their_code(text: str, shown: str) -> None:
     assert printable(text) == shown
+
+
+def test_a_full_disk_behind_stdout_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    with suppress(OSError), Path("/dev/full").open("w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        with pytest.raises(OutputFailedError, match="cannot be written: No space left"):
+            write(b"data")
 
 
 def test_a_reader_that_went_away_is_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ import io
 import os
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -38,7 +38,9 @@ def new_file(path: Path, *, replace: bool = False) -> Iterator[IO[bytes]]:
             str(path), reason, hint="free some space, or name a file elsewhere"
         ) from error
     finally:
-        unfinished.unlink(missing_ok=True)
+        # Whatever went wrong before says more than that nothing can be deleted here either.
+        with suppress(OSError):
+            unfinished.unlink(missing_ok=True)
 
 
 def _written(unfinished: Path, name: str) -> Iterator[IO[bytes]]:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import gzip
 import io
 from contextlib import suppress
@@ -82,6 +83,23 @@ def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "nowhere" / "export"
     with pytest.raises(StorageError, match="written: No such file"), new_file(path):
         pass
+
+
+def test_a_place_where_nothing_can_be_written_is_told_as_such() -> None:
+    path = Path("/proc/self/export")  # where files can neither be created nor deleted
+    with pytest.raises(StorageError, match="/proc/self/export: cannot be written"), new_file(path):
+        pass
+
+
+def test_a_file_system_that_turns_read_only_does_not_hide_what_went_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(Path, "unlink", refuse)
+    with pytest.raises(KeyboardInterrupt), new_file(tmp_path / "export"):
+        raise KeyboardInterrupt
 
 
 def test_an_export_that_is_not_there_is_missing(tmp_path: Path) -> None:
