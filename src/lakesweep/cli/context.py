@@ -86,20 +86,23 @@ class Context:
         if "app" in self.__dict__:
             self.app.close()
 
-    def confirm(self, question: str, *, yes: bool) -> None:
-        """Return if the user agrees to a delete, here or beforehand with `--yes`; else refuse."""
+    def confirm(self, question: str, *, yes: bool, refused: str = "nothing was deleted") -> None:
+        """Return if the user agrees, here or beforehand with `--yes`; else refuse.
+
+        `refused` says what did not happen then.
+        """
         if yes:
             return
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             raise RefusedError(
                 "confirmation",
-                "there is no terminal to ask on; nothing was deleted",
-                hint="look at the totals with --dry-run, then add --yes",
+                f"there is no terminal to ask on; {refused}",
+                hint="see what it would do with --dry-run, then add --yes",
             )
         sys.stderr.write(f"{question} [y/N] ")
         sys.stderr.flush()
         if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
-            raise RefusedError("confirmation", "not confirmed; nothing was deleted")
+            raise RefusedError("confirmation", f"not confirmed; {refused}")
 
 
 def make_progress(settings: Settings) -> Progress:

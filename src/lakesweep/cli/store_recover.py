@@ -50,7 +50,8 @@ def recover(
     _tell(context, diagnosis)
     if diagnosis.lost and not dry_run:
         lost = format_count(len(diagnosis.lost), "commit")
-        context.confirm(f"Give up {lost} of reference {reference}?", yes=yes)
+        question = f"Give up {lost} of reference {reference}?"
+        context.confirm(question, yes=yes, refused="nothing was changed")
         go_back(realm.references, diagnosis)
     context.output.result(_document(diagnosis, dry_run=dry_run))
     context.output.say(_end(diagnosis, dry_run=dry_run))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from lakesweep.errors import ContendedError, DamagedRowError, HeadMissingError, NewerRowError
@@ -63,7 +63,7 @@ def diagnose(
     if reference.pointer is None:
         return Diagnosis(reference, (), None)
     lost: list[Unreadable] = []
-    for number in (reference.pointer, *reference.recent):
+    for number in _line((reference.pointer, *reference.recent)):
         try:
             commit = _read(objects, number)
             examine(replace(reference, pointer=number))
@@ -74,10 +74,19 @@ def diagnose(
         else:
             return Diagnosis(reference, tuple(lost), commit)
     raise HeadMissingError(
-        f"neither the head of reference {name!r} nor any of its {len(reference.recent)} recent "
+        f"neither the head of reference {name!r} nor any of its {len(lost) - 1} recent "
         f"commits can be read; {lost[0].reason}",
         hint="restore the database from a backup",
     )
+
+
+def _line(pointers: Sequence[int]) -> Iterator[int]:
+    """Each pointer once, without those that the reference went back from."""
+    last = {number: place for place, number in enumerate(pointers)}
+    place = 0
+    while place < len(pointers):
+        yield pointers[place]
+        place = last[pointers[place]] + 1
 
 
 def go_back(references: References, diagnosis: Diagnosis) -> Reference:

@@ -51,6 +51,16 @@ def test_without_a_terminal_nothing_is_deleted(monkeypatch: pytest.MonkeyPatch) 
     assert "--yes" in caught.value.hint
 
 
+@pytest.mark.parametrize("screen", [Screen("n\n"), io.StringIO("y\n")])
+def test_a_refusal_says_what_did_not_happen(
+    monkeypatch: pytest.MonkeyPatch, screen: io.StringIO
+) -> None:
+    _on_a_terminal(monkeypatch, "")
+    monkeypatch.setattr(sys, "stdin", screen)
+    with pytest.raises(RefusedError, match=r"; nothing was changed$"):
+        Context(Settings()).confirm("Give up?", yes=False, refused="nothing was changed")
+
+
 def test_the_configuration_named_in_the_call_is_used(tmp_path: Path) -> None:
     file = tmp_path / "x.toml"
     file.write_text('[store]\nrealm = "mine"\n')

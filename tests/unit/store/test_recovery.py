@@ -97,6 +97,28 @@ def test_a_reference_that_moved_since_is_left_alone(writer: Writer) -> None:
     assert writer.references.fetch("main").pointer == ids[0]
 
 
+def test_a_second_recovery_follows_the_log_and_not_what_was_given_up(writer: Writer) -> None:
+    ids = _commit(writer, 4)
+    for damaged in (ids[-1], ids[-2]):
+        row = writer.backend.fetch(REALM, [RowKey(damaged)])[RowKey(damaged)]
+        _overwrite(writer, damaged, b"")
+        diagnosis = diagnose(writer.references, writer.objects, "main")
+        assert [lost.id for lost in diagnosis.lost] == [damaged]
+        go_back(writer.references, diagnosis)
+        writer.backend.write(REALM, [row])  # what was given up may be readable again
+    assert writer.references.fetch("main").pointer == ids[1]
+
+
+def test_commits_after_a_recovery_are_gone_back_from_one_by_one(writer: Writer) -> None:
+    ids = _commit(writer, 3)
+    writer.backend.delete(REALM, [RowKey(ids[-1])])
+    recover(writer.references, writer.objects, "main")
+    [newer] = _commit(writer, 1)
+    writer.backend.delete(REALM, [RowKey(newer), RowKey(ids[1])])
+    diagnosis = diagnose(writer.references, writer.objects, "main")
+    assert [lost.id for lost in diagnosis.lost] == [newer, ids[1]]
+
+
 def _overwrite(writer: Writer, number: int, value: bytes) -> None:
     row = writer.backend.fetch(REALM, [RowKey(number)])[RowKey(number)]
     writer.backend.write(REALM, [row._replace(value=value)])
