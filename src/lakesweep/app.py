@@ -62,16 +62,20 @@ class App:
             store.create_realm(self.config.store.realm)  # nobody else could have done it
         return store
 
-    def prepare_store(self) -> None:
-        """Create the embedded store where its file is not there yet; databases are left alone."""
+    def prepare_store(self) -> Path | None:
+        """Create the embedded store where its file is not there yet; databases are left alone.
+
+        The file, if it was created.
+        """
         from lakesweep.store import Store
         from lakesweep.store.urls import sqlite_file
 
         file = sqlite_file(self.store_url)
         if file is None or file.exists():
-            return
+            return None
         Store.create_tables(self.store_url)
         self.store.create_realm(self.config.store.realm)
+        return file
 
     @cached_property
     def runs(self) -> Runs:

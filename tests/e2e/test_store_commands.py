@@ -288,6 +288,7 @@ def test_recover_does_nothing_without_consent(
     before = _content(file)
     done = ready("store", "recover", "main")
     assert done.code == 3
+    assert "nothing was changed" in done.error["message"]
     assert "--yes" in done.error["hint"]
     assert _content(file) == before
 
@@ -401,7 +402,7 @@ def test_wrong_words_are_refused_with_what_to_try(
     assert _content(file) == before
 
 
-@pytest.mark.parametrize("words", [["info"], ["log"], ["recover", "main"], ["bench"]])
+@pytest.mark.parametrize("words", [["info"], ["log"], ["recover", "main"]])
 def test_without_tables_nothing_is_made_by_looking(
     words: list[str], lakesweep: Lakesweep, tmp_path: Path
 ) -> None:
@@ -474,6 +475,16 @@ def test_bench_measures_and_leaves_nothing_behind(ready: Lakesweep) -> None:
     figures = {"seconds", "commits_per_second", "p50_ms", "p99_ms", "max_ms", "attempts_per_commit"}
     assert all(document[figure] > 0 for figure in figures)
     assert ready("store", "info").document["realms"] == before
+
+
+def test_bench_creates_an_embedded_store_that_is_not_there_yet(
+    lakesweep: Lakesweep, file: Path
+) -> None:
+    words = ["store", "bench", "--writers", "1", "--commits", "2", "--threads"]
+    first, second = lakesweep(*words), lakesweep(*words)
+    assert (first.code, second.code) == (0, 0)
+    assert f"created {file}\n" in first.err
+    assert "created" not in second.err
 
 
 def test_bench_for_people_is_a_table(lakesweep: Lakesweep) -> None:

@@ -45,6 +45,8 @@ def bench(
     from lakesweep.store.urls import without_password
 
     choice.choose(context)
+    if (file := context.app.prepare_store()) is not None:
+        context.output.say(f"created {file}")
     url, load = context.app.store_url, Load(writers, commits, references)
     context.output.say(
         f"{format_count(load.total, 'commit')} by {format_count(writers, 'writer')} "
