@@ -454,7 +454,7 @@ def test_a_damaged_row_is_told_with_its_object(
     done = ready("store", "log", "main")
     assert (done.code, done.error["type"]) == (4, "DamagedRowError")
     assert str(heads[-1]) in done.error["message"]
-    assert "recover" in done.error["hint"]
+    assert "lakesweep store recover main --realm default" in done.error["hint"]
     assert _content(file) == before
 
 

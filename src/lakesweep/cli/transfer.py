@@ -186,7 +186,7 @@ def _tell_imported(context: Context, done: Imported) -> None:
     }
     context.output.result(document, _table(done.realm.name, done.header, done.end))
     if done.repeated:
-        context.output.say("it was imported before, and nothing has changed since")
+        context.output.say("it was imported before, and its references have not changed since")
     context.output.say(f"realm {done.realm.name} is {done.realm.status}")
 
 

@@ -216,7 +216,8 @@ class _Run(Generic[Head]):
     def _fetch(self, reference: Reference) -> Stored[Head] | None:
         if reference.pointer is None:
             return None
-        return self.commits.objects.fetch(reference.pointer, self.kind)
+        with self.commits.references.reading_head(reference):
+            return self.commits.objects.fetch(reference.pointer, self.kind)
 
     def _load(self, reference: Reference) -> Stored[Head] | None:
         head = self._fetch(reference)

@@ -87,7 +87,8 @@ class Log:
     def _head(self, reference: Reference) -> Sequence[Stored[Commit]]:
         if reference.pointer is None:
             return []
-        head = self._present([reference.pointer])
+        with self.references.reading_head(reference):
+            head = self._present([reference.pointer])
         if not head:
             raise self.references.missing_head(reference)
         return head

@@ -99,6 +99,7 @@ class _Queue:
 class _Walk:
     def __init__(self, realm: Realm, history: int | None) -> None:
         self._payloads = Payloads(realm)
+        self._references = realm.references
         self._history = sys.maxsize if history is None else history
         self._reached = IdSet()
         self._nodes: defaultdict[Role, IdSet] = defaultdict(IdSet)
@@ -118,16 +119,22 @@ class _Walk:
         """The commits of a reference, newest first, up to the first that is gone."""
         if reference.pointer is None:
             return
-        page = self._commits(reference.name, [reference.pointer])
+        page = self._head(reference, reference.pointer)
         if not page:
-            raise HeadMissingError(
-                f"the head {reference.pointer} of reference {reference.name!r} is missing"
-            )
+            raise self._references.missing_head(reference)
         left = self._history
         while page:
             yield from page
             left -= len(page)
             page = self._commits(reference.name, _tail(page[-1])[:left])
+
+    def _head(self, reference: Reference, pointer: int) -> Sequence[_Step]:
+        try:
+            return self._commits(reference.name, [pointer])
+        except _BrokenError as broken:
+            if broken.kind is DamagedRowError:
+                broken.hint = self._references.damaged_head(reference, broken.reason).hint
+            raise
 
     def _commits(self, reference: str, ids: Sequence[int]) -> Sequence[_Step]:
         found = []

@@ -92,7 +92,8 @@ class Realm:
         found = look(reference)
         if found.pointer is None:
             return None
-        head = self.objects.fetch(found.pointer, kind)
+        with self.references.reading_head(found):
+            head = self.objects.fetch(found.pointer, kind)
         if head is None and not fresh:
             return self.head(reference, kind, fresh=True)  # the reference may have been recovered
         if head is None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 
 from lakesweep.clock import Clock
 from lakesweep.errors import (
+    DamagedRowError,
     HeadMissingError,
+    NewerRowError,
     ReferenceExistsError,
     ReferenceMissingError,
     RefusedError,
@@ -96,11 +99,32 @@ class References:
 
     def missing_head(self, reference: Reference) -> HeadMissingError:
         """The error for a reference whose head is not there."""
+        command = self.recovery(reference.name)
         return HeadMissingError(
             f"the head {reference.pointer} of reference {reference.name!r} is missing",
-            hint=f"lakesweep store recover {shlex.quote(reference.name)} --realm {self.realm} "
-            "goes back to a recent commit that is still there",
+            hint=f"{command} goes back to a recent commit that is still there",
         )
+
+    @contextmanager
+    def reading_head(self, reference: Reference) -> Iterator[None]:
+        """Let damage that is found in the head name the way out."""
+        try:
+            yield
+        except NewerRowError:
+            raise
+        except DamagedRowError as error:
+            raise self.damaged_head(reference, error.message) from error
+
+    def damaged_head(self, reference: Reference, message: str) -> DamagedRowError:
+        """The error for a reference whose head cannot be read."""
+        command = self.recovery(reference.name)
+        return DamagedRowError(
+            message, hint=f"{command} goes back to a recent commit that can be read"
+        )
+
+    def recovery(self, name: str) -> str:
+        """The command that recovers a reference."""
+        return f"lakesweep store recover {shlex.quote(name)} --realm {self.realm}"
 
     def _fetch(self, backend: Backend, name: str) -> Reference:
         found = backend.fetch_references(self.realm, [_checked(name)])

@@ -133,6 +133,15 @@ def test_a_missing_head_is_told_with_its_reference(realm: Realm) -> None:
         _reached(realm)
 
 
+def test_a_damaged_head_names_the_command_that_goes_back(realm: Realm) -> None:
+    head = commit(realm, "root", lambda _: Shelf())
+    [row] = realm.backend.fetch(realm.name, [RowKey(head)]).values()
+    realm.backend.write(realm.name, [row._replace(value=row.value[:-1])])
+    with pytest.raises(DamagedRowError) as caught:
+        _reached(realm)
+    assert caught.value.hint.startswith(f"lakesweep store recover root --realm {realm.name} ")
+
+
 def test_the_way_to_a_missing_object_is_told(realm: Realm) -> None:
     last, middle, first = _chain(realm, 3)
     head = commit(realm, "root", lambda _: Shelf(first=Link(first)))

@@ -17,7 +17,9 @@ from typing import Any
 
 from lakesweep.clock import Clock, SystemClock
 from lakesweep.errors import (
+    DamagedRowError,
     HeadMissingError,
+    NewerRowError,
     RealmExistsError,
     RealmMissingError,
     RefusedError,
@@ -26,7 +28,7 @@ from lakesweep.errors import (
 from lakesweep.progress import SILENT, Progress
 from lakesweep.store.backend import Reference
 from lakesweep.store.names import standing_names
-from lakesweep.store.payloads import Payloads
+from lakesweep.store.reach import reach
 from lakesweep.store.realm import Realm
 from lakesweep.store.realms import RealmDefinition, RealmStatus
 from lakesweep.store.store import Store
@@ -64,7 +66,8 @@ def import_realm(
     """Make a new realm of an export, under its own name or another one.
 
     A file is read twice: nothing is changed if it is damaged. What comes through a pipe is read
-    once; if it is damaged, the realm stays in LOADING until it is imported again or purged.
+    once; if it is damaged, the realm stays in LOADING until it is imported again or purged. Rows of
+    a realm that was damaged itself become an INACTIVE realm, and an error that says so.
     """
     clock = clock or SystemClock()
     if isinstance(source, Path) and source.is_file():
@@ -73,9 +76,13 @@ def import_realm(
         realm = _begin(store, name or export.header.realm, export.header)
         if realm.status is not RealmStatus.LOADING:
             return _find_done(store, realm, export)
-        _load(store.realm_in(realm.name, _LOADING), export, clock, progress)
-        status = RealmStatus.ACTIVE if active else RealmStatus.INACTIVE
+        loading = store.realm_in(realm.name, _LOADING)
+        _load(loading, export, clock, progress)
+        damage = _damage(loading, export, progress)
+        status = RealmStatus.ACTIVE if active and damage is None else RealmStatus.INACTIVE
         realm = store.realms.move(realm, status)
+        if damage is not None:
+            raise damage
         return Imported(realm, export.header, export.totals.end())
 
 
@@ -124,13 +131,16 @@ def _taken(realm: RealmDefinition, origin: str | None) -> StoreError | RefusedEr
 
 def _find_done(store: Store, realm: RealmDefinition, export: ExportReader) -> Imported:
     """What an earlier import of the same export has made; RealmExistsError if it changed since."""
-    found = _references(store.realm_in(realm.name, READABLE))
-    if any(found.get(each.name) != each for each in export.references):
+    made = store.realm_in(realm.name, READABLE)
+    if not _has_exactly(made, export.references):
         raise RealmExistsError(
             f"realm {realm.name} was made of this export, and has changed since",
             hint="import it under another name with --realm",
         )
     _drain(export, SILENT, "checked")
+    damage = _damage(made, export, SILENT) if realm.status is RealmStatus.INACTIVE else None
+    if damage is not None:
+        raise damage
     return Imported(realm, export.header, export.totals.end(), repeated=True)
 
 
@@ -156,7 +166,6 @@ def _verify(realm: Realm, export: ExportReader, progress: Progress) -> None:
             hint="repeat the import",
         )
     if header.kind is Kind.ROWS:
-        _verify_heads(realm, references)
         return
     ids = groupby(map(attrgetter("id"), realm.backend.scan_rows(realm.name)))
     if sum(1 for _ in ids) != found.items:
@@ -166,26 +175,54 @@ def _verify(realm: Realm, export: ExportReader, progress: Progress) -> None:
         )
 
 
-def _verify_heads(realm: Realm, references: Sequence[Reference]) -> None:
-    heads = {each.pointer: each.name for each in references if each.pointer is not None}
-    for head, payload in zip(heads, Payloads(realm).read(list(heads)), strict=True):
-        if payload is None:
-            raise HeadMissingError(
-                f"the head {head} of reference {heads[head]!r} is not in the export",
-                hint="recover the reference where it was exported, then export again",
-            )
+def _damage(realm: Realm, export: ExportReader, progress: Progress) -> StoreError | None:
+    """What is wrong with what the references lead to. Rows are exported as they are, good or not.
+
+    Such a realm can be looked at and mended, but must not come into use unnoticed.
+    """
+    if export.header.kind is not Kind.ROWS:
+        return None
+    try:
+        _walk(realm, export.references, progress)
+    except (DamagedRowError, HeadMissingError) as error:
+        return type(error)(
+            f"realm {realm.name} stays inactive, since its rows are damaged as they were when they "
+            f"were exported: {error.message}",
+            hint=_mending(realm, export.references),
+        )
+    return None
+
+
+def _walk(realm: Realm, references: Sequence[Reference], progress: Progress) -> None:
+    for _ in telling(reach(realm, references), progress, "followed", Kind.LIVE):
+        pass
+
+
+def _mending(realm: Realm, references: Sequence[Reference]) -> str:
+    """The next command: for the first reference that leads to damage."""
+    for reference in references:
+        try:
+            _walk(realm, [reference], SILENT)
+        except NewerRowError as error:
+            return error.hint
+        except (DamagedRowError, HeadMissingError):
+            return f"{realm.references.recovery(reference.name)} --deep --dry-run"
+    return f"lakesweep realm purge {realm.name} gives it up"
 
 
 def _verify_references(realm: Realm, references: Sequence[Reference]) -> None:
-    found = _references(realm)
-    wanted = {each.name: each for each in references}
-    strangers = found.keys() - wanted.keys() - set(standing_names(realm.name))
-    if strangers or any(found.get(name) != each for name, each in wanted.items()):
+    if not _has_exactly(realm, references):
         raise StoreError(
             f"realm {realm.name} holds references that are not of this export",
             hint=f"give it up: lakesweep realm purge {realm.name}",
         )
 
 
-def _references(realm: Realm) -> dict[str, Reference]:
-    return {reference.name: reference for reference in realm.references.list()}
+def _has_exactly(realm: Realm, references: Sequence[Reference]) -> bool:
+    """Whether the realm has these references as they are, and else only those it must have."""
+    found = {reference.name: reference for reference in realm.references.list()}
+    wanted = {reference.name: reference for reference in references}
+    new = [each for name, each in found.items() if name not in wanted]
+    if any(each.pointer is not None or each.name not in standing_names(realm.name) for each in new):
+        return False
+    return all(found.get(name) == each for name, each in wanted.items())

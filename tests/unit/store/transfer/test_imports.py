@@ -199,6 +199,13 @@ def test_a_realm_that_has_changed_since_is_not_taken_for_the_same(
         _import(store, data)
 
 
+def test_a_new_reference_is_a_change(store: Store, data: bytes) -> None:
+    _import(store, data)
+    store.realm("acme").references.create("new")
+    with pytest.raises(RealmExistsError, match="has changed since"):
+        _import(store, data)
+
+
 def test_a_realm_that_is_there_is_left_alone(store: Store, data: bytes) -> None:
     realm = store.create_realm("acme")
     commit(realm, "root", lambda _: Shelf())
@@ -329,7 +336,29 @@ def test_an_export_without_a_head_does_not_get_active(store: Store, source: Stor
         data = _changed(export_bytes(source, kind=kind), without)
         with pytest.raises(HeadMissingError, match=f"the head {head} of reference 'main'"):
             _import(store, data, kind.value)
-        assert _state(store, kind.value) is RealmStatus.LOADING
+        wanted = RealmStatus.LOADING if kind is Kind.LIVE else RealmStatus.INACTIVE
+        assert _state(store, kind.value) is wanted
+
+
+def test_rows_that_are_damaged_make_an_inactive_realm_and_an_error_each_time(
+    store: Store,
+) -> None:
+    elsewhere = open_store()
+    realm = fill(elsewhere)
+    head = realm.head("grants", Shelf)
+    assert head is not None
+    needed = head.value.first
+    assert needed is not None
+    [row] = realm.backend.fetch("acme", [RowKey(needed)]).values()
+    realm.backend.write("acme", [row._replace(value=row.value[:-1])])
+    data = export_bytes(elsewhere, kind=Kind.ROWS)
+    for _ in range(2):
+        with pytest.raises(DamagedRowError, match=f"commit {head.id} → object {needed}") as caught:
+            _import(store, data, "copy")
+        assert "stays inactive" in caught.value.message
+        assert caught.value.hint == ("lakesweep store recover grants --realm copy --deep --dry-run")
+        assert _state(store, "copy") is RealmStatus.INACTIVE
+    assert _rows(store, "copy") == _rows(elsewhere)
 
 
 def test_an_export_without_a_needed_object_does_not_get_active(store: Store, source: Store) -> None:
