@@ -15,6 +15,7 @@ from lakesweep.sweep.verdicts import Reason, Verdict
 from lakesweep.units import format_count, format_moment, format_size
 
 if TYPE_CHECKING:
+    from lakesweep.sweep.guards import Guard
     from lakesweep.sweep.plans import Amount, PlanDocument
 
 _SHOWN_TABLES = 20
@@ -24,10 +25,10 @@ _PAGE = """\
 <!DOCTYPE html>
 <html lang="en">
 <head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<meta name="color-scheme" content="light dark">
+<meta charset="utf-8"/>
+<meta name="viewport" content="width=device-width, initial-scale=1"/>
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'"/>
+<meta name="color-scheme" content="light dark"/>
 <title>{title}</title>
 <style>
 {style}</style>
@@ -109,15 +110,13 @@ def _share(document: PlanDocument) -> str:
 def _guards(document: PlanDocument) -> str:
     if not document.guards:
         return _section("Guards", '<p class="note">No guard says no.</p>')
-    rows = (
-        f"<li><b>{_text(guard.name)}</b>{_overridden(document, guard.name)} {_name(guard.message)}"
-        for guard in document.guards
-    )
+    rows = (_guard(guard, guard.name in document.overridden) for guard in document.guards)
     return _section("Guards that say no", f'<ul class="guards">{"".join(rows)}</ul>')
 
 
-def _overridden(document: PlanDocument, guard: str) -> str:
-    return " (overridden)" if guard in document.overridden else ""
+def _guard(guard: Guard, is_overridden: bool) -> str:
+    given = " (overridden)" if is_overridden else ""
+    return f"<li><b>{_text(guard.name)}</b>{given} {_name(guard.message)}</li>"
 
 
 def _by_reason(document: PlanDocument) -> Iterator[Bar]:
@@ -268,9 +267,11 @@ def _minute(moment: Any) -> str:
 
 
 def _text(text: str) -> str:
-    return escape(text, quote=True)
+    """Text of which nothing is hidden: odd characters are shown by their code."""
+    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return escape(shown, quote=True)
 
 
 def _name(text: str) -> str:
-    """A name as it is: letters that change the direction of writing change it for them alone."""
-    return f"<bdi>{escape(text, quote=True)}</bdi>"
+    """A name, which may be long, and is broken where the page ends."""
+    return f"<span>{_text(text)}</span>"
