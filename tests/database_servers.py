@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -68,10 +69,22 @@ def paused(url: str) -> Iterator[None]:
     try:
         for process in processes:
             os.kill(process, signal.SIGSTOP)
+        while not all(map(_is_stopped, processes)):
+            time.sleep(0.01)
         yield
     finally:
         for process in processes:
             os.kill(process, signal.SIGCONT)
+
+
+def _is_stopped(process: int) -> bool:
+    """Whether each of its threads is, or has ended."""
+    states = [file.read_text().rpartition(") ")[2][0] for file in _threads(process)]
+    return not set(states) - set("TZ")
+
+
+def _threads(process: int) -> Iterator[Path]:
+    return Path(f"/proc/{process}/task").glob("*/stat")
 
 
 @contextmanager
