@@ -80,6 +80,7 @@ def _failing(backend: Backend, call: Callable[[Backend], object]) -> LakesweepEr
         "mongodb://",
         "mongodb://user:secret@host",
         "mongodb://user:secret/secret@host/lake",
+        "mongodb://user:12/secret@127.0.0.1:9/lake",
         "mongodb://user:secret@secret@host/lake",
         "mongodb://user:secret?secret@host/lake",
         "mongodb://user:secret:secret@host/lake",

@@ -49,6 +49,7 @@ _DEFAULTS: Mapping[str, Any] = {
 _MAJORITY = WriteConcern("majority", wtimeout=ANSWER_MILLIS)
 _NAMESPACE_EXISTS = 48
 _EXAMPLE = "mongodb://user:password@host:27017/database, with % codes for what is not a letter"
+_UNESCAPED = "user or password are missing, or not written with % codes"
 _DENIED_HINT = "check user, password, authSource and the rights of the user"
 
 # With one of these codes the server refused the request before it changed anything.
@@ -70,6 +71,9 @@ class MongoDatabase:
 
     def __init__(self, url: str) -> None:
         self.label = _without_user(url).partition("?")[0]
+        if "/" in _user_of(url):
+            # The driver would take what is in front of it for the server, and tell it.
+            raise UsageError(f"{self.label}: {_UNESCAPED}", hint=_EXAMPLE)
         self._client = self._connect(url)
         self._database = self._client.get_default_database()
 
@@ -174,10 +178,14 @@ def _without_user(url: str) -> str:
     return re.sub(r"//.*@", "//", url, count=1, flags=re.DOTALL)
 
 
+def _user_of(url: str) -> str:
+    return url.partition("?")[0].partition("://")[2].rpartition("@")[0]
+
+
 def _mistake(url: str) -> str:
     """What is wrong with a URL, told without what it may hold of secrets."""
     try:
         parse_uri(_without_user(url), warn=False)
     except (ConfigurationError, ValueError, OSError) as error:
         return str(error)
-    return "user or password are missing, or not written with % codes"
+    return _UNESCAPED
