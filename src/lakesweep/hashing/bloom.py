@@ -24,7 +24,7 @@ from lakesweep.hashing.bloom_model import (
     fit,
     fpp_of_blocks,
 )
-from lakesweep.hashing.strings import Hashes
+from lakesweep.hashing.strings import Hashes, readable
 
 MOST_SHARD_BYTES = 256 * 1024 * 1024
 _BLOCK_BYTES = BLOCK_BITS // 8
@@ -71,7 +71,7 @@ class BloomShape:
         from lakesweep.hashing.blocks import shards_of  # imports numba
 
         numbers = np.empty(len(hashes[0]), dtype=np.int32)
-        shards_of(_readable(hashes[0]), np.uint64(self.shards), numbers)
+        shards_of(readable(hashes[0]), np.uint64(self.shards), numbers)
         return numbers
 
 
@@ -128,14 +128,14 @@ class BloomFilter:
     @property
     def words(self) -> Words:
         """The bits, shard by shard; they can only be read."""
-        return _readable(self._words)
+        return readable(self._words)
 
     def add(self, hashes: Hashes) -> None:
         """Add hashes; ValueError where one belongs to another shard."""
         from lakesweep.hashing import blocks  # imports numba
 
         self._check_writable()
-        low, high = map(_readable, hashes)
+        low, high = map(readable, hashes)
         if not blocks.add(self._words, self._geometry(), self.shape.functions, low, high):
             raise self._stranger()
 
@@ -143,7 +143,7 @@ class BloomFilter:
         """Which hashes may have been added: never False for one that was. ValueError as above."""
         from lakesweep.hashing import blocks  # imports numba
 
-        low, high = map(_readable, hashes)
+        low, high = map(readable, hashes)
         found = np.empty(len(low), dtype=np.bool_)
         geometry = self._geometry()
         if not blocks.contains(self.words, geometry, self.shape.functions, low, high, found):
@@ -188,10 +188,3 @@ def aligned_zeros(size: int) -> Words:
     memory = np.zeros(size + _CACHE_LINE // 8, dtype=np.uint64)
     start = -memory.ctypes.data % _CACHE_LINE // 8
     return memory[start : start + size]
-
-
-def _readable(array: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """The array as kernels want it: contiguous and read-only."""
-    view = np.ascontiguousarray(array).view()
-    view.flags.writeable = False
-    return view

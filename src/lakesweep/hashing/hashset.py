@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from lakesweep.hashing.strings import Hashes
+from lakesweep.hashing.strings import Hashes, readable
 
 _FIRST_CAPACITY = 1024
 
@@ -29,7 +29,7 @@ class HashSet:
         """Add hashes; answers which were new. Of equal ones in one call the first is new."""
         from lakesweep.hashing import probe  # imports numba
 
-        low, high = map(np.ascontiguousarray, hashes)
+        low, high = map(readable, hashes)
         is_new = np.empty(len(low), dtype=np.bool_)
         done = 0
         while True:
@@ -42,7 +42,7 @@ class HashSet:
         """Which of the hashes are in the set."""
         from lakesweep.hashing import probe  # imports numba
 
-        low, high = map(np.ascontiguousarray, hashes)
+        low, high = map(readable, hashes)
         found = np.empty(len(low), dtype=np.bool_)
         probe.contains(self._table, low, high, found)
         return found

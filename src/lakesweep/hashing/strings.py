@@ -57,3 +57,10 @@ def string_buffers(strings: pa.Array) -> Strings:
     places = np.frombuffer(memoryview(offsets).toreadonly(), dtype=_OFFSETS[strings.type])
     characters = np.frombuffer(memoryview(data or b"").toreadonly(), dtype=np.uint8)
     return characters, places[strings.offset : strings.offset + len(strings) + 1]
+
+
+def readable(array: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """The array as kernels want it: contiguous and read-only, so that they are compiled once."""
+    view = np.ascontiguousarray(array).view()
+    view.flags.writeable = False
+    return view

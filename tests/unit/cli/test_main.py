@@ -189,5 +189,5 @@ def test_every_command_that_deletes_can_be_tried_and_confirmed(
     path: tuple[str, ...], found: Any
 ) -> None:
     options = {name for parameter in found.params for name in parameter.opts}
-    deletes = path[-1:] in {("purge",), ("delete",), ("recover",), ("apply",)}
+    deletes = path[-1:] in {("purge",), ("delete",), ("recover",), ("apply",), ("empty",)}
     assert ({"--dry-run", "--yes"} <= options) == deletes
