@@ -5,6 +5,7 @@ from __future__ import annotations
 import psycopg
 import pymysql
 import pytest
+from sqlalchemy import make_url
 
 from lakesweep.errors import SchemaError, StoreError, UnknownOutcomeError, UnreachableError
 from lakesweep.store.backends.mysql import MySql
@@ -78,7 +79,7 @@ def test_why_postgresql_lets_nobody_in(
     words: str, kind: type[StoreError], hint: str | None
 ) -> None:
     error = psycopg.OperationalError(f"connection to server failed: FATAL:  {words}")
-    failure = PostgreSql().refused(error)
+    failure = PostgreSql().refused(error, make_url("postgresql:///lake"))
     assert failure.kind is kind
     assert (hint or "") in (failure.hint or "")
 
@@ -118,6 +119,7 @@ def test_an_error_of_mysql(error: Exception, kind: type[StoreError]) -> None:
     ],
 )
 def test_why_mysql_lets_nobody_in(code: int, kind: type[StoreError], hint: str | None) -> None:
-    failure = MySql().refused(pymysql.err.OperationalError(code, "no"))
+    error = pymysql.err.OperationalError(code, "no")
+    failure = MySql().refused(error, make_url("mysql:///lake"))
     assert failure.kind is kind
     assert (hint or "") in (failure.hint or "")

@@ -11,7 +11,13 @@ from threading import Timer
 
 import pytest
 
-from lakesweep.errors import SchemaError, StoreError, UnknownOutcomeError, UnreachableError
+from lakesweep.errors import (
+    DamagedRowError,
+    SchemaError,
+    StoreError,
+    UnknownOutcomeError,
+    UnreachableError,
+)
 from lakesweep.store.backend import ObjectRow, Reference, RowKey
 from lakesweep.store.backends.dialect import FULL
 from lakesweep.store.backends.sql import SqlBackend
@@ -174,6 +180,18 @@ def test_a_database_that_may_not_be_written_is_an_error(
     assert list(store.realms()) == []
 
 
+def test_a_file_that_is_there_but_cannot_be_opened_is_not_taken_for_missing(
+    store: SqlBackend, open_store: Callable[..., SqlBackend], path: Path
+) -> None:
+    store.close()
+    path.with_name(f"{path.name}-wal").mkdir()  # as if no file could be made in the folder
+    backend = open_store()
+    for call in (backend.check_schema, backend.init_schema, *_writes(backend)):
+        with pytest.raises(StoreError, match="unable to open") as caught:
+            call()
+        assert caught.value.hint == "let this user read and write the file and its folder"
+
+
 def test_a_database_that_stays_busy_was_not_changed(
     store: SqlBackend, open_store: Callable[..., SqlBackend], path: Path
 ) -> None:
@@ -216,6 +234,21 @@ def test_a_disk_without_room_is_an_error_and_the_database_stays_whole(
     )
     assert [head.id for head in store.scan_rows("acme")] == [1]
     store.write("acme", [ROW._replace(id=3)])
+
+
+@pytest.mark.parametrize(
+    ("damage", "named"), [("recent = x'0102'", "'main'"), (r"name = x'ff'", r"\\xff")]
+)
+def test_a_damaged_reference_is_named(
+    store: SqlBackend, path: Path, damage: str, named: str
+) -> None:
+    store.insert_reference("acme", REFERENCE)
+    with sqlite3.connect(path) as raw:
+        raw.execute(f"update lakesweep_references set {damage}")
+    raw.close()
+    with pytest.raises(DamagedRowError) as caught:
+        list(store.scan_references("acme"))
+    assert named in caught.value.message
 
 
 def test_a_failed_batch_leaves_no_transaction_open(store: SqlBackend) -> None:

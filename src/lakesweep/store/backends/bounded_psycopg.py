@@ -25,8 +25,14 @@ class BoundedConnection(psycopg.Connection[tuple[Any, ...]]):
 
 
 def connect(seconds: float, *arguments: Any, **options: Any) -> BoundedConnection:
-    """Connect as psycopg does; each answer may then take so many seconds."""
-    connection = BoundedConnection.connect(*arguments, **options)
+    """Connect as psycopg does; each answer may then take so many seconds.
+
+    ValueError if an option is wrong.
+    """
+    try:
+        connection = BoundedConnection.connect(*arguments, **options)
+    except psycopg.ProgrammingError as error:
+        raise ValueError(str(error).strip()) from error  # nobody was asked yet
     connection.answer_seconds = seconds
     return connection
 

@@ -150,7 +150,7 @@ class Database:
         try:
             connection = self.dialect.connect(self._driver, arguments, {**options, **changes})
         except self._driver.Error as error:
-            raise self._translated(error, self.dialect.refused) from error
+            raise self._translated(error, self._refused) from error
         except (TypeError, ValueError) as error:
             raise self._wrong_option(error) from error
         try:
@@ -159,7 +159,7 @@ class Database:
                 cursor.execute(statement)
         except self._driver.Error as error:
             connection.close()
-            raise self._translated(error, self.dialect.refused) from error
+            raise self._translated(error, self._refused) from error
         return connection
 
     def _connect_arguments(self) -> tuple[Sequence[Any], Mapping[str, Any]]:
@@ -176,6 +176,9 @@ class Database:
         except self._driver.Error:
             return False
         return True
+
+    def _refused(self, error: Exception) -> Failure:
+        return self.dialect.refused(error, self._url)
 
     def _translated(self, error: Exception, meaning: Callable[[Exception], Failure]) -> StoreError:
         kind, hint = meaning(error)

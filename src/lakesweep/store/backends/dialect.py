@@ -94,6 +94,8 @@ class Dialect(ABC):
     #: How many rows one statement names, and how many bytes of values it carries.
     batch_rows: ClassVar[int] = 1_000
     batch_bytes: ClassVar[int] = 8_000_000
+    #: How many bytes of names one statement asks for.
+    names_bytes: ClassVar[int] = 8_000_000
     #: Up to how many rows and bytes a commit is one request; none where that would gain nothing.
     at_once_rows: ClassVar[int] = 0
     at_once_bytes: ClassVar[int] = 0
@@ -150,7 +152,7 @@ class Dialect(ABC):
         return " ".join(str(said).split())
 
     @abstractmethod
-    def refused(self, error: Exception) -> Failure:
+    def refused(self, error: Exception, url: URL) -> Failure:
         """What an error means that came while connecting, when nothing was changed yet."""
 
     @abstractmethod

@@ -94,6 +94,8 @@ class MySql(Dialect):
     max_value_bytes = 16_777_215
     # From a thousand on, MariaDB makes a table of them and may no longer use the index.
     batch_rows = 900
+    # The driver cuts what is written by itself, but not what is asked for.
+    names_bytes = 400_000
     at_once_rows = 30
     at_once_bytes = 300_000
 
@@ -129,7 +131,8 @@ class MySql(Dialect):
         flags = int(options.get("client_flag", 0)) | CLIENT.FOUND_ROWS | CLIENT.MULTI_STATEMENTS
         return super().arrange(url, arguments, {**options, "client_flag": flags})
 
-    def refused(self, error: Exception) -> Failure:
+    def refused(self, error: Exception, url: URL) -> Failure:
+        del url
         return _REFUSALS.get(_code(error), UNREACHABLE)
 
     def failed(self, error: Exception) -> Failure:

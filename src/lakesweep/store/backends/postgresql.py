@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, ClassVar
 
-from sqlalchemy import Insert, Table
+from sqlalchemy import URL, Insert, Table
 from sqlalchemy.dialects import postgresql
 
 from lakesweep.errors import SchemaError, StoreError, UnreachableError
@@ -142,7 +142,8 @@ class PostgreSql(Dialect):
         said = getattr(getattr(error, "diag", None), "message_primary", None)
         return said or super().words(error)
 
-    def refused(self, error: Exception) -> Failure:
+    def refused(self, error: Exception, url: URL) -> Failure:
+        del url
         said = str(error).partition("FATAL:")[2]
         return next((_REFUSALS[words] for words in _REFUSALS if words in said), UNREACHABLE)
 

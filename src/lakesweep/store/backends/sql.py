@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
 from typing import Any
 
-from lakesweep.errors import SchemaError
+from lakesweep.errors import DamagedRowError, SchemaError
 from lakesweep.store.backend import (
     EVERY_ID,
     SCHEMA_VERSION,
@@ -20,12 +21,13 @@ from lakesweep.store.backend import (
     object_rows,
     row_keys,
 )
-from lakesweep.store.backends.batches import batches
+from lakesweep.store.backends.batches import batches, sized_batches
 from lakesweep.store.backends.connection import Database
 from lakesweep.store.backends.dialect import Condition, NewCommit, fetch_all
 from lakesweep.store.backends.pointers import pack_pointers, unpack_pointers
 from lakesweep.store.backends.schema import refuse_newer
 from lakesweep.store.backends.statements import Statement
+from lakesweep.store.backends.tables import REFERENCES
 from lakesweep.store.spans import split_span
 
 _BEFORE_PARTS = -1
@@ -75,7 +77,8 @@ class SqlBackend:
 
     def fetch_references(self, realm: str, names: Collection[str]) -> Mapping[str, Reference]:
         found: dict[str, Reference] = {}
-        for some in batches([name.encode() for name in names], self._dialect.batch_rows):
+        sizes = (self._dialect.batch_rows, len, self._dialect.names_bytes)
+        for some in sized_batches([name.encode() for name in names], *sizes):
             fetch = partial(self._dialect.fetch_references, realm.encode(), some)
             found.update(
                 (each.name, each) for each in map(_as_reference, self._database.read(fetch))
@@ -213,7 +216,13 @@ def _expected_reference(realm: str, expected: Reference) -> dict[str, object]:
 
 def _as_reference(row: Sequence[Any]) -> Reference:
     name, pointer, version, created_at, recent = row
-    return Reference(name.decode(), pointer, version, created_at, unpack_pointers(recent))
+    try:
+        return Reference(name.decode(), pointer, version, created_at, unpack_pointers(recent))
+    except (UnicodeDecodeError, struct.error) as error:
+        raise DamagedRowError(
+            f"the row of reference {name.decode(errors='backslashreplace')!r} is damaged: {error}",
+            hint=f"restore this row of {REFERENCES.name} from a backup",
+        ) from error
 
 
 def _expected_row(realm: str, key: RowKey, token: int) -> dict[str, object]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
+from urllib.parse import unquote, urlsplit
 
 from sqlalchemy import URL, Insert, Table
 from sqlalchemy.dialects import sqlite
@@ -15,6 +16,8 @@ from lakesweep.store.backends.tables import new_values
 
 _OPTIONS = frozenset({"timeout", "cached_statements"})
 _READ_ONLY = Failure(StoreError, "let this user write the file and the folder that it is in")
+# It may be one of the files beside it that cannot be made.
+_NOT_OPENED = Failure(StoreError, "let this user read and write the file and its folder")
 _FOREIGN = Failure(StoreError, "name another file, or restore this one from a backup")
 _MISSING = Failure(SchemaError, "lakesweep store init creates the file and its tables")
 # SQLite undoes a statement, or the whole transaction, before it reports one of these. A write that
@@ -22,9 +25,10 @@ _MISSING = Failure(SchemaError, "lakesweep store init creates the file and its t
 _UNCHANGED: Mapping[str, Failure] = {
     **dict.fromkeys(("BUSY", "LOCKED", "SCHEMA"), BUSY),
     **dict.fromkeys(("PERM", "READONLY", "AUTH"), _READ_ONLY),
+    "CANTOPEN": _NOT_OPENED,
     **dict.fromkeys(("NOTADB", "CORRUPT"), _FOREIGN),
     **dict.fromkeys(("FULL", "IOERR_WRITE"), FULL),
-    **dict.fromkeys(("CANTOPEN", "NOMEM", "TOOBIG", "CONSTRAINT", "MISMATCH", "RANGE"), REFUSED),
+    **dict.fromkeys(("NOMEM", "TOOBIG", "CONSTRAINT", "MISMATCH", "RANGE"), REFUSED),
 }
 
 
@@ -84,9 +88,9 @@ class Sqlite(Dialect):
         new = new_values(table, insert.excluded)
         return insert.on_conflict_do_update(index_elements=key, set_=new)
 
-    def refused(self, error: Exception) -> Failure:
+    def refused(self, error: Exception, url: URL) -> Failure:
         failure = self.failed(error)
-        return _MISSING if failure is REFUSED and "unable to open" in str(error) else failure
+        return _MISSING if failure is _NOT_OPENED and not _file(url).exists() else failure
 
     def failed(self, error: Exception) -> Failure:
         name = getattr(error, "sqlite_errorname", None)
@@ -96,3 +100,8 @@ class Sqlite(Dialect):
             return Failure(SchemaError) if "no such table" in str(error) else REFUSED
         code = name.removeprefix("SQLITE_")
         return _UNCHANGED.get(code) or _UNCHANGED.get(code.split("_")[0], UNKNOWN)
+
+
+def _file(url: URL) -> Path:
+    name = str(url.database)
+    return Path(unquote(urlsplit(name).path) if "uri" in url.query else name)
