@@ -12,7 +12,6 @@ import typer
 
 from lakesweep import __version__
 from lakesweep.cli import files, iceberg, quarantine, realm, store
-from lakesweep.cli.apply import apply
 from lakesweep.cli.context import Context, Settings, make_output
 from lakesweep.cli.demo import add_demo
 from lakesweep.cli.doctor import doctor
@@ -50,6 +49,7 @@ app = group(
     "Keep a lakehouse clean: find what nothing references any more, and delete it safely.",
     examples=[
         "lakesweep demo                                    see it work",
+        "lakesweep plan prod; lakesweep show prod          what nothing references any more",
         "lakesweep files list s3://lake --older-than 30d   what is stored",
         "lakesweep iceberg files prod.shop.orders          what a table reaches",
         "lakesweep init; lakesweep doctor                  configure, and check",
@@ -60,14 +60,6 @@ command(app, "init", examples=["lakesweep init", "lakesweep init --output prod.t
 command(app, "doctor", examples=["lakesweep doctor", "lakesweep doctor --spark --json"])(doctor)
 add_demo(app)
 add_sweep(app)
-command(
-    app,
-    "apply",
-    examples=[
-        "lakesweep apply plan-20260101T000000-5c2f81aa --dry-run",
-        "lakesweep apply plan-20260101T000000-5c2f81aa --override first-run --yes",
-    ],
-)(apply)
 app.add_typer(files.app)
 app.add_typer(iceberg.app)
 app.add_typer(quarantine.app)

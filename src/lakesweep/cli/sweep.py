@@ -1,9 +1,10 @@
-"""The commands that look at lakes: `plan`, `show`, `explain`, `check` and `runs`."""
+"""The commands over whole lakes, in the order in which they are used."""
 
 from __future__ import annotations
 
 import typer
 
+from lakesweep.cli.apply import apply
 from lakesweep.cli.check import check
 from lakesweep.cli.explain import explain
 from lakesweep.cli.options import command
@@ -45,6 +46,15 @@ def add_sweep(app: typer.Typer) -> None:
             "lakesweep explain prod /lake/shop/orders/metadata/00003.metadata.json --json",
         ],
     )(explain)
+    command(
+        app,
+        "apply",
+        examples=[
+            f"lakesweep apply {_PLAN} --dry-run",
+            f"lakesweep apply {_PLAN} --quarantine --yes",
+            f"lakesweep apply {_PLAN} --override first-run --yes",
+        ],
+    )(apply)
     command(
         app,
         "check",
