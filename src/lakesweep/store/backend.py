@@ -37,6 +37,13 @@ class Reference:
     recent: tuple[int, ...] = ()
 
 
+class Guard(NamedTuple):
+    """A reference of a realm that something depends on, as it was read."""
+
+    realm: str
+    reference: Reference
+
+
 class RowKey(NamedTuple):
     """Names a row of an object within its realm."""
 
@@ -98,7 +105,8 @@ class Capabilities:
     less than MAX_VALUE_BYTES, which is all that the store asks for. `batch_rows` is how many rows
     one request carries; longer calls are cut inside. With `splits_scans`, the spans of
     `split_rows` are read at once without reading anything twice. With `atomic_commits`, a `commit`
-    has written all of its rows or none.
+    has written all of its rows or none, and nothing comes between the look of a `delete_realm` at
+    its guard and what it deletes.
     """
 
     durable: bool
@@ -227,8 +235,14 @@ class Backend(Protocol):
         """
         ...
 
-    def delete_realm(self, realm: str) -> None:
-        """Delete all rows of the realm. Only where `capabilities.deletes_realms`."""
+    def delete_realm(self, realm: str, guard: Guard | None = None) -> bool:
+        """Delete all rows of the realm. Only where `capabilities.deletes_realms`.
+
+        With a guard, only if its pointer, version and creation are still the expected ones;
+        otherwise it says False. With `capabilities.atomic_commits` the look and the deletes are one
+        step, and False says that nothing was deleted; elsewhere it is looked at before each request
+        that deletes, and somebody may move it in between.
+        """
         ...
 
 

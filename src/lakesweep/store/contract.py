@@ -20,6 +20,7 @@ from lakesweep.store.backend import (
     MAX_REALM_BYTES,
     MAX_VALUE_BYTES,
     Backend,
+    Guard,
     IdSpan,
     ObjectRow,
     Reference,
@@ -416,6 +417,22 @@ def deletes_a_realm_and_no_other(backend: Backend) -> None:
     assert _keys(backend, "acme2") == [(1, 0), (1, 1)]
 
 
+def deletes_a_realm_only_while_its_guard_is_unmoved(backend: Backend) -> None:
+    """A different pointer, version or creation, and a missing guard, all say no."""
+    if not backend.capabilities.deletes_realms:
+        return
+    guard = _reference("guard", pointer=7)
+    backend.insert_references("acme", [_reference("main")])
+    backend.write("acme", [_row(1), _row(1, part=1)])
+    assert not backend.delete_realm("acme", Guard("other", guard))
+    backend.insert_references("other", [guard])
+    for wrong in _wrong(guard):
+        assert not backend.delete_realm("acme", Guard("other", wrong))
+    assert _keys(backend, "acme") == [(1, 0), (1, 1)]
+    assert backend.delete_realm("acme", Guard("other", guard))
+    assert list(backend.realms()) == ["other"]
+
+
 def lets_one_of_many_writers_win(backend: Backend) -> None:
     """Swaps, inserts and updates of one row have one winner each."""
     backend.insert_reference(REALM, _reference("main", pointer=0))
@@ -468,6 +485,7 @@ CHECKS: tuple[Callable[[Backend], None], ...] = (
     scans_what_stays_while_others_come_and_go,
     deletes_one_realm_of_many,
     deletes_a_realm_and_no_other,
+    deletes_a_realm_only_while_its_guard_is_unmoved,
     lets_one_of_many_writers_win,
     creates_its_schema_again_without_harm,
 )

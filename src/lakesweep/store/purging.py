@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from math import inf
 from typing import TypeVar
 
 from lakesweep.clock import Clock
 from lakesweep.errors import ContendedError, RefusedError
 from lakesweep.progress import SILENT, Progress, Task
-from lakesweep.store.backend import Backend, RowKey
+from lakesweep.store.backend import Backend, Guard, ObjectHead, RowKey
+from lakesweep.store.backends.batches import batches
 from lakesweep.store.gate import VIEW_SECONDS
 from lakesweep.store.realms import RealmDefinition, Realms, RealmStatus, check_deletable
 
@@ -18,8 +20,10 @@ Item = TypeVar("Item")
 
 #: So often rows that came late are deleted, before somebody else has to look into it.
 ROUNDS = 3
-#: How many rows are deleted for one look at the state of their realm.
+#: How many rows are deleted for one look at the state of their realm, and for how long it counts.
+#: A process that was held up for longer looks again.
 _BATCH_ROWS = 1_000
+LOOK_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +38,13 @@ class Holdings:
 class Purging:
     """Deletes the rows of realms, and then the realms.
 
-    No row goes unless its realm is, right before, in the state in which that is allowed. Every step
-    can be repeated after a crash. `settle_seconds` is for how long other processes may still go by
-    what they saw of a realm before; less than VIEW_SECONDS is only for who knows that there are no
-    other processes.
+    No row goes unless its realm is, right before, in the state in which that is allowed. Where the
+    database can look and delete in one step, nothing comes between. Elsewhere a process may be held
+    up in between: it looks again before the next request, and the name of a deleted realm is not
+    given away for much longer than a look counts. Every step can be repeated after a crash.
+
+    `settle_seconds` is for how long other processes may still go by what they saw of a realm
+    before; less than VIEW_SECONDS is only for who knows that there are no other processes.
     """
 
     realms: Realms
@@ -73,43 +80,61 @@ class Purging:
     def delete(self, realm: RealmDefinition) -> Holdings:
         """Forget a purged realm; what rows it still had, which somebody wrote too late."""
         check_deletable(realm)
-        swept = self._delete_found(realm)
+        swept = self._delete_late(realm)
         self.realms.delete(realm)
         return swept
+
+    def _delete_late(self, realm: RealmDefinition) -> Holdings:
+        if not self.backend.capabilities.atomic_commits:
+            return self._delete_found(realm)
+        late = self.count(realm.name)
+        self._delete_all(realm)
+        return late
 
     def _delete_all(self, realm: RealmDefinition) -> None:
         if not self.backend.capabilities.deletes_realms:
             self._delete_found(realm)
             return
-        self._verify(realm)
-        self.backend.delete_realm(realm.name)
+        while not self.backend.delete_realm(realm.name, self._guard(realm)):
+            pass  # the state of some realm was changed in between, and maybe of this one
+
+    def _guard(self, realm: RealmDefinition) -> Guard:
+        """What stays as it is for as long as the realm does."""
+        guard = self.realms.guard()
+        self.verify(realm)
+        return guard
 
     def _delete_found(self, realm: RealmDefinition) -> Holdings:
         """Delete row by row.
 
-        What is deleted was found before the look at the realm. So nothing of a later realm with the
-        same name can be among it, however long this process is held up in between.
+        What is deleted was found before the look at the realm. So of a later realm with the same
+        name nothing can be among it but what an import brought back under the old ids.
         """
         return Holdings(self._delete_references(realm), self._delete_rows(realm))
 
     def _delete_references(self, realm: RealmDefinition) -> int:
         deleted = 0
         for batch in _batches(self.backend.scan_references(realm.name)):
-            self._verify(realm)
-            deleted += sum(self.backend.delete_reference(realm.name, each) for each in batch)
+            look = _Look(self, realm)
+            for each in batch:
+                look.refresh()
+                deleted += self.backend.delete_reference(realm.name, each)
         return deleted
 
     def _delete_rows(self, realm: RealmDefinition) -> int:
         deleted = 0
         with self.progress.task("deleted", unit="rows") as task:
             for batch in _batches(self.backend.scan_rows(realm.name)):
-                self._verify(realm)
-                self.backend.delete(realm.name, [RowKey(row.id, row.part) for row in batch])
+                look = _Look(self, realm)
+                for some in batches(_keys(batch), self.backend.capabilities.batch_rows):
+                    look.refresh()
+                    self.backend.delete(realm.name, some)
                 task.advance(len(batch))
                 deleted += len(batch)
         return deleted
 
-    def _verify(self, realm: RealmDefinition) -> None:
+    def verify(self, realm: RealmDefinition) -> None:
+        """RefusedError unless the realm is still as it was."""
         now = self.realms.get(realm.name)
         if now != realm:
             raise RefusedError(
@@ -121,6 +146,30 @@ class Purging:
     def _is_empty(self, realm: str) -> bool:
         references, rows = self.backend.scan_references(realm), self.backend.scan_rows(realm)
         return next(references, None) is None and next(rows, None) is None
+
+
+class _Look:
+    """A look at a realm, repeated when it no longer counts.
+
+    Neither clock alone tells how long a process was held up: one may stand still while the machine
+    sleeps, and the other may be set back.
+    """
+
+    def __init__(self, purging: Purging, realm: RealmDefinition) -> None:
+        self._purging = purging
+        self._realm = realm
+        self._until = (-inf, -inf)
+
+    def refresh(self) -> None:
+        """RefusedError unless the realm was moments ago as it should be."""
+        while any(now >= until for now, until in zip(self._now(), self._until, strict=True)):
+            steady, wall = self._now()  # as of before the look
+            self._purging.verify(self._realm)
+            self._until = (steady + LOOK_SECONDS, wall + LOOK_SECONDS)
+
+    def _now(self) -> tuple[float, float]:
+        clock = self._purging.clock
+        return clock.monotonic(), clock.now().timestamp()
 
 
 def check_purgeable(realm: RealmDefinition) -> None:
@@ -137,6 +186,10 @@ def _counted(rows: Iterator[Item], task: Task) -> Iterator[int]:
     for batch in _batches(rows):
         task.advance(len(batch))
         yield len(batch)
+
+
+def _keys(rows: Sequence[ObjectHead]) -> list[RowKey]:
+    return [RowKey(row.id, row.part) for row in rows]
 
 
 def _batches(items: Iterator[Item]) -> Iterator[list[Item]]:

@@ -4,13 +4,15 @@
              └─ LOADING ──────┘
 
 A realm that never became active can be purged as well. Once purging has begun there is no way
-back. A purged realm keeps its name taken until it is deleted.
+back. A purged realm keeps its name taken until it is deleted, and for NAME_SECONDS longer where the
+database cannot delete rows in one step with a look at the state of their realm: somebody who was
+held up between the two must not find a new realm of the name.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -25,6 +27,7 @@ from lakesweep.errors import (
     RefusedError,
     UsageError,
 )
+from lakesweep.store.backend import Guard
 from lakesweep.store.commit import Change, Commit
 from lakesweep.store.commits import Attempt
 from lakesweep.store.index import Packed, Update
@@ -36,6 +39,9 @@ from lakesweep.store.names import REALMS, RESERVED
 
 if TYPE_CHECKING:
     from lakesweep.store.realm import Realm
+
+#: For so long nobody gets the name of a deleted realm.
+NAME_SECONDS = 60
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
@@ -78,9 +84,10 @@ class RealmDefinition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RealmsCommit(Commit, frozen=True, kw_only=True):
-    """All realms, as one commit left them."""
+    """All realms, as one commit left them, and when those were deleted that lately were."""
 
     realms: IndexRoot = NO_INDEX
+    deleted: dict[str, int] = msgspec.field(default_factory=dict)
 
 
 _CODEC = Packed(RealmDefinition)
@@ -112,8 +119,12 @@ class Realms:
             realms.put(key(name), new)
             return Change("add", key(name))
 
-        self._commit(add, f"create realm {name}")
+        self._commit(add, f"create realm {name}", created=name)
         return new
+
+    def guard(self) -> Guard:
+        """What is moved by whoever changes any realm."""
+        return Guard(self._system.name, self._system.references.fetch_for_update(REALMS))
 
     def get(self, name: str) -> RealmDefinition:
         """One realm, as it is now. RealmMissingError if there is none of that name."""
@@ -152,7 +163,7 @@ class Realms:
             realms.remove(key(expected.name))
             return Change("remove", key(expected.name))
 
-        self._commit(remove, f"delete realm {expected.name}")
+        self._commit(remove, f"delete realm {expected.name}", deleted=expected.name)
 
     def _replace(self, expected: RealmDefinition, new: RealmDefinition) -> RealmDefinition:
         now = max(micros(self._clock.now()), expected.updated_at + 1)
@@ -166,15 +177,28 @@ class Realms:
         self._commit(put, f"realm {new.name} is {new.status}")
         return new
 
-    def _commit(self, change: _RealmChange, message: str) -> None:
+    def _commit(
+        self, change: _RealmChange, message: str, *, created: str = "", deleted: str = ""
+    ) -> None:
         def commit(attempt: Attempt[RealmsCommit]) -> RealmsCommit:
             head = attempt.head or RealmsCommit()
+            kept = self._kept_names(head)
+            _check_free(created, kept)
             realms = attempt.index(head.realms, _CODEC)
             attempt.record(change(realms))
-            return RealmsCommit(realms=seal(realms))
+            gone = {deleted: micros(self._clock.now())} if deleted and self._keeps_names else {}
+            return RealmsCommit(realms=seal(realms), deleted={**kept, **gone})
 
         self._system.references.ensure([REALMS])
         self._system.commit(REALMS, commit, RealmsCommit, message=message)
+
+    @property
+    def _keeps_names(self) -> bool:
+        return not self._system.backend.capabilities.atomic_commits
+
+    def _kept_names(self, head: RealmsCommit) -> dict[str, int]:
+        since = micros(self._clock.now()) - NAME_SECONDS * 1_000_000
+        return {name: moment for name, moment in head.deleted.items() if moment > since}
 
     def _root(self) -> IndexRoot:
         try:
@@ -205,6 +229,15 @@ def check_deletable(realm: RealmDefinition) -> None:
             "realm-state",
             f"realm {realm.name} is {realm.status}, and only purged ones are deleted",
             hint=f"lakesweep realm purge {realm.name}",
+        )
+
+
+def _check_free(name: str, kept: Collection[str]) -> None:
+    if name in kept:
+        raise RefusedError(
+            "realm-state",
+            f"realm {name} was deleted moments ago, and somebody may still be deleting its rows",
+            hint=f"try again in {NAME_SECONDS} seconds, or choose another name",
         )
 
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 
 import msgspec
@@ -9,12 +9,19 @@ import pytest
 from lakesweep.clock import ManualClock
 from lakesweep.errors import ContendedError, RealmMissingError, RefusedError
 from lakesweep.store import Store
-from lakesweep.store.backend import Backend, Capabilities, ObjectRow, Reference
+from lakesweep.store.backend import (
+    Backend,
+    Capabilities,
+    Guard,
+    ObjectRow,
+    Reference,
+    RowKey,
+)
 from lakesweep.store.backends.memory import MemoryBackend
 from lakesweep.store.backends.passing import PassingBackend
 from lakesweep.store.gate import VIEW_SECONDS
-from lakesweep.store.purging import ROUNDS, Holdings, Purging
-from lakesweep.store.realms import RealmDefinition, RealmStatus
+from lakesweep.store.purging import LOOK_SECONDS, ROUNDS, Holdings, Purging
+from lakesweep.store.realms import NAME_SECONDS, RealmDefinition, RealmStatus
 from tests.moments import NOON
 from tests.stores import Note, Paper, add
 
@@ -33,11 +40,42 @@ class Meddling(PassingBackend):
 
     @property
     def capabilities(self) -> Capabilities:
-        return replace(super().capabilities, deletes_realms=False)
+        return replace(super().capabilities, deletes_realms=False, atomic_commits=False)
 
     def delete(self, realm: str, keys: object) -> None:
         super().delete(realm, keys)  # type: ignore[arg-type]
         self.meddle(self._backend)
+
+
+class HeldUp(PassingBackend):
+    """A backend whose process is held up, once, when it is about to delete a realm or its rows."""
+
+    def __init__(self, backend: Backend, meanwhile: Callable[[], object], atomic: bool) -> None:
+        super().__init__(backend)
+        self.meanwhile: Callable[[], object] | None = meanwhile
+        self.atomic = atomic
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return replace(
+            super().capabilities,
+            deletes_realms=self.atomic,
+            atomic_commits=self.atomic,
+            batch_rows=1,
+        )
+
+    def delete_realm(self, realm: str, guard: Guard | None = None) -> bool:
+        self.hold_up()
+        return super().delete_realm(realm, guard)
+
+    def delete(self, realm: str, keys: Collection[RowKey]) -> None:
+        self.hold_up()
+        super().delete(realm, keys)
+
+    def hold_up(self) -> None:
+        meanwhile, self.meanwhile = self.meanwhile, None
+        if meanwhile:
+            meanwhile()
 
 
 @pytest.fixture
@@ -190,3 +228,59 @@ def test_a_new_realm_of_the_same_name_loses_nothing_to_a_late_delete(
     with pytest.raises(RefusedError):
         _purging(store, clock).delete(purged)
     assert _purging(store, clock).count("acme") == Holdings(OWN_REFERENCES, 2)
+
+
+@pytest.mark.parametrize("step", ["purge", "delete"])
+def test_a_purge_that_was_held_up_deletes_nothing_of_a_new_realm_of_the_same_name(
+    store: Store, clock: ManualClock, step: str
+) -> None:
+    def make_anew() -> None:
+        other = _purging(store, clock)
+        other.delete(other.purge(store.realms.get("acme")))
+        store.create_realm("acme").commit("root", add("new"), Note)
+
+    realm = _filled(store)
+    held_up = _purging(store, clock, HeldUp(store.backend, make_anew, atomic=True))
+    if step == "delete":
+        realm = _purging(store, clock).purge(realm)
+    with pytest.raises(RefusedError, match="is active now"):
+        (held_up.purge if step == "purge" else held_up.delete)(realm)
+    assert _purging(store, clock).count("acme") == Holdings(OWN_REFERENCES, 2)
+
+
+def test_a_purge_is_not_kept_from_its_work_by_changes_of_other_realms(
+    store: Store, clock: ManualClock
+) -> None:
+    backend = HeldUp(store.backend, lambda: store.create_realm("other"), atomic=True)
+    assert _purging(store, clock, backend).purge(_filled(store)).status is RealmStatus.PURGED
+    assert _is_empty(store)
+
+
+def test_who_deletes_row_by_row_looks_again_after_it_was_held_up(
+    store: Store, clock: ManualClock
+) -> None:
+    realm = store.realms.move(_filled(store), RealmStatus.PURGING)
+
+    def change() -> None:
+        store.realms.set_properties(realm, {"owner": "somebody"})
+        clock.sleep(LOOK_SECONDS)
+
+    purging = _purging(store, clock, HeldUp(store.backend, change, atomic=False))
+    with pytest.raises(RefusedError, match="changed by somebody else"):
+        purging.purge(realm)
+    assert purging.count("acme").rows == ROWS - 1
+
+
+def test_without_guards_the_name_of_a_deleted_realm_is_kept_for_a_while(
+    clock: ManualClock,
+) -> None:
+    backend = HeldUp(MemoryBackend(), lambda: None, atomic=False)
+    with Store(backend, types=TYPES, clock=clock) as store:
+        purging = _purging(store, clock)
+        purging.delete(purging.purge(_filled(store)))
+        store.create_realm("other")
+        clock.sleep(NAME_SECONDS - 1)
+        with pytest.raises(RefusedError, match="deleted moments ago"):
+            store.create_realm("acme")
+        clock.sleep(1)
+        assert store.create_realm("acme").head("root", Note) is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 
-from lakesweep.store.backend import Backend, ObjectRow, Reference, RowKey
+from lakesweep.store.backend import Backend, Guard, ObjectRow, Reference, RowKey
 from lakesweep.store.backends.passing import PassingBackend
 from lakesweep.store.cache import Cache, Place
 from lakesweep.store.peers import RealmGone, deleted, moved, rows_gone
@@ -74,12 +74,13 @@ class TellingBackend(PassingBackend):
         with self._cache.changing([(realm, key.id, key.part)]):
             return self._backend.delete_row(realm, key, expected_token)
 
-    def delete_realm(self, realm: str) -> None:
+    def delete_realm(self, realm: str, guard: Guard | None = None) -> bool:
         try:
-            self._backend.delete_realm(realm)
+            done = self._backend.delete_realm(realm, guard)
         finally:
             self._cache.forget_realm(realm)
         self._cache.announce([RealmGone(realm)])
+        return done
 
     def _move(
         self,

@@ -14,6 +14,7 @@ from lakesweep.store.backend import (
     EVERY_ID,
     SCHEMA_VERSION,
     Capabilities,
+    Guard,
     IdSpan,
     ObjectHead,
     ObjectRow,
@@ -172,7 +173,8 @@ class DynamoBackend:
         lowest, highest = (read_key(end).id if end else 0 for end in ends)
         return split_span(lowest, highest, count)
 
-    def delete_realm(self, realm: str) -> None:
+    def delete_realm(self, realm: str, guard: Guard | None = None) -> bool:
+        del guard
         raise StoreError(
             f"{self._table.address}: DynamoDB cannot delete realm {realm!r} at once",
             hint="delete its rows as a scan finds them",

@@ -16,6 +16,7 @@ from lakesweep.store.backend import (
     EVERY_ID,
     Backend,
     Capabilities,
+    Guard,
     IdSpan,
     ObjectHead,
     ObjectRow,
@@ -144,8 +145,8 @@ class FaultyBackend:
     def split_rows(self, realm: str, count: int) -> Sequence[IdSpan]:
         return self._backend.split_rows(realm, count)
 
-    def delete_realm(self, realm: str) -> None:
-        self._write("delete_realm", partial(self._backend.delete_realm, realm))
+    def delete_realm(self, realm: str, guard: Guard | None = None) -> bool:
+        return self._write("delete_realm", partial(self._backend.delete_realm, realm, guard))
 
     def land_late_writes(self) -> None:
         """Let everything take effect that is still on its way."""

@@ -12,6 +12,7 @@ from typing import TypeVar
 from lakesweep.store.backend import (
     EVERY_ID,
     Capabilities,
+    Guard,
     IdSpan,
     ObjectHead,
     ObjectRow,
@@ -141,10 +142,17 @@ class MemoryBackend:
         keys = self._sorted_keys(realm) or [RowKey(0)]
         return split_span(keys[0].id, keys[-1].id, count)
 
-    def delete_realm(self, realm: str) -> None:
+    def delete_realm(self, realm: str, guard: Guard | None = None) -> bool:
         with self._lock:
-            self._references.pop(realm, None)
-            self._rows.pop(realm, None)
+            matches = guard is None or self._is_unmoved(guard)
+            if matches:
+                self._references.pop(realm, None)
+                self._rows.pop(realm, None)
+            return matches
+
+    def _is_unmoved(self, guard: Guard) -> bool:
+        stored = self._references[guard.realm].get(guard.reference.name)
+        return _is_same(stored, guard.reference)
 
     def _has_token(self, realm: str, key: RowKey, token: int) -> bool:
         row = self._rows[realm].get(key)

@@ -12,6 +12,7 @@ from lakesweep.store.backend import (
     EVERY_ID,
     SCHEMA_VERSION,
     Capabilities,
+    Guard,
     IdSpan,
     ObjectHead,
     ObjectRow,
@@ -188,11 +189,13 @@ class MongoBackend:
         lowest, highest = (end["_id"]["id"] if end else 0 for end in ends)
         return split_span(lowest, highest, count)
 
-    def delete_realm(self, realm: str) -> None:
+    def delete_realm(self, realm: str, guard: Guard | None = None) -> bool:
         # References go first: whatever they led to means nothing without them.
         first, last = reference_key(realm, b""), last_reference(realm.encode())
-        self._delete_range(self._store.references, first, last)
-        self._delete_range(self._store.objects, row_key(realm, 0), last_row(realm.encode()))
+        if not self._delete_range(self._store.references, first, last, guard):
+            return False
+        first, last = row_key(realm, 0), last_row(realm.encode())
+        return self._delete_range(self._store.objects, first, last, guard)
 
     @cached_property
     def _store(self) -> _Collections:
@@ -231,16 +234,28 @@ class MongoBackend:
             return collection.delete_one(state).deleted_count == 1
 
     def _delete_range(
-        self, collection: Collection[Document], first: Document, last: Document
-    ) -> None:
+        self,
+        collection: Collection[Document],
+        first: Document,
+        last: Document,
+        guard: Guard | None,
+    ) -> bool:
         # Cut, because one request for all rows of a large realm would outlast any timeout.
         every = {"_id": between(first, last)}
-        with self._database.writing():
-            while cut := collection.find_one(
-                every, {"_id": True}, sort=_IN_ORDER, skip=DELETE_ROWS
-            ):
-                collection.delete_many({"_id": {"$gte": first, "$lt": cut["_id"]}})
-            collection.delete_many(every)
+        cut: Document | None = {}
+        while cut is not None:
+            with self._database.writing():
+                cut = collection.find_one(every, {"_id": True}, sort=_IN_ORDER, skip=DELETE_ROWS)
+            if guard is not None and not self._is_unmoved(guard):
+                return False
+            some = every if cut is None else {"_id": {"$gte": first, "$lt": cut["_id"]}}
+            with self._database.writing():
+                collection.delete_many(some)
+        return True
+
+    def _is_unmoved(self, guard: Guard) -> bool:
+        name = guard.reference.name
+        return self.fetch_references(guard.realm, [name]).get(name) == guard.reference
 
     def _find(
         self, collection: Collection[Document], keys: Sequence[Document]

@@ -8,6 +8,7 @@ from lakesweep.store.backend import (
     EVERY_ID,
     Backend,
     Capabilities,
+    Guard,
     IdSpan,
     ObjectHead,
     ObjectRow,
@@ -103,6 +104,6 @@ class PassingBackend:
         self._enter(realm)
         return self._backend.split_rows(realm, count)
 
-    def delete_realm(self, realm: str) -> None:
+    def delete_realm(self, realm: str, guard: Guard | None = None) -> bool:
         self._enter(realm)
-        self._backend.delete_realm(realm)
+        return self._backend.delete_realm(realm, guard)

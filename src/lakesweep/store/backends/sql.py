@@ -13,6 +13,7 @@ from lakesweep.store.backend import (
     EVERY_ID,
     SCHEMA_VERSION,
     Capabilities,
+    Guard,
     IdSpan,
     ObjectHead,
     ObjectRow,
@@ -161,12 +162,22 @@ class SqlBackend:
         )
         return split_span(lowest or 0, highest or 0, count)
 
-    def delete_realm(self, realm: str) -> None:
+    def delete_realm(self, realm: str, guard: Guard | None = None) -> bool:
+        done: list[bool] = []
+
         def delete(cursor: Any) -> None:
-            for statement in self._statements.delete_realm:
+            done.append(guard is None or self._hold(guard, cursor))
+            for statement in self._statements.delete_realm if done[-1] else ():
                 cursor.execute(statement.text, statement.values(old_realm=realm.encode()))
 
         self._database.together(delete)
+        return done[-1]
+
+    def _hold(self, guard: Guard, cursor: Any) -> bool:
+        """Let nobody move the reference until the transaction ends; False if somebody did."""
+        hold = self._statements.hold_reference
+        values = hold.values(**_expected_reference(*guard))
+        return bool(fetch_all(hold.text, values, cursor))
 
     def _create_tables(self, cursor: Any) -> None:
         schema, *others = self._statements.create_tables

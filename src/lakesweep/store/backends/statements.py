@@ -56,6 +56,8 @@ class Statements:
         self.insert_reference = self._compile(dialect.insert_new(REFERENCES))
         self.insert_references = self._compile(dialect.insert_new_many(REFERENCES))
         self.update_reference = self._compile(_update(REFERENCES, _THIS_REFERENCE))
+        hold = select(REFERENCES.c.version).where(_THIS_REFERENCE).with_for_update()
+        self.hold_reference = self._compile(hold)
         self.delete_reference = self._compile(delete_from(REFERENCES).where(_THIS_REFERENCE))
         self.scan_references = self._page(_scan_references())
 
