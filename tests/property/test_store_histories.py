@@ -158,7 +158,7 @@ def _check_states(world: World, log: list[Stored[Commit]], names: list[str]) -> 
             assert (told.id, told.value) == (deed.head.id, deed.head.value)
 
 
-@settings(max_examples=600, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=2_000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     _EVENTS,
     st.lists(st.integers(0, _WRITERS - 1), min_size=1, max_size=6),
