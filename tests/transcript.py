@@ -16,7 +16,9 @@ from pathlib import Path
 
 _BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _PROGRESS = re.compile(
-    r"^\w+ [\d,]+(?: of [\d,]+ \(\d+ %\))? \w+, (?:[^,\n]+, )?[\d,]+/s\n", re.MULTILINE
+    r"^\w+ [\d,]+(?: of [\d,]+ \(\d+ %\))? \w+, (?:[^,\n]+, )?[\d,]+/s\n"
+    r"|^(?:\w+ nothing yet|starting Spark), [\d,]+ s\n",
+    re.MULTILINE,
 )
 _EXIT_CODE = re.compile(r"#\s*exit code (\d+)")
 

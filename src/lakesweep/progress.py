@@ -63,21 +63,35 @@ SILENT: Progress = SilentProgress()
 
 
 class LineProgress:
-    """Writes a plain line every few seconds, for logs and pipes. Quick work leaves no line."""
+    """Writes a plain line every few seconds, for logs and pipes. Quick work leaves no line.
+
+    Work that counts nothing for `patience_seconds` is named, so that a log tells what takes long.
+    """
 
     def __init__(
-        self, stream: TextIO, *, clock: Clock | None = None, every_seconds: float = 5.0
+        self,
+        stream: TextIO,
+        *,
+        clock: Clock | None = None,
+        every_seconds: float = 5.0,
+        patience_seconds: float = 30.0,
     ) -> None:
         self._stream = stream
         self._clock = clock or SystemClock()
         self._every = every_seconds
+        self._patience = patience_seconds
 
     @contextmanager
     def task(self, label: str, *, total: int | None = None, unit: str = "files") -> Iterator[Task]:
         task = _LineTask(self._stream, self._clock, self._every, label, unit, total)
+        done = threading.Event()
+        watch = threading.Thread(target=task.watch, args=(done, self._patience), daemon=True)
+        watch.start()
         try:
             yield task
         finally:
+            done.set()
+            watch.join()
             task.close()
 
 
@@ -114,11 +128,24 @@ class _LineTask:
         with self._lock:
             self._total = total
 
+    def watch(self, done: threading.Event, patience: float) -> None:
+        """Say from time to time that work is under way, while it counts nothing."""
+        while not done.wait(patience):
+            with self._lock:
+                if not self._count:
+                    self._wait()
+
     def close(self) -> None:
         """Tell the final count where an earlier line promised more."""
         with self._lock:
             if self._told > self._start and self._count > self._told_count:
                 self._tell()
+
+    def _wait(self) -> None:
+        what = f"{self._label} nothing yet" if self._unit else self._label
+        seconds = self._clock.monotonic() - self._start
+        self._stream.write(f"{what}, {seconds:,.0f} s\n")
+        self._stream.flush()
 
     def _tell(self) -> None:
         self._told, self._told_count = self._clock.monotonic(), self._count

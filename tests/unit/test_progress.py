@@ -4,6 +4,8 @@ import io
 import threading
 from datetime import UTC, datetime
 
+import pytest
+
 from lakesweep.clock import ManualClock
 from lakesweep.progress import SILENT, BarProgress, LineProgress, Progress
 
@@ -73,6 +75,45 @@ def test_quick_work_writes_no_line() -> None:
         clock.sleep(4.9)
         task.advance(1000)
     assert stream.getvalue() == ""
+
+
+def test_work_that_counts_once_at_its_end_has_one_line() -> None:
+    clock, stream = _clock(), io.StringIO()
+    with LineProgress(stream, clock=clock).task("marked", unit="roots") as task:
+        clock.sleep(10)
+        task.advance(20)
+    assert stream.getvalue() == "marked 20 roots, 2/s\n"
+
+
+@pytest.mark.parametrize(
+    ("label", "unit", "line"),
+    [
+        ("listed", "files", "listed nothing yet, 60 s"),
+        ("starting Spark", "", "starting Spark, 60 s"),
+    ],
+)
+def test_work_that_counts_nothing_for_long_is_named(label: str, unit: str, line: str) -> None:
+    told = threading.Event()
+
+    class Log(io.StringIO):
+        def flush(self) -> None:
+            told.set()
+
+    clock, stream = _clock(), Log()
+    progress = LineProgress(stream, clock=clock, patience_seconds=0.001)
+    with progress.task(label, unit=unit):
+        clock.sleep(60)
+        for _ in range(2):  # the first line may have been under way before
+            told.clear()
+            assert told.wait(60)
+    assert line in stream.getvalue().splitlines()
+
+
+def test_a_bar_counts_nothing_before_there_is_something() -> None:
+    screen = Screen()
+    with BarProgress(screen, delay_seconds=0).task("starting Spark", unit="cores"):
+        assert screen.shows("starting Spark")
+    assert "cores" not in screen.getvalue()
 
 
 def test_lines_count_what_all_threads_did() -> None:
