@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import socket
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -17,12 +17,16 @@ SILENCE = b"<silence>"
 _NAMESPACE = "http://s3.amazonaws.com/doc/2006-03-01/"
 
 
+#: An answer, or how it is made from the request.
+Script = bytes | Callable[[bytes], bytes]
+
+
 @dataclass(slots=True)
 class ScriptedServer:
     """What it will answer, in order, and what it was asked."""
 
     endpoint: str
-    answers: list[bytes] = field(default_factory=list)
+    answers: list[Script] = field(default_factory=list)
     requests: list[bytes] = field(default_factory=list)
 
     @property
@@ -31,7 +35,7 @@ class ScriptedServer:
         lines = [request.split(b"\r\n", 1)[0].decode() for request in self.requests]
         return [line.removesuffix(" HTTP/1.1") for line in lines]
 
-    def play(self, *answers: bytes) -> None:
+    def play(self, *answers: Script) -> None:
         """Answer the next requests so."""
         self.answers.extend(answers)
 
@@ -111,7 +115,7 @@ def _answer(connection: socket.socket, server: ScriptedServer, ended: threading.
     if answer is SILENCE:
         ended.wait()
     else:
-        connection.sendall(answer)
+        connection.sendall(answer(server.requests[-1]) if callable(answer) else answer)
 
 
 def _read_request(connection: socket.socket) -> bytes:

@@ -103,7 +103,8 @@ def rclone_server(folder: Path | None = None, *, cached: bool = False) -> Iterat
         assert server.folder is not None
         server.folder.mkdir(exist_ok=True)
         command = _rclone_command(server, server.folder, scratch)
-        command += [] if cached else ["--dir-cache-time", "0s"]
+        # With no time at all it never stops to look at its folders, and hardly answers any more.
+        command += [] if cached else ["--dir-cache-time", "1ms"]
         with running(command, scratch / "log", r"\[(http://[\d.]+:\d+)/\]") as found:
             yield replace(server, endpoint=found[1])
 

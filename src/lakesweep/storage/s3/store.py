@@ -169,14 +169,13 @@ class S3Store:
         """
         head = self._head(source)
         info = _info(source, head)
-        etags = self._honoured(_SINGLE, [source], {source: info.etag} if info.etag else {})
         move_by_copy(
             self,
             info,
             target,
             expected,
             copy=partial(self._copy_new, source, target, head),
-            remove=partial(self._delete_one, source, etags.get(source)),
+            remove=partial(self._delete_seen, info),
         )
 
     def keeps_versions(self) -> bool:
@@ -308,6 +307,11 @@ class S3Store:
         request = Request("POST", self.base, None, {"delete": ""}, headers, body)
         result = self._client.ask_xml(Operation.DELETE, request, parse_deletions)
         return {key: _outcome(key, result) for key in keys}
+
+    def _delete_seen(self, info: ObjectInfo) -> Deletion:
+        """Delete an object that is still what it was; where the server cannot, whatever it is."""
+        etags = self._honoured(_SINGLE, [info.key], {info.key: info.etag} if info.etag else {})
+        return self._delete_one(info.key, etags.get(info.key))
 
     def _delete_one(self, key: str, etag: str | None = None) -> Deletion:
         headers = {} if etag is None else {"If-Match": f'"{etag}"'}
