@@ -15,6 +15,7 @@ import pytest
 from lakesweep.app import App
 from lakesweep.config import load_config
 from lakesweep.storage.s3.store import S3Store
+from lakesweep.sweep.control import is_stopped, run_folder
 from lakesweep.sweep.explaining import explain
 from lakesweep.sweep.leases import take
 from lakesweep.sweep.records import RunKind
@@ -214,6 +215,7 @@ def test_a_page_is_written(looking: Lakesweep, planned: Planned, tmp_path: Path)
         (("plan", "prod", "--exact", "--bloom"), 2),
         (("plan", "prod", "--grace", "soon"), 2),
         (("plan", "prod", "--inventory-time", "1d"), 2),
+        (("plan", "prod", "--inventory", "s3://lake/manifest.json", "--inventory-time", "1d"), 2),
         (("plan", "prod", "--override", "everything"), 2),
         (("check",), 2),
         (("check", "nowhere"), 6),
@@ -332,6 +334,15 @@ def test_only_runs_that_delete_are_stopped(lakesweep: Lakesweep) -> None:
     app.close()
     done = lakesweep("runs", "stop", run)
     assert (done.code, "deletes nothing" in done.error["message"]) == (2, True)
+
+
+def test_a_run_that_deletes_is_told_to_stop(looking: Lakesweep, planned: Planned) -> None:
+    app = App(load_config(planned.config, {}), folder=planned.config.parent)
+    run = app.runs.begin("prod", RunKind.APPLY, plan=planned.name, spec={}).run
+    assert looking("runs", "stop", run).document == {"run": run, "stopping": True}
+    folder = run_folder(app.runs.plan(planned.name).address, run)
+    assert is_stopped(app.stores, folder)
+    app.close()
 
 
 def test_missing_files_are_told_with_their_tables(

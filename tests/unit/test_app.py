@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from lakesweep.app import App
-from lakesweep.config import parse_config
+from lakesweep.config import Config, parse_config
 from lakesweep.errors import ConfigError
 from lakesweep.store import Store
 from lakesweep.store.ids.rows import leased_nodes
@@ -89,3 +89,8 @@ def test_an_app_whose_store_nobody_used_has_nothing_to_close(tmp_path: Path) -> 
 def test_a_store_in_memory_has_its_realm_at_once() -> None:
     app = _app('[store]\nurl = "memory:"\nrealm = "mine"\n')
     assert app.store.realm("mine").name == "mine"
+
+
+def test_an_engine_in_this_process_needs_no_spark(tmp_path: Path) -> None:
+    with App(Config(), folder=tmp_path).engine("local") as engine:
+        assert engine.name == "local"

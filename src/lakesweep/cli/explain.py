@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lakesweep.cli.addresses import absolute
 from lakesweep.cli.context import Context
 from lakesweep.cli.output import Table
 from lakesweep.cli.show import PlanName
@@ -36,8 +36,7 @@ def explain(
     from lakesweep.sweep.stored_plan import open_plan
 
     found = open_plan(context.app.stores, context.app.runs, plan)
-    address = path if ":" in path else str(Path(path).absolute())
-    explanation = explaining.explain(found, address)
+    explanation = explaining.explain(found, absolute(path))
     document = {"plan": found.document.plan, **_document(explanation)}
     context.output.result(document, _table(explanation))
 

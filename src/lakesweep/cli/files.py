@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lakesweep.cli.addresses import absolute
 from lakesweep.cli.context import Context
 from lakesweep.cli.filtering import Filters
 from lakesweep.cli.options import DryRun, Yes, command, group
@@ -126,7 +126,7 @@ def _selected(context: Context, uris: list[str], filters: Filter) -> Iterator[pa
     from lakesweep.storage.files import FILE_SCHEMA
     from lakesweep.storage.listing import list_files
 
-    for location in map(_absolute, uris):
+    for location in map(absolute, uris):
         for batch in list_files(context.app.stores, location):
             kinds = kinds_by_name(batch["path"])
             named = batch.set_column(1, FILE_SCHEMA.field("kind"), kinds)
@@ -142,19 +142,11 @@ def _filtered(batch: pa.RecordBatch, location: str, filters: Filter) -> Iterator
     yield filters.apply(batch.filter(pc.invert(is_itself)), location)
 
 
-def _absolute(uri: str) -> str:
-    """An address; a local folder may be named as in any other command."""
-    if ":" in uri or uri.startswith("/"):
-        return uri
-    slash = "/" if uri.endswith("/") else ""
-    return str(Path(uri).absolute()) + slash
-
-
 def _refuse_root(uris: list[str]) -> None:
     from lakesweep.storage.address import StoreKind, parse
 
     for uri in uris:
-        address = parse(_absolute(uri))
+        address = parse(absolute(uri))
         if address.kind is StoreKind.FILE and not address.key.strip("/."):
             raise RefusedError(
                 "root",

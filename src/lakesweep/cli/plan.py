@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lakesweep.cli.addresses import absolute
 from lakesweep.cli.context import Context
 from lakesweep.cli.engines import EngineChoice
 from lakesweep.cli.options import Overrides
@@ -112,25 +111,26 @@ def _with_inventory(
         if time is not None:
             raise UsageError("--inventory-time says nothing without --inventory")
         return order
-    now = context.clock.now()
-    taken_at = None if time is None else parse_moment(time, now)
-    found = _open(context, path, taken_at)
-    found.age(now)  # refuses one that was made in the future
-    return replace(order, inventory=found)
+    if time is not None and path.endswith(".json"):
+        raise UsageError("the manifest of an inventory tells its own time", hint="leave it out")
+    return replace(order, inventory=_open(context, path, time))
 
 
-def _open(context: Context, path: str, taken_at: datetime | None) -> Inventory:
+def _open(context: Context, path: str, time: str | None) -> Inventory:
     from lakesweep.storage.inventory import open_inventory
 
-    address = path if ":" in path else str(Path(path).absolute())
-    return open_inventory(context.app.stores, address, taken_at=taken_at)
+    now = context.clock.now()
+    taken_at = None if time is None else parse_moment(time, now)
+    found = open_inventory(context.app.stores, absolute(path), taken_at=taken_at)
+    found.age(now)  # refuses one that was made in the future
+    return found
 
 
 def _spec(order: PlanOrder, engine: str) -> dict[str, Any]:
     return {
         "engine": engine,
         "mode": order.mode.value,
-        "grace": format_duration(max(order.grace, timedelta())),
+        "grace": format_duration(order.grace),
         "inventory": None if order.inventory is None else order.inventory.path,
         "overridden": list(order.overridden),
     }
