@@ -19,9 +19,16 @@ from lakesweep.errors import IncompleteError, StoppedError
 from lakesweep.progress import SILENT, Progress
 from lakesweep.storage.datasets import Dataset, Part, commit_dataset, load_dataset, read_dataset
 from lakesweep.sweep.answers import ANSWERS, answers_of
-from lakesweep.sweep.columns import VERDICTS, hashes_of
+from lakesweep.sweep.columns import LISTING, VERDICTS
 from lakesweep.sweep.control import Control, run_folder
-from lakesweep.sweep.deleting import BATCH_ROWS, DeleteStep, Pace, Removal, done_before
+from lakesweep.sweep.deleting import (
+    BATCH_ROWS,
+    DeleteStep,
+    Pace,
+    Removal,
+    RestStep,
+    write_settled,
+)
 from lakesweep.sweep.guards import look_at_age, refuse
 from lakesweep.sweep.marker import MarkSpec
 from lakesweep.sweep.marking import remark
@@ -165,17 +172,17 @@ class Applier:
     def _without_done(
         self, order: ApplyOrder, deletes: Dataset, outcomes: str, folder: str
     ) -> Dataset:
-        """The files that no earlier attempt at this plan has deleted."""
+        """The files that no earlier attempt at this plan has dealt with."""
         if order.plan.run is None:
             return deletes
-        done = done_before(self.stores, outcomes)
-        if not len(done):
+        settled = write_settled(self.stores, outcomes, f"{folder}/settled")
+        if not settled.rows:
             return deletes
-        batches = read_dataset(self.stores, deletes)
-        left = (b.filter(pa.array(~done.contains(hashes_of(b)))) for b in batches)
-        from lakesweep.storage.datasets import write_dataset
-
-        return write_dataset(self.stores, f"{folder}/rest", VERDICTS, left)
+        step = RestStep(self.stores, f"{folder}/rest")
+        answers = self.engine.match(step, deletes, settled, ANSWERS)
+        return commit_dataset(
+            self.stores, f"{folder}/rest", answers_of(answers, "part", Part), LISTING
+        )
 
     def _record(
         self, order: ApplyOrder, plan: PlanRecord, session: Session, applied: Applied

@@ -18,6 +18,7 @@ from lakesweep.storage.marks import LIVE, PROBLEMS, SOURCES, USAGE
 
 __all__ = [
     "EDGES",
+    "HASHES",
     "LISTING",
     "LIVE",
     "MISSING",
@@ -40,6 +41,9 @@ def _key(name: str, kind: pa.DataType) -> pa.Field:
 
 _PATH = _key("path", pa.string())
 _HASH = (_key("h1", pa.int64()), _key("h2", pa.int64()))
+
+#: Files by what they are compared by, and nothing else.
+HASHES = pa.schema(_HASH)
 
 #: A stored file, exactly as it was listed.
 LISTING = pa.schema(

@@ -17,13 +17,12 @@ import pyarrow.parquet as pq
 
 from lakesweep.clock import SystemClock
 from lakesweep.errors import LeaseHeldError, MissingError, StoppedError
-from lakesweep.hashing import HashSet
 from lakesweep.storage.address import parse
 from lakesweep.storage.batches import gather
 from lakesweep.storage.dataset_manifest import is_part
-from lakesweep.storage.datasets import DatasetWriter
+from lakesweep.storage.datasets import Dataset, DatasetWriter, write_dataset
 from lakesweep.storage.deleting import Limits, delete_files
-from lakesweep.storage.file_hashes import file_hashes
+from lakesweep.storage.file_hashes import file_hashes, hash_columns
 from lakesweep.storage.files import OUTCOME_SCHEMA
 from lakesweep.storage.listing import list_files
 from lakesweep.storage.outcome import Tally
@@ -31,6 +30,7 @@ from lakesweep.storage.places import Places
 from lakesweep.storage.quarantine import set_aside
 from lakesweep.storage.store import Outcome
 from lakesweep.sweep.answers import answer
+from lakesweep.sweep.columns import HASHES, LISTING
 from lakesweep.sweep.control import Control
 
 if TYPE_CHECKING:
@@ -133,14 +133,29 @@ class DeleteStep:
             writer.finish()
 
 
-def done_before(stores: Stores, folder: str) -> HashSet:
-    """The files that the outcomes in a folder settle; parts of any run may lie there."""
-    done = HashSet()
-    for path in outcome_parts(stores, folder):
-        for outcomes in _read(stores, path):
-            is_settled = pc.is_in(outcomes["outcome"], pa.array(_SETTLED))
-            done.add(file_hashes(outcomes["path"].filter(is_settled)))
-    return done
+@dataclass(frozen=True)
+class RestStep:
+    """Writes files (REFERENCED) that are not settled into parts of a dataset of LISTING."""
+
+    stores: Stores
+    address: str
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        writer = DatasetWriter(self.stores, self.address, LISTING)
+        for batch in batches:
+            writer.add(batch.filter(pc.invert(batch["referenced"])))
+        yield answer("part", writer.finish())
+
+
+def write_settled(stores: Stores, outcomes: str, address: str) -> Dataset:
+    """Write the hashes of files that a folder of outcomes settles; parts of any run may lie there.
+
+    They are as many as the files that earlier runs deleted, so they are never held together.
+    """
+    found = (
+        _settled(batch) for path in outcome_parts(stores, outcomes) for batch in _read(stores, path)
+    )
+    return write_dataset(stores, address, HASHES, found)
 
 
 def outcome_parts(stores: Stores, folder: str) -> Iterator[str]:
@@ -159,6 +174,12 @@ _SETTLED = [
     Outcome.CHANGED.value,
     Outcome.QUARANTINED.value,
 ]
+
+
+def _settled(outcomes: pa.RecordBatch) -> pa.RecordBatch:
+    is_settled = pc.is_in(outcomes["outcome"], pa.array(_SETTLED))
+    h1, h2 = hash_columns(file_hashes(outcomes["path"].filter(is_settled)))
+    return pa.RecordBatch.from_arrays([h1, h2], schema=HASHES)
 
 
 def _read(stores: Stores, path: str) -> Iterator[pa.RecordBatch]:

@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import msgspec
 import pyarrow as pa
@@ -13,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakesweep.clock import ManualClock
+from lakesweep.storage.datasets import Part, commit_dataset, read_dataset, write_dataset
 from lakesweep.storage.file_hashes import file_hashes, hash_columns
 from lakesweep.storage.files import OUTCOME_SCHEMA
 from lakesweep.storage.listing import list_files
@@ -23,18 +25,20 @@ from lakesweep.storage.store import ObjectStore, Outcome
 from lakesweep.storage.stores import Stores
 from lakesweep.storage.wrappers.faults import Call, Fault, Faulty, refuse
 from lakesweep.store.moments import micros
-from lakesweep.sweep.answers import answers_of
-from lakesweep.sweep.columns import LISTING, hashes_of
+from lakesweep.sweep.answers import ANSWERS, answers_of
+from lakesweep.sweep.columns import LISTING
 from lakesweep.sweep.control import CONTROL, Control, Leash, request_stop
 from lakesweep.sweep.deleting import (
     Delete,
     DeleteStep,
     Pace,
     Removal,
+    RestStep,
     SetAside,
-    done_before,
     outcome_parts,
+    write_settled,
 )
+from lakesweep.sweep.engine import LocalEngine
 from tests.dict_store import Death, Mortal
 from tests.moments import NOON
 
@@ -77,6 +81,17 @@ class Sweep:
     def left(self) -> list[str]:
         """The names of the files that are in their place."""
         return sorted(path.name for path in self.lake.iterdir() if path.is_file())
+
+    def rest(self, files: pa.RecordBatch) -> pa.Table:
+        """The files that the outcomes so far do not settle, as an apply finds them."""
+        attempt = self.root / f"attempt-{uuid4().hex}"
+        planned = write_dataset(Stores(), f"{attempt}/delete", LISTING, [files])
+        settled = write_settled(Stores(), self.outcomes, f"{attempt}/settled")
+        step = RestStep(Stores(), f"{attempt}/rest")
+        answers = LocalEngine(Stores()).match(step, planned, settled, ANSWERS)
+        parts = answers_of(answers, "part", Part)
+        rest = commit_dataset(Stores(), f"{attempt}/rest", parts, LISTING)
+        return pa.Table.from_batches(read_dataset(Stores(), rest), LISTING).combine_chunks()
 
     def told(self) -> list[dict[str, Any]]:
         """All outcomes that were stored, by path."""
@@ -185,20 +200,18 @@ def test_a_step_travels_to_tasks(sweep: Sweep) -> None:
 def test_what_was_settled_is_not_tried_again(sweep: Sweep) -> None:
     files = sweep.files()
     run(sweep.step(), files.slice(0, 4))
-    done = done_before(Stores(), sweep.outcomes)
-    assert done.contains(hashes_of(files)).tolist() == [True] * 4 + [False] * 3
+    assert sweep.rest(files)["path"].to_pylist() == files["path"].to_pylist()[4:]
 
 
 def test_what_failed_is_tried_again(sweep: Sweep) -> None:
     files = sweep.files()
     denied = refuse(Outcome.DENIED, lambda key: key.endswith("/2.parquet"))
     run(sweep.step(Faulty(LocalStore(), [Fault(denied, frozenset({"delete"}))])), files)
-    done = done_before(Stores(), sweep.outcomes)
-    assert done.contains(hashes_of(files)).tolist() == [True] * 2 + [False] + [True] * 4
+    assert sweep.rest(files)["path"].to_pylist() == [f"{sweep.lake}/2.parquet"]
 
 
-def test_nothing_is_done_where_no_run_came_to_an_outcome(sweep: Sweep) -> None:
-    assert len(done_before(Stores(), sweep.outcomes)) == 0
+def test_nothing_is_settled_where_no_run_came_to_an_outcome(sweep: Sweep) -> None:
+    assert sweep.rest(sweep.files()).num_rows == COUNT
 
 
 def test_a_part_that_cannot_be_read_settles_nothing(sweep: Sweep) -> None:
@@ -207,7 +220,7 @@ def test_a_part_that_cannot_be_read_settles_nothing(sweep: Sweep) -> None:
     damaged, *_ = outcome_parts(Stores(), sweep.outcomes)
     Path(damaged).write_bytes(Path(damaged).read_bytes()[:-8])
     (Path(sweep.outcomes) / ".lakesweep-tmp-1").write_bytes(b"PAR1")
-    assert 0 < len(done_before(Stores(), sweep.outcomes)) < COUNT
+    assert 0 < sweep.rest(files).num_rows < COUNT
 
 
 REMOVALS: list[Callable[[Sweep], Removal]] = [lambda _: Delete(), lambda s: SetAside(s.places)]
@@ -226,8 +239,7 @@ def test_a_run_that_dies_anywhere_can_be_resumed(
         with suppress(Death):
             run(sweep.step(Mortal(LocalStore(), calls, after=after), removal(sweep)), files)
             died = False
-        done = done_before(Stores(), sweep.outcomes).contains(hashes_of(files))
-        run(sweep.step(removal=removal(sweep)), files.filter(pa.array(~done)))
+        run(sweep.step(removal=removal(sweep)), *sweep.rest(files).to_batches())
         assert sweep.left() == []
         assert {row["path"] for row in sweep.told()} == set(files["path"].to_pylist())
         if isinstance(removal(sweep), SetAside):
