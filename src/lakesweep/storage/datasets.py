@@ -235,13 +235,11 @@ def read_part(
         file = (_whole if verify else _ranges)(stores, path, part)
         fragment = _FORMAT.make_fragment(pa.PythonFile(file, mode="r"))
         _check(path, fragment, dataset.schema, part)
-        scanner = fragment.scanner(
-            schema=dataset.schema,
-            columns=None if columns is None else list(columns),
-            filter=filter,
-            use_threads=False,
-        )
-        yield from (batch for batch in scanner.to_batches() if batch.num_rows)
+        wanted = None if columns is None else list(columns)
+        # One group at a time: a scan of the whole would read ahead of a slow reader.
+        for group in fragment.split_by_row_group(filter, dataset.schema):
+            rows = group.to_table(dataset.schema, wanted, filter, use_threads=False)
+            yield from rows.to_batches()
 
 
 @contextmanager
