@@ -82,6 +82,18 @@ def test_what_was_set_aside_comes_back_as_it_was(lakesweep: Lakesweep) -> None:
     assert _stored(lakesweep) == before
 
 
+def test_a_change_of_the_configuration_hides_nothing(lakesweep: Lakesweep, tmp_path: Path) -> None:
+    config = tmp_path / "lakesweep.toml"
+    plan = _plan(lakesweep)
+    before = _stored(lakesweep)
+    _apply(lakesweep, plan, "--quarantine")
+    text = config.read_text()
+    config.write_text(text + 'quarantine = "s3://elsewhere/quarantine"\n')
+    assert lakesweep("quarantine", "restore", plan).code == 0
+    config.write_text(text)
+    assert _stored(lakesweep) == before
+
+
 def test_one_file_comes_back_alone(lakesweep: Lakesweep) -> None:
     plan = _plan(lakesweep)
     one, *_ = sorted(_paths(lakesweep, plan))

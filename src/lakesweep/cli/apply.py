@@ -67,6 +67,7 @@ def apply(
             "overridden": list(order.overridden),
             "engine": chosen.name,
             "quarantine": quarantine,
+            **order.removal.spec,
         }
         with running(runs, document.lake, RunKind.APPLY, plan=plan, spec=spec) as session:
             applied = applier.apply(order, document, session)

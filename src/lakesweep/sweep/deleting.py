@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -45,6 +46,11 @@ _MOST_FAILURES = 100
 class Removal(Protocol):
     """Takes files away, in one way or another. Can be pickled."""
 
+    @property
+    def spec(self) -> dict[str, Any]:
+        """What the record of a run must say of it, so that it can be undone."""
+        ...
+
     def __call__(
         self, stores: Stores, batch: pa.RecordBatch, limits: Limits
     ) -> Iterator[pa.RecordBatch]:
@@ -57,6 +63,10 @@ class Delete:
     """Deletes files for good, if they are still what was listed."""
 
     batch_size: int | None = None
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        return {}
 
     def __call__(
         self, stores: Stores, batch: pa.RecordBatch, limits: Limits
@@ -72,6 +82,10 @@ class SetAside:
     """
 
     places: Places
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        return {"places": msgspec.to_builtins(self.places)}
 
     def __call__(
         self, stores: Stores, batch: pa.RecordBatch, limits: Limits

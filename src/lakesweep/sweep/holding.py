@@ -1,8 +1,8 @@
 """What lies in quarantine, by the plan that set it aside; bringing it back, or ending its hold.
 
 What a plan was to set aside was written down before the first file went: the `delete` dataset of
-each run that applied it, and the places, which follow from the lake and the plan's name. So files
-are found again whatever happened to the run.
+each run that applied it, and the places, in the record of the run. So files are found again
+whatever happened to the run, or to the configuration since.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
 import pyarrow as pa
 
 from lakesweep.errors import MissingError, NotFoundError
@@ -105,21 +106,28 @@ class Keeper:
         return _count(empty(self.stores, self._files(holding, ())))
 
     def _files(self, holding: Holding, paths: Collection[str]) -> Iterator[pa.RecordBatch]:
-        places = places_of(self.lake, holding.plan)
-        rows = (_select(batch, paths) for batch in self._rows(holding))
-        return held_files(self.stores, rows, places)
-
-    def _rows(self, holding: Holding) -> Iterator[pa.RecordBatch]:
-        """What all runs of a plan were to set aside; each file once."""
+        """What all runs of a plan were to set aside; each file once for each place."""
         address = self.runs.plan(holding.plan).address
-        seen = HashSet()
+        seen: dict[Places, HashSet] = {}
         for run in holding.runs:
-            try:
-                deletes = load_dataset(self.stores, f"{run_folder(address, run.run)}/delete")
-            except MissingError:
-                continue  # it ended before it came to deletes
-            for batch in read_dataset(self.stores, deletes, _COLUMNS):
-                yield batch.filter(pa.array(seen.add(hashes_of(batch))))
+            places = _places(run) or places_of(self.lake, holding.plan)
+            known = seen.setdefault(places, HashSet())
+            rows = (_select(batch, paths) for batch in self._rows(address, run, known))
+            yield from held_files(self.stores, rows, places)
+
+    def _rows(self, address: str, run: RunRecord, known: HashSet) -> Iterator[pa.RecordBatch]:
+        try:
+            deletes = load_dataset(self.stores, f"{run_folder(address, run.run)}/delete")
+        except MissingError:
+            return  # it ended before it came to deletes
+        for batch in read_dataset(self.stores, deletes, _COLUMNS):
+            yield batch.filter(pa.array(known.add(hashes_of(batch))))
+
+
+def _places(run: RunRecord) -> Places | None:
+    """Where a run set files aside, as it wrote down before it began."""
+    told = run.spec.get("places")
+    return None if told is None else msgspec.convert(told, Places)
 
 
 def _select(batch: pa.RecordBatch, paths: Collection[str]) -> pa.RecordBatch:
