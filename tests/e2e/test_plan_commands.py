@@ -13,15 +13,19 @@ from typing import Any
 import pytest
 
 from lakesweep.app import App
-from lakesweep.config import load_config
+from lakesweep.config import IcebergCatalogRoot, IcebergMetadataRoot, LakeSection, load_config
+from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.s3.store import S3Store
+from lakesweep.storage.stores import Stores
 from lakesweep.sweep.control import is_stopped, run_folder
 from lakesweep.sweep.explaining import explain
 from lakesweep.sweep.leases import take
+from lakesweep.sweep.liveset import Mode
 from lakesweep.sweep.records import RunKind
 from lakesweep.sweep.stored_plan import StoredPlan, open_plan
 from tests.command import Lakesweep
 from tests.lake import BUCKET, EngineLake
+from tests.planned import Desk, deletes
 from tests.servers import S3Server
 
 CONFIG = """\
@@ -156,6 +160,22 @@ def test_a_filter_finds_the_same_and_a_second_plan_reads_no_manifest(
     spec = done.document["spec"]
     assert spec["manifests"] == spec["manifests_reused"] > 0
     assert deleted(looking, done.document["plan"]) == orphans(engine)
+
+
+@pytest.mark.parametrize("mode", [Mode.EXACT, Mode.BLOOM])
+def test_exactly_the_orphans_would_go_from_a_local_folder(engine: EngineLake, mode: Mode) -> None:
+    stores = Stores(replace={"s3://lake": LocalStore(str(engine.bucket), "s3://lake/")})
+    unlisted = tuple(t.metadata_path for t in engine.tables() if not t.name.startswith("lake."))
+    properties = {"type": "sql", "uri": engine.catalog_uri}
+    section = LakeSection(
+        locations=("s3://lake",),
+        unknown="delete",
+        roots=(
+            IcebergCatalogRoot(type="iceberg-catalog", name="lake", properties=properties),
+            IcebergMetadataRoot(type="iceberg-metadata", files=unlisted),
+        ),
+    )
+    assert deletes(Desk(stores, section).plan(mode=mode)) == orphans(engine)
 
 
 def test_show_tells_the_same_as_the_plan_and_its_state(
