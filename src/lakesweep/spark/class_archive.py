@@ -7,8 +7,8 @@ itself looks whether an archive fits, and goes on without one that does not.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
-from contextlib import contextmanager
+import secrets
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,40 +19,45 @@ from lakesweep.private_folders import cache_home, make_private
 
 @dataclass(frozen=True, slots=True)
 class ClassArchive:
-    """Where the archive of one Java and one Spark is, or is to be."""
+    """The archive of one Java and one Spark, in a folder where nobody else can write.
+
+    It is written under another name, because an unfinished one must not be read.
+    """
 
     path: Path
+    unfinished: Path
 
     @property
     def reading(self) -> list[str]:
         """What lets Java use the archive, if it is there."""
-        return [f"-XX:SharedArchiveFile={self.path}"] if self.path.is_file() else []
+        is_there = make_private(self.path.parent) and self.path.is_file()
+        return [f"-XX:SharedArchiveFile={self.path}"] if is_there else []
 
-    @contextmanager
-    def writing(self) -> Iterator[list[str]]:
-        """What lets a Java that ends with the block write the archive; nothing if it is there.
+    @property
+    def writing(self) -> list[str]:
+        """What lets Java write the archive as it ends; if it is there already, use it."""
+        if not make_private(self.path.parent):
+            return []
+        return self.reading or [f"-XX:ArchiveClassesAtExit={self.unfinished}"]
 
-        An archive that is being written must not be read: it gets its name when it is whole.
-        """
-        if self.path.is_file():
-            yield self.reading
-            return
-        unfinished = self.path.with_suffix(".unfinished")
-        unfinished.unlink(missing_ok=True)
-        yield [f"-XX:ArchiveClassesAtExit={unfinished}"]
-        if unfinished.is_file():
-            unfinished.rename(self.path)
+    def keep(self) -> None:
+        """Give what a Java wrote its name, once that Java has ended well."""
+        with suppress(FileNotFoundError):
+            self.unfinished.rename(self.path)
+
+    def forget(self) -> None:
+        """Remove what was not kept."""
+        with suppress(OSError):
+            self.unfinished.unlink()
 
 
-def find_archive(java: str) -> ClassArchive | None:
-    """The archive for this Java and the Spark that is installed; None where none can be kept."""
-    folder = cache_home() / "spark"
-    if not make_private(folder):
-        return None
+def find_archive(java: str) -> ClassArchive:
+    """The archive for this Java and the Spark that is installed, which may not be there yet."""
     home = Path(java).resolve().parents[1]
     parts = (pyspark.__version__, str(Path(pyspark.__file__).parent), str(home), _release(home))
     digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
-    return ClassArchive(folder / f"classes-{digest}.jsa")
+    path = cache_home() / "spark" / f"classes-{digest}.jsa"
+    return ClassArchive(path, path.with_suffix(f".{secrets.token_hex(4)}"))
 
 
 def _release(home: Path) -> str:

@@ -24,7 +24,11 @@ from lakesweep.spark.errors import root_cause
 #: It has no types of its own.
 _launch_gateway: Callable[..., Any] = launch_gateway
 
-_PYTHON = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
+#: pyspark looks at the variables only.
+_PYTHON = {
+    "PYSPARK_PYTHON": "spark.pyspark.python",
+    "PYSPARK_DRIVER_PYTHON": "spark.pyspark.driver.python",
+}
 _STOP_SECONDS = 120.0
 #: Where Java names the cause, before or between the lines of a trace.
 _CAUSE = re.compile(r"Exception in thread|Caused by: |Error: |[\w.]+(Exception|Error): ")
@@ -36,11 +40,13 @@ def running_driver(
     scratch: Path,
     *,
     verbose: bool,
-    variables: Mapping[str, str] | None = None,
+    variables: Mapping[str, str],
+    when_ended: Callable[[], None],
 ) -> Iterator[SparkSession]:
     """A session on a driver of its own, with all of these settings; both end with the block.
 
     With `verbose`, Java writes to our stderr; otherwise into a file, of which a failed start tells.
+    `when_ended` is called when Java has ended by itself and well.
     """
     if SparkContext._active_spark_context is not None:  # noqa: SLF001
         raise SparkSetupError(
@@ -49,8 +55,9 @@ def running_driver(
     log_path = scratch / "driver.log"
     with ExitStack() as ending, log_path.open("wb") as log:
         try:
-            with _environment(_own_python() | dict(variables or {})):
-                ending.callback(_end, _launch(settings, scratch, None if verbose else log))
+            with _environment(_python(settings) | dict(variables)):
+                gateway = _launch(settings, scratch, None if verbose else log)
+                ending.callback(_end, gateway, when_ended)
                 session = _start(settings)
         except (PySparkException, Py4JError) as error:
             raise _start_error(error, log_path) from error
@@ -92,7 +99,7 @@ def _stop(session: SparkSession) -> None:
         session.stop()
 
 
-def _end(gateway: Any) -> None:
+def _end(gateway: Any, when_ended: Callable[[], None]) -> None:
     if gateway is None:
         return
     with suppress(Py4JError, OSError):
@@ -100,7 +107,8 @@ def _end(gateway: Any) -> None:
     SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
     gateway.proc.stdin.close()  # Java ends when nobody holds the other end
     try:
-        gateway.proc.wait(_STOP_SECONDS)
+        if gateway.proc.wait(_STOP_SECONDS) == 0:
+            when_ended()
     except subprocess.TimeoutExpired:
         gateway.proc.kill()
         gateway.proc.wait()
@@ -117,9 +125,13 @@ def _start_error(error: Exception, log: Path) -> SparkSetupError | SparkLostErro
     )
 
 
-def _own_python() -> dict[str, str]:
+def _python(settings: Mapping[str, str]) -> dict[str, str]:
     """Executors must run the interpreter that has our libraries, unless the user chose one."""
-    return {name: sys.executable for name in _PYTHON if name not in os.environ}
+    return {
+        name: settings.get(setting, sys.executable)
+        for name, setting in _PYTHON.items()
+        if name not in os.environ
+    }
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import os
 import secrets
 import socket
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -127,20 +127,19 @@ def _driver(
 ) -> Iterator[SparkSession]:
     """A driver in this process, and the session that comes with it."""
     java, _ = find_java()
-    environment = _local_address(master) | dict(variables)
-    with _class_options(java, start) as options:
-        settings = {**more, **driver_settings(section, master, start.scratch, options)}
+    archive = find_archive(java)
+    try:
+        options = archive.writing if start.is_rehearsal else archive.reading
         with running_driver(
-            settings, start.scratch, verbose=start.verbose, variables=environment
+            {**more, **driver_settings(section, master, start.scratch, options)},
+            start.scratch,
+            verbose=start.verbose,
+            variables=_local_address(master) | dict(variables),
+            when_ended=archive.keep,
         ) as session:
             yield session
-
-
-def _class_options(java: str, start: _Start) -> AbstractContextManager[list[str]]:
-    archive = find_archive(java)
-    if archive is None:
-        return nullcontext([])
-    return archive.writing() if start.is_rehearsal else nullcontext(archive.reading)
+    finally:
+        archive.forget()
 
 
 @contextmanager

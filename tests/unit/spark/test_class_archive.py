@@ -6,62 +6,71 @@ import pytest
 
 from lakesweep.spark.class_archive import ClassArchive, find_archive
 
+JAVA = "/usr/lib/jvm/java-17/bin/java"
+
 
 @pytest.fixture
 def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ClassArchive:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    found = find_archive("/usr/lib/jvm/java-17/bin/java")
-    assert found is not None
-    return found
+    return find_archive(JAVA)
 
 
-def unfinished(options: list[str]) -> Path:
+def end_of_java(options: list[str]) -> None:
     (option,) = options
-    return Path(option.removeprefix("-XX:ArchiveClassesAtExit="))
+    Path(option.removeprefix("-XX:ArchiveClassesAtExit=")).write_bytes(b"classes")
 
 
-def test_java_is_told_of_an_archive_only_if_it_is_there(archive: ClassArchive) -> None:
+def test_java_is_told_of_no_archive_that_is_not_there(archive: ClassArchive) -> None:
     assert archive.reading == []
-    archive.path.touch()
-    assert archive.reading == [f"-XX:SharedArchiveFile={archive.path}"]
 
 
-def test_what_java_wrote_gets_its_name_when_it_is_whole(archive: ClassArchive) -> None:
-    with archive.writing() as options:
-        unfinished(options).write_bytes(b"classes")
-        assert archive.reading == []
+def test_what_java_wrote_is_read_when_it_was_kept(archive: ClassArchive) -> None:
+    end_of_java(archive.writing)
+    assert find_archive(JAVA).reading == []
+    archive.keep()
+    archive.forget()
+    assert find_archive(JAVA).reading == [f"-XX:SharedArchiveFile={archive.path}"]
     assert archive.path.read_bytes() == b"classes"
-    assert list(archive.path.parent.iterdir()) == [archive.path]
+
+
+def test_what_was_not_kept_is_gone(archive: ClassArchive) -> None:
+    end_of_java(archive.writing)
+    archive.forget()
+    assert list(archive.path.parent.iterdir()) == []
 
 
 def test_a_java_that_wrote_nothing_leaves_nothing(archive: ClassArchive) -> None:
-    with archive.writing():
-        pass
+    assert archive.writing
+    archive.keep()
+    archive.forget()
     assert archive.reading == []
 
 
-def test_what_a_java_that_failed_had_written_is_not_taken(archive: ClassArchive) -> None:
-    writing = archive.writing()
-    unfinished(writing.__enter__()).write_bytes(b"half")
-    writing.__exit__(ZeroDivisionError, ZeroDivisionError(), None)
-    assert archive.reading == []
-    with archive.writing() as options:
-        assert not unfinished(options).exists()
+def test_two_that_write_at_once_do_not_meet(archive: ClassArchive) -> None:
+    assert archive.writing != find_archive(JAVA).writing
 
 
 def test_an_archive_is_written_once(archive: ClassArchive) -> None:
-    archive.path.write_bytes(b"classes")
-    with archive.writing() as options:
-        assert options == archive.reading
+    end_of_java(archive.writing)
+    archive.keep()
+    assert find_archive(JAVA).writing == archive.reading
 
 
 def test_another_java_has_another_archive(archive: ClassArchive) -> None:
     other = find_archive("/usr/lib/jvm/java-21/bin/java")
-    assert other is not None
     assert other.path.parent == archive.path.parent
-    assert other != archive
+    assert other.path != archive.path
 
 
-def test_without_a_folder_of_its_own_nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_others_can_write_is_not_used(archive: ClassArchive) -> None:
+    end_of_java(archive.writing)
+    archive.keep()
+    archive.path.parent.chmod(0o777)
+    assert (archive.reading, archive.writing) == ([], [])
+
+
+def test_without_a_folder_nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", "/proc/nowhere")
-    assert find_archive("/usr/bin/java") is None
+    archive = find_archive(JAVA)
+    assert (archive.reading, archive.writing) == ([], [])
+    archive.forget()
