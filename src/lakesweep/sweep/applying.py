@@ -1,8 +1,7 @@
 """Carrying out a plan.
 
-Guards come first. Then the roots are looked at again: whatever came, moved or could not be read is
-marked anew, and what is referenced or doubtful by now stays. What is left is written down, read
-back, and only then deleted, while the lease is held.
+Guards come first. Then the roots are looked at again, and what is referenced or doubtful by now
+stays. What is left is written down, read back, and only then deleted, while the lease is held.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ import msgspec
 import pyarrow as pa
 
 from lakesweep.clock import Clock
-from lakesweep.errors import IncompleteError, StoppedError
+from lakesweep.errors import StoppedError
 from lakesweep.progress import SILENT, Progress
-from lakesweep.storage.datasets import Dataset, Part, commit_dataset, load_dataset, read_dataset
+from lakesweep.storage.datasets import Dataset, Part, commit_dataset
 from lakesweep.sweep.answers import ANSWERS, answers_of
-from lakesweep.sweep.columns import LISTING, VERDICTS
+from lakesweep.sweep.columns import LISTING
 from lakesweep.sweep.control import Control, run_folder
 from lakesweep.sweep.deleting import (
     BATCH_ROWS,
@@ -30,15 +29,11 @@ from lakesweep.sweep.deleting import (
     write_settled,
 )
 from lakesweep.sweep.guards import look_at_age, refuse
-from lakesweep.sweep.marker import MarkSpec
-from lakesweep.sweep.marking import remark
-from lakesweep.sweep.marks import Marks, load_marks
-from lakesweep.sweep.plans import PlanDocument, load_plan, open_dataset
+from lakesweep.sweep.plans import PlanDocument, load_plan
 from lakesweep.sweep.records import LakeRecord, PlanRecord, RunStatus
 from lakesweep.sweep.root_sources import Sources, root_sources
-from lakesweep.sweep.ruling import make_ruling
 from lakesweep.sweep.sessions import Session
-from lakesweep.sweep.steps import JudgeStep
+from lakesweep.sweep.settling import Settler
 from lakesweep.sweep.verdicts import Verdict
 
 if TYPE_CHECKING:
@@ -93,12 +88,17 @@ class Applier:
 
     def apply(self, order: ApplyOrder, document: PlanDocument, session: Session) -> Applied:
         """Delete what the plan says and nothing needs. `session` holds the lease of the lake."""
+        overridden = {*order.overridden, *document.overridden}
+        # Somebody may have thought for long about what the first look showed.
+        refuse([*look_at_age(self.clock.now(), document.expires)], overridden, document.plan)
         # Whoever holds the lease of the lake may take over what an earlier run left.
         plan = self.runs.claim(order.plan.plan, session.record.run, resumes=order.plan.run)
-        folder = run_folder(plan.address, session.record.run)
         session.lease.check()
-        deletes = self._settle(order, document, session, folder)
+        folder = run_folder(plan.address, session.record.run)
         control = Control(self.stores, folder, session.record.run, session.lease.token, self.clock)
+        if order.plan.run is not None:
+            control.take_over(run_folder(plan.address, order.plan.run), session.lease)
+        deletes = self._settler(order, document).settle(folder, session.lease)
         control.renew(session.lease)
         session.lease.listeners.append(control.renew)
         try:
@@ -108,40 +108,19 @@ class Applier:
         self._record(order, plan, session, applied)
         return applied
 
-    def _settle(
-        self, order: ApplyOrder, document: PlanDocument, session: Session, folder: str
-    ) -> Dataset:
-        """What is to go, after another look at the roots; written, and read back."""
-        address = order.plan.address
-        planned = open_dataset(self.stores, address, document.datasets, Verdict.DELETE.value)
-        listing = open_dataset(self.stores, address, document.datasets, "listing")
-        before = load_marks(self.stores, f"{address}/marks")
-        with self.progress.task("marked again", unit="roots"):
-            marks = self._remark(order.lake, before, listing, f"{folder}/marks")
-        session.lease.check()
-        ruling = make_ruling(
+    def _settler(self, order: ApplyOrder, document: PlanDocument) -> Settler:
+        return Settler(
+            self.stores,
+            self.engine,
+            self.runs,
+            self.clock,
+            self.progress,
+            self.sources,
             order.lake,
-            marks,
-            self.runs.known_folders(self.runs.lake(order.lake.name)),
+            document,
+            order.plan.address,
             {*order.overridden, *document.overridden},
-            now=self.clock.now(),
-            cutoff=document.cut_off,
         )
-        step = JudgeStep(self.stores, f"{folder}/keep", f"{folder}/delete", ruling.rules)
-        answers = self.engine.match(step, planned, marks.content, ANSWERS)
-        parts = answers_of(answers, Verdict.DELETE.value, Part)
-        commit_dataset(self.stores, f"{folder}/delete", parts, VERDICTS)
-        return load_dataset(self.stores, f"{folder}/delete")
-
-    def _remark(self, lake: Lake, before: Marks, listing: Dataset, address: str) -> Marks:
-        def files() -> Iterator[pa.RecordBatch]:
-            return read_dataset(self.stores, listing)
-
-        sources = self.sources(self.stores, lake.section, files)
-        spec = MarkSpec(self.engine, self.stores, address)
-        marks = remark(spec, sources, before)
-        _refuse_more_doubt(before, marks)
-        return marks
 
     def _delete(
         self,
@@ -205,18 +184,6 @@ class Applier:
 def stop_error(applied: Applied) -> StoppedError:
     """The error that a run which was stopped ends with."""
     return StoppedError(f"{applied.stopped}; {applied.figures['deleted']:,} files were deleted")
-
-
-def _refuse_more_doubt(before: Marks, now: Marks) -> None:
-    """A source that can no longer be read might keep anything by now."""
-    known = {unknown.origin for unknown in before.unknown}
-    lost = [unknown for unknown in now.unknown if unknown.origin not in known]
-    if lost:
-        raise IncompleteError(
-            f"{lost[0].origin} could be read when the plan was made, and cannot now: "
-            f"{lost[0].reason}; nothing was deleted",
-            hint="mend it, then apply the same plan again",
-        )
 
 
 def _sum(tallies: Iterator[dict[str, Any]]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ its tasks cannot reach the store's database.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -50,6 +50,10 @@ class Control:
         leash = Leash(self.run, self.token, micros(lease.good_until))
         store, key = self._place(CONTROL)
         store.write(key, msgspec.json.encode(leash))
+
+    def take_over(self, folder: str, lease: HeldLease) -> None:
+        """Have what is left of an earlier run end, whatever its clocks say: its folder is ours."""
+        replace(self, folder=folder).renew(lease)
 
     def check(self) -> None:
         """StoppedError or LeaseHeldError unless the run may go on with its next batch."""

@@ -142,8 +142,18 @@ class Runs:
         return self.plan(name)
 
     def close_plan(self, plan: PlanRecord) -> None:
-        """Record that a plan was carried out to its end."""
-        self._put_plan(msgspec.structs.replace(plan, status=PlanStatus.APPLIED), "update")
+        """Record that a plan was carried out to its end, unless another run has taken it over."""
+
+        def change(attempt: Attempt[SweepsCommit]) -> SweepsCommit | None:
+            head = attempt.head or SweepsCommit()
+            plans = attempt.index(head.plans, _PLANS)
+            if plans.get(key(plan.plan)) != plan:
+                return None
+            plans.put(key(plan.plan), msgspec.structs.replace(plan, status=PlanStatus.APPLIED))
+            attempt.record(Change("update", key("plan", plan.plan)))
+            return msgspec.structs.replace(head, plans=seal(plans))
+
+        self._commit(change, f"{plan.plan} is {PlanStatus.APPLIED}")
 
     def lake(self, name: str) -> LakeRecord:
         """What is known of a lake; with a lease that nobody holds, where nothing was known."""

@@ -1,0 +1,125 @@
+"""What of a plan may still go.
+
+All roots are looked at again: whatever came, moved or could not be read is marked anew, and what is
+referenced or doubtful by now stays. Reading takes its time, in which others move, and a file may
+be handed from a root that is yet to be looked at to one that was. So if anything moved since the
+plan, the roots are looked at once more, which is quick.
+
+A root that moved since the plan and cannot be read may have taken up any file, wherever that lies.
+Then nothing goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from lakesweep.clock import Clock
+from lakesweep.errors import DamagedError, IncompleteError
+from lakesweep.progress import Progress
+from lakesweep.storage.datasets import Dataset, Part, commit_dataset, load_dataset
+from lakesweep.sweep.answers import ANSWERS, answers_of
+from lakesweep.sweep.columns import VERDICTS
+from lakesweep.sweep.marker import MarkSpec
+from lakesweep.sweep.marking import remark
+from lakesweep.sweep.marks import Marks, RootState, load_marks
+from lakesweep.sweep.plans import PlanDocument, open_dataset
+from lakesweep.sweep.root_sources import Sources
+from lakesweep.sweep.ruling import make_ruling
+from lakesweep.sweep.steps import JudgeStep
+from lakesweep.sweep.surveying import files_of
+from lakesweep.sweep.verdicts import Verdict
+
+if TYPE_CHECKING:
+    from lakesweep.storage.stores import Stores
+    from lakesweep.sweep.engine import SweepEngine
+    from lakesweep.sweep.lake import Lake
+    from lakesweep.sweep.leases import HeldLease
+    from lakesweep.sweep.runs import Runs
+
+
+@dataclass(frozen=True)
+class Settler:
+    """Takes away from a plan what stays after all. `address` is the folder of the plan."""
+
+    stores: Stores
+    engine: SweepEngine
+    runs: Runs
+    clock: Clock
+    progress: Progress
+    sources: Sources
+    lake: Lake
+    document: PlanDocument
+    address: str
+    overridden: Collection[str]
+
+    def settle(self, folder: str, lease: HeldLease) -> Dataset:
+        """What is to go: the dataset `delete` of a folder, written and read back."""
+        left = self._open(Verdict.DELETE.value)
+        before = self._open_marks()
+        marks = self._look(before, f"{folder}/marks")
+        lease.check()
+        if _pointers(marks) != _pointers(before):
+            left = self._judge(left, marks, f"{folder}/first")
+            lease.check()
+            # What the plan read is known by its manifests, what moved since by its pointer.
+            marks = self._look(replace(before, roots=marks.roots), f"{folder}/second/marks")
+            lease.check()
+        return self._judge(left, marks, folder)
+
+    def _open(self, name: str) -> Dataset:
+        return open_dataset(self.stores, self.address, self.document.datasets, name)
+
+    def _open_marks(self) -> Marks:
+        marks = load_marks(self.stores, f"{self.address}/marks")
+        for name, dataset in marks.datasets.items():
+            if dataset.sha256 != self.document.datasets[name].sha256:
+                raise DamagedError(dataset.address, "is not what it was when the plan was made")
+        return marks
+
+    def _look(self, before: Marks, address: str) -> Marks:
+        """Mark what is not as it was before."""
+        files = files_of(self.stores, self._open("listing"))
+        sources = self.sources(self.stores, self.lake.section, files)
+        with self.progress.task("marked again", unit="roots"):
+            marks = remark(MarkSpec(self.engine, self.stores, address), sources, before)
+        for doubt in _doubts(before, marks):
+            raise IncompleteError(
+                f"{doubt}; this run deleted nothing",
+                hint="mend it, then apply the same plan again",
+            )
+        return marks
+
+    def _judge(self, files: Dataset, marks: Marks, folder: str) -> Dataset:
+        """The files that nothing which was marked keeps."""
+        memory = self.runs.known_folders(self.runs.lake(self.lake.name))
+        cutoff = self.document.cut_off
+        ruling = make_ruling(
+            self.lake, marks, memory, self.overridden, now=self.clock.now(), cutoff=cutoff
+        )
+        step = JudgeStep(self.stores, f"{folder}/keep", f"{folder}/delete", ruling.rules)
+        answers = self.engine.match(step, files, marks.content, ANSWERS)
+        parts = answers_of(answers, Verdict.DELETE.value, Part)
+        commit_dataset(self.stores, f"{folder}/delete", parts, VERDICTS)
+        return load_dataset(self.stores, f"{folder}/delete")
+
+
+def _doubts(before: Marks, now: Marks) -> Iterator[str]:
+    """What cannot be read now, and could be when the plan was made, or was not there then.
+
+    What could not be read then has been decided about, by an override.
+    """
+    known = {unknown.origin for unknown in before.unknown}
+    for unknown in now.unknown:
+        if unknown.origin not in known:
+            yield f"{unknown.origin} could be read before, and cannot now: {unknown.reason}"
+    unread = {root.name for root in before.in_state(RootState.INCOMPLETE)}
+    for root in now.in_state(RootState.INCOMPLETE):
+        if root.name not in unread:
+            reasons = "; ".join(root.reasons)
+            yield f"{root.name} is new or moved since the plan, and cannot be read: {reasons}"
+
+
+def _pointers(marks: Marks) -> set[tuple[str, str, str]]:
+    return {(root.name, root.kind.value, root.pointer) for root in marks.roots}
