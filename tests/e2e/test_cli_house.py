@@ -171,7 +171,7 @@ def test_a_full_disk_is_an_error_and_not_silence() -> None:
         done = subprocess.run(
             [_LAKESWEEP, "doctor", "--json"], stdout=full, stderr=subprocess.PIPE, check=False
         )
-    assert done.returncode == 1
+    assert done.returncode == 4
     assert b"No space left" in done.stderr
 
 
