@@ -6,6 +6,7 @@ that died reads what it did to the last part, and at worst tries again what the 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -37,8 +38,12 @@ from lakesweep.sweep.control import Control
 if TYPE_CHECKING:
     from lakesweep.storage.stores import Stores
 
-#: So many files go between two looks at the leash.
+#: At most so many files go between two looks at the leash.
 BATCH_ROWS = 4_000
+#: It takes about so long, whatever the store: a stop is seen soon, and no delete is sent long after
+#: the lease has ended.
+_BATCH_SECONDS = 5.0
+_FIRST_ROWS = 200
 #: Failures of one task that are told by name.
 _MOST_FAILURES = 100
 
@@ -104,6 +109,12 @@ class Pace:
         """What one of so many tasks may do."""
         return Pace(_share(self.files_per_second, tasks), _share(self.batches_per_second, tasks))
 
+    @property
+    def first_rows(self) -> int:
+        """How many files to begin with, before it is known how long they take."""
+        rates = [rate for rate in (self.files_per_second, self.batches_per_second) if rate]
+        return min([_FIRST_ROWS, *(max(1, int(rate * _BATCH_SECONDS)) for rate in rates)])
+
 
 @dataclass(frozen=True)
 class DeleteStep:
@@ -127,17 +138,23 @@ class DeleteStep:
             files_per_second=self.pace.files_per_second,
             batches_per_second=self.pace.batches_per_second,
         )
+        rows = min(self.batch_rows, self.pace.first_rows)
         try:
-            for batch in _cut(gather(batches, self.batch_rows), self.batch_rows):
-                self.control.check()
-                self._remove(batch, limits, tally)
+            for waiting in gather(batches, self.batch_rows):
+                start = 0
+                while start < waiting.num_rows:
+                    self.control.check()
+                    seconds = self._remove(waiting.slice(start, rows), limits, tally)
+                    start, rows = start + rows, min(self.batch_rows, fitting_rows(rows, seconds))
         except (StoppedError, LeaseHeldError) as error:
             yield answer("stopped", [error.message])
         document = tally.document()
         document["failures"] = [*document["failures"]][:_MOST_FAILURES]  # type: ignore[misc]
         yield answer("tally", [document])
 
-    def _remove(self, batch: pa.RecordBatch, limits: Limits, tally: Tally) -> None:
+    def _remove(self, batch: pa.RecordBatch, limits: Limits, tally: Tally) -> float:
+        """The seconds that it took."""
+        begin = time.monotonic()
         writer = DatasetWriter(self.stores, self.outcomes, self.schema)
         try:
             for outcomes in self.removal(self.stores, batch, limits):
@@ -145,6 +162,7 @@ class DeleteStep:
                 writer.add(outcomes)
         finally:
             writer.finish()
+        return time.monotonic() - begin
 
 
 @dataclass(frozen=True)
@@ -204,10 +222,9 @@ def _read(stores: Stores, path: str) -> Iterator[pa.RecordBatch]:
         yield from pq.ParquetFile(pa.BufferReader(data)).iter_batches(columns=["path", "outcome"])
 
 
-def _cut(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        for start in range(0, batch.num_rows, rows):
-            yield batch.slice(start, rows)
+def fitting_rows(rows: int, seconds: float) -> int:
+    """How many files fit a batch, if so many took so long; at most twice as many."""
+    return max(1, int(rows * min(2.0, _BATCH_SECONDS / max(seconds, 1e-9))))
 
 
 def _share(rate: float | None, tasks: int) -> float | None:

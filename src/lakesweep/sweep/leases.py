@@ -41,6 +41,8 @@ class HeldLease:
     dead: str | None = None
     #: Who wants to know when the lease was renewed.
     listeners: list[Callable[[HeldLease], None]] = field(default_factory=list)
+    #: Left to end by itself, so that the next holder takes this run for dead.
+    is_abandoned: bool = False
 
     @property
     def token(self) -> int:
@@ -115,8 +117,9 @@ def beating(lease: HeldLease) -> Iterator[HeldLease]:
     finally:
         done.set()
         thread.join()
-        with suppress(LakesweepError):
-            lease.release()  # or else it ends by itself
+        if not lease.is_abandoned:
+            with suppress(LakesweepError):
+                lease.release()  # or else it ends by itself
 
 
 def _beat(lease: HeldLease, done: threading.Event) -> None:

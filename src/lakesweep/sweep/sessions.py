@@ -51,7 +51,10 @@ def running(
 
 
 def _finish(runs: Runs, session: Session) -> None:
+    # A run of which nobody wrote down how it ended is dead to whoever takes its lease.
+    session.lease.is_abandoned = True
     runs.finish(session.record, session.status, session.figures, session.message)
+    session.lease.is_abandoned = False
 
 
 def _bury(runs: Runs, dead: str | None) -> None:

@@ -35,6 +35,7 @@ from lakesweep.sweep.deleting import (
     Removal,
     RestStep,
     SetAside,
+    fitting_rows,
     outcome_parts,
     write_settled,
 )
@@ -251,3 +252,25 @@ def test_a_run_that_dies_anywhere_can_be_resumed(
 def _in_quarantine(sweep: Sweep) -> list[bytes]:
     folder = sweep.lake / "_lakesweep"
     return sorted(path.read_bytes() for path in folder.rglob("*.parquet"))
+
+
+@pytest.mark.parametrize(
+    ("pace", "rows"),
+    [
+        (Pace(), 200),
+        (Pace(files_per_second=10), 50),
+        (Pace(files_per_second=1000, batches_per_second=2), 10),
+        (Pace(files_per_second=0.01), 1),
+    ],
+)
+def test_the_first_batch_takes_a_few_seconds_at_most(pace: Pace, rows: int) -> None:
+    assert pace.first_rows == rows
+
+
+@pytest.mark.parametrize(
+    ("rows", "seconds", "fitting"), [(200, 0.0, 400), (200, 5.0, 200), (400, 50.0, 40), (3, 99, 1)]
+)
+def test_batches_grow_and_shrink_with_the_time_that_they_take(
+    rows: int, seconds: float, fitting: int
+) -> None:
+    assert fitting_rows(rows, seconds) == fitting
