@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from lakesweep.config import LakeSection
@@ -15,13 +15,14 @@ class Lake:
     """The locations to keep clean and what is said about them.
 
     `plans` is the folder of all plans of the lake. `neighbours` are the locations of other lakes,
-    by the name of the lake.
+    by the name of the lake, and `kept_for_others` the folders that Lakesweep keeps for those.
     """
 
     name: str
     section: LakeSection
     plans: str
     neighbours: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    kept_for_others: tuple[str, ...] = ()
 
     @property
     def locations(self) -> tuple[str, ...]:
@@ -38,7 +39,8 @@ class Lake:
     @property
     def own_folders(self) -> tuple[str, ...]:
         """What Lakesweep itself keeps in or near the lake."""
-        return (self.plans, *(self.quarantine(location) for location in self.locations))
+        quarantines = (self.quarantine(location) for location in self.locations)
+        return (self.plans, *quarantines, *self.kept_for_others)
 
 
 def find_lake(lakes: Mapping[str, LakeSection], name: str, plans: str) -> Lake:
@@ -49,6 +51,14 @@ def find_lake(lakes: Mapping[str, LakeSection], name: str, plans: str) -> Lake:
             f"there is no lake {name} in the configuration; there is {known}",
             hint="lakesweep init shows how a lake is configured",
         )
+    others = {other: _alone(lakes, other, plans) for other in lakes if other != name}
+    return replace(
+        _alone(lakes, name, plans),
+        neighbours={other: lake.locations for other, lake in others.items()},
+        kept_for_others=tuple(folder for lake in others.values() for folder in lake.own_folders),
+    )
+
+
+def _alone(lakes: Mapping[str, LakeSection], name: str, plans: str) -> Lake:
     section = lakes[name]
-    others = {other: lakes[other].locations for other in lakes if other != name}
-    return Lake(name, section, f"{(section.plans or plans).rstrip('/')}/{name}", others)
+    return Lake(name, section, f"{(section.plans or plans).rstrip('/')}/{name}")

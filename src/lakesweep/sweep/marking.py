@@ -7,6 +7,7 @@ so whatever is incomplete is looked up again, and followed if it moved.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
@@ -29,6 +30,8 @@ from lakesweep.sweep.roots import RootKind, RootProblem, RootRow, RootSource, co
 _LOOKS = 3
 _LISTS = {RootKind.PINNED, RootKind.FOREIGN}
 _NOTHING: Mapping[str, RootMark] = MappingProxyType({})
+#: A table that is dropped and made again without a catalog has metadata of the same names again.
+_USED_AGAIN = re.compile(r"/v\d+(\.gz)?\.metadata\.json(\.gz)?$")
 
 
 def mark(spec: MarkSpec, sources: Sequence[RootSource]) -> Marks:
@@ -109,7 +112,9 @@ class _Census:
 
     def _is_settled(self, row: RootRow) -> bool:
         before = self._settled.get(row.name)
-        return before is not None and (before.kind, before.pointer) == (row.kind, row.pointer)
+        if before is None or (before.kind, before.pointer) != (row.kind, row.pointer):
+            return False
+        return not _USED_AGAIN.search(row.pointer)
 
     def _unlisted(self, rows: Sequence[RootRow]) -> Iterator[RootRow]:
         """Of tables that were found by their files, those that no catalog knows, as they are now.

@@ -247,6 +247,19 @@ def test_a_file_that_is_handed_from_table_to_table_stays(world: World, made: Pla
     assert ORPHAN in world.files()
 
 
+def test_a_table_that_was_made_again_under_the_same_names_is_read_again(world: World) -> None:
+    """Without a catalog, versions are counted from one again."""
+    pointer = f"{LAKE}/t2/metadata/v1.metadata.json"
+    world.catalog.pointers["t2"] = world.bucket.write(
+        pointer, world.bucket.read(world.catalog.pointers["t2"])
+    )
+    made = plan(world)
+    world.bucket.write(pointer, world.bucket.read(world.append("t2", ORPHAN)))
+    world.catalog.pointers["t2"] = pointer
+    apply(world, made.plan)
+    assert _orphans(world) == {ORPHAN}
+
+
 def test_a_catalog_that_is_lost_ends_the_apply(world: World, made: PlanDocument) -> None:
     world.catalog.is_down = True
     with pytest.raises(IncompleteError, match="could be read before, and cannot now"):
