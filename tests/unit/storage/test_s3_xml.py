@@ -10,12 +10,15 @@ import pytest
 from lakesweep.storage.s3.documents import (
     BadAnswerError,
     ErrorBody,
+    Version,
     complete_body,
     delete_body,
     parse_deletions,
     parse_error,
     parse_page,
+    parse_status,
     parse_text,
+    parse_versions,
 )
 
 NAMESPACE = 'xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'
@@ -146,3 +149,63 @@ def test_a_wanted_text_that_is_missing_is_a_bad_answer() -> None:
     assert parse_text(body, "CopyObjectResult/ETag") == "e"
     with pytest.raises(BadAnswerError, match="no UploadId"):
         parse_text(body, "CopyObjectResult/UploadId")
+
+
+def test_etags_stand_beside_their_keys() -> None:
+    body = delete_body(["a&b", "c\td", "e"], ["abc-2", None, "<x>"])
+    root = ET.fromstring(body)
+    objects = [[(part.tag.rpartition("}")[2], part.text) for part in one] for one in root]
+    assert objects == [
+        [("Key", "a&b"), ("ETag", '"abc-2"')],
+        [("Key", "c\td")],
+        [("Key", "e"), ("ETag", '"<x>"')],
+    ]
+    assert b"c&#9;d" in body
+
+
+@pytest.mark.parametrize("namespace", [NAMESPACE, ""])
+def test_versions_and_markers_are_read_in_their_order(namespace: str) -> None:
+    body = f"""<ListVersionsResult {namespace}>
+      <DeleteMarker><Key>k</Key><VersionId>3</VersionId><IsLatest>true</IsLatest></DeleteMarker>
+      <Version><Key>k</Key><VersionId>2</VersionId><IsLatest>false</IsLatest>
+        <ETag>&quot;abc&quot;</ETag><Size>12</Size></Version>
+      <Version><Key>k2</Key><VersionId>null</VersionId><IsLatest>true</IsLatest>
+        <Size>0</Size></Version>
+    </ListVersionsResult>"""
+    assert parse_versions(body.encode()) == [
+        Version("k", "3", is_latest=True, is_marker=True, size_bytes=0, etag=None),
+        Version("k", "2", is_latest=False, is_marker=False, size_bytes=12, etag="abc"),
+        Version("k2", "null", is_latest=True, is_marker=False, size_bytes=0, etag=None),
+    ]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "<Version><Key>k</Key><Size>1</Size></Version>",
+        "<Version><VersionId>1</VersionId><Size>1</Size></Version>",
+        "<Version><Key>k</Key><VersionId>1</VersionId><Size>big</Size></Version>",
+    ],
+)
+def test_a_version_that_says_too_little_is_refused(content: str) -> None:
+    with pytest.raises(BadAnswerError):
+        parse_versions(f"<ListVersionsResult>{content}</ListVersionsResult>".encode())
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (f"<VersioningConfiguration {NAMESPACE}><Status>Enabled</Status>{{}}", "Enabled"),
+        ("<GetBucketVersioningResponse><Status>Suspended</Status>{}", "Suspended"),
+        ("<VersioningConfiguration>{}", ""),
+    ],
+)
+def test_the_state_of_versioning_is_read_under_any_name(body: str, status: str) -> None:
+    name = body[1:].split(">", maxsplit=1)[0].split(maxsplit=1)[0]
+    assert parse_status(body.format(f"</{name}>").encode()) == status
+
+
+@pytest.mark.parametrize("body", [b"", b"<Error><Code>AccessDenied</Code></Error>", b"<Versioning"])
+def test_an_answer_without_a_state_is_refused(body: bytes) -> None:
+    with pytest.raises(BadAnswerError):
+        parse_status(body)

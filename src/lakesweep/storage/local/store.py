@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import secrets
 import shutil
 import stat
@@ -11,9 +12,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from lakesweep.errors import (
+    ChangedError,
     ExistsError,
     InexactKeyError,
     LakesweepError,
@@ -22,7 +24,7 @@ from lakesweep.errors import (
     UnsupportedError,
 )
 from lakesweep.storage.cursor import Cursor, page_at
-from lakesweep.storage.expected import CHANGED, Expected, check_is_expected
+from lakesweep.storage.expected import CHANGED, Expected
 from lakesweep.storage.local.errors import is_absent, is_denied, reason_of, translated
 from lakesweep.storage.local.renaming import rename_new
 from lakesweep.storage.local.walk import Request, Walk, escaped, is_utf8
@@ -39,6 +41,8 @@ from lakesweep.storage.store import (
 TEMPORARY_PREFIX = ".lakesweep-tmp-"
 
 _PIECE_BYTES = 1 << 20
+#: An empty segment, `.` or `..`.
+_ODD_SEGMENT = re.compile(r"(?:^|/)\.{0,2}(?:/|\Z)")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV})
 
@@ -157,13 +161,12 @@ class LocalStore:
 
     def _check_movable(self, key: str, path: str, expected: Expected | None) -> None:
         """Only files are moved: the system would rename a folder with all that it holds."""
-        if expected is not None:
-            check_is_expected(self.base + key, self.head(key), expected)
-            return
         with self._translating(key):
-            status = os.lstat(path)
-        if stat.S_ISDIR(status.st_mode):
+            found = _look(path)
+        if stat.S_ISDIR(found.mode):
             raise MissingError(self.base + key, "is no file")
+        if expected is not None and found.differs(expected):
+            raise ChangedError(self.base + key, CHANGED)
 
     def _rename(self, path: str, goal: str, target: str) -> None:
         try:
@@ -205,7 +208,7 @@ class LocalStore:
     def _delete_expected(self, key: str, expected: Expected | None) -> Deletion:
         if expected is not None and _inexactness(key) is None:
             try:
-                is_changed = _is_changed(self._root + key, expected)
+                is_changed = _look(self._root + key).differs(expected)
             except OSError as error:
                 return _failed_deletion(key, error)
             if is_changed:
@@ -279,7 +282,7 @@ def _inexactness(key: str) -> str | None:
         return "a file name cannot hold a NUL"
     if not is_utf8(key):
         return "the name is not UTF-8"
-    if any(segment in ("", ".", "..") for segment in key.split("/")):
+    if _ODD_SEGMENT.search(key):
         return "an empty, `.` or `..` segment names another file here"
     return None
 
@@ -292,14 +295,27 @@ def _failed_deletion(key: str, error: OSError) -> Deletion:
     return Deletion(key, Outcome.FAILED, reason_of(error))
 
 
-def _is_changed(path: str, expected: Expected) -> bool:
-    """Whether a file has another size or time than it was listed with."""
-    size_bytes, modified_micros, _ = expected
+class _Look(NamedTuple):
+    """A file as a listing describes it: a link by what it leads to, and by the newer time."""
+
+    mode: int
+    size_bytes: int
+    modified_micros: int
+
+    def differs(self, expected: Expected) -> bool:
+        """Whether it is no longer what was listed."""
+        return expected.size_bytes not in (
+            None,
+            self.size_bytes,
+        ) or expected.modified_micros not in (None, self.modified_micros)
+
+
+def _look(path: str) -> _Look:
     status = link = os.lstat(path)
     if stat.S_ISLNK(link.st_mode):
         status = os.stat(path)
-    newest = max(status.st_mtime_ns, link.st_mtime_ns) // 1000
-    return size_bytes not in (None, status.st_size) or modified_micros not in (None, newest)
+    newest = max(status.st_mtime_ns, link.st_mtime_ns)
+    return _Look(status.st_mode, status.st_size, newest // 1000)
 
 
 @contextmanager

@@ -176,7 +176,11 @@ def _inside(keys: pa.Array, request: Request) -> pa.Array:
 
 def is_utf8(key: str) -> bool:
     """Whether the key is text, and no bytes that the system could not decode."""
-    return not any("\ud800" <= character <= "\udfff" for character in key)
+    try:
+        key.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def escaped(key: str) -> str:
