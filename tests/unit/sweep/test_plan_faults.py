@@ -10,7 +10,13 @@ from random import Random
 import pytest
 
 from lakesweep.clock import ManualClock
-from lakesweep.errors import DeniedError, MissingError, ThrottledError, UnavailableError
+from lakesweep.errors import (
+    DeniedError,
+    IncompleteError,
+    MissingError,
+    ThrottledError,
+    UnavailableError,
+)
 from lakesweep.iceberg.kinds import Kind
 from lakesweep.storage.address import folder_identity
 from lakesweep.storage.local import walk
@@ -53,6 +59,11 @@ class Swept:
         for key in [key for key in self.world.plans.objects if key.endswith("marks.json")]:
             del self.world.plans.objects[key]
 
+    def read_files(self) -> Iterator[tuple[str, EngineTable]]:
+        """Every file that marking reads, and a table that needs it."""
+        for files in self.rounds():
+            yield from files.items()
+
     def rounds(self) -> Iterator[Mapping[str, EngineTable]]:
         """Every file that is read, in turn: of each table one in each round."""
         files = [
@@ -86,6 +97,11 @@ def _faulty(world: World, paths: Mapping[str, object], effect: Callable[[int], E
     return Faulty(
         world.lake, [Fault(effect(size), _READ, key.__eq__) for key, size in sizes.items()]
     )
+
+
+def _is_versioned(table: EngineTable) -> bool:
+    """Whether metadata is named by a number, as it is without a catalog."""
+    return table.metadata_path.rpartition("/")[2].startswith("v")
 
 
 def _incomplete(document: PlanDocument) -> set[str]:
@@ -133,10 +149,20 @@ def test_files_that_cannot_be_read_after_the_plan_change_nothing(swept: Swept) -
     """What did not move is not read again."""
     live = swept.world.files() - swept.orphans
     made = plan(swept.world)
-    files = {path: table for each in swept.rounds() for path, table in each.items()}
+    files = {path: table for path, table in swept.read_files() if not _is_versioned(table)}
     process = swept.with_lake(_faulty(swept.world, files, FAULTS["denied"]))
     process.apply(made.plan)
     assert swept.world.files() == live
+
+
+def test_metadata_whose_name_may_be_used_again_has_to_be_read_again(swept: Swept) -> None:
+    before = swept.world.files()
+    made = plan(swept.world)
+    versioned = {table.metadata_path: table for table in swept.tables if _is_versioned(table)}
+    process = swept.with_lake(_faulty(swept.world, versioned, FAULTS["denied"]))
+    with pytest.raises(IncompleteError):
+        process.apply(made.plan)
+    assert swept.world.files() == before
 
 
 def test_a_listing_that_ends_in_the_middle_makes_no_plan(
