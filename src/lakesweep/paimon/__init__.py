@@ -1,0 +1,1 @@
+"""What a Paimon table reaches, and how to clean it."""
