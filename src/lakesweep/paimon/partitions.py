@@ -9,7 +9,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from lakesweep.paimon.binary_row import Value, decode_row
-from lakesweep.paimon.data_types import DataType
+from lakesweep.paimon.data_types import DataType, parse_type
+from lakesweep.paimon.options import Options
+from lakesweep.paimon.schemas import Field
 from lakesweep.paimon.value_texts import TEXTS_BY_LEGACY
 
 #: What Java escapes in a name of a folder.
@@ -62,6 +64,15 @@ class Partitioning:
             f"{escape(key.name)}={escape(self.text(value, at))}"
             for at, (key, value) in enumerate(zip(self.keys, values, strict=True))
         )
+
+
+def make_partitioning(fields: Sequence[Field], options: Options) -> Partitioning:
+    """How a table of these options is partitioned by these columns."""
+    return Partitioning(
+        keys=tuple(PartitionKey(field.name, parse_type(field.type)) for field in fields),
+        default_name=options.text("partition.default-name") or "__DEFAULT_PARTITION__",
+        legacy=options.flag("partition.legacy-name", True),
+    )
 
 
 def partition_texts(partitions: pa.Array, partitioning: Partitioning) -> list[str]:
