@@ -1,0 +1,78 @@
+"""The schemas of a table: the part of them that cleaning needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from lakesweep.errors import DamagedError
+from lakesweep.paimon.documents import decode, refuse_newer
+from lakesweep.paimon.options import Options
+
+NEWEST_VERSION = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A column; `type` is as Paimon writes it, such as `INT NOT NULL`."""
+
+    name: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """One version of a table's columns, keys and options; `raw` is the whole document."""
+
+    id: int
+    version: int
+    partition_fields: tuple[Field, ...]
+    primary_keys: tuple[str, ...]
+    options: Options
+    raw: Mapping[str, Any]
+
+
+class _Field(msgspec.Struct):
+    name: str
+    type: Any
+
+
+class _Document(msgspec.Struct, rename="camel"):
+    id: int
+    fields: list[_Field]
+    version: int | None = None
+    partition_keys: list[str] = []
+    primary_keys: list[str] = []
+    options: dict[str, str] = {}
+
+
+def parse_schema(path: str, data: bytes) -> Schema:
+    """Decode a schema file; DamagedError for one of a newer version."""
+    document, raw = decode(path, data, _Document)
+    version = document.version or 1
+    refuse_newer(path, version, NEWEST_VERSION)
+    return Schema(
+        id=document.id,
+        version=version,
+        partition_fields=_partition_fields(path, document),
+        primary_keys=tuple(document.primary_keys),
+        options=Options({**_implied(version), **document.options}),
+        raw=raw,
+    )
+
+
+def _partition_fields(path: str, document: _Document) -> tuple[Field, ...]:
+    types = {field.name: field.type for field in document.fields}
+    missing = [key for key in document.partition_keys if not isinstance(types.get(key), str)]
+    if missing:
+        raise DamagedError(path, f"has no simple column {missing[0]!r} to partition by")
+    return tuple(Field(key, types[key]) for key in document.partition_keys)
+
+
+def _implied(version: int) -> dict[str, str]:
+    """What an old version stands for where the document does not say."""
+    implied = {"bucket": "1"} if version == 1 else {}
+    return implied | ({"file.format": "orc"} if version < 3 else {})

@@ -1,0 +1,45 @@
+"""What lies directly in a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from lakesweep.errors import MissingError
+from lakesweep.storage.address import Address
+from lakesweep.storage.scanning import check_prefix
+from lakesweep.storage.store import ObjectInfo, ObjectStore, Page, StoreOpener
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """The files of one folder by their names, and the names of the folders in it."""
+
+    files: Mapping[str, ObjectInfo]
+    folders: tuple[str, ...]
+
+
+def list_level(stores: StoreOpener, folder: Address) -> Level:
+    """One level of a folder. One that is not there is empty; any other error is raised."""
+    prefix = folder.folder
+    files: dict[str, ObjectInfo] = {}
+    folders: list[str] = []
+    for page in _pages(stores.open(folder), prefix):
+        for key, *rest in zip(*(column.to_pylist() for column in page.entries), strict=True):
+            files[key.removeprefix(prefix)] = ObjectInfo(key, *rest)
+        folders += [name.removeprefix(prefix).removesuffix("/") for name in page.folders]
+    return Level(files, tuple(folders))
+
+
+def _pages(store: ObjectStore, prefix: str) -> Iterator[Page]:
+    cursor = None
+    while True:
+        try:
+            page = store.list(prefix, one_level=True, cursor=cursor)
+        except MissingError:
+            return
+        check_prefix(store, prefix, page.entries.column("key"))
+        yield page
+        cursor = page.next
+        if cursor is None:
+            return
