@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 
-from tests.sweeps import GRACE, LAKE, World, reach
+from tests.sweeps import GRACE, World, reach
 
 _MOST_TABLES = 4
 _TICKS = (timedelta(seconds=50), timedelta(minutes=3), timedelta(hours=8), GRACE)
@@ -174,7 +174,7 @@ class Writers:
         return self.world.table(name).name
 
     def _stored(self, *endings: str) -> list[str]:
-        return [f"{LAKE}/{key}" for key in self.world.lake.objects if key.endswith(endings)]
+        return [path for path in sorted(self.world.files()) if path.endswith(endings)]
 
 
 #: Every act, by its name.

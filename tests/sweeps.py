@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from io import BytesIO
@@ -20,11 +20,13 @@ import fastavro
 
 from lakesweep.clock import ManualClock
 from lakesweep.config import LakeSection
-from lakesweep.errors import DeniedError, UnavailableError
+from lakesweep.errors import DeniedError, MissingError, UnavailableError
 from lakesweep.storage.datasets import Dataset, load_dataset, read_dataset
-from lakesweep.storage.expected import Expected
+from lakesweep.storage.expected import Expected, is_expected
 from lakesweep.storage.files import OUTCOME_SCHEMA
 from lakesweep.storage.listing import list_files
+from lakesweep.storage.outcome import Tally
+from lakesweep.storage.quarantine import QUARANTINE_SCHEMA
 from lakesweep.storage.store import Deletion, ObjectInfo, ObjectStore, Page
 from lakesweep.storage.stores import Stores
 from lakesweep.storage.wrappers.wrapped import Wrapped
@@ -33,8 +35,9 @@ from lakesweep.store.backend import Backend
 from lakesweep.store.backends.memory import MemoryBackend
 from lakesweep.store.backends.passing import PassingBackend
 from lakesweep.sweep.applying import Applied, Applier, ApplyOrder
-from lakesweep.sweep.deleting import Delete, Pace
+from lakesweep.sweep.deleting import Delete, Pace, SetAside
 from lakesweep.sweep.engine import LocalEngine
+from lakesweep.sweep.holding import Keeper, find_holding, places_of
 from lakesweep.sweep.lake import Lake
 from lakesweep.sweep.liveset import Mode
 from lakesweep.sweep.planning import Planner, PlanOrder
@@ -129,8 +132,8 @@ class World:
         self._numbers = count(1)
 
     def files(self) -> set[str]:
-        """The addresses of all that is stored in the lake."""
-        return {f"{LAKE}/{key}" for key in self.lake.objects}
+        """The addresses of all that is stored in the lake, apart from what was set aside."""
+        return {f"{LAKE}/{key}" for key in self.lake.objects if not key.startswith("_lakesweep/")}
 
     def put(self, path: str, *, old: bool = False) -> str:
         """Store a file of no format."""
@@ -295,12 +298,25 @@ class GatedStore(Wrapped):
         self, keys: Sequence[str], expected: Sequence[Expected | None] | None = None
     ) -> Sequence[Deletion]:
         self._enter("delete", *keys)
-        self._on_delete([self.base + key for key in keys])
+        wanted = expected or [None] * len(keys)
+        self._on_delete([*self._going(zip(keys, wanted, strict=True))])
         return self.store.delete(keys, expected)
 
     def copy(self, source: str, target: str) -> None:
         self._enter("copy", source)
         self.store.copy(source, target)
+
+    def move(self, source: str, target: str, expected: Expected | None = None) -> None:
+        self._enter("delete", source)
+        self._on_delete([*self._going([(source, expected)])])
+        self.store.move(source, target, expected)
+
+    def _going(self, files: Iterable[tuple[str, Expected | None]]) -> Iterator[str]:
+        """What is about to go: what is there, and still what was listed."""
+        for key, expected in files:
+            with suppress(MissingError):
+                if is_expected(self.store.head(key), expected):
+                    yield self.base + key
 
     def _enter(self, method: str, *keys: str) -> None:
         self._gate.enter(f"{method} {self.base}{' '.join(keys)}")
@@ -366,28 +382,44 @@ class Process:
             return self.planner().plan(order, session.started, session.lease)
 
     def order(
-        self, plan: str, overridden: Sequence[str] = SMALL, pace: Pace | None = None
+        self, plan: str, overridden: Sequence[str] = SMALL, *, aside: bool = False
     ) -> ApplyOrder:
-        record = self.runs.plan(plan)
         return ApplyOrder(
-            record,
+            self.runs.plan(plan),
             self.lake,
-            Delete(),
-            OUTCOME_SCHEMA,
-            pace or Pace(),
+            SetAside(places_of(self.lake, plan)) if aside else Delete(),
+            QUARANTINE_SCHEMA if aside else OUTCOME_SCHEMA,
+            Pace(),
             tuple(overridden),
             batch_rows=4,
         )
 
-    def apply(self, plan: str, overridden: Sequence[str] = SMALL) -> Applied:
-        applier, order = self.applier(), self.order(plan, overridden)
+    def apply(
+        self,
+        plan: str,
+        overridden: Sequence[str] = SMALL,
+        *,
+        aside: bool = False,
+        meanwhile: Callable[[], object] = lambda: None,
+    ) -> Applied:
+        """Apply a plan; `meanwhile` is what happens while somebody is asked to confirm."""
+        applier, order = self.applier(), self.order(plan, overridden, aside=aside)
         document = applier.look(order)
-        with self._running(RunKind.APPLY, plan) as session:
+        meanwhile()
+        spec = {"quarantine": aside, **order.removal.spec}
+        with self._running(RunKind.APPLY, plan, spec) as session:
             return applier.apply(order, document, session)
 
+    def restore(self, plan: str) -> Tally:
+        holding = find_holding(self.runs, plan)
+        with self._running(RunKind.RESTORE, plan):
+            return Keeper(self.stores, self.runs, self.lake).restore(holding)
+
     @contextmanager
-    def _running(self, kind: RunKind, plan: str | None = None) -> Iterator[Session]:
-        with running(self.runs, "prod", kind, plan=plan, spec={}) as session:
+    def _running(
+        self, kind: RunKind, plan: str | None = None, spec: Mapping[str, Any] | None = None
+    ) -> Iterator[Session]:
+        with running(self.runs, "prod", kind, plan=plan, spec=spec or {}) as session:
             self.session = session
             yield session
 

@@ -9,6 +9,7 @@ What must hold:
 - No file goes that any root referenced when the plan, or the apply, looked at that root last, or
   that it has referenced ever since the apply began.
 - No file goes that is younger than the grace.
+- No plan is carried out once files were restored that it does not know to be back.
 - No sweeper deletes that did not hold the lease when it last looked, which is before each batch.
 - A file that a root references is there. The only exception is a file that a root took up after
   the apply had looked at it for the last time, and before it was deleted; it was an orphan at all
@@ -110,6 +111,8 @@ class Lakes(RuleBasedStateMachine):
         self.planned: dict[str, Planned] = {}
         #: Files that were taken up too late to be seen.
         self.raced: set[str] = set()
+        #: Plans that are older than some restore.
+        self.overtaken: set[str] = set()
         self.wrong: list[str] = []
         self.rightful: dict[Process, bool] = {}
         #: How long the history was when an applier began.
@@ -127,20 +130,37 @@ class Lakes(RuleBasedStateMachine):
         with suppress(LeaseHeldError, IncompleteError, DiedError):
             process.plan()
 
-    @rule(age=_AGES, guards=_GUARDS, script=_scenes(_ANYWHERE | _STEPS, _WRITES | _DANGERS))
-    def apply(self, age: int, guards: Sequence[str], script: Sequence[Scene] = ()) -> None:
-        if not self.planned:
-            return
-        name = list(self.planned)[-1 - age % len(self.planned)]
-        process = self._applier(name, guards)
-        process.gate.script = self._play(process, script, name)
-        with suppress(LeaseHeldError, IncompleteError, RefusedError, NotFoundError, DiedError):
-            process.apply(name, guards)
+    @rule(
+        age=_AGES,
+        guards=_GUARDS,
+        aside=st.booleans(),
+        script=_scenes(_ANYWHERE | _STEPS, _WRITES | _DANGERS),
+    )
+    def apply(
+        self, age: int, guards: Sequence[str], aside: bool, script: Sequence[Scene] = ()
+    ) -> None:
+        if name := self._plan_of_age(age):
+            process = self._applier(name, guards)
+            process.gate.script = self._play(process, script, name)
+            with suppress(LeaseHeldError, IncompleteError, RefusedError, NotFoundError, DiedError):
+                process.apply(name, guards, aside=aside)
+
+    @rule(age=_AGES, dies=st.none() | NUMBERS)
+    def restore(self, age: int, dies: int | None) -> None:
+        if name := self._plan_of_age(age):
+            process = Process(self.world)
+            if dies is not None:
+                process.gate.script = at("lakesweep", process.gate.die, after=dies)
+            with suppress(LeaseHeldError, NotFoundError, DiedError):
+                process.restore(name)
+            if process.session is not None:
+                self.overtaken |= set(self.planned)
 
     @rule(
         before=st.lists(_WRITES | _DOUBTS, max_size=2),
         between=st.lists(_WRITES | _DOUBTS, max_size=2),
         guards=_GUARDS,
+        aside=st.booleans(),
         script=_scenes(_BRINKS, _DANGERS),
     )
     def sweep(
@@ -148,6 +168,7 @@ class Lakes(RuleBasedStateMachine):
         before: Sequence[Act],
         between: Sequence[Act],
         guards: Sequence[str],
+        aside: bool,
         script: Sequence[Scene],
     ) -> None:
         for act in before:
@@ -155,7 +176,7 @@ class Lakes(RuleBasedStateMachine):
         self.plan([])
         for act in between:
             self.writers.act(*act)
-        self.apply(0, guards, script)
+        self.apply(0, guards, aside, script)
 
     @invariant()
     def no_delete_was_wrong(self) -> None:
@@ -202,7 +223,7 @@ class Lakes(RuleBasedStateMachine):
             case ("plan", _, _):
                 self.plan([])
             case ("apply", age, _):
-                self.apply(age, ALL)
+                self.apply(age, ALL, aside=False)
             case _ if act[0] in ACTS:
                 self.writers.act(*act)
 
@@ -219,6 +240,11 @@ class Lakes(RuleBasedStateMachine):
         process.gate.watch = watch
         self.begun[process] = len(self.writers.history)
         return process
+
+    def _plan_of_age(self, age: int) -> str | None:
+        """One of the plans, by how many came after it."""
+        names = list(self.planned)
+        return names[-1 - age % len(names)] if names else None
 
     def _note_plan(self, process: Process, call: str) -> None:
         if call.startswith("write ") and call.endswith("/plan.json"):
@@ -238,6 +264,8 @@ class Lakes(RuleBasedStateMachine):
         self, process: Process, plan: str, guards: Sequence[str], paths: Sequence[str]
     ) -> Iterator[str]:
         """What does not hold when files are about to be deleted."""
+        if plan in self.overtaken:
+            yield f"{plan} deletes, and is older than a restore"
         if not self.rightful[process]:
             yield "deletes without the lease"
         for path in self.world.files() & set(paths):
@@ -272,10 +300,17 @@ class Lakes(RuleBasedStateMachine):
             except NotFoundError:
                 continue  # its planner died before it told anybody
             if status is PlanStatus.APPLYING:
-                self._applier(name, ALL).apply(name, ALL)
-                assert runs.plan(name).status is PlanStatus.APPLIED
+                self._end_plan(name)
             for path, found in outcomes(self.world, name).items():
                 assert Counter(found)["deleted"] <= 1, f"{path} was deleted twice"
+
+    def _end_plan(self, name: str) -> None:
+        if name in self.overtaken:
+            with pytest.raises(RefusedError, match="brought files back"):
+                self._applier(name, ALL).apply(name, ALL)
+            return
+        self._applier(name, ALL).apply(name, ALL)
+        assert Process(self.world).runs.plan(name).status is PlanStatus.APPLIED
 
     def _sweep_to_the_end(self) -> None:
         plan = Process(self.world).plan()

@@ -82,6 +82,7 @@ class Applier:
     def look(self, order: ApplyOrder) -> PlanDocument:
         """The plan, if no guard says no; RefusedError otherwise. Nothing is changed."""
         document = load_plan(self.stores, order.plan)
+        self.runs.check_unrestored(order.plan)
         guards = [*document.guards, *look_at_age(self.clock.now(), document.expires)]
         refuse(guards, {*order.overridden, *document.overridden}, document.plan)
         return document
@@ -91,6 +92,7 @@ class Applier:
         overridden = {*order.overridden, *document.overridden}
         # Somebody may have thought for long about what the first look showed.
         refuse([*look_at_age(self.clock.now(), document.expires)], overridden, document.plan)
+        self.runs.check_unrestored(order.plan)
         # Whoever holds the lease of the lake may take over what an earlier run left.
         plan = self.runs.claim(order.plan.plan, session.record.run, resumes=order.plan.run)
         session.lease.check()

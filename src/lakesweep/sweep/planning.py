@@ -118,7 +118,7 @@ class Planner:
         datasets = self._commit(address, listing, marks, matched)
         document = msgspec.structs.replace(document, datasets=datasets, seconds=dict(self.seconds))
         lease.check()
-        self._publish(document, address, write_plan(self.stores, address, document))
+        self._publish(document, address, write_plan(self.stores, address, document), lease.token)
         self._learn(lake.name, marks, document)
         return document
 
@@ -218,7 +218,7 @@ class Planner:
             name: _ref(f"marks/{name}", dataset) for name, dataset in marks.datasets.items()
         }
 
-    def _publish(self, document: PlanDocument, address: str, sha256: str) -> None:
+    def _publish(self, document: PlanDocument, address: str, sha256: str, token: int) -> None:
         self.runs.add_plan(
             PlanRecord(
                 plan=document.plan,
@@ -227,6 +227,7 @@ class Planner:
                 sha256=sha256,
                 created_at=micros(document.created),
                 expires_at=micros(document.expires),
+                token=token,
             )
         )
 

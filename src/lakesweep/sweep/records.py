@@ -45,7 +45,10 @@ class PlanStatus(StrEnum):
 
 
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """One execution. Moments are microseconds since 1970; `figures` are what the kind counts."""
+    """One execution. Moments are microseconds since 1970; `figures` are what the kind counts.
+
+    `token` is that of its lease. It grows with each run of a lake, whatever clocks say.
+    """
 
     run: str
     lake: str
@@ -57,10 +60,14 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     message: str = ""
     spec: dict[str, Any] = {}
     figures: dict[str, Any] = {}
+    token: int = 0
 
 
 class PlanRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a plan lies, and what became of it. `sha256` is that of its document."""
+    """Where a plan lies, and what became of it. `sha256` is that of its document.
+
+    `token` is that of the lease under which it was made.
+    """
 
     plan: str
     lake: str
@@ -70,6 +77,7 @@ class PlanRecord(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: int
     status: PlanStatus = PlanStatus.READY
     run: str | None = None
+    token: int = 0
 
 
 class RootMemory(msgspec.Struct, frozen=True, kw_only=True):

@@ -52,6 +52,7 @@ class Runs:
         name: str | None = None,
         plan: str | None = None,
         spec: Mapping[str, Any],
+        token: int = 0,
     ) -> RunRecord:
         """Record that a run starts."""
         run = RunRecord(
@@ -61,6 +62,7 @@ class Runs:
             started_at=micros(self.clock.now()),
             plan=plan,
             spec=dict(spec),
+            token=token,
         )
         self._put_run(run, "add")
         return run
@@ -122,6 +124,20 @@ class Runs:
         if newest is None:
             raise NotFoundError(f"lake {lake} has no plan", hint=f"lakesweep plan {lake}")
         return newest
+
+    def check_unrestored(self, plan: PlanRecord) -> None:
+        """RefusedError if files came back from quarantine since a plan was made.
+
+        It was made without them, or to delete them; somebody wanted them to stay. Stores that copy
+        give them new times and the same etags, so nothing else would tell them from old ones.
+        """
+        for run in self.list(plan.lake):
+            if run.kind is RunKind.RESTORE and run.token > plan.token:
+                raise RefusedError(
+                    "stale-plan",
+                    f"{run.run} brought files back since plan {plan.plan} was made",
+                    hint=f"lakesweep plan {plan.lake}",
+                )
 
     def claim(self, name: str, run: str, *, resumes: str | None) -> PlanRecord:
         """Take a plan for a run, once; or from the run that it `resumes`, which is dead."""

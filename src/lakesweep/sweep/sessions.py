@@ -38,7 +38,7 @@ def running(
     lease = take(runs.realm, runs.clock, lake, runs.lake(lake).lease, name, _holder())
     with beating(lease):
         _bury(runs, lease.dead)
-        record = runs.begin(lake, kind, name=name, plan=plan, spec=spec)
+        record = runs.begin(lake, kind, name=name, plan=plan, spec=spec, token=lease.token)
         session = Session(record, lease, started)
         try:
             yield session

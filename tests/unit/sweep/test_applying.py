@@ -534,3 +534,44 @@ def test_an_apply_that_failed_can_be_repeated(world: World, made: PlanDocument) 
             Process(world, at(call, fail)).apply(made.plan)
     apply(world, made.plan)
     assert _orphans(world) == set()
+
+
+def test_no_plan_is_applied_that_is_older_than_a_restore(world: World, made: PlanDocument) -> None:
+    later = plan(world)
+    Process(world).apply(later.plan, aside=True)
+    Process(world).restore(later.plan)
+    with pytest.raises(RefusedError, match="brought files back since"):
+        apply(world, made.plan, ALL)
+    assert _orphans(world) == set(ORPHANS)
+
+
+def test_no_apply_is_resumed_that_a_restore_undid(world: World, made: PlanDocument) -> None:
+    process = Process(world)
+    process.gate.script = at("delete s3://lake", process.gate.die, after=5)
+    with suppress(DiedError):
+        process.apply(made.plan, aside=True)
+    _later(world)
+    Process(world).restore(made.plan)
+    with pytest.raises(RefusedError, match="brought files back since"):
+        Process(world).apply(made.plan, ALL, aside=True)
+    assert _orphans(world) == set(ORPHANS)
+
+
+def test_a_restore_does_not_stand_in_the_way_of_later_plans(
+    world: World, made: PlanDocument
+) -> None:
+    Process(world).apply(made.plan, aside=True)
+    Process(world).restore(made.plan)
+    world.age()
+    apply(world, plan(world).plan)
+    assert not _orphans(world)
+
+
+def test_a_restore_that_comes_while_somebody_thinks_voids_the_plan(
+    world: World, made: PlanDocument
+) -> None:
+    later = plan(world)
+    Process(world).apply(later.plan, aside=True)
+
+    with pytest.raises(RefusedError, match="brought files back since"):
+        Process(world).apply(made.plan, ALL, meanwhile=lambda: Process(world).restore(later.plan))
