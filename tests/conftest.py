@@ -1,4 +1,4 @@
-"""What tests of all kinds share: real servers."""
+"""What tests of all kinds share: real servers, real tables."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.database_servers import DatabaseServer, mariadb_server, postgresql_server
+from tests.paimon import JavaWarehouses
 from tests.servers import S3Server, moto_server, rclone_server
 
 pytest.register_assert_rewrite("lakesweep.storage.contract", "lakesweep.store.contract")
@@ -27,6 +28,12 @@ def rclone() -> Iterator[S3Server]:
     """
     with rclone_server() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def java_tables(tmp_path_factory: pytest.TempPathFactory) -> JavaWarehouses:
+    """Paimon tables that Java wrote; whoever changes one takes a copy."""
+    return JavaWarehouses.unpack(tmp_path_factory.mktemp("paimon"))
 
 
 @pytest.fixture(scope="session")
