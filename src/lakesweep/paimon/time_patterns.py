@@ -48,21 +48,20 @@ class UnparsableError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class _Number:
-    """A number of a field: `least` to `most` digits, a sign before it or none."""
+    """A number of a field, `least` to `most` digits; no field may be negative here.
+
+    One that is fixed can stand right behind another number.
+    """
 
     name: str
     least: int
     most: int
-    sign: str = ""
-
-    @property
-    def is_fixed(self) -> bool:
-        return self.least == self.most and not self.sign
+    is_fixed: bool = False
 
     def regex(self, *, greedy: bool) -> str:
         """Not greedy: what follows takes its digits first."""
         width = f"{{{self.least},{self.most}}}" + ("+" if greedy else "")
-        return f"{self.sign}[0-9]{width}"
+        return f"[0-9]{width}"
 
 
 @dataclass(slots=True)
@@ -192,9 +191,13 @@ def _add_field(writer: _Writer, letters: str, pattern: str) -> None:
     elif letter in _SHORT_NUMBERS and count <= 2:
         writer.number(_short_number(_FIELDS[letter], count))
     elif letter == "D" and count <= 3:
-        writer.number(_Number("yearday", count, 3) if count > 1 else _short_number("yearday", 1))
+        writer.number(
+            _Number("yearday", count, 3, is_fixed=count == 3)
+            if count > 1
+            else _short_number("yearday", 1)
+        )
     elif letter == "S" and count <= 9:
-        writer.number(_Number("fraction", count, count))
+        writer.number(_Number("fraction", count, count, is_fixed=True))
     elif letter == "a" and count == 1:
         writer.add(writer.group("half_name", "AM|PM"))
     else:
@@ -223,13 +226,13 @@ def _refused(letters: str, pattern: str) -> PatternError:
 def _year(letter: str, count: int) -> _Number:
     name = "era_year" if letter == "y" else "year"
     if count == 2:
-        return _Number("short_year", 2, 2)
+        return _Number("short_year", 2, 2, is_fixed=True)
     # Java pads to four digits or more, and wants a sign before a year that is longer.
-    return _Number(name, count, _MOST_DIGITS if count < 4 else count, "-?")
+    return _Number(name, count, _MOST_DIGITS if count < 4 else count)
 
 
 def _short_number(name: str, count: int) -> _Number:
-    return _Number(name, 2, 2) if count == 2 else _Number(name, 1, _MOST_DIGITS, "-?")
+    return _Number(name, count, 2 if count == 2 else _MOST_DIGITS, is_fixed=count == 2)
 
 
 def _month_names(count: int) -> str:
