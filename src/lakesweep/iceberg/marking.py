@@ -252,6 +252,7 @@ def _facts(metadata: Metadata) -> Facts:
         oldest_version=_oldest(
             map(metadata_version, (metadata.path, *(table.log if table else ())))
         ),
+        hidden_fields=table.hidden_fields if table else (),
     )
 
 

@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote_plus
 
 import msgspec
 
@@ -73,6 +74,8 @@ class TableMetadata:
     partition_statistics: tuple[SizedFile, ...]
     #: References to snapshots that the file does not list: what they kept alive is not known.
     dangling: tuple[str, ...] = ()
+    #: Fields of any partition spec whose folders have names that look hidden.
+    hidden_fields: tuple[str, ...] = ()
 
     @property
     def version_hint(self) -> str | None:
@@ -143,6 +146,8 @@ class _Document(msgspec.Struct, rename="kebab"):
     metadata_log: list[_LogEntry] | None = None
     statistics: list[_Statistics] | None = None
     partition_statistics: list[_Statistics] | None = None
+    partition_spec: Any = None
+    partition_specs: Any = None
 
 
 class _Reference(msgspec.Struct, rename="kebab"):
@@ -223,7 +228,20 @@ def _table(path: str, size_bytes: int, location: str, document: _Document) -> Ta
         statistics=_sized(document.statistics, resolve),
         partition_statistics=_sized(document.partition_statistics, resolve),
         dangling=tuple(_dangling(document)),
+        hidden_fields=tuple(_hidden_fields(document)),
     )
+
+
+def _hidden_fields(document: _Document) -> list[str]:
+    """Names as they are in paths. What is no spec as it should be says nothing."""
+    specs = [{"fields": document.partition_spec}, *_entries(document.partition_specs)]
+    fields = (field for spec in specs for field in _entries(spec.get("fields")))
+    names = {str(field.get("name")) for field in fields}
+    return sorted(quote_plus(name, safe="*") for name in names if name.startswith((".", "_")))
+
+
+def _entries(found: Any) -> list[dict[str, Any]]:
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 
 
 def _snapshot(path: str, entry: _Snapshot, resolve: Resolver) -> Snapshot:

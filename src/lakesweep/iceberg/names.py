@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,6 +12,9 @@ from lakesweep.iceberg.kinds import Kind
 
 #: The version in the name of a metadata file, as the group `number`.
 METADATA_VERSION = r"(?:^|/)v?(?P<number>\d{1,18})(?:-[^/]*)?(?:\.gz)?\.metadata\.json(?:\.gz)?$"
+
+#: The id of a snapshot in the name of a list or of statistics, as the group `number`.
+SNAPSHOT = r"(?:^|/)(?:snap-|partition-stats-)?(?P<number>\d{1,19})-[^/]*$"
 
 _CONTENT = r"\.(parquet|orc|avro)$"
 
@@ -35,6 +39,12 @@ def metadata_version(path: str) -> int | None:
     """The version in the name of a metadata file; None where it has none."""
     found = re.search(METADATA_VERSION, path)
     return int(found["number"]) if found else None
+
+
+def snapshot_ids(lists: pa.Array) -> Iterator[str]:
+    """The ids of snapshots in the names of manifest lists, where they have one."""
+    found = pc.struct_field(pc.extract_regex(lists, SNAPSHOT), "number")
+    yield from found.drop_null().to_pylist()
 
 
 def kinds_by_name(paths: pa.Array) -> pa.Array:

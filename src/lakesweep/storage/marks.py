@@ -104,7 +104,8 @@ class Marked(NamedTuple):
 class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a root says of itself: where it keeps files, and whether they may be collected.
 
-    The oldest snapshot (milliseconds since 1970) and the oldest version that it still names only
+    `hidden_fields` are partition fields whose names, which are those of folders, look hidden. The
+    oldest snapshot (milliseconds since 1970) and the oldest version that it still names only
     serve to guess why other files are there.
     """
 
@@ -116,3 +117,4 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     current_snapshot: int | None = None
     oldest_snapshot_ms: int | None = None
     oldest_version: int | None = None
+    hidden_fields: tuple[str, ...] = ()

@@ -15,14 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakesweep.iceberg.kinds import Kind
-from lakesweep.iceberg.names import METADATA_VERSION
+from lakesweep.iceberg.names import METADATA_VERSION, SNAPSHOT
 from lakesweep.storage.marks import Facts
 from lakesweep.sweep.kinds import Names
 from lakesweep.sweep.masks import Mask, mask_of
 from lakesweep.sweep.owners import FolderMap, Found
 from lakesweep.sweep.verdicts import Guess
-
-_SNAPSHOT = r"(?:^|/)(?:snap-|partition-stats-)?(?P<number>\d{1,19})-[^/]*$"
 
 _UNKNOWN = np.iinfo(np.int64).min
 _GUESSES = pa.array([guess.value for guess in Guess])
@@ -48,7 +46,7 @@ class History:
 
 
 def history_of(
-    tables: FolderMap, facts: Mapping[str, Facts], snapshots: Iterable[int] = ()
+    tables: FolderMap, facts: Mapping[str, Facts], snapshots: Iterable[str] = ()
 ) -> History:
     """What tables say of themselves, by their names, and the ids of snapshots, if at hand."""
     known = [facts.get(name) for name in tables.names]
@@ -57,7 +55,7 @@ def history_of(
     return History(
         np.fromiter(moments, np.int64, len(known)),
         np.fromiter(versions, np.int64, len(known)),
-        pa.array(map(str, sorted(set(snapshots))), pa.string()),
+        pa.array(sorted(set(snapshots)), pa.string()),
     )
 
 
@@ -115,7 +113,7 @@ def _is_logged(paths: pa.Array, chosen: Mask, tables: Found, history: History) -
 
 def _names_known_snapshot(paths: pa.Array, chosen: Mask, history: History) -> Mask:
     rows = np.flatnonzero(chosen)
-    ids = _numbers(paths.take(pa.array(rows)), _SNAPSHOT)
+    ids = _numbers(paths.take(pa.array(rows)), SNAPSHOT)
     known = np.zeros(len(paths), np.bool_)
     known[rows] = mask_of(pc.is_in(ids, value_set=history.snapshots))
     return known

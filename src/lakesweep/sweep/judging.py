@@ -6,7 +6,7 @@ the run. Whatever is in doubt is kept; only what no check holds back is deleted.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -19,7 +19,7 @@ from lakesweep.storage.globs import translate
 from lakesweep.store.moments import micros
 from lakesweep.sweep.columns import VERDICTS
 from lakesweep.sweep.guessing import History, guess
-from lakesweep.sweep.kinds import Family, Names
+from lakesweep.sweep.kinds import Family, Names, is_hidden
 from lakesweep.sweep.masks import Mask, mask_of
 from lakesweep.sweep.owners import FolderMap, Found
 from lakesweep.sweep.verdicts import Reason
@@ -38,7 +38,7 @@ class Rules:
     the `rule` of a verdict. `cutoff` is the moment from which on files are too new. `now` is not
     before the listing ended: times behind it are not believed. `excludes` are globs, for paths
     below a location. `families` are the formats that the roots of the run read. `hidden_fields`
-    are those of the live files (see `kinds`).
+    are names of partition fields that look hidden, by the number of the folder in `tables`.
     """
 
     now: datetime
@@ -53,7 +53,7 @@ class Rules:
     excludes: tuple[str, ...] = ()
     keep_unknown: bool = True
     families: frozenset[Family] = frozenset({Family.ICEBERG})
-    hidden_fields: frozenset[str] = frozenset()
+    hidden_fields: Mapping[int, frozenset[str]] = field(default_factory=dict)
     history: History = field(default_factory=History)
 
     def __post_init__(self) -> None:
@@ -215,7 +215,13 @@ def _is_hidden(files: _Files, rules: Rules) -> _Finding:
     if not rules.keep_unknown:
         return _nothing(files)
     starts = rules.locations.sizes[files.locations]
-    return files.names.hidden(starts, rules.hidden_fields), _texts(len(files.rows))
+    hidden = files.names.hidden(starts)
+    begins = rules.tables.sizes
+    for row in np.flatnonzero(hidden & np.isin(files.tables, list(rules.hidden_fields))):
+        table, path = int(files.tables[row]), files.names.paths[int(row)].as_py()
+        fields = rules.hidden_fields[table]
+        hidden[row] = is_hidden(path, int(starts[row]), int(begins[table]), fields)
+    return hidden, _texts(len(files.rows))
 
 
 def _is_of_unknown_kind(files: _Files, rules: Rules) -> _Finding:

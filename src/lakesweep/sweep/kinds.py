@@ -56,9 +56,6 @@ _TEMPORARY = (
     r"|\.(tmp|temp|inprogress|crc|_COPYING_)$"
 )
 
-# A folder of a partition by a field whose name begins so: `_x=1`.
-_HIDDEN_FIELD = r"/[._][^/=]*="
-
 
 class Names:
     """What the names in a column of paths say, looked at closely only where they are odd.
@@ -93,14 +90,10 @@ class Names:
         temporary[self._odd] = mask_of(pc.match_substring_regex(self._odd_paths(), _TEMPORARY))
         return temporary
 
-    def hidden(self, starts: Starts, fields: AbstractSet[str] = frozenset()) -> Mask:
-        """Whether a name behind byte `start` of each path begins with a dot or an underscore.
-
-        A folder of a partition is not hidden if live files lie in such folders too: `fields` are
-        those of `hidden_fields`, of the live files.
-        """
+    def hidden(self, starts: Starts) -> Mask:
+        """Whether a name behind byte `start` of each path begins with a dot or an underscore."""
         hidden = self._odd.copy()
-        hidden[self._odd] = _find_hidden(self._odd_paths(), starts[self._odd], fields)
+        hidden[self._odd] = _find_hidden(self._odd_paths(), starts[self._odd])
         return hidden
 
     def _odd_paths(self) -> pa.Array:
@@ -111,10 +104,16 @@ class Names:
         return pc.replace_with_mask(nothing, pa.array(self._odd), look(self._odd_paths()))
 
 
-def hidden_fields(paths: pa.Array) -> set[str]:
-    """How paths begin, up to the `=` of partition folders whose names look hidden."""
-    found = paths.filter(pc.match_substring_regex(paths, _HIDDEN_FIELD)).to_pylist()
-    return {field for path in found for field in _fields_of(path)}
+def is_hidden(path: str, start: int, table: int, fields: AbstractSet[str]) -> bool:
+    """The same for one path whose table begins at byte `table` and has partitions by some fields.
+
+    In the table, a folder that is named after such a field, `_x=1`, is not hidden.
+    """
+    data = path.encode()
+    outside, inside = data[start : max(start, table)].decode(), data[max(start, table) :].decode()
+    *folders, name = inside.split("/")
+    others = (folder for folder in folders if not _is_partition(folder, fields))
+    return any(map(_looks_hidden, (*outside.split("/"), *others, name)))
 
 
 def _find_odd(paths: pa.Array) -> Mask:
@@ -133,36 +132,17 @@ def _families_by_name(paths: pa.Array) -> pa.Array:
     return families
 
 
-def _find_hidden(paths: pa.Array, starts: Starts, fields: AbstractSet[str]) -> Mask:
+def _find_hidden(paths: pa.Array, starts: Starts) -> Mask:
     from lakesweep.sweep.components import find_hidden  # imports numba
 
     hidden = np.empty(len(paths), dtype=np.bool_)
     find_hidden(*string_buffers(paths.cast(pa.large_string())), starts, hidden)
-    if fields:
-        rows = np.flatnonzero(hidden)
-        chosen = paths.take(pa.array(rows)).to_pylist()
-        for row, path, start in zip(rows, chosen, starts[rows].tolist(), strict=True):
-            hidden[row] = _has_hidden_name(path, start, fields)
     return hidden
 
 
-def _fields_of(path: str) -> list[str]:
-    """`s3://b/t/_x=` for `s3://b/t/_x=1/f`, and so on for each such folder."""
-    fields, before = [], ""
-    for name in path.split("/")[:-1]:
-        field, equals, _ = name.partition("=")
-        if _looks_hidden(name) and equals:
-            fields.append(before + field + equals)
-        before += name + "/"
-    return fields
-
-
-def _has_hidden_name(path: str, start: int, fields: AbstractSet[str]) -> bool:
-    """The same as the kernel, for one path, with an eye on the fields."""
-    inside = path.encode()[start:].decode()
-    names = sum(map(_looks_hidden, inside.split("/")))
-    known = [field for field in _fields_of(path) if len(field.encode()) > start]
-    return names > sum(field in fields for field in known)
+def _is_partition(folder: str, fields: AbstractSet[str]) -> bool:
+    field, equals, _ = folder.partition("=")
+    return bool(equals) and field in fields
 
 
 def _looks_hidden(name: str) -> bool:

@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakesweep.errors import DamagedError, MissingError
+from lakesweep.iceberg.kinds import Kind
+from lakesweep.iceberg.names import snapshot_ids
 from lakesweep.storage.address import parse
 from lakesweep.storage.datasets import Dataset, load_dataset, read_dataset, write_dataset
 from lakesweep.storage.marks import Facts
@@ -165,6 +168,13 @@ def load_marks(stores: StoreOpener, address: str) -> Marks:
         document.found,
         document.figures,
     )
+
+
+def named_snapshots(stores: StoreOpener, marks: Marks) -> Iterator[str]:
+    """The ids of snapshots that roots name, as far as the names of manifest lists tell them."""
+    is_list = pc.field("kind") == Kind.MANIFEST_LIST.value
+    for batch in read_dataset(stores, marks.datasets["sources"], ["path"], is_list, verify=False):
+        yield from snapshot_ids(batch["path"])
 
 
 def dataset_address(address: str, name: str) -> str:

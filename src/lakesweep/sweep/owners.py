@@ -65,6 +65,11 @@ class FolderMap:
         """The first name of those who claim each folder, in the order of the folders' numbers."""
         return [each[0] for each in self._names]
 
+    @property
+    def claims(self) -> Iterator[tuple[int, str]]:
+        """The number of each folder with the name of everyone who claims it."""
+        return ((number, name) for number, names in enumerate(self._names) for name in names)
+
     def find(self, identities: pa.Array) -> Found:
         """The innermost folder that each path lies in."""
         from lakesweep.sweep.folder_table import find_longest  # imports numba

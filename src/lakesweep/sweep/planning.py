@@ -26,7 +26,7 @@ from lakesweep.sweep.guards import Figures, look
 from lakesweep.sweep.iceberg_scan import is_scan
 from lakesweep.sweep.leases import HeldLease
 from lakesweep.sweep.liveset import LiveSet, Matched, Mode, figures_document
-from lakesweep.sweep.marks import Marks, RootState
+from lakesweep.sweep.marks import Marks, RootState, named_snapshots
 from lakesweep.sweep.plans import (
     Amount,
     DatasetRef,
@@ -69,6 +69,8 @@ LIFE = timedelta(hours=24)
 _MOST_TABLES = 1_000
 _MOST_OVERLAPS = 1_000
 _MOST_ROOTS = 1_000
+#: Every task gets their ids, and guesses are worth no more than this.
+_MOST_SNAPSHOTS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -128,7 +130,13 @@ class Planner:
         memory = self.runs.known_folders(record)
         now = max(self.clock.now(), started)
         return make_ruling(
-            order.lake, marks, memory, order.overridden, now=now, cutoff=order.cutoff(started)
+            order.lake,
+            marks,
+            memory,
+            order.overridden,
+            now=now,
+            cutoff=order.cutoff(started),
+            snapshots=islice(named_snapshots(self.stores, marks), _MOST_SNAPSHOTS),
         )
 
     def _judge(

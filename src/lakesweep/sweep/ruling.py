@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from lakesweep.storage.marks import Facts
 from lakesweep.sweep.guessing import history_of
 from lakesweep.sweep.judging import Rules
 from lakesweep.sweep.lake import Lake
@@ -35,8 +36,13 @@ def make_ruling(
     *,
     now: datetime,
     cutoff: datetime,
+    snapshots: Iterable[str] = (),
 ) -> Ruling:
-    """What files of a lake are judged by. `memory` tells where roots kept files before."""
+    """What files of a lake are judged by. `memory` tells where roots kept files before.
+
+    `snapshots` are ids of those that roots name, and only serve to guess.
+    """
+    facts = {root.name: root.facts for root in marks.roots if root.facts}
     tables = FolderMap(_claims(_tables(marks)))
     foreign = {} if "foreign" in overridden else dict(_neighbours(lake))
     opted_out = () if "gc.enabled" in overridden else tuple(marks.opted_out)
@@ -52,7 +58,8 @@ def make_ruling(
         opted_out=FolderMap(_claims(opted_out)),
         excludes=lake.section.exclude,
         keep_unknown=lake.section.unknown == "keep",
-        history=history_of(tables, {root.name: root.facts for root in marks.roots if root.facts}),
+        hidden_fields=_hidden_fields(tables, facts),
+        history=history_of(tables, facts, snapshots),
     )
     return Ruling(
         rules,
@@ -82,6 +89,15 @@ def _of_kind(marks: Marks, kind: RootKind) -> Iterator[tuple[str, str]]:
     for root in marks.roots:
         if root.kind is kind:
             yield from ((folder, root.name) for folder in root.folders)
+
+
+def _hidden_fields(tables: FolderMap, facts: Mapping[str, Facts]) -> Mapping[int, frozenset[str]]:
+    """Partition fields whose folders look hidden, by the number of the folder of a table."""
+    found: dict[int, frozenset[str]] = {}
+    for number, name in tables.claims:
+        if name in facts and facts[name].hidden_fields:
+            found[number] = found.get(number, frozenset()).union(facts[name].hidden_fields)
+    return found
 
 
 def _neighbours(lake: Lake) -> Iterator[tuple[str, str]]:

@@ -119,6 +119,18 @@ def test_write_paths_are_folders_of_the_table_too() -> None:
     assert metadata.write_paths == ("s3://other/d",)
 
 
+def test_partition_fields_that_look_hidden_are_told_as_they_are_in_paths() -> None:
+    fields = [{"name": name} for name in ("_b", "plain", ".a/x", "_b")]
+    specs = [{"spec-id": 0, "fields": fields[:2]}, {"spec-id": 1, "fields": fields[2:]}]
+    assert table(partition_specs=specs).hidden_fields == (".a%2Fx", "_b")
+    assert table(partition_spec=fields[:1]).hidden_fields == ("_b",)
+
+
+@pytest.mark.parametrize("specs", [None, [], 7, {"fields": []}, [7, {"fields": 7}, {}]])
+def test_odd_partition_specs_say_nothing(specs: object) -> None:
+    assert table(partition_specs=specs, partition_spec=specs).hidden_fields == ()
+
+
 @pytest.mark.parametrize("current", [None, -1])
 def test_a_table_may_have_no_current_snapshot(current: int | None) -> None:
     assert table(current_snapshot_id=current).dangling == ()

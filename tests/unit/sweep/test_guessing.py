@@ -19,7 +19,7 @@ FACTS = Facts(
     oldest_version=7,
     oldest_snapshot_ms=micros(MIDDLE) // 1000,
 )
-HISTORY = history_of(TABLES, {"live": FACTS}, snapshots=(42, 2**63 - 1))
+HISTORY = history_of(TABLES, {"live": FACTS}, snapshots=("42", str(2**63 - 1)))
 
 
 def guessed(path: str, modified: datetime = NEW, history: History = HISTORY) -> str:

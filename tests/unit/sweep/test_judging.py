@@ -162,10 +162,12 @@ class TestNames:
         rules = replace(RULES, keep_unknown=False)
         assert [each for each, _ in reasons(rules, *self.PATHS)] == ["unreferenced"] * 3
 
-    def test_of_partitions_with_live_files_are_not_hidden(self) -> None:
-        rules = replace(RULES, hidden_fields=frozenset({"s3://b/wh/t/_x="}))
-        found = reasons(rules, "s3://b/wh/t/_x=1/a.parquet", "s3://b/wh/t/_y=1/a.parquet")
-        assert [each for each, _ in found] == ["unreferenced", "hidden"]
+    def test_of_partitions_of_their_table_are_not_hidden(self) -> None:
+        tables = folders(("s3://b/wh/t/", "t"), ("s3://b/wh/u/", "u"))
+        rules = replace(RULES, tables=tables, hidden_fields={0: frozenset({"_x"})})
+        paths = [f"s3://b/wh/{name}/a.parquet" for name in ("t/_x=1", "t/_y=1", "u/_x=1", "_x=1")]
+        found = [each for each, _ in reasons(rules, *paths)]
+        assert found == ["unreferenced", "hidden", "hidden", "hidden"]
 
 
 def test_the_first_reason_counts() -> None:

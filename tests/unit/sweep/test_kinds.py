@@ -4,16 +4,21 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lakesweep.sweep.kinds import Names, hidden_fields
+from lakesweep.sweep.kinds import Names, is_hidden
 
 LOCATION = "s3://lake/_own/"
 UUID = "5c2f9b1e-0a1b-4c2d-8e3f-0123456789ab"
 
 
-def hidden(*paths: str, fields: set[str] | None = None) -> list[bool]:
+def in_table(path: str) -> bool:
+    """Whether a path in a table that has partitions by `_x` is hidden."""
+    return is_hidden(f"{LOCATION}t/{path}", len(LOCATION), len(f"{LOCATION}t/"), {"_x"})
+
+
+def hidden(*paths: str) -> list[bool]:
     starts = np.full(len(paths), len(LOCATION.encode()))
     names = Names(pa.array([LOCATION + path for path in paths]))
-    answer: list[bool] = names.hidden(starts, fields or set()).tolist()
+    answer: list[bool] = names.hidden(starts).tolist()
     return answer
 
 
@@ -99,25 +104,21 @@ class TestHidden:
         assert LOCATION.count("_") == 1
         assert hidden("data/x.parquet") == [False]
 
-    def test_are_not_partitions_that_hold_live_files(self) -> None:
-        fields = hidden_fields(pa.array([LOCATION + "t/_x=1/a=2/f.parquet", "s3://b/plain/f"]))
-        paths = ("t/_x=2/f.parquet", "t/_y=2/f.parquet", "u/_x=1/f.parquet", "t/_x/f.parquet")
-        assert hidden(*paths, fields=fields) == [False, True, True, True]
+    def test_are_not_partitions_of_the_table(self) -> None:
+        names = ("_x=2/f.parquet", "a/_x=/b=1/f.parquet", "_x=1/_x=2/f.parquet")
+        assert [in_table(name) for name in names] == [False] * 3
 
-    def test_are_files_in_such_partitions_whose_own_name_is_hidden(self) -> None:
-        fields = hidden_fields(pa.array([LOCATION + "t/_x=1/f.parquet"]))
-        paths = ("t/_x=1/_f.parquet", "t/_x=1/.a/f", "t/_x=1", "_t/_x=1/f")
-        assert hidden(*paths, fields=fields) == [True] * 4
+    def test_are_other_folders_of_the_table_and_files(self) -> None:
+        names = ("_y=2/f", "_x/f", "_x=1/_f", "_x=1/.a/f", "_x=1", "_xx=1/f", "._x=1/f")
+        assert [in_table(name) for name in names] == [True] * 7
+
+    def test_are_partitions_of_a_table_that_lies_in_such_a_folder(self) -> None:
+        assert is_hidden("s3://b/_x=1/t/f", len("s3://b/"), len("s3://b/_x=1/t/"), {"_x"})
 
     def test_are_found_by_bytes_behind_other_letters(self) -> None:
         folder = "s3://lake/ž/"
         paths = pa.array([folder + "_x", folder + "x"])
         starts = np.full(2, len(folder.encode()))
-        for fields in (set(), {"s3://lake/ž/_y="}):
-            assert Names(paths).hidden(starts, fields).tolist() == [True, False]
-
-
-class TestHiddenFields:
-    def test_are_told_with_all_that_stands_before_them(self) -> None:
-        paths = pa.array(["s3://b/t/_x=1/.y=2/f", "s3://b/t/_x=2/f", "s3://b/t/x=1/f", "/_f=1"])
-        assert hidden_fields(paths) == {"s3://b/t/_x=", "s3://b/t/_x=1/.y="}
+        assert Names(paths).hidden(starts).tolist() == [True, False]
+        assert is_hidden(folder + "ž/_y=1/_x", starts[0], starts[0] + 3, {"_y"})
+        assert not is_hidden(folder + "ž/_y=1/x", starts[0], starts[0] + 3, {"_y"})

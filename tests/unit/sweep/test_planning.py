@@ -10,7 +10,7 @@ from lakesweep.config import IcebergScanRoot, LakeSection
 from lakesweep.storage.inventory import open_inventory
 from lakesweep.sweep.liveset import Mode
 from tests.iceberg_tables import BUCKET, Bucket, Names, Table
-from tests.planned import Desk, deletes, reasons
+from tests.planned import Desk, deletes, reasons, rows_of
 
 ORPHAN = f"{BUCKET}/one/data/00000-0-1f.parquet"
 
@@ -103,3 +103,19 @@ def test_a_short_grace_is_planned_and_guarded(desk: Desk) -> None:
 
 def test_a_plan_takes_the_name_that_it_is_given(desk: Desk) -> None:
     assert desk.plan(name="plan-7").document.plan == "plan-7"
+
+
+def test_partitions_by_fields_that_look_hidden_are_swept(bucket: Bucket) -> None:
+    table = Table(bucket, "one", {"partition-specs": [{"spec-id": 0, "fields": [{"name": "_x"}]}]})
+    orphan, hidden = (table.path(f"data/{name}/a.parquet") for name in ("_x=1", "_y=1"))
+    for path in (orphan, hidden):
+        bucket.write(path, b"")
+    names = Names({"one": table.commit()})
+    plan = Desk(bucket.stores, LakeSection(locations=(BUCKET,)), [names]).plan()
+    assert (reasons(plan)[orphan], reasons(plan)[hidden]) == ("unreferenced", "hidden")
+
+
+def test_guesses_know_the_snapshots_that_tables_name(desk: Desk, bucket: Bucket) -> None:
+    known, gone = (bucket.write(f"{BUCKET}/one/metadata/{n}-x.stats", b"") for n in (1, 2))
+    rules = {row["path"]: row["rule"] for row in rows_of(desk.plan())}
+    assert (rules[known], rules[gone]) == ("old-metadata", "expired-snapshot")
