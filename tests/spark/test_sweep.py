@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,11 @@ def engine(desk: Desk, spark: SparkSession) -> SparkEngine:
     return SparkEngine(spark, Access(desk.stores, parts=3))
 
 
+def as_if_large(engine: SparkEngine) -> SparkEngine:
+    """Leaves to Spark what is done in memory where there is little of it."""
+    return replace(engine, few_rows=0, few_pointers=0, few_live=0)
+
+
 @pytest.mark.parametrize("mode", [Mode.EXACT, Mode.BLOOM])
 def test_both_engines_give_the_same_verdicts(desk: Desk, engine: SparkEngine, mode: Mode) -> None:
     def key(row: dict[str, object]) -> str:
@@ -57,6 +63,12 @@ def test_both_engines_give_the_same_verdicts(desk: Desk, engine: SparkEngine, mo
     assert sorted(rows_of(spark), key=key) == sorted(rows_of(local), key=key)
     assert spark.document.totals == local.document.totals
     assert spark.document.tables == local.document.tables
+
+
+def test_what_spark_joins_is_judged_the_same(desk: Desk, engine: SparkEngine) -> None:
+    small, large = desk.plan(engine), desk.plan(as_if_large(engine))
+    assert large.document.totals == small.document.totals
+    assert large.document.tables == small.document.tables
 
 
 def test_both_engines_miss_the_same_files(desk: Desk, engine: SparkEngine) -> None:

@@ -59,7 +59,8 @@ def parts_for(spark: SparkSession) -> int:
     """How many tasks are worth having in a session."""
     if is_remote(spark):
         return max(_FEWEST_PARTS, int(spark.conf.get("spark.sql.shuffle.partitions", "0") or 0))
-    return max(_FEWEST_PARTS, _PARTS_A_CORE * spark.sparkContext.defaultParallelism)
+    wanted = _PARTS_A_CORE * spark.sparkContext.defaultParallelism
+    return wanted if is_alone(spark) else max(_FEWEST_PARTS, wanted)
 
 
 def is_alone(spark: SparkSession) -> bool:

@@ -12,6 +12,7 @@ from lakesweep.config import SparkSection
 
 _LOCAL = re.compile(r"local(\[(?P<cores>\*|\d+)(,\s*(\d+|\*))?\])?")
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_COLLECTOR = re.compile(r"-XX:\+Use\w+GC\b")
 
 #: For any session; the user's own settings come on top.
 _USUAL = {
@@ -29,6 +30,9 @@ _ALONE = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "2g",
 }
+#: For the Java of such a driver. Rows hardly ever come by it, so it never gets back what it takes
+#: to compile its own code twice, and there is little garbage for several threads to collect.
+_BRIEF = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 
 def is_local(master: str) -> bool:
@@ -47,12 +51,29 @@ def driver_settings(
         "spark.app.name": "lakesweep",
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
     }
+    asked = section.conf.get(_JAVA_OPTIONS, "")
+    options = [_log_option(), *java_options]
     if is_local(master):
         settings |= _ALONE | {"spark.sql.shuffle.partitions": str(_local_partitions(master))}
+        settings |= _own_workers(section.conf)
+        options += _brief_options(asked)
     settings |= section.conf
-    ours = " ".join(f'"{option}"' for option in (_log_option(), *java_options))
-    settings[_JAVA_OPTIONS] = f"{ours} {section.conf.get(_JAVA_OPTIONS, '')}".rstrip()
+    ours = " ".join(f'"{option}"' for option in options)
+    settings[_JAVA_OPTIONS] = f"{ours} {asked}".rstrip()
     return settings
+
+
+def _brief_options(asked: str) -> list[str]:
+    """Options for a short life; without our collector if the user names one: Java takes no two."""
+    has_own = _COLLECTOR.search(asked) is not None
+    return [option for option in _BRIEF if not (has_own and _COLLECTOR.match(option))]
+
+
+def _own_workers(conf: Mapping[str, str]) -> dict[str, str]:
+    """What makes workers start with our libraries loaded, if their Python is ours."""
+    if "PYSPARK_PYTHON" in os.environ or "spark.pyspark.python" in conf:
+        return {}
+    return {"spark.python.daemon.module": "lakesweep.spark.daemon"}
 
 
 def session_settings(conf: Mapping[str, str]) -> dict[str, str]:

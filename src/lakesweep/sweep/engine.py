@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
@@ -14,6 +14,9 @@ from lakesweep.storage.stores import Stores
 from lakesweep.sweep.columns import LISTING, hashes_of
 from lakesweep.sweep.mark_engine import LocalMarkEngine, MarkEngine, Step
 from lakesweep.sweep.steps import with_reference
+
+if TYPE_CHECKING:
+    from lakesweep.storage.store import StoreOpener
 
 
 class SweepEngine(MarkEngine, Protocol):
@@ -72,23 +75,28 @@ class LocalEngine(LocalMarkEngine):
         return pa.Table.from_batches(batches, schema)
 
     def match(self, step: Step, listing: Dataset, live: Dataset, schema: pa.Schema) -> pa.Table:
-        known = self._known(live)
-        files = (
-            with_reference(batch, pa.array(known.contains(hashes_of(batch))))
-            for batch in read_dataset(self.stores, listing, LISTING.names)
-        )
-        return pa.Table.from_batches(step(files), schema)
+        known = known_hashes(self.stores, live)
+        files = read_dataset(self.stores, listing, LISTING.names)
+        return pa.Table.from_batches(step(tell_referenced(files, known)), schema)
 
     def miss(self, step: Step, listing: Dataset, live: Dataset, schema: pa.Schema) -> pa.Table:
-        known = self._known(listing)
+        known = known_hashes(self.stores, listing)
         files = (
             batch.filter(pa.array(~known.contains(hashes_of(batch))))
             for batch in read_dataset(self.stores, live)
         )
         return pa.Table.from_batches(step(files), schema)
 
-    def _known(self, files: Dataset) -> HashSet:
-        known = HashSet()
-        for batch in read_dataset(self.stores, files, ["h1", "h2"]):
-            known.add(hashes_of(batch))
-        return known
+
+def known_hashes(stores: StoreOpener, files: Dataset) -> HashSet:
+    """The hashes of all files of a dataset."""
+    known = HashSet()
+    for batch in read_dataset(stores, files, ["h1", "h2"]):
+        known.add(hashes_of(batch))
+    return known
+
+
+def tell_referenced(files: Iterable[pa.RecordBatch], known: HashSet) -> Iterator[pa.RecordBatch]:
+    """Listed files (LISTING) as REFERENCED."""
+    for batch in files:
+        yield with_reference(batch, pa.array(known.contains(hashes_of(batch))))

@@ -121,7 +121,10 @@ class Marker:
         places = {name: self._place(name) for name in _KEPT}
         sink = Sink(stores, {**places, "children": children, "facts": facts})
         keyring = Keyring(stores, tuple(options for options in self._access if options))
-        found = self._gather(LevelStep(level(keyring), sink, skipped), pointers)
+        step = LevelStep(level(keyring), sink, skipped)
+        # Where everything is known already, nothing is left to read.
+        some = len(skipped) < pointers.rows
+        found = self._gather(step, pointers) if some else defaultdict(list)
         for name in _KEPT:
             self._parts[name] += found[name]
         self._keep_facts(provisional(facts, "facts", found["facts"]))
@@ -130,8 +133,6 @@ class Marker:
         return commit_dataset(stores, children, found["children"], CHILDREN)
 
     def _gather(self, step: Step, rows: Dataset) -> Mapping[str, list[Part]]:
-        if not rows.rows:
-            return defaultdict(list)
         return parts_by_dataset(self._spec.engine.gather(step, rows, NAMED_PARTS))
 
     def _distinct(self, children: Sequence[Dataset], kind: Kind) -> Dataset:

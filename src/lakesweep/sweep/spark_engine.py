@@ -12,19 +12,24 @@ from pyspark.sql import functions as F  # noqa: N812
 from lakesweep.spark import datasets
 from lakesweep.spark.errors import translating
 from lakesweep.spark.kernels import map_batches, map_items
+from lakesweep.storage.datasets import read_dataset
 from lakesweep.storage.marks import POINTERS
 from lakesweep.sweep.columns import LISTING, LIVE
-from lakesweep.sweep.mark_engine import MERGED
+from lakesweep.sweep.engine import known_hashes, tell_referenced
+from lakesweep.sweep.mark_engine import MERGED, LocalMarkEngine
+from lakesweep.sweep.shares import Share, cut_rows, read_share
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from lakesweep.hashing import HashSet
     from lakesweep.spark.access import Access
     from lakesweep.storage.datasets import Dataset
     from lakesweep.sweep.mark_engine import Step
 
 _FILE = ["h1", "h2", "location"]
-_FEW = 1_000_000
+#: A task for so many rows at least, where there are more than tasks are worth having.
+_ROWS_IN_A_SHARE = 1_000_000
 
 
 def _run(batches: Iterator[pa.RecordBatch], step: Step, access: Access) -> Iterator[pa.RecordBatch]:
@@ -32,26 +37,60 @@ def _run(batches: Iterator[pa.RecordBatch], step: Step, access: Access) -> Itera
     return step(batches)
 
 
+def _run_share(share: Share, step: Step, access: Access, rows: Dataset) -> Iterator[pa.RecordBatch]:
+    return step(read_share(access.stores, rows, share))
+
+
+def _match_share(
+    share: Share, step: Step, access: Access, listing: Dataset, live: Dataset
+) -> Iterator[pa.RecordBatch]:
+    known = _held(access, live)
+    files = read_share(access.stores, listing, share, LISTING.names)
+    return step(tell_referenced(files, known))
+
+
+#: The live files that the last task of this process was asked about; mostly the next one is too.
+_last: list[tuple[str, HashSet]] = []
+
+
+def _held(access: Access, live: Dataset) -> HashSet:
+    if not _last or _last[0][0] != live.sha256:
+        _last[:] = [(live.sha256, known_hashes(access.stores, live))]
+    return _last[0][1]
+
+
 @dataclass(frozen=True)
 class SparkEngine:
-    """Runs steps on the executors of a session."""
+    """Runs steps on the executors of a session.
+
+    Tasks read their rows by themselves, which costs less than to bring them through Java. What has
+    at most `few_rows` is done here: to start tasks would take longer. Up to `few_pointers` are put
+    in order here, and up to `few_live` files are held by each process that matches against them.
+    """
 
     spark: SparkSession
     access: Access
     name: str = "spark"
+    few_rows: int = 4
+    few_pointers: int = 50_000
+    few_live: int = 2_000_000
 
     @property
     def parts(self) -> int:
         return self.access.parts
 
     def gather(self, step: Step, rows: Dataset, schema: pa.Schema) -> pa.Table:
-        frame = self._read(rows)
-        if rows.rows <= _FEW:
-            # Each row may stand for much work, and all of them lie in one file.
-            frame = frame.repartition(max(1, min(self.parts, rows.rows)))
-        return self._collect(self._map(frame, step, schema), schema)
+        if rows.rows <= self.few_rows:
+            return pa.Table.from_batches(step(read_dataset(self.access.stores, rows)), schema)
+        shares = self._shares(rows)
+        frame = map_items(
+            self.spark, shares, _run_share, schema, step=step, access=self.access, rows=rows
+        )
+        return self._collect(frame, schema)
 
     def distinct(self, children: Sequence[Dataset], kind: str, address: str) -> Dataset:
+        if sum(dataset.rows for dataset in children) <= self.few_pointers:
+            return LocalMarkEngine(self.access.stores).distinct(children, kind, address)
         frames = [self._read(dataset, POINTERS.names) for dataset in children]
         together = frames[0]
         for frame in frames[1:]:
@@ -73,6 +112,21 @@ class SparkEngine:
         return self._collect(map_items(self.spark, items, kernel, schema), schema)
 
     def match(self, step: Step, listing: Dataset, live: Dataset, schema: pa.Schema) -> pa.Table:
+        if live.rows > self.few_live:
+            return self._join(step, listing, live, schema)
+        frame = map_items(
+            self.spark,
+            self._shares(listing),
+            _match_share,
+            schema,
+            step=step,
+            access=self.access,
+            listing=listing,
+            live=live,
+        )
+        return self._collect(frame, schema)
+
+    def _join(self, step: Step, listing: Dataset, live: Dataset, schema: pa.Schema) -> pa.Table:
         files = self._read(listing)
         known = self._read(live, ["h1", "h2"]).distinct().withColumn("found", F.lit(True))
         joined = files.join(known, ["h1", "h2"], "left").select(
@@ -85,6 +139,9 @@ class SparkEngine:
         missing = self._read(live).join(stored, ["h1", "h2"], "left_anti")
         together = missing.select(*LIVE.names).repartition("h1", "h2")
         return self._collect(self._map(together, step, schema), schema)
+
+    def _shares(self, rows: Dataset) -> list[Share]:
+        return cut_rows(rows, max(self.parts, rows.rows // _ROWS_IN_A_SHARE))
 
     def _map(self, frame: DataFrame, step: Step, schema: pa.Schema) -> DataFrame:
         return map_batches(frame, _run, schema, step=step, access=self.access)

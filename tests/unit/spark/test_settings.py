@@ -47,13 +47,37 @@ def test_what_the_user_sets_counts() -> None:
 
 def test_the_user_s_java_options_come_behind_ours() -> None:
     found = settings("local[2]", **{"spark.driver.extraJavaOptions": "-Xss4m"})
-    log, own = shlex.split(found["spark.driver.extraJavaOptions"])
+    log, *_, own = shlex.split(found["spark.driver.extraJavaOptions"])
     assert log.startswith("-Dlog4j2.configurationFile=file:")
     assert own == "-Xss4m"
 
 
+def test_a_local_driver_compiles_its_code_once() -> None:
+    found = settings("local[2]")["spark.driver.extraJavaOptions"]
+    assert "-XX:TieredStopAtLevel=1" in found
+
+
+def test_a_driver_of_a_cluster_has_java_s_own_ways() -> None:
+    assert "-XX:" not in settings("spark://h:7077")["spark.driver.extraJavaOptions"]
+
+
+def test_the_user_s_collector_is_the_only_one() -> None:
+    found = settings("local[2]", **{"spark.driver.extraJavaOptions": "-XX:+UseG1GC"})
+    assert found["spark.driver.extraJavaOptions"].count("GC") == 1
+
+
+def test_local_workers_start_with_our_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    assert settings("local[2]")["spark.python.daemon.module"] == "lakesweep.spark.daemon"
+
+
+def test_workers_of_another_python_start_as_spark_starts_them() -> None:
+    found = settings("local[2]", **{"spark.pyspark.python": "python3"})
+    assert "spark.python.daemon.module" not in found
+
+
 def test_the_settings_of_java_s_log_are_there() -> None:
-    (option,) = shlex.split(settings("local[2]")["spark.driver.extraJavaOptions"])
+    option, *_ = shlex.split(settings("local[2]")["spark.driver.extraJavaOptions"])
     path = option.removeprefix("-Dlog4j2.configurationFile=file:")
     assert "rootLogger.level" in Path(path).read_text()
 

@@ -1,0 +1,28 @@
+"""The process that Spark forks its Python workers from, with all loaded that they need.
+
+Each worker would else load it for itself, which takes more than a second of its core. Spark runs
+this by its name, as `spark.python.daemon.module`.
+"""
+
+from __future__ import annotations
+
+import gc
+
+import pyarrow as pa
+from pyspark.daemon import manager
+
+import lakesweep.iceberg.marking
+import lakesweep.storage.datasets
+import lakesweep.storage.listing  # noqa: F401
+from lakesweep.storage.file_hashes import file_hashes
+
+
+def load() -> None:
+    """Load the compiled kernels as well."""
+    file_hashes(pa.array(["/"]))
+    gc.freeze()  # what never goes need not be looked at, nor copied by that, in any worker
+
+
+if __name__ == "__main__":
+    load()
+    manager()
