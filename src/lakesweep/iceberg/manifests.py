@@ -12,7 +12,7 @@ from lakesweep.avro.projection import Column
 from lakesweep.avro.read import read_avro
 from lakesweep.errors import DamagedError, EncryptedError, TruncatedError
 from lakesweep.iceberg.kinds import Kind
-from lakesweep.iceberg.parquet import read_parquet
+from lakesweep.storage.columnar import read_parquet
 from lakesweep.storage.files import FILE_SCHEMA
 
 #: One manifest that a manifest list names. `entries` counts all of them, dead ones included.

@@ -32,12 +32,12 @@ from lakesweep.iceberg.manifests import (
 )
 from lakesweep.iceberg.metadata import TableMetadata, ViewMetadata, parse_metadata
 from lakesweep.iceberg.names import metadata_version
-from lakesweep.iceberg.reach import file_batch
 from lakesweep.iceberg.reading import Metadata, read_file
 from lakesweep.iceberg.relative import absolute_paths
 from lakesweep.parallel import map_ordered
 from lakesweep.storage.address import identities, parse
 from lakesweep.storage.file_hashes import file_hashes, hash_columns, source_numbers
+from lakesweep.storage.files import file_batch
 from lakesweep.storage.marks import CHILDREN, Facts, Marked
 from lakesweep.storage.outbox import Outbox, Pointer, pointers_of
 from lakesweep.storage.tolerance import READ_ERRORS, Problem, State, problem_of

@@ -22,10 +22,10 @@ from lakesweep.iceberg.claims import Claim, folders_of, real_folder, real_hashes
 from lakesweep.iceberg.kinds import Kind
 from lakesweep.iceberg.metadata import TableMetadata
 from lakesweep.iceberg.older import older_metadata
-from lakesweep.iceberg.reach import file_batch, reached_files
+from lakesweep.iceberg.reach import reached_files
 from lakesweep.progress import SILENT, Progress
 from lakesweep.storage.address import identities, identity
-from lakesweep.storage.files import FILE_SCHEMA
+from lakesweep.storage.files import FILE_SCHEMA, file_batch
 from lakesweep.storage.listing import list_files
 from lakesweep.storage.local.aliases import resolve
 from lakesweep.storage.outcome import Tally

@@ -31,7 +31,7 @@ from lakesweep.iceberg.relative import absolute_paths
 from lakesweep.parallel import map_ordered
 from lakesweep.storage.address import identities, parse
 from lakesweep.storage.batches import gather
-from lakesweep.storage.files import FILE_SCHEMA
+from lakesweep.storage.files import FILE_SCHEMA, file_batch
 from lakesweep.storage.tolerance import READ_ERRORS, Problem, State, Tolerance, problem_of
 
 if TYPE_CHECKING:
@@ -54,21 +54,6 @@ def reached_files(
             yield file_batch(Kind.VIEW_METADATA, [(metadata.path, metadata.size_bytes)])
         case TableMetadata():
             yield from gather(Walk(stores, metadata, tolerance, workers).files())
-
-
-def file_batch(kind: Kind, files: Iterable[tuple[str, int | None]]) -> pa.RecordBatch:
-    """A batch of files of one kind, from paths and sizes."""
-    rows = list(files)
-    return pa.RecordBatch.from_arrays(
-        [
-            pa.array([path for path, _ in rows], pa.string()),
-            pa.array([kind.value] * len(rows), pa.string()),
-            pa.array([size for _, size in rows], pa.int64()),
-            pa.nulls(len(rows), FILE_SCHEMA.field("modified").type),
-            pa.nulls(len(rows), pa.string()),
-        ],
-        schema=FILE_SCHEMA,
-    )
 
 
 class Manifest(NamedTuple):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pyarrow as pa
 
 #: One stored or referenced file. `path` is a full address; the rest is null where unknown.
@@ -24,3 +26,28 @@ OUTCOME_SCHEMA = pa.schema(
         pa.field("size_bytes", pa.int64()),
     ]
 )
+
+
+def file_batch(kind: str, files: Iterable[tuple[str, int | None]]) -> pa.RecordBatch:
+    """A batch of files of one kind, from paths and sizes."""
+    rows = list(files)
+    return files_of(
+        kind,
+        pa.array([path for path, _ in rows], pa.string()),
+        pa.array([size for _, size in rows], pa.int64()),
+    )
+
+
+def files_of(kind: str, paths: pa.Array, sizes: pa.Array | None = None) -> pa.RecordBatch:
+    """A batch of files of one kind, from arrays of which no row is null but for the sizes."""
+    count = len(paths)
+    return pa.RecordBatch.from_arrays(
+        [
+            paths,
+            pa.repeat(kind, count),
+            pa.nulls(count, pa.int64()) if sizes is None else sizes,
+            pa.nulls(count, FILE_SCHEMA.field("modified").type),
+            pa.nulls(count, pa.string()),
+        ],
+        schema=FILE_SCHEMA,
+    )
