@@ -5,83 +5,70 @@ from __future__ import annotations
 import shlex
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from lakesweep.cli.context import Context
+from lakesweep.cli.engines import EngineChoice, EngineName
 from lakesweep.cli.options import command
-from lakesweep.errors import LakesweepError, UsageError
-
-if TYPE_CHECKING:
-    from lakesweep.cli.demo_lake import DemoLake
+from lakesweep.errors import SparkSetupError, UsageError
 
 
 def add_demo(app: typer.Typer) -> None:
     """Add the command to the root."""
-    command(app, "demo", examples=["lakesweep demo", "lakesweep demo --keep ./demo-lake"])(demo)
+    command(
+        app,
+        "demo",
+        examples=[
+            "lakesweep demo",
+            "lakesweep demo --keep ./demo-lake",
+            "lakesweep demo --engine local",
+        ],
+    )(demo)
 
 
 def demo(
     context: Context,
+    engine: EngineChoice,
     keep: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Make the lake here, and leave it for your own tries."),
+        typer.Option(
+            metavar="DIR",
+            help="Make the lake here, and leave it for your own tries.",
+            show_default=False,
+        ),
     ] = None,
 ) -> None:
     """The whole story on an embedded lake.
 
-    Makes a lake of Iceberg tables in a folder, shows what is stored and what a table reaches,
-    purges one table, and proves that the others can still be read. Needs nothing but disk space.
+    Makes Iceberg tables in a folder, litters it as years of use would, and shows with real commands
+    how a plan is made, looked at, applied with a way back, undone and applied for good. Proves at
+    the end that every table reads as before, and that nothing else is left. Needs disk space and
+    about a minute; no server, and with --engine local no Java.
     """
-    with _folder(keep) as folder:
-        _tell(context, folder)
+    _check(engine.engine)
+    with _folder(keep) as folder, chdir(folder):
+        from lakesweep.cli.demo_lake import DemoLake
+        from lakesweep.cli.demo_story import Story
+
+        Story(context, DemoLake(folder), engine.engine.value).tell()
     if keep is not None:
         context.output.say(f"the lake is in {keep}; go on with: cd {shlex.quote(str(keep))}")
 
 
-def _tell(context: Context, folder: Path) -> None:
-    from lakesweep.cli.demo_lake import DemoLake
+def _check(engine: EngineName) -> None:
+    """What Spark lacks is better told before the story than in the middle of it."""
+    if engine is not EngineName.SPARK:
+        return
+    from lakesweep.spark.java import find_java
 
-    say = context.output.say
-    lake = DemoLake(folder)
-    say(f"Making a lake of Iceberg tables in {folder}")
-    lake.create()
-    before = lake.count_rows()
-
-    say("\nWhat is stored: every file below a location, filtered as you like.")
-    _run(context, lake, f"files list {lake.warehouse} --kind manifest-list")
-    say("\nWhat one table reaches, children before parents.")
-    _run(context, lake, "iceberg files demo.shop.orders")
-    say("\nPurging a table shows its totals first; here it only shows them.")
-    _run(context, lake, "iceberg purge demo.shop.customers --dry-run")
-    say("\nNow for good: the name goes from the catalog, then the files.")
-    _run(context, lake, "iceberg purge demo.shop.customers --drop --yes")
-    _prove(context, lake, before)
-
-
-def _prove(context: Context, lake: DemoLake, before: dict[str, int]) -> None:
-    from lakesweep.cli.output import Table
-
-    after = lake.count_rows()
-    expected = {name: rows for name, rows in before.items() if name != "shop.customers"}
-    if after != expected:
-        raise LakesweepError(f"the demo went wrong: expected {expected}, found {after}")
-    context.output.say("\nThe other tables, read back row by row:")
-    rows = [(name, f"{count:,}") for name, count in after.items()]
-    context.output.result({"readable": after}, Table(("table", "rows"), rows))
-
-
-def _run(context: Context, lake: DemoLake, words: str) -> None:
-    from lakesweep.cli.main import run
-
-    context.output.say(f"$ lakesweep {words}")
-    options = ["--config", str(lake.config), *(["--json"] if context.settings.json else [])]
-    code = run([*options, *shlex.split(words)])
-    if code != 0:
-        raise LakesweepError(f"the demo's command ended with code {code}: {words}")
+    try:
+        find_java()
+    except SparkSetupError as error:
+        raise SparkSetupError(error.message, hint=f"{error.hint}; or add --engine local") from error
 
 
 @contextmanager
@@ -92,4 +79,5 @@ def _folder(keep: Path | None) -> Iterator[Path]:
         return
     if keep.exists() and any(keep.iterdir()):
         raise UsageError(f"{keep} is not empty", hint="name a new folder after --keep")
+    keep.mkdir(parents=True, exist_ok=True)
     yield keep.resolve()

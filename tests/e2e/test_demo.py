@@ -1,0 +1,123 @@
+"""The demo, told in this process without Spark; the README's test tells it on Spark."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from pathlib import Path
+
+import pytest
+
+from lakesweep.cli.demo_deletes import delete_rows
+from lakesweep.cli.demo_lake import DemoLake
+from lakesweep.cli.demo_proof import prove_left, prove_same, read_all
+from lakesweep.cli.demo_rubbish import Planted, plant
+from lakesweep.errors import LakesweepError
+from tests.command import Lakesweep
+
+HERE = ("demo", "--engine", "local")
+STORY = ["plan", "show", "explain", "apply", "check", "quarantine", "plan", "apply"]
+
+
+@pytest.fixture
+def lakesweep(capfd: pytest.CaptureFixture[str]) -> Lakesweep:
+    return Lakesweep(capfd)
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> DemoLake:
+    lake = DemoLake(tmp_path / "lake")
+    lake.create()
+    return lake
+
+
+@pytest.fixture
+def planted(lake: DemoLake) -> Planted:
+    return plant(lake)
+
+
+def test_the_story_is_told_from_the_plan_to_the_proof(lakesweep: Lakesweep) -> None:
+    done = lakesweep(*HERE, json=False)
+    assert done.code == 0, done.err
+    commands = [line.split()[2] for line in done.err.splitlines() if line.startswith("$ lakesweep")]
+    assert [word for word, _ in groupby(commands)] == STORY
+    assert done.out.count("the same") == 9
+    assert "52 files are left: 48 referenced, 2 hidden, 1 unknown-kind, 1 too-new." in done.err
+
+
+def test_programs_get_the_story_line_by_line(lakesweep: Lakesweep) -> None:
+    done = lakesweep(*HERE)
+    assert done.code == 0, done.err
+    assert done.lines[0]["command"] == "lakesweep plan demo --engine local"
+    proof = done.lines[-1]
+    assert proof["left"] == {"referenced": 48, "hidden": 2, "unknown-kind": 1, "too-new": 1}
+    assert len(proof["readable"]) == 9
+
+
+def test_a_lake_that_is_kept_can_be_used_from_its_folder(
+    lakesweep: Lakesweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert lakesweep(*HERE, "--keep", str(tmp_path / "lake")).code == 0
+    monkeypatch.chdir(tmp_path / "lake")
+    assert lakesweep("plan", "demo", "--engine", "local").code == 0
+    assert lakesweep("show", "demo", "--verdict", "delete").lines == []
+    assert Path("plan.html").read_text().startswith("<!")
+
+
+def test_a_folder_with_files_is_left_alone(lakesweep: Lakesweep, tmp_path: Path) -> None:
+    (tmp_path / "mine").touch()
+    done = lakesweep(*HERE, "--keep", str(tmp_path))
+    assert (done.code, "is not empty" in done.error["message"]) == (2, True)
+
+
+def test_without_java_it_tells_how_to_go_on(
+    lakesweep: Lakesweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    done = lakesweep("demo")
+    assert (done.code, done.error["hint"].endswith("or add --engine local")) == (2, True)
+
+
+@pytest.mark.usefixtures("planted")
+def test_rubbish_of_every_kind_is_planted(lakesweep: Lakesweep, lake: DemoLake) -> None:
+    lakesweep.config = lake.config
+    plan = lakesweep("plan", "demo", "--engine", "local").document
+    assert {guess: amount["files"] for guess, amount in plan["guesses"].items()} == {
+        "aborted-write": 2,
+        "dropped-table": 5,
+        "expired-snapshot": 10,
+        "failed-commit": 3,
+        "old-metadata": 2,
+        "temporary": 1,
+    }
+    assert {reason: amount["files"] for reason, amount in plan["totals"]["keep"].items()} == {
+        "referenced": 44,
+        "hidden": 2,
+        "unknown-kind": 1,
+        "too-new": 1,
+    }
+    assert [each["names"] for each in plan["overlaps"]] == [
+        ["demo.shop.clicks", "demo.shop.visits"]
+    ]
+
+
+def test_deleted_positions_are_not_read(lake: DemoLake) -> None:
+    table = lake.tables()["shop.events"]
+    before = table.scan().to_arrow()["id"].to_pylist()
+    delete_rows(table, [0, 5])
+    assert table.scan().to_arrow()["id"].to_pylist() == [*before[1:5], *before[6:]]
+
+
+def test_a_lost_file_spoils_the_proof(lake: DemoLake) -> None:
+    kept = dict.fromkeys(lake.files(), "all")
+    prove_left(lake, kept)
+    next(lake.warehouse.rglob("*-deletes.parquet")).unlink()
+    with pytest.raises(LakesweepError, match="gone or there"):
+        prove_left(lake, kept)
+
+
+def test_changed_rows_spoil_the_proof(lake: DemoLake) -> None:
+    before = read_all(lake)
+    prove_same(before, read_all(lake))
+    lake.tables()["shop.visits"].delete("id = 7")
+    with pytest.raises(LakesweepError, match="do not read as they did"):
+        prove_same(before, read_all(lake))
