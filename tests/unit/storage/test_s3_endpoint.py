@@ -15,8 +15,9 @@ from lakesweep.storage.s3.wire import Wire
 @pytest.fixture(autouse=True)
 def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
     """A machine without any settings of AWS."""
-    for name in ("AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_DEFAULT_REGION"):
-        monkeypatch.delenv(name, raising=False)
+    names = ("PROFILE", "ENDPOINT_URL", "ENDPOINT_URL_S3", "REGION", "DEFAULT_REGION")
+    for name in names:
+        monkeypatch.delenv(f"AWS_{name}", raising=False)
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
     return monkeypatch
 
@@ -51,6 +52,17 @@ def test_amazon_is_known_by_its_name() -> None:
     assert endpoint("lake", endpoint="https://bucket.vpce-1.s3.eu-west-1.amazonaws.com").is_amazon
     assert not endpoint("lake", endpoint="https://amazonaws.com.example.org").is_amazon
     assert not endpoint("lake", endpoint="http://notamazonaws.com").is_amazon
+
+
+def test_the_region_of_the_options_wins_then_that_of_the_environment(
+    bare: pytest.MonkeyPatch,
+) -> None:
+    bare.setenv("AWS_DEFAULT_REGION", "eu-north-1")
+    assert endpoint("lake").region == "eu-north-1"
+    bare.setenv("AWS_REGION", "eu-west-3")
+    assert endpoint("lake").region == "eu-west-3"
+    assert endpoint("lake").origin == "https://lake.s3.eu-west-3.amazonaws.com"
+    assert endpoint("lake", region="eu-south-1").region == "eu-south-1"
 
 
 def test_the_endpoint_of_the_options_wins(bare: pytest.MonkeyPatch) -> None:

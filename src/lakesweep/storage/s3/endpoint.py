@@ -50,13 +50,21 @@ def _regions(data_path: str | None) -> EndpointResolver:
     return EndpointResolver(create_loader(data_path).load_data("endpoints"))
 
 
+def _session(profile: str | None) -> Session:
+    """A session that heeds AWS_REGION, as all SDKs do but botocore; credentials depend on it too."""
+    session = Session(profile=profile)
+    if region := os.environ.get("AWS_REGION"):
+        session.set_config_variable("region", region)
+    return session
+
+
 class Account:
     """The settings that the AWS SDKs would use, with our own options first."""
 
     def __init__(self, bucket: str, options: StorageOptions) -> None:
         self._bucket = bucket
         self._options = options
-        self._session = Session(profile=options.profile)
+        self._session = _session(options.profile)
         self._credentials: Any = None
         self._finding = threading.Lock()
         self._configured = self._checked(self._find_configured_endpoint)
