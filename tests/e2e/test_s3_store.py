@@ -711,8 +711,8 @@ def test_a_bucket_that_sends_us_round_is_an_error(
 @pytest.fixture
 def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
     """A machine without any settings of AWS."""
-    for name in ("AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_ENDPOINT_URL"):
-        monkeypatch.delenv(name, raising=False)
+    for name in ("PROFILE", "ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "ENDPOINT_URL", "REGION"):
+        monkeypatch.delenv(f"AWS_{name}", raising=False)
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
@@ -741,7 +741,7 @@ def test_the_variables_of_the_sdk_are_used(
     bare.setenv("AWS_ACCESS_KEY_ID", "from-env")
     bare.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     bare.setenv("AWS_SESSION_TOKEN", "session")
-    bare.setenv("AWS_DEFAULT_REGION", "eu-north-1")
+    bare.setenv("AWS_REGION", "eu-north-1")
     bare.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     bare.setenv("AWS_ENDPOINT_URL_S3", scripted.endpoint)
     scripted.play(http(200))

@@ -51,7 +51,7 @@ def _regions(data_path: str | None) -> EndpointResolver:
 
 
 def _session(profile: str | None) -> Session:
-    """A session that heeds AWS_REGION, as all SDKs do but botocore; credentials depend on it too."""
+    """A session that heeds AWS_REGION, as all SDKs do but botocore, for credentials as well."""
     session = Session(profile=profile)
     if region := os.environ.get("AWS_REGION"):
         session.set_config_variable("region", region)
