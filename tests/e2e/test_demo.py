@@ -100,6 +100,17 @@ def test_rubbish_of_every_kind_is_planted(lakesweep: Lakesweep, lake: DemoLake) 
     ]
 
 
+def test_one_file_comes_back_by_its_local_name(
+    lakesweep: Lakesweep, lake: DemoLake, planted: Planted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(lake.folder)
+    plan = lakesweep("plan", "demo", "--engine", "local", "--override", "first-run").document
+    lakesweep("apply", plan["plan"], "--engine", "local", "--quarantine", "--yes")
+    name = str(planted.aborted.relative_to(lake.folder))
+    restored = lakesweep("quarantine", "restore", plan["plan"], "--path", name).document
+    assert (restored["restored"], planted.aborted.exists()) == (1, True)
+
+
 def test_deleted_positions_are_not_read(lake: DemoLake) -> None:
     table = lake.tables()["shop.events"]
     before = table.scan().to_arrow()["id"].to_pylist()

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Uris = Annotated[
     list[str],
     typer.Argument(
-        metavar="URI",
+        metavar="URI…",
         help="Where to look: s3://bucket/folder, gs://…, abfss://…, or a local folder.",
         show_default=False,
     ),

@@ -43,7 +43,7 @@ app = group(
 )
 def files(
     context: Context,
-    refs: Annotated[list[str], typer.Argument(metavar="REF", help=_REF, show_default=False)],
+    refs: Annotated[list[str], typer.Argument(metavar="REF…", help=_REF, show_default=False)],
     unique: Annotated[
         bool, typer.Option("--unique", help="Each file once, whatever names it.")
     ] = False,

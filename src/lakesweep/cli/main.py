@@ -49,10 +49,11 @@ app = group(
     "Keep a lakehouse clean: find what nothing references any more, and delete it safely.",
     examples=[
         "lakesweep demo                                    see it work",
-        "lakesweep plan prod; lakesweep show prod          what nothing references any more",
+        "lakesweep init; lakesweep doctor                  configure, and check",
+        "lakesweep plan prod; lakesweep show prod          what nothing references",
+        "lakesweep apply PLAN --quarantine                 set it aside",
         "lakesweep files list s3://lake --older-than 30d   what is stored",
         "lakesweep iceberg files prod.shop.orders          what a table reaches",
-        "lakesweep init; lakesweep doctor                  configure, and check",
     ],
     callback=_root,
 )

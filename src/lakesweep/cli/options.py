@@ -101,7 +101,7 @@ Overrides = Annotated[
         metavar="GUARD",
         parser=parse_guard,
         autocompletion=_complete_guard,
-        help="Go on although this guard says no; may be given several times.",
+        help=f"Go on although this guard says no: {', '.join(GUARDS)}. Repeatable.",
     ),
 ]
 
@@ -119,6 +119,10 @@ def _for_people(parameters: list[Any]) -> list[Any]:
 class _Command(TyperCommand):
     def get_params(self, ctx: Any) -> list[Any]:
         return _for_people(super().get_params(ctx))
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        # Typer puts what must be given in braces, which say nothing to anybody.
+        return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
 
 
 class _Group(TyperGroup):

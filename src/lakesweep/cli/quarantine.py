@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lakesweep.cli.addresses import absolute
 from lakesweep.cli.context import Context
 from lakesweep.cli.options import DryRun, Yes, command, group
 from lakesweep.cli.output import Table
@@ -82,7 +83,8 @@ def restore(
     from lakesweep.sweep.records import RunKind
 
     keeper, holding = _keeper(context, plan)
-    tally = _run(context, holding, RunKind.RESTORE, lambda: keeper.restore(holding, path or ()))
+    paths = [absolute(each) for each in path or ()]
+    tally = _run(context, holding, RunKind.RESTORE, lambda: keeper.restore(holding, paths))
     _show(context, holding, tally, "restored")
 
 

@@ -36,7 +36,7 @@ class Choice:
         typer.Option(
             "--reason",
             metavar="REASON",
-            help="Show the files with this reason.",
+            help=f"Show the files with this reason: {', '.join(Reason)}.",
             show_default=False,
         ),
     ] = None

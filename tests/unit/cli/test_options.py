@@ -130,3 +130,16 @@ def test_a_broken_connection_is_not_taken_for_a_closed_output() -> None:
 
     with pytest.raises(ConnectionError, match="a connection broke"):
         _call(root, "go")
+
+
+def test_usage_names_what_must_be_given_as_it_is_typed(capsys: pytest.CaptureFixture[str]) -> None:
+    root = group("tool", "A tool.", examples=[])
+
+    @command(root, "list", examples=[])
+    def list_files(
+        context: Context, uris: Annotated[list[str], typer.Argument(metavar="URI…")]
+    ) -> None:
+        """List files."""
+
+    _call(root, "list", "--help")
+    assert "list [OPTIONS] URI…" in capsys.readouterr().out
