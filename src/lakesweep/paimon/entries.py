@@ -62,6 +62,8 @@ _INDEX_COLUMNS = (
     _column("size_bytes", "_FILE_SIZE", _LONG, required=True),
     _column("rows", "_ROW_COUNT", _LONG),
     _column("external_path", "_EXTERNAL_PATH", _TEXT),
+    # Null but for an index over the whole table.
+    _column("first_row", "_GLOBAL_INDEX._ROW_RANGE_START", _LONG),
 )
 
 
@@ -87,7 +89,7 @@ def read_manifest_list(path: str, data: bytes, *, size_bytes: int | None = None)
 
     A list that was cut between two blocks looks whole, so its size must be the one that is known.
     """
-    check_size(path, data, size_bytes)
+    _check_size(path, data, size_bytes)
     batches = list(_rows(path, data, _LIST_COLUMNS, _ENTRY_VERSION))
     return pa.Table.from_batches(batches, schema=MANIFESTS)
 
@@ -104,13 +106,13 @@ def read_manifest(
 
     `size_bytes` and `entries` are what the manifest's list says: fewer mean that it was cut.
     """
-    check_size(path, data, size_bytes)
+    _check_size(path, data, size_bytes)
     columns = (*_ENTRY_COLUMNS, _EMBEDDED_INDEX) if embedded_indexes else _ENTRY_COLUMNS
     seen = 0
     for batch in _rows(path, data, columns, _ENTRY_VERSION):
         seen += batch.num_rows
         yield batch
-    if entries is not None and seen != entries:
+    if entries is not None and seen < entries:
         raise TruncatedError(path, f"has {seen} of {entries} entries")
 
 
@@ -120,9 +122,9 @@ def read_index_manifest(path: str, data: bytes) -> pa.Table:
     return pa.Table.from_batches(batches, schema=INDEX_ENTRIES)
 
 
-def check_size(path: str, data: bytes, size_bytes: int | None) -> None:
+def _check_size(path: str, data: bytes, size_bytes: int | None) -> None:
     """A file that names others is as long as was written down, or it cannot be trusted."""
-    if size_bytes is not None and len(data) != size_bytes:
+    if size_bytes is not None and len(data) < size_bytes:
         raise TruncatedError(path, f"has {len(data)} of {size_bytes} bytes")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,6 +27,16 @@ class Layout:
     partitioning: Partitioning
     options: Options
     branch: str = MAIN
+
+    @property
+    def place(self) -> tuple[Hashable, ...]:
+        """What decides where data and index files lie: layouts with equal places agree on it."""
+        return self.root, self.data_folder, self.partitioning, self.indexes_beside_data
+
+    @property
+    def indexes_beside_data(self) -> bool:
+        """Whether index files lie in the buckets that they belong to."""
+        return self.options.flag("index-file-in-data-file-dir", False)
 
     @property
     def branch_folder(self) -> str:

@@ -108,6 +108,15 @@ class PaimonTable:
         address = parse(path)
         return self.stores.open(address).read(address.key)
 
+    def exists(self, path: str) -> bool:
+        """Whether a file is there."""
+        address = parse(path)
+        try:
+            self.stores.open(address).head(address.key)
+        except MissingError:
+            return False
+        return True
+
 
 class Branch:
     """One line of a table's history. Everything is read when it is asked for, schemas once."""
@@ -236,12 +245,7 @@ class Branch:
         return snapshot
 
     def _has(self, number: int) -> bool:
-        address = parse(self._path(f"snapshot/snapshot-{number}"))
-        try:
-            self.table.stores.open(address).head(address.key)
-        except MissingError:
-            return False
-        return True
+        return self.table.exists(self._path(f"snapshot/snapshot-{number}"))
 
     def _numbered(self, folder: str, prefix: str) -> Numbered:
         numbers: dict[int, ObjectInfo] = {}

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import orc
 import pyarrow.parquet as pq
+from pyarrow import orc
 
 from lakesweep.avro.projection import Column
 from lakesweep.errors import DamagedError, TruncatedError

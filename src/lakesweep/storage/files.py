@@ -31,14 +31,14 @@ OUTCOME_SCHEMA = pa.schema(
 def file_batch(kind: str, files: Iterable[tuple[str, int | None]]) -> pa.RecordBatch:
     """A batch of files of one kind, from paths and sizes."""
     rows = list(files)
-    return files_of(
+    return batch_of(
         kind,
         pa.array([path for path, _ in rows], pa.string()),
         pa.array([size for _, size in rows], pa.int64()),
     )
 
 
-def files_of(kind: str, paths: pa.Array, sizes: pa.Array | None = None) -> pa.RecordBatch:
+def batch_of(kind: str, paths: pa.Array, sizes: pa.Array | None = None) -> pa.RecordBatch:
     """A batch of files of one kind, from arrays of which no row is null but for the sizes."""
     count = len(paths)
     return pa.RecordBatch.from_arrays(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+
+import pyarrow as pa
 
 from lakesweep.errors import MissingError
 from lakesweep.storage.address import Address
+from lakesweep.storage.files import FILE_SCHEMA
 from lakesweep.storage.scanning import check_prefix
 from lakesweep.storage.store import ObjectInfo, ObjectStore, Page, StoreOpener
 
@@ -29,6 +32,17 @@ def list_level(stores: StoreOpener, folder: Address) -> Level:
             files[key.removeprefix(prefix)] = ObjectInfo(key, *rest)
         folders += [name.removeprefix(prefix).removesuffix("/") for name in page.folders]
     return Level(files, tuple(folders))
+
+
+def info_batch(kind: str, base: str, infos: Iterable[ObjectInfo]) -> pa.RecordBatch:
+    """Files of one kind as FILE_SCHEMA; `base` is what stands before their keys."""
+    rows = [(base + info.key, kind, info.size_bytes, info.modified, info.etag) for info in infos]
+    columns = zip(*rows, strict=True) if rows else ((),) * len(FILE_SCHEMA)
+    arrays = [
+        pa.array(list(values), field.type)
+        for values, field in zip(columns, FILE_SCHEMA, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=FILE_SCHEMA)
 
 
 def _pages(store: ObjectStore, prefix: str) -> Iterator[Page]:
