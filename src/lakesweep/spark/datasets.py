@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -12,9 +13,9 @@ from pyspark.sql import DataFrame, SparkSession
 from lakesweep.errors import UsageError
 from lakesweep.spark.access import Access
 from lakesweep.spark.errors import translating
-from lakesweep.spark.kernels import map_batches
+from lakesweep.spark.kernels import map_batches, map_items
 from lakesweep.spark.schemas import to_arrow, to_spark
-from lakesweep.spark.sources import Reader, Source, bind
+from lakesweep.spark.sources import Reader, Source
 from lakesweep.storage.address import identity
 from lakesweep.storage.datasets import (
     PART_SCHEMA,
@@ -61,16 +62,25 @@ def read(
     """The rows of a dataset, with some of its columns or all.
 
     A local folder is read by Spark itself, after the sizes of the parts were compared; it compares
-    the checksum of each page. Elsewhere our own tasks read, and compare the hash of each part.
+    the checksum of each page. Elsewhere our own tasks read, and compare the hash of each part. They
+    are no data source: for each of its reads Spark starts Python on the driver, several times.
     """
     chosen = list(columns or dataset.schema.names)
     folder = identity(dataset.address)
     if dataset.parts and _PLAIN_FOLDER.fullmatch(folder):
         check_parts(access.stores, dataset)
         return _read_natively(spark, dataset, folder).select(*chosen)
-    spark.dataSource.register(bind(DatasetSource, access))
-    options = {"columns": ";".join(chosen), "sha256": dataset.sha256}
-    return spark.read.format(DatasetSource.name()).options(**options).load(dataset.address)
+    shares = _balanced(dataset.parts, access.parts)
+    schema = pa.schema([dataset.schema.field(name) for name in chosen])
+    bare = replace(dataset, parts=())  # each task has its own
+    return map_items(spark, shares, _read_share, schema, access=access, dataset=bare, names=chosen)
+
+
+def _read_share(
+    share: Sequence[Part], access: Access, dataset: Dataset, names: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    for part in share:
+        yield from read_part(access.stores, dataset, part, names)
 
 
 def _read_natively(spark: SparkSession, dataset: Dataset, folder: str) -> DataFrame:
@@ -80,10 +90,7 @@ def _read_natively(spark: SparkSession, dataset: Dataset, folder: str) -> DataFr
 
 
 class DatasetSource(Source):
-    """The rows of the dataset at an address. The option `columns` names some, separated by `;`.
-
-    With the option `sha256` it must be that very dataset.
-    """
+    """The rows of the dataset at an address. The option `columns` names some, separated by `;`."""
 
     @classmethod
     def name(cls) -> str:
@@ -100,11 +107,7 @@ class DatasetSource(Source):
         return DatasetReader(self.reach, self._dataset(), self.columns())
 
     def _dataset(self) -> Dataset:
-        dataset = load_dataset(self.reach.stores, self.address())
-        expected = self.options.get("sha256", dataset.sha256)
-        if dataset.sha256 != expected:
-            raise UsageError(f"{self.address()} holds another dataset than the one asked for")
-        return dataset
+        return load_dataset(self.reach.stores, self.address())
 
 
 class DatasetReader(Reader[tuple[Part, ...]]):
@@ -120,8 +123,7 @@ class DatasetReader(Reader[tuple[Part, ...]]):
         return _balanced(self._dataset.parts, self._access.parts)
 
     def rows(self, share: tuple[Part, ...]) -> Iterator[pa.RecordBatch]:
-        for part in share:
-            yield from read_part(self._access.stores, self._dataset, part, self._names)
+        return _read_share(share, self._access, self._dataset, self._names)
 
 
 def _balanced(parts: Sequence[Part], groups: int) -> list[tuple[Part, ...]]:
