@@ -17,7 +17,7 @@ from lakesweep.errors import RefusedError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from lakesweep.iceberg.purge import Deleter
+    from lakesweep.storage.deleting import Deleter
     from lakesweep.storage.filters import Filter
     from lakesweep.storage.outcome import Tally
     from lakesweep.storage.spool import Spool

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lakesweep.cli.context import Context
-    from lakesweep.iceberg.purge import Deleter
+    from lakesweep.storage.deleting import Deleter
     from lakesweep.storage.outcome import Tally
     from lakesweep.storage.stores import Stores
 

@@ -9,7 +9,7 @@ that is still there.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING, Self
@@ -25,6 +25,7 @@ from lakesweep.iceberg.older import older_metadata
 from lakesweep.iceberg.reach import reached_files
 from lakesweep.progress import SILENT, Progress
 from lakesweep.storage.address import identities, identity
+from lakesweep.storage.deleting import Deleter
 from lakesweep.storage.files import FILE_SCHEMA, file_batch
 from lakesweep.storage.listing import list_files
 from lakesweep.storage.local.aliases import resolve
@@ -36,9 +37,6 @@ from lakesweep.storage.unique import unique_files
 if TYPE_CHECKING:
     from lakesweep.iceberg.reading import Metadata
     from lakesweep.storage.stores import Stores
-
-#: Deletes the files of the batches and yields their outcomes.
-Deleter = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 class Stage(IntEnum):

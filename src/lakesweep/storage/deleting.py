@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -18,6 +18,9 @@ from lakesweep.storage.files import OUTCOME_SCHEMA
 from lakesweep.storage.grouping import Group, Rows, group_by_store
 from lakesweep.storage.store import Deletion, ObjectStore, Outcome, StoreOpener
 from lakesweep.storage.wrappers.limiting import Bucket
+
+#: Deletes the files of the batches and yields their outcomes.
+Deleter = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 #: Files are taken in so many at a time: enough for full requests to any store, and little memory.
 _WINDOW_ROWS = 8_000
