@@ -10,6 +10,7 @@ import typer
 from lakesweep.cli.context import Context
 from lakesweep.cli.options import DryRun, Overrides, Yes, command, group
 from lakesweep.cli.purging import Outcome, Pace
+from lakesweep.cli.tolerating import TolerantFlag, tell_problems, tolerance_of
 from lakesweep.units import format_count, format_size
 
 if TYPE_CHECKING:
@@ -47,9 +48,7 @@ def files(
     unique: Annotated[
         bool, typer.Option("--unique", help="Each file once, whatever names it.")
     ] = False,
-    tolerant: Annotated[
-        bool, typer.Option("--tolerant", help="Go on past what cannot be read; end with code 4.")
-    ] = False,
+    tolerant: TolerantFlag = False,
 ) -> None:
     """Every file that a table or view reaches.
 
@@ -57,16 +56,12 @@ def files(
     delete files, deletion vectors and statistics. A file that several manifests name comes several
     times unless --unique is given; that keeps 128-bit hashes in memory, and on disk beyond 256 MB.
     """
-    from lakesweep.storage.tolerance import Strict, Tolerant
     from lakesweep.storage.unique import unique_files
 
-    tolerance: Strict | Tolerant = Tolerant() if tolerant else Strict()
+    tolerance = tolerance_of(tolerant)
     batches = _reached(context, refs, tolerance)
     context.output.files(unique_files(batches) if unique else batches)
-    if isinstance(tolerance, Tolerant) and tolerance.problems:
-        for problem in tolerance.problems:
-            context.output.say(str(problem))
-        raise typer.Exit(4)
+    tell_problems(context, tolerance)
 
 
 def _reached(context: Context, refs: list[str], tolerance: Tolerance) -> Iterator[pa.RecordBatch]:
