@@ -1,0 +1,220 @@
+"""Making a snapshot visible, so that of two that want the same number one wins and one knows.
+
+A file system links a finished file to its name, an object store writes under a condition; where
+neither is possible nothing is committed. A write without an answer is looked at until it is known
+what became of it, and meanwhile nothing that it may have committed is touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from random import Random
+from typing import Any, Self
+
+from lakesweep.errors import (
+    ExistsError,
+    IncompleteError,
+    LakesweepError,
+    MissingError,
+    RefusedError,
+    StorageError,
+    ThrottledError,
+    UnavailableError,
+    UnreadableError,
+    UnsupportedError,
+)
+from lakesweep.paimon.new_files import NewFiles
+from lakesweep.paimon.options import Options
+from lakesweep.paimon.snapshots import Snapshot, encode_snapshot, parse_snapshot
+from lakesweep.paimon.table import Branch
+from lakesweep.storage.address import parse
+from lakesweep.storage.tolerance import State
+
+CATALOG_LOCK = "catalog-lock"
+
+_HINT_ATTEMPTS = 3
+_LOOKS = 5
+_LOCKING_METASTORES = frozenset({"hive", "jdbc", "rest"})
+
+
+@dataclass(frozen=True, slots=True)
+class Retries:
+    """How often a commit is tried again when others come first, and how long it waits."""
+
+    most: int = 10
+    least_wait: timedelta = timedelta(milliseconds=10)
+    longest_wait: timedelta = timedelta(seconds=10)
+
+    @classmethod
+    def of(cls, options: Options) -> Self:
+        """What the table's options say."""
+        usual = cls()
+        least = options.duration("commit.min-retry-wait", usual.least_wait)
+        longest = options.duration("commit.max-retry-wait", usual.longest_wait)
+        assert least is not None
+        assert longest is not None
+        return cls(options.integer("commit.max-retries", usual.most), least, longest)
+
+    def seconds(self, attempt: int, random: Random) -> float:
+        """How long to wait before an attempt, the first being 0: twice as long each time."""
+        longest = min(self.least_wait * 2 ** min(attempt, 30), self.longest_wait)
+        seconds: float = longest.total_seconds() * random.uniform(0.5, 1.5)
+        return seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A snapshot that is ready, and the files that it names."""
+
+    document: Mapping[str, Any]
+    files: NewFiles
+
+
+#: Prepares the commit that follows a snapshot; None where there is nothing to commit.
+Prepare = Callable[[Snapshot], Prepared | None]
+
+
+def check_exclusive(branch: Branch) -> None:
+    """Refuse a table whose other writers lock it in a catalog, which we cannot."""
+    options = branch.layout.options
+    locked = options.flag("lock.enabled", False) or options.text("lock.type") is not None
+    metastore = (options.text("metastore") or "").lower()
+    if locked or metastore in _LOCKING_METASTORES:
+        held = f"the {metastore} metastore" if metastore else "a catalog"
+        raise RefusedError(
+            CATALOG_LOCK,
+            f"commits to {branch.table.address.path} are locked by {held}",
+            hint="use the engine that writes it; alone with it, --override catalog-lock goes on",
+        )
+
+
+def commit(branch: Branch, prepare: Prepare, random: Random | None = None) -> Snapshot | None:
+    """Commit what `prepare` makes of the newest snapshot, again whenever another came first.
+
+    None where it makes nothing of it. IncompleteError where others came first too often; then
+    nothing was committed.
+    """
+    retries = Retries.of(branch.layout.options)
+    chance = random or Random()  # noqa: S311 - it only spreads writers over time
+    for attempt in range(retries.most + 1):
+        if attempt:
+            branch.table.clock.sleep(retries.seconds(attempt - 1, chance))
+        latest = _latest(branch)
+        if latest is None:
+            return None
+        prepared = _prepare(branch, latest, prepare)
+        if prepared is _MOVED:
+            continue
+        if prepared is None:
+            return None
+        if _create(branch, prepared):
+            _write_hint(branch, prepared.document["id"])
+            return _parse(branch, prepared.document)
+        prepared.files.remove()
+    raise IncompleteError(
+        f"{branch.table.address.path}: other commits came first {retries.most + 1} times",
+        hint="nothing was changed; run the same command again when fewer writers are at work",
+    )
+
+
+def _latest(branch: Branch) -> Snapshot | None:
+    newest = branch.latest_id()
+    return None if newest is None else branch.snapshot(newest)
+
+
+#: The table went on while a commit was prepared, so that files of the snapshot are gone.
+_MOVED = Prepared({}, None)  # type: ignore[arg-type]
+
+
+def _prepare(branch: Branch, latest: Snapshot, prepare: Prepare) -> Prepared | None:
+    try:
+        return prepare(latest)
+    except MissingError as error:
+        if branch.latest_id() != latest.id:
+            return _MOVED
+        raise UnreadableError(error.path, State.MISSING, error.reason) from error
+
+
+def _create(branch: Branch, prepared: Prepared) -> bool:
+    """Write the snapshot; False where another one has its number, or has taken it meanwhile."""
+    number = prepared.document["id"]
+    if branch.latest_id() != number - 1:
+        return False  # somebody committed, or rolled back to an older snapshot
+    for look in range(_LOOKS):
+        branch.table.clock.sleep(look)
+        if look and branch.latest_id() == number:
+            return _is_ours(branch, prepared)
+        try:
+            return _write_new(branch, prepared)
+        except (ThrottledError, UnavailableError):
+            continue  # the same write again: it is done once, whichever of them is
+    raise _unknown(branch, prepared)
+
+
+def _write_new(branch: Branch, prepared: Prepared) -> bool:
+    address = parse(branch.layout.snapshot(prepared.document["id"]))
+    data = encode_snapshot(prepared.document)
+    try:
+        branch.table.stores.open(address).write_new(address.key, data)
+    except ExistsError:
+        return _is_ours(branch, prepared)
+    except UnsupportedError as error:
+        prepared.files.remove()
+        raise _refusal(address.path, error) from error
+    except (ThrottledError, UnavailableError):
+        raise
+    except StorageError:
+        # A file system may fail when all is done, as when it puts a folder on the disk.
+        if branch.table.exists(address.path):
+            return _is_ours(branch, prepared)
+        prepared.files.remove()
+        raise
+    return True
+
+
+def _is_ours(branch: Branch, prepared: Prepared) -> bool:
+    """Whether the snapshot that is there is this one, written by a request that got no answer."""
+    path, ours = branch.layout.snapshot(prepared.document["id"]), prepared.document
+    try:
+        found = parse_snapshot(path, branch.table.read(path))
+    except MissingError as error:
+        raise _unknown(branch, prepared) from error
+    return (found.commit_user, found.commit_identifier, found.commit_kind) == (
+        ours["commitUser"],
+        ours["commitIdentifier"],
+        ours["commitKind"],
+    )
+
+
+def _unknown(branch: Branch, prepared: Prepared) -> UnavailableError:
+    document = prepared.document
+    return UnavailableError(
+        branch.layout.snapshot(document["id"]),
+        "no answer tells whether the commit was made",
+        hint=f"look whether it says {document['commitUser']}; then run the command again",
+    )
+
+
+def _refusal(path: str, error: UnsupportedError) -> UnsupportedError:
+    return UnsupportedError(
+        path,
+        f"no commit is possible here: {error.reason}",
+        hint="two writers could overwrite each other; use the engine that writes this table",
+    )
+
+
+def _write_hint(branch: Branch, number: int) -> None:
+    """Tell readers where to look first. They verify it, so nothing depends on its success."""
+    address = parse(branch.layout.hint("snapshot", "LATEST"))
+    for _ in range(_HINT_ATTEMPTS):
+        with suppress(LakesweepError):
+            branch.table.stores.open(address).write(address.key, str(number).encode())
+            return
+
+
+def _parse(branch: Branch, document: Mapping[str, Any]) -> Snapshot:
+    path = branch.layout.snapshot(document["id"])
+    return replace(parse_snapshot(path, encode_snapshot(document)), raw=dict(document))

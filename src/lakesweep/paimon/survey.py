@@ -1,0 +1,124 @@
+"""The partitions of a snapshot: how much each holds, and how new it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakesweep.paimon.binary_row import Value
+from lakesweep.paimon.entries import ADD
+from lakesweep.paimon.manifest_states import ManifestState, read_entries, read_state
+from lakesweep.paimon.snapshots import Snapshot
+from lakesweep.paimon.table import Branch
+from lakesweep.parallel import map_ordered
+from lakesweep.progress import SILENT, Progress
+
+WORKERS = 16
+
+_SUMS = ("files", "rows", "size_bytes")
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A partition with live files; `newest_millis` is None where a file says no time."""
+
+    data: bytes
+    values: tuple[Value, ...]
+    path: str
+    files: int
+    rows: int
+    size_bytes: int
+    newest_millis: int | None
+
+
+@dataclass(frozen=True)
+class Survey:
+    """The partitions of one snapshot by their bytes, and its manifests."""
+
+    state: ManifestState
+    partitions: dict[bytes, Partition]
+
+    @property
+    def snapshot(self) -> Snapshot:
+        return self.state.snapshot
+
+
+def survey_partitions(branch: Branch, snapshot: Snapshot, progress: Progress = SILENT) -> Survey:
+    """Read what every manifest of a snapshot says, and sum it up by partition."""
+    state = read_state(branch, snapshot)
+    tally = _Tally()
+    with progress.task("read", unit="manifests", total=len(state.manifests)) as task:
+        read = partial(_sums, branch)
+        for sums in map_ordered(read, state.manifests, workers=WORKERS):
+            tally.add(sums)
+            task.advance(1)
+    return Survey(state, tally.partitions(branch))
+
+
+def _sums(branch: Branch, manifest: dict[str, object]) -> pa.Table:
+    """By partition: files, rows and bytes that are added less those deleted, and the newest."""
+    parts = [_signed(batch) for batch in read_entries(branch.table, manifest)]
+    if not parts:
+        return pa.table({})
+    grouped = pa.Table.from_batches(parts).group_by("partition")
+    sums = [(name, "sum") for name in _SUMS]
+    return grouped.aggregate([*sums, ("time", "max"), ("unknown", "max")])
+
+
+def _signed(batch: pa.RecordBatch) -> pa.RecordBatch:
+    signs = pc.if_else(pc.equal(batch["kind"], ADD), 1, -1).cast(pa.int64())
+    columns = {
+        "partition": batch["partition"],
+        "files": signs,
+        "rows": pc.multiply(signs, batch["rows"].fill_null(0)),
+        "size_bytes": pc.multiply(signs, batch["size_bytes"]),
+        "time": batch["creation_time"],
+        "unknown": batch["creation_time"].is_null(),
+    }
+    return pa.record_batch(list(columns.values()), names=list(columns))
+
+
+class _Tally:
+    """Sums of many manifests, one list of numbers a partition."""
+
+    def __init__(self) -> None:
+        self._sums: dict[bytes, list[int]] = {}
+        self._newest: dict[bytes, int | None] = {}
+
+    def add(self, sums: pa.Table) -> None:
+        for row in sums.to_pylist():
+            data = row["partition"]
+            numbers = [row[f"{name}_sum"] for name in _SUMS]
+            known = self._sums.get(data, [0] * len(_SUMS))
+            self._sums[data] = [a + b for a, b in zip(known, numbers, strict=True)]
+            self._add_time(data, None if row["unknown_max"] else row["time_max"])
+
+    def _add_time(self, data: bytes, millis: int | None) -> None:
+        """A partition is as new as its newest change; one time that is not known hides it."""
+        known = self._newest.get(data, millis)
+        self._newest[data] = None if known is None or millis is None else max(known, millis)
+
+    def partitions(self, branch: Branch) -> dict[bytes, Partition]:
+        naming = branch.layout.partitioning
+        found = {}
+        for data, (files, rows, size_bytes) in self._sums.items():
+            if files > 0:
+                values = naming.decode(data)
+                found[data] = Partition(
+                    data, values, naming.path(values), files, rows, size_bytes, self._newest[data]
+                )
+        return found
+
+
+def totals(partitions: Sequence[Partition]) -> dict[str, int]:
+    """How many partitions, files, rows and bytes these are."""
+    return {
+        "partitions": len(partitions),
+        "files": sum(each.files for each in partitions),
+        "rows": sum(each.rows for each in partitions),
+        "size_bytes": sum(each.size_bytes for each in partitions),
+    }
