@@ -79,6 +79,8 @@ def test_what_was_set_aside_comes_back_as_it_was(lakesweep: Lakesweep) -> None:
     assert (held["plan"], held["files"], held["emptied_by"]) == (plan, len(doomed), None)
     restored = lakesweep("quarantine", "restore", plan)
     assert (restored.code, restored.document["restored"]) == (0, len(doomed))
+    (held,) = lakesweep("quarantine", "list").document["held"]
+    assert (held["files"], held["size_bytes"], held["restored"]) == (0, 0, len(doomed))
     assert _stored(lakesweep) == before
 
 
@@ -127,6 +129,15 @@ def test_a_key_that_is_taken_again_is_left_alone(lakesweep: Lakesweep, moto: S3S
     restored = lakesweep("quarantine", "restore", plan)
     assert (restored.code, restored.document["failed"]) == (4, 1)
     assert moto.boto3().get_object(Bucket=bucket, Key=key)["Body"].read() == b"another"
+
+
+def test_a_dry_run_tells_all_that_an_apply_tells(lakesweep: Lakesweep) -> None:
+    plan = _plan(lakesweep)
+    looked = _apply(lakesweep, plan, "--dry-run")
+    assert (looked["found"], looked["deleted"]) == (len(_paths(lakesweep, plan)), 0)
+    assert lakesweep("quarantine", "list").document == {"held": []}
+    applied = _apply(lakesweep, plan)
+    assert applied.keys() == looked.keys()
 
 
 def test_names_that_set_nothing_aside_are_not_found(lakesweep: Lakesweep) -> None:

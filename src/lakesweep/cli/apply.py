@@ -125,8 +125,7 @@ def _document(
     run: str | None = None,
     dry_run: bool = False,
 ) -> dict[str, Any]:
-    amount = document.amount("delete")
-    figures = applied.figures if applied else {"found": amount.files, "deleted": 0}
+    figures = applied.figures if applied else _nothing_done(document)
     return {
         **figures,
         "run": run,
@@ -136,6 +135,12 @@ def _document(
         "stopped": applied.stopped if applied else None,
         "dry_run": dry_run,
     }
+
+
+def _nothing_done(document: PlanDocument) -> dict[str, Any]:
+    from lakesweep.storage.outcome import Tally
+
+    return {**Tally().document(), "found": document.amount("delete").files}
 
 
 def _table(applied: Applied) -> Table:

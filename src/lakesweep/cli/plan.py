@@ -170,8 +170,8 @@ def _show(context: Context, document: PlanDocument) -> None:
     tables = [facts_table(document, "ready"), totals_table(document), *warnings_tables(document)]
     context.output.result(plan_document(document), *tables)
     context.output.say(summary(document))
-    context.output.say(f"try: lakesweep show {document.plan} --verdict delete")
     if document.amount("delete").files:
+        context.output.say(f"try: lakesweep show {document.plan} --verdict delete")
         context.output.say(f"try: lakesweep apply {document.plan}")
     if document.roots.incomplete:
         raise typer.Exit(IncompleteError.exit_code)

@@ -51,12 +51,15 @@ def list_held(context: Context) -> None:
             _since(holding),
             f"{holding.files:,}",
             format_size(holding.size_bytes),
-            f"emptied by {holding.ended}" if holding.ended else "held",
+            _state(holding),
         )
         for holding in found
     ]
     columns = ("plan", "lake", "since", "files", "size", "state")
-    context.output.result(document, Table(columns, rows, numbers=frozenset({"files", "size"})))
+    table = Table(columns, rows, numbers=frozenset({"files", "size"}))
+    context.output.result(document, *([table] if rows else []))
+    if not rows:
+        context.output.say("nothing was ever set aside")
 
 
 @command(
@@ -154,9 +157,17 @@ def _document(holding: Holding) -> dict[str, object]:
         "since": _since(holding),
         "files": holding.files,
         "size_bytes": holding.size_bytes,
+        "restored": holding.restored,
         "runs": [run.run for run in holding.runs],
         "emptied_by": holding.ended,
     }
+
+
+def _state(holding: Holding) -> str:
+    if holding.ended:
+        return f"emptied by {holding.ended}"
+    back = f"{holding.restored:,} restored" if holding.restored else ""
+    return ", ".join(filter(None, ("held" if holding.files else "", back))) or "empty"
 
 
 def _since(holding: Holding) -> str:

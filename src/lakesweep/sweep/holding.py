@@ -41,20 +41,32 @@ class Holding:
     plan: str
     lake: str
     runs: tuple[RunRecord, ...]
+    restores: tuple[RunRecord, ...] = ()
     ended: str | None = None
 
     @property
     def files(self) -> int:
-        return sum(int(run.figures.get("quarantined", 0)) for run in self.runs)
+        """How many files it set aside, less those that were brought back."""
+        return _sum(self.runs, "quarantined") - self.restored
 
     @property
     def size_bytes(self) -> int:
-        return sum(int(run.figures.get("bytes_quarantined", 0)) for run in self.runs)
+        """The bytes of these files."""
+        return _sum(self.runs, "bytes_quarantined") - _sum(self.restores, "bytes_restored")
+
+    @property
+    def restored(self) -> int:
+        """How many files were brought back."""
+        return _sum(self.restores, "restored")
 
     @property
     def since(self) -> int:
         """When its first run began, in microseconds since 1970."""
         return min(run.started_at for run in self.runs)
+
+
+def _sum(runs: Iterable[RunRecord], figure: str) -> int:
+    return sum(int(run.figures.get(figure, 0)) for run in runs)
 
 
 def places_of(lake: Lake, plan: str) -> Places:
@@ -67,16 +79,20 @@ def places_of(lake: Lake, plan: str) -> Places:
 def holdings(runs: Runs, lake: str | None = None) -> Iterator[Holding]:
     """Everything that was set aside, newest first."""
     applied: dict[str, list[RunRecord]] = {}
+    restored: dict[str, list[RunRecord]] = {}
     ended: dict[str, str] = {}
     for run in runs.list(lake):
         if run.plan is None:
             continue
         if run.kind is RunKind.APPLY and run.spec.get("quarantine"):
             applied.setdefault(run.plan, []).append(run)
+        elif run.kind is RunKind.RESTORE:
+            restored.setdefault(run.plan, []).append(run)
         elif run.kind is RunKind.EMPTY:
             ended.setdefault(run.plan, run.run)
     for plan, found in applied.items():
-        yield Holding(plan, found[0].lake, tuple(found), ended.get(plan))
+        back = tuple(restored.get(plan, ()))
+        yield Holding(plan, found[0].lake, tuple(found), back, ended.get(plan))
 
 
 def find_holding(runs: Runs, name: str) -> Holding:
