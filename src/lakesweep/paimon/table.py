@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NoReturn, Self
 
 from lakesweep.clock import Clock, SystemClock
 from lakesweep.errors import DamagedError, FormatError, MissingError, NotFoundError
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 _BRANCH = "branch-"
 _NUMBER = re.compile(r"0|[1-9]\d{0,18}")
-#: A consumer's file is rewritten in place: what is half written is whole a moment later.
-_CONSUMER_ATTEMPTS = 10
 _CONSUMER_PAUSE_SECONDS = 0.2
 
 
@@ -57,11 +55,17 @@ class PaimonTable:
         """The table at an address; NotFoundError where there is none."""
         table = cls(stores, parse(address) if isinstance(address, str) else address, clock)
         if not table.main.schema_files().files:
-            raise NotFoundError(
-                f"{table.address.path} is no Paimon table: it has no schema",
-                hint="name the folder that holds schema/ and snapshot/",
-            )
+            table._refuse()
         return table
+
+    def _refuse(self) -> NoReturn:
+        if self.main.snapshot_files().files:
+            path = f"{self.address.path}schema/"
+            raise DamagedError(path, "holds no schema, although the table has snapshots")
+        raise NotFoundError(
+            f"{self.address.path} is no Paimon table: it has no schema",
+            hint="name the folder that holds schema/ and snapshot/",
+        )
 
     def __repr__(self) -> str:
         return f"PaimonTable({self.address.path!r})"
@@ -93,6 +97,16 @@ class PaimonTable:
     def branch(self, name: str) -> Branch:
         """A branch by its name, whether or not it exists."""
         return self.main if name == MAIN else Branch(self, name)
+
+    def find_branch(self, name: str) -> Branch:
+        """A branch that exists; NotFoundError for any other."""
+        for branch in self.branches():
+            if branch.name == name:
+                return branch
+        names = ", ".join(branch.name for branch in self.branches())
+        raise NotFoundError(
+            f"{self.address.path} has no branch {name}", hint=f"its branches are {names}"
+        )
 
     def branches(self) -> list[Branch]:
         """The main branch, then all others by name."""
@@ -225,18 +239,18 @@ class Branch:
         found = (self._consumer(name, info) for name, info in self.consumer_files().items())
         return [consumer for consumer in found if consumer is not None]
 
-    def _consumer(self, name: str, info: ObjectInfo) -> Consumer | None:
+    def _consumer(self, name: str, info: ObjectInfo, attempts: int = 10) -> Consumer | None:
         path = self._path(f"consumer/consumer-{name}")
-        for attempt in range(_CONSUMER_ATTEMPTS):
-            try:
-                return parse_consumer(path, self.table.read(path), name, info.modified)
-            except MissingError:
-                return None
-            except FormatError:
-                if attempt == _CONSUMER_ATTEMPTS - 1:
-                    raise
-                self.table.clock.sleep(_CONSUMER_PAUSE_SECONDS)
-        return None
+        try:
+            return parse_consumer(path, self.table.read(path), name, info.modified)
+        except MissingError:
+            return None
+        except FormatError:
+            # It is rewritten in place: what is half written is whole a moment later.
+            if attempts == 1:
+                raise
+        self.table.clock.sleep(_CONSUMER_PAUSE_SECONDS)
+        return self._consumer(name, info, attempts - 1)
 
     def _read_snapshot(self, name: str, number: int) -> Snapshot:
         path = self._path(name)
