@@ -34,7 +34,7 @@ from lakesweep.store import Store
 from lakesweep.store.backend import Backend
 from lakesweep.store.backends.memory import MemoryBackend
 from lakesweep.store.backends.passing import PassingBackend
-from lakesweep.sweep.applying import Applied, Applier, ApplyOrder
+from lakesweep.sweep.applying import Applied, Applier, ApplyOrder, look
 from lakesweep.sweep.deleting import Delete, Pace, SetAside
 from lakesweep.sweep.engine import LocalEngine
 from lakesweep.sweep.holding import Keeper, find_holding, places_of
@@ -404,7 +404,7 @@ class Process:
     ) -> Applied:
         """Apply a plan; `meanwhile` is what happens while somebody is asked to confirm."""
         applier, order = self.applier(), self.order(plan, overridden, aside=aside)
-        document = applier.look(order)
+        document = look(self.stores, self.runs, order, self.world.clock.now())
         meanwhile()
         spec = {"quarantine": aside, **order.removal.spec}
         with self._running(RunKind.APPLY, plan, spec) as session:

@@ -111,6 +111,18 @@ def test_one_file_comes_back_by_its_local_name(
     assert (restored["restored"], planted.aborted.exists()) == (1, True)
 
 
+@pytest.mark.usefixtures("planted")
+def test_what_a_guard_refuses_starts_no_spark(
+    lakesweep: Lakesweep, lake: DemoLake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lakesweep.config = lake.config
+    plan = lakesweep("plan", "demo", "--engine", "local").document["plan"]
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert lakesweep("apply", plan, "--yes").code == 3
+    assert lakesweep("apply", plan, "--override", "first-run", "--dry-run").code == 0
+    assert lakesweep("apply", plan, "--override", "first-run", "--yes").code == 2
+
+
 def test_deleted_positions_are_not_read(lake: DemoLake) -> None:
     table = lake.tables()["shop.events"]
     before = table.scan().to_arrow()["id"].to_pylist()

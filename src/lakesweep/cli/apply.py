@@ -44,33 +44,41 @@ def apply(
     all roots are looked at again: what came or moved since is marked, and what it references stays.
     A plan is applied once. Where a run was stopped or died, the same command goes on with it.
     """
+    from lakesweep.sweep.applying import look
+
+    order = _order(context, plan, pace, tuple(override or ()), quarantine=quarantine)
+    document = look(context.app.stores, context.app.runs, order, context.clock.now())
+    _announce(context, document, quarantine=quarantine)
+    if dry_run:
+        context.output.result(_document(document, None, dry_run=True))
+        context.output.say("nothing was deleted; run the same with --yes in place of --dry-run")
+        return
+    question = "set aside {}?" if quarantine else "delete {} for good?"
+    context.confirm(question.format(_size(document)), yes=yes)
+    _apply(context, engine, order, document)
+
+
+def _apply(
+    context: Context, engine: EngineChoice, order: ApplyOrder, document: PlanDocument
+) -> None:
+    from lakesweep.sweep.applying import Applier
+    from lakesweep.sweep.deleting import SetAside
     from lakesweep.sweep.records import RunKind
     from lakesweep.sweep.sessions import running
 
-    order = _order(context, plan, pace, tuple(override or ()), quarantine=quarantine)
-    with engine.open(context) as chosen:
-        from lakesweep.sweep.applying import Applier
-
-        applier = Applier(
-            context.app.stores, chosen, context.app.runs, context.clock, context.progress
-        )
-        document = applier.look(order)
-        _announce(context, document, quarantine=quarantine)
-        if dry_run:
-            context.output.result(_document(document, None, dry_run=True))
-            context.output.say("nothing was deleted; run the same with --yes in place of --dry-run")
-            return
-        question = "set aside {}?" if quarantine else "delete {} for good?"
-        context.confirm(question.format(_size(document)), yes=yes)
-        runs = context.app.runs
-        spec = {
-            "overridden": list(order.overridden),
-            "engine": chosen.name,
-            "quarantine": quarantine,
-            **order.removal.spec,
-        }
-        with running(runs, document.lake, RunKind.APPLY, plan=plan, spec=spec) as session:
-            applied = applier.apply(order, document, session)
+    stores, runs = context.app.stores, context.app.runs
+    spec = {
+        "overridden": list(order.overridden),
+        "engine": engine.engine.value,
+        "quarantine": isinstance(order.removal, SetAside),
+        **order.removal.spec,
+    }
+    with (
+        engine.open(context) as chosen,
+        running(runs, document.lake, RunKind.APPLY, plan=document.plan, spec=spec) as session,
+    ):
+        applier = Applier(stores, chosen, runs, context.clock, context.progress)
+        applied = applier.apply(order, document, session)
     _show(context, document, applied, session.record.run)
 
 

@@ -69,7 +69,7 @@ class Story:
     def _undo(self, plan: str, before: dict[int, Reading]) -> None:
         self._run(
             "A guard asks to look twice before the first apply ever:",
-            f"apply {plan} {_HERE} --yes",
+            f"apply {plan} --yes",
             code=RefusedError.exit_code,
         )
         self._run(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -68,6 +69,15 @@ class Applied:
     stopped: str | None = None
 
 
+def look(stores: Stores, runs: Runs, order: ApplyOrder, now: datetime) -> PlanDocument:
+    """The plan, if no guard says no; RefusedError otherwise. Nothing is changed."""
+    document = load_plan(stores, order.plan)
+    runs.check_unrestored(order.plan)
+    guards = [*document.guards, *look_at_age(now, document.expires)]
+    refuse(guards, {*order.overridden, *document.overridden}, document.plan)
+    return document
+
+
 @dataclass
 class Applier:
     """Carries out plans. All parts that touch files run on the engine."""
@@ -78,14 +88,6 @@ class Applier:
     clock: Clock
     progress: Progress = SILENT
     sources: Sources = root_sources
-
-    def look(self, order: ApplyOrder) -> PlanDocument:
-        """The plan, if no guard says no; RefusedError otherwise. Nothing is changed."""
-        document = load_plan(self.stores, order.plan)
-        self.runs.check_unrestored(order.plan)
-        guards = [*document.guards, *look_at_age(self.clock.now(), document.expires)]
-        refuse(guards, {*order.overridden, *document.overridden}, document.plan)
-        return document
 
     def apply(self, order: ApplyOrder, document: PlanDocument, session: Session) -> Applied:
         """Delete what the plan says and nothing needs. `session` holds the lease of the lake."""

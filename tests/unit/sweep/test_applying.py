@@ -20,6 +20,7 @@ from lakesweep.errors import (
 from lakesweep.storage.store import Outcome
 from lakesweep.storage.stores import Stores
 from lakesweep.storage.wrappers.faults import Fault, Faulty, refuse
+from lakesweep.sweep.applying import look
 from lakesweep.sweep.control import CONTROL, request_stop, run_folder
 from lakesweep.sweep.leases import MARGIN, TERM
 from lakesweep.sweep.planning import LIFE
@@ -132,7 +133,8 @@ def test_what_was_overridden_for_the_plan_is_overridden_for_the_apply(world: Wor
 
 def test_a_plan_expires(world: World, made: PlanDocument) -> None:
     world.clock.sleep((LIFE - timedelta(seconds=1)).total_seconds())
-    Process(world).applier().look(Process(world).order(made.plan))
+    process = Process(world)
+    look(process.stores, process.runs, process.order(made.plan), world.clock.now())
     world.clock.sleep(1)
     with pytest.raises(RefusedError, match="expired"):
         apply(world, made.plan)
