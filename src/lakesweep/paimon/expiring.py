@@ -1,0 +1,165 @@
+"""Expiring snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from typing import TypeVar
+
+import pyarrow as pa
+
+from lakesweep.errors import ChangedError, MissingError
+from lakesweep.paimon import garbage
+from lakesweep.paimon.claims import Claim, writes_changelogs
+from lakesweep.paimon.kinds import Kind
+from lakesweep.paimon.owners import Owner, OwnerFile, read_owners
+from lakesweep.paimon.retention import Retention, first_kept_snapshot, is_decoupled
+from lakesweep.paimon.table import Branch
+from lakesweep.storage.address import parse
+
+_ATTEMPTS = 10
+
+Choice = TypeVar("Choice")
+
+
+@dataclass(frozen=True)
+class SnapshotExpiry:
+    """The snapshots of a branch that are to go: all before `following[-1]`, which stays.
+
+    `following` are all that come after the first of them, that one among them: their deltas delete
+    what the ones before held.
+    """
+
+    branch: Branch
+    retention: Retention
+    leaving: tuple[Owner, ...]
+    following: tuple[Owner, ...]
+    earliest: int | None
+    latest: int | None
+
+    @property
+    def title(self) -> str:
+        numbers = [owner.snapshot.id for owner in self.leaving]
+        return f"snapshots of {self.branch.name}: {numbers}"
+
+    @property
+    def keeps_changelogs(self) -> bool:
+        """Whether changelogs stay when their snapshots go."""
+        return is_decoupled(self.branch.layout.options)
+
+    @property
+    def keeps_deltas(self) -> bool:
+        """Whether deltas stay in the place of changelogs, which the table does not write."""
+        return self.keeps_changelogs and not writes_changelogs(self.branch.layout.options)
+
+    @property
+    def planned(self) -> Sequence[Claim]:
+        return [self._changelog(owner) for owner in self.leaving] if self.keeps_changelogs else []
+
+    def candidates(self) -> Iterator[pa.RecordBatch]:
+        table, layout = self.branch.table, self.branch.layout
+        leaving = [owner.snapshot for owner in self.leaving]
+        deltas = [owner.snapshot.delta_manifest_list for owner in self.following]
+        yield from garbage.deleted_files(table, layout, deltas, only_compacted=self.keeps_deltas)
+        yield from garbage.index_files(table, layout, leaving)
+        if not self.keeps_changelogs:
+            lists = dict(garbage.changelog_lists(leaving))
+            yield from garbage.added_files(table, layout, lists, Kind.CHANGELOG)
+            yield from garbage.list_files_of(table, layout, lists.items())
+        if not self.keeps_deltas:
+            yield from garbage.list_files_of(table, layout, garbage.state_lists(leaving))
+
+    def prepare(self) -> Sequence[OwnerFile]:
+        files = present(self.branch, [owner.file for owner in self.leaving])
+        check_may_go(files, choose_snapshots(self.branch, self.retention).leaving)
+        self._write_changelogs(files)
+        # Before the files: who begins at the hint never finds a snapshot that is half gone.
+        move_earliest(self.branch, "snapshot", self.branch.snapshot_ids(), files)
+        return files
+
+    def _changelog(self, owner: Owner) -> Claim:
+        claim = Claim.of_changelog(owner, with_history=self.keeps_deltas)
+        return replace(claim, path=self.branch.layout.changelog(owner.snapshot.id))
+
+    def _write_changelogs(self, files: Sequence[OwnerFile]) -> None:
+        if not (files and self.keeps_changelogs):
+            return
+        table = self.branch.table
+        for file in files:
+            write(self.branch, self.branch.layout.changelog(file.number), table.read(file.path))
+        latest = max(self.branch.changelog_ids())
+        write_hint(self.branch, "changelog", "LATEST", latest)
+
+
+def choose_snapshots(branch: Branch, retention: Retention) -> SnapshotExpiry:
+    """The snapshots that may go. The table is not changed."""
+    return unless_overtaken(partial(_choose, branch, retention))
+
+
+def unless_overtaken(choose: Callable[[], Choice]) -> Choice:
+    """What is chosen; chosen anew where another run deletes what it is chosen from."""
+    for _ in range(_ATTEMPTS):
+        with suppress(MissingError):
+            return choose()
+    return choose()
+
+
+def _choose(branch: Branch, retention: Retention) -> SnapshotExpiry:
+    infos = branch.snapshot_files().files
+    ids = list(infos)
+    read = lru_cache(None)(branch.snapshot)
+    end = first_kept_snapshot(ids, retention, lambda id_: read(id_).time_millis, wanted(branch))
+    files = (OwnerFile(Kind.SNAPSHOT, branch, str(id_), info) for id_, info in infos.items())
+    owners = list(read_owners(file for file in files if end is not None and file.number <= end))
+    leaving = tuple(owner for owner in owners if owner.file.number != end)
+    return SnapshotExpiry(
+        branch, retention, leaving, tuple(owners[1:]), end, ids[-1] if ids else None
+    )
+
+
+def wanted(branch: Branch) -> list[int]:
+    """The snapshots that consumers want next, which therefore must not go."""
+    if branch.layout.options.flag("consumer.changelog-only", False):
+        return []
+    return [consumer.next_snapshot for consumer in branch.consumers()]
+
+
+def present(branch: Branch, files: Sequence[OwnerFile]) -> list[OwnerFile]:
+    """Those that are still there, and still the same."""
+    there = {*branch.snapshot_files().files.values(), *branch.changelog_files().files.values()}
+    there |= set(branch.tag_files().values())
+    return [file for file in files if file.info in there]
+
+
+def check_may_go(files: Sequence[OwnerFile], leaving: Sequence[Owner]) -> None:
+    """ChangedError where something was to go that may no longer."""
+    may_go = {owner.file.info for owner in leaving}
+    for file in files:
+        if file.info not in may_go:
+            raise ChangedError(
+                file.path,
+                "may no longer go: the table, its options or its consumers have changed",
+                hint="run the same command again; nothing was deleted",
+            )
+
+
+def move_earliest(
+    branch: Branch, folder: str, there: Sequence[int], files: Sequence[OwnerFile]
+) -> None:
+    """Let the hint name the first that stays; one that is missing is written in any case."""
+    stay = set(there) - {file.number for file in files}
+    if stay and (files or branch.hint(folder, "EARLIEST") is None):
+        write_hint(branch, folder, "EARLIEST", min(stay))
+
+
+def write_hint(branch: Branch, folder: str, name: str, number: int) -> None:
+    """Write a hint of `snapshot` or `changelog`."""
+    write(branch, branch.layout.hint(folder, name), str(number).encode())
+
+
+def write(branch: Branch, path: str, data: bytes) -> None:
+    """Create or replace a file of the table."""
+    address = parse(path)
+    branch.table.stores.open(address).write(address.key, data)

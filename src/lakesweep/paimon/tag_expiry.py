@@ -1,0 +1,104 @@
+"""Expiring tags whose time is up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+from functools import partial
+
+import pyarrow as pa
+
+from lakesweep.paimon import garbage
+from lakesweep.paimon.claims import Claim
+from lakesweep.paimon.expiring import check_may_go, present, unless_overtaken
+from lakesweep.paimon.kinds import Kind
+from lakesweep.paimon.owners import Owner, OwnerFile
+from lakesweep.paimon.snapshots import Snapshot, Tag
+from lakesweep.paimon.table import Branch
+
+
+@dataclass(frozen=True, slots=True)
+class TagRule:
+    """When tags go: `now` past their own time to live, or without one, when older than `cut`.
+
+    Tags say when they were created in the local time of whoever created them: `zone`.
+    """
+
+    now: datetime
+    zone: tzinfo
+    cut: datetime | None = None
+
+    def is_over(self, tag: Tag) -> bool:
+        """Whether a tag may go; one whose age is not known stays."""
+        if tag.retained is not None:
+            created = self._created(tag)
+            return created is not None and created + tag.retained < self.now
+        age = self._created(tag) or tag.modified
+        return self.cut is not None and age is not None and age < self.cut
+
+    def _created(self, tag: Tag) -> datetime | None:
+        return None if tag.created is None else tag.created.replace(tzinfo=self.zone)
+
+
+@dataclass(frozen=True)
+class TagExpiry:
+    """The tags of a branch that are to go."""
+
+    branch: Branch
+    rule: TagRule
+    leaving: tuple[Owner, ...]
+    planned: Sequence[Claim] = ()
+
+    @property
+    def names(self) -> list[str]:
+        return [owner.file.name for owner in self.leaving]
+
+    @property
+    def title(self) -> str:
+        return f"tags of {self.branch.name}: {self.names}"
+
+    def candidates(self) -> Iterator[pa.RecordBatch]:
+        table, layout = self.branch.table, self.branch.layout
+        leaving = [owner.snapshot for owner in self.leaving if not self._is_snapshot(owner)]
+        changes = dict(garbage.changelog_lists(leaving))
+        for snapshot in leaving:
+            lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
+            yield from garbage.live_files(table, layout, lists)
+        yield from garbage.added_files(table, layout, changes, Kind.CHANGELOG)
+        yield from garbage.index_files(table, layout, leaving)
+        yield from garbage.list_files_of(table, layout, changes.items())
+        yield from garbage.list_files_of(table, layout, garbage.state_lists(leaving))
+
+    def prepare(self) -> Sequence[OwnerFile]:
+        files = present(self.branch, [owner.file for owner in self.leaving])
+        check_may_go(files, choose_tags(self.branch, self.rule).leaving)
+        return files
+
+    def _is_snapshot(self, owner: Owner) -> bool:
+        """Whether the snapshot of a tag is still there: then it holds all that the tag holds."""
+        number = owner.snapshot.id
+        return number in self.branch.snapshot_ids() and _are_same(
+            self.branch.snapshot(number), owner.snapshot
+        )
+
+
+def choose_tags(branch: Branch, rule: TagRule) -> TagExpiry:
+    """The tags that may go. The table is not changed."""
+    return unless_overtaken(partial(_choose, branch, rule))
+
+
+def _choose(branch: Branch, rule: TagRule) -> TagExpiry:
+    leaving = []
+    for name, info in branch.tag_files().items():
+        tag = branch.tag(name, info)
+        if rule.is_over(tag):
+            leaving.append(Owner(OwnerFile(Kind.TAG, branch, name, info), tag.snapshot))
+    return TagExpiry(branch, rule, tuple(leaving))
+
+
+def _are_same(one: Snapshot, other: Snapshot) -> bool:
+    return (one.base_manifest_list, one.delta_manifest_list) == (
+        other.base_manifest_list,
+        other.delta_manifest_list,
+    )
