@@ -1,0 +1,77 @@
+"""A run that deletes is told to stop, by another process, and gone on with."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.small_lake import SmallLake
+
+ORPHANS = 2_000
+LAKESWEEP = str(Path(sys.executable).with_name("lakesweep"))
+LOCAL = ("--engine", "local", "--json")
+APPLY = (*LOCAL, "--yes", "--override", "first-run", "--override", "share")
+#: A batch takes a second at first, so that there is time to stop it.
+SLOWLY = ("--files-per-second", "200")
+_PATIENCE_SECONDS = 60
+
+
+def _start(lake: SmallLake, *words: str) -> subprocess.Popen[str]:
+    pipe = subprocess.PIPE
+    return subprocess.Popen(
+        [LAKESWEEP, *words], cwd=lake.folder, stdout=pipe, stderr=pipe, text=True
+    )
+
+
+def _end(process: subprocess.Popen[str]) -> tuple[int, dict[str, Any], str]:
+    out, talk = process.communicate(timeout=_PATIENCE_SECONDS)
+    return process.returncode, json.loads(out), talk
+
+
+def _run(lake: SmallLake, *words: str) -> dict[str, Any]:
+    code, document, talk = _end(_start(lake, *words))
+    assert code == 0, talk
+    return document
+
+
+def _wait_until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while not is_so():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.05)
+
+
+def _newest_run(lake: SmallLake) -> str:
+    listed = _start(lake, "runs", "--limit", "1", "--json")
+    out, _ = listed.communicate(timeout=_PATIENCE_SECONDS)
+    return str(json.loads(out)["run"])
+
+
+def test_a_run_is_stopped_between_two_batches_and_gone_on_with(tmp_path: Path) -> None:
+    lake = SmallLake.make(tmp_path / "lake", orphans=ORPHANS)
+    live = lake.files() - lake.orphans()
+    plan = _run(lake, "plan", "prod", *LOCAL)["plan"]
+    apply = _start(lake, "apply", plan, *APPLY, *SLOWLY)
+    _wait_until(lambda: len(lake.orphans()) < ORPHANS)
+    run = _newest_run(lake)
+    assert _run(lake, "runs", "stop", run, "--json") == {"run": run, "stopping": True}
+
+    code, stopped, talk = _end(apply)
+    assert code == 4, talk
+    left = len(lake.orphans())
+    assert 0 < left < ORPHANS
+    assert (stopped["run"], stopped["deleted"]) == (run, ORPHANS - left)
+    assert stopped["stopped"] == f"{run} was told to stop"
+    record = _run(lake, "runs", run, "--json")
+    assert (record["status"], record["figures"]["deleted"]) == ("stopped", ORPHANS - left)
+    assert _run(lake, "show", plan, "--json")["state"] == "applying"
+
+    resumed = _run(lake, "apply", plan, *APPLY)
+    assert (resumed["found"], resumed["deleted"], resumed["failed"]) == (left, left, 0)
+    assert lake.files() == live
+    assert _run(lake, "show", plan, "--json")["state"] == "applied"
