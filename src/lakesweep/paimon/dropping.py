@@ -30,7 +30,7 @@ Choose = Callable[[Survey], Collection[bytes]]
 _BATCH_IDENTIFIER = 2**63 - 1
 _VERSION = 3
 #: What a commit hands on from the one before it, if it says so.
-_CARRIED = ("watermark", "properties", "nextRowId")
+_CARRIED = ("watermark", "properties")
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +141,7 @@ def _total_before(survey: Survey) -> int:
 
 def _carried(latest: Snapshot, document: Mapping[str, Any]) -> dict[str, Any]:
     carried = {name: latest.raw.get(name) for name in _CARRIED}
+    carried["nextRowId"] = latest.next_row_id or 0
     if latest.schema_id == document["schemaId"]:  # statistics are about one schema
         carried["statistics"] = latest.statistics
     return carried
