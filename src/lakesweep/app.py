@@ -9,7 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from lakesweep.clock import Clock, SystemClock
-from lakesweep.config import Config, IcebergCatalogRoot, IcebergMetadataRoot, PinnedRoot
+from lakesweep.config import (
+    Config,
+    IcebergCatalogRoot,
+    IcebergMetadataRoot,
+    LakefsRoot,
+    PaimonWarehouseRoot,
+    PinnedRoot,
+)
 from lakesweep.errors import ConfigError
 from lakesweep.progress import SILENT, Progress
 
@@ -134,11 +141,17 @@ class App:
     @cached_property
     def iceberg(self) -> IcebergTargets:
         """Iceberg tables and views, by name or address."""
-        from lakesweep.iceberg.targets import IcebergTargets
+        from lakesweep.iceberg.targets import IcebergTargets, Strangers
 
         files = [path for root in self._roots(IcebergMetadataRoot) for path in root.files]
         pins = [root.file for root in self._roots(PinnedRoot)]
-        return IcebergTargets(self.stores, self.catalogs, files, pins, progress=self.progress)
+        strangers = Strangers(
+            tuple(root.path for root in self._roots(PaimonWarehouseRoot)),
+            tuple(f"lakefs {root.endpoint}" for root in self._roots(LakefsRoot)),
+        )
+        return IcebergTargets(
+            self.stores, self.catalogs, files, pins, strangers, progress=self.progress
+        )
 
     def _roots(self, kind: type[Root]) -> Iterator[Root]:
         for lake in self.config.lakes.values():

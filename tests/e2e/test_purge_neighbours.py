@@ -189,6 +189,39 @@ def test_pinned_files_and_folders_stay(lake: Lake) -> None:
     assert len(list(Path(a.location(), "data").iterdir())) == 1
 
 
+def _add_root(lake: Lake, root: str) -> None:
+    config = lake.folder / "lakesweep.toml"
+    config.write_text(f"{config.read_text()}\n[[lakes.local.roots]]\n{root}\n")
+
+
+@pytest.mark.parametrize("how", [[], ["--base-location"]])
+def test_files_in_a_paimon_warehouse_stay(lake: Lake, how: list[str]) -> None:
+    a = lake.table("prod.shop.a")
+    [data] = lake.data_files(a)
+    warehouse = Path(data.removeprefix("file://")).parent
+    _add_root(lake, f'type = "paimon-warehouse"\npath = "{warehouse}"')
+    done = lake.purge("prod.shop.a", *how)
+    assert done.document["protected"] == 1
+    assert [path.name for path in warehouse.iterdir()] == [Path(data).name]
+
+
+def test_a_table_in_a_paimon_warehouse_is_not_purged(lake: Lake) -> None:
+    lake.table("prod.shop.a")
+    _add_root(lake, f'type = "paimon-warehouse"\npath = "{lake.folder}/warehouse"')
+    done = lake.purge("prod.shop.a")
+    assert (done.code, "not Iceberg's alone" in done.error["message"]) == (3, True)
+    assert lake.rows("prod.shop.a") == ROWS.num_rows
+    assert lake.purge("prod.shop.a", "--override", "foreign").code == 0
+
+
+def test_nothing_is_purged_beside_repositories_that_cannot_be_read(lake: Lake) -> None:
+    lake.table("prod.shop.a")
+    _add_root(lake, 'type = "lakefs"\nendpoint = "http://127.0.0.1:1"\nrepositories = ["x"]')
+    done = lake.purge("prod.shop.a")
+    assert (done.code, "cannot be read" in done.error["message"]) == (3, True)
+    assert lake.rows("prod.shop.a") == ROWS.num_rows
+
+
 def test_a_table_cannot_name_files_of_another_kind_of_store(lake: Lake) -> None:
     a = lake.table("prod.shop.a")
     document = json.loads(Path(a.metadata_location).read_text())

@@ -53,6 +53,20 @@ class Target:
         return "table" if isinstance(self.metadata, TableMetadata) else "view"
 
 
+@dataclass(frozen=True)
+class Strangers:
+    """What keeps files by formats that are not read here.
+
+    `folders` are theirs alone; `unknown` are the names of those that keep files nobody knows where.
+    """
+
+    folders: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+
+NO_STRANGERS = Strangers()
+
+
 class IcebergTargets:
     """Tables and views by name or address, among all that the configuration knows."""
 
@@ -62,6 +76,7 @@ class IcebergTargets:
         catalogs: Mapping[str, Mapping[str, str]],
         metadata_files: Sequence[str] = (),
         pinned_files: Sequence[str] = (),
+        strangers: Strangers = NO_STRANGERS,
         *,
         progress: Progress = SILENT,
     ) -> None:
@@ -69,6 +84,7 @@ class IcebergTargets:
         self._properties = catalogs
         self._metadata_files = metadata_files
         self._pinned_files = pinned_files
+        self._strangers = strangers
         self._progress = progress
         self._catalogs: dict[str, IcebergCatalog] = {}
 
@@ -96,6 +112,8 @@ class IcebergTargets:
     ) -> PurgePlan:
         """Plan a purge; RefusedError where a guard says no."""
         _guard_gc_enabled(target, overrides)
+        strangers = NO_STRANGERS if "foreign" in overrides else self._strangers
+        _guard_strangers(target, strangers)
         entries = self._entries(target, overrides)
         others = self._others(target, entries, overrides)
         near = tuple(c for c in others if overlaps(c, folders_of(target.metadata)))
@@ -103,7 +121,8 @@ class IcebergTargets:
             _guard_location(target, near, overrides)
         live = self._mark(target, others, overrides)
         planning = plan_base_location if base_location else plan_purge
-        protection = Protection(live, (*self._pins(), *_inside(target, near, base_location)))
+        inside = _inside(target, near, base_location)
+        protection = Protection(live, (*self._pins(), *strangers.folders, *inside))
         plan = planning(target.stores, target.metadata, protection, progress=self._progress)
         plan.overlapping = near
         plan.witness = _witness(target, entries)
@@ -194,6 +213,15 @@ def _guard_gc_enabled(target: Target, overrides: frozenset[str]) -> None:
             f"{target.name} has gc.enabled=false: its files may belong to others",
             hint="make sure that nothing else needs them, then add --override gc.enabled",
         )
+
+
+def _guard_strangers(target: Target, strangers: Strangers) -> None:
+    for name in strangers.unknown:
+        raise _foreign(f"{name} may keep files of {target.name}, and cannot be read")
+    for own in map(real_folder, folders_of(target.metadata)):
+        for folder in strangers.folders:
+            if own.startswith(real_folder(folder)):
+                raise _foreign(f"{target.name} lies in {folder}, which is not Iceberg's alone")
 
 
 def _guard_location(target: Target, near: tuple[Claim, ...], overrides: frozenset[str]) -> None:
