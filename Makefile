@@ -5,7 +5,7 @@
 BIN := .venv/bin
 CODE := src tests benchmarks
 # Every script is a benchmark but for what they share.
-SHARED := benchmarks/__init__.py benchmarks/contest.py benchmarks/model_s3.py
+SHARED := $(addprefix benchmarks/,__init__.py contest.py model_s3.py sweep_lake.py sweep_peer.py sweep_run.py)
 BENCHMARKS := $(subst /,.,$(basename $(filter-out $(SHARED),$(sort $(wildcard benchmarks/*.py)))))
 
 help: ## list the targets
@@ -35,5 +35,5 @@ bench: setup ## run every benchmark and print its figures
 	@for name in $(BENCHMARKS); do echo "== $$name"; $(BIN)/python -m $$name || exit 1; done
 
 clean: ## remove .venv and everything that was built
-	rm -rf .venv .databases .lakesweep build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .databases .peers .lakesweep build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find src tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
