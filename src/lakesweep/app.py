@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
@@ -111,6 +112,8 @@ class App:
         from lakesweep.spark.session import open_session
         from lakesweep.sweep.spark_engine import SparkEngine
 
+        # Java takes its time to start, and most of it another core's.
+        threading.Thread(target=_load_kernels, daemon=True).start()
         with ExitStack() as stack:
             with self.progress.task("starting Spark", unit=""):
                 spark = stack.enter_context(open_session(self.config.spark, verbose=verbose))
@@ -164,6 +167,15 @@ class App:
 
         sections = self.config.storage.items()
         return {address: StorageOptions(**section.model_dump()) for address, section in sections}
+
+
+def _load_kernels() -> None:
+    """Load what compares files, which takes most of a second; whoever needs it sooner waits."""
+    import pyarrow as pa
+
+    from lakesweep.storage.file_hashes import file_hashes
+
+    file_hashes(pa.array(["/"]))
 
 
 def _add_catalog(found: dict[str, Mapping[str, str]], root: IcebergCatalogRoot) -> None:

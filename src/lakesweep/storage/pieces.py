@@ -70,7 +70,10 @@ def list_pieces(
 
 def _cut(stores: StoreOpener, address: Address, parts: int) -> list[Piece]:
     whole = [Piece(address.path)]
-    if parts == 1:
+    is_folder = address.key == address.folder
+    # What is no folder may be an object as well, which is a piece of its own.
+    parts = parts if is_folder else parts - 1
+    if parts <= 1:
         return whole
     try:
         splits = split(
@@ -81,7 +84,6 @@ def _cut(stores: StoreOpener, address: Address, parts: int) -> list[Piece]:
     if len(splits) == 1:
         return whole
     found = [Piece(address.path, one) for one in splits]
-    is_folder = address.key == address.folder
     return found if is_folder else [Piece(address.path, is_object=True), *found]
 
 
