@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,8 @@ from lakesweep.paimon.snapshots import Snapshot
 from lakesweep.paimon.specs import all_matching
 from lakesweep.paimon.survey import survey_partitions
 from lakesweep.paimon.table import PaimonTable
-from lakesweep.storage.stores import Stores
 from tests.paimon import JavaTable, JavaWarehouses
+from tests.paimon_expiry import in_memory, names, open_table
 from tests.paimon_states import delta_entries, index_names, newest
 
 PARTITIONED = (
@@ -35,11 +35,6 @@ _UNLIKE = frozenset(
 
 def _cases(java: JavaTable, kind: str) -> list[dict[str, Any]]:
     return [case for case in java.answer("partitions") if case["case"] == kind]
-
-
-def _copy(java: JavaTable, folder: Path, case: int) -> tuple[JavaTable, PaimonTable]:
-    copied = java.copy_to(folder / str(case))
-    return copied, PaimonTable.open(Stores(), str(copied.folder))
 
 
 def _expire(table: PaimonTable, case: dict[str, Any]) -> tuple[list[str], list[Snapshot]]:
@@ -80,11 +75,7 @@ def _kinds(paths: Iterable[str]) -> Counter[str]:
 
 
 def _check_commits(
-    java: JavaTable,
-    table: PaimonTable,
-    before: Collection[str],
-    commits: list[Snapshot],
-    case: dict[str, Any],
+    table: PaimonTable, new_files: Iterable[str], commits: list[Snapshot], case: dict[str, Any]
 ) -> None:
     expected = case["new_snapshots"]
     assert [_said(commit.raw) for commit in commits] == [_said(each["json"]) for each in expected]
@@ -96,7 +87,7 @@ def _check_commits(
             )
             for entry in each["delta"]
         )  # fmt: skip
-    assert _kinds(java.stored() - set(before)) == _kinds(case["created"])
+    assert _kinds(new_files) == _kinds(case["created"])
     if "index_after" in case and commits:
         names = {Path(path).name for path in case["index_after"]}
         assert index_names(table, commits[-1]) == names
@@ -104,39 +95,38 @@ def _check_commits(
 
 @pytest.mark.parametrize("name", PARTITIONED)
 def test_the_same_partitions_expire_in_the_same_commits(
-    java_tables: JavaWarehouses, tmp_path: Path, name: str
+    java_tables: JavaWarehouses, name: str
 ) -> None:
-    original = java_tables.table(name)
-    for number, case in enumerate(_cases(original, "expire_partitions")):
-        java, table = _copy(original, tmp_path, number)
-        before = java.stored()
+    java = java_tables.table(name)
+    original = in_memory(java)
+    for case in _cases(java, "expire_partitions"):
+        store = original.copy_all()
+        table = open_table(store)
         returned, commits = _expire(table, case)
         assert returned == case["returned"]
-        _check_commits(java, table, before, commits, case)
+        _check_commits(table, names(store).keys() - names(original), commits, case)
 
 
 @pytest.mark.parametrize("name", ["append_date", *PARTITIONED])
 def test_the_same_partitions_are_dropped_in_the_same_commit(
-    java_tables: JavaWarehouses, tmp_path: Path, name: str
+    java_tables: JavaWarehouses, name: str
 ) -> None:
-    original = java_tables.table(name)
-    for number, case in enumerate(_cases(original, "drop_partition")):
-        java, table = _copy(original, tmp_path, number)
-        before = java.stored()
+    java = java_tables.table(name)
+    original = in_memory(java)
+    for case in _cases(java, "drop_partition"):
+        store = original.copy_all()
+        table = open_table(store)
         commits = _drop(table, case["specs"])
         if case["new_snapshots"][0]["delta"]:
-            _check_commits(java, table, before, commits, case)
+            _check_commits(table, names(store).keys() - names(original), commits, case)
         else:  # Java commits a snapshot without any change
-            assert java.stored() == before
+            assert names(store) == names(original)
             assert commits == []
 
 
-def test_date_partitions_expire_which_java_never_lets_happen(
-    java_tables: JavaWarehouses, tmp_path: Path
-) -> None:
-    original = java_tables.table("append_date")
+def test_date_partitions_expire_which_java_never_lets_happen(java_tables: JavaWarehouses) -> None:
+    table = open_table(in_memory(java_tables.table("append_date")))
     case = {"now": "2020-03-02T00:00:01", "options": {}, "expiration_time": "1 d"}
-    _, table = _copy(original, tmp_path, 0)
     returned, commits = _expire(table, case)
     assert returned == ["{day=18321}", "{day=18322}"]
     assert len(commits) == 1
