@@ -26,6 +26,7 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 #: Enough for a small cluster to have something to do, and few enough to cost little.
 _FEWEST_PARTS = 32
 _PARTS_A_CORE = 6
+_MOST_CORES = 1 << 16
 
 
 def register(
@@ -57,10 +58,16 @@ def register_sources(spark: SparkSession, access: Access) -> None:
 
 def parts_for(spark: SparkSession) -> int:
     """How many tasks are worth having in a session."""
-    if is_remote(spark):
-        return max(_FEWEST_PARTS, int(spark.conf.get("spark.sql.shuffle.partitions", "0") or 0))
-    wanted = _PARTS_A_CORE * spark.sparkContext.defaultParallelism
-    return wanted if is_alone(spark) else max(_FEWEST_PARTS, wanted)
+    return max(_FEWEST_PARTS, _PARTS_A_CORE * _cores(spark))
+
+
+def _cores(spark: SparkSession) -> int:
+    """How many tasks run at once, as far as Spark knows by now."""
+    if not is_remote(spark):
+        return spark.sparkContext.defaultParallelism
+    # A server does not say it, but cuts a range into as many parts.
+    cut = spark.range(_MOST_CORES).selectExpr("spark_partition_id() as part")
+    return cut.distinct().count()
 
 
 def is_alone(spark: SparkSession) -> bool:
