@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from fnmatch import fnmatchcase
 from uuid import uuid4
 
 import msgspec
@@ -85,11 +86,10 @@ class Journal:
                 raise DamagedError(error.path, error.reason, hint=_damaged(self.address)) from error
 
     def remove(self) -> None:
-        """Forget it. The rows go after what makes them a dataset, so that no half is ever read."""
-        names = [info.key for info in self.files]
-        for first in (True, False):
-            chosen = [name for name in names if name.endswith(_COMMITTED) is first]
-            for _ in delete_files(self.table.stores, _paths(self.table, chosen)):
+        """Forget it: first what makes it whole, last what tells that it is ours."""
+        for pattern in (f"*/{_COMMITTED}", "*/part-*", "*"):
+            keys = [info.key for info in self.files if fnmatchcase(info.key, pattern)]
+            for _ in delete_files(self.table.stores, _paths(self.table, keys)):
                 pass
         remove_empty_folders([self.address], self.table.address.path)
 
