@@ -72,6 +72,7 @@ GUARDS = (
     "stale-plan",
     "grace",
     "gc.enabled",
+    "catalog-lock",
 )
 
 

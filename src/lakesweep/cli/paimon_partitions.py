@@ -1,0 +1,296 @@
+"""`lakesweep paimon drop-partition` and `expire-partitions`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lakesweep.cli.context import Context
+from lakesweep.cli.options import DryRun, Overrides, Yes
+from lakesweep.cli.output import Table
+from lakesweep.cli.paimon_tables import TableAddress, open_table
+from lakesweep.units import format_count, format_moment, format_size, parse_duration
+
+if TYPE_CHECKING:
+    from datetime import tzinfo
+
+    from lakesweep.paimon.partition_expiry import ExpiryRule, Verdict
+    from lakesweep.paimon.survey import Partition, Survey
+    from lakesweep.paimon.table import PaimonTable
+
+_CATALOG_LOCK = "catalog-lock"
+_REFUSED = "nothing was dropped"
+
+
+def drop_partition(
+    context: Context,
+    table: TableAddress,
+    specs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="k=v[,k=v]…", help="Values of some keys or of all.", show_default=False
+        ),
+    ],
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    override: Overrides = None,
+) -> None:
+    """Drop partitions by their values.
+
+    One commit deletes every file of all partitions that any of the specs means; a spec that names
+    some keys means all partitions with these values. Write a value as it is, or as its folder
+    writes it; an empty one as k=, and null as k=__DEFAULT_PARTITION__ or what the table calls it.
+    Where nothing matches nothing is committed. The files themselves go when the snapshots that
+    still show them expire.
+    """
+    from lakesweep.paimon.dropping import drop_partitions
+    from lakesweep.paimon.specs import all_matching, parse_spec
+
+    opened = open_table(context, table)
+    naming = opened.layout.partitioning
+    parsed = [parse_spec(spec, naming) for spec in specs]
+    survey = _survey(context, opened)
+    chosen = all_matching(parsed, naming, survey.partitions.values()) if survey else []
+    _say_totals(context, opened, chosen)
+    if dry_run or not chosen:
+        _show_dropped(context, chosen, None, dry_run=dry_run)
+        return
+    _confirm(context, opened, chosen, yes=yes, override=override)
+    wanted = {partition.data for partition in chosen}
+    done = drop_partitions(
+        opened.main,
+        lambda _: wanted,
+        operation="TRUNCATE",
+        known=survey,
+        progress=context.progress,
+    )
+    number = None if done.snapshot is None else done.snapshot.id
+    _show_dropped(context, done.partitions, number, dry_run=False)
+
+
+def _show_dropped(
+    context: Context, partitions: Sequence[Partition], snapshot: int | None, *, dry_run: bool
+) -> None:
+    from lakesweep.paimon.survey import totals
+
+    rows = [(each.path, *_figures(each)) for each in partitions]
+    columns = ("partition", "files", "rows", "size")
+    document = {
+        "dropped": [_document(partition) for partition in partitions],
+        **totals(partitions),
+        "snapshot": snapshot,
+        "dry_run": dry_run,
+    }
+    context.output.result(document, Table(columns, rows, numbers=frozenset(columns[1:])))
+    _say_end(context, [] if snapshot is None else [snapshot], dry_run=dry_run)
+
+
+ExpirationTime = Annotated[
+    str | None,
+    typer.Option("--expiration-time", metavar="DURATION", help="Keep partitions this long, as 7d."),
+]
+StrategyName = Annotated[
+    str | None,
+    typer.Option(
+        "--strategy", metavar="values-time|update-time", help="What their age is counted from."
+    ),
+]
+Formatter = Annotated[
+    str | None,
+    typer.Option("--formatter", metavar="PATTERN", help="How times are written: yyyy-MM-dd HH."),
+]
+Pattern = Annotated[
+    str | None,
+    typer.Option("--pattern", metavar="PATTERN", help="How keys make a time: '$dt $hr'."),
+]
+Most = Annotated[
+    int | None, typer.Option("--max", min=1, metavar="N", help="Let at most this many expire.")
+]
+Zone = Annotated[
+    str, typer.Option("--zone", metavar="ZONE", help="Whose clock the times are on: Asia/Tokyo.")
+]
+
+
+def expire_partitions(
+    context: Context,
+    table: TableAddress,
+    expiration_time: ExpirationTime = None,
+    strategy: StrategyName = None,
+    formatter: Formatter = None,
+    pattern: Pattern = None,
+    most: Most = None,
+    zone: Zone = "UTC",
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    override: Overrides = None,
+) -> None:
+    """Drop the partitions whose time has passed.
+
+    What is not given here is as the table's options partition.expiration-time and so on say. A
+    partition whose value cannot be read as a time never expires, and is told. --dry-run shows the
+    time of each partition, whether it expires, and why not.
+    """
+    from lakesweep.paimon.partition_expiry import expire_partitions as expire
+    from lakesweep.paimon.partition_expiry import judge_partitions
+
+    opened = open_table(context, table)
+    given = {
+        "partition.expiration-strategy": strategy,
+        "partition.timestamp-formatter": formatter,
+        "partition.timestamp-pattern": pattern,
+        "partition.expiration-max-num": None if most is None else str(most),
+    }
+    rule = _rule(opened, expiration_time, given, zone)
+    now = context.clock.now()
+    survey = _survey(context, opened)
+    naming = opened.layout.partitioning
+    verdicts = judge_partitions(survey, naming, rule, now) if survey else []
+    chosen = [verdict.partition for verdict in verdicts if verdict.expires]
+    _say_unreadable(context, verdicts)
+    _say_totals(context, opened, chosen)
+    if dry_run or not chosen:
+        _show_verdicts(context, verdicts, rule, chosen, [], dry_run=dry_run)
+        return
+    _confirm(context, opened, chosen, yes=yes, override=override)
+    done = list(expire(opened.main, rule, now, chosen, known=survey, progress=context.progress))
+    gone = [partition for each in done for partition in each.partitions]
+    snapshots = [each.snapshot.id for each in done if each.snapshot is not None]
+    _show_verdicts(context, verdicts, rule, gone, snapshots, dry_run=False)
+
+
+def _rule(
+    table: PaimonTable, keep: str | None, given: dict[str, str | None], zone: str
+) -> ExpiryRule:
+    from dataclasses import replace
+
+    from lakesweep.paimon.partition_expiry import ExpiryRule
+
+    said = {name: value for name, value in given.items() if value is not None}
+    kept = None if keep is None else parse_duration(keep.replace(" ", ""))
+    rule = ExpiryRule.of(table.options.with_values(said), kept)
+    return replace(rule, zone=_zone(zone))
+
+
+def _zone(name: str) -> tzinfo:
+    from zoneinfo import ZoneInfo
+
+    from lakesweep.errors import UsageError
+
+    try:
+        return ZoneInfo(name)
+    except (ValueError, OSError):  # also where it is no zone at all
+        raise UsageError(
+            f"there is no time zone {name!r}", hint="write UTC, or a name such as Asia/Tokyo"
+        ) from None
+
+
+def _show_verdicts(
+    context: Context,
+    verdicts: Sequence[Verdict],
+    rule: ExpiryRule,
+    gone: Sequence[Partition],
+    snapshots: Sequence[int],
+    *,
+    dry_run: bool,
+) -> None:
+    from lakesweep.paimon.survey import totals
+
+    rows = [
+        (each.partition.path, _local(each), "yes" if each.expires else "no", each.reason)
+        for each in verdicts
+    ]
+    document = {
+        "partitions": [_judged(verdict, rule) for verdict in verdicts],
+        "expired": totals(gone),
+        "snapshots": snapshots,
+        "dry_run": dry_run,
+    }
+    columns = ("partition", f"time ({rule.zone})", "expires", "why")
+    context.output.result(document, Table(columns, rows))
+    _say_end(context, snapshots, dry_run=dry_run)
+
+
+def _judged(verdict: Verdict, rule: ExpiryRule) -> dict[str, Any]:
+    time = verdict.time
+    return {
+        **_document(verdict.partition),
+        "time": None if time is None else format_moment(time.replace(tzinfo=rule.zone)),
+        "expires": verdict.expires,
+        "reason": verdict.reason,
+    }
+
+
+def _local(verdict: Verdict) -> str:
+    return "-" if verdict.time is None else verdict.time.isoformat(sep=" ")
+
+
+def _say_unreadable(context: Context, verdicts: Sequence[Verdict]) -> None:
+    for verdict in verdicts:
+        if verdict.time is None:
+            context.output.say(f"{verdict.partition.path} never expires: {verdict.reason}")
+
+
+def _survey(context: Context, table: PaimonTable) -> Survey | None:
+    """The partitions of the newest snapshot; None where nothing was ever committed."""
+    from lakesweep.paimon.survey import survey_partitions
+
+    number = table.main.latest_id()
+    if number is None:
+        return None
+    return survey_partitions(table.main, table.main.snapshot(number), context.progress)
+
+
+def _confirm(
+    context: Context,
+    table: PaimonTable,
+    chosen: Sequence[Partition],
+    *,
+    yes: bool,
+    override: list[str] | None,
+) -> None:
+    from lakesweep.paimon.committing import check_exclusive
+
+    if _CATALOG_LOCK not in (override or ()):
+        check_exclusive(table.main)
+    if table.options.flag("metastore.partitioned-table", False):
+        context.output.say("warning: the metastore lists partitions too; drop them there as well")
+    what = format_count(len(chosen), "partition")
+    context.confirm(f"Drop {what} of {table.address.path}?", yes=yes, refused=_REFUSED)
+
+
+def _say_totals(context: Context, table: PaimonTable, chosen: Sequence[Partition]) -> None:
+    from lakesweep.paimon.survey import totals
+
+    sums = totals(chosen)
+    parts = [
+        format_count(sums["partitions"], "partition"),
+        format_count(sums["files"], "file"),
+        format_count(sums["rows"], "row"),
+        format_size(sums["size_bytes"]),
+    ]
+    context.output.say(f"{table.address.path}: {', '.join(parts)} to drop")
+
+
+def _say_end(context: Context, snapshots: Sequence[int], *, dry_run: bool) -> None:
+    if dry_run:
+        context.output.say("nothing was dropped; run the same with --yes in place of --dry-run")
+    elif snapshots:
+        numbers = ", ".join(map(str, snapshots))
+        context.output.say(f"committed as snapshot {numbers}; files go when older ones expire")
+    else:
+        context.output.say("nothing to drop, nothing committed")
+
+
+def _figures(partition: Partition) -> tuple[str, str, str]:
+    return f"{partition.files:,}", f"{partition.rows:,}", format_size(partition.size_bytes)
+
+
+def _document(partition: Partition) -> dict[str, Any]:
+    return {
+        "partition": partition.path,
+        "files": partition.files,
+        "rows": partition.rows,
+        "size_bytes": partition.size_bytes,
+    }
