@@ -26,8 +26,7 @@ command(
     examples=[
         "lakesweep paimon expire-partitions shop.db/orders --dry-run",
         "lakesweep paimon expire-partitions shop.db/orders --expiration-time 30d --yes",
-        "lakesweep paimon expire-partitions shop.db/clicks --expiration-time 6h "
-        "--pattern '$dt $hr' --formatter 'yyyyMMdd HH'",
+        "lakesweep paimon expire-partitions clicks --pattern '$dt $hr' --formatter 'yyyyMMdd HH'",
     ],
 )(expire_partitions)
 command(

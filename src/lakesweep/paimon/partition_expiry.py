@@ -152,7 +152,7 @@ def _verdict(partition: Partition, time: PartitionTime, cut: datetime) -> Verdic
         return Verdict(partition, None, expires=False, reason=time.reason or "it has no time")
     expires = cut > time.time
     side = "before" if expires else "not before"
-    return Verdict(partition, time.time, expires, f"{side} {cut.isoformat(sep=' ')}")
+    return Verdict(partition, time.time, expires, f"{side} {cut:%Y-%m-%d %H:%M:%S}")
 
 
 def _order(partition: Partition, partitioning: Partitioning) -> bytes:
