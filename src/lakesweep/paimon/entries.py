@@ -110,6 +110,7 @@ def read_manifest(
     columns = (*_ENTRY_COLUMNS, _EMBEDDED_INDEX) if embedded_indexes else _ENTRY_COLUMNS
     seen = 0
     for batch in _rows(path, data, columns, _ENTRY_VERSION):
+        _check_kinds(path, batch["kind"])
         seen += batch.num_rows
         yield batch
     if entries is not None and seen < entries:
@@ -141,6 +142,12 @@ def _check_version(path: str, versions: pa.Array, known: int) -> None:
     if versions.null_count or not pc.all(pc.equal(versions, known)).as_py():
         found = pc.max(versions).as_py()
         raise DamagedError(path, f"holds entries of version {found}, and only {known} is known")
+
+
+def _check_kinds(path: str, kinds: pa.Array) -> None:
+    known = pc.is_in(kinds, pa.array([ADD, DELETE], _INT))
+    if not pc.all(known, min_count=0).as_py():
+        raise DamagedError(path, "an entry is neither added nor deleted")
 
 
 def _check_names(path: str, names: pa.Array) -> None:

@@ -86,4 +86,6 @@ def _leaf(batch: pa.RecordBatch, way: Way, wanted: pa.DataType | None) -> pa.Arr
     array = batch[way[0]]
     for name in way[1:]:
         array = pc.struct_field(array, name)
+    if pa.types.is_timestamp(array.type) and wanted == pa.int64():
+        array = array.cast(pa.timestamp("ms", array.type.tz), safe=False)  # as in Avro
     return array if wanted is None else array.cast(wanted)

@@ -15,7 +15,6 @@ from lakesweep.storage.stores import Stores
 from lakesweep.storage.tolerance import Strict
 from tests.paimon import TABLES, JavaTable, JavaWarehouses
 
-
 Found = list[tuple[str, str, int | None]]
 
 
