@@ -8,9 +8,9 @@ from functools import lru_cache, partial
 
 import pyarrow as pa
 
-from lakesweep.paimon import garbage
 from lakesweep.paimon.claims import Claim
 from lakesweep.paimon.expiring import check_may_go, move_earliest, present, unless_overtaken
+from lakesweep.paimon.garbage import Garbage
 from lakesweep.paimon.kinds import Kind
 from lakesweep.paimon.owners import Owner, OwnerFile, read_owners
 from lakesweep.paimon.retention import Retention, first_kept_changelog
@@ -34,15 +34,12 @@ class ChangelogExpiry:
         return f"changelogs of {self.branch.name}: {numbers}"
 
     def candidates(self) -> Iterator[pa.RecordBatch]:
-        table, layout = self.branch.table, self.branch.layout
+        garbage = Garbage(self.branch)
         leaving = [owner.snapshot for owner in self.leaving]
-        changes = dict(garbage.changelog_lists(leaving))
-        deltas = [snapshot.delta_manifest_list for snapshot in leaving]
-        yield from garbage.added_files(table, layout, changes, Kind.CHANGELOG)
-        yield from garbage.deleted_files(table, layout, deltas)
-        yield from garbage.list_files_of(table, layout, changes.items())
+        yield from garbage.deleted_files(each.delta_manifest_list for each in leaving)
+        yield from garbage.changelog_files(leaving)
         # Where the table writes no changelogs, the lists of the snapshots stood for them.
-        yield from garbage.list_files_of(table, layout, garbage.state_lists(leaving))
+        yield from garbage.state_lists(leaving)
 
     def prepare(self) -> Sequence[OwnerFile]:
         files = present(self.branch, [owner.file for owner in self.leaving])

@@ -11,8 +11,8 @@ from typing import TypeVar
 import pyarrow as pa
 
 from lakesweep.errors import ChangedError, MissingError
-from lakesweep.paimon import garbage
 from lakesweep.paimon.claims import Claim, writes_changelogs
+from lakesweep.paimon.garbage import Garbage
 from lakesweep.paimon.kinds import Kind
 from lakesweep.paimon.owners import Owner, OwnerFile, read_owners
 from lakesweep.paimon.retention import Retention, first_kept_snapshot, is_decoupled
@@ -59,17 +59,15 @@ class SnapshotExpiry:
         return [self._changelog(owner) for owner in self.leaving] if self.keeps_changelogs else []
 
     def candidates(self) -> Iterator[pa.RecordBatch]:
-        table, layout = self.branch.table, self.branch.layout
+        garbage = Garbage(self.branch)
         leaving = [owner.snapshot for owner in self.leaving]
         deltas = [owner.snapshot.delta_manifest_list for owner in self.following]
-        yield from garbage.deleted_files(table, layout, deltas, only_compacted=self.keeps_deltas)
-        yield from garbage.index_files(table, layout, leaving)
+        yield from garbage.deleted_files(deltas, only_compacted=self.keeps_deltas)
+        yield from garbage.index_files(leaving)
         if not self.keeps_changelogs:
-            lists = dict(garbage.changelog_lists(leaving))
-            yield from garbage.added_files(table, layout, lists, Kind.CHANGELOG)
-            yield from garbage.list_files_of(table, layout, lists.items())
+            yield from garbage.changelog_files(leaving)
         if not self.keeps_deltas:
-            yield from garbage.list_files_of(table, layout, garbage.state_lists(leaving))
+            yield from garbage.state_lists(leaving)
 
     def prepare(self) -> Sequence[OwnerFile]:
         files = present(self.branch, [owner.file for owner in self.leaving])

@@ -9,9 +9,9 @@ from functools import partial
 
 import pyarrow as pa
 
-from lakesweep.paimon import garbage
 from lakesweep.paimon.claims import Claim
 from lakesweep.paimon.expiring import check_may_go, present, unless_overtaken
+from lakesweep.paimon.garbage import Garbage
 from lakesweep.paimon.kinds import Kind
 from lakesweep.paimon.owners import Owner, OwnerFile
 from lakesweep.paimon.snapshots import Snapshot, Tag
@@ -59,16 +59,13 @@ class TagExpiry:
         return f"tags of {self.branch.name}: {self.names}"
 
     def candidates(self) -> Iterator[pa.RecordBatch]:
-        table, layout = self.branch.table, self.branch.layout
+        garbage = Garbage(self.branch)
         leaving = [owner.snapshot for owner in self.leaving if not self._is_snapshot(owner)]
-        changes = dict(garbage.changelog_lists(leaving))
-        for snapshot in leaving:
-            lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
-            yield from garbage.live_files(table, layout, lists)
-        yield from garbage.added_files(table, layout, changes, Kind.CHANGELOG)
-        yield from garbage.index_files(table, layout, leaving)
-        yield from garbage.list_files_of(table, layout, changes.items())
-        yield from garbage.list_files_of(table, layout, garbage.state_lists(leaving))
+        for each in leaving:
+            yield from garbage.live_files((each.base_manifest_list, each.delta_manifest_list))
+        yield from garbage.index_files(leaving)
+        yield from garbage.changelog_files(leaving)
+        yield from garbage.state_lists(leaving)
 
     def prepare(self) -> Sequence[OwnerFile]:
         files = present(self.branch, [owner.file for owner in self.leaving])
