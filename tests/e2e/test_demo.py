@@ -1,7 +1,9 @@
-"""The demo, told in this process without Spark; the README's test tells it on Spark."""
+"""The demo: without Spark, in this process; and on Spark, as the README shows it."""
 
 from __future__ import annotations
 
+import os
+import sys
 from itertools import groupby
 from pathlib import Path
 
@@ -13,7 +15,9 @@ from lakesweep.cli.demo_proof import prove_left, prove_same, read_all
 from lakesweep.cli.demo_rubbish import Planted, plant
 from lakesweep.errors import LakesweepError
 from tests.command import Lakesweep
+from tests.transcript import Step
 
+README = Path(__file__).parents[2] / "README.md"
 HERE = ("demo", "--engine", "local")
 STORY = ["plan", "show", "explain", "apply", "check", "quarantine", "plan", "apply"]
 
@@ -42,6 +46,13 @@ def test_the_story_is_told_from_the_plan_to_the_proof(lakesweep: Lakesweep) -> N
     assert [word for word, _ in groupby(commands)] == STORY
     assert done.out.count("the same") == 9
     assert "52 files are left: 48 referenced, 2 hidden, 1 unknown-kind, 1 too-new." in done.err
+
+
+def test_the_readme_shows_the_story_as_it_is_told(tmp_path: Path) -> None:
+    shown = README.read_text().partition("```text\n")[2].partition("\n```")[0]
+    told = Step(f"{sys.executable} -m lakesweep demo", f"…\n{shown}", 0)
+    done = told.run(tmp_path, os.environ)
+    assert (done.returncode, told.matches(done.stdout)) == (0, True), done.stdout
 
 
 def test_programs_get_the_story_line_by_line(lakesweep: Lakesweep) -> None:

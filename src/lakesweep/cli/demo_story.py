@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 from lakesweep.cli.demo_lake import DemoLake
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
     from lakesweep.cli.context import Context
 
 _HERE = "--engine local"
+_WIDTH = 100
+_LAKE = (
+    "They have partitions, deletes, a branch and a tag; two of them share a folder. Crashed "
+    "writers, lost commits, expired snapshots and a dropped table have left files behind."
+)
 
 
 @dataclass(frozen=True)
@@ -42,11 +48,8 @@ class Story:
     def _make(self) -> Planted:
         self.lake.create()
         planted = plant(self.lake)
-        self._say(
-            f"A lake of Iceberg tables is in {self.lake.folder}: with partitions, deletes, a "
-            "branch, a tag, and two tables in one folder. Crashed writers, lost commits, expired "
-            "snapshots and a dropped table have left files behind."
-        )
+        self._say(f"A lake of Iceberg tables is in {self.lake.folder}.")
+        self._say(fill(_LAKE, _WIDTH))
         return planted
 
     def _look(self, planted: Planted) -> str:
@@ -73,7 +76,8 @@ class Story:
             code=RefusedError.exit_code,
         )
         self._run(
-            "We have looked. In quarantine, files are only set aside.",
+            "We have looked. In quarantine, files are only set aside. (A small lake needs no "
+            "Spark: --engine local does the same in one process.)",
             f"apply {plan} {_HERE} --quarantine --override first-run --yes",
         )
         self._run("Is anything missing that a table needs?", f"check demo {_HERE}")
@@ -128,7 +132,7 @@ class Story:
     def _announce(self, why: str, command: str) -> None:
         if self.context.settings.json:
             self.context.output.result({"why": why, "command": command})
-        self._say(f"\n{why}")
+        self._say(f"\n{fill(why, _WIDTH)}")
         self._say(f"$ {command}")
 
     def _say(self, text: str) -> None:
