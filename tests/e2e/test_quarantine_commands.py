@@ -131,6 +131,14 @@ def test_a_key_that_is_taken_again_is_left_alone(lakesweep: Lakesweep, moto: S3S
     assert moto.boto3().get_object(Bucket=bucket, Key=key)["Body"].read() == b"another"
 
 
+def test_the_name_of_a_lake_stands_for_its_newest_plan(lakesweep: Lakesweep) -> None:
+    _plan(lakesweep)
+    plan = _plan(lakesweep)
+    assert _apply(lakesweep, "prod", "--quarantine")["plan"] == plan
+    (held,) = lakesweep("quarantine", "list").document["held"]
+    assert (held["plan"], "." in held["since"]) == (plan, False)
+
+
 def test_a_dry_run_tells_all_that_an_apply_tells(lakesweep: Lakesweep) -> None:
     plan = _plan(lakesweep)
     looked = _apply(lakesweep, plan, "--dry-run")

@@ -11,6 +11,7 @@ from lakesweep.cli.engines import EngineChoice
 from lakesweep.cli.options import DryRun, Overrides, Yes
 from lakesweep.cli.output import Table
 from lakesweep.cli.purging import Pace
+from lakesweep.cli.show import PlanName
 from lakesweep.errors import IncompleteError
 from lakesweep.units import format_count, format_size
 
@@ -23,9 +24,7 @@ _SHOWN_FAILURES = 20
 
 def apply(
     context: Context,
-    plan: Annotated[
-        str, typer.Argument(metavar="PLAN", help="A plan, as lakesweep plan named it.")
-    ],
+    plan: PlanName,
     engine: EngineChoice,
     pace: Pace,
     quarantine: Annotated[
@@ -91,13 +90,14 @@ def _order(
     from lakesweep.sweep.deleting import Delete, SetAside
     from lakesweep.sweep.deleting import Pace as SweepPace
     from lakesweep.sweep.holding import places_of
+    from lakesweep.sweep.stored_plan import find_plan
 
-    record = context.app.runs.plan(plan)
+    record = find_plan(context.app.runs, plan)
     lake = context.app.lake(record.lake)
     return ApplyOrder(
         record,
         lake,
-        SetAside(places_of(lake, plan)) if quarantine else Delete(pace.batch_size),
+        SetAside(places_of(lake, record.plan)) if quarantine else Delete(pace.batch_size),
         QUARANTINE_SCHEMA if quarantine else OUTCOME_SCHEMA,
         SweepPace(pace.files_per_second, pace.batches_per_second),
         overridden,

@@ -173,4 +173,4 @@ def _state(holding: Holding) -> str:
 def _since(holding: Holding) -> str:
     from lakesweep.store.moments import moment
 
-    return format_moment(moment(holding.since))
+    return format_moment(moment(holding.since).replace(microsecond=0))

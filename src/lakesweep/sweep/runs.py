@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import takewhile
 from secrets import token_hex
 from typing import Any
 
@@ -118,12 +119,13 @@ class Runs:
     def newest_plan(self, lake: str) -> PlanRecord:
         """The plan of a lake that was made last. NotFoundError if it has none."""
         plans = self.realm.index(self._head().plans, _PLANS)
-        # Names of plans sort by time.
         found = (plan for _, plan in plans.prefix(b"", reverse=True) if plan.lake == lake)
         newest = next(found, None)
         if newest is None:
             raise NotFoundError(f"lake {lake} has no plan", hint=f"lakesweep plan {lake}")
-        return newest
+        # Names of plans sort by time, but for those of the same second.
+        rivals = takewhile(lambda plan: _second(plan) == _second(newest), found)
+        return max((newest, *rivals), key=lambda plan: (plan.token, plan.created_at))
 
     def check_unrestored(self, plan: PlanRecord) -> None:
         """RefusedError if files came back from quarantine since a plan was made.
@@ -269,6 +271,11 @@ class Runs:
 def new_name(kind: str, clock: Clock) -> str:
     """A name that sorts by time and that nobody else has."""
     return f"{kind}-{clock.now():%Y%m%dT%H%M%S}-{token_hex(4)}"
+
+
+def _second(plan: PlanRecord) -> str:
+    """All of a name that tells the time."""
+    return plan.plan.rpartition("-")[0]
 
 
 def _check_free(plan: PlanRecord, resumes: str | None) -> None:

@@ -72,11 +72,12 @@ class StoredPlan:
 
 def open_plan(stores: Stores, runs: Runs, name: str) -> StoredPlan:
     """The plan of a name, or the newest plan of a lake of that name."""
-    record = _find(runs, name)
+    record = find_plan(runs, name)
     return StoredPlan(stores, record, load_plan(stores, record))
 
 
-def _find(runs: Runs, name: str) -> PlanRecord:
+def find_plan(runs: Runs, name: str) -> PlanRecord:
+    """The record of a plan, or of the newest plan of a lake of that name."""
     try:
         return runs.plan(name)
     except NotFoundError:

@@ -69,6 +69,12 @@ def test_the_name_of_a_lake_means_its_newest_plan(desk: Desk, clock: ManualClock
     assert open_plan(desk.stores, desk.runs, "prod").document.plan == newest
 
 
+def test_of_plans_of_one_second_the_last_is_the_newest(desk: Desk) -> None:
+    for _ in range(6):
+        newest = desk.plan().document.plan
+        assert open_plan(desk.stores, desk.runs, "prod").document.plan == newest
+
+
 def test_other_names_are_not_found(desk: Desk) -> None:
     desk.plan()
     with pytest.raises(NotFoundError, match="no plan pro, and no plan of a lake"):
