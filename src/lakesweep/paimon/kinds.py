@@ -24,3 +24,7 @@ class Kind(StrEnum):
     CHANGELOG_META = "changelog-meta"
     HINT = "hint"
     SERVICE = "service"
+    #: Of these nothing is reached: what a commit or a writer renames when it is whole, and what
+    #: says that a partition or a tag is complete.
+    TEMPORARY = "temporary"
+    MARKER = "marker"
