@@ -1,6 +1,6 @@
 # The same targets here and in CI. `make` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-databases check bench clean
+.PHONY: help setup demo test test-databases test-paimon-readers check bench clean
 
 BIN := .venv/bin
 CODE := src tests benchmarks
@@ -24,6 +24,10 @@ test-databases: setup ## the store on servers of MongoDB and DynamoDB, which it 
 	@scripts/setup-databases
 	$(BIN)/pytest tests/databases --numprocesses auto
 
+test-paimon-readers: setup ## our commits to Paimon tables, read by pypaimon and by Java, which it fetches
+	@scripts/setup-paimon-readers
+	$(BIN)/pytest tests/readers --timeout 600
+
 check: setup ## format, lint, types, import layers, dead code
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/ruff check $(CODE)
@@ -35,5 +39,5 @@ bench: setup ## run every benchmark and print its figures
 	@for name in $(BENCHMARKS); do echo "== $$name"; $(BIN)/python -m $$name || exit 1; done
 
 clean: ## remove .venv and everything that was built
-	rm -rf .venv .databases .peers .lakesweep build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .databases .paimon-readers .peers .lakesweep build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find src tests benchmarks -name __pycache__ -prune -exec rm -rf {} +

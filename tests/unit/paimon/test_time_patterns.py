@@ -1,7 +1,7 @@
 """Times out of text, held against Java 17's DateTimeFormatter.
 
 `data/java-times.tsv` has a pattern, a text, and what Java made of them as Paimon asks it: a date
-and time, else a date at midnight; `unparsable` for a text and `pattern` for a pattern that it refused.
+and time, else a date at midnight; `unparsable` for a text, `pattern` for a pattern that it refused.
 """
 
 from __future__ import annotations

@@ -1,0 +1,43 @@
+"""Independent readers of Paimon tables, each a program in an environment of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TypeAlias
+
+#: The rows of each table's snapshots and tags, in a stable order.
+Rows: TypeAlias = Mapping[str, Mapping[str, list[Mapping[str, str]]]]
+
+_PROJECT = Path(__file__).parents[2]
+_FOLDER = _PROJECT / ".paimon-readers"
+_PROGRAMS = Path(__file__).parent / "programs"
+_SECONDS = 280
+
+
+def pypaimon_rows(warehouse: Path, tables: Iterable[str]) -> Rows:
+    """What pypaimon reads."""
+    return _run("pypaimon", "pypaimon_rows.py", str(warehouse), *tables)
+
+
+def spark_rows(warehouse: Path, tables: Iterable[str], statements: str = "") -> Rows:
+    """What Java reads on Spark, after it has run some statements."""
+    (jar,) = (_FOLDER / "jars").glob("*.jar")
+    return _run("spark", "spark_rows.py", str(jar), str(warehouse), statements, *tables)
+
+
+def _run(environment: str, program: str, *words: str) -> Rows:
+    python = _FOLDER / environment / "bin" / "python"
+    assert python.exists(), "scripts/setup-paimon-readers has not been run"
+    command = [str(python), str(_PROGRAMS / program), *words]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=_SECONDS, check=False, cwd=_FOLDER
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    return {
+        table: {owner: sorted(rows, key=json.dumps) for owner, rows in owners.items()}
+        for table, owners in found.items()
+    }
