@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from pathlib import Path
 
 import pytest
 
 from tests.lake import EngineLake
+from tests.paimon import JavaWarehouses
 from tests.servers import S3Server
 from tests.transcript import steps
 
@@ -39,8 +41,10 @@ def environment(tmp_path: Path, bucket: S3Server) -> dict[str, str]:
 
 @pytest.mark.parametrize("document", WITH_COMMANDS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_command_does_what_the_document_says(
-    document: Path, tmp_path: Path, environment: dict[str, str]
+    document: Path, tmp_path: Path, environment: dict[str, str], java_tables: JavaWarehouses
 ) -> None:
+    if document.name == "paimon.md":
+        shutil.copytree(java_tables.warehouse, tmp_path / "warehouse")
     for step in steps(document.read_text()):
         done = step.run(tmp_path, environment)
         assert done.returncode == step.exit_code, f"$ {step.command}\n{done.stdout}"
