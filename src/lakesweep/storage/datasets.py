@@ -41,6 +41,7 @@ __all__ = [
     "parts_of",
     "read_dataset",
     "read_part",
+    "read_stretch",
     "write_dataset",
     "write_parts",
 ]
@@ -232,14 +233,44 @@ def read_part(
     """
     path = dataset.address + part.name
     with _telling_damage(path):
-        file = (_whole if verify else _ranges)(stores, path, part)
-        fragment = _FORMAT.make_fragment(pa.PythonFile(file, mode="r"))
-        _check(path, fragment, dataset.schema, part)
+        fragment = _open_part(stores, dataset, part, verify=verify)
         wanted = None if columns is None else list(columns)
         # One group at a time: a scan of the whole would read ahead of a slow reader.
         for group in fragment.split_by_row_group(filter, dataset.schema):
             rows = group.to_table(dataset.schema, wanted, filter, use_threads=False)
             yield from rows.to_batches()
+
+
+def read_stretch(
+    stores: StoreOpener,
+    dataset: Dataset,
+    part: Part,
+    rows: range,
+    columns: Sequence[str] | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """The rows of one part at some places, in memory for no more than the groups they are in."""
+    path = dataset.address + part.name
+    with _telling_damage(path):
+        fragment = _open_part(stores, dataset, part, verify=True)
+        wanted = None if columns is None else list(columns)
+        place = 0
+        for group in fragment.split_by_row_group():
+            count = group.row_groups[0].num_rows
+            first, last = max(rows.start - place, 0), min(rows.stop - place, count)
+            if first < last:
+                found = group.to_table(dataset.schema, wanted, use_threads=False)
+                yield from found.slice(first, last - first).to_batches()
+            place += count
+
+
+def _open_part(
+    stores: StoreOpener, dataset: Dataset, part: Part, *, verify: bool
+) -> ds.ParquetFileFragment:
+    path = dataset.address + part.name
+    file = (_whole if verify else _ranges)(stores, path, part)
+    fragment = _FORMAT.make_fragment(pa.PythonFile(file, mode="r"))
+    _check(path, fragment, dataset.schema, part)
+    return fragment
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lakesweep.storage.datasets import Dataset, Part, read_part
+from lakesweep.storage.datasets import Dataset, Part, read_stretch
 
 if TYPE_CHECKING:
     from lakesweep.storage.store import StoreOpener
@@ -17,11 +17,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Rows of one part, from `start` to before `stop`."""
+    """Rows of one part, by their places."""
 
     part: Part
-    start: int
-    stop: int
+    rows: range
 
 
 Share = tuple[Stretch, ...]
@@ -39,20 +38,13 @@ def read_share(
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a share. The hash of each part is compared before the first row comes."""
     for stretch in share:
-        place = 0
-        for batch in read_part(stores, dataset, stretch.part, columns):
-            first, last = max(stretch.start - place, 0), min(stretch.stop - place, batch.num_rows)
-            if first < last:
-                yield batch.slice(first, last - first)
-            place += batch.num_rows
-            if place >= stretch.stop:
-                break
+        yield from read_stretch(stores, dataset, stretch.part, stretch.rows, columns)
 
 
 def _stretches(dataset: Dataset, first: int, last: int) -> Iterator[Stretch]:
     place = 0
     for part in dataset.parts:
-        start, stop = max(first - place, 0), min(last - place, part.rows)
-        if start < stop:
-            yield Stretch(part, start, stop)
+        rows = range(max(first - place, 0), min(last - place, part.rows))
+        if rows:
+            yield Stretch(part, rows)
         place += part.rows

@@ -66,8 +66,13 @@ class LocalStore:
     `base` is what addresses begin with; another one maps a bucket onto a folder, for tests.
     """
 
+    #: Threads that delete files on a disk only take Python from each other.
     capabilities = Capabilities(
-        delete_batch=1000, reports_absent=True, verified_deletes=True, renames=True
+        delete_batch=1000,
+        parallel_deletes=1,
+        reports_absent=True,
+        verified_deletes=True,
+        renames=True,
     )
 
     def __init__(self, root: str = "/", base: str | None = None) -> None:
