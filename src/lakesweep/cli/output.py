@@ -79,6 +79,10 @@ class Output(Protocol):
         """Stream rows of any columns in the same way."""
         ...
 
+    def report(self, document: Document, batches: Iterable[pa.RecordBatch]) -> None:
+        """Give a document with files, however many: to programs as `files`, its last member."""
+        ...
+
     def lines(self, lines: Iterable[Line]) -> None:
         """Stream what there are many of, as it comes."""
         ...
@@ -135,6 +139,18 @@ class JsonOutput(_Streamed):
         del tables
         write(_encode(document))
 
+    def report(self, document: Document, batches: Iterable[pa.RecordBatch]) -> None:
+        from lakesweep.cli.json_lines import encode_lines
+
+        write(_encode(document).rstrip()[:-1] + b',"files":[')
+        comma = b""
+        for batch in batches:
+            if batch.num_rows:
+                lines = bytes(encode_lines(batch)).rstrip(b"\n")
+                write(comma + lines.replace(b"\n", b","))
+                comma = b","
+        write(b"]}\n")
+
     def lines(self, lines: Iterable[Line]) -> None:
         for line in lines:
             write(_encode(line))
@@ -159,6 +175,10 @@ class ConsoleOutput(_Streamed):
     def rows(self, batches: Iterable[pa.RecordBatch], rows: Rows) -> None:
         super().rows(batches, rows)
         self.say(rows.summary())
+
+    def report(self, document: Document, batches: Iterable[pa.RecordBatch]) -> None:
+        del document
+        self.files(batches)
 
     def lines(self, lines: Iterable[Line]) -> None:
         for line in lines:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lakesweep.cli.options import command, group
+from lakesweep.cli.paimon_expire import expire_changelogs, expire_snapshots, expire_tags
 from lakesweep.cli.paimon_files import files
 from lakesweep.cli.paimon_partitions import drop_partition, expire_partitions
 
@@ -37,3 +38,28 @@ command(
         "lakesweep paimon drop-partition shop.db/clicks dt=2026-01-31,hr=05 dt=2026-02-01 --yes",
     ],
 )(drop_partition)
+command(
+    app,
+    "expire-snapshots",
+    examples=[
+        "lakesweep paimon expire-snapshots shop.db/orders --dry-run",
+        "lakesweep paimon expire-snapshots shop.db/orders --retain-min 5 --older-than 7d --yes",
+        "lakesweep paimon expire-snapshots shop.db/orders --retain-max 100 --branch dev --yes",
+    ],
+)(expire_snapshots)
+command(
+    app,
+    "expire-changelogs",
+    examples=[
+        "lakesweep paimon expire-changelogs shop.db/orders --dry-run",
+        "lakesweep paimon expire-changelogs shop.db/orders --retain-min 1 --retain-max 50 --yes",
+    ],
+)(expire_changelogs)
+command(
+    app,
+    "expire-tags",
+    examples=[
+        "lakesweep paimon expire-tags shop.db/orders --dry-run",
+        "lakesweep paimon expire-tags shop.db/orders --older-than 90d --yes",
+    ],
+)(expire_tags)

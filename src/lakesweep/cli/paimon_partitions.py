@@ -11,11 +11,10 @@ from lakesweep.cli.context import Context
 from lakesweep.cli.options import DryRun, Overrides, Yes
 from lakesweep.cli.output import Table
 from lakesweep.cli.paimon_tables import TableAddress, open_table
+from lakesweep.cli.zones import Zone, parse_zone
 from lakesweep.units import format_count, format_moment, format_size, parse_duration
 
 if TYPE_CHECKING:
-    from datetime import tzinfo
-
     from lakesweep.paimon.partition_expiry import ExpiryRule, Verdict
     from lakesweep.paimon.survey import Partition, Survey
     from lakesweep.paimon.table import PaimonTable
@@ -108,9 +107,6 @@ Pattern = Annotated[
 Most = Annotated[
     int | None, typer.Option("--max", min=1, metavar="N", help="Let at most this many expire.")
 ]
-Zone = Annotated[
-    str, typer.Option("--zone", metavar="ZONE", help="Whose clock the times are on: Asia/Tokyo.")
-]
 
 
 def expire_partitions(
@@ -170,20 +166,7 @@ def _rule(
     said = {name: value for name, value in given.items() if value is not None}
     kept = None if keep is None else parse_duration(keep.replace(" ", ""))
     rule = ExpiryRule.of(table.options.with_values(said), kept)
-    return replace(rule, zone=_zone(zone))
-
-
-def _zone(name: str) -> tzinfo:
-    from zoneinfo import ZoneInfo
-
-    from lakesweep.errors import UsageError
-
-    try:
-        return ZoneInfo(name)
-    except (ValueError, OSError):  # also where it is no zone at all
-        raise UsageError(
-            f"there is no time zone {name!r}", hint="write UTC, or a name such as Asia/Tokyo"
-        ) from None
+    return replace(rule, zone=parse_zone(zone))
 
 
 def _show_verdicts(
