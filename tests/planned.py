@@ -10,6 +10,7 @@ from typing import Any
 
 from lakesweep.clock import Clock, ManualClock
 from lakesweep.config import LakeSection
+from lakesweep.progress import SILENT, Progress
 from lakesweep.storage.datasets import Dataset, read_dataset
 from lakesweep.storage.stores import Stores
 from lakesweep.store import Store
@@ -44,6 +45,7 @@ class Desk:
     roots: Sequence[RootSource] | None = None
     clock: Clock = field(default_factory=in_a_month)
     plans: str = field(default_factory=lambda: f"memory://plans-{next(_numbers)}/prod")
+    progress: Progress = SILENT
 
     def __post_init__(self) -> None:
         store = Store(MemoryBackend(), types=TYPES, clock=self.clock)
@@ -58,7 +60,12 @@ class Desk:
     ) -> StoredPlan:
         with running(self.runs, "prod", RunKind.PLAN, spec={}) as session:
             planner = Planner(
-                self.stores, self._engine(engine), self.runs, self.clock, sources=self._sources
+                self.stores,
+                self._engine(engine),
+                self.runs,
+                self.clock,
+                self.progress,
+                sources=self._sources,
             )
             wanted = PlanOrder(self.lake, grace, **order)
             document = planner.plan(wanted, session.started, session.lease)

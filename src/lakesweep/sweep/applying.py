@@ -21,6 +21,7 @@ from lakesweep.storage.datasets import Dataset, Part, commit_dataset
 from lakesweep.sweep.answers import ANSWERS, answers_of
 from lakesweep.sweep.columns import LISTING
 from lakesweep.sweep.control import Control, run_folder
+from lakesweep.sweep.counting import showing
 from lakesweep.sweep.deleting import (
     BATCH_ROWS,
     DeleteStep,
@@ -136,18 +137,22 @@ class Applier:
     ) -> Applied:
         outcomes = f"{address}/outcomes"
         rest = self._without_done(order, deletes, outcomes, control.folder)
-        step = DeleteStep(
-            self.stores,
-            control,
-            outcomes,
-            order.removal,
-            order.pace.share(self.engine.parts),
-            order.outcome_schema,
-            order.batch_rows,
-        )
-        with self.progress.task("deleted", total=rest.rows):
+        with showing(
+            self.stores, control.folder, self.progress, "deleted", total=rest.rows
+        ) as shown:
+            step = DeleteStep(
+                self.stores,
+                control,
+                outcomes,
+                order.removal,
+                order.pace.share(self.engine.parts),
+                order.outcome_schema,
+                order.batch_rows,
+                shown.folder,
+            )
             answers = self.engine.gather(step, rest, ANSWERS)
-        figures = _sum(answers_of(answers, "tally", dict[str, Any]))
+            figures = _sum(answers_of(answers, "tally", dict[str, Any]))
+            shown.reach(figures["found"])
         stops = list(answers_of(answers, "stopped", str))
         kept = document.amount(Verdict.DELETE.value).files - deletes.rows
         return Applied(kept, figures, stops[0] if stops else None)

@@ -34,6 +34,7 @@ from lakesweep.storage.store import Outcome
 from lakesweep.sweep.answers import answer
 from lakesweep.sweep.columns import HASHES, LISTING
 from lakesweep.sweep.control import Control
+from lakesweep.sweep.counting import Counter
 
 if TYPE_CHECKING:
     from lakesweep.storage.stores import Stores
@@ -130,9 +131,10 @@ class DeleteStep:
     pace: Pace
     schema: pa.Schema = OUTCOME_SCHEMA
     batch_rows: int = BATCH_ROWS
+    counts: str | None = None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        tally = Tally()
+        tally, counter = Tally(), Counter(self.stores, self.counts)
         limits = Limits(
             SystemClock(),
             files_per_second=self.pace.files_per_second,
@@ -144,7 +146,9 @@ class DeleteStep:
                 start = 0
                 while start < waiting.num_rows:
                     self.control.check()
-                    seconds = self._remove(waiting.slice(start, rows), limits, tally)
+                    batch = waiting.slice(start, rows)
+                    seconds = self._remove(batch, limits, tally)
+                    counter.add(batch.num_rows)
                     start, rows = start + rows, min(self.batch_rows, fitting_rows(rows, seconds))
         except (StoppedError, LeaseHeldError) as error:
             yield answer("stopped", [error.message])

@@ -27,6 +27,7 @@ from lakesweep.storage.marks import (
     What,
 )
 from lakesweep.sweep.columns import EDGES
+from lakesweep.sweep.counting import Counter
 
 if TYPE_CHECKING:
     from lakesweep.storage.store import StoreOpener
@@ -97,9 +98,17 @@ class LevelStep:
     level: Level
     sink: Sink
     skipped: npt.NDArray[np.int64]
+    counts: str | None = None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return self.sink.write(self.level(map(self._wanted, batches)))
+        return self.sink.write(self._counted(self.level(map(self._wanted, batches))))
+
+    def _counted(self, marked: Iterable[Marked]) -> Iterator[Marked]:
+        counter = Counter(self.sink.stores, self.counts)
+        for each in marked:
+            if each.what is What.SOURCE:
+                counter.add(each.rows.num_rows)
+            yield each
 
     def _wanted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if not len(self.skipped):

@@ -45,7 +45,7 @@ class MarkSpec:
     """Where marking runs, where it writes, and which earlier marks save work.
 
     With `adopts`, what earlier marks know becomes part of the new ones; without, it is left out,
-    for who has them at hand anyway.
+    for who has them at hand anyway. `counts` is where tasks tell how far they are.
     """
 
     engine: MarkEngine
@@ -53,6 +53,7 @@ class MarkSpec:
     address: str
     cache: Marks | None = None
     adopts: bool = True
+    counts: str | None = None
 
 
 class Marker:
@@ -121,7 +122,7 @@ class Marker:
         places = {name: self._place(name) for name in _KEPT}
         sink = Sink(stores, {**places, "children": children, "facts": facts})
         keyring = Keyring(stores, tuple(options for options in self._access if options))
-        step = LevelStep(level(keyring), sink, skipped)
+        step = LevelStep(level(keyring), sink, skipped, self._spec.counts)
         # Where everything is known already, nothing is left to read.
         some = len(skipped) < pointers.rows
         found = self._gather(step, pointers) if some else defaultdict(list)

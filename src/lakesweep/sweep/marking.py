@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
 from lakesweep.errors import LakesweepError
@@ -44,7 +45,7 @@ def remark(spec: MarkSpec, sources: Sequence[RootSource], before: Marks) -> Mark
 
     The datasets hold only what is new; the roots are all that there are now.
     """
-    spec = MarkSpec(spec.engine, spec.stores, spec.address, cache=before, adopts=False)
+    spec = replace(spec, cache=before, adopts=False)
     settled = {root.name: root for root in before.in_state(RootState.COMPLETE)}
     return _Census(spec, sources, settled).take()
 

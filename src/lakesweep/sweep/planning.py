@@ -22,6 +22,7 @@ from lakesweep.storage.datasets import Dataset, Part, commit_dataset
 from lakesweep.store.moments import micros
 from lakesweep.sweep.answers import answers_of
 from lakesweep.sweep.columns import VERDICTS
+from lakesweep.sweep.counting import showing
 from lakesweep.sweep.guards import Figures, look
 from lakesweep.sweep.iceberg_scan import is_scan
 from lakesweep.sweep.leases import HeldLease
@@ -148,13 +149,15 @@ class Planner:
         record: LakeRecord,
         address: str,
     ) -> Matched:
-        step = JudgeStep(self.stores, f"{address}/keep", f"{address}/delete", ruling.rules)
         live = LiveSet(
             self.stores, self.engine, marks.content, f"{address}/filter", record.most_live
         )
-        with self.progress.task("judged") as task:
+        with showing(self.stores, address, self.progress, "judged", total=listing.rows) as shown:
+            step = JudgeStep(
+                self.stores, f"{address}/keep", f"{address}/delete", ruling.rules, shown.folder
+            )
             matched = live.judge(step, listing, order.mode)
-            task.advance(listing.rows)
+            shown.reach(listing.rows)
         return matched
 
     def _describe(

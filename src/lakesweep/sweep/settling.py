@@ -21,6 +21,7 @@ from lakesweep.progress import Progress
 from lakesweep.storage.datasets import Dataset, Part, commit_dataset, load_dataset
 from lakesweep.sweep.answers import ANSWERS, answers_of
 from lakesweep.sweep.columns import VERDICTS
+from lakesweep.sweep.counting import showing
 from lakesweep.sweep.marker import MarkSpec
 from lakesweep.sweep.marking import remark
 from lakesweep.sweep.marks import Marks, RootState, load_marks
@@ -82,8 +83,12 @@ class Settler:
         """Mark what is not as it was before."""
         files = files_of(self.stores, self._open("listing"))
         sources = self.sources(self.stores, self.lake.section, files)
-        with self.progress.task("marked again", unit="roots"):
-            marks = remark(MarkSpec(self.engine, self.stores, address), sources, before)
+        with showing(
+            self.stores, address, self.progress, "marked again", unit="metadata files"
+        ) as shown:
+            spec = MarkSpec(self.engine, self.stores, address, counts=shown.folder)
+            marks = remark(spec, sources, before)
+            shown.reach(marks.datasets["sources"].rows)
         for doubt in _doubts(before, marks):
             raise IncompleteError(
                 f"{doubt}; this run deleted nothing",

@@ -1,7 +1,8 @@
 """The steps of a plan that touch every file, for any engine: rows in, few answers out.
 
 Each step writes what it finds into parts of a dataset and tells their names. It can be pickled, and
-may run twice: of each run Spark takes one answer, and parts that nobody names are litter.
+may run twice: of each run Spark takes one answer, and parts that nobody names are litter. `counts`
+is the folder where it tells how far it has come (see `counting`).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from lakesweep.storage.local.aliases import resolve
 from lakesweep.storage.pieces import Piece, list_pieces
 from lakesweep.sweep.answers import answer
 from lakesweep.sweep.columns import LISTING, VERDICTS, hashes_of
+from lakesweep.sweep.counting import Counter
 from lakesweep.sweep.judging import Rules, judge
 from lakesweep.sweep.totals import Sum, tally
 from lakesweep.sweep.verdicts import Verdict
@@ -45,11 +47,14 @@ class ListStep:
     stores: Stores
     address: str
     workers: int = 8
+    counts: str | None = None
 
     def __call__(self, pieces: Sequence[Piece]) -> Iterator[pa.RecordBatch]:
         writer = DatasetWriter(self.stores, self.address, LISTING)
+        counter = Counter(self.stores, self.counts)
         for batch in list_pieces(self.stores, pieces, workers=self.workers):
             writer.add(listed(batch))
+            counter.add(batch.num_rows)
         yield answer("part", writer.finish())
 
 
@@ -63,11 +68,14 @@ class InventoryStep:
     stores: Stores
     address: str
     locations: Sequence[str]
+    counts: str | None = None
 
     def __call__(self, part: InventoryPart) -> Iterator[pa.RecordBatch]:
         writer = DatasetWriter(self.stores, self.address, LISTING)
+        counter = Counter(self.stores, self.counts)
         for batch in read_part(self.stores, part, self.locations):
             writer.add(listed(batch))
+            counter.add(batch.num_rows)
         yield answer("part", writer.finish())
 
 
@@ -87,6 +95,7 @@ class JudgeStep:
     keep: str
     delete: str
     rules: Rules
+    counts: str | None = None
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         writers = {
@@ -94,6 +103,7 @@ class JudgeStep:
             Verdict.DELETE: DatasetWriter(self.stores, self.delete, VERDICTS),
         }
         totals = Sum()
+        counter = Counter(self.stores, self.counts)
         for batch in batches:
             names = resolve(identities(batch["path"]))
             verdicts = judge(batch, names, batch["referenced"], self.rules)
@@ -101,6 +111,7 @@ class JudgeStep:
             for verdict, writer in writers.items():
                 chosen = pc.equal(verdicts["verdict"], verdict.value)
                 writer.add(verdicts.filter(chosen))
+            counter.add(batch.num_rows)
         for verdict, writer in writers.items():
             yield answer(verdict.value, writer.finish())
         yield answer("total", totals.total().to_pylist())

@@ -20,6 +20,7 @@ from lakesweep.storage.datasets import Dataset, Part, commit_dataset, read_datas
 from lakesweep.storage.pieces import cut_locations
 from lakesweep.sweep.answers import ANSWERS, answers_of
 from lakesweep.sweep.columns import LISTING
+from lakesweep.sweep.counting import showing
 from lakesweep.sweep.marker import MarkSpec
 from lakesweep.sweep.marking import mark
 from lakesweep.sweep.marks import Marks, load_marks
@@ -82,26 +83,29 @@ class Surveyor:
         self.seconds[name] = round(self.clock.monotonic() - start, 3)
 
     def _list(self, lake: Lake, address: str, inventory: Inventory | None) -> Dataset:
-        with self.progress.task("listed") as task:
-            answers = self._gather(lake, address, inventory)
+        with showing(self.stores, address, self.progress, "listed") as shown:
+            answers = self._gather(lake, address, inventory, shown.folder)
             parts = answers_of(answers, "part", Part)
             listing = commit_dataset(self.stores, address, parts, LISTING)
-            task.advance(listing.rows)
+            shown.reach(listing.rows)
         return listing
 
-    def _gather(self, lake: Lake, address: str, inventory: Inventory | None) -> pa.Table:
+    def _gather(
+        self, lake: Lake, address: str, inventory: Inventory | None, counts: str | None
+    ) -> pa.Table:
         if inventory is not None:
-            step = InventoryStep(self.stores, address, lake.locations)
-            return self.engine.run(step, inventory.parts, ANSWERS)
+            read = InventoryStep(self.stores, address, lake.locations, counts)
+            return self.engine.run(read, inventory.parts, ANSWERS)
         shares = cut_locations(self.stores, lake.locations, self.engine.parts)
-        return self.engine.run(ListStep(self.stores, address), shares, ANSWERS)
+        return self.engine.run(ListStep(self.stores, address, counts=counts), shares, ANSWERS)
 
     def _mark(self, lake: Lake, listing: Dataset, record: LakeRecord, address: str) -> Marks:
         sources = self.sources(self.stores, lake.section, files_of(self.stores, listing))
-        spec = MarkSpec(self.engine, self.stores, address, cache=self._earlier(record))
-        with self.progress.task("marked", unit="roots") as task:
+        with showing(self.stores, address, self.progress, "marked", unit="metadata files") as shown:
+            cache = self._earlier(record)
+            spec = MarkSpec(self.engine, self.stores, address, cache=cache, counts=shown.folder)
             marks = mark(spec, sources)
-            task.advance(len(marks.roots))
+            shown.reach(marks.datasets["sources"].rows)
         return marks
 
     def _earlier(self, record: LakeRecord) -> Marks | None:
