@@ -137,3 +137,12 @@ def test_a_table_from_the_future_says_so(lakesweep: Lakesweep, own: JavaTable) -
     path.write_text(path.read_text().replace('"version" : 3', '"version" : 9'))
     done = lakesweep("paimon", "files", str(own.folder))
     assert (done.code, done.error["hint"]) == (4, "use a newer lakesweep")
+
+
+def test_tolerant_goes_on_past_a_branch_without_a_schema(
+    lakesweep: Lakesweep, own: JavaTable
+) -> None:
+    (own.folder / "branch" / "branch-dev" / "schema" / "schema-0").unlink()
+    done = lakesweep("paimon", "files", str(own.folder), "--tolerant")
+    assert done.code == 4
+    assert done.err.count("holds no schema") == 1

@@ -29,6 +29,6 @@ def tell_problems(context: Context, tolerance: Strict | Tolerant) -> None:
     from lakesweep.storage.tolerance import Tolerant
 
     if isinstance(tolerance, Tolerant) and tolerance.problems:
-        for problem in tolerance.problems:
+        for problem in dict.fromkeys(tolerance.problems):
             context.output.say(str(problem))
         raise typer.Exit(IncompleteError.exit_code)

@@ -117,7 +117,7 @@ def list_owner_files(table: PaimonTable) -> list[OwnerFile]:
 
 def read_owners(files: Iterable[OwnerFile], *, workers: int = 16) -> Iterator[Owner]:
     """The owners behind files. One that went away since it was listed is none."""
-    for owner in map_ordered(_read, files, workers=workers):
+    for owner in map_ordered(read_owner, files, workers=workers):
         if owner is not None:
             yield owner
 
@@ -131,7 +131,8 @@ def _list_branch(branch: Branch) -> Iterator[OwnerFile]:
         yield OwnerFile(Kind.CHANGELOG_META, branch, str(number), info)
 
 
-def _read(file: OwnerFile) -> Owner | None:
+def read_owner(file: OwnerFile) -> Owner | None:
+    """The owner behind a file; None where it went away since it was listed."""
     try:
         return file.read()
     except MissingError:

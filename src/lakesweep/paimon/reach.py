@@ -23,7 +23,14 @@ from lakesweep.paimon.kinds import Kind
 from lakesweep.paimon.layout import Layout
 from lakesweep.paimon.naming import ManifestFile, files_of, index_files_of, manifests_of
 from lakesweep.paimon.needs import Needs
-from lakesweep.paimon.owners import ManifestList, Owner, Role, list_owner_files, read_owners
+from lakesweep.paimon.owners import (
+    ManifestList,
+    Owner,
+    OwnerFile,
+    Role,
+    list_owner_files,
+    read_owner,
+)
 from lakesweep.paimon.packs import Sidecar, find_sidecars, read_packs
 from lakesweep.paimon.roots import root_files
 from lakesweep.paimon.table import PaimonTable
@@ -75,13 +82,15 @@ class Walk:
     tolerance: Tolerance
     workers: int = 16
     owners: list[Owner] = field(default_factory=list)
+    layouts: dict[str, Layout] = field(default_factory=dict)
     needs: Needs = field(init=False)
     _sidecars: HashSet = field(default_factory=HashSet)
 
     def files(self) -> Iterator[pa.RecordBatch]:
         """All files; some of them more than once."""
-        listed = list_owner_files(self.table)
-        self.owners = list(read_owners(listed, workers=self.workers))
+        files = list_owner_files(self.table)
+        found = map_ordered(self._read_owner, files, workers=self.workers)
+        self.owners = [owner for owner in found if owner is not None]
         self.needs = Needs(self.table, self.owners)
         yield from self._below()
         yield from self._indexes()
@@ -116,7 +125,7 @@ class Walk:
         found: dict[Hashable, List] = {}
         lists = ((owner, each) for owner in self.owners for each in owner.lists())
         for owner, each in sorted(lists, key=lambda pair: not pair[1].needed):
-            layout = owner.branch.layout
+            layout = self.layouts[owner.branch.name]
             found.setdefault((layout.place, each.name), List(layout, each))
         return found.values()
 
@@ -134,10 +143,19 @@ class Walk:
     def _index_manifests(self) -> Iterable[tuple[Layout, str, bool]]:
         found: dict[Hashable, tuple[Layout, str, bool]] = {}
         for owner in sorted(self.owners, key=lambda owner: not owner.needs_state):
-            name, layout = owner.snapshot.index_manifest, owner.branch.layout
+            name, layout = owner.snapshot.index_manifest, self.layouts[owner.branch.name]
             if name is not None:
                 found.setdefault((layout.place, name), (layout, name, owner.needs_state))
         return found.values()
+
+    def _read_owner(self, file: OwnerFile) -> Owner | None:
+        try:
+            # Without the layout of its branch nothing is known of what an owner names.
+            self.layouts[file.branch.name] = file.branch.layout
+            return read_owner(file)
+        except READ_ERRORS as error:
+            self.tolerance.meet(problem_of(error))
+            return None
 
     def _read_list(self, each: List) -> tuple[List, tuple[ManifestFile, ...]]:
         name, size_bytes = each.file.name, each.file.size_bytes

@@ -46,6 +46,8 @@ class Problem:
     path: str
     state: State
     reason: str
+    #: What to try, where it is more than what is always said.
+    hint: str | None = None
 
     def __str__(self) -> str:
         return f"{self.path}: {self.state}: {self.reason}"
@@ -63,7 +65,7 @@ class Strict:
     """The first problem stops the walk."""
 
     def meet(self, problem: Problem) -> None:
-        raise UnreadableError(problem.path, problem.state, problem.reason)
+        raise UnreadableError(problem.path, problem.state, problem.reason, hint=problem.hint)
 
 
 @dataclass
@@ -78,7 +80,8 @@ class Tolerant:
 
 def problem_of(error: ReadError) -> Problem:
     """The problem that an error of reading stands for."""
-    return Problem(error.path, _state(error), error.reason)
+    hint = None if error.hint == error.usual_hint else error.hint
+    return Problem(error.path, _state(error), error.reason, hint)
 
 
 def _state(error: LakesweepError) -> State:
