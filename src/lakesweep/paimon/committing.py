@@ -141,8 +141,8 @@ def _prepare(branch: Branch, latest: Snapshot, prepare: Prepare) -> Prepared | N
 def _create(branch: Branch, prepared: Prepared) -> bool:
     """Write the snapshot; False where another one has its number, or has taken it meanwhile."""
     number = prepared.document["id"]
-    if branch.latest_id() != number - 1:
-        return False  # somebody committed, or rolled back to an older snapshot
+    if not _is_next(branch, prepared):
+        return False
     for look in range(_LOOKS):
         branch.table.clock.sleep(look)
         if look and branch.latest_id() == number:
@@ -152,6 +152,15 @@ def _create(branch: Branch, prepared: Prepared) -> bool:
         except (ThrottledError, UnavailableError):
             continue  # the same write again: it is done once, whichever of them is
     raise _unknown(branch, prepared)
+
+
+def _is_next(branch: Branch, prepared: Prepared) -> bool:
+    """Whether nobody has committed meanwhile, or rolled back to an older snapshot."""
+    try:
+        return branch.latest_id() == int(prepared.document["id"]) - 1
+    except LakesweepError:
+        prepared.files.remove()
+        raise
 
 
 def _write_new(branch: Branch, prepared: Prepared) -> bool:
