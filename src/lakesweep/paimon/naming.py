@@ -33,7 +33,6 @@ class NamedFiles(NamedTuple):
 
     paths: pa.Array
     rows: npt.NDArray[np.int64]
-    is_extra: npt.NDArray[np.bool_]
 
 
 def manifests_of(
@@ -83,5 +82,4 @@ def files_of(layout: Layout, entries: pa.RecordBatch) -> NamedFiles:
     return NamedFiles(
         pa.concat_arrays([paths, beside]),
         np.concatenate([own, parents.to_numpy()]),
-        np.repeat([False, True], [len(paths), len(beside)]),
     )
