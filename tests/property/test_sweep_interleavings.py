@@ -155,6 +155,7 @@ class Lakes(RuleBasedStateMachine):
                 process.restore(name)
             if process.session is not None:
                 self.overtaken |= set(self.planned)
+            self.raced -= self.world.files()
 
     @rule(
         before=st.lists(_WRITES | _DOUBTS, max_size=2),

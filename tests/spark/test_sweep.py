@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
@@ -22,6 +24,13 @@ from tests.e2e.test_plan_commands import orphans, write_config
 from tests.lake import BUCKET, EngineLake
 from tests.planned import Desk, rows_of
 from tests.servers import moto_server
+
+_CALL = pa.schema([("call", pa.int64())])
+
+
+def _one_row_a_call(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    assert sum(batch.num_rows for batch in batches) > 0
+    yield pa.RecordBatch.from_pydict({"call": [1]}, schema=_CALL)
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +86,13 @@ def test_both_engines_miss_the_same_files(desk: Desk, engine: SparkEngine) -> No
     assert desk.rows(spark.missing) == desk.rows(local.missing)
     assert (spark.files, spark.outside, spark.gaps) == (local.files, local.outside, local.gaps)
     assert [gap.table for gap in spark.gaps] == ["lake.shop.t1"]
+
+
+def test_a_step_is_called_no_oftener_than_it_may_be(desk: Desk, engine: SparkEngine) -> None:
+    listing = desk.survey().listing
+    for most in (1, 2):
+        called = engine.gather(_one_row_a_call, listing, _CALL, most_calls=most)
+        assert called.to_pydict() == {"call": [1] * most}
 
 
 def test_the_command_plans_on_spark_and_says_nothing_of_it(tmp_path: Path) -> None:

@@ -58,10 +58,10 @@ def register_sources(spark: SparkSession, access: Access) -> None:
 
 def parts_for(spark: SparkSession) -> int:
     """How many tasks are worth having in a session."""
-    return max(_FEWEST_PARTS, _PARTS_A_CORE * _cores(spark))
+    return max(_FEWEST_PARTS, _PARTS_A_CORE * cores_of(spark))
 
 
-def _cores(spark: SparkSession) -> int:
+def cores_of(spark: SparkSession) -> int:
     """How many tasks run at once, as far as Spark knows by now."""
     if not is_remote(spark):
         return spark.sparkContext.defaultParallelism

@@ -137,6 +137,8 @@ class Applier:
     ) -> Applied:
         outcomes = f"{address}/outcomes"
         rest = self._without_done(order, deletes, outcomes, control.folder)
+        # Tasks that wait for their turn would not use their share of the pace.
+        most_calls = self.engine.slots if order.pace.is_limited else None
         with showing(
             self.stores, control.folder, self.progress, "deleted", total=rest.rows
         ) as shown:
@@ -145,12 +147,12 @@ class Applier:
                 control,
                 outcomes,
                 order.removal,
-                order.pace.share(self.engine.parts),
+                order.pace.share(most_calls or 1),
                 order.outcome_schema,
                 order.batch_rows,
                 shown.folder,
             )
-            answers = self.engine.gather(step, rest, ANSWERS)
+            answers = self.engine.gather(step, rest, ANSWERS, most_calls=most_calls)
             figures = _sum(answers_of(answers, "tally", dict[str, Any]))
             shown.reach(figures["found"])
         stops = list(answers_of(answers, "stopped", str))

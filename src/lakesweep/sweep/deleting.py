@@ -106,6 +106,10 @@ class Pace:
     files_per_second: float | None = None
     batches_per_second: float | None = None
 
+    @property
+    def is_limited(self) -> bool:
+        return self.files_per_second is not None or self.batches_per_second is not None
+
     def share(self, tasks: int) -> Pace:
         """What one of so many tasks may do."""
         return Pace(_share(self.files_per_second, tasks), _share(self.batches_per_second, tasks))

@@ -32,6 +32,11 @@ class SweepEngine(MarkEngine, Protocol):
         """Into how many parts work is best cut."""
         ...
 
+    @property
+    def slots(self) -> int:
+        """How many parts are worked on at once, as far as is known by now."""
+        ...
+
     def run(
         self,
         kernel: Callable[[Any], Iterator[pa.RecordBatch]],
@@ -64,6 +69,7 @@ class LocalEngine(LocalMarkEngine):
     stores: Stores
     name: str = "local"
     parts: int = 1
+    slots: int = 1
 
     def run(
         self,

@@ -36,11 +36,14 @@ _FILE = ["h1", "h2", "location"]
 class MarkEngine(Protocol):
     """Runs steps over the rows of datasets."""
 
-    def gather(self, step: Step, rows: Dataset, schema: pa.Schema) -> pa.Table:
+    def gather(
+        self, step: Step, rows: Dataset, schema: pa.Schema, *, most_calls: int | None = None
+    ) -> pa.Table:
         """All that a step yields, which is little, as rows of a schema.
 
-        The rows are spread evenly over as many calls of the step as the engine likes, each row in
-        one of them. A call may be repeated; the rows of one of its runs count.
+        The rows are spread evenly over as many calls of the step as the engine likes, or at most as
+        many as are told, each row in one of them. A call may be repeated; the rows of one of its
+        runs count.
         """
         ...
 
@@ -59,7 +62,10 @@ class LocalMarkEngine:
 
     stores: StoreOpener
 
-    def gather(self, step: Step, rows: Dataset, schema: pa.Schema) -> pa.Table:
+    def gather(
+        self, step: Step, rows: Dataset, schema: pa.Schema, *, most_calls: int | None = None
+    ) -> pa.Table:
+        del most_calls  # there is one
         return pa.Table.from_batches(step(read_dataset(self.stores, rows)), schema)
 
     def distinct(self, children: Sequence[Dataset], kind: str, address: str) -> Dataset:

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from lakesweep.spark import datasets
 from lakesweep.spark.errors import translating
 from lakesweep.spark.kernels import map_batches, map_items
+from lakesweep.spark.register import cores_of
 from lakesweep.storage.datasets import read_dataset
 from lakesweep.storage.marks import POINTERS
 from lakesweep.sweep.columns import LISTING, LIVE
@@ -79,10 +80,16 @@ class SparkEngine:
     def parts(self) -> int:
         return self.access.parts
 
-    def gather(self, step: Step, rows: Dataset, schema: pa.Schema) -> pa.Table:
+    @property
+    def slots(self) -> int:
+        return cores_of(self.spark)
+
+    def gather(
+        self, step: Step, rows: Dataset, schema: pa.Schema, *, most_calls: int | None = None
+    ) -> pa.Table:
         if rows.rows <= self.few_rows:
             return pa.Table.from_batches(step(read_dataset(self.access.stores, rows)), schema)
-        shares = self._shares(rows)
+        shares = self._shares(rows) if most_calls is None else cut_rows(rows, most_calls)
         frame = map_items(
             self.spark, shares, _run_share, schema, step=step, access=self.access, rows=rows
         )
