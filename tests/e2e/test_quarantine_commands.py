@@ -146,6 +146,7 @@ def test_a_dry_run_tells_all_that_an_apply_tells(lakesweep: Lakesweep) -> None:
     assert lakesweep("quarantine", "list").document == {"held": []}
     applied = _apply(lakesweep, plan)
     assert applied.keys() == looked.keys()
+    assert lakesweep("apply", plan, "--dry-run").code == 3  # it was applied
 
 
 def test_names_that_set_nothing_aside_are_not_found(lakesweep: Lakesweep) -> None:

@@ -44,9 +44,12 @@ def apply(
     A plan is applied once. Where a run was stopped or died, the same command goes on with it.
     """
     from lakesweep.sweep.applying import look
+    from lakesweep.sweep.runs import check_free
 
     order = _order(context, plan, pace, tuple(override or ()), quarantine=quarantine)
     document = look(context.app.stores, context.app.runs, order, context.clock.now())
+    if dry_run:
+        check_free(order.plan, order.plan.run)  # a run finds out by itself
     _announce(context, document, quarantine=quarantine)
     if dry_run:
         context.output.result(_document(document, None, dry_run=True))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from secrets import token_hex
@@ -116,6 +116,12 @@ class Runs:
             raise NotFoundError(f"there is no plan {name}", hint="lakesweep runs lists them")
         return found
 
+    def plans(self, lake: str) -> Sequence[PlanRecord]:
+        """The plans of a lake, newest first."""
+        plans = self.realm.index(self._head().plans, _PLANS)
+        found = (plan for _, plan in plans.items() if plan.lake == lake)
+        return sorted(found, key=lambda plan: (plan.token, plan.created_at), reverse=True)
+
     def newest_plan(self, lake: str) -> PlanRecord:
         """The plan of a lake that was made last. NotFoundError if it has none."""
         plans = self.realm.index(self._head().plans, _PLANS)
@@ -150,7 +156,7 @@ class Runs:
             plan = plans.get(key(name))
             if plan is None:
                 raise NotFoundError(f"there is no plan {name}", hint="lakesweep runs lists them")
-            _check_free(plan, resumes)
+            check_free(plan, resumes)
             taken = msgspec.structs.replace(plan, status=PlanStatus.APPLYING, run=run)
             plans.put(key(name), taken)
             attempt.record(Change("update", key("plan", name)))
@@ -172,6 +178,20 @@ class Runs:
             return msgspec.structs.replace(head, plans=seal(plans))
 
         self._commit(change, f"{plan.plan} is {PlanStatus.APPLIED}")
+
+    def forget_plan(self, plan: PlanRecord) -> None:
+        """Have no plan of that name any more, unless something happened to it just now."""
+
+        def change(attempt: Attempt[SweepsCommit]) -> SweepsCommit | None:
+            head = attempt.head or SweepsCommit()
+            plans = attempt.index(head.plans, _PLANS)
+            if plans.get(key(plan.plan)) != plan:
+                return None
+            plans.remove(key(plan.plan))
+            attempt.record(Change("remove", key("plan", plan.plan)))
+            return msgspec.structs.replace(head, plans=seal(plans))
+
+        self._commit(change, f"{plan.plan} is forgotten")
 
     def lake(self, name: str) -> LakeRecord:
         """What is known of a lake; with a lease that nobody holds, where nothing was known."""
@@ -278,7 +298,8 @@ def _second(plan: PlanRecord) -> str:
     return plan.plan.rpartition("-")[0]
 
 
-def _check_free(plan: PlanRecord, resumes: str | None) -> None:
+def check_free(plan: PlanRecord, resumes: str | None) -> None:
+    """RefusedError if a plan was applied, or is by another run than the one it `resumes`."""
     match plan.status:
         case PlanStatus.APPLIED:
             raise RefusedError(
