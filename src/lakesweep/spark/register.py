@@ -58,7 +58,8 @@ def register_sources(spark: SparkSession, access: Access) -> None:
 
 def parts_for(spark: SparkSession) -> int:
     """How many tasks are worth having in a session."""
-    return max(_FEWEST_PARTS, _PARTS_A_CORE * cores_of(spark))
+    wanted = _PARTS_A_CORE * cores_of(spark)
+    return wanted if is_alone(spark) else max(_FEWEST_PARTS, wanted)
 
 
 def cores_of(spark: SparkSession) -> int:
