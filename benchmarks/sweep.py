@@ -155,6 +155,8 @@ class Bench:
 
     def _keep(self, name: str, done: Run) -> Run:
         self.runs.setdefault(name, []).append(done)
+        cpu = done.usage.cpu_seconds
+        print(f"{name}: {done.seconds:.1f} s, {cpu:.1f} s of CPU", file=sys.stderr, flush=True)
         return done
 
     def _limit(self, name: str, action: Callable[[], None]) -> None:
