@@ -18,7 +18,6 @@ from lakesweep.config import (
     PaimonWarehouseRoot,
     PinnedRoot,
 )
-from lakesweep.errors import ConfigError
 from lakesweep.progress import SILENT, Progress
 
 if TYPE_CHECKING:
@@ -136,10 +135,7 @@ class App:
     @cached_property
     def catalogs(self) -> Mapping[str, Mapping[str, str]]:
         """The PyIceberg properties of each Iceberg catalog of all lakes, by the catalog's name."""
-        found: dict[str, Mapping[str, str]] = {}
-        for root in self._roots(IcebergCatalogRoot):
-            _add_catalog(found, root)
-        return found
+        return {root.name: root.properties for root in self._roots(IcebergCatalogRoot)}
 
     @cached_property
     def iceberg(self) -> IcebergTargets:
@@ -176,11 +172,3 @@ def _load_kernels() -> None:
     from lakesweep.storage.file_hashes import file_hashes
 
     file_hashes(pa.array(["/"]))
-
-
-def _add_catalog(found: dict[str, Mapping[str, str]], root: IcebergCatalogRoot) -> None:
-    if found.setdefault(root.name, root.properties) != root.properties:
-        raise ConfigError(
-            f"two lakes name a catalog {root.name} with different properties",
-            hint="give one of them another name",
-        )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from difflib import get_close_matches
 from pathlib import Path
@@ -212,6 +212,28 @@ Root = Annotated[
 ]
 
 
+def _calls(root: Root) -> str | None:
+    """What tells a root from others of its type; None where several count as one."""
+    match root:
+        case IcebergCatalogRoot():
+            return f"catalog {root.name}"
+        case IcebergScanRoot():
+            return f"scan of {root.path}"
+        case LakefsRoot():
+            return f"lakeFS server {root.endpoint}"
+        case _:
+            return None
+
+
+def _contradiction(roots: Iterable[Root]) -> str | None:
+    """The first root that is there twice, and not said the same of."""
+    known: dict[str, Root] = {}
+    named = ((_calls(root), root) for root in roots)
+    return next(
+        (name for name, root in named if name and known.setdefault(name, root) != root), None
+    )
+
+
 class LakeSection(Section):
     """The locations to keep clean, and the roots that keep files in them alive."""
 
@@ -231,6 +253,16 @@ class Config(Section):
     spark: SparkSection = SparkSection()
     storage: dict[str, StorageSection] = Field(default_factory=dict)
     lakes: dict[str, LakeSection] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _one_meaning(self) -> Self:
+        """Roots are known by their names: of two with one name, one would be forgotten."""
+        twice = _contradiction(root for lake in self.lakes.values() for root in lake.roots)
+        if twice is not None:
+            raise PydanticCustomError(
+                "contradiction", "{name} is there twice, with different settings", {"name": twice}
+            )
+        return self
 
 
 def find_config(explicit: Path | None, environment: Mapping[str, str], folder: Path) -> Path | None:
@@ -361,5 +393,7 @@ def _in_words(details: ErrorDetails) -> str:
 
 
 def _where(path: Path, text: str, key: Sequence[str | int]) -> str:
+    if not key:
+        return str(path)
     line = find_line(text, key)
     return f"{path}, {f'line {line}, ' if line else ''}{spell(key)}"

@@ -95,11 +95,12 @@ def test_the_published_example_is_read_in_full() -> None:
 
 def test_a_scan_keeps_what_it_finds_unless_told() -> None:
     scan = '[[lakes.l.roots]]\ntype = "iceberg-scan"\npath = "s3://lake/wh"\n'
-    text = f'[lakes.l]\nlocations = ["s3://lake/wh"]\n{scan}{scan}keep = false\n'
+    other = scan.replace("/wh", "/x")
+    text = f'[lakes.l]\nlocations = ["s3://lake/wh"]\n{scan}{other}keep = false\n'
     roots = _parse(text).lakes["l"].roots
     assert roots == (
         IcebergScanRoot(type="iceberg-scan", path="s3://lake/wh", keep=True),
-        IcebergScanRoot(type="iceberg-scan", path="s3://lake/wh", keep=False),
+        IcebergScanRoot(type="iceberg-scan", path="s3://lake/x", keep=False),
     )
     error = _refusal(text.replace("keep = false", 'keep = "no"'))
     assert "lakes.l.roots[1].keep: must be true or false" in error.message
@@ -180,6 +181,23 @@ def test_a_wrong_value_is_refused_in_words(right: str, wrong: str, words: str) -
 def test_every_mistake_is_told_at_once() -> None:
     text = _FULL.replace("= 2000", '= "x"').replace('"7d"', "7")
     assert len(_refusal(text).message.splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    ("root", "one", "two"),
+    [
+        ('type = "iceberg-catalog"\nname = "prod"\n', "", 'properties = { uri = "other" }'),
+        ('type = "iceberg-scan"\npath = "s3://lake"\n', "", "keep = false"),
+        ('type = "lakefs"\nendpoint = "l"\n', 'repositories = ["a"]', 'repositories = ["b"]'),
+    ],
+)
+@pytest.mark.parametrize("lake", ["prod", "other"])
+def test_a_root_that_is_there_twice_says_the_same(root: str, one: str, two: str, lake: str) -> None:
+    lakes = '[lakes.prod]\nlocations = ["s3://a"]\n[lakes.other]\nlocations = ["s3://b"]\n'
+    first, second = f"[[lakes.prod.roots]]\n{root}{one}\n", f"[[lakes.{lake}.roots]]\n{root}"
+    refusal = _refusal(lakes + first + second + two)
+    assert refusal.message.endswith("is there twice, with different settings")
+    _parse(lakes + first + second + one)
 
 
 def test_wrong_syntax_is_told_with_its_line() -> None:

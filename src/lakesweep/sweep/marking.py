@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from lakesweep.errors import LakesweepError
+from lakesweep.errors import ConfigError, LakesweepError
 from lakesweep.storage.marks import Facts
 from lakesweep.sweep.assessing import (
     Use,
@@ -57,7 +57,7 @@ class _Census:
         self, spec: MarkSpec, sources: Sequence[RootSource], settled: Mapping[str, RootMark]
     ) -> None:
         self._spec = spec
-        self._sources = {source.name: source for source in sources}
+        self._sources = _by_name(sources)
         self._settled = settled
         self._marker = Marker(spec)
         self._followed: list[RootRow] = []
@@ -181,3 +181,15 @@ class _Census:
             number = self._marker.number(row)
             facts = self._marker.facts(row)
             yield mark_of(row, number, facts, used.get(number, Use()), why.get(number, ()))
+
+
+def _by_name(sources: Sequence[RootSource]) -> Mapping[str, RootSource]:
+    """Sources, by what tells them apart: of two with one name, the roots of one would be lost."""
+    found: dict[str, RootSource] = {}
+    for source in sources:
+        if found.setdefault(source.name, source) is not source:
+            raise ConfigError(
+                f"two sources of roots are called {source.name}",
+                hint="give one of them another name",
+            )
+    return found

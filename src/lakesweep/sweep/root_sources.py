@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from lakesweep.config import (
@@ -29,7 +29,21 @@ Sources = Callable[["Stores", LakeSection, Listing], Sequence[RootSource]]
 
 def root_sources(stores: Stores, lake: LakeSection, listing: Listing) -> list[RootSource]:
     """Who is asked for the roots of a lake; `listing` gives the batches of files that are there."""
-    return [_source(stores, root, listing) for root in lake.roots]
+    return [_source(stores, root, listing) for root in _distinct(lake.roots)]
+
+
+def _distinct(roots: Sequence[Root]) -> Iterator[Root]:
+    """Each root once, and all metadata files as one: sources are told apart by their names."""
+    known: list[Root] = []
+    files = dict.fromkeys(
+        path for root in roots if isinstance(root, IcebergMetadataRoot) for path in root.files
+    )
+    for root in roots:
+        if isinstance(root, IcebergMetadataRoot):
+            root = root.model_copy(update={"files": tuple(files)})  # noqa: PLW2901
+        if root not in known:
+            known.append(root)
+            yield root
 
 
 def _source(stores: Stores, root: Root, listing: Listing) -> RootSource:

@@ -18,13 +18,13 @@ from lakesweep.config import (
     PaimonWarehouseRoot,
     PinnedRoot,
 )
-from lakesweep.errors import LakesweepError
+from lakesweep.errors import ConfigError, LakesweepError
 from lakesweep.sweep.iceberg_roots import CatalogRoots, MetadataRoots
 from lakesweep.sweep.marking import mark
 from lakesweep.sweep.other_roots import ForeignRoots, PinnedRoots
 from lakesweep.sweep.root_sources import root_sources
 from lakesweep.sweep.roots import RootKind, RootProblem, RootRow, RootSource, collect_roots
-from tests.iceberg_tables import BUCKET, Bucket, Table
+from tests.iceberg_tables import BUCKET, Bucket, Names, Table
 from tests.marked import root, spec_for
 from tests.rest_catalog import RestCatalogServer, rest_catalog
 
@@ -212,6 +212,27 @@ def test_every_type_of_root_in_a_configuration_has_a_source(bucket: Bucket) -> N
         "lakefs http://l",
         f"pinned {BUCKET}/keep.txt",
     ]
+
+
+def test_every_metadata_file_of_several_roots_is_listed_once(bucket: Bucket) -> None:
+    files = [(PATH,), (f"{BUCKET}/u/metadata/v1.metadata.json", PATH)]
+    lake = LakeSection(
+        locations=(BUCKET,),
+        roots=tuple(IcebergMetadataRoot(type="iceberg-metadata", files=each) for each in files),
+    )
+    (source,) = root_sources(bucket.stores, lake, lambda: ())
+    assert [row.name for row in rows(source)] == [PATH, files[1][0]]
+
+
+def test_a_catalog_that_is_named_twice_is_asked_once(bucket: Bucket) -> None:
+    catalog = IcebergCatalogRoot(type="iceberg-catalog", name="prod")
+    lake = LakeSection(locations=(BUCKET,), roots=(catalog, catalog))
+    assert len(root_sources(bucket.stores, lake, lambda: ())) == 1
+
+
+def test_two_sources_of_one_name_are_refused(bucket: Bucket) -> None:
+    with pytest.raises(ConfigError, match="called names"):
+        mark(spec_for(bucket.stores), [Names({}), Names({})])
 
 
 def test_repositories_that_cannot_be_read_yet_leave_everything_unknown(bucket: Bucket) -> None:
