@@ -23,6 +23,7 @@ from lakesweep.paimon.protection import COMPACT_SOURCE, WORKERS, identities, rea
 from lakesweep.paimon.snapshots import Snapshot
 from lakesweep.paimon.table import Branch
 from lakesweep.parallel import map_ordered
+from lakesweep.storage.batches import gather
 from lakesweep.storage.file_hashes import file_hashes
 from lakesweep.storage.files import batch_of, file_batch
 from lakesweep.storage.spool import Spool
@@ -127,8 +128,8 @@ class Garbage:
             return ()
 
     def _entries(self, manifests: Iterable[ManifestFile]) -> Iterator[pa.RecordBatch]:
-        for batches in map_ordered(self._read_entries, manifests, workers=WORKERS):
-            yield from batches
+        read = map_ordered(self._read_entries, manifests, workers=WORKERS)
+        return gather(batch for batches in read for batch in batches)
 
     def _read_entries(self, manifest: ManifestFile) -> list[pa.RecordBatch]:
         try:
