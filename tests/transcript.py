@@ -16,7 +16,7 @@ from pathlib import Path
 
 _BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _PROGRESS = re.compile(
-    r"^\w+ [\d,]+(?: of [\d,]+ \(\d+ %\))? \w+, (?:[^,\n]+, )?[\d,]+/s\n"
+    r"^\w+ [\d,]+(?: of [\d,]+ \(\d+ %\))? \w+(?: \w+)?, (?:[^,\n]+, )?[\d,]+/s\n"
     r"|^(?:\w+ nothing yet|starting Spark), [\d,]+ s\n",
     re.MULTILINE,
 )

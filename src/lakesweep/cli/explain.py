@@ -38,7 +38,7 @@ def explain(
     found = open_plan(context.app.stores, context.app.runs, plan)
     explanation = explaining.explain(found, absolute(path))
     document = {"plan": found.document.plan, **_document(explanation)}
-    context.output.result(document, _table(explanation))
+    context.output.result(document, _table(found.document.plan, explanation))
 
 
 def _document(explanation: Explanation) -> dict[str, Any]:
@@ -60,9 +60,10 @@ def _reference(reference: Reference) -> dict[str, Any]:
     }
 
 
-def _table(explanation: Explanation) -> Table:
+def _table(plan: str, explanation: Explanation) -> Table:
     row = explanation.row
     rows = [
+        ("file", row["path"]),
         ("verdict", row["verdict"]),
         ("reason", f"{row['reason']} ({row['rule']})" if row["rule"] else row["reason"]),
         ("size", "-" if row["size_bytes"] is None else format_size(row["size_bytes"])),
@@ -71,7 +72,7 @@ def _table(explanation: Explanation) -> Table:
         *_ways(explanation),
         *_listed("would be kept by", explanation.would_be_kept_by),
     ]
-    return Table(("file", row["path"]), rows)
+    return Table(("plan", plan), rows)
 
 
 def _listed(name: str, texts: Any) -> Iterator[tuple[str, str]]:
