@@ -43,6 +43,9 @@ from lakesweep.storage.unique import unique_files
 
 Result = TypeVar("Result")
 
+#: How many entries are read ahead, unless they are all of one manifest: memory stays flat.
+_ENTRIES_AHEAD = 100_000
+
 
 def reached_files(
     table: PaimonTable, tolerance: Tolerance, *, workers: int = 16
@@ -103,7 +106,10 @@ class Walk:
         """What manifests name, each manifest behind its files, then the lists."""
         lists = list(self._lists())
         manifests = self._manifests(lists)
-        for manifest, contents in map_ordered(self._read, manifests, workers=self.workers):
+        read = map_ordered(
+            self._read, manifests, workers=self.workers, weigh=_weight, most=_ENTRIES_AHEAD
+        )
+        for manifest, contents in read:
             yield from contents.files
             yield from self._packs(contents.sidecars)
             yield self._meta(Kind.EXTRA, ((name, None) for name in manifest.file.extra_files))
@@ -226,3 +232,7 @@ class Walk:
         except READ_ERRORS as error:
             self.tolerance.meet(problem_of(error))
         return None
+
+
+def _weight(manifest: Manifest) -> int:
+    return manifest.file.added + manifest.file.deleted
