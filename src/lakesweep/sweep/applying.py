@@ -7,6 +7,7 @@ stays. What is left is written down, read back, and only then deleted, while the
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -15,12 +16,13 @@ import msgspec
 import pyarrow as pa
 
 from lakesweep.clock import Clock
-from lakesweep.errors import StoppedError
+from lakesweep.errors import LakesweepError, StoppedError
 from lakesweep.progress import SILENT, Progress
 from lakesweep.storage.datasets import Dataset, Part, commit_dataset
+from lakesweep.store.moments import micros
 from lakesweep.sweep.answers import ANSWERS, answers_of
 from lakesweep.sweep.columns import LISTING
-from lakesweep.sweep.control import Control, run_folder
+from lakesweep.sweep.control import Control, request_stop, run_folder
 from lakesweep.sweep.counting import showing
 from lakesweep.sweep.deleting import (
     BATCH_ROWS,
@@ -108,9 +110,14 @@ class Applier:
         session.lease.listeners.append(control.renew)
         try:
             applied = self._delete(order, document, deletes, control, plan.address)
+        except BaseException:
+            # Tasks that nobody hears of any more may go on: they end before their next batch.
+            with suppress(LakesweepError):
+                request_stop(self.stores, folder)
+            raise
         finally:
             session.lease.listeners.clear()
-        self._record(order, plan, session, applied)
+        self._record(document, plan, session, applied)
         return applied
 
     def _settler(self, order: ApplyOrder, document: PlanDocument) -> Settler:
@@ -175,7 +182,7 @@ class Applier:
         )
 
     def _record(
-        self, order: ApplyOrder, plan: PlanRecord, session: Session, applied: Applied
+        self, document: PlanDocument, plan: PlanRecord, session: Session, applied: Applied
     ) -> None:
         session.figures = {**applied.figures, "kept_by_remark": applied.kept_by_remark}
         session.figures.pop("failures", None)
@@ -189,7 +196,9 @@ class Applier:
         def change(record: LakeRecord) -> LakeRecord:
             return msgspec.structs.replace(record, applied=session.record.run)
 
-        self.runs.learn(order.lake.name, change)
+        # Whose files went, as somebody wanted, is not asked for again by the next plan.
+        gone = {root.name: micros(root.seen) for root in document.gone_roots if root.deletes}
+        self.runs.learn(document.lake, change, forgotten=gone)
 
 
 def stop_error(applied: Applied) -> StoppedError:

@@ -21,7 +21,7 @@ from lakesweep.storage.store import Outcome
 from lakesweep.storage.stores import Stores
 from lakesweep.storage.wrappers.faults import Fault, Faulty, refuse
 from lakesweep.sweep.applying import look
-from lakesweep.sweep.control import CONTROL, request_stop, run_folder
+from lakesweep.sweep.control import CONTROL, is_stopped, request_stop, run_folder
 from lakesweep.sweep.leases import MARGIN, TERM
 from lakesweep.sweep.planning import LIFE
 from lakesweep.sweep.plans import PlanDocument
@@ -457,6 +457,20 @@ def test_a_run_that_is_told_to_stop_ends_before_its_next_batch(
     assert applied.figures["deleted"] == 4
     run = _last_apply(world)
     assert (run.status, run.figures["deleted"]) == (RunStatus.STOPPED, 4)
+
+
+def test_tasks_of_a_run_that_was_interrupted_end_before_their_next_batch(
+    world: World, made: PlanDocument
+) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    process = Process(world, at(f"delete {LAKE}", interrupt))
+    with pytest.raises(KeyboardInterrupt):
+        process.apply(made.plan)
+    assert process.session is not None
+    folder = run_folder(f"{PLANS}/prod/{made.plan}", process.session.record.run)
+    assert is_stopped(process.stores, folder)
 
 
 def test_a_run_that_was_stopped_can_be_gone_on_with(world: World, made: PlanDocument) -> None:
