@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import IO, Any
 
+from py4j import java_gateway
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
@@ -23,6 +25,8 @@ from lakesweep.spark.errors import root_cause
 
 #: It has no types of its own.
 _launch_gateway: Callable[..., Any] = launch_gateway
+
+_PY4J: str = java_gateway.__file__
 
 #: pyspark looks at the variables only.
 _PYTHON = {
@@ -53,7 +57,11 @@ def running_driver(
             "this process has a Spark session already", hint="use it, as the one that is given"
         )
     log_path = scratch / "driver.log"
-    with ExitStack() as ending, log_path.open("wb") as log:
+    with (
+        nullcontext() if verbose else _hushing(),
+        ExitStack() as ending,
+        log_path.open("wb") as log,
+    ):
         try:
             with _environment(_python(settings) | dict(variables)):
                 gateway = _launch(settings, scratch, None if verbose else log)
@@ -63,6 +71,24 @@ def running_driver(
             raise _start_error(error, log_path) from error
         ending.callback(_stop, session)
         yield session
+
+
+@contextmanager
+def _hushing() -> Iterator[None]:
+    """Keep from stderr what py4j logs where calls to Java break off, as by Ctrl-C.
+
+    It logs with the root of all loggers, which would print that even where nobody set it up.
+    """
+    root = logging.getLogger()
+    root.addFilter(_is_not_py4j)
+    try:
+        yield
+    finally:
+        root.removeFilter(_is_not_py4j)
+
+
+def _is_not_py4j(record: logging.LogRecord) -> bool:
+    return record.pathname != _PY4J
 
 
 def _launch(settings: Mapping[str, str], scratch: Path, stderr: IO[bytes] | None) -> Any:

@@ -31,7 +31,7 @@ _LOST = re.compile(
 _TRACE = "Traceback (most recent call last):"
 _NOISE = re.compile(
     r"^Exception in thread \"\w+\" |^Caused by: |^Error: "
-    r"|^Job aborted due to stage failure: .*?most recent failure: "
+    r"|^Job aborted due to stage failure: (?:.*?most recent failure: )?"
     r"|^Lost task \S+ in stage \S+ \(TID \d+\) \([^)]*\): "
     r"|^(?:[a-z]\w*\.)+\w+(?:Exception|Error): "
     r"|^An error occurred while calling \S+\s*: "
