@@ -58,9 +58,16 @@ def test_absent_and_null_are_the_same() -> None:
     assert snapshot(indexManifest=None, properties=None) == snapshot()
 
 
+@pytest.mark.parametrize(
+    "kind", [CommitKind.APPEND, CommitKind.COMPACT, CommitKind.OVERWRITE, CommitKind.ANALYZE]
+)
+def test_a_snapshot_tells_what_kind_of_commit_it_is(kind: CommitKind) -> None:
+    assert snapshot(commitKind=kind.value).commit_kind is kind
+
+
 def test_a_snapshot_tells_what_was_committed() -> None:
-    found = snapshot(commitKind="OVERWRITE", watermark=-(2**63), properties={"a": "b"})
-    assert (found.commit_kind, found.watermark) == (CommitKind.OVERWRITE, -(2**63))
+    found = snapshot(watermark=-(2**63), deltaRecordCount=-4, properties={"a": "b"})
+    assert (found.watermark, found.delta_record_count) == (-(2**63), -4)
     assert (found.commit_identifier, found.properties) == (2**63 - 1, {"a": "b"})
 
 
