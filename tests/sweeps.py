@@ -378,7 +378,7 @@ class Process:
         self, *, grace: timedelta = GRACE, mode: Mode = Mode.EXACT, overridden: Sequence[str] = ()
     ) -> PlanDocument:
         order = PlanOrder(self.lake, grace, mode, tuple(overridden))
-        with self._running(RunKind.PLAN) as session:
+        with self.running(RunKind.PLAN) as session:
             return self.planner().plan(order, session.started, session.lease)
 
     def order(
@@ -407,16 +407,16 @@ class Process:
         document = look(self.stores, self.runs, order, self.world.clock.now())
         meanwhile()
         spec = {"quarantine": aside, **order.removal.spec}
-        with self._running(RunKind.APPLY, plan, spec) as session:
+        with self.running(RunKind.APPLY, plan, spec) as session:
             return applier.apply(order, document, session)
 
     def restore(self, plan: str) -> Tally:
         holding = find_holding(self.runs, plan)
-        with self._running(RunKind.RESTORE, plan):
+        with self.running(RunKind.RESTORE, plan):
             return Keeper(self.stores, self.runs, self.lake).restore(holding)
 
     @contextmanager
-    def _running(
+    def running(
         self, kind: RunKind, plan: str | None = None, spec: Mapping[str, Any] | None = None
     ) -> Iterator[Session]:
         with running(self.runs, "prod", kind, plan=plan, spec=spec or {}) as session:

@@ -243,6 +243,7 @@ class LakeSection(Section):
     unknown: Literal["keep", "delete"] = "keep"
     plans: str | None = None
     quarantine: str | None = None
+    keep_plans: Duration = timedelta(days=30)
     roots: Annotated[tuple[Root, ...], BeforeValidator(_as_tuple)] = ()
 
 

@@ -224,6 +224,6 @@ def _row(each: Mapping[str, Any]) -> tuple[str, str, str, str]:
 
 
 def _tidy(context: Context, address: str) -> None:
-    from lakesweep.sweep.checking import remove_folder
+    from lakesweep.sweep.tidying import remove_folder
 
     remove_folder(context.app.stores, address)

@@ -43,6 +43,7 @@ conf = { "spark.driver.memory" = "2g" }
 # exclude = ["**/_staging/**"]
 # unknown = "keep"                         # files of no known kind, hidden ones: keep, or delete
 # plans = "s3://lake/_lakesweep/plans"     # where plans go; by default .lakesweep/plans beside this
+# keep_plans = "30d"                       # older ones go, but for the last ten
 # quarantine = "s3://lake/_lakesweep/quarantine"   # what apply --quarantine sets aside
 #
 # [[lakes.prod.roots]]

@@ -7,17 +7,11 @@ table that lacks files and has moved is marked again.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakesweep.errors import LakesweepError
-from lakesweep.storage.address import StoreKind, parse
 from lakesweep.storage.datasets import Dataset, Part, commit_dataset, read_dataset
-from lakesweep.storage.deleting import delete_files
-from lakesweep.storage.listing import list_files
 from lakesweep.sweep.answers import ANSWERS, answers_of
 from lakesweep.sweep.columns import MISSING
 from lakesweep.sweep.lineage import trace
@@ -91,17 +85,6 @@ class Checker:
         numbers = [root.source for root in marks.roots if root.source is not None]
         edges = marks.datasets["edges"]
         return Needs.of(marks.roots, trace(numbers, lambda: read_dataset(self.stores, edges)))
-
-
-def remove_folder(stores: Stores, address: str) -> None:
-    """Delete all that a check wrote; what stays does no harm."""
-    place = parse(address)
-    if place.kind is StoreKind.FILE:
-        shutil.rmtree(place.identity, ignore_errors=True)  # and the folders themselves
-        return
-    with suppress(LakesweepError):
-        for _ in delete_files(stores, list_files(stores, place.child(place.folder))):
-            pass
 
 
 def _has_moved(sources: Sequence[RootSource], found: Checked) -> bool:

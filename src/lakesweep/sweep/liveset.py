@@ -31,6 +31,7 @@ from lakesweep.sweep.sizing import (
     first_shape,
 )
 from lakesweep.sweep.steps import FillStep, JudgeStep, ProbeStep
+from lakesweep.sweep.tidying import remove_folder
 
 if TYPE_CHECKING:
     from lakesweep.storage.stores import Stores
@@ -76,7 +77,9 @@ class LiveSet:
             return Matched(answers, mode)
         filters, figures = self._build()
         probe = ProbeStep(self.stores, filters, step)
-        return Matched(self.engine.gather(probe, listing, ANSWERS), mode, figures)
+        answers = self.engine.gather(probe, listing, ANSWERS)
+        remove_folder(self.stores, self.folder)
+        return Matched(answers, mode, figures)
 
     def _build(self) -> tuple[Sequence[str], FilterFigures]:
         """A filter that errs rarely enough; built again, larger, where the first one does not."""

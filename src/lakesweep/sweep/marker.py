@@ -199,4 +199,9 @@ class Marker:
 
     def _work(self, name: str) -> str:
         self._steps += 1
-        return f"{self._address}/work/{self._steps:02}-{name}"
+        return f"{work_address(self._address)}/{self._steps:02}-{name}"
+
+
+def work_address(address: str) -> str:
+    """Where marks of an address keep what is needed only while they are made."""
+    return f"{address.rstrip('/')}/work"

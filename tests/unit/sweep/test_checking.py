@@ -8,8 +8,9 @@ from lakesweep.config import LakeSection
 from lakesweep.errors import DeniedError
 from lakesweep.storage.stores import Stores
 from lakesweep.storage.wrappers.faults import Fault, Faulty, fail
-from lakesweep.sweep.checking import Checked, remove_folder
+from lakesweep.sweep.checking import Checked
 from lakesweep.sweep.missing import Gap
+from lakesweep.sweep.tidying import remove_folder
 from tests.iceberg_tables import BUCKET, Bucket, Names, Table
 from tests.planned import Desk
 
