@@ -68,6 +68,8 @@ GUARDS = (
     "live-fell",
     "share",
     "incomplete",
+    "roots-gone",
+    "empty-catalog",
     "foreign",
     "stale-plan",
     "grace",

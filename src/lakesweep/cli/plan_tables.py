@@ -67,6 +67,11 @@ def warnings_tables(document: PlanDocument) -> Iterator[Table]:
         more = document.roots.incomplete - len(rows)
         rows += [("", f"and {more:,} more")] if more > 0 else []
         yield Table(("incomplete root", "why; all that it may share stays"), rows)
+    if document.gone_roots:
+        yield _gone(document)
+    if document.empty_catalogs:
+        rows = [(each.origin, each.reason) for each in document.empty_catalogs]
+        yield Table(("lists no table at all", "perhaps because"), rows)
     if document.unlisted:
         shown = document.unlisted[:_SHOWN_ROOTS]
         rows = [(each.pointer, "kept" if each.kept else "not kept") for each in shown]
@@ -130,6 +135,17 @@ def _named_table(each: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
     return str(name), each
 
 
+def _gone(document: PlanDocument) -> Table:
+    rows = [
+        (each.name, _second(each.seen), f"{each.deletes:,}")
+        for each in document.gone_roots[:_SHOWN_ROOTS]
+    ]
+    more = len(document.gone_roots) - len(rows)
+    rows += [(f"and {more:,} more", "", "")] if more else []
+    titles = ("root that is not listed any more", "last seen", "to delete")
+    return Table(titles, rows, numbers=_NUMBERS)
+
+
 def _overlaps(document: PlanDocument) -> Table:
     rows = [
         (each["folder"], ", ".join(each["names"]), _outer(each))
@@ -149,6 +165,7 @@ def _roots(document: PlanDocument) -> str:
     parts = [f"{counts.complete:,} complete"]
     parts += [f"{counts.incomplete:,} incomplete"] if counts.incomplete else []
     parts += [f"{counts.absent:,} gone meanwhile"] if counts.absent else []
+    parts += [f"{counts.gone:,} known before and not listed now"] if counts.gone else []
     return ", ".join(parts)
 
 

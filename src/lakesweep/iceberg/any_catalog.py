@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -57,6 +57,9 @@ class AnyCatalog:
     def drop(self, entry: Entry) -> None:
         drop = self.catalog.drop_view if entry.is_view else self.catalog.drop_table
         self.ask(entry.name, lambda: drop(entry.name))
+
+    def beside(self) -> Sequence[str]:
+        return ()
 
     @property
     def requests_at_once(self) -> int:

@@ -7,7 +7,7 @@ the metadata file alone, it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from lakesweep.errors import ConfigError, LakesweepError
@@ -48,6 +48,10 @@ class IcebergCatalog(Protocol):
 
     def drop(self, entry: Entry) -> None:
         """Forget the name; the files stay."""
+        ...
+
+    def beside(self) -> Sequence[str]:
+        """The names of other catalogs at the same place, as far as this one would know."""
         ...
 
 

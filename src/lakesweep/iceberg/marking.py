@@ -253,7 +253,13 @@ def _facts(metadata: Metadata) -> Facts:
             map(metadata_version, (metadata.path, *(table.log if table else ())))
         ),
         hidden_fields=table.hidden_fields if table else (),
+        log=_log(table) if table else (),
     )
+
+
+def _log(table: TableMetadata) -> tuple[int, ...]:
+    numbers = source_numbers(file_hashes(pa.array(table.log, pa.string())))
+    return tuple(numbers.to_pylist())
 
 
 def _oldest(numbers: Iterable[int | None]) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from lakesweep.iceberg.entries import (
 
 if TYPE_CHECKING:
     from pyiceberg.catalog.sql import SqlCatalog
+    from sqlalchemy import Table
 
 
 @dataclass(frozen=True)
@@ -52,20 +53,36 @@ class AnySqlCatalog(AnyCatalog):
             )
         super().drop(entry)
 
+    def beside(self) -> Sequence[str]:
+        return self.ask((), self._select_catalogs)
+
     def _rows(self, name: Name | None) -> list[Mapping[Any, Any]]:
         return self.ask(name or (), lambda: self._select(name))
 
-    def _select(self, name: Name | None) -> list[Mapping[Any, Any]]:
-        from sqlalchemy import MetaData, Table, select
+    def _select_catalogs(self) -> list[str]:
+        from sqlalchemy import select
+
+        column = self._table().c.catalog_name
+        with self.catalog.engine.connect() as connection:
+            found = connection.execute(select(column).distinct().order_by(column)).scalars()
+            return [name for name in found if name != self.catalog.name]
+
+    def _table(self) -> Table:
+        from sqlalchemy import MetaData, Table
         from sqlalchemy.exc import NoSuchTableError
 
         try:
-            table = Table("iceberg_tables", MetaData(), autoload_with=self.catalog.engine)
+            return Table("iceberg_tables", MetaData(), autoload_with=self.catalog.engine)
         except NoSuchTableError as error:
             raise ConfigError(
                 f"the database of catalog {self.name} holds no Iceberg catalog",
                 hint="check the uri of the catalog; its database has no table iceberg_tables",
             ) from error
+
+    def _select(self, name: Name | None) -> list[Mapping[Any, Any]]:
+        from sqlalchemy import select
+
+        table = self._table()
         query = select(table).where(table.c.catalog_name == self.catalog.name)
         if name is not None:
             query = query.where(

@@ -105,8 +105,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a root says of itself: where it keeps files, and whether they may be collected.
 
     `hidden_fields` are partition fields whose names, which are those of folders, look hidden. The
-    oldest snapshot (milliseconds since 1970) and the oldest version that it still names only
-    serve to guess why other files are there.
+    oldest snapshot (milliseconds since 1970) and the oldest version that it still names serve to
+    guess why other files are there. `log` are the numbers of the metadata files before it.
     """
 
     location: str
@@ -118,3 +118,4 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     oldest_snapshot_ms: int | None = None
     oldest_version: int | None = None
     hidden_fields: tuple[str, ...] = ()
+    log: tuple[int, ...] = ()

@@ -41,6 +41,20 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
+class Gone:
+    """A root that was known and is not listed any more.
+
+    Of `stored` files in the folders that it used, `deletes` would go.
+    """
+
+    name: str
+    origin: str
+    seen: datetime
+    stored: int = 0
+    deletes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Figures:
     """What guards look at."""
 
@@ -52,6 +66,8 @@ class Figures:
     grace: timedelta
     shares: Sequence[Share] = ()
     incomplete: Sequence[str] = ()
+    gone: Sequence[Gone] = ()
+    empty: Sequence[str] = ()
     foreign: Sequence[str] = ()
     opted_in: Sequence[str] = ()
 
@@ -67,6 +83,11 @@ def look(figures: Figures) -> Iterator[Guard]:
     if figures.incomplete:
         names = _some(figures.incomplete)
         yield Guard("incomplete", f"could not be read, so all that they may share stays: {names}")
+    if lost := [root for root in figures.gone if root.deletes]:
+        yield look_at_gone(lost)
+    if figures.empty and figures.deletes:
+        names = _some(figures.empty)
+        yield Guard("empty-catalog", f"lists no table at all, which is hardly true: {names}")
     if figures.foreign:
         yield Guard("foreign", f"claimed by others as well: {_some(figures.foreign)}")
     if figures.grace < SHORTEST_GRACE:
@@ -75,6 +96,14 @@ def look(figures: Figures) -> Iterator[Guard]:
     if figures.opted_in:
         names = _some(figures.opted_in)
         yield Guard("gc.enabled", f"these tables say gc.enabled=false: {names}")
+
+
+def look_at_gone(gone: Sequence[Gone]) -> Guard:
+    """The guard of roots that were known, and are not listed any more."""
+    files = sum(root.deletes for root in gone)
+    what = f"; {format_count(files, 'file')} of them would go" if files else ""
+    names = _some([f"{root.name}{_last_seen(root)}" for root in gone])
+    return Guard("roots-gone", f"known before, and not listed now{what}: {names}")
 
 
 def look_at_age(now: datetime, expires: datetime) -> Iterator[Guard]:
@@ -111,6 +140,11 @@ def _is_too_much(share: Share) -> bool:
 
 def _too_much(share: Share) -> Guard:
     return Guard("share", f"{share.deletes:,} of {share.files:,} files of {share.place} would go")
+
+
+def _last_seen(root: Gone) -> str:
+    where = f"in {root.origin} " if root.origin else ""
+    return f" (last seen {where}at {root.seen:%Y-%m-%dT%H:%M:%SZ})"
 
 
 def _some(names: Sequence[str], most: int = 5) -> str:

@@ -9,7 +9,7 @@ from lakesweep.errors import LakesweepError
 from lakesweep.iceberg.access import storage_options
 from lakesweep.iceberg.catalogs import Entry, IcebergCatalog, OtherTable, Unknown, open_catalog
 from lakesweep.iceberg.refs import metadata_path
-from lakesweep.sweep.roots import RootKind, RootProblem, RootRow
+from lakesweep.sweep.roots import NoRoots, RootKind, RootProblem, RootRow
 
 if TYPE_CHECKING:
     from lakesweep.iceberg.catalogs import Name
@@ -29,7 +29,19 @@ class CatalogRoots:
     def name(self) -> str:
         return f"catalog {self._catalog_name}"
 
-    def collect(self) -> Iterator[RootRow | RootProblem]:
+    def collect(self) -> Iterator[RootRow | RootProblem | NoRoots]:
+        found = False
+        for row in self._survey():
+            found = True
+            yield row
+        if not found:
+            yield NoRoots(self.name, self._why_nothing())
+
+    def _why_nothing(self) -> str:
+        beside = ", ".join(self._open().beside())
+        return f"its database holds tables of {beside}" if beside else "it lists no table"
+
+    def _survey(self) -> Iterator[RootRow | RootProblem]:
         for found in self._open().survey():
             match found:
                 case Entry():

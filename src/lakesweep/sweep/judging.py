@@ -38,7 +38,8 @@ class Rules:
     the `rule` of a verdict. `cutoff` is the moment from which on files are too new. `now` is not
     before the listing ended: times behind it are not believed. `excludes` are globs, for paths
     below a location. `families` are the formats that the roots of the run read. `hidden_fields`
-    are names of partition fields that look hidden, by the number of the folder in `tables`.
+    are names of partition fields that look hidden, by the number of the folder in `tables`. Files
+    in folders of `gone` roots are judged like others, and counted.
     """
 
     now: datetime
@@ -50,6 +51,7 @@ class Rules:
     foreign: FolderMap = field(default_factory=FolderMap)
     incomplete: FolderMap = field(default_factory=FolderMap)
     opted_out: FolderMap = field(default_factory=FolderMap)
+    gone: FolderMap = field(default_factory=FolderMap)
     excludes: tuple[str, ...] = ()
     keep_unknown: bool = True
     families: frozenset[Family] = frozenset({Family.ICEBERG})

@@ -24,8 +24,15 @@ from lakesweep.sweep.assessing import (
     uses,
 )
 from lakesweep.sweep.marker import Marker, MarkSpec, work_address
-from lakesweep.sweep.marks import Found, Marks, RootMark, RootState, Unknown, save_marks
-from lakesweep.sweep.roots import RootKind, RootProblem, RootRow, RootSource, collect_roots
+from lakesweep.sweep.marks import Empty, Found, Marks, RootMark, RootState, Unknown, save_marks
+from lakesweep.sweep.roots import (
+    NoRoots,
+    RootKind,
+    RootProblem,
+    RootRow,
+    RootSource,
+    collect_roots,
+)
 from lakesweep.sweep.tidying import remove_folder
 
 #: So often a root that moves while it is read is followed.
@@ -67,6 +74,7 @@ class _Census:
         self._marks: list[RootMark] = []
         self._found: list[Found] = []
         self._unknown: list[Unknown] = []
+        self._empty: list[Empty] = []
 
     def take(self) -> Marks:
         rows = list(self._collect())
@@ -82,6 +90,7 @@ class _Census:
             tuple(self._unknown),
             tuple(self._found),
             self._marker.figures,
+            tuple(self._empty),
         )
         saved = save_marks(self._spec.stores, marks)
         remove_folder(self._spec.stores, work_address(self._spec.address))
@@ -91,6 +100,8 @@ class _Census:
         """The tables and views; what else there is, is noted."""
         for found in collect_roots(self._sources.values()):
             match found:
+                case NoRoots():
+                    self._empty.append(Empty(found.source, found.reason))
                 case RootProblem(name=None):
                     self._unknown.append(Unknown(found.source, found.reason))
                 case RootProblem():

@@ -82,6 +82,13 @@ class Unknown(msgspec.Struct, frozen=True):
     reason: str
 
 
+class Empty(msgspec.Struct, frozen=True):
+    """A catalog that lists no table at all, and what may be wrong with it."""
+
+    origin: str
+    reason: str
+
+
 class Found(msgspec.Struct, frozen=True):
     """A table that no catalog knows, and that is not kept either."""
 
@@ -108,6 +115,7 @@ class Marks:
     unknown: tuple[Unknown, ...] = ()
     found: tuple[Found, ...] = ()
     figures: MarkFigures = field(default_factory=MarkFigures)
+    empty: tuple[Empty, ...] = ()
 
     @property
     def content(self) -> Dataset:
@@ -132,6 +140,7 @@ class _Document(msgspec.Struct, frozen=True, kw_only=True):
     unknown: tuple[Unknown, ...]
     found: tuple[Found, ...]
     figures: MarkFigures
+    empty: tuple[Empty, ...] = ()
 
 
 def save_marks(stores: StoreOpener, marks: Marks) -> Marks:
@@ -144,6 +153,7 @@ def save_marks(stores: StoreOpener, marks: Marks) -> Marks:
         unknown=marks.unknown,
         found=marks.found,
         figures=marks.figures,
+        empty=marks.empty,
     )
     place = parse(_document_path(marks.address))
     stores.open(place).write(place.key, msgspec.json.encode(document))
@@ -167,6 +177,7 @@ def load_marks(stores: StoreOpener, address: str) -> Marks:
         document.unknown,
         document.found,
         document.figures,
+        document.empty,
     )
 
 

@@ -21,15 +21,15 @@ from lakesweep.clock import Clock
 from lakesweep.errors import LakesweepError
 from lakesweep.progress import SILENT, Progress
 from lakesweep.storage.datasets import Dataset, Part, commit_dataset
-from lakesweep.store.moments import micros
+from lakesweep.store.moments import micros, moment
 from lakesweep.sweep.answers import answers_of
 from lakesweep.sweep.columns import VERDICTS
 from lakesweep.sweep.counting import showing
-from lakesweep.sweep.guards import Figures, look
+from lakesweep.sweep.guards import Figures, Gone, look
 from lakesweep.sweep.iceberg_scan import is_scan
 from lakesweep.sweep.leases import HeldLease
 from lakesweep.sweep.liveset import LiveSet, Matched, Mode, figures_document
-from lakesweep.sweep.marks import Marks, RootState, named_snapshots
+from lakesweep.sweep.marks import Marks, RootMark, RootState, named_snapshots
 from lakesweep.sweep.plans import (
     Amount,
     DatasetRef,
@@ -51,6 +51,7 @@ from lakesweep.sweep.totals import (
     TOTALS,
     Dimension,
     classes_of,
+    gone_of,
     guesses_of,
     keep_top_tables,
     merge,
@@ -125,7 +126,7 @@ class Planner:
         document = msgspec.structs.replace(document, datasets=datasets, seconds=dict(self.seconds))
         lease.check()
         self._publish(document, address, write_plan(self.stores, address, document), lease.token)
-        self._learn(lake.name, marks, document)
+        self._learn(lake.name, marks, document, ruling)
         with suppress(LakesweepError):  # the plan is made; the next one tidies up
             lease.check()
             Pruner(self.stores, self.runs, lake, self.clock.now()).prune()
@@ -181,6 +182,7 @@ class Planner:
         every = _totals(matched.answers)
         totals = keep_top_tables(every, _MOST_TABLES)
         incomplete = list(incomplete_roots(marks))
+        gone = list(_gone(ruling, every))
         figures = Figures(
             was_applied=record.applied is not None,
             live=marks.content.rows,
@@ -190,6 +192,8 @@ class Planner:
             grace=order.grace,
             shares=shares_of(every),
             incomplete=[root.name for root in incomplete],
+            gone=gone,
+            empty=[f"{each.origin} ({each.reason})" for each in marks.empty],
             foreign=ruling.foreign,
             opted_in=ruling.opted_in,
         )
@@ -201,9 +205,11 @@ class Planner:
             cut_off=order.cutoff(started),
             grace_seconds=order.grace.total_seconds(),
             mode=matched.mode.value,
-            roots=_count_roots(marks),
+            roots=_count_roots(marks, len(gone)),
             incomplete_roots=tuple(incomplete[:_MOST_ROOTS]),
             unlisted=tuple(islice(_unlisted(marks), _MOST_ROOTS)),
+            gone_roots=tuple(gone),
+            empty_catalogs=marks.empty,
             totals=_amounts(reasons_of(totals)),
             guesses={key: Amount(**amount) for key, amount in guesses_of(totals).items()},
             tables=tuple(tables_of(totals)),
@@ -248,13 +254,15 @@ class Planner:
             )
         )
 
-    def _learn(self, lake: str, marks: Marks, document: PlanDocument) -> None:
-        """Remember sizes and folders; live counts only where all roots were read."""
+    def _learn(self, lake: str, marks: Marks, document: PlanDocument, ruling: Ruling) -> None:
+        """Remember sizes and folders; live counts only where all roots were read.
+
+        A root that is gone, with all that lay in its folders, need not be asked for.
+        """
+        left = {root.name for root in document.gone_roots}
+        over = {name: known.seen_at for name, known in ruling.gone.items() if name not in left}
         now = micros(self.clock.now())
-        folders = {
-            root.name: RootMemory(folders=root.folders, seen_at=now)
-            for root in marks.in_state(RootState.COMPLETE)
-        }
+        folders = {root.name: _memory(root, now) for root in marks.in_state(RootState.COMPLETE)}
         is_whole = not document.roots.incomplete
 
         def change(record: LakeRecord) -> LakeRecord:
@@ -266,7 +274,17 @@ class Planner:
                 marks=marks.address,
             )
 
-        self.runs.learn(lake, change, folders)
+        self.runs.learn(lake, change, folders, over)
+
+
+def _memory(root: RootMark, now: int) -> RootMemory:
+    return RootMemory(
+        folders=root.folders,
+        seen_at=now,
+        pointer=root.pointer if root.facts else "",
+        uuid=root.facts.uuid if root.facts else None,
+        origin=root.origin,
+    )
 
 
 def _spec(order: PlanOrder, engine: str, listing: Dataset, marks: Marks) -> dict[str, Any]:
@@ -308,7 +326,14 @@ def _unlisted(marks: Marks) -> Iterator[Unlisted]:
             yield Unlisted(root.pointer or root.name, root.origin, root.folders, kept=True)
 
 
-def _count_roots(marks: Marks) -> RootCounts:
+def _gone(ruling: Ruling, totals: pa.Table) -> Iterator[Gone]:
+    """The roots that are not listed any more, where files lie that may be theirs."""
+    for name, (deletes, stored) in gone_of(totals).items():
+        known = ruling.gone[name]
+        yield Gone(name, known.origin, moment(known.seen_at), stored, deletes)
+
+
+def _count_roots(marks: Marks, gone: int) -> RootCounts:
     def count(state: RootState) -> int:
         return len(list(marks.in_state(state)))
 
@@ -316,6 +341,7 @@ def _count_roots(marks: Marks) -> RootCounts:
         complete=count(RootState.COMPLETE),
         incomplete=count(RootState.INCOMPLETE) + len(marks.unknown),
         absent=count(RootState.ABSENT),
+        gone=gone,
     )
 
 

@@ -18,8 +18,8 @@ import msgspec
 from lakesweep.errors import DamagedError, MissingError, NotFoundError
 from lakesweep.storage.address import parse
 from lakesweep.storage.datasets import Dataset, load_dataset
-from lakesweep.sweep.guards import Guard
-from lakesweep.sweep.marks import Marks, RootState
+from lakesweep.sweep.guards import Gone, Guard
+from lakesweep.sweep.marks import Empty, Marks, RootState
 
 if TYPE_CHECKING:
     from lakesweep.storage.store import StoreOpener
@@ -58,6 +58,7 @@ class RootCounts(msgspec.Struct, frozen=True):
     complete: int
     incomplete: int
     absent: int = 0
+    gone: int = 0
 
 
 class DatasetRef(msgspec.Struct, frozen=True):
@@ -81,6 +82,8 @@ class PlanDocument(msgspec.Struct, frozen=True, kw_only=True):
     roots: RootCounts
     incomplete_roots: tuple[Root, ...] = ()
     unlisted: tuple[Unlisted, ...] = ()
+    gone_roots: tuple[Gone, ...] = ()
+    empty_catalogs: tuple[Empty, ...] = ()
     totals: dict[str, dict[str, Amount]]
     guesses: dict[str, Amount] = {}
     tables: tuple[dict[str, Any], ...] = ()

@@ -81,10 +81,17 @@ class PlanRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RootMemory(msgspec.Struct, frozen=True, kw_only=True):
-    """The folders that a root was seen to use, for the day on which it cannot be read."""
+    """The folders that a root was seen to use, for the day on which it cannot be read or is gone.
+
+    `pointer` and `uuid` are those of its newest version that was read completely, `origin` is the
+    source that listed it.
+    """
 
     folders: tuple[str, ...]
     seen_at: int
+    pointer: str = ""
+    uuid: str | None = None
+    origin: str = ""
 
 
 class LakeRecord(msgspec.Struct, frozen=True, kw_only=True):

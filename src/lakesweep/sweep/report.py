@@ -212,6 +212,14 @@ def _roots(document: PlanDocument) -> str:
     if document.incomplete_roots:
         pairs = [(root.name, root.reason) for root in document.incomplete_roots]
         parts.append(_grid(("could not be read", "why"), pairs))
+    if document.gone_roots:
+        gone = [
+            (each.name, _minute(each.seen), f"{each.deletes:,}") for each in document.gone_roots
+        ]
+        parts.append(_grid(("not listed any more", "last seen", "files that go"), gone))
+    if document.empty_catalogs:
+        empty = [(each.origin, each.reason) for each in document.empty_catalogs]
+        parts.append(_grid(("lists no table at all", "perhaps because"), empty))
     if document.unlisted:
         found = [(each.pointer, "kept" if each.kept else "not kept") for each in document.unlisted]
         parts.append(_grid(("no catalog lists", ""), found))

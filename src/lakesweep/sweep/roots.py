@@ -60,6 +60,14 @@ class RootProblem:
     locations: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class NoRoots:
+    """Who should list some, and lists none; `reason` is what may be wrong."""
+
+    source: str
+    reason: str
+
+
 class RootSource(Protocol):
     """Lists roots of one origin, such as a catalog.
 
@@ -74,7 +82,7 @@ class RootSource(Protocol):
         """What the source is called in reports."""
         ...
 
-    def collect(self) -> Iterator[RootRow | RootProblem]:
+    def collect(self) -> Iterator[RootRow | RootProblem | NoRoots]:
         """Every root, now."""
         ...
 
@@ -86,7 +94,7 @@ class RootSource(Protocol):
         ...
 
 
-def collect_roots(sources: Iterable[RootSource]) -> Iterator[RootRow | RootProblem]:
+def collect_roots(sources: Iterable[RootSource]) -> Iterator[RootRow | RootProblem | NoRoots]:
     """The roots of all sources. A source that fails is a problem, whatever it gave before."""
     for source in sources:
         try:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from lakesweep.storage.marks import Facts
+from lakesweep.sweep.absence import gone_roots
 from lakesweep.sweep.guessing import history_of
 from lakesweep.sweep.judging import Rules
 from lakesweep.sweep.lake import Lake
@@ -26,6 +27,7 @@ class Ruling:
     tables: FolderMap
     foreign: tuple[str, ...]
     opted_in: tuple[str, ...]
+    gone: Mapping[str, RootMemory]
 
 
 def make_ruling(
@@ -46,6 +48,7 @@ def make_ruling(
     tables = FolderMap(_claims(_tables(marks)))
     foreign = {} if "foreign" in overridden else dict(_neighbours(lake))
     opted_out = () if "gc.enabled" in overridden else tuple(marks.opted_out)
+    gone = gone_roots(marks, memory)
     rules = Rules(
         now=now,
         cutoff=cutoff,
@@ -56,6 +59,7 @@ def make_ruling(
         foreign=_map([*_of_kind(marks, RootKind.FOREIGN), *foreign.items()]),
         incomplete=_map(_incomplete(lake, marks, memory)),
         opted_out=FolderMap(_claims(opted_out)),
+        gone=_map((folder, name) for name, known in gone.items() for folder in known.folders),
         excludes=lake.section.exclude,
         keep_unknown=lake.section.unknown == "keep",
         hidden_fields=_hidden_fields(tables, facts),
@@ -66,6 +70,7 @@ def make_ruling(
         tables,
         foreign=tuple(_overlapping(lake)) if "foreign" in overridden else (),
         opted_in=tuple(root.name for root in marks.opted_out) if not opted_out else (),
+        gone=gone,
     )
 
 

@@ -208,8 +208,12 @@ class Runs:
         name: str,
         change: Callable[[LakeRecord], LakeRecord],
         roots: Mapping[str, RootMemory] | None = None,
+        forgotten: Mapping[str, int] | None = None,
     ) -> None:
-        """Remember something new of a lake, and where its roots keep their files."""
+        """Remember something new of a lake, and where its roots keep their files.
+
+        Roots that were not seen since the moments in `forgotten` are remembered no longer.
+        """
         self.lake(name)
 
         def commit(attempt: Attempt[SweepsCommit]) -> SweepsCommit:
@@ -222,6 +226,9 @@ class Runs:
             known = attempt.index(record.roots, _ROOTS)
             for root, memory in (roots or {}).items():
                 known.put(key(root), _joined(known.get(key(root)), memory))
+            for root, seen_at in (forgotten or {}).items():
+                if (found := known.get(key(root))) and found.seen_at <= seen_at:
+                    known.remove(key(root))
             record = msgspec.structs.replace(change(record), roots=seal(known))
             lakes.put(key(name), attempt.write(record))
             attempt.record(Change("update", key("lake", name)))
@@ -324,4 +331,4 @@ def _joined(before: RootMemory | None, now: RootMemory) -> RootMemory:
     folders = tuple(dict.fromkeys((*now.folders, *before.folders)))
     if len(folders) > MOST_FOLDERS:
         folders = tuple(dict.fromkeys(parse(folder).store_id for folder in folders))
-    return RootMemory(folders=folders, seen_at=now.seen_at)
+    return msgspec.structs.replace(now, folders=folders)

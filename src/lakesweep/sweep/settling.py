@@ -6,25 +6,29 @@ be handed from a root that is yet to be looked at to one that was. So if anythin
 plan, the roots are looked at once more, which is quick.
 
 A root that moved since the plan and cannot be read may have taken up any file, wherever that lies.
-Then nothing goes.
+Then nothing goes. Neither does it where a root is not listed any more: whoever hides it hides where
+it moved. It may have been dropped, so that can be overridden; not so where all of a source is gone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from lakesweep.clock import Clock
 from lakesweep.errors import DamagedError, IncompleteError
 from lakesweep.progress import Progress
 from lakesweep.storage.datasets import Dataset, Part, commit_dataset, load_dataset
+from lakesweep.sweep.absence import Census
 from lakesweep.sweep.answers import ANSWERS, answers_of
 from lakesweep.sweep.columns import VERDICTS
 from lakesweep.sweep.counting import showing
+from lakesweep.sweep.guards import Gone, look_at_gone, refuse
 from lakesweep.sweep.marker import MarkSpec
 from lakesweep.sweep.marking import remark
-from lakesweep.sweep.marks import Marks, RootState, load_marks
+from lakesweep.sweep.marks import Marks, RootMark, RootState, load_marks
 from lakesweep.sweep.plans import PlanDocument, open_dataset
 from lakesweep.sweep.root_sources import Sources
 from lakesweep.sweep.ruling import make_ruling
@@ -94,6 +98,8 @@ class Settler:
                 f"{doubt}; this run deleted nothing",
                 hint="mend it, then apply the same plan again",
             )
+        if gone := list(_gone(before, marks, self.document.created)):
+            refuse([look_at_gone(gone)], self.overridden, self.document.plan)
         return marks
 
     def _judge(self, files: Dataset, marks: Marks, folder: str) -> Dataset:
@@ -124,6 +130,28 @@ def _doubts(before: Marks, now: Marks) -> Iterator[str]:
         if root.name not in unread:
             reasons = "; ".join(root.reasons)
             yield f"{root.name} is new or moved since the plan, and cannot be read: {reasons}"
+
+    yield from _emptied(before, now)
+
+
+def _emptied(before: Marks, now: Marks) -> Iterator[str]:
+    """The sources that listed tables, and list none."""
+    there = {root.origin for root in now.roots if root.state is not RootState.ABSENT}
+    for origin in sorted({root.origin for root in _gone_marks(before, now)} - there):
+        yield f"{origin} listed tables when the plan was made, and lists none now"
+
+
+def _gone(before: Marks, now: Marks, seen: datetime) -> Iterator[Gone]:
+    return (Gone(root.name, root.origin, seen) for root in _gone_marks(before, now))
+
+
+def _gone_marks(before: Marks, now: Marks) -> Iterator[RootMark]:
+    """What was read completely, and is not listed now, under whatever name."""
+    there = Census(root for root in now.roots if root.state is not RootState.ABSENT)
+    for root in before.in_state(RootState.COMPLETE):
+        pointer, uuid = (root.pointer, root.facts.uuid) if root.facts else ("", None)
+        if not there.has(root.name, pointer, uuid):
+            yield root
 
 
 def _pointers(marks: Marks) -> set[tuple[str, str, str]]:

@@ -32,6 +32,7 @@ class Dimension(StrEnum):
     GUESS = "guess"
     TABLE = "table"
     OTHER_TABLES = "other-tables"
+    GONE = "gone"
     LOCATION = "location"
     AGE = "age"
     SIZE = "size"
@@ -101,7 +102,8 @@ def tally(rows: pa.RecordBatch, identities: pa.Array, rules: Rules) -> pa.Table:
         _Axis(Dimension.SIZE, _size_classes(rows["size_bytes"]), pa.array(SIZE_CLASSES)),
     )
     tables = (_axis(Dimension.TABLE, rows["table"]),)
-    return pa.concat_tables([*_count(rows, axes), *_count(rows, tables)])
+    gone = (_gone(identities, rules),) if len(rules.gone) else ()
+    return pa.concat_tables([*_count(rows, axes), *_count(rows, tables), *_count(rows, gone)])
 
 
 def merge(totals: Iterable[pa.Table]) -> pa.Table:
@@ -183,6 +185,15 @@ def tables_of(totals: pa.Table) -> list[dict[str, Any]]:
     return [*tables, *({"others": True, **amounts} for amounts in left_out)]
 
 
+def gone_of(totals: pa.Table) -> dict[str, tuple[int, int]]:
+    """How many files of each root that is gone would go, and how many there are."""
+    return {
+        name: (amounts["delete"]["files"], sum(each["files"] for each in amounts.values()))
+        for name, amounts in _sums(totals, Dimension.GONE).items()
+        if name is not None
+    }
+
+
 def shares_of(totals: pa.Table) -> list[Share]:
     """How much of each location and of each table's folder would go."""
     return [
@@ -215,6 +226,11 @@ class _Axis:
     dimension: Dimension
     numbers: npt.NDArray[np.int32] | Numbers
     keys: pa.Array
+
+
+def _gone(identities: pa.Array, rules: Rules) -> _Axis:
+    names = pa.array(rules.gone.names, pa.string())
+    return _Axis(Dimension.GONE, rules.gone.find(identities), names)
 
 
 def _axis(dimension: Dimension, texts: pa.Array) -> _Axis:

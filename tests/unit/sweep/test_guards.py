@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from lakesweep.errors import RefusedError
-from lakesweep.sweep.guards import Figures, Guard, Share, look, look_at_age, refuse
+from lakesweep.sweep.guards import Figures, Gone, Guard, Share, look, look_at_age, refuse
 from tests.moments import NOON
 
 FINE = Figures(
@@ -36,6 +36,8 @@ def test_a_usual_plan_meets_no_guard() -> None:
         (replace(FINE, live=799), "live-fell"),
         (replace(FINE, shares=(Share("t", 100, 51),)), "share"),
         (replace(FINE, incomplete=("a.b",)), "incomplete"),
+        (replace(FINE, gone=(Gone("a.b", "catalog a", NOON, 9, 1),)), "roots-gone"),
+        (replace(FINE, empty=("catalog a",)), "empty-catalog"),
         (replace(FINE, foreign=("s3://lake/x",)), "foreign"),
         (replace(FINE, grace=timedelta(hours=23)), "grace"),
         (replace(FINE, opted_in=("a.b",)), "gc.enabled"),
@@ -53,6 +55,8 @@ def test_each_guard_has_its_reason(figures: Figures, name: str) -> None:
         replace(FINE, live=10, live_before=None),
         replace(FINE, live=0, live_before=0, listed=0),
         replace(FINE, shares=(Share("t", 100, 50), Share("u", 99, 99))),
+        replace(FINE, gone=(Gone("a.b", "catalog a", NOON, 9, 0),)),
+        replace(FINE, empty=("catalog a",), deletes=0),
         replace(FINE, grace=timedelta(hours=24)),
     ],
 )

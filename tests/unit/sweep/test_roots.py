@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.schema import Schema
 
 from lakesweep.config import (
     IcebergCatalogRoot,
@@ -23,7 +24,7 @@ from lakesweep.sweep.iceberg_roots import CatalogRoots, MetadataRoots
 from lakesweep.sweep.marking import mark
 from lakesweep.sweep.other_roots import ForeignRoots, PinnedRoots
 from lakesweep.sweep.root_sources import root_sources
-from lakesweep.sweep.roots import RootKind, RootProblem, RootRow, RootSource, collect_roots
+from lakesweep.sweep.roots import NoRoots, RootKind, RootProblem, RootRow, RootSource, collect_roots
 from tests.iceberg_tables import BUCKET, Bucket, Names, Table
 from tests.marked import root, spec_for
 from tests.rest_catalog import RestCatalogServer, rest_catalog
@@ -40,7 +41,7 @@ def rows(source: RootSource) -> list[RootRow]:
     return [found for found in source.collect() if isinstance(found, RootRow)]
 
 
-def problems(found: Iterable[RootRow | RootProblem]) -> list[RootProblem]:
+def problems(found: Iterable[object]) -> list[RootProblem]:
     return [each for each in found if isinstance(each, RootProblem)]
 
 
@@ -57,6 +58,22 @@ def test_a_catalog_lists_tables_and_views_of_nested_namespaces() -> None:
         ("rest.a.b.c.t", RootKind.ICEBERG_TABLE, PATH),
         ("rest.a.v", RootKind.ICEBERG_VIEW, PATH),
     }
+
+
+def test_a_sql_catalog_that_lists_nothing_tells_which_names_its_database_holds(
+    tmp_path: Path,
+) -> None:
+    uri = f"sqlite:///{tmp_path}/catalog.db"
+    with SqlCatalog("prod", uri=uri, warehouse=str(tmp_path)) as made:
+        made.create_namespace("shop")
+        made.create_table("shop.t", Schema())
+    (nothing,) = CatalogRoots("prd", {"type": "sql", "uri": uri}).collect()
+    assert nothing == NoRoots("catalog prd", "its database holds tables of prod")
+
+
+def test_a_catalog_that_lists_nothing_says_so() -> None:
+    with rest_catalog(RestCatalogServer({})) as server:
+        assert list(catalog(server).collect()) == [NoRoots("catalog rest", "it lists no table")]
 
 
 def test_a_catalog_that_is_gone_is_a_problem_of_the_whole_source() -> None:
