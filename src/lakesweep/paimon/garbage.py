@@ -18,8 +18,15 @@ from lakesweep.errors import MissingError
 from lakesweep.hashing import Hashes, HashSet, hash128
 from lakesweep.paimon.entries import ADD, DELETE
 from lakesweep.paimon.kinds import Kind
-from lakesweep.paimon.naming import ManifestFile, files_of, index_files_of, manifests_of
-from lakesweep.paimon.protection import COMPACT_SOURCE, WORKERS, identities, read_entries
+from lakesweep.paimon.liveness import identities
+from lakesweep.paimon.naming import (
+    ManifestFile,
+    files_of,
+    index_files_of,
+    manifests_of,
+    read_entries,
+)
+from lakesweep.paimon.protection import COMPACT_SOURCE, WORKERS
 from lakesweep.paimon.snapshots import Snapshot
 from lakesweep.paimon.table import Branch
 from lakesweep.parallel import map_ordered

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -13,8 +11,14 @@ from lakesweep.hashing import Hashes, HashSet, hash128
 from lakesweep.paimon.entries import ADD, DELETE
 from lakesweep.paimon.kinds import Kind
 from lakesweep.paimon.layout import Layout
-from lakesweep.paimon.naming import ManifestFile, files_of, index_files_of, manifests_of
-from lakesweep.paimon.protection import identities, read_entries
+from lakesweep.paimon.liveness import identities, live_places
+from lakesweep.paimon.naming import (
+    ManifestFile,
+    files_of,
+    index_files_of,
+    manifests_of,
+    read_entries,
+)
 from lakesweep.paimon.snapshots import Snapshot
 from lakesweep.paimon.table import Branch, PaimonTable
 from lakesweep.parallel import map_ordered
@@ -54,15 +58,6 @@ def live_entries(
         yield entries.filter(pa.array(~is_doubtful))
         doubtful.append(entries.filter(pa.array(is_doubtful)))
     yield from _settled(layout, doubtful)
-
-
-def live_places(identities: Hashes, is_added: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-    """Of each identity that is added more often than deleted, a place where it is added."""
-    order = np.lexsort((~is_added, *identities))
-    low, high = identities[0][order], identities[1][order]
-    firsts = np.flatnonzero(np.r_[True, (low[1:] != low[:-1]) | (high[1:] != high[:-1])])
-    signs = np.where(is_added, 1, -1)[order]
-    return order[firsts[np.add.reduceat(signs, firsts) > 0]]
 
 
 def _settled(layout: Layout, doubtful: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

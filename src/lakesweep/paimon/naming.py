@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -10,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakesweep.paimon.entries import read_index_manifest, read_manifest_list
+from lakesweep.paimon.entries import read_index_manifest, read_manifest, read_manifest_list
 from lakesweep.paimon.layout import Layout
 from lakesweep.paimon.table import PaimonTable
 
@@ -50,6 +51,20 @@ def manifests_of(
             tuple(row["extra_files"] or ()),
         )
         for row in found.select(_MANIFEST_COLUMNS).to_pylist()
+    )
+
+
+def read_entries(
+    table: PaimonTable, manifest: ManifestFile, *, embedded_indexes: bool = True
+) -> Iterator[pa.RecordBatch]:
+    """The entries of a manifest as FULL_ENTRIES; TruncatedError unless they are all there."""
+    path = table.layout.manifest(manifest.name)
+    return read_manifest(
+        path,
+        table.read(path),
+        size_bytes=manifest.size_bytes,
+        entries=manifest.added + manifest.deleted,
+        embedded_indexes=embedded_indexes,
     )
 
 

@@ -15,14 +15,14 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lakesweep.errors import IncompleteError, MissingError, UnreadableError
 from lakesweep.hashing import Hashes, HashSet, hash128
 from lakesweep.paimon.claims import Claim, ReadClaim, read_claim
-from lakesweep.paimon.entries import ADD, read_manifest
+from lakesweep.paimon.entries import ADD
 from lakesweep.paimon.layout import Layout
-from lakesweep.paimon.naming import ManifestFile, files_of
+from lakesweep.paimon.liveness import identities, live_places
+from lakesweep.paimon.naming import ManifestFile, files_of, read_entries
 from lakesweep.paimon.owners import ManifestList, Owner, OwnerFile, list_owner_files, read_owners
 from lakesweep.paimon.table import PaimonTable
 from lakesweep.parallel import map_ordered
@@ -208,41 +208,10 @@ class Protection:
         )
 
 
-def read_entries(table: PaimonTable, manifest: ManifestFile) -> Iterator[pa.RecordBatch]:
-    """The entries of a manifest as FULL_ENTRIES; TruncatedError unless they are all there."""
-    path = table.layout.manifest(manifest.name)
-    return read_manifest(
-        path,
-        table.read(path),
-        size_bytes=manifest.size_bytes,
-        entries=manifest.added + manifest.deleted,
-        embedded_indexes=True,
-    )
-
-
-def identities(paths: pa.Array, entries: pa.RecordBatch) -> pa.Array:
-    """What an ADD and a DELETE must have in common to be of one file, as texts.
-
-    Partition, bucket, name and external path are in the file's own path.
-    """
-    parts = [
-        paths.cast(pa.binary()),
-        entries["level"].cast(pa.string()).cast(pa.binary()),
-        pc.binary_join(entries["extra_files"].fill_null([]), "\n").cast(pa.binary()),
-        entries["embedded_index"].fill_null(b""),
-    ]
-    joined = pc.binary_join_element_wise(*parts, pa.scalar(b"\0", pa.binary()))
-    return joined.view(pa.string())  # only its bytes matter: it goes straight to be hashed
-
-
 def _live(parts: Sequence[_Rows]) -> Hashes:
     """The paths of what is added more often than deleted."""
     rows = _together(parts)
-    order = np.lexsort(rows.identities)
-    low, high = rows.identities[0][order], rows.identities[1][order]
-    firsts = np.flatnonzero(np.r_[True, (low[1:] != low[:-1]) | (high[1:] != high[:-1])])
-    signs = np.where(rows.is_added, 1, -1)[order]
-    live = order[firsts[np.add.reduceat(signs, firsts) > 0]]
+    live = live_places(rows.identities, rows.is_added)
     return rows.paths[0][live], rows.paths[1][live]
 
 

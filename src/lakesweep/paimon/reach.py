@@ -18,10 +18,15 @@ import pyarrow as pa
 
 from lakesweep.errors import MissingError
 from lakesweep.hashing import HashSet, hash128
-from lakesweep.paimon.entries import read_manifest
 from lakesweep.paimon.kinds import Kind
 from lakesweep.paimon.layout import Layout
-from lakesweep.paimon.naming import ManifestFile, files_of, index_files_of, manifests_of
+from lakesweep.paimon.naming import (
+    ManifestFile,
+    files_of,
+    index_files_of,
+    manifests_of,
+    read_entries,
+)
 from lakesweep.paimon.needs import Needs
 from lakesweep.paimon.owners import (
     ManifestList,
@@ -178,16 +183,9 @@ class Walk:
 
     def _contents(self, manifest: Manifest) -> Contents:
         # All or nothing: what a damaged manifest names cannot be trusted.
-        layout, file = manifest.layout, manifest.file
-        path = layout.manifest(file.name)
-        batches = read_manifest(
-            path,
-            self.table.read(path),
-            size_bytes=file.size_bytes,
-            entries=file.added + file.deleted,
-        )
+        layout = manifest.layout
         contents = Contents([], [])
-        for batch in batches:
+        for batch in read_entries(self.table, manifest.file, embedded_indexes=False):
             named = files_of(layout, batch)
             own = named.paths[: batch.num_rows]
             extra = named.paths[batch.num_rows :]
