@@ -16,10 +16,8 @@ import pyarrow.compute as pc
 
 from lakesweep.errors import DamagedError
 from lakesweep.paimon.avro_writing import Row, RowFormat, widest
-from lakesweep.paimon.binary_row import Value
 from lakesweep.paimon.entries import ADD, DELETE
 from lakesweep.paimon.manifest_states import read_entries, read_entry_rows
-from lakesweep.paimon.partitions import Partitioning
 from lakesweep.paimon.survey import WORKERS, Survey
 from lakesweep.paimon.table import Branch
 from lakesweep.parallel import map_ordered
@@ -27,8 +25,6 @@ from lakesweep.parallel import map_ordered
 _IDENTITY = (
     "partition", "bucket", "level", "name", "extra_files", "embedded_index", "external_path",
 )  # fmt: skip
-#: With more partitions than this, comparing bounds costs more than reading manifests.
-_MOST_COMPARED = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +51,9 @@ def find_deletions(branch: Branch, survey: Survey, targets: Iterable[bytes]) -> 
     DamagedError where the manifests contradict each other: then nothing can be said to be live.
     """
     chosen = set(targets)
-    manifests = _candidates(survey, chosen, branch.layout.partitioning)
-    live = _live(branch, manifests, pa.array(sorted(chosen), pa.binary()))
+    partitions = pa.array(sorted(chosen), pa.binary())
+    manifests = [each for each in survey.state.manifests if survey.has_any(each, partitions)]
+    live = _live(branch, manifests, partitions)
     _check_count(branch, survey, chosen, len(live))
     places: dict[int, list[int]] = {}
     for mention in live:
@@ -68,37 +65,6 @@ def find_deletions(branch: Branch, survey: Survey, targets: Iterable[bytes]) -> 
         formats.append(how)
         rows += [{**entries[place], "_KIND": DELETE} for place in chosen_rows]
     return Deletions(rows, widest(formats))
-
-
-def _candidates(survey: Survey, chosen: set[bytes], partitioning: Partitioning) -> list[Row]:
-    """The manifests whose bounds say that they may hold one of the partitions."""
-    manifests = survey.state.manifests
-    if len(chosen) > _MOST_COMPARED:
-        return list(manifests)
-    wanted = [survey.partitions[data].values for data in chosen]
-    return [each for each in manifests if _may_hold(each, wanted, partitioning)]
-
-
-def _may_hold(manifest: Row, wanted: Sequence[tuple[Value, ...]], naming: Partitioning) -> bool:
-    stats = manifest["_PARTITION_STATS"]
-    try:
-        lows, highs = naming.decode(stats["_MIN_VALUES"]), naming.decode(stats["_MAX_VALUES"])
-    except DamagedError:
-        return True  # bounds are a shortcut, no more
-    nulls = stats["_NULL_COUNTS"] or [None] * len(lows)
-    columns = list(zip(lows, highs, nulls, strict=True))
-    return any(
-        all(_is_between(value, *column) for value, column in zip(values, columns, strict=True))
-        for values in wanted
-    )
-
-
-def _is_between(value: Value, low: Value, high: Value, nulls: int | None) -> bool:
-    if value is None:
-        return nulls is None or nulls > 0
-    if isinstance(value, float) or nulls is None:
-        return True
-    return low is not None and high is not None and low <= value <= high  # type: ignore[operator]
 
 
 def _live(branch: Branch, manifests: Sequence[Row], targets: pa.Array) -> list[_Mention]:

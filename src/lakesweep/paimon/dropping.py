@@ -95,7 +95,7 @@ class _Dropper:
 
     def _survey(self, latest: Snapshot) -> Survey:
         if self._known is None or self._known.snapshot.raw != latest.raw:
-            self._known = survey_partitions(self._branch, latest, self._progress)
+            self._known = survey_partitions(self._branch, latest, self._progress, known=self._known)
         return self._known
 
     def _document(self, survey: Survey, deletions: Deletions, files: NewFiles) -> dict[str, Any]:

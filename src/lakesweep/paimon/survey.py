@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakesweep.paimon.avro_writing import Row
 from lakesweep.paimon.binary_row import Value
 from lakesweep.paimon.entries import ADD
 from lakesweep.paimon.manifest_states import ManifestState, read_entries, read_state
@@ -37,30 +38,53 @@ class Partition:
 
 @dataclass(frozen=True)
 class Survey:
-    """The partitions of one snapshot by their bytes, and its manifests."""
+    """The partitions of one snapshot by their bytes, and the sums of each of its manifests."""
 
     state: ManifestState
     partitions: dict[bytes, Partition]
+    sums: Mapping[str, pa.Table] = field(repr=False)
+
+    def has_any(self, manifest: Row, partitions: pa.Array) -> bool:
+        """Whether a manifest says anything of these partitions."""
+        sums = self.sums[manifest["_FILE_NAME"]]
+        if not sums.num_rows:
+            return False
+        return bool(pc.any(pc.is_in(sums["partition"], value_set=partitions)).as_py())
 
     @property
     def snapshot(self) -> Snapshot:
         return self.state.snapshot
 
 
-def survey_partitions(branch: Branch, snapshot: Snapshot, progress: Progress = SILENT) -> Survey:
-    """Read what every manifest of a snapshot says, and sum it up by partition."""
+def survey_partitions(
+    branch: Branch,
+    snapshot: Snapshot,
+    progress: Progress = SILENT,
+    *,
+    known: Survey | None = None,
+) -> Survey:
+    """Read what every manifest of a snapshot says, and sum it up by partition.
+
+    Manifests never change, so those that are `known` from another snapshot are not read again.
+    """
     state = read_state(branch, snapshot)
+    sums: dict[str, pa.Table] = {}
     tally = _Tally()
     with progress.task("read", unit="manifests", total=len(state.manifests)) as task:
-        read = partial(_sums, branch)
-        for sums in map_ordered(read, state.manifests, workers=WORKERS):
-            tally.add(sums)
+        read = partial(_sums, branch, {} if known is None else known.sums)
+        for manifest, found in zip(
+            state.manifests, map_ordered(read, state.manifests, workers=WORKERS), strict=True
+        ):
+            sums[manifest["_FILE_NAME"]] = found
+            tally.add(found)
             task.advance(1)
-    return Survey(state, tally.partitions(branch))
+    return Survey(state, tally.partitions(branch), sums)
 
 
-def _sums(branch: Branch, manifest: dict[str, object]) -> pa.Table:
+def _sums(branch: Branch, known: Mapping[str, pa.Table], manifest: Row) -> pa.Table:
     """By partition: files, rows and bytes that are added less those deleted, and the newest."""
+    if manifest["_FILE_NAME"] in known:
+        return known[manifest["_FILE_NAME"]]
     parts = [_signed(batch) for batch in read_entries(branch.table, manifest)]
     if not parts:
         return pa.table({})
