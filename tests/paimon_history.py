@@ -1,0 +1,186 @@
+"""Histories of Paimon tables, put together step by step, and what each owner in them needs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
+
+from tests.paimon_expiry import ListedStore
+from tests.paimon_tables import File, Index, Row, Table
+
+MAIN = ""
+
+
+@dataclass
+class StoreBucket:
+    """What a table is written into: a store in memory."""
+
+    store: ListedStore = field(default_factory=ListedStore)
+
+    def write(self, path: str, data: bytes) -> str:
+        self.store.write(_key(path), data)
+        return path
+
+    def delete(self, path: str) -> None:
+        self.store.delete([_key(path)])
+
+
+@dataclass(frozen=True)
+class State:
+    """A table after one commit: its live files, and the manifests that say so."""
+
+    live: frozenset[File] = frozenset()
+    manifests: tuple[Row, ...] = ()
+    index: tuple[str, str] | None = None
+
+
+@dataclass
+class History:
+    """A table and its branches.
+
+    By the name of their delta list: what owners need for their state, and for their changelog.
+    """
+
+    options: Mapping[str, str] = field(default_factory=dict)
+    bucket: StoreBucket = field(default_factory=StoreBucket)
+    states: dict[str, State] = field(default_factory=dict)
+    needs: dict[str, frozenset[str]] = field(default_factory=dict)
+    changes: dict[str, frozenset[str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._numbers = count()
+        self.table = Table(self.bucket, options=self.options)  # type: ignore[arg-type]
+
+    @property
+    def store(self) -> ListedStore:
+        return self.bucket.store
+
+    @property
+    def stored(self) -> set[str]:
+        return {key.removeprefix("t/") for key in self.store.current()}
+
+    def owners(self) -> dict[str, Row]:
+        """The documents of all snapshots, tags and changelogs that are there."""
+        return {
+            key.removeprefix("t/"): json.loads(data)
+            for key, data in self.store.current().items()
+            if key.rpartition("/")[2].startswith(("snapshot-", "tag-", "changelog-"))
+            and "/bucket-" not in key
+        }
+
+    def numbers(self, branch: str = MAIN) -> list[int]:
+        """The snapshots of a branch."""
+        prefix = f"{_folder(branch)}snapshot/snapshot-"
+        names = (name for name in self.owners() if name.startswith(prefix))
+        return sorted(int(name.removeprefix(prefix)) for name in names)
+
+    def snapshot(self, branch: str, number: int) -> Row:
+        return self.owners()[f"{_folder(branch)}snapshot/snapshot-{number}"]
+
+    def latest(self, branch: str = MAIN) -> State:
+        """The state after the newest commit of a branch."""
+        numbers = self.numbers(branch)
+        return self.state(self.snapshot(branch, numbers[-1])) if numbers else State()
+
+    def state(self, document: Row) -> State:
+        return self.states[document["deltaManifestList"]]
+
+    def new_files(self, number: int, *, extra: bool = False) -> list[File]:
+        """Data files that are stored and nobody has committed yet."""
+        files = [File(f"data-{next(self._numbers)}.parquet") for _ in range(number)]
+        files = [replace(file, extra=(f"{file.name}.index",)) if extra else file for file in files]
+        for name in _file_names(files):
+            self.table.write(name, b"content")
+        return files
+
+    def commit(
+        self,
+        branch: str = MAIN,
+        add: Sequence[File] = (),
+        delete: Iterable[File] = (),
+        *,
+        changelog: bool = False,
+        index: bool = False,
+        merge: bool = False,
+    ) -> None:
+        """Commit files that are there, after deleting others, as the next snapshot of a branch."""
+        before = self.latest(branch)
+        deleted = list(delete)
+        base = (self.table.manifest(*sorted(before.live, key=str)),) if merge else before.manifests
+        delta = (self.table.manifest(*(replace(file, kind=1) for file in deleted), *add),)
+        written = self._index() if index else before.index
+        state = State(before.live - set(deleted) | set(add), base + delta, written)
+        fields: Row = {} if written is None else {"indexManifest": written[0]}
+        changed = self._changelog() if changelog else []
+        if changed:
+            fields["changelogManifestList"] = changed[0].removeprefix("manifest/")
+        number = max(self.numbers(branch), default=0) + 1
+        document = self.table.snapshot(number, *delta, base=base, branch=branch, **fields)
+        name = document["deltaManifestList"]
+        self.states[name] = state
+        self.changes[name] = frozenset(changed)
+        self.needs[name] = frozenset(_state_names(document, state))
+
+    def tag(self, name: str, branch: str, number: int) -> None:
+        self.table.tag(name, self.snapshot(branch, number), branch=branch)
+
+    def make_branch(self, name: str, tag: Row) -> None:
+        """A branch of a tag of the main branch."""
+        self.table.schema(branch=name)
+        self.table.tag("origin", tag, branch=name)
+        self.table.write(f"{_folder(name)}snapshot/snapshot-{tag['id']}", tag)
+
+    def roll_back(self, branch: str, number: int) -> None:
+        """Forget all snapshots after one; their files stay."""
+        for newer in self.numbers(branch):
+            if newer > number:
+                self.table.delete(f"{_folder(branch)}snapshot/snapshot-{newer}")
+
+    def missing(self) -> set[str]:
+        """What an owner needs that is there, and is not there."""
+        return self.needed() - self.stored
+
+    def needed(self) -> set[str]:
+        """What all owners need that are there."""
+        return set().union(*(self._needed(*owner) for owner in self.owners().items()))
+
+    def _needed(self, name: str, document: Row) -> frozenset[str]:
+        delta = document["deltaManifestList"]
+        if "changelog/changelog-" in name:
+            return self.changes[delta]
+        return self.needs[delta] | self.changes[delta]
+
+    def _changelog(self) -> list[str]:
+        name = f"changelog-{next(self._numbers)}.parquet"
+        self.table.write(f"bucket-0/{name}", b"changes")
+        manifest = self.table.manifest(File(name))
+        listed = self.table.list(manifest)
+        return [f"manifest/{listed}", f"manifest/{manifest['_FILE_NAME']}", f"bucket-0/{name}"]
+
+    def _index(self) -> tuple[str, str]:
+        name = f"index-{next(self._numbers)}"
+        self.table.write(f"index/{name}", b"index")
+        return self.table.index_manifest(Index(name)), name
+
+
+def _state_names(document: Row, state: State) -> list[str]:
+    names = [document["baseManifestList"], document["deltaManifestList"]]
+    names += [manifest["_FILE_NAME"] for manifest in state.manifests]
+    indexes = (
+        [] if state.index is None else [f"manifest/{state.index[0]}", f"index/{state.index[1]}"]
+    )
+    return [*(f"manifest/{name}" for name in names), *_file_names(state.live), *indexes]
+
+
+def _file_names(files: Iterable[File]) -> list[str]:
+    return [f"bucket-0/{name}" for file in files for name in (file.name, *file.extra)]
+
+
+def _folder(branch: str) -> str:
+    return f"branch/branch-{branch}/" if branch else ""
+
+
+def _key(path: str) -> str:
+    return path.partition("://")[2].partition("/")[2]
