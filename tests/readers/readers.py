@@ -6,7 +6,7 @@ import json
 import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 #: The rows of each table's snapshots and tags, in a stable order.
 Rows: TypeAlias = Mapping[str, Mapping[str, list[Mapping[str, str]]]]
@@ -22,6 +22,11 @@ def pypaimon_rows(warehouse: Path, tables: Iterable[str]) -> Rows:
     return _run("pypaimon", "pypaimon_rows.py", str(warehouse), *tables)
 
 
+def pypaimon_tables(warehouse: Path, outside: Path) -> list[str]:
+    """Tables of many kinds that pypaimon writes, with some files outside of them."""
+    return list(_answer("pypaimon", "pypaimon_writes.py", str(warehouse), str(outside)))
+
+
 def spark_rows(warehouse: Path, tables: Iterable[str], statements: str = "") -> Rows:
     """What Java reads on Spark, after it has run some statements."""
     (jar,) = (_FOLDER / "jars").glob("*.jar")
@@ -29,6 +34,15 @@ def spark_rows(warehouse: Path, tables: Iterable[str], statements: str = "") -> 
 
 
 def _run(environment: str, program: str, *words: str) -> Rows:
+    found = _answer(environment, program, *words)
+    return {
+        table: {owner: sorted(rows, key=json.dumps) for owner, rows in owners.items()}
+        for table, owners in found.items()
+    }
+
+
+def _answer(environment: str, program: str, *words: str) -> Any:
+    """What a program prints last, which is JSON."""
     python = _FOLDER / environment / "bin" / "python"
     assert python.exists(), "scripts/setup-paimon-readers has not been run"
     command = [str(python), str(_PROGRAMS / program), *words]
@@ -36,8 +50,4 @@ def _run(environment: str, program: str, *words: str) -> Rows:
         command, capture_output=True, text=True, timeout=_SECONDS, check=False, cwd=_FOLDER
     )
     assert done.returncode == 0, done.stderr[-4000:]
-    found = json.loads(done.stdout.splitlines()[-1])
-    return {
-        table: {owner: sorted(rows, key=json.dumps) for owner, rows in owners.items()}
-        for table, owners in found.items()
-    }
+    return json.loads(done.stdout.splitlines()[-1])

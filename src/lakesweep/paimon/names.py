@@ -84,7 +84,7 @@ def _data_patterns(layout: Layout, inner: str, entropy: str = "") -> Iterator[tu
     yield rf"{bucket}{data}(?:\.vector{_FORMAT}|{_TEXT_FORMAT})", Kind.DATA
     yield rf"{bucket}{changelog}(?:{_FORMAT}|{_TEXT_FORMAT})", Kind.CHANGELOG
     any_format = rf"(?:(?:\.vector)?{_FORMAT}|{_TEXT_FORMAT})"
-    yield rf"{bucket}(?:{data}|{changelog}){any_format}\.(?:index|blobref)", Kind.EXTRA
+    yield rf"{bucket}(?:{data}|{changelog}){any_format}\.(?:index|blobref|row)", Kind.EXTRA
     yield rf"{bucket}{data}\.managed\.blob", Kind.EXTRA
     yield rf"{bucket}{_INDEX}", Kind.INDEX
     yield rf"{bucket}{_TEMPORARY}", Kind.TEMPORARY

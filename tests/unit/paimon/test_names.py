@@ -72,6 +72,7 @@ def kind_of(name: str, *keys: str, **options: Any) -> str | None:
         (f"bucket-0/changelog-{UUID}-0.orc", "changelog"),
         (f"bucket-0/data-{UUID}-0.parquet.index", "extra"),
         (f"bucket-0/data-{UUID}-0.parquet.blobref", "extra"),
+        (f"bucket-0/data-{UUID}-0.parquet.row", "extra"),
         (f"bucket-0/data-{UUID}-0.managed.blob", "extra"),
         (f"bucket-0/index-{UUID}-0", "index"),
         (f"bucket-0/.data-{UUID}-0.parquet.{UUID}.tmp", "temporary"),
