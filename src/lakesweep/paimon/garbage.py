@@ -26,7 +26,7 @@ from lakesweep.paimon.naming import (
     manifests_of,
     read_entries,
 )
-from lakesweep.paimon.protection import COMPACT_SOURCE, WORKERS
+from lakesweep.paimon.protection import COMPACT_SOURCE, workers_for
 from lakesweep.paimon.snapshots import Snapshot
 from lakesweep.paimon.table import Branch
 from lakesweep.parallel import map_ordered
@@ -124,7 +124,7 @@ class Garbage:
         """The manifests of lists, each once."""
         wanted = dict.fromkeys(lists)
         unread = [name for name in wanted if name not in self._lists]
-        found = map_ordered(self._read_list, unread, workers=WORKERS)
+        found = map_ordered(self._read_list, unread, workers=workers_for(self._table))
         self._lists.update(zip(unread, found, strict=True))
         return {each.name: each for name in wanted for each in self._lists[name]}.values()
 
@@ -135,7 +135,7 @@ class Garbage:
             return ()
 
     def _entries(self, manifests: Iterable[ManifestFile]) -> Iterator[pa.RecordBatch]:
-        read = map_ordered(self._read_entries, manifests, workers=WORKERS)
+        read = map_ordered(self._read_entries, manifests, workers=workers_for(self._table))
         return gather(batch for batches in read for batch in batches)
 
     def _read_entries(self, manifest: ManifestFile) -> list[pa.RecordBatch]:

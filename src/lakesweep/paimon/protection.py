@@ -27,13 +27,14 @@ from lakesweep.paimon.owners import ManifestList, Owner, OwnerFile, list_owner_f
 from lakesweep.paimon.table import PaimonTable
 from lakesweep.parallel import map_ordered
 from lakesweep.progress import SILENT, Progress
+from lakesweep.storage.address import StoreKind
 from lakesweep.storage.file_hashes import file_hashes
 from lakesweep.storage.store import ObjectInfo
 from lakesweep.storage.tolerance import State
 
-WORKERS = 16
 COMPACT_SOURCE = 1
 _MOST_PASSES = 20
+_WORKERS, _LOCAL_WORKERS = 16, 4
 #: So many owners are looked at together: what they name is held in memory for as long.
 _CLAIMS_AT_ONCE = 256
 
@@ -84,6 +85,8 @@ class Protection:
         UnreadableError where an owner, or something that it names, cannot be found although the
         owner is still there.
         """
+        if not len(self._candidates):  # nothing to be held
+            return
         gone = {owner.file.info for owner in leaving}
         for _ in range(_MOST_PASSES):
             files = self._unknown(gone)
@@ -118,7 +121,7 @@ class Protection:
         ]
 
     def _hold_files(self, files: Sequence[OwnerFile]) -> None:
-        owners = list(read_owners(files, workers=WORKERS))
+        owners = list(read_owners(files, workers=workers_for(self._table)))
         try:
             self._hold([Claim.of(owner) for owner in owners])
         except MissingError as error:
@@ -131,7 +134,7 @@ class Protection:
         with self._progress.task("read", unit="owners", total=len(claims)) as task:
             for start in range(0, len(claims), _CLAIMS_AT_ONCE):
                 some = claims[start : start + _CLAIMS_AT_ONCE]
-                read = list(map_ordered(self._read, some, workers=WORKERS))
+                read = list(map_ordered(self._read, some, workers=workers_for(self._table)))
                 self._read_manifests(read)
                 for each in read:
                     self._hold_metadata(each)
@@ -174,7 +177,7 @@ class Protection:
                     key: _Key = (claim.layout.place, manifest.name)
                     if key not in self._seen and (file.needed or key not in wanted):
                         wanted[key] = _Wanted(claim.layout, manifest, file.needed)
-        found = map_ordered(self._candidate_rows, wanted.values(), workers=WORKERS)
+        found = map_ordered(self._candidate_rows, wanted.values(), workers=workers_for(self._table))
         for (key, manifest_read), rows in zip(wanted.items(), found, strict=True):
             if rows is not None:
                 self._rows[key] = rows
@@ -229,3 +232,8 @@ def _together(parts: Sequence[_Rows]) -> _Rows:
 
 def _unreadable(error: MissingError) -> UnreadableError:
     return UnreadableError(error.path, State.MISSING, error.reason)
+
+
+def workers_for(table: PaimonTable) -> int:
+    """How many threads read at once: local files come faster than they can be decoded."""
+    return _LOCAL_WORKERS if table.address.kind is StoreKind.FILE else _WORKERS

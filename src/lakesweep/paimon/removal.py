@@ -23,6 +23,7 @@ from typing import Protocol, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakesweep.errors import LakesweepError
 from lakesweep.paimon.claims import Claim
 from lakesweep.paimon.garbage import Candidates
 from lakesweep.paimon.journal import Journal, find_journals, write_journal
@@ -190,8 +191,8 @@ def plan_expiry(table: PaimonTable, expiry: Expiry, *, progress: Progress = SILE
 def carry_out(plan: ExpiryPlan, delete: Deleter, *, progress: Progress = SILENT) -> ExpiryOutcome:
     """Carry out a plan; `delete` deletes the files that the owners held."""
     outcome = ExpiryOutcome()
-    journals = [*plan.unfinished, *_written(plan)]
-    _remove_owners(plan, outcome)
+    written = list(_written(plan))
+    _remove_owners(plan, _prepared(plan, written), outcome)
     plan.protection.hold_owners()
     with progress.task("deleted", total=plan.total_files) as task:
         folders = _Folders(plan.table)
@@ -201,7 +202,7 @@ def carry_out(plan: ExpiryPlan, delete: Deleter, *, progress: Progress = SILENT)
                 task.advance(result.num_rows)
     outcome.folders = len(folders.remove())
     if not outcome.tally.failed:
-        _forget(plan, journals)
+        _forget(plan, [*plan.unfinished, *written])
     return outcome
 
 
@@ -219,9 +220,18 @@ def _written(plan: ExpiryPlan) -> Iterator[Journal]:
         yield write_journal(plan.table, plan.expiry.title, batches, now)
 
 
-def _remove_owners(plan: ExpiryPlan, outcome: ExpiryOutcome) -> None:
+def _prepared(plan: ExpiryPlan, written: Iterable[Journal]) -> Sequence[OwnerFile]:
+    """The files of the owners that are to go now; where none may, the journal was for nothing."""
+    try:
+        return plan.expiry.prepare()
+    except LakesweepError:
+        for journal in written:
+            journal.remove()
+        raise
+
+
+def _remove_owners(plan: ExpiryPlan, files: Sequence[OwnerFile], outcome: ExpiryOutcome) -> None:
     """Let the owners' files go, unless somebody has written others in their places."""
-    files = plan.expiry.prepare()
     for kind in _OWNER_KINDS:
         rows = _owner_rows([file for file in files if file.kind is kind])
         for result in delete_files(plan.table.stores, [rows], workers=1, verify=True):

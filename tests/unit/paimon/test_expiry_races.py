@@ -92,6 +92,7 @@ def test_a_consumer_that_comes_meanwhile_stops_it(java: JavaTable) -> None:
         with pytest.raises(ChangedError):
             _carry_out(plan)
     assert names(store) == before
+    assert not journals(store)
 
 
 def test_a_rollback_meanwhile_stops_it(java: JavaTable) -> None:
@@ -102,6 +103,7 @@ def test_a_rollback_meanwhile_stops_it(java: JavaTable) -> None:
         with pytest.raises(ChangedError):
             _carry_out(plan)
     assert names(store) == before
+    assert not journals(store)
 
 
 def test_a_snapshot_that_another_commit_replaced_stays_with_its_files(java: JavaTable) -> None:
