@@ -189,5 +189,6 @@ def test_every_command_that_deletes_can_be_tried_and_confirmed(
     path: tuple[str, ...], found: Any
 ) -> None:
     options = {name for parameter in found.params for name in parameter.opts}
-    deletes = path[-1:] in {("purge",), ("delete",), ("recover",), ("apply",), ("empty",)}
+    verb = path[-1].partition("-")[0] if path else ""
+    deletes = verb in {"purge", "delete", "recover", "apply", "empty", "expire", "drop"}
     assert ({"--dry-run", "--yes"} <= options) == deletes
