@@ -18,7 +18,7 @@ from lakesweep.errors import MissingError
 from lakesweep.hashing import Hashes, HashSet, hash128
 from lakesweep.paimon.entries import ADD, DELETE
 from lakesweep.paimon.kinds import Kind
-from lakesweep.paimon.liveness import identities
+from lakesweep.paimon.liveness import identities, live_places
 from lakesweep.paimon.naming import (
     ManifestFile,
     files_of,
@@ -82,19 +82,29 @@ class Garbage:
         """The files of changelogs, and then their lists with their manifests."""
         lists = dict(_changelog_lists(snapshots))
         for entries in self._entries(each for each in self._manifests(lists) if each.added):
-            yield self._files(entries.filter(pc.equal(entries["kind"], ADD)), Kind.CHANGELOG)
+            yield self._files(_of_kind(entries, ADD), Kind.CHANGELOG)
         yield from self._list_files(lists)
 
     def live_files(self, lists: Iterable[str]) -> Iterator[pa.RecordBatch]:
-        """The files that lists add and do not delete again."""
+        """The files that lists add more often than they delete them."""
         manifests = self._manifests(lists)
+        deleting = self._entries(each for each in manifests if each.deleted)
+        doubtful = [_of_kind(entries, DELETE) for entries in deleting]
         deleted = HashSet()
-        for entries in self._entries(each for each in manifests if each.deleted):
-            deleted.add(self._hashes(entries.filter(pc.equal(entries["kind"], DELETE))))
+        for rows in doubtful:
+            deleted.add(self._hashes(rows))
         for entries in self._entries(each for each in manifests if each.added):
-            rows = entries.filter(pc.equal(entries["kind"], ADD))
-            gone = deleted.contains(self._hashes(rows))
-            yield self._files(rows.filter(pa.array(~gone)), Kind.DATA)
+            rows = _of_kind(entries, ADD)
+            is_deleted = pa.array(deleted.contains(self._hashes(rows)))
+            yield self._files(rows.filter(pc.invert(is_deleted)), Kind.DATA)
+            doubtful.append(rows.filter(is_deleted))
+        yield from self._live_of(doubtful)
+
+    def _live_of(self, batches: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The same of entries that are all held in memory: those of files that were deleted."""
+        for rows in gather(batches, sum(batch.num_rows for batch in batches)):
+            is_added = rows["kind"].to_numpy() == ADD
+            yield self._files(rows.take(live_places(self._hashes(rows), is_added)), Kind.DATA)
 
     def state_lists(self, snapshots: Iterable[Snapshot]) -> Iterator[pa.RecordBatch]:
         """The base and delta lists of snapshots, behind the manifests that they name."""
@@ -151,6 +161,10 @@ class Garbage:
 
     def _hashes(self, entries: pa.RecordBatch) -> Hashes:
         return hash128(identities(self._layout.data_paths(entries), entries))
+
+
+def _of_kind(entries: pa.RecordBatch, kind: int) -> pa.RecordBatch:
+    return entries.filter(pc.equal(entries["kind"], kind))
 
 
 def _state_lists(snapshots: Iterable[Snapshot]) -> Iterator[tuple[str, int | None]]:

@@ -13,7 +13,8 @@ from lakesweep.paimon.table import PaimonTable
 from lakesweep.paimon.tag_expiry import TagRule, choose_tags
 from tests.moments import NOON
 from tests.paimon import JavaWarehouses
-from tests.paimon_expiry import Choose, ListedStore, expire, in_memory, missing_files, names
+from tests.paimon_expiry import Choose, ListedStore, expire, in_memory, keep, missing_files, names
+from tests.paimon_history import MAIN, History
 
 LATER = NOON + timedelta(days=10_000)
 
@@ -110,3 +111,18 @@ def _with_time_to_live(tag: bytes) -> bytes:
     document = json.loads(tag)
     document |= {"tagCreateTime": [2026, 11, 16, 0, 0], "tagTimeRetained": 365 * 86400.0}
     return json.dumps(document).encode()
+
+
+def test_what_was_deleted_and_brought_back_goes_with_the_last_tag_that_shows_it() -> None:
+    history = History()
+    files = history.new_files(1)
+    history.commit(add=files)
+    history.commit(delete=files)
+    history.commit(add=files)
+    history.tag("v1", MAIN, 3)
+    history.commit(add=history.new_files(1), delete=files)
+    expire(history.store, keep())
+    assert f"bucket-0/{files[0].name}" in history.stored
+    expire(history.store, _by(TagRule(LATER, UTC, cut=LATER)))
+    assert f"bucket-0/{files[0].name}" not in history.stored
+    assert not history.missing()
