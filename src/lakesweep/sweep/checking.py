@@ -59,7 +59,7 @@ class Checker:
         """Find what is missing in a lake that was surveyed; all is written below an address."""
         marks = survey.marks
         listing = files_of(self.stores, survey.listing)
-        sources = self.sources(self.stores, lake.section, listing)
+        sources = self.sources(self.stores, lake, listing)
         for look in range(_LOOKS):
             found = self._miss(lake, survey.listing, marks, f"{address}/missing-{look}")
             if not _has_moved(sources, found):

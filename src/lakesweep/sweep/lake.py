@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
-from lakesweep.config import LakeSection
+from lakesweep.config import LakeSection, Root
 from lakesweep.errors import NotFoundError
 
 
@@ -16,6 +16,7 @@ class Lake:
 
     `plans` is the folder of all plans of the lake. `neighbours` are the locations of other lakes,
     by the name of the lake, and `kept_for_others` the folders that Lakesweep keeps for those.
+    `roots_of_others` may keep files of this lake alive as well.
     """
 
     name: str
@@ -23,6 +24,7 @@ class Lake:
     plans: str
     neighbours: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     kept_for_others: tuple[str, ...] = ()
+    roots_of_others: tuple[Root, ...] = ()
 
     @property
     def locations(self) -> tuple[str, ...]:
@@ -56,6 +58,7 @@ def find_lake(lakes: Mapping[str, LakeSection], name: str, plans: str) -> Lake:
         _alone(lakes, name, plans),
         neighbours={other: lake.locations for other, lake in others.items()},
         kept_for_others=tuple(folder for lake in others.values() for folder in lake.own_folders),
+        roots_of_others=tuple(root for lake in others.values() for root in lake.section.roots),
     )
 
 

@@ -59,7 +59,7 @@ from lakesweep.sweep.totals import (
     shares_of,
     tables_of,
 )
-from lakesweep.sweep.verdicts import Verdict
+from lakesweep.sweep.verdicts import Reason, Verdict
 from lakesweep.units import format_moment
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ class Planner:
         gone = list(_gone(ruling, every))
         figures = Figures(
             was_applied=record.applied is not None,
-            live=marks.content.rows,
+            live=_live(_amounts(reasons_of(totals))),
             live_before=record.live,
             listed=listing.rows,
             deletes=_deletes(totals),
@@ -266,11 +266,10 @@ class Planner:
         is_whole = not document.roots.incomplete
 
         def change(record: LakeRecord) -> LakeRecord:
-            live = marks.content.rows
             return msgspec.structs.replace(
                 record,
-                most_live=high_water(record.most_live, live),
-                live=live if is_whole else record.live,
+                most_live=high_water(record.most_live, marks.content.rows),
+                live=_live(document.totals) if is_whole else record.live,
                 marks=marks.address,
             )
 
@@ -309,6 +308,12 @@ def _totals(answers: pa.Table) -> pa.Table:
 def _deletes(totals: pa.Table) -> int:
     found = reasons_of(totals).get(Verdict.DELETE.value, {})
     return sum(amount["files"] for amount in found.values())
+
+
+def _live(totals: Mapping[str, Mapping[str, Amount]]) -> int:
+    """How many stored files are referenced: what roots keep elsewhere says nothing of a lake."""
+    found = totals.get(Verdict.KEEP.value, {})
+    return found.get(Reason.REFERENCED.value, Amount()).files
 
 
 def _amounts(found: Mapping[str, Mapping[str, Mapping[str, int]]]) -> dict[str, dict[str, Amount]]:

@@ -10,7 +10,6 @@ from lakesweep.config import (
     IcebergMetadataRoot,
     IcebergScanRoot,
     LakefsRoot,
-    LakeSection,
     PaimonWarehouseRoot,
     PinnedRoot,
     Root,
@@ -22,14 +21,24 @@ from lakesweep.sweep.roots import RootSource
 
 if TYPE_CHECKING:
     from lakesweep.storage.stores import Stores
+    from lakesweep.sweep.lake import Lake
 
 #: Who tells which sources a lake has; `root_sources`, unless roots come from elsewhere.
-Sources = Callable[["Stores", LakeSection, Listing], Sequence[RootSource]]
+Sources = Callable[["Stores", "Lake", Listing], Sequence[RootSource]]
+
+#: What may reach into a lake that another lake names. A scan finds what the listing of its own lake
+#: has, and lakeFS is asked only where it is named.
+_REACHING = (IcebergCatalogRoot, IcebergMetadataRoot, PaimonWarehouseRoot, PinnedRoot)
 
 
-def root_sources(stores: Stores, lake: LakeSection, listing: Listing) -> list[RootSource]:
-    """Who is asked for the roots of a lake; `listing` gives the batches of files that are there."""
-    return [_source(stores, root, listing) for root in _distinct(lake.roots)]
+def root_sources(stores: Stores, lake: Lake, listing: Listing) -> list[RootSource]:
+    """Who is asked for the roots of a lake; `listing` gives the batches of files that are there.
+
+    A table that another lake lists may keep files here, so its roots are asked as well.
+    """
+    others = [root for root in lake.roots_of_others if isinstance(root, _REACHING)]
+    roots = _distinct([*lake.section.roots, *others])
+    return [_source(stores, root, listing) for root in roots]
 
 
 def _distinct(roots: Sequence[Root]) -> Iterator[Root]:

@@ -86,7 +86,7 @@ class Settler:
     def _look(self, before: Marks, address: str) -> Marks:
         """Mark what is not as it was before."""
         files = files_of(self.stores, self._open("listing"))
-        sources = self.sources(self.stores, self.lake.section, files)
+        sources = self.sources(self.stores, self.lake, files)
         with showing(
             self.stores, address, self.progress, "marked again", unit="metadata files"
         ) as shown:

@@ -100,7 +100,7 @@ class Surveyor:
         return self.engine.run(ListStep(self.stores, address, counts=counts), shares, ANSWERS)
 
     def _mark(self, lake: Lake, listing: Dataset, record: LakeRecord, address: str) -> Marks:
-        sources = self.sources(self.stores, lake.section, files_of(self.stores, listing))
+        sources = self.sources(self.stores, lake, files_of(self.stores, listing))
         with showing(self.stores, address, self.progress, "marked", unit="metadata files") as shown:
             cache = self._earlier(record)
             spec = MarkSpec(self.engine, self.stores, address, cache=cache, counts=shown.folder)

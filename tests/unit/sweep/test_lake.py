@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakesweep.config import LakeSection
+from lakesweep.config import LakeSection, PinnedRoot
 from lakesweep.errors import NotFoundError
 from lakesweep.sweep.lake import find_lake
 
@@ -20,6 +20,13 @@ LAKES = {
 def test_a_lake_knows_its_neighbours() -> None:
     assert find_lake(LAKES, "all", "/plans").neighbours == {"part": ("s3://lake/part",)}
     assert find_lake(LAKES, "part", "/plans").neighbours == {"all": ("s3://lake",)}
+
+
+def test_a_lake_knows_the_roots_of_others() -> None:
+    root = PinnedRoot(type="pinned", file="s3://keep.txt")
+    lakes = {**LAKES, "other": LakeSection(locations=("s3://other",), roots=(root,))}
+    assert find_lake(lakes, "all", "/plans").roots_of_others == (root,)
+    assert find_lake(lakes, "other", "/plans").roots_of_others == ()
 
 
 def test_plans_have_a_folder_for_each_lake() -> None:

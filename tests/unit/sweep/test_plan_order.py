@@ -257,3 +257,9 @@ def test_guards_know_what_earlier_runs_saw(world: World) -> None:
     for name in ("t1", "t2"):
         del world.catalog.pointers[name]
     assert "zero-live" in _guards(plan(world))
+
+
+def test_what_roots_keep_elsewhere_does_not_make_a_lake_alive(world: World) -> None:
+    world.put(f"{LAKE}/pool/data/x.parquet", old=True)
+    made = Process(world, locations=(f"{LAKE}/pool",)).plan()
+    assert "zero-live" in _guards(made)

@@ -18,9 +18,11 @@ from lakesweep.config import (
     LakeSection,
     PaimonWarehouseRoot,
     PinnedRoot,
+    Root,
 )
 from lakesweep.errors import ConfigError, LakesweepError
 from lakesweep.sweep.iceberg_roots import CatalogRoots, MetadataRoots
+from lakesweep.sweep.lake import Lake
 from lakesweep.sweep.marking import mark
 from lakesweep.sweep.other_roots import ForeignRoots, PinnedRoots
 from lakesweep.sweep.root_sources import root_sources
@@ -43,6 +45,11 @@ def rows(source: RootSource) -> list[RootRow]:
 
 def problems(found: Iterable[object]) -> list[RootProblem]:
     return [each for each in found if isinstance(each, RootProblem)]
+
+
+def sources_of(bucket: Bucket, section: LakeSection, *others: Root) -> list[RootSource]:
+    lake = Lake("prod", section, f"{BUCKET}/plans", roots_of_others=others)
+    return root_sources(bucket.stores, lake, lambda: ())
 
 
 def catalog(server: RestCatalogServer) -> CatalogRoots:
@@ -220,7 +227,7 @@ def test_every_type_of_root_in_a_configuration_has_a_source(bucket: Bucket) -> N
             PinnedRoot(type="pinned", file=f"{BUCKET}/keep.txt"),
         ),
     )
-    names = [source.name for source in root_sources(bucket.stores, lake, lambda: ())]
+    names = [source.name for source in sources_of(bucket, lake)]
     assert names == [
         "catalog prod",
         "metadata files",
@@ -237,14 +244,14 @@ def test_every_metadata_file_of_several_roots_is_listed_once(bucket: Bucket) -> 
         locations=(BUCKET,),
         roots=tuple(IcebergMetadataRoot(type="iceberg-metadata", files=each) for each in files),
     )
-    (source,) = root_sources(bucket.stores, lake, lambda: ())
+    (source,) = sources_of(bucket, lake)
     assert [row.name for row in rows(source)] == [PATH, files[1][0]]
 
 
 def test_a_catalog_that_is_named_twice_is_asked_once(bucket: Bucket) -> None:
     catalog = IcebergCatalogRoot(type="iceberg-catalog", name="prod")
     lake = LakeSection(locations=(BUCKET,), roots=(catalog, catalog))
-    assert len(root_sources(bucket.stores, lake, lambda: ())) == 1
+    assert len(sources_of(bucket, lake)) == 1
 
 
 def test_two_sources_of_one_name_are_refused(bucket: Bucket) -> None:
@@ -252,8 +259,25 @@ def test_two_sources_of_one_name_are_refused(bucket: Bucket) -> None:
         mark(spec_for(bucket.stores), [Names({}), Names({})])
 
 
+def test_roots_of_other_lakes_are_asked_as_well(bucket: Bucket) -> None:
+    shared = IcebergCatalogRoot(type="iceberg-catalog", name="shared")
+    mine = IcebergMetadataRoot(type="iceberg-metadata", files=(PATH,))
+    others: tuple[Root, ...] = (
+        shared,
+        IcebergCatalogRoot(type="iceberg-catalog", name="theirs"),
+        IcebergMetadataRoot(
+            type="iceberg-metadata", files=(f"{BUCKET}/u/metadata/v1.metadata.json",)
+        ),
+        IcebergScanRoot(type="iceberg-scan", path="s3://other"),
+        LakefsRoot(type="lakefs", endpoint="http://l", repositories=("r",)),
+    )
+    found = sources_of(bucket, LakeSection(locations=(BUCKET,), roots=(shared, mine)), *others)
+    assert [each.name for each in found] == ["catalog shared", "metadata files", "catalog theirs"]
+    assert len(rows(found[1])) == 2
+
+
 def test_repositories_that_cannot_be_read_yet_leave_everything_unknown(bucket: Bucket) -> None:
     lakefs = LakefsRoot(type="lakefs", endpoint="http://l", repositories=("r",))
     lake = LakeSection(locations=(BUCKET,), roots=(lakefs,))
-    (problem,) = problems(collect_roots(root_sources(bucket.stores, lake, lambda: ())))
+    (problem,) = problems(collect_roots(sources_of(bucket, lake)))
     assert problem.name is None
