@@ -102,7 +102,7 @@ class Garbage:
 
     def _live_of(self, batches: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The same of entries that are all held in memory: those of files that were deleted."""
-        for rows in gather(batches, sum(batch.num_rows for batch in batches)):
+        for rows in gather(batches, max(1, sum(batch.num_rows for batch in batches))):
             is_added = rows["kind"].to_numpy() == ADD
             yield self._files(rows.take(live_places(self._hashes(rows), is_added)), Kind.DATA)
 
