@@ -22,6 +22,8 @@ def decode(path: str, data: bytes, document: type[Document]) -> tuple[Document, 
     except msgspec.DecodeError as error:
         kind = TruncatedError if "truncated" in str(error) else DamagedError
         raise kind(path, f"is not JSON: {error}") from error
+    except (UnicodeError, RecursionError) as error:
+        raise DamagedError(path, f"is not JSON: {error}") from error
 
 
 def refuse_newer(path: str, version: int, newest: int) -> None:

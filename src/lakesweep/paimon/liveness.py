@@ -27,6 +27,8 @@ def identities(paths: pa.Array, entries: pa.RecordBatch) -> pa.Array:
 
 def live_places(identities: Hashes, is_added: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
     """Of each identity that is added more often than deleted, a place where it is added."""
+    if not len(is_added):
+        return np.empty(0, np.int64)
     order = np.lexsort((~is_added, *identities))
     low, high = identities[0][order], identities[1][order]
     firsts = np.flatnonzero(np.r_[True, (low[1:] != low[:-1]) | (high[1:] != high[:-1])])
