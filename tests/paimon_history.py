@@ -40,7 +40,8 @@ class State:
 class History:
     """A table and its branches.
 
-    By the name of their delta list: what owners need for their state, and for their changelog.
+    By the name of their delta list: what owners need for their state, for their changelog, and for
+    what they changed.
     """
 
     options: Mapping[str, str] = field(default_factory=dict)
@@ -48,6 +49,7 @@ class History:
     states: dict[str, State] = field(default_factory=dict)
     needs: dict[str, frozenset[str]] = field(default_factory=dict)
     changes: dict[str, frozenset[str]] = field(default_factory=dict)
+    deltas: dict[str, frozenset[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._numbers = count()
@@ -122,6 +124,8 @@ class History:
         self.states[name] = state
         self.changes[name] = frozenset(changed)
         self.needs[name] = frozenset(_state_names(document, state))
+        lists = {name, *(manifest["_FILE_NAME"] for manifest in delta)}
+        self.deltas[name] = frozenset({*_file_names(add), *(f"manifest/{each}" for each in lists)})
 
     def tag(self, name: str, branch: str, number: int) -> None:
         self.table.tag(name, self.snapshot(branch, number), branch=branch)
@@ -149,7 +153,9 @@ class History:
     def _needed(self, name: str, document: Row) -> frozenset[str]:
         delta = document["deltaManifestList"]
         if "changelog/changelog-" in name:
-            return self.changes[delta]
+            # Without changelogs of its own, what a table changed stands for them.
+            written = "changelog-producer" in self.options
+            return self.changes[delta] | (frozenset() if written else self.deltas[delta])
         return self.needs[delta] | self.changes[delta]
 
     def _changelog(self) -> list[str]:
