@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from lakesweep.errors import UsageError
+from lakesweep.paimon.options import Options
+from lakesweep.paimon.partition_expiry import (
+    ExpiryRule,
+    Verdict,
+    expire_partitions,
+    judge_partitions,
+)
+from lakesweep.paimon.partition_times import Strategy
+from lakesweep.paimon.survey import survey_partitions
+from lakesweep.storage.store import ObjectStore
+from lakesweep.storage.wrappers.faults import Call, Fault, Faulty
+from tests.paimon import JavaWarehouses
+from tests.paimon_expiry import ListedStore, in_memory, open_table
+from tests.paimon_states import live_files, newest
+
+NOW = datetime(2021, 3, 4, tzinfo=UTC)
+DAY = timedelta(days=1)
+
+
+@pytest.fixture
+def store(java_tables: JavaWarehouses) -> ListedStore:
+    """Four days of 2021, a day far away, null, and what is no day."""
+    return in_memory(java_tables.table("append_dt"))
+
+
+def _judged(store: ObjectStore, rule: ExpiryRule, now: datetime = NOW) -> list[Verdict]:
+    table = open_table(store)
+    survey = survey_partitions(table.main, newest(table))
+    return judge_partitions(survey, table.layout.partitioning, rule, now)
+
+
+def test_each_partition_has_a_verdict_and_a_reason(store: ListedStore) -> None:
+    found = {
+        each.partition.path.removeprefix("dt="): (each.expires, each.reason)
+        for each in _judged(store, ExpiryRule(DAY))
+    }
+    assert found == {
+        "2021-03-01": (True, "before 2021-03-03 00:00:00"),
+        "2021-03-02": (True, "before 2021-03-03 00:00:00"),
+        "2021-03-03": (False, "not before 2021-03-03 00:00:00"),
+        "2021-03-04": (False, "not before 2021-03-03 00:00:00"),
+        "2999-01-01": (False, "not before 2021-03-03 00:00:00"),
+        "__DEFAULT_PARTITION__": (False, "dt is null"),
+        "not-a-date": (False, "'not-a-date' is not written as y-M-d or y-M-d H:m:s"),
+    }
+
+
+def test_a_partition_over_the_limit_says_so(store: ListedStore) -> None:
+    found = _judged(store, ExpiryRule(DAY, most=1))
+    assert [each.expires for each in found] == [True, *[False] * 6]
+    assert found[1].reason == "before 2021-03-03 00:00:00, but 1 partition at most go"
+
+
+def test_the_clock_is_that_of_the_zone(store: ListedStore) -> None:
+    tokyo = ExpiryRule(DAY, zone=ZoneInfo("Asia/Tokyo"))
+    evening = datetime(2021, 3, 2, 15, 30, tzinfo=UTC)
+    assert sum(each.expires for each in _judged(store, ExpiryRule(DAY), evening)) == 1
+    assert sum(each.expires for each in _judged(store, tokyo, evening)) == 2
+    midnight = datetime(2021, 3, 3, 15, 0, 1, tzinfo=UTC)
+    assert sum(each.expires for each in _judged(store, ExpiryRule(DAY), midnight)) == 2
+    assert sum(each.expires for each in _judged(store, tokyo, midnight)) == 3
+
+
+def test_ages_beyond_all_calendars_let_nothing_expire(store: ListedStore) -> None:
+    assert not any(each.expires for each in _judged(store, ExpiryRule(timedelta.max)))
+
+
+def test_the_options_of_the_table_are_the_rule() -> None:
+    options = Options(
+        {
+            "partition.expiration-time": "7 d",
+            "partition.expiration-strategy": "update-time",
+            "partition.timestamp-formatter": "yyyyMMdd",
+            "partition.timestamp-pattern": "$dt",
+            "partition.expiration-max-num": "5",
+            "partition.expiration-batch-size": "2",
+        }
+    )
+    assert ExpiryRule.of(options) == ExpiryRule(
+        7 * DAY, Strategy.UPDATE_TIME, "yyyyMMdd", "$dt", most=5, batch=2
+    )
+    assert ExpiryRule.of(options, DAY).keep == DAY
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "does not say when"),
+        ({"partition.expiration-strategy": "my.Factory"}, "which only its engine knows"),
+        ({"partition.expiration-max-num": "0"}, "at least one partition"),
+    ],
+)
+def test_rules_that_make_no_sense_are_refused(options: dict[str, str], message: str) -> None:
+    keep = None if not options else DAY
+    with pytest.raises(UsageError, match=message):
+        ExpiryRule.of(Options(options), keep)
+
+
+def test_negative_ages_are_refused() -> None:
+    with pytest.raises(UsageError, match="before their time"):
+        ExpiryRule(-DAY)
+
+
+def test_a_table_without_partitions_is_told_so(java_tables: JavaWarehouses) -> None:
+    with pytest.raises(UsageError, match="not partitioned"):
+        _judged(in_memory(java_tables.table("append_plain")), ExpiryRule(DAY))
+
+
+def test_a_partition_that_became_newer_meanwhile_stays(store: ListedStore) -> None:
+    table = open_table(store)
+    last = store.read("t/snapshot/snapshot-8")
+    store.delete(["t/snapshot/snapshot-8"])
+    store.write("t/snapshot/LATEST", b"7")
+    survey = survey_partitions(table.main, newest(table))
+    added = live_files(table, open_table(_with(store, last)).main.snapshot(8))
+    newest_millis = max(each.newest_millis or 0 for each in survey.partitions.values())
+    now = datetime.fromtimestamp(newest_millis / 1000, UTC) + timedelta(milliseconds=1)
+    rule = ExpiryRule(timedelta(), Strategy.UPDATE_TIME)
+    chosen = [
+        each.partition
+        for each in judge_partitions(survey, table.layout.partitioning, rule, now)
+        if each.expires
+    ]
+
+    def commit_first(call: Call) -> Any:
+        store.write("t/snapshot/snapshot-8", last)
+        return call.go_on()
+
+    faulty = Faulty(store, [Fault(commit_first, frozenset({"write_new"}), times=1)])
+    (done,) = expire_partitions(open_table(faulty).main, rule, now, chosen)
+    assert done.snapshot is not None
+    assert done.snapshot.id == 9
+    after = live_files(table, done.snapshot)
+    new = added.keys() - live_files(table, survey.snapshot).keys()
+    assert after.keys() >= new
+
+
+def _with(store: ListedStore, last: bytes) -> ListedStore:
+    other = store.copy_all()
+    other.write("t/snapshot/snapshot-8", last)
+    return other
