@@ -1,0 +1,65 @@
+"""No answer that a store fails to give makes a table look smaller."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lakesweep.errors import IncompleteError, LakesweepError, UnavailableError
+from lakesweep.paimon.reach import reached_files
+from lakesweep.paimon.table import PaimonTable
+from lakesweep.storage.local.store import LocalStore
+from lakesweep.storage.store import ObjectStore
+from lakesweep.storage.stores import Stores
+from lakesweep.storage.tolerance import Strict
+from lakesweep.storage.wrappers.faults import Call, Fault, Faulty, fail
+from lakesweep.storage.wrappers.recording import Recording
+from tests.paimon import JavaTable, JavaWarehouses
+
+
+@pytest.fixture(params=["branched", "pk_decoupled", "pk_dv", "stats"])
+def java(request: pytest.FixtureRequest, java_tables: JavaWarehouses) -> JavaTable:
+    return java_tables.table(request.param)
+
+
+def reach(java: JavaTable, store: ObjectStore) -> None:
+    """Walk the whole table, and raise what it meets."""
+    table = PaimonTable.open(Stores(replace={"/": store}), str(java.folder))
+    for _ in reached_files(table, Strict(), workers=2):
+        pass
+
+
+def calls_of(java: JavaTable, *methods: str) -> list[str]:
+    """What these methods are asked for in a walk without faults, each key once."""
+    recording = Recording(LocalStore())
+    reach(java, recording)
+    return list(dict.fromkeys(recording.keys(*methods)))
+
+
+def harmed(key: str, method: str, effect: Callable[[Call], object]) -> ObjectStore:
+    fault = Fault(effect, methods=frozenset({method}), key=lambda asked: asked == key)
+    return Faulty(LocalStore(), [fault])
+
+
+@pytest.mark.parametrize("method", ["list", "read"])
+def test_a_call_that_gets_no_answer_ends_the_walk(java: JavaTable, method: str) -> None:
+    for key in calls_of(java, method):
+        with pytest.raises(IncompleteError, match="injected fault"):
+            reach(java, harmed(key, method, fail(UnavailableError)))
+
+
+def is_there(key: str) -> bool:
+    return Path("/", key).exists()
+
+
+def half(call: Call) -> object:
+    data = call.go_on()
+    return data[: len(data) // 2]
+
+
+def test_half_an_answer_ends_the_walk(java: JavaTable) -> None:
+    for key in filter(is_there, calls_of(java, "read")):
+        with pytest.raises(LakesweepError):
+            reach(java, harmed(key, "read", half))
