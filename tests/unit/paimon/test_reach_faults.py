@@ -19,7 +19,7 @@ from lakesweep.storage.wrappers.recording import Recording
 from tests.paimon import JavaTable, JavaWarehouses
 
 
-@pytest.fixture(params=["branched", "pk_decoupled", "pk_dv", "stats"])
+@pytest.fixture(params=["branched", "pk_decoupled", "pk_dv"])
 def java(request: pytest.FixtureRequest, java_tables: JavaWarehouses) -> JavaTable:
     return java_tables.table(request.param)
 
