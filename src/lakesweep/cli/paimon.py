@@ -18,6 +18,7 @@ command(
     examples=[
         "lakesweep paimon files s3://lake/paimon/shop.db/orders",
         "lakesweep paimon files shop.db/orders --json",
+        "lakesweep paimon files shop.db/orders --branch dev --tag v1",
         "lakesweep paimon files shop.db/orders --tolerant",
     ],
 )(files)
