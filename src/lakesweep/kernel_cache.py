@@ -4,6 +4,10 @@ On executors the package is a zip in a folder of the one job, and users without 
 numba would then keep a cache for each place of the zip, or fail. Here the code itself decides: the
 same zip finds what was compiled from it before, in the first of these folders that can be written:
 `NUMBA_CACHE_DIR`, the user's cache folder, a folder of this user among the temporary ones.
+
+numba numbers what it keeps of one kernel, so that processes which compile it at the same time, for
+other arguments or from another version of its source, may take each other's code for their own.
+Here a name says what it is the name of.
 """
 
 from __future__ import annotations
@@ -45,6 +49,32 @@ class OwnLocator(caching._CacheLocator):  # type: ignore[misc]  # noqa: SLF001
             return None
         folder = _first_folder()
         return None if folder is None else cls(function, folder, _hash(source))
+
+
+class OwnCacheFile(caching.IndexDataCacheFile):  # type: ignore[misc]
+    """Keeps code under names that are made of its source and of what it takes."""
+
+    def save(self, key: object, data: object) -> None:
+        overloads = self._load_index()
+        overloads[key] = self._name(key)
+        # A process that finds the name in the index finds the code.
+        self._save_data(overloads[key], data)
+        self._save_index(overloads)
+
+    def load(self, key: object) -> object:
+        is_own = self._load_index().get(key) == self._name(key)
+        return super().load(key) if is_own else None
+
+    def _name(self, key: object) -> str:
+        meaning = hashlib.sha256(repr((self._version, self._source_stamp, key)).encode())
+        return str(self._data_name(int(meaning.hexdigest()[:16], 16)))
+
+
+def keep_apart(kernel: Any) -> None:
+    """Have a compiled kernel that is cached keep its code under names of its own."""
+    cache, file = kernel._cache, kernel._cache._cache_file  # noqa: SLF001
+    name = file._index_name.removesuffix(".nbi")  # noqa: SLF001
+    cache._cache_file = OwnCacheFile(file._cache_path, name, file._source_stamp)  # noqa: SLF001
 
 
 def can_be_cached(function: Callable[..., Any]) -> bool:

@@ -23,7 +23,7 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from lakesweep.kernel_cache import can_be_cached, install
+from lakesweep.kernel_cache import can_be_cached, install, keep_apart
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Load = Callable[[int], Any]
@@ -41,6 +41,8 @@ def kernel(function: Function) -> Function:
     try:
         cached = can_be_cached(function)
         compiled = njit(cache=cached, nogil=True, boundscheck=False)(function)
+        if cached:
+            keep_apart(compiled)
     except RuntimeError:  # no folder for the cache can be written
         compiled = njit(nogil=True, boundscheck=False)(function)
     return cast("Function", compiled)

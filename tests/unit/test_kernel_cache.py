@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from lakesweep.kernel_cache import OwnCacheFile
 from lakesweep.spark.shipping import zip_package
 
 NOWHERE = "/proc/nowhere"
@@ -60,3 +61,31 @@ def test_a_folder_that_others_can_write_is_not_used(package: Path, tmp_path: Pat
     open_to_all.chmod(0o777)
     assert run(package, NOWHERE, str(tmp_path)) == f"{HASH} 0"
     assert not list(open_to_all.iterdir())
+
+
+def cache_file(folder: Path, stamp: str = "source") -> OwnCacheFile:
+    return OwnCacheFile(str(folder), "kernel", stamp)
+
+
+def test_processes_that_compile_a_kernel_at_once_keep_their_code_apart(tmp_path: Path) -> None:
+    index = tmp_path / "kernel.nbi"
+    cache_file(tmp_path).save("one", "code of one")
+    known = index.read_bytes()
+    index.unlink()  # the other process looked before
+    cache_file(tmp_path).save("two", "code of two")
+    assert cache_file(tmp_path).load("two") == "code of two"
+    index.write_bytes(known)  # and the first one writes last
+    assert cache_file(tmp_path).load("one") == "code of one"
+
+
+def test_code_of_another_source_is_never_run(tmp_path: Path) -> None:
+    cache_file(tmp_path, "old").save("one", "old code")
+    cache_file(tmp_path, "new").save("two", "new code")
+    assert cache_file(tmp_path, "new").load("one") is None
+    assert cache_file(tmp_path, "new").load("two") == "new code"
+
+
+def test_kernels_keep_their_code_so() -> None:
+    from lakesweep.hashing.sip import hash_strings
+
+    assert isinstance(hash_strings._cache._cache_file, OwnCacheFile)  # type: ignore[attr-defined]
