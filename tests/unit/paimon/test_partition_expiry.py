@@ -7,6 +7,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from lakesweep.errors import UsageError
+from lakesweep.paimon.binary_row import encode_row
+from lakesweep.paimon.data_types import parse_type
 from lakesweep.paimon.options import Options
 from lakesweep.paimon.partition_expiry import (
     ExpiryRule,
@@ -16,14 +18,20 @@ from lakesweep.paimon.partition_expiry import (
 )
 from lakesweep.paimon.partition_times import Strategy
 from lakesweep.paimon.survey import survey_partitions
+from lakesweep.paimon.table import PaimonTable
 from lakesweep.storage.store import ObjectStore
+from lakesweep.storage.stores import Stores
 from lakesweep.storage.wrappers.faults import Call, Fault, Faulty
+from tests.iceberg_tables import BUCKET
 from tests.paimon import JavaWarehouses
 from tests.paimon_expiry import ListedStore, in_memory, open_table
 from tests.paimon_states import live_files, newest
+from tests.paimon_tables import File, Table, encode, entry_schema
 
 NOW = datetime(2021, 3, 4, tzinfo=UTC)
 DAY = timedelta(days=1)
+#: Ten seconds after the files of made tables were made.
+LATER = 1_700_000_010_000
 
 
 @pytest.fixture
@@ -115,36 +123,27 @@ def test_a_table_without_partitions_is_told_so(java_tables: JavaWarehouses) -> N
         _judged(in_memory(java_tables.table("append_plain")), ExpiryRule(DAY))
 
 
-def test_a_partition_that_became_newer_meanwhile_stays(store: ListedStore) -> None:
-    table = open_table(store)
-    last = store.read("t/snapshot/snapshot-8")
-    store.delete(["t/snapshot/snapshot-8"])
-    store.write("t/snapshot/LATEST", b"7")
-    survey = survey_partitions(table.main, newest(table))
-    added = live_files(table, open_table(_with(store, last)).main.snapshot(8))
-    newest_millis = max(each.newest_millis or 0 for each in survey.partitions.values())
-    now = datetime.fromtimestamp(newest_millis / 1000, UTC) + timedelta(milliseconds=1)
-    rule = ExpiryRule(timedelta(), Strategy.UPDATE_TIME)
-    chosen = [
-        each.partition
-        for each in judge_partitions(survey, table.layout.partitioning, rule, now)
-        if each.expires
-    ]
+def test_a_partition_that_became_newer_meanwhile_stays() -> None:
+    made = Table(partition_keys=["k"])
+    partition = encode_row(["a"], [parse_type("STRING")])
+    old = File("old", partition=partition)
+    first = made.manifest(old)
+    made.snapshot(1, first)
+    newer = old.row() | {"_FILE": old.row()["_FILE"] | {"_FILE_NAME": "b", "_CREATION_TIME": LATER}}
+    second = made.manifest(File("b"), data=encode(entry_schema(), [newer]))
 
     def commit_first(call: Call) -> Any:
-        store.write("t/snapshot/snapshot-8", last)
+        made.snapshot(2, second, base=[first])
         return call.go_on()
 
-    faulty = Faulty(store, [Fault(commit_first, frozenset({"write_new"}), times=1)])
-    (done,) = expire_partitions(open_table(faulty).main, rule, now, chosen)
-    assert done.snapshot is not None
-    assert done.snapshot.id == 9
-    after = live_files(table, done.snapshot)
-    new = added.keys() - live_files(table, survey.snapshot).keys()
-    assert after.keys() >= new
-
-
-def _with(store: ListedStore, last: bytes) -> ListedStore:
-    other = store.copy_all()
-    other.write("t/snapshot/snapshot-8", last)
-    return other
+    fault = Fault(commit_first, frozenset({"write_new"}), times=1)
+    stores = Stores(replace={BUCKET: Faulty(made.bucket.store, [fault])})
+    table = PaimonTable.open(stores, made.address)
+    survey = survey_partitions(table.main, newest(table))
+    rule = ExpiryRule(timedelta(), Strategy.UPDATE_TIME)
+    now = datetime.fromtimestamp(LATER / 1000, UTC)
+    chosen = list(survey.partitions.values())
+    (done,) = expire_partitions(table.main, rule, now, chosen, known=survey)
+    assert done.snapshot is None
+    assert table.main.snapshot_ids() == [1, 2]
+    assert len(live_files(table, newest(table))) == 2
