@@ -12,6 +12,7 @@ from lakesweep.spark.access import Access
 from lakesweep.storage.datasets import read_dataset
 from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.stores import Stores
+from lakesweep.sweep import mark_cache
 from lakesweep.sweep.iceberg_roots import CatalogRoots, MetadataRoots
 from lakesweep.sweep.mark_engine import LocalMarkEngine, MarkEngine
 from lakesweep.sweep.marker import MarkSpec
@@ -38,7 +39,10 @@ class Lake:
         damaged.write_bytes(damaged.read_bytes()[:500])
         self.engines: dict[str, MarkEngine] = {
             "local": LocalMarkEngine(self.stores),
-            "spark": SparkEngine(spark, Access(self.stores, parts=4)),
+            # Everything on executors, however little it is.
+            "spark": SparkEngine(
+                spark, Access(self.stores, parts=4), few_rows=0, few_pointers=0, few_live=0
+            ),
         }
 
     def mark(self, engine: str, name: str, cache: Marks | None = None) -> Marks:
@@ -56,7 +60,10 @@ def lake(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Lake:
     return Lake(tmp_path_factory.mktemp("lake"), spark)
 
 
-def test_both_engines_write_the_same_marks_with_and_without_a_cache(lake: Lake) -> None:
+def test_both_engines_write_the_same_marks_with_and_without_a_cache(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mark_cache, "_LITTLE_BYTES", 0)
     local = lake.mark("local", "first")
     for name, cache in (("first", None), ("again", local)):
         spark = lake.mark("spark", name, cache)

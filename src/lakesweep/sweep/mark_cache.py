@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -20,6 +21,7 @@ import pyarrow.compute as pc
 
 from lakesweep.errors import DamagedError, LakesweepError
 from lakesweep.iceberg.kinds import Kind
+from lakesweep.parallel import map_ordered
 from lakesweep.storage.address import parse
 from lakesweep.storage.datasets import (
     Dataset,
@@ -53,6 +55,10 @@ _ADOPTED = ("content", "sources", "usage")
 _KEY = ["source", "h1", "h2", "size_bytes"]
 _WANTED = pa.schema([POINTERS.field(name) for name in (*_KEY, "entries")])
 _KNOWN = pa.schema([(name, pa.int64()) for name in (*_KEY, "seen")])
+#: So much is taken over sooner than tasks would have started.
+_LITTLE_BYTES = 32 << 20
+#: Parts that one call reads at the same time.
+_READERS = 2
 
 
 @dataclass(frozen=True)
@@ -115,11 +121,16 @@ class _Adopting:
         """Everything of the sources, as parts of the new datasets."""
         datasets = {name: self.before.datasets[name] for name in _ADOPTED}
         rows = [named_parts(name, dataset.parts) for name, dataset in datasets.items()]
-        listed = write_dataset(self.stores, self.work, NAMED_PARTS, rows)
         step = AdoptStep(self.stores, datasets, self.sources, self.into)
-        parts = parts_by_dataset(self.engine.gather(step, listed, NAMED_PARTS))
+        parts = parts_by_dataset(self._run(step, rows, _size(datasets.values())))
         self._check(parts)
         return parts
+
+    def _run(self, step: AdoptStep, rows: Sequence[pa.RecordBatch], size_bytes: int) -> pa.Table:
+        if size_bytes <= _LITTLE_BYTES:
+            return pa.Table.from_batches(step(rows), NAMED_PARTS)
+        listed = write_dataset(self.stores, self.work, NAMED_PARTS, rows)
+        return self.engine.gather(step, listed, NAMED_PARTS)
 
     def _check(self, parts: Mapping[str, list[Part]]) -> None:
         """As many files as the sources were said to name, or something is missing."""
@@ -130,6 +141,10 @@ class _Adopting:
         if found != expected:
             reason = f"names {found} of {expected} files"
             raise DamagedError(self.before.datasets["content"].address, reason)
+
+
+def _size(datasets: Iterable[Dataset]) -> int:
+    return sum(part.size_bytes for dataset in datasets for part in dataset.parts)
 
 
 def _read_before(stores: StoreOpener, sources: Dataset) -> Iterator[pa.RecordBatch]:
@@ -158,16 +173,23 @@ class AdoptStep:
             for name, parts in parts_by_dataset(pa.Table.from_batches([batch])).items():
                 yield named_parts(name, self._adopt(name, parts))
 
-    def _adopt(self, name: str, parts: Iterable[Part]) -> Iterator[Part]:
+    def _adopt(self, name: str, parts: Sequence[Part]) -> Iterator[Part]:
         dataset, address = self.datasets[name], dataset_address(self.into, name)
         writer = DatasetWriter(self.stores, address, DATASETS[name])
-        for part in parts:
-            if all(self._is_same(batch) for batch in read_part(self.stores, dataset, part)):
-                yield self._copy(dataset.address + part.name, address, part)
+        copies = map_ordered(partial(self._copied, dataset, address), parts, workers=_READERS)
+        for part, copied in zip(parts, copies, strict=True):
+            if copied is not None:
+                yield copied
             else:
                 for batch in read_part(self.stores, dataset, part):
                     writer.add(self._adopted(batch))
         yield from writer.finish()
+
+    def _copied(self, dataset: Dataset, address: str, part: Part) -> Part | None:
+        """A copy of a part that is wanted as it is."""
+        if not all(self._is_same(batch) for batch in read_part(self.stores, dataset, part)):
+            return None
+        return self._copy(dataset.address + part.name, address, part)
 
     def _is_same(self, batch: pa.RecordBatch) -> bool:
         return bool(self._adopted(batch).equals(batch))
