@@ -100,5 +100,4 @@ class MetadataRoots:
 
     def _row(self, path: str) -> RootRow:
         pointer = metadata_path(self._stores, path)
-        is_current = pointer != path
-        return RootRow(path, RootKind.ICEBERG_TABLE, pointer, self.name, is_current=is_current)
+        return RootRow(path, RootKind.ICEBERG_TABLE, pointer, self.name)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakesweep.errors import FormatError, LakesweepError, NotFoundError
+from lakesweep.errors import DamagedError, FormatError, LakesweepError, NotFoundError
 from lakesweep.iceberg.metadata import TableMetadata, guess_location
 from lakesweep.iceberg.reading import Metadata, load_metadata
 from lakesweep.parallel import map_ordered
@@ -40,7 +40,8 @@ Listing = Callable[[], Iterable[pa.RecordBatch]]
 class ScanRoots:
     """The newest metadata of every table and view below a path, as a listing of files has it.
 
-    Each is void where a catalog knows the table. Those that are left are kept, or only reported.
+    Each is void where a catalog knows it, or a later version of it. Those that are left are kept,
+    or only reported.
     """
 
     stores: Stores
@@ -66,7 +67,11 @@ class ScanRoots:
         batches = list_files(self.stores, folder)
         files = [path for batch in batches for path in _metadata_files(batch, folder)]
         inside = [path for path in files if _folder(path) == folder]
-        rows = [found for found in self._read_folder(inside) if isinstance(found, RootRow)]
+        found = self._read_folder(inside)
+        for problem in found:
+            if isinstance(problem, RootProblem):
+                raise DamagedError(str(problem.name), problem.reason)
+        rows = [row for row in found if isinstance(row, RootRow)]
         same = [row for row in rows if row.unless_known == root.unless_known]
         return next((row for row in same if row == root), same[0] if same else None)
 
@@ -90,8 +95,7 @@ class ScanRoots:
             else:
                 tables[metadata.uuid or metadata.location].append(metadata)
                 known |= _older(metadata)
-        # No table can live by a file that nobody can read, as long as it has another.
-        problems += [] if tables else damaged
+        problems += _newer(damaged, tables.values())
         rows = [row for versions in tables.values() for row in self._newest(versions)]
         return [*rows, *(problems if self.keep else [])]
 
@@ -110,7 +114,6 @@ class ScanRoots:
             pointer=metadata.path,
             source=self.name,
             locations=(metadata.location, *metadata.write_paths),
-            is_current=False,
             unless_known=metadata.uuid,
             keeps=self.keep,
         )
@@ -129,6 +132,17 @@ def _metadata_files(batch: pa.RecordBatch, path: str) -> list[str]:
     named = batch["path"].filter(pc.match_substring_regex(batch["path"], _METADATA))
     below = pc.starts_with(identities(named), folder_identity(path))
     return [str(found) for found in named.filter(below).to_pylist()]
+
+
+def _newer(
+    damaged: Iterable[RootProblem], tables: Iterable[Sequence[Metadata]]
+) -> Iterator[RootProblem]:
+    """Files that nobody can read, and for which no later one stands in.
+
+    An older one does not: a table may have gone on in a format that is not known here.
+    """
+    newest = max((_version(each.path) for found in tables for each in found), default=-1)
+    return (problem for problem in damaged if _version(str(problem.name)) >= newest)
 
 
 def _older(metadata: Metadata) -> set[str]:

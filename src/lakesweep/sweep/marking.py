@@ -7,7 +7,7 @@ so whatever is incomplete is looked up again, and followed if it moved.
 
 from __future__ import annotations
 
-import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -33,14 +33,13 @@ from lakesweep.sweep.roots import (
     RootSource,
     collect_roots,
 )
+from lakesweep.sweep.succession import has_left_behind, is_used_again
 from lakesweep.sweep.tidying import remove_folder
 
 #: So often a root that moves while it is read is followed.
 _LOOKS = 3
 _LISTS = {RootKind.PINNED, RootKind.FOREIGN}
 _NOTHING: Mapping[str, RootMark] = MappingProxyType({})
-#: A table that is dropped and made again without a catalog has metadata of the same names again.
-_USED_AGAIN = re.compile(r"/v\d+(\.gz)?\.metadata\.json(\.gz)?$")
 
 
 def mark(spec: MarkSpec, sources: Sequence[RootSource]) -> Marks:
@@ -69,8 +68,8 @@ class _Census:
         self._settled = settled
         self._marker = Marker(spec)
         self._followed: list[RootRow] = []
-        #: Ids of tables whose newest metadata somebody knows.
-        self._known: set[str | None] = set()
+        #: The tables that somebody knows, by their ids.
+        self._known: defaultdict[str | None, list[tuple[str, Facts]]] = defaultdict(list)
         self._marks: list[RootMark] = []
         self._found: list[Found] = []
         self._unknown: list[Unknown] = []
@@ -117,7 +116,9 @@ class _Census:
         self._marks += [self._settled[row.name] for row in rows if self._is_settled(row)]
         self._marker.follow(moved)
         self._followed += moved
-        self._known |= {facts.uuid for row in rows if row.is_current for facts in self._facts(row)}
+        for row in rows:
+            for facts in self._facts(row):
+                self._known[facts.uuid].append((row.pointer, facts))
 
     def _facts(self, row: RootRow) -> Sequence[Facts]:
         if not self._is_settled(row):
@@ -129,15 +130,17 @@ class _Census:
         before = self._settled.get(row.name)
         if before is None or (before.kind, before.pointer) != (row.kind, row.pointer):
             return False
-        return not _USED_AGAIN.search(row.pointer)
+        return not is_used_again(row.pointer)
 
     def _unlisted(self, rows: Sequence[RootRow]) -> Iterator[RootRow]:
         """Of tables that were found by their files, those that no catalog knows, as they are now.
 
-        A catalog's word stands against a newer file in the folder, which was never committed.
+        A catalog may know an earlier version than another one that nobody named, and a copy has the
+        id of its origin. So only what the catalog's own file has left behind is void.
         """
         for row in rows:
-            if row.unless_known in self._known:
+            known = self._known[row.unless_known]
+            if any(has_left_behind(pointer, facts, row.pointer) for pointer, facts in known):
                 continue
             if row.keeps:
                 yield from self._as_it_is(row)

@@ -28,10 +28,9 @@ class RootRow:
     """One root. Two rows are equal if nothing changed between them.
 
     `pointer` is the address of its metadata file, or another token that changes whenever the root
-    does; `is_current` says whether the source would know. `locations` are the folders that it is
-    known to use before it is read; all that a pinned or foreign root says. `unless_known` is the id
-    of a table, and makes the row void where another root with a current pointer has that id. A row
-    that does not keep anything is only reported.
+    does. `locations` are the folders that it is known to use before it is read; all that a pinned
+    or foreign root says. `unless_known` is the id of a table, and makes the row void where another
+    root is that table, as it is here or later. A row that does not keep anything is only reported.
     """
 
     name: str
@@ -39,7 +38,6 @@ class RootRow:
     pointer: str
     source: str
     locations: tuple[str, ...] = field(default=(), compare=False)
-    is_current: bool = field(default=True, compare=False)
     unless_known: str | None = None
     keeps: bool = True
     access: StorageOptions | None = field(default=None, repr=False, compare=False)

@@ -15,6 +15,7 @@ from lakesweep.sweep.marks import Marks, RootMark, RootState
 from lakesweep.sweep.owners import FolderMap, claimed_folder
 from lakesweep.sweep.records import RootMemory
 from lakesweep.sweep.roots import RootKind
+from lakesweep.sweep.succession import is_used_again
 
 Claims = Iterable[tuple[str, str]]
 
@@ -128,6 +129,16 @@ def _incomplete(
         yield from ((location, unknown.origin) for location in lake.locations)
     for root in marks.in_state(RootState.INCOMPLETE):
         known = memory.get(root.name)
-        # A root that was never read completely may keep files anywhere.
-        folders = (*root.folders, *known.folders) if known else lake.locations
+        # What was never read completely, as it is now, may keep files anywhere.
+        is_known = known is not None and _is_same(root, known)
+        folders = (*root.folders, *known.folders) if known and is_known else lake.locations
         yield from ((folder, root.name) for folder in folders)
+
+
+def _is_same(root: RootMark, known: RootMemory) -> bool:
+    """Whether a root is still the version of which it is remembered where its files are."""
+    if not root.pointer or root.pointer != known.pointer:
+        return False
+    if root.facts is not None:
+        return root.facts.uuid == known.uuid
+    return not is_used_again(root.pointer)

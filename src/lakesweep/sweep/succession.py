@@ -6,12 +6,16 @@ have taken the table another way since. What a metadata file lists as its past i
 
 from __future__ import annotations
 
+import re
+
 import pyarrow as pa
 
 from lakesweep.iceberg.names import metadata_version
 from lakesweep.storage.address import identity
 from lakesweep.storage.file_hashes import file_hashes, source_numbers
 from lakesweep.storage.marks import Facts
+
+_USED_AGAIN = re.compile(r"/v\d+(\.gz)?\.metadata\.json(\.gz)?$")
 
 
 def follows(pointer: str, facts: Facts | None, before: str, uuid: str | None) -> bool:
@@ -29,14 +33,27 @@ def follows(pointer: str, facts: Facts | None, before: str, uuid: str | None) ->
     )
 
 
-def folder_of(pointer: str) -> str:
-    """The folder that a metadata file lies in."""
+def has_left_behind(pointer: str, facts: Facts, other: str) -> bool:
+    """Whether metadata of the same table is the one at `pointer`, or older than that."""
+    if follows(pointer, facts, other, facts.uuid):
+        return True
+    ours, theirs = metadata_version(pointer), metadata_version(other)
+    is_beside = _folder(pointer) == _folder(other)
+    return is_beside and ours is not None and theirs is not None and theirs < ours
+
+
+def is_used_again(pointer: str) -> bool:
+    """Whether a table that is made anew may have metadata of the same name: one without a catalog."""
+    return bool(_USED_AGAIN.search(pointer))
+
+
+def _folder(pointer: str) -> str:
     return identity(pointer).rpartition("/")[0]
 
 
 def _is_older(pointer: str, facts: Facts, before: str) -> bool:
     version, oldest = metadata_version(before), facts.oldest_version
-    is_beside = folder_of(pointer) == folder_of(before)
+    is_beside = _folder(pointer) == _folder(before)
     return is_beside and version is not None and oldest is not None and version < oldest
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from lakesweep.errors import DeniedError
+from lakesweep.errors import DamagedError, DeniedError
 from lakesweep.iceberg.kinds import Kind
 from lakesweep.storage.listing import list_files
 from lakesweep.storage.stores import Stores
@@ -118,22 +118,68 @@ def test_a_table_that_no_catalog_knows_is_only_reported_if_so_told(bucket: Bucke
     ]
 
 
-def test_metadata_of_a_known_table_that_was_never_committed_keeps_nothing(bucket: Bucket) -> None:
+def test_older_metadata_of_a_known_table_keeps_nothing(bucket: Bucket) -> None:
+    """Such as that of a commit which failed, whether a log names it or not."""
     known = table(bucket, "t")
-    pointer = known.path("metadata/00001-x.metadata.json")
     known.snapshot(known.manifest("m1.avro", known.data("failed")))
     known.commit()
+    pointer = table(bucket, "t", 3).path("metadata/00003-y.metadata.json")
+    bucket.write(pointer, bucket.read(pointer.replace("-y", "-x")))
+    bucket.delete(pointer.replace("-y", "-x"))
     marks = marked(bucket, scan(bucket), t=pointer)
     assert states(marks) == {"t": RootState.COMPLETE}
     assert (Kind.DATA, known.path("data/failed")) not in live(bucket.stores, marks)
 
 
-def test_damaged_metadata_beside_good_keeps_nothing(bucket: Bucket) -> None:
+def test_metadata_that_is_newer_than_what_the_catalog_knows_is_kept(bucket: Bucket) -> None:
+    """Another catalog, which nobody named, may have taken the table further."""
+    known = table(bucket, "t")
+    pointer = known.path("metadata/00001-x.metadata.json")
+    known.snapshot(known.manifest("m1.avro", known.data("later")))
+    newer = known.commit()
+    marks = marked(bucket, scan(bucket), t=pointer)
+    assert states(marks) == {"t": RootState.COMPLETE, newer: RootState.COMPLETE}
+    assert (Kind.DATA, known.path("data/later")) in live(bucket.stores, marks)
+
+
+def test_a_copy_in_another_folder_is_kept_though_a_catalog_knows_its_id(bucket: Bucket) -> None:
+    origin = table(bucket, "t")
+    copy = Table(bucket, "copy", {"table-uuid": origin.document["table-uuid"]})
+    copy.snapshot(copy.manifest("m0.avro", copy.data("a")))
+    copied = copy.commit()
+    marks = marked(bucket, scan(bucket), t=origin.path("metadata/00001-x.metadata.json"))
+    assert states(marks) == {"t": RootState.COMPLETE, copied: RootState.COMPLETE}
+
+
+def test_old_metadata_in_a_folder_that_the_table_has_left_keeps_nothing(bucket: Bucket) -> None:
+    made = table(bucket, "t")
+    before = made.path("metadata/00001-x.metadata.json")
+    log = [{"metadata-file": before}]
+    moved = Table(bucket, "elsewhere", {**made.document, "metadata-log": log})
+    marks = marked(bucket, scan(bucket), t=moved.commit())
+    assert states(marks) == {"t": RootState.COMPLETE}
+
+
+@pytest.mark.parametrize(
+    "content", [b'{"format-ver', b'{"format-version": 9, "location": "x"}', b"\x28\xb5\x2f\xfd"]
+)
+def test_metadata_that_nobody_can_read_is_not_replaced_by_an_older_one(
+    bucket: Bucket, content: bytes
+) -> None:
     table(bucket, "t")
-    bucket.write(f"{BUCKET}/t/metadata/00002-x.metadata.json", b'{"format-ver')
-    assert [row.pointer for row in scan(bucket).collect() if isinstance(row, RootRow)] == [
-        f"{BUCKET}/t/metadata/00001-x.metadata.json"
-    ]
+    newest = bucket.write(f"{BUCKET}/t/metadata/00002-x.metadata.json", content)
+    row, problem = scan(bucket).collect()
+    assert isinstance(row, RootRow)
+    assert isinstance(problem, RootProblem)
+    assert (problem.name, problem.locations) == (newest, (f"{BUCKET}/t",))
+    with pytest.raises(DamagedError):
+        scan(bucket).look(row)
+
+
+def test_damaged_metadata_beside_a_newer_one_keeps_nothing(bucket: Bucket) -> None:
+    newest = table(bucket, "t", 3).path("metadata/00003-x.metadata.json")
+    bucket.write(f"{BUCKET}/t/metadata/00002-y.metadata.json", b'{"format-ver')
+    assert [getattr(found, "pointer", None) for found in scan(bucket).collect()] == [newest]
 
 
 def test_damaged_metadata_alone_keeps_its_folder(bucket: Bucket) -> None:

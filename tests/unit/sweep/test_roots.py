@@ -163,7 +163,7 @@ def test_credentials_that_a_catalog_hands_out_are_in_no_text() -> None:
 def test_metadata_files_are_roots_under_their_own_names(bucket: Bucket) -> None:
     pointer = Table(bucket, "t").commit()
     (row,) = rows(MetadataRoots(bucket.stores, [pointer]))
-    assert (row.name, row.pointer, row.is_current) == (pointer, pointer, False)
+    assert (row.name, row.pointer) == (pointer, pointer)
 
 
 def test_the_folder_of_a_table_without_a_catalog_stands_for_its_newest_metadata(
@@ -173,7 +173,7 @@ def test_the_folder_of_a_table_without_a_catalog_stands_for_its_newest_metadata(
         bucket.write(f"{BUCKET}/t/metadata/v{version}.metadata.json", b"{}")
     bucket.write(f"{BUCKET}/t/metadata/version-hint.text", b"2")
     (row,) = rows(MetadataRoots(bucket.stores, [f"{BUCKET}/t"]))
-    assert (row.pointer, row.is_current) == (f"{BUCKET}/t/metadata/v3.metadata.json", True)
+    assert row.pointer == f"{BUCKET}/t/metadata/v3.metadata.json"
 
 
 def test_a_folder_without_a_table_is_a_problem_that_keeps_the_folder(bucket: Bucket) -> None:
