@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from lakesweep.errors import MissingError
+from lakesweep.errors import DamagedError, MissingError
 from lakesweep.paimon.kinds import Kind
 from lakesweep.paimon.snapshots import Snapshot
-from lakesweep.paimon.table import Branch, PaimonTable
+from lakesweep.paimon.table import HINTS, Branch, Numbered, PaimonTable
 from lakesweep.parallel import map_ordered
 from lakesweep.storage.store import ObjectInfo
 
@@ -112,7 +112,20 @@ class Owner:
 
 def list_owner_files(table: PaimonTable) -> list[OwnerFile]:
     """Those of all branches. Any error of a listing is raised: nobody may be overlooked."""
-    return [file for branch in table.branches() for file in _list_branch(branch)]
+    return [file for branch in table.branches() for file in list_branch(branch)]
+
+
+def list_branch(branch: Branch) -> list[OwnerFile]:
+    """Those of one branch; DamagedError where it lost all its snapshots.
+
+    A branch that was never committed to has no snapshot, and no hint either.
+    """
+    snapshots = branch.snapshot_files()
+    hint = next((name for name in HINTS if name in snapshots.others), None)
+    if hint is not None and not snapshots.files:
+        path = branch.table.address.base + snapshots.others[hint].key
+        raise DamagedError(path, "tells of snapshots, and there is none")
+    return list(_files(branch, snapshots))
 
 
 def read_owners(files: Iterable[OwnerFile], *, workers: int = 16) -> Iterator[Owner]:
@@ -122,10 +135,10 @@ def read_owners(files: Iterable[OwnerFile], *, workers: int = 16) -> Iterator[Ow
             yield owner
 
 
-def _list_branch(branch: Branch) -> Iterator[OwnerFile]:
+def _files(branch: Branch, snapshots: Numbered) -> Iterator[OwnerFile]:
     for name, info in branch.tag_files().items():
         yield OwnerFile(Kind.TAG, branch, name, info)
-    for number, info in branch.snapshot_files().files.items():
+    for number, info in snapshots.files.items():
         yield OwnerFile(Kind.SNAPSHOT, branch, str(number), info)
     for number, info in branch.changelog_files().files.items():
         yield OwnerFile(Kind.CHANGELOG_META, branch, str(number), info)

@@ -33,12 +33,12 @@ from lakesweep.paimon.owners import (
     Owner,
     OwnerFile,
     Role,
-    list_owner_files,
+    list_branch,
     read_owner,
 )
 from lakesweep.paimon.packs import Sidecar, find_sidecars, read_packs
 from lakesweep.paimon.roots import root_files
-from lakesweep.paimon.table import PaimonTable
+from lakesweep.paimon.table import Branch, PaimonTable
 from lakesweep.parallel import map_ordered
 from lakesweep.storage.address import identities
 from lakesweep.storage.batches import gather
@@ -96,7 +96,7 @@ class Walk:
 
     def files(self) -> Iterator[pa.RecordBatch]:
         """All files; some of them more than once."""
-        files = list_owner_files(self.table)
+        files = (file for branch in self.table.branches() for file in self._list(branch))
         found = map_ordered(self._read_owner, files, workers=self.workers)
         self.owners = [owner for owner in found if owner is not None]
         self.needs = Needs(self.table, self.owners)
@@ -145,8 +145,9 @@ class Walk:
         seen: set[Hashable] = set()
         for each, manifests in map_ordered(self._read_list, lists, workers=self.workers):
             kind = Kind.CHANGELOG if each.file.role is Role.CHANGELOG else Kind.DATA
+            place = each.layout.place
             for file in manifests:
-                key = (each.layout.place, file.name)
+                key = (place, file.name)
                 if key not in seen:
                     seen.add(key)
                     yield Manifest(each.layout, file, kind, each.file.needed)
@@ -158,6 +159,13 @@ class Walk:
             if name is not None:
                 found.setdefault((layout.place, name), (layout, name, owner.needs_state))
         return found.values()
+
+    def _list(self, branch: Branch) -> list[OwnerFile]:
+        try:
+            return list_branch(branch)
+        except READ_ERRORS as error:
+            self.tolerance.meet(problem_of(error))
+            return []
 
     def _read_owner(self, file: OwnerFile) -> Owner | None:
         try:

@@ -8,11 +8,10 @@ import pyarrow as pa
 
 from lakesweep.paimon.kinds import Kind
 from lakesweep.paimon.owners import Owner
-from lakesweep.paimon.table import Branch, PaimonTable
+from lakesweep.paimon.table import HINTS, Branch, PaimonTable
 from lakesweep.storage.levels import info_batch
 from lakesweep.storage.store import ObjectInfo
 
-HINTS = ("EARLIEST", "LATEST")
 _SERVICE = "service-"
 _OWNERS = (Kind.SNAPSHOT, Kind.TAG, Kind.CHANGELOG_META)
 

@@ -29,8 +29,9 @@ from lakesweep.storage.store import ObjectInfo
 if TYPE_CHECKING:
     from lakesweep.storage.stores import Stores
 
+HINTS = ("EARLIEST", "LATEST")
 _BRANCH = "branch-"
-_NUMBER = re.compile(r"0|[1-9]\d{0,18}")
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,18}")
 _CONSUMER_PAUSE_SECONDS = 0.2
 
 

@@ -316,6 +316,14 @@ def test_a_branch_with_snapshots_and_no_schema_is_an_error() -> None:
         reached(table)
 
 
+@pytest.mark.parametrize("hint", ["EARLIEST", "LATEST"])
+def test_hints_without_any_snapshot_tell_that_snapshots_were_lost(hint: str) -> None:
+    table = Table()
+    table.write(f"snapshot/{hint}", b"5")
+    with pytest.raises(UnreadableError, match="tells of snapshots, and there is none"):
+        reached(table)
+
+
 def test_tolerant_walks_go_on_and_tell() -> None:
     table = Table()
     bad = table.manifest(File("data-a.parquet"), _NUM_ADDED_FILES=2)
