@@ -28,12 +28,7 @@ _LIST_COLUMNS = (
     _column("size_bytes", "_FILE_SIZE", _LONG, required=True),
     _column("added", "_NUM_ADDED_FILES", _LONG, required=True),
     _column("deleted", "_NUM_DELETED_FILES", _LONG, required=True),
-    _column("schema_id", "_SCHEMA_ID", _LONG),
     _column("extra_files", "_EXTRA_FILES", _TEXTS),
-    _column("partition_min", "_PARTITION_STATS._MIN_VALUES", _BYTES),
-    _column("partition_max", "_PARTITION_STATS._MAX_VALUES", _BYTES),
-    _column("min_bucket", "_MIN_BUCKET", _INT),
-    _column("max_bucket", "_MAX_BUCKET", _INT),
 )
 _ENTRY_COLUMNS = (
     _column("version", "_VERSION", _INT, required=True),
