@@ -1,10 +1,14 @@
-"""One Spark for all tests of this folder, on one worker of the run."""
+"""One Spark for all tests of this folder, on one worker of the run; one cluster, one server."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
+from re import Match
 
+import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
@@ -12,11 +16,21 @@ from lakesweep.config import SparkSection
 from lakesweep.spark.access import Access
 from lakesweep.spark.register import register
 from lakesweep.spark.session import open_session
+from tests.processes import free_port, running, scratch_folder
 
 _HERE = Path(__file__).parent
+_HOME = Path(pyspark.__file__).parent
 
 #: Java that compiles little: tests are short.
-QUICK = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+_QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+QUICK = {"spark.driver.extraJavaOptions": _QUICK_JAVA}
+#: What a driver needs to use the cluster of these tests.
+ON_CLUSTER = {
+    **QUICK,
+    "spark.driver.host": "127.0.0.1",
+    "spark.executor.memory": "512m",
+    "spark.executor.extraJavaOptions": _QUICK_JAVA,
+}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -48,3 +62,51 @@ def spark(events: Path) -> Iterator[SparkSession]:
 def access(spark: SparkSession) -> Access:
     """What tasks reach: local folders and memory. The data sources are registered."""
     return register(spark)
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[str]:
+    """A master and two workers, each a process of its own; gives the master's address."""
+    with scratch_folder("spark") as scratch, ExitStack() as servers:
+        port = free_port()
+        master = f"spark://127.0.0.1:{port}"
+        servers.enter_context(_daemon(scratch, "master.Master", "--port", str(port)))
+        for number in (1, 2):
+            arguments = ["--cores", "1", "--memory", "1g", "--work-dir", f"{scratch}/{number}"]
+            servers.enter_context(_daemon(scratch, "worker.Worker", *arguments, master))
+        yield master
+
+
+@pytest.fixture(scope="session")
+def connect_server() -> Iterator[str]:
+    """A server of Spark Connect that knows nothing of us; gives its address."""
+    port = free_port()
+    settings = {
+        **QUICK,
+        "spark.ui.enabled": "false",
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": str(port),
+    }
+    command = [
+        *("env", "SPARK_LOCAL_IP=127.0.0.1", f"PYSPARK_PYTHON={sys.executable}"),
+        *(str(_HOME / "bin" / "spark-submit"), "--master", "local[2]"),
+        *("--class", "org.apache.spark.sql.connect.service.SparkConnectServer"),
+        *(word for item in settings.items() for word in ("--conf", "=".join(item))),
+        "spark-internal",
+    ]
+    with (
+        scratch_folder("connect") as scratch,
+        running(command, scratch / "log", "Spark Connect server started"),
+    ):
+        yield f"sc://127.0.0.1:{port}"
+
+
+def _daemon(scratch: Path, name: str, *arguments: str) -> AbstractContextManager[Match[str]]:
+    started = {"master.Master": "I have been elected leader", "worker.Worker": "registered with"}
+    command = [
+        *("env", "SPARK_LOCAL_IP=127.0.0.1", f"SPARK_DAEMON_JAVA_OPTS={_QUICK_JAVA}"),
+        *(str(_HOME / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}"),
+        *("--host", "127.0.0.1", "--webui-port", "0", *arguments),
+    ]
+    log = scratch / f"{name}-{free_port()}.log"
+    return running(command, log, rf"(?i){started[name]}")

@@ -8,23 +8,16 @@ import subprocess
 import sys
 import sysconfig
 import venv
-from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
 from lakesweep.spark.access import Access
-from tests.processes import free_port, running, scratch_folder
 from tests.spark import job
-from tests.spark.conftest import QUICK
+from tests.spark.conftest import ON_CLUSTER, QUICK
 from tests.spark.job import Found
-
-_HOME = Path(pyspark.__file__).parent
-_JAVA = {"SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 
 
 @pytest.fixture(scope="module")
@@ -54,30 +47,6 @@ def bare_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     # is by such a file that this package is installed.
     Path(packages, "libraries.pth").write_text(sysconfig.get_path("purelib"))
     return folder / "bin" / "python"
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[str]:
-    """A master and two workers, each a process of its own; gives the master's address."""
-    with scratch_folder("spark") as scratch, ExitStack() as servers:
-        port = free_port()
-        master = f"spark://127.0.0.1:{port}"
-        servers.enter_context(_daemon(scratch, "master.Master", "--port", str(port)))
-        for number in (1, 2):
-            arguments = ["--cores", "1", "--memory", "1g", "--work-dir", f"{scratch}/{number}"]
-            servers.enter_context(_daemon(scratch, "worker.Worker", *arguments, master))
-        yield master
-
-
-def _daemon(scratch: Path, name: str, *arguments: str) -> Any:
-    started = {"master.Master": "I have been elected leader", "worker.Worker": "registered with"}
-    command = [
-        *("env", "SPARK_LOCAL_IP=127.0.0.1", *(f"{key}={value}" for key, value in _JAVA.items())),
-        *(str(_HOME / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}"),
-        *("--host", "127.0.0.1", "--webui-port", "0", *arguments),
-    ]
-    log = scratch / f"{name}-{free_port()}.log"
-    return running(command, log, rf"(?i){started[name]}")
 
 
 def run_job(section: dict[str, Any], lake: Path, folder: Path, **variables: str) -> Found:
@@ -123,13 +92,7 @@ def test_the_job_finds_all_files_locally(local: Found, lake: Path) -> None:
 def test_a_cluster_without_the_package_finds_the_same(
     cluster: str, lake: Path, local: Found, bare_python: Path, tmp_path: Path
 ) -> None:
-    conf = {
-        **QUICK,
-        "spark.driver.host": "127.0.0.1",
-        "spark.executor.memory": "512m",
-        "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    }
-    section = {"master": cluster, "conf": conf}
+    section = {"master": cluster, "conf": ON_CLUSTER}
     check(run_job(section, lake, tmp_path, PYSPARK_PYTHON=str(bare_python)), local)
 
 
