@@ -19,6 +19,7 @@ from lakesweep.progress import SILENT, Progress, Task
 from lakesweep.storage.address import parse
 from lakesweep.storage.listing import list_files
 from lakesweep.storage.store import StoreOpener
+from lakesweep.sweep.tidying import remove_folder
 
 EVERY_SECONDS = 3.0
 #: Other names are those of files in the making.
@@ -91,20 +92,13 @@ def _watch(stores: StoreOpener, shown: Shown, done: threading.Event) -> None:
     while not done.wait(EVERY_SECONDS):
         with suppress(LakesweepError):
             shown.reach(sum(_counts(stores, shown.folder)))
-    with suppress(LakesweepError):
-        _remove(stores, shown.folder)
+    remove_folder(stores, shown.folder)
 
 
 def _counts(stores: StoreOpener, folder: str) -> Iterator[int]:
     for path in _paths(stores, folder):
         place = parse(path)
         yield int(stores.open(place).read(place.key))
-
-
-def _remove(stores: StoreOpener, folder: str) -> None:
-    for path in _paths(stores, folder):
-        place = parse(path)
-        stores.open(place).delete([place.key])
 
 
 def _paths(stores: StoreOpener, folder: str) -> Iterator[str]:

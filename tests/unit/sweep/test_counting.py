@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
+from pathlib import Path
 
 import pytest
 
@@ -107,6 +108,14 @@ def test_nothing_is_left_of_it(address: str) -> None:
         _count_up_to(Counter(stores, shown.folder), 1)
         watcher.wait_for("listed", 1)
     assert sum(batch.num_rows for batch in list_files(stores, f"{address}/")) == 0
+
+
+def test_not_even_an_empty_folder_is_left_of_it(tmp_path: Path) -> None:
+    stores, watcher = Stores(), Watcher()
+    with showing(stores, str(tmp_path / "plan"), watcher, "listed") as shown:
+        _count_up_to(Counter(stores, shown.folder), 1)
+        watcher.wait_for("listed", 1)
+    assert list((tmp_path / "plan").iterdir()) == []
 
 
 def test_nobody_counts_where_nobody_looks(address: str) -> None:
