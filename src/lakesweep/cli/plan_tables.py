@@ -76,6 +76,11 @@ def warnings_tables(document: PlanDocument) -> Iterator[Table]:
         shown = document.unlisted[:_SHOWN_ROOTS]
         rows = [(each.pointer, "kept" if each.kept else "not kept") for each in shown]
         yield Table(("table that no catalog lists", ""), rows)
+    if document.foreign:
+        rows = [(each.folder, each.format) for each in document.foreign[:_SHOWN_ROOTS]]
+        more = len(document.foreign) - len(rows)
+        rows += [(f"and {more:,} more", "")] if more else []
+        yield Table(("folder that no root reads", "kept, for it is that of a"), rows)
     if document.overlaps:
         yield _overlaps(document)
     if document.guards:

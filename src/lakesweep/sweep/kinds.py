@@ -87,21 +87,22 @@ class Names:
     def temporary(self) -> Mask:
         """Whether each path is named as engines name what they will remove or replace."""
         temporary = self._odd.copy()
-        temporary[self._odd] = mask_of(pc.match_substring_regex(self._odd_paths(), _TEMPORARY))
+        temporary[self._odd] = mask_of(pc.match_substring_regex(self.odd_paths(), _TEMPORARY))
         return temporary
 
     def hidden(self, starts: Starts) -> Mask:
         """Whether a name behind byte `start` of each path begins with a dot or an underscore."""
         hidden = self._odd.copy()
-        hidden[self._odd] = _find_hidden(self._odd_paths(), starts[self._odd])
+        hidden[self._odd] = _find_hidden(self.odd_paths(), starts[self._odd])
         return hidden
 
-    def _odd_paths(self) -> pa.Array:
+    def odd_paths(self) -> pa.Array:
+        """The paths in which a name says something; the others name data files."""
         return self.paths.filter(pa.array(self._odd))
 
     def _closely(self, look: Callable[[pa.Array], pa.Array]) -> pa.Array:
         nothing = pa.nulls(len(self), pa.string())
-        return pc.replace_with_mask(nothing, pa.array(self._odd), look(self._odd_paths()))
+        return pc.replace_with_mask(nothing, pa.array(self._odd), look(self.odd_paths()))
 
 
 def is_hidden(path: str, start: int, table: int, fields: AbstractSet[str]) -> bool:

@@ -46,7 +46,7 @@ from lakesweep.sweep.ruling import Ruling, make_ruling
 from lakesweep.sweep.runs import new_name
 from lakesweep.sweep.sizing import high_water
 from lakesweep.sweep.steps import JudgeStep
-from lakesweep.sweep.surveying import Surveyor
+from lakesweep.sweep.surveying import Survey, Surveyor
 from lakesweep.sweep.totals import (
     TOTALS,
     Dimension,
@@ -118,7 +118,7 @@ class Planner:
         )
         survey = surveyor.survey(lake, record, address, lease, order.inventory)
         listing, marks = survey.listing, survey.marks
-        ruling = self._rule(order, marks, record, started)
+        ruling = self._rule(order, survey, record, started)
         with surveyor.phase("judge"):
             matched = self._judge(order, listing, marks, ruling, record, address)
         document = self._describe(order, name, started, listing, marks, ruling, matched, record)
@@ -133,8 +133,9 @@ class Planner:
         return document
 
     def _rule(
-        self, order: PlanOrder, marks: Marks, record: LakeRecord, started: datetime
+        self, order: PlanOrder, survey: Survey, record: LakeRecord, started: datetime
     ) -> Ruling:
+        marks = survey.marks
         memory = self.runs.known_folders(record)
         now = max(self.clock.now(), started)
         return make_ruling(
@@ -145,6 +146,7 @@ class Planner:
             now=now,
             cutoff=order.cutoff(started),
             snapshots=islice(named_snapshots(self.stores, marks), _MOST_SNAPSHOTS),
+            found=survey.foreign,
         )
 
     def _judge(
@@ -210,6 +212,7 @@ class Planner:
             unlisted=tuple(islice(_unlisted(marks), _MOST_ROOTS)),
             gone_roots=tuple(gone),
             empty_catalogs=marks.empty,
+            foreign=ruling.formats[:_MOST_ROOTS],
             totals=_amounts(reasons_of(totals)),
             guesses={key: Amount(**amount) for key, amount in guesses_of(totals).items()},
             tables=tuple(tables_of(totals)),

@@ -18,6 +18,7 @@ import msgspec
 from lakesweep.errors import DamagedError, MissingError, NotFoundError
 from lakesweep.storage.address import parse
 from lakesweep.storage.datasets import Dataset, load_dataset
+from lakesweep.sweep.formats import Foreign
 from lakesweep.sweep.guards import Gone, Guard
 from lakesweep.sweep.marks import Empty, Marks, RootState
 
@@ -84,6 +85,7 @@ class PlanDocument(msgspec.Struct, frozen=True, kw_only=True):
     unlisted: tuple[Unlisted, ...] = ()
     gone_roots: tuple[Gone, ...] = ()
     empty_catalogs: tuple[Empty, ...] = ()
+    foreign: tuple[Foreign, ...] = ()
     totals: dict[str, dict[str, Amount]]
     guesses: dict[str, Amount] = {}
     tables: tuple[dict[str, Any], ...] = ()

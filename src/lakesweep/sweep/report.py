@@ -223,6 +223,9 @@ def _roots(document: PlanDocument) -> str:
     if document.unlisted:
         found = [(each.pointer, "kept" if each.kept else "not kept") for each in document.unlisted]
         parts.append(_grid(("no catalog lists", ""), found))
+    if document.foreign:
+        others = [(each.folder, each.format) for each in document.foreign]
+        parts.append(_grid(("no root reads, so all of it stays", "format"), others))
     return _section("Roots", "".join(parts))
 
 

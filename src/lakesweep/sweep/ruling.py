@@ -8,6 +8,7 @@ from datetime import datetime
 
 from lakesweep.storage.marks import Facts
 from lakesweep.sweep.absence import gone_roots
+from lakesweep.sweep.formats import Foreign, outside_of
 from lakesweep.sweep.guessing import history_of
 from lakesweep.sweep.judging import Rules
 from lakesweep.sweep.lake import Lake
@@ -29,6 +30,7 @@ class Ruling:
     foreign: tuple[str, ...]
     opted_in: tuple[str, ...]
     gone: Mapping[str, RootMemory]
+    formats: tuple[Foreign, ...] = ()
 
 
 def make_ruling(
@@ -40,16 +42,19 @@ def make_ruling(
     now: datetime,
     cutoff: datetime,
     snapshots: Iterable[str] = (),
+    found: Iterable[Foreign] = (),
 ) -> Ruling:
     """What files of a lake are judged by. `memory` tells where roots kept files before.
 
-    `snapshots` are ids of those that roots name, and only serve to guess.
+    `snapshots` are ids of those that roots name, and only serve to guess. `found` are folders of
+    formats that no root reads.
     """
     facts = {root.name: root.facts for root in marks.roots if root.facts}
     tables = FolderMap(_claims(_tables(marks)))
     foreign = {} if "foreign" in overridden else dict(_neighbours(lake))
     opted_out = () if "gc.enabled" in overridden else tuple(marks.opted_out)
     gone = gone_roots(marks, memory)
+    formats = tuple(outside_of(tables, found))
     rules = Rules(
         now=now,
         cutoff=cutoff,
@@ -57,7 +62,7 @@ def make_ruling(
         tables=tables,
         pinned=_map(_of_kind(marks, RootKind.PINNED)),
         own=_map((folder, "Lakesweep's own") for folder in lake.own_folders),
-        foreign=_map([*_of_kind(marks, RootKind.FOREIGN), *foreign.items()]),
+        foreign=_map([*_of_kind(marks, RootKind.FOREIGN), *foreign.items(), *_of_formats(formats)]),
         incomplete=_map(_incomplete(lake, marks, memory)),
         opted_out=FolderMap(_claims(opted_out)),
         gone=_map((folder, name) for name, known in gone.items() for folder in known.folders),
@@ -72,6 +77,7 @@ def make_ruling(
         foreign=tuple(_overlapping(lake)) if "foreign" in overridden else (),
         opted_in=tuple(root.name for root in marks.opted_out) if not opted_out else (),
         gone=gone,
+        formats=formats,
     )
 
 
@@ -104,6 +110,10 @@ def _hidden_fields(tables: FolderMap, facts: Mapping[str, Facts]) -> Mapping[int
         if name in facts and facts[name].hidden_fields:
             found[number] = found.get(number, frozenset()).union(facts[name].hidden_fields)
     return found
+
+
+def _of_formats(found: Iterable[Foreign]) -> Iterator[tuple[str, str]]:
+    return ((each.folder, f"a {each.format} in {each.folder}") for each in found)
 
 
 def _neighbours(lake: Lake) -> Iterator[tuple[str, str]]:

@@ -26,6 +26,7 @@ from lakesweep.storage.pieces import Piece, list_pieces
 from lakesweep.sweep.answers import answer
 from lakesweep.sweep.columns import LISTING, VERDICTS, hashes_of
 from lakesweep.sweep.counting import Counter
+from lakesweep.sweep.formats import Signs
 from lakesweep.sweep.judging import Rules, judge
 from lakesweep.sweep.totals import Sum, tally
 from lakesweep.sweep.verdicts import Verdict
@@ -52,10 +53,13 @@ class ListStep:
     def __call__(self, pieces: Sequence[Piece]) -> Iterator[pa.RecordBatch]:
         writer = DatasetWriter(self.stores, self.address, LISTING)
         counter = Counter(self.stores, self.counts)
+        signs = Signs()
         for batch in list_pieces(self.stores, pieces, workers=self.workers):
             writer.add(listed(batch))
+            signs.add(batch["path"])
             counter.add(batch.num_rows)
         yield answer("part", writer.finish())
+        yield answer("sign", signs.found())
 
 
 @dataclass(frozen=True)
@@ -73,10 +77,13 @@ class InventoryStep:
     def __call__(self, part: InventoryPart) -> Iterator[pa.RecordBatch]:
         writer = DatasetWriter(self.stores, self.address, LISTING)
         counter = Counter(self.stores, self.counts)
+        signs = Signs()
         for batch in read_part(self.stores, part, self.locations):
             writer.add(listed(batch))
+            signs.add(batch["path"])
             counter.add(batch.num_rows)
         yield answer("part", writer.finish())
+        yield answer("sign", signs.found())
 
 
 def listed(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -21,6 +21,7 @@ from lakesweep.storage.pieces import cut_locations
 from lakesweep.sweep.answers import ANSWERS, answers_of
 from lakesweep.sweep.columns import LISTING
 from lakesweep.sweep.counting import showing
+from lakesweep.sweep.formats import Foreign, Sign, formats_of
 from lakesweep.sweep.marker import MarkSpec
 from lakesweep.sweep.marking import mark
 from lakesweep.sweep.marks import Marks, load_marks
@@ -38,10 +39,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Survey:
-    """All files of a lake, and all that its roots reference."""
+    """All files of a lake, and all that its roots reference; `foreign` is not theirs."""
 
     listing: Dataset
     marks: Marks
+    foreign: tuple[Foreign, ...] = ()
 
 
 @dataclass
@@ -68,12 +70,12 @@ class Surveyor:
         All is written below an address. `record` tells which earlier marks save work.
         """
         with self.phase("list"):
-            listing = self._list(lake, f"{address}/listing", inventory)
+            listing, foreign = self._list(lake, f"{address}/listing", inventory)
         lease.check()
         with self.phase("mark"):
             marks = self._mark(lake, listing, record, f"{address}/marks")
         lease.check()
-        return Survey(listing, marks)
+        return Survey(listing, marks, foreign)
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -82,13 +84,15 @@ class Surveyor:
         yield
         self.seconds[name] = round(self.clock.monotonic() - start, 3)
 
-    def _list(self, lake: Lake, address: str, inventory: Inventory | None) -> Dataset:
+    def _list(
+        self, lake: Lake, address: str, inventory: Inventory | None
+    ) -> tuple[Dataset, tuple[Foreign, ...]]:
         with showing(self.stores, address, self.progress, "listed") as shown:
             answers = self._gather(lake, address, inventory, shown.folder)
             parts = answers_of(answers, "part", Part)
             listing = commit_dataset(self.stores, address, parts, LISTING)
             shown.reach(listing.rows)
-        return listing
+        return listing, formats_of(answers_of(answers, "sign", Sign))
 
     def _gather(
         self, lake: Lake, address: str, inventory: Inventory | None, counts: str | None

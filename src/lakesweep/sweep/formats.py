@@ -1,0 +1,110 @@
+"""Folders of tables that no root of ours reads, known by the files that their format puts there.
+
+Data files of Delta, Hudi, Paimon or of a plain dataset are named much like those of Iceberg: what
+tells them apart is what lies beside them. One look at every listed path finds that out. A sign can
+only keep files.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakesweep.storage.covers import collapse
+from lakesweep.sweep.kinds import Names
+from lakesweep.sweep.owners import FolderMap, claimed_folder
+
+#: As many folders of each format are told apart; beyond that, wider ones.
+MOST_FOLDERS = 100_000
+
+
+class Format(StrEnum):
+    """What keeps all files of a folder, and is not read by the roots of a run."""
+
+    DELTA = "Delta table"
+    HUDI = "Hudi table"
+    PAIMON = "Paimon table"
+    LAKEFS = "lakeFS repository"
+    DATASET = "dataset"
+
+
+class Sign(msgspec.Struct, frozen=True, order=True):
+    """A folder in which a file of some pattern lies."""
+
+    pattern: str
+    folder: str
+
+
+class Foreign(msgspec.Struct, frozen=True):
+    """A folder, and the format of all that lies in it."""
+
+    format: Format
+    folder: str
+
+
+# Each begins with the folder that a file says something of.
+_PATTERNS = {
+    "delta": r"(?s)^(?P<folder>.*?/)_delta_log/",
+    "hudi": r"(?s)^(?P<folder>.*?/)\.hoodie/",
+    "lakefs": r"(?s)^(?P<folder>.*?/)_lakefs/",
+    "snapshot": r"(?s)^(?P<folder>.*/)snapshot/snapshot-\d+$",
+    "schema": r"(?s)^(?P<folder>.*/)schema/schema-\d+$",
+    "done": r"(?s)^(?P<folder>.*/)(?:_SUCCESS|_committed_\d+)$",
+}
+_ANY = r"/(_delta_log|\.hoodie|_lakefs)/|/(_SUCCESS|_committed_\d+|(snapshot|schema)-\d+)$"
+
+#: All signs that a folder must have to be of a format.
+_FORMATS = {
+    Format.DELTA: ("delta",),
+    Format.HUDI: ("hudi",),
+    Format.PAIMON: ("snapshot", "schema"),
+    Format.LAKEFS: ("lakefs",),
+    Format.DATASET: ("done",),
+}
+
+
+class Signs:
+    """The signs that were seen in some paths."""
+
+    def __init__(self) -> None:
+        self._folders: defaultdict[str, set[str]] = defaultdict(set)
+
+    def add(self, paths: pa.Array) -> None:
+        """Look at paths as they were listed."""
+        odd = Names(paths).odd_paths()
+        near = odd.filter(pc.match_substring_regex(odd, _ANY))
+        for pattern, text in _PATTERNS.items() if len(near) else ():
+            found = pc.struct_field(pc.extract_regex(near, text), "folder")
+            self._folders[pattern].update(found.drop_null().unique().to_pylist())
+
+    def found(self) -> Iterator[Sign]:
+        """Each of them once."""
+        for pattern, folders in self._folders.items():
+            yield from (Sign(pattern, folder) for folder in sorted(folders))
+
+
+def outside_of(tables: FolderMap, found: Iterable[Foreign]) -> Iterator[Foreign]:
+    """What lies in the folder of a table that is read is no dataset, but left by some engine."""
+    for each in found:
+        folder = pa.array([claimed_folder(each.folder)])
+        if each.format is not Format.DATASET or tables.find(folder)[0] < 0:
+            yield each
+
+
+def formats_of(signs: Iterable[Sign]) -> tuple[Foreign, ...]:
+    """The folders that have all signs of a format, sorted by format."""
+    folders: defaultdict[str, set[str]] = defaultdict(set)
+    for sign in signs:
+        folders[sign.pattern].add(sign.folder)
+    return tuple(
+        Foreign(form, folder)
+        for form, patterns in _FORMATS.items()
+        for folder in collapse(
+            set.intersection(*(folders[pattern] for pattern in patterns)), MOST_FOLDERS
+        )
+    )
