@@ -20,7 +20,7 @@ def parse_zone(name: str) -> tzinfo:
 
     try:
         return ZoneInfo(name)
-    except (ValueError, OSError):  # also where it is no zone at all
+    except (KeyError, ValueError, OSError):  # no such zone, no name, no file of that kind
         raise UsageError(
             f"there is no time zone {name!r}", hint="write UTC, or a name such as Asia/Tokyo"
         ) from None
