@@ -43,7 +43,7 @@ def has_left_behind(pointer: str, facts: Facts, other: str) -> bool:
 
 
 def is_used_again(pointer: str) -> bool:
-    """Whether a table that is made anew may have metadata of the same name: one without a catalog."""
+    """Whether a table that is made anew, without a catalog, has metadata of the same names."""
     return bool(_USED_AGAIN.search(pointer))
 
 

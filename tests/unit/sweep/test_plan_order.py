@@ -154,12 +154,23 @@ def test_an_incomplete_root_that_nobody_remembers_holds_on_to_everything(world: 
     assert [root.name for root in made.incomplete_roots] == ["t2"]
 
 
+def test_an_incomplete_root_that_moved_since_it_is_remembered_holds_on_to_everything(
+    world: World,
+) -> None:
+    """It may keep its files in other folders by now, as this one does."""
+    plan(world)
+    world.append("t2", world.put(f"{LAKE}/fast/data/x.parquet", old=True))
+    world.age()
+    world.denied.add(world.catalog.pointers["t2"])
+    assert deletes(world, plan(world, overridden=("incomplete",))) == set()
+
+
 def test_an_incomplete_root_holds_on_to_the_folders_that_it_was_seen_to_use(world: World) -> None:
     pool = world.put(f"{LAKE}/pool/data/a.parquet", old=True)
     world.append("t2", pool)
     world.age()
+    world.expire("t2")
     plan(world)
-    world.change("t2", snapshots=[])
     world.denied.add(world.catalog.pointers["t2"])
     beside, inside = f"{LAKE}/pool/data/b.parquet", f"{LAKE}/t2/data/c.parquet"
     for path in (beside, inside):
