@@ -138,7 +138,7 @@ def check_may_go(files: Sequence[OwnerFile], leaving: Sequence[Owner]) -> None:
         if file.info not in may_go:
             raise ChangedError(
                 file.path,
-                "may no longer go: the table, its options or its consumers have changed",
+                "may no longer go: the table or its consumers have changed meanwhile",
                 hint="run the same command again; nothing was deleted",
             )
 
