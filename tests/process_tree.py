@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from pathlib import Path
 
-_PATIENCE_SECONDS = 120.0
+_PATIENCE_SECONDS = 250.0
 
 
 def descendants(pid: int, word: str = "") -> dict[int, str]:
@@ -26,7 +26,7 @@ def await_that(condition: Callable[[], bool], what: str) -> None:
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while not condition():
         assert time.monotonic() < deadline, f"never came to pass: {what}"
-        time.sleep(0.02)
+        time.sleep(0.1)
 
 
 def await_end(pids: Collection[int]) -> None:

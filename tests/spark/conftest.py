@@ -19,7 +19,7 @@ from lakesweep.spark.session import open_session
 from tests.processes import free_port, running, scratch_folder
 
 _HERE = Path(__file__).parent
-_HOME = Path(pyspark.__file__).parent
+HOME = Path(pyspark.__file__).parent
 
 #: Java that compiles little: tests are short.
 _QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -89,7 +89,7 @@ def connect_server() -> Iterator[str]:
     }
     command = [
         *("env", "SPARK_LOCAL_IP=127.0.0.1", f"PYSPARK_PYTHON={sys.executable}"),
-        *(str(_HOME / "bin" / "spark-submit"), "--master", "local[2]"),
+        *(str(HOME / "bin" / "spark-submit"), "--master", "local[2]"),
         *("--class", "org.apache.spark.sql.connect.service.SparkConnectServer"),
         *(word for item in settings.items() for word in ("--conf", "=".join(item))),
         "spark-internal",
@@ -105,7 +105,7 @@ def _daemon(scratch: Path, name: str, *arguments: str) -> AbstractContextManager
     started = {"master.Master": "I have been elected leader", "worker.Worker": "registered with"}
     command = [
         *("env", "SPARK_LOCAL_IP=127.0.0.1", f"SPARK_DAEMON_JAVA_OPTS={_QUICK_JAVA}"),
-        *(str(_HOME / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}"),
+        *(str(HOME / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}"),
         *("--host", "127.0.0.1", "--webui-port", "0", *arguments),
     ]
     log = scratch / f"{name}-{free_port()}.log"

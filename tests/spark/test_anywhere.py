@@ -15,8 +15,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakesweep.spark.access import Access
+from lakesweep.spark.shipping import zip_package
 from tests.spark import job
-from tests.spark.conftest import ON_CLUSTER, QUICK
+from tests.spark.conftest import HOME, ON_CLUSTER, QUICK
 from tests.spark.job import Found
 
 
@@ -101,3 +102,37 @@ def test_spark_connect_without_the_package_finds_the_same(
 ) -> None:
     section = {"remote": "local[2]", "conf": QUICK}
     check(run_job(section, lake, tmp_path, PYSPARK_PYTHON=str(bare_python)), local)
+
+
+SUBMITTED = """\
+import sys
+
+from pyspark.sql import SparkSession
+
+from lakesweep.spark.register import register
+
+spark = SparkSession.builder.getOrCreate()
+register(spark, ship=True)
+print(spark.read.format("lakesweep.listing").load(sys.argv[1]).count())
+spark.stop()
+"""
+
+
+def test_a_job_gets_the_package_by_py_files(lake: Path, bare_python: Path, tmp_path: Path) -> None:
+    package = zip_package(tmp_path)
+    script = tmp_path / "job.py"
+    script.write_text(SUBMITTED)
+    settings = {**QUICK, "spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1"}
+    done = subprocess.run(
+        [
+            *(str(HOME / "bin" / "spark-submit"), "--master", "local[1]"),
+            *(word for item in settings.items() for word in ("--conf", "=".join(item))),
+            *("--py-files", str(package), str(script), str(lake)),
+        ],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYSPARK_PYTHON": str(bare_python), "SPARK_LOCAL_IP": "127.0.0.1"},
+        cwd=tmp_path,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "200\n"), done.stderr

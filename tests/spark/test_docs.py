@@ -26,6 +26,7 @@ def lake(tmp_path: Path, moto: S3Server, monkeypatch: pytest.MonkeyPatch) -> Pat
             moto.boto3().put_object(Bucket=BUCKET, Key=key, Body=data)
     for name, value in moto.environment().items():
         monkeypatch.setenv(name, value)
+    monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
@@ -35,7 +36,7 @@ def test_the_examples_run(
     names: dict[str, object] = {"__name__": "example"}
     page = _PAGE.read_text().replace("/srv/catalog.db", f"{lake}/engine/catalog.db")
     examples = _EXAMPLE.findall(page)
-    assert len(examples) == 4
+    assert len(examples) == 5
     for code, expected in examples:
         exec(compile(code, _PAGE, "exec", dont_inherit=True), names)
         printed = capsys.readouterr().out
