@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lakesweep.errors import LakesweepError
 from lakesweep.iceberg.access import storage_options
 from lakesweep.iceberg.catalogs import Entry, IcebergCatalog, OtherTable, Unknown, open_catalog
 from lakesweep.iceberg.refs import metadata_path
+from lakesweep.sweep.iceberg_scan import later_versions
 from lakesweep.sweep.roots import NoRoots, RootKind, RootProblem, RootRow
 
 if TYPE_CHECKING:
@@ -78,7 +80,8 @@ class CatalogRoots:
 class MetadataRoots:
     """Tables and views that no catalog lists, by their metadata files.
 
-    The folder of a table without a catalog may be named instead: its version hint is followed.
+    The folder of a table without a catalog may be named instead: its version hint is followed. A
+    table that goes on living leaves the file behind that was named: its newest is a root as well.
     """
 
     name = "metadata files"
@@ -90,13 +93,23 @@ class MetadataRoots:
     def collect(self) -> Iterator[RootRow | RootProblem]:
         for path in self._files:
             try:
-                yield self._row(path)
+                yield from self._rows(path)
             except LakesweepError as error:
                 yield RootProblem(self.name, error.message, path, locations=(path,))
 
     def look(self, root: RootRow) -> RootRow | None:
         # Whoever wrote the name into the configuration wants it kept, whether it is there or not.
         return self._row(root.name)
+
+    def _rows(self, path: str) -> Iterator[RootRow | RootProblem]:
+        row = self._row(path)
+        later = list(later_versions(self._stores, path)) if row.pointer == path else []
+        yield row
+        for found in later:
+            if isinstance(found, RootRow):
+                yield replace(found, source=self.name, unless_known=None)
+            else:
+                yield replace(found, source=self.name)
 
     def _row(self, path: str) -> RootRow:
         pointer = metadata_path(self._stores, path)

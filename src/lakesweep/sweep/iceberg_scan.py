@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakesweep.errors import DamagedError, FormatError, LakesweepError, NotFoundError
+from lakesweep.errors import (
+    DamagedError,
+    FormatError,
+    LakesweepError,
+    MissingError,
+    NotFoundError,
+)
 from lakesweep.iceberg.metadata import TableMetadata, guess_location
 from lakesweep.iceberg.reading import Metadata, load_metadata
 from lakesweep.parallel import map_ordered
@@ -120,6 +126,25 @@ class ScanRoots:
 
     def _problem(self, path: str, error: LakesweepError) -> RootProblem:
         return RootProblem(self.name, error.message, path, locations=(guess_location(path),))
+
+
+def later_versions(stores: Stores, path: str) -> Iterator[RootRow | RootProblem]:
+    """What lies beside a metadata file, and makes it an old one: newer files of the same table."""
+    folder = _folder(path)
+    scan = ScanRoots(stores, folder, keep=True, listing=lambda: list_files(stores, folder))
+    try:
+        found = [each for each in scan.collect() if _is_later(str(each.name), path)]
+    except MissingError:
+        return  # so is the file itself
+    uuid = load_metadata(stores, path).uuid if found else None
+    for each in found:
+        if isinstance(each, RootProblem) or each.unless_known == uuid:
+            yield each
+
+
+def _is_later(other: str, path: str) -> bool:
+    is_beside = _folder(identity(other)) == _folder(identity(path))
+    return is_beside and _version(other) > _version(path)
 
 
 def is_scan(origin: str) -> bool:

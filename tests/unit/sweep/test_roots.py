@@ -166,6 +166,28 @@ def test_metadata_files_are_roots_under_their_own_names(bucket: Bucket) -> None:
     assert (row.name, row.pointer) == (pointer, pointer)
 
 
+def test_a_table_that_left_a_named_metadata_file_behind_is_a_root_as_it_is_now(
+    bucket: Bucket,
+) -> None:
+    table, other = Table(bucket, "t"), Table(bucket, "t", {"table-uuid": "other"}, version=7)
+    named = table.commit()
+    table.document["metadata-log"] = [{"metadata-file": named}]
+    table.commit()
+    newest = table.commit()
+    other.commit()
+    found = rows(MetadataRoots(bucket.stores, [named]))
+    assert [row.pointer for row in found] == [named, newest]
+    source = MetadataRoots(bucket.stores, [named])
+    assert root(mark(spec_for(bucket.stores), [source]), newest).origin == source.name
+
+
+def test_newer_metadata_that_cannot_be_read_is_a_problem(bucket: Bucket) -> None:
+    named = Table(bucket, "t").commit()
+    newest = bucket.write(f"{BUCKET}/t/metadata/00009-x.metadata.json", b"{")
+    found = list(MetadataRoots(bucket.stores, [named]).collect())
+    assert [each.name for each in problems(found)] == [newest]
+
+
 def test_the_folder_of_a_table_without_a_catalog_stands_for_its_newest_metadata(
     bucket: Bucket,
 ) -> None:
