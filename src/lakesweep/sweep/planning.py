@@ -274,6 +274,7 @@ class Planner:
                 most_live=high_water(record.most_live, marks.content.rows),
                 live=_live(document.totals) if is_whole else record.live,
                 marks=marks.address,
+                mark_hashes={name: each.sha256 for name, each in marks.datasets.items()},
             )
 
         self.runs.learn(lake, change, folders, over)

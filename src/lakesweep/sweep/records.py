@@ -99,7 +99,8 @@ class LakeRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     `most_live` is the high-water mark that the next filter is sized by. `live` and `applied` are
     those of the last complete plan and the last run that deleted. `marks` is the address of the
-    last marks, which serve as a cache. `roots` leads from names of roots to RootMemory.
+    last marks, which serve as a cache, and `mark_hashes` are those of their datasets. `roots` leads
+    from names of roots to RootMemory.
     """
 
     lease: Link
@@ -107,6 +108,7 @@ class LakeRecord(msgspec.Struct, frozen=True, kw_only=True):
     live: int | None = None
     applied: str | None = None
     marks: str | None = None
+    mark_hashes: dict[str, str] = {}
     roots: IndexRoot = NO_INDEX
 
 

@@ -113,13 +113,15 @@ class Surveyor:
         return marks
 
     def _earlier(self, record: LakeRecord) -> Marks | None:
-        """The marks of the last plan; none where they are gone or cannot be read any more."""
+        """The marks of the last plan; none where they are gone, or not what they were."""
         if record.marks is None:
             return None
         try:
-            return load_marks(self.stores, record.marks)
+            found = load_marks(self.stores, record.marks)
         except LakesweepError:
             return None
+        hashes = {name: dataset.sha256 for name, dataset in found.datasets.items()}
+        return found if hashes == record.mark_hashes else None
 
 
 def files_of(stores: Stores, listing: Dataset) -> Callable[[], Iterator[pa.RecordBatch]]:

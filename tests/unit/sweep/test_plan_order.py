@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from lakesweep.errors import DeniedError, LeaseHeldError, UnavailableError
+from lakesweep.storage.datasets import read_dataset, write_dataset
+from lakesweep.storage.marks import LIVE
 from lakesweep.sweep.leases import TERM
 from lakesweep.sweep.liveset import Mode
+from lakesweep.sweep.marks import load_marks, save_marks
 from lakesweep.sweep.plans import PlanDocument
 from lakesweep.sweep.verdicts import Reason
 from tests.sweeps import LAKE, PLANS, Process, World, at, deletes, plan, verdicts
@@ -258,6 +262,20 @@ def test_a_cache_that_is_gone_costs_work_only(world: World, lost: str) -> None:
     plan(world)
     for key in [key for key in world.plans.objects if lost in key]:
         del world.plans.objects[key]
+    made = plan(world)
+    assert made.spec["manifests_reused"] == 0
+    assert deletes(world, made) == {ORPHAN}
+
+
+def test_a_cache_that_is_not_what_it_was_is_not_believed(world: World) -> None:
+    """Nothing tells a forged part from others but the hash that the store has."""
+    first = plan(world)
+    folder = f"{PLANS}/prod/{first.plan}/marks"
+    process = Process(world)
+    marks = load_marks(process.stores, folder)
+    content = [batch.slice(0, 0) for batch in read_dataset(process.stores, marks.content)]
+    forged = write_dataset(process.stores, f"{folder}/content", LIVE, content)
+    save_marks(process.stores, replace(marks, datasets={**marks.datasets, "content": forged}))
     made = plan(world)
     assert made.spec["manifests_reused"] == 0
     assert deletes(world, made) == {ORPHAN}
