@@ -11,16 +11,19 @@ import typer
 from lakesweep.cli.context import Context
 from lakesweep.cli.options import DryRun, Yes
 from lakesweep.cli.output import Table
-from lakesweep.cli.paimon_tables import TableAddress, open_table
+from lakesweep.cli.paimon_tables import BranchName, TableAddress, open_table
 from lakesweep.cli.purging import Pace
 from lakesweep.cli.zones import Zone, parse_zone
 from lakesweep.errors import IncompleteError
 from lakesweep.paimon.kinds import Kind
-from lakesweep.units import format_count, format_moment, format_size
+from lakesweep.units import format_count, format_moment, format_size, parse_moment
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
+    from lakesweep.paimon.options import Options
     from lakesweep.paimon.removal import Expiry, ExpiryOutcome, ExpiryPlan
-    from lakesweep.paimon.retention import Overrides, Retention
+    from lakesweep.paimon.retention import Retention
     from lakesweep.paimon.table import Branch
 
 _PANEL = "Retention"
@@ -43,9 +46,6 @@ OlderThan = Annotated[
     _option("--older-than", "TIME", "Of the others only those: 7d ago, or an RFC 3339 time."),
 ]
 Limit = Annotated[int | None, _option("--limit", "N", "Let at most this many go at a time.")]
-BranchName = Annotated[
-    str, typer.Option("--branch", metavar="NAME", help="Of this branch of the table.")
-]
 
 
 @dataclass(frozen=True)
@@ -57,13 +57,25 @@ class Keeping:
     older_than: OlderThan = None
     limit: Limit = None
 
-    def overrides(self, context: Context) -> Overrides:
+    def retention(
+        self, context: Context, branch: Branch, said: Callable[[Options, datetime], Retention]
+    ) -> Retention:
+        """What the options of a branch say, overridden by what the call says."""
         from lakesweep.paimon.retention import Overrides
-        from lakesweep.units import parse_moment
 
         now = context.clock.now()
         cut = None if self.older_than is None else parse_moment(self.older_than, now)
-        return Overrides(self.retain_min, self.retain_max, cut, self.limit)
+        given = Overrides(self.retain_min, self.retain_max, cut, self.limit)
+        return given.over(said(branch.layout.options, now))
+
+
+@dataclass(frozen=True)
+class Running:
+    """Of which branch, and whether in earnest."""
+
+    branch: BranchName = "main"
+    dry_run: DryRun = False
+    yes: Yes = False
 
 
 @dataclass(frozen=True)
@@ -72,17 +84,16 @@ class _Words:
 
     noun: str
     kind: Kind
-    facts: Callable[[int], Mapping[str, object]]
+    counted: str
+    facts: Mapping[str, object]
+
+    def document(self, count: int) -> dict[str, object]:
+        """How many expired, and what is left."""
+        return {"expired_snapshots": 0, self.counted: count, **self.facts}
 
 
 def expire_snapshots(
-    context: Context,
-    table: TableAddress,
-    keeping: Keeping,
-    pace: Pace,
-    branch: BranchName = "main",
-    dry_run: DryRun = False,
-    yes: Yes = False,
+    context: Context, table: TableAddress, keeping: Keeping, pace: Pace, running: Running
 ) -> None:
     """Let old snapshots of a table go, with the files that only they need.
 
@@ -94,31 +105,17 @@ def expire_snapshots(
     from lakesweep.paimon.expiring import choose_snapshots
     from lakesweep.paimon.retention import snapshot_retention
 
-    at = open_table(context, table).branch(branch)
-    table_says = snapshot_retention(at.layout.options, context.clock.now())
-    retention = keeping.overrides(context).over(table_says)
-    _say_retention(context, at, retention, "snapshot")
-    chosen = choose_snapshots(at, retention)
-
-    def facts(count: int) -> Mapping[str, object]:
-        return {
-            "expired_snapshots": count,
-            "earliest": chosen.earliest,
-            "latest": chosen.latest,
-        }
-
-    words = _Words("snapshot", Kind.SNAPSHOT, facts)
-    _expire(context, at, chosen, words, pace, dry_run=dry_run, yes=yes)
+    branch = open_table(context, table).branch(running.branch)
+    retention = keeping.retention(context, branch, snapshot_retention)
+    _say_retention(context, branch, retention, "snapshot")
+    chosen = choose_snapshots(branch, retention)
+    left = {"earliest": chosen.earliest, "latest": chosen.latest}
+    words = _Words("snapshot", Kind.SNAPSHOT, "expired_snapshots", left)
+    _expire(context, branch, chosen, words, pace, running)
 
 
 def expire_changelogs(
-    context: Context,
-    table: TableAddress,
-    keeping: Keeping,
-    pace: Pace,
-    branch: BranchName = "main",
-    dry_run: DryRun = False,
-    yes: Yes = False,
+    context: Context, table: TableAddress, keeping: Keeping, pace: Pace, running: Running
 ) -> None:
     """Let old changelogs go that outlived their snapshots, with the files that only they need.
 
@@ -129,72 +126,48 @@ def expire_changelogs(
     from lakesweep.paimon.changelog_expiry import choose_changelogs
     from lakesweep.paimon.retention import changelog_retention
 
-    at = open_table(context, table).branch(branch)
-    table_says = changelog_retention(at.layout.options, context.clock.now())
-    retention = keeping.overrides(context).over(table_says)
-    _say_retention(context, at, retention, "changelog")
-    chosen = choose_changelogs(at, retention)
-
-    def facts(count: int) -> Mapping[str, object]:
-        return {
-            "expired_snapshots": 0,
-            "expired_changelogs": count,
-            "earliest": chosen.earliest,
-            "latest": chosen.latest,
-        }
-
-    words = _Words("changelog", Kind.CHANGELOG_META, facts)
-    _expire(context, at, chosen, words, pace, dry_run=dry_run, yes=yes)
+    branch = open_table(context, table).branch(running.branch)
+    retention = keeping.retention(context, branch, changelog_retention)
+    _say_retention(context, branch, retention, "changelog")
+    chosen = choose_changelogs(branch, retention)
+    left = {"earliest": chosen.earliest, "latest": chosen.latest}
+    words = _Words("changelog", Kind.CHANGELOG_META, "expired_changelogs", left)
+    _expire(context, branch, chosen, words, pace, running)
 
 
 def expire_tags(
     context: Context,
     table: TableAddress,
     pace: Pace,
+    running: Running,
     older_than: Annotated[
         str | None,
         _option("--older-than", "TIME", "Also tags that have no time to live and are older."),
     ] = None,
-    branch: BranchName = "main",
     zone: Zone = "UTC",
-    dry_run: DryRun = False,
-    yes: Yes = False,
 ) -> None:
     """Let tags go whose time to live has passed, with the files that only they need.
 
     A tag that has a time to live stays until then. One that has none is as old as its file.
     """
     from lakesweep.paimon.tag_expiry import TagRule, choose_tags
-    from lakesweep.units import parse_moment
 
-    at = open_table(context, table).branch(branch)
+    branch = open_table(context, table).branch(running.branch)
     now = context.clock.now()
     cut = None if older_than is None else parse_moment(older_than, now)
-    chosen = choose_tags(at, TagRule(now, parse_zone(zone), cut))
-
-    def facts(count: int) -> Mapping[str, object]:
-        ids = at.snapshot_ids()
-        return {
-            "expired_snapshots": 0,
-            "expired_tags": count,
-            "tags": chosen.names,
-            "earliest": ids[0] if ids else None,
-            "latest": ids[-1] if ids else None,
-        }
-
-    words = _Words("tag", Kind.TAG, facts)
-    _expire(context, at, chosen, words, pace, dry_run=dry_run, yes=yes)
+    chosen = choose_tags(branch, TagRule(now, parse_zone(zone), cut))
+    ids = branch.snapshot_ids()
+    left = {
+        "tags": chosen.names,
+        "earliest": min(ids, default=None),
+        "latest": max(ids, default=None),
+    }
+    words = _Words("tag", Kind.TAG, "expired_tags", left)
+    _expire(context, branch, chosen, words, pace, running)
 
 
 def _expire(
-    context: Context,
-    branch: Branch,
-    expiry: Expiry,
-    words: _Words,
-    pace: Pace,
-    *,
-    dry_run: bool,
-    yes: bool,
+    context: Context, branch: Branch, expiry: Expiry, words: _Words, pace: Pace, running: Running
 ) -> None:
     from lakesweep.paimon.removal import carry_out, plan_expiry
 
@@ -202,12 +175,13 @@ def _expire(
     with plan_expiry(table, expiry, progress=context.progress) as plan:
         count = format_count(len(expiry.leaving), words.noun)
         _say_plan(context, plan, count)
-        if dry_run:
+        if running.dry_run:
             _show_dry_run(context, plan, words)
             return
         if plan.total_files:
             files = format_count(plan.total_files, "file")
-            context.confirm(f"Expire {count} of {table.address.path}, {files}?", yes=yes)
+            question = f"Expire {count} of {table.address.path}, {files}?"
+            context.confirm(question, yes=running.yes)
         delete = pace.deleter(table.stores, context)
         outcome = carry_out(plan, delete, progress=context.progress)
         _show_outcome(context, outcome, words)
@@ -242,7 +216,7 @@ def _line(files: int, what: str, size_bytes: int) -> str:
 
 def _show_dry_run(context: Context, plan: ExpiryPlan, words: _Words) -> None:
     document = {
-        **words.facts(plan.files[words.kind]),
+        **words.document(plan.files[words.kind]),
         "deleted": {kind.value: files for kind, files in plan.files.items() if files},
         "bytes_deleted": plan.total_bytes,
         "failures": [],
@@ -256,7 +230,7 @@ def _show_dry_run(context: Context, plan: ExpiryPlan, words: _Words) -> None:
 def _show_outcome(context: Context, outcome: ExpiryOutcome, words: _Words) -> None:
     tally = outcome.tally.document()
     document = {
-        **words.facts(outcome.deleted[words.kind]),
+        **words.document(outcome.deleted[words.kind]),
         "deleted": {kind.value: files for kind, files in outcome.deleted.items()},
         "bytes_deleted": tally["bytes_deleted"],
         "failures": tally["failures"],

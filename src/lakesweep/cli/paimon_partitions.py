@@ -10,14 +10,14 @@ import typer
 from lakesweep.cli.context import Context
 from lakesweep.cli.options import DryRun, Overrides, Yes
 from lakesweep.cli.output import Table
-from lakesweep.cli.paimon_tables import TableAddress, open_table
+from lakesweep.cli.paimon_tables import BranchName, TableAddress, open_table
 from lakesweep.cli.zones import Zone, parse_zone
 from lakesweep.units import format_count, format_moment, format_size, parse_duration
 
 if TYPE_CHECKING:
     from lakesweep.paimon.partition_expiry import ExpiryRule, Verdict
     from lakesweep.paimon.survey import Partition, Survey
-    from lakesweep.paimon.table import PaimonTable
+    from lakesweep.paimon.table import Branch
 
 _CATALOG_LOCK = "catalog-lock"
 _REFUSED = "nothing was dropped"
@@ -32,6 +32,7 @@ def drop_partition(
             metavar="k=v[,k=v]…", help="Values of some keys or of all.", show_default=False
         ),
     ],
+    branch: BranchName = "main",
     dry_run: DryRun = False,
     yes: Yes = False,
     override: Overrides = None,
@@ -47,19 +48,19 @@ def drop_partition(
     from lakesweep.paimon.dropping import drop_partitions
     from lakesweep.paimon.specs import all_matching, parse_spec
 
-    opened = open_table(context, table)
-    naming = opened.layout.partitioning
+    at = open_table(context, table).find_branch(branch)
+    naming = at.layout.partitioning
     parsed = [parse_spec(spec, naming) for spec in specs]
-    survey = _survey(context, opened)
+    survey = _survey(context, at)
     chosen = all_matching(parsed, naming, survey.partitions.values()) if survey else []
-    _say_totals(context, opened, chosen)
+    _say_totals(context, at, chosen)
     if dry_run or not chosen:
         _show_dropped(context, chosen, None, dry_run=dry_run)
         return
-    _confirm(context, opened, chosen, yes=yes, override=override)
+    _confirm(context, at, chosen, yes=yes, override=override)
     wanted = {partition.data for partition in chosen}
     done = drop_partitions(
-        opened.main,
+        at,
         lambda _: wanted,
         operation="TRUNCATE",
         known=survey,
@@ -118,6 +119,7 @@ def expire_partitions(
     pattern: Pattern = None,
     most: Most = None,
     zone: Zone = "UTC",
+    branch: BranchName = "main",
     dry_run: DryRun = False,
     yes: Yes = False,
     override: Overrides = None,
@@ -131,41 +133,39 @@ def expire_partitions(
     from lakesweep.paimon.partition_expiry import expire_partitions as expire
     from lakesweep.paimon.partition_expiry import judge_partitions
 
-    opened = open_table(context, table)
+    at = open_table(context, table).find_branch(branch)
     given = {
         "partition.expiration-strategy": strategy,
         "partition.timestamp-formatter": formatter,
         "partition.timestamp-pattern": pattern,
         "partition.expiration-max-num": None if most is None else str(most),
     }
-    rule = _rule(opened, expiration_time, given, zone)
+    rule = _rule(at, expiration_time, given, zone)
     now = context.clock.now()
-    survey = _survey(context, opened)
-    naming = opened.layout.partitioning
+    survey = _survey(context, at)
+    naming = at.layout.partitioning
     verdicts = judge_partitions(survey, naming, rule, now) if survey else []
     chosen = [verdict.partition for verdict in verdicts if verdict.expires]
     _say_unreadable(context, verdicts)
-    _say_totals(context, opened, chosen)
+    _say_totals(context, at, chosen)
     if dry_run or not chosen:
         _show_verdicts(context, verdicts, rule, chosen, [], dry_run=dry_run)
         return
-    _confirm(context, opened, chosen, yes=yes, override=override)
-    done = list(expire(opened.main, rule, now, chosen, known=survey, progress=context.progress))
+    _confirm(context, at, chosen, yes=yes, override=override)
+    done = list(expire(at, rule, now, chosen, known=survey, progress=context.progress))
     gone = [partition for each in done for partition in each.partitions]
     snapshots = [each.snapshot.id for each in done if each.snapshot is not None]
     _show_verdicts(context, verdicts, rule, gone, snapshots, dry_run=False)
 
 
-def _rule(
-    table: PaimonTable, keep: str | None, given: dict[str, str | None], zone: str
-) -> ExpiryRule:
+def _rule(branch: Branch, keep: str | None, given: dict[str, str | None], zone: str) -> ExpiryRule:
     from dataclasses import replace
 
     from lakesweep.paimon.partition_expiry import ExpiryRule
 
     said = {name: value for name, value in given.items() if value is not None}
     kept = None if keep is None else parse_duration(keep.replace(" ", ""))
-    rule = ExpiryRule.of(table.options.with_values(said), kept)
+    rule = ExpiryRule.of(branch.layout.options.with_values(said), kept)
     return replace(rule, zone=parse_zone(zone))
 
 
@@ -215,19 +215,19 @@ def _say_unreadable(context: Context, verdicts: Sequence[Verdict]) -> None:
             context.output.say(f"{verdict.partition.path} never expires: {verdict.reason}")
 
 
-def _survey(context: Context, table: PaimonTable) -> Survey | None:
+def _survey(context: Context, branch: Branch) -> Survey | None:
     """The partitions of the newest snapshot; None where nothing was ever committed."""
     from lakesweep.paimon.survey import survey_partitions
 
-    number = table.main.latest_id()
+    number = branch.latest_id()
     if number is None:
         return None
-    return survey_partitions(table.main, table.main.snapshot(number), context.progress)
+    return survey_partitions(branch, branch.snapshot(number), context.progress)
 
 
 def _confirm(
     context: Context,
-    table: PaimonTable,
+    branch: Branch,
     chosen: Sequence[Partition],
     *,
     yes: bool,
@@ -236,14 +236,14 @@ def _confirm(
     from lakesweep.paimon.committing import check_exclusive
 
     if _CATALOG_LOCK not in (override or ()):
-        check_exclusive(table.main)
-    if table.options.flag("metastore.partitioned-table", False):
+        check_exclusive(branch)
+    if branch.layout.options.flag("metastore.partitioned-table", False):
         context.output.say("warning: the metastore lists partitions too; drop them there as well")
     what = format_count(len(chosen), "partition")
-    context.confirm(f"Drop {what} of {table.address.path}?", yes=yes, refused=_REFUSED)
+    context.confirm(f"Drop {what} of {branch.table.address.path}?", yes=yes, refused=_REFUSED)
 
 
-def _say_totals(context: Context, table: PaimonTable, chosen: Sequence[Partition]) -> None:
+def _say_totals(context: Context, branch: Branch, chosen: Sequence[Partition]) -> None:
     from lakesweep.paimon.survey import totals
 
     sums = totals(chosen)
@@ -253,7 +253,7 @@ def _say_totals(context: Context, table: PaimonTable, chosen: Sequence[Partition
         format_count(sums["rows"], "row"),
         format_size(sums["size_bytes"]),
     ]
-    context.output.say(f"{table.address.path}: {', '.join(parts)} to drop")
+    context.output.say(f"{branch.table.address.path}: {', '.join(parts)} to drop")
 
 
 def _say_end(context: Context, snapshots: Sequence[int], *, dry_run: bool) -> None:

@@ -17,6 +17,10 @@ TableAddress = Annotated[
     typer.Argument(metavar="TABLE", help="Address of the table's folder.", show_default=False),
 ]
 
+BranchName = Annotated[
+    str, typer.Option("--branch", metavar="NAME", help="Of this branch of the table.")
+]
+
 
 def open_table(context: Context, address: str) -> PaimonTable:
     """The table at an address as people write it."""
