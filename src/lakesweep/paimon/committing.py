@@ -102,39 +102,36 @@ def commit(branch: Branch, prepare: Prepare, random: Random | None = None) -> Sn
     for attempt in range(retries.most + 1):
         if attempt:
             branch.table.clock.sleep(retries.seconds(attempt - 1, chance))
-        latest = _latest(branch)
-        if latest is None:
-            return None
-        prepared = _prepare(branch, latest, prepare)
-        if prepared is _MOVED:
-            continue
-        if prepared is None:
-            return None
-        if _create(branch, prepared):
-            _write_hint(branch, prepared.document["id"])
-            return _parse(branch, prepared.document)
-        prepared.files.remove()
+        with suppress(_LostError):
+            return _try(branch, prepare)
     raise IncompleteError(
         f"{branch.table.address.path}: other commits came first {retries.most + 1} times",
         hint="nothing was changed; run the same command again when fewer writers are at work",
     )
 
 
-def _latest(branch: Branch) -> Snapshot | None:
+class _LostError(Exception):
+    """Another commit came first."""
+
+
+def _try(branch: Branch, prepare: Prepare) -> Snapshot | None:
     newest = branch.latest_id()
-    return None if newest is None else branch.snapshot(newest)
+    prepared = None if newest is None else _prepare(branch, newest, prepare)
+    if prepared is None:
+        return None
+    if not _create(branch, prepared):
+        prepared.files.remove()
+        raise _LostError
+    _write_hint(branch, prepared.document["id"])
+    return _parse(branch, prepared.document)
 
 
-#: The table went on while a commit was prepared, so that files of the snapshot are gone.
-_MOVED = Prepared({}, None)  # type: ignore[arg-type]
-
-
-def _prepare(branch: Branch, latest: Snapshot, prepare: Prepare) -> Prepared | None:
+def _prepare(branch: Branch, newest: int, prepare: Prepare) -> Prepared | None:
     try:
-        return prepare(latest)
+        return prepare(branch.snapshot(newest))
     except MissingError as error:
-        if branch.latest_id() != latest.id:
-            return _MOVED
+        if branch.latest_id() != newest:  # the table went on, and old files with it
+            raise _LostError from error
         raise UnreadableError(error.path, State.MISSING, error.reason) from error
 
 
