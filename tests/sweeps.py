@@ -46,6 +46,7 @@ from lakesweep.sweep.records import TYPES, RunKind
 from lakesweep.sweep.roots import RootKind, RootProblem, RootRow
 from lakesweep.sweep.runs import Runs
 from lakesweep.sweep.sessions import Session, running
+from tests.by_copy import ByCopy
 from tests.iceberg_tables import Bucket, File, Table
 from tests.moments import NOON
 from tests.timed_store import TimedStore
@@ -128,6 +129,8 @@ class World:
             store.create_realm(REALM)
         self.catalog = Catalog()
         self.denied: set[str] = set()
+        #: Whether the lake cannot rename: what is moved is copied, and deleted then.
+        self.by_copy = False
         self.bucket = LakeBucket(self.lake)
         self._numbers = count(1)
 
@@ -351,7 +354,7 @@ class Process:
             GatedStore(store, self.gate, world.denied, on_delete)
             for store in (world.lake, world.plans)
         )
-        self.stores = Stores(replace={LAKE: lake, PLANS: plans})
+        self.stores = Stores(replace={LAKE: ByCopy(lake) if world.by_copy else lake, PLANS: plans})
         self.source = GatedSource(world.catalog, self.gate)
         database = GatedDatabase(world.database, self.gate)
         self.store = Store(database, types=TYPES, clock=world.clock)
@@ -359,6 +362,8 @@ class Process:
         section = {"locations": (LAKE,), "unknown": "delete", "roots": (), **section}
         self.lake = Lake("prod", LakeSection(**section), f"{PLANS}/prod", neighbours or {})
         self.session: Session | None = None
+        #: Histories are told by calls alone; nothing happens because time passes outside of them.
+        self.look_every = timedelta(days=1)
         self.gate.calls.clear()
         self.gate.script = script
 
@@ -371,7 +376,12 @@ class Process:
     def applier(self) -> Applier:
         engine = LocalEngine(self.stores)
         return Applier(
-            self.stores, engine, self.runs, self.world.clock, sources=lambda *_: [self.source]
+            self.stores,
+            engine,
+            self.runs,
+            self.world.clock,
+            sources=lambda *_: [self.source],
+            look_every=self.look_every,
         )
 
     def plan(

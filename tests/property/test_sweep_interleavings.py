@@ -33,7 +33,7 @@ from functools import partial
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from lakesweep.errors import IncompleteError, LeaseHeldError, NotFoundError, RefusedError
 from lakesweep.store.moments import micros
@@ -117,6 +117,10 @@ class Lakes(RuleBasedStateMachine):
         self.rightful: dict[Process, bool] = {}
         #: How long the history was when an applier began.
         self.begun: dict[Process, int] = {}
+
+    @initialize(by_copy=st.booleans())
+    def choose_store(self, by_copy: bool) -> None:
+        self.world.by_copy = by_copy
 
     @rule(act=_WRITES)
     def write(self, act: Act) -> None:
