@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -46,6 +46,7 @@ class Desk:
     clock: Clock = field(default_factory=in_a_month)
     plans: str = field(default_factory=lambda: f"memory://plans-{next(_numbers)}/prod")
     progress: Progress = SILENT
+    neighbours: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         store = Store(MemoryBackend(), types=TYPES, clock=self.clock)
@@ -53,7 +54,7 @@ class Desk:
 
     @property
     def lake(self) -> Lake:
-        return Lake("prod", self.section, self.plans)
+        return Lake("prod", self.section, self.plans, self.neighbours)
 
     def plan(
         self, engine: SweepEngine | None = None, *, grace: timedelta = WEEK, **order: Any

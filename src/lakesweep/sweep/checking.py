@@ -11,10 +11,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+import pyarrow as pa
+
 from lakesweep.storage.datasets import Dataset, Part, commit_dataset, read_dataset
 from lakesweep.sweep.answers import ANSWERS, answers_of
-from lakesweep.sweep.columns import MISSING
+from lakesweep.sweep.columns import HASHES, MISSING
+from lakesweep.sweep.doubts import Astray, DoubtStep
+from lakesweep.sweep.engine import LocalEngine
 from lakesweep.sweep.lineage import trace
+from lakesweep.sweep.liveset import LiveSet
 from lakesweep.sweep.marker import MarkSpec
 from lakesweep.sweep.marking import mark
 from lakesweep.sweep.missing import Gap, MissStep, Needs
@@ -69,8 +75,8 @@ class Checker:
         return self._miss(lake, survey.listing, marks, f"{address}/missing")
 
     def _miss(self, lake: Lake, listing: Dataset, marks: Marks, address: str) -> Checked:
-        locations = FolderMap((claimed_folder(each), each) for each in lake.locations)
-        step = MissStep(self.stores, address, locations, self._needs(marks))
+        locations = _folders(lake.locations)
+        step = MissStep(self.stores, address, locations, _needs(self.stores, marks))
         answers = self.engine.miss(step, listing, marks.content, ANSWERS)
         parts = answers_of(answers, "part", Part)
         return Checked(
@@ -81,10 +87,73 @@ class Checker:
             tuple(_merge(answers_of(answers, "gap", Gap))),
         )
 
-    def _needs(self, marks: Marks) -> Needs:
-        numbers = [root.source for root in marks.roots if root.source is not None]
-        edges = marks.datasets["edges"]
-        return Needs.of(marks.roots, trace(numbers, lambda: read_dataset(self.stores, edges)))
+
+@dataclass(frozen=True)
+class Doubtful:
+    """What a plan knows of references that lead nowhere.
+
+    `filters` know the stored files that they may mean. `missing` counts those in the locations,
+    of which not all were looked at, and `tables` name them.
+    """
+
+    filters: Sequence[str] = ()
+    missing: int = 0
+    tables: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Doubter:
+    """Looks at what a plan listed and marked from the other side; all is written below a folder.
+
+    This costs two passes over what is at hand, and joins nothing. Up to `few` rows are looked at
+    here: to start tasks would take longer.
+    """
+
+    stores: Stores
+    engine: SweepEngine
+    folder: str
+    few: int = 1_000_000
+
+    def look(self, lake: Lake, survey: Survey) -> Doubtful:
+        """Find the references that lead nowhere, and what they may mean."""
+        content = survey.marks.content
+        theirs = (each for locations in lake.neighbours.values() for each in locations)
+        address = f"{self.folder}/loose"
+        stored = self._filter(survey.listing, "stored")
+        step = DoubtStep(self.stores, address, stored, _folders(lake.locations), _folders(theirs))
+        answers = self._on(content).gather(step, content, ANSWERS)
+        loose = commit_dataset(self.stores, address, answers_of(answers, "part", Part), HASHES)
+        astray = list(answers_of(answers, "astray", Astray))
+        return Doubtful(
+            self._filter(loose, "meant") if loose.rows else (),
+            sum(each.files for each in astray),
+            self._tables(survey.marks, astray),
+        )
+
+    def _filter(self, rows: Dataset, name: str) -> Sequence[str]:
+        live = LiveSet(self.stores, self._on(rows), rows, f"{self.folder}/{name}", 0)
+        return live.build()[0]
+
+    def _on(self, rows: Dataset) -> SweepEngine:
+        return LocalEngine(self.stores) if rows.rows <= self.few else self.engine
+
+    def _tables(self, marks: Marks, astray: Sequence[Astray]) -> Sequence[str]:
+        if not astray:
+            return ()
+        needs = _needs(self.stores, marks)
+        numbers = np.array([each.source for each in astray], np.int64)
+        _, roots = needs.lineage.expand(numbers)
+        return sorted(set(needs.names.take(pa.array(roots)).to_pylist()))
+
+
+def _needs(stores: Stores, marks: Marks) -> Needs:
+    numbers = [root.source for root in marks.roots if root.source is not None]
+    edges = marks.datasets["edges"]
+    return Needs.of(marks.roots, trace(numbers, lambda: read_dataset(stores, edges)))
+
+
+def _folders(locations: Iterable[str]) -> FolderMap:
+    return FolderMap((claimed_folder(each), each) for each in locations)
 
 
 def _has_moved(sources: Sequence[RootSource], found: Checked) -> bool:

@@ -7,6 +7,7 @@ only keep files.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
@@ -88,11 +89,19 @@ class Signs:
             yield from (Sign(pattern, folder) for folder in sorted(folders))
 
 
-def outside_of(tables: FolderMap, found: Iterable[Foreign]) -> Iterator[Foreign]:
-    """What lies in the folder of a table that is read is no dataset, but left by some engine."""
+def outside_of(used: Iterable[str], found: Iterable[Foreign]) -> Iterator[Foreign]:
+    """What meets a folder that a table uses is no dataset: it was taken over, or an engine left it.
+
+    Tables of other formats stay what they are.
+    """
+    known = sorted(map(claimed_folder, used))
+    around = FolderMap((folder, "") for folder in known)
     for each in found:
-        folder = pa.array([claimed_folder(each.folder)])
-        if each.format is not Format.DATASET or tables.find(folder)[0] < 0:
+        folder = claimed_folder(each.folder)
+        place = bisect_left(known, folder)
+        holds = place < len(known) and known[place].startswith(folder)
+        lies = around.find(pa.array([folder]))[0] >= 0
+        if each.format is not Format.DATASET or not (holds or lies):
             yield each
 
 

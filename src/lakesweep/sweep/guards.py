@@ -70,6 +70,8 @@ class Figures:
     empty: Sequence[str] = ()
     foreign: Sequence[str] = ()
     opted_in: Sequence[str] = ()
+    missing: int = 0
+    lacking: Sequence[str] = ()
 
 
 def look(figures: Figures) -> Iterator[Guard]:
@@ -88,6 +90,10 @@ def look(figures: Figures) -> Iterator[Guard]:
     if figures.empty and figures.deletes:
         names = _some(figures.empty)
         yield Guard("empty-catalog", f"lists no table at all, which is hardly true: {names}")
+    if figures.missing and figures.deletes:
+        files = format_count(figures.missing, "file")
+        tables = _some(figures.lacking)
+        yield Guard("missing", f"at least {files} referenced and not stored: by {tables}")
     if figures.foreign:
         yield Guard("foreign", f"claimed by others as well: {_some(figures.foreign)}")
     if figures.grace < SHORTEST_GRACE:

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from lakesweep.storage.globs import translate
 from lakesweep.store.moments import micros
 from lakesweep.sweep.columns import VERDICTS
+from lakesweep.sweep.doubts import Doubts
 from lakesweep.sweep.guessing import History, guess
 from lakesweep.sweep.kinds import Family, Names, is_hidden
 from lakesweep.sweep.masks import Mask, mask_of
@@ -39,7 +40,8 @@ class Rules:
     before the listing ended: times behind it are not believed. `excludes` are globs, for paths
     below a location. `families` are the formats that the roots of the run read. `hidden_fields`
     are names of partition fields that look hidden, by the number of the folder in `tables`. Files
-    in folders of `gone` roots are judged like others, and counted.
+    in folders of `gone` roots are judged like others, and counted. `doubts` know files that
+    references may mean which lead nowhere.
     """
 
     now: datetime
@@ -57,6 +59,7 @@ class Rules:
     families: frozenset[Family] = frozenset({Family.ICEBERG})
     hidden_fields: Mapping[int, frozenset[str]] = field(default_factory=dict)
     history: History = field(default_factory=History)
+    doubts: Doubts | None = None
 
     def __post_init__(self) -> None:
         if self.now.tzinfo is None or self.cutoff.tzinfo is None or self.cutoff > self.now:
@@ -234,6 +237,12 @@ def _is_of_unknown_kind(files: _Files, rules: Rules) -> _Finding:
     return ~mask_of(known), _texts(len(files.rows))
 
 
+def _is_in_doubt(files: _Files, rules: Rules) -> _Finding:
+    if rules.doubts is None:
+        return _nothing(files)
+    return rules.doubts.find(files.names.paths), _texts(len(files.rows))
+
+
 def _is_unreferenced(files: _Files, rules: Rules) -> _Finding:
     guesses = guess(files.names, files.modified, files.tables, rules.history)
     return np.ones(len(files.rows), np.bool_), guesses
@@ -253,6 +262,7 @@ _CHECKS: tuple[tuple[Reason, _Check], ...] = (
     (Reason.TOO_NEW, _is_too_new),
     (Reason.HIDDEN, _is_hidden),
     (Reason.UNKNOWN_KIND, _is_of_unknown_kind),
+    (Reason.IN_DOUBT, _is_in_doubt),
     (Reason.UNREFERENCED, _is_unreferenced),
 )
 

@@ -75,13 +75,13 @@ class LiveSet:
         if mode is Mode.EXACT:
             answers = self.engine.match(step, listing, self.content, ANSWERS)
             return Matched(answers, mode)
-        filters, figures = self._build()
+        filters, figures = self.build()
         probe = ProbeStep(self.stores, filters, step)
         answers = self.engine.gather(probe, listing, ANSWERS)
         remove_folder(self.stores, self.folder)
         return Matched(answers, mode, figures)
 
-    def _build(self) -> tuple[Sequence[str], FilterFigures]:
+    def build(self) -> tuple[Sequence[str], FilterFigures]:
         """A filter that errs rarely enough; built again, larger, where the first one does not."""
         capacity = expected_live(self.most_live, self.content.rows)
         shape = first_shape(capacity, secrets.randbits(128))

@@ -23,6 +23,7 @@ from lakesweep.progress import SILENT, Progress
 from lakesweep.storage.datasets import Dataset, Part, commit_dataset
 from lakesweep.store.moments import micros, moment
 from lakesweep.sweep.answers import answers_of
+from lakesweep.sweep.checking import Doubter, Doubtful
 from lakesweep.sweep.columns import VERDICTS
 from lakesweep.sweep.counting import showing
 from lakesweep.sweep.guards import Figures, Gone, look
@@ -47,6 +48,7 @@ from lakesweep.sweep.runs import new_name
 from lakesweep.sweep.sizing import high_water
 from lakesweep.sweep.steps import JudgeStep
 from lakesweep.sweep.surveying import Survey, Surveyor
+from lakesweep.sweep.tidying import remove_folder
 from lakesweep.sweep.totals import (
     TOTALS,
     Dimension,
@@ -120,8 +122,9 @@ class Planner:
         listing, marks = survey.listing, survey.marks
         ruling = self._rule(order, survey, record, started)
         with surveyor.phase("judge"):
-            matched = self._judge(order, listing, marks, ruling, record, address)
-        document = self._describe(order, name, started, listing, marks, ruling, matched, record)
+            doubtful = Doubter(self.stores, self.engine, f"{address}/doubts").look(lake, survey)
+            matched = self._judge(order, survey, ruling, doubtful, record, address)
+        document = self._describe(order, name, started, survey, ruling, doubtful, matched, record)
         datasets = self._commit(address, listing, marks, matched)
         document = msgspec.structs.replace(document, datasets=datasets, seconds=dict(self.seconds))
         lease.check()
@@ -152,21 +155,26 @@ class Planner:
     def _judge(
         self,
         order: PlanOrder,
-        listing: Dataset,
-        marks: Marks,
+        survey: Survey,
         ruling: Ruling,
+        doubtful: Doubtful,
         record: LakeRecord,
         address: str,
     ) -> Matched:
-        live = LiveSet(
-            self.stores, self.engine, marks.content, f"{address}/filter", record.most_live
-        )
+        listing, content = survey.listing, survey.marks.content
+        live = LiveSet(self.stores, self.engine, content, f"{address}/filter", record.most_live)
         with showing(self.stores, address, self.progress, "judged", total=listing.rows) as shown:
             step = JudgeStep(
-                self.stores, f"{address}/keep", f"{address}/delete", ruling.rules, shown.folder
+                self.stores,
+                f"{address}/keep",
+                f"{address}/delete",
+                ruling.rules,
+                shown.folder,
+                doubtful.filters,
             )
             matched = live.judge(step, listing, order.mode)
             shown.reach(listing.rows)
+        remove_folder(self.stores, f"{address}/doubts")
         return matched
 
     def _describe(
@@ -174,12 +182,13 @@ class Planner:
         order: PlanOrder,
         name: str,
         started: datetime,
-        listing: Dataset,
-        marks: Marks,
+        survey: Survey,
         ruling: Ruling,
+        doubtful: Doubtful,
         matched: Matched,
         record: LakeRecord,
     ) -> PlanDocument:
+        listing, marks = survey.listing, survey.marks
         # Guards look at every table, the document only shows some.
         every = _totals(matched.answers)
         totals = keep_top_tables(every, _MOST_TABLES)
@@ -198,6 +207,8 @@ class Planner:
             empty=[f"{each.origin} ({each.reason})" for each in marks.empty],
             foreign=ruling.foreign,
             opted_in=ruling.opted_in,
+            missing=doubtful.missing,
+            lacking=doubtful.tables,
         )
         return PlanDocument(
             plan=name,

@@ -54,7 +54,8 @@ def make_ruling(
     foreign = {} if "foreign" in overridden else dict(_neighbours(lake))
     opted_out = () if "gc.enabled" in overridden else tuple(marks.opted_out)
     gone = gone_roots(marks, memory)
-    formats = tuple(outside_of(tables, found))
+    used = (folder for root in _tables(marks) for folder in root.folders)
+    formats = tuple(outside_of(used, found))
     rules = Rules(
         now=now,
         cutoff=cutoff,

@@ -8,15 +8,14 @@ is the folder where it tells how far it has come (see `counting`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakesweep.hashing.bloom import BloomFilter, BloomShape
-from lakesweep.hashing.bloom_file import dump_bloom, load_bloom
+from lakesweep.hashing.bloom_file import dump_bloom
 from lakesweep.storage.address import identities, parse
 from lakesweep.storage.datasets import DatasetWriter, new_part_name
 from lakesweep.storage.file_hashes import file_hashes, hash_columns
@@ -26,6 +25,8 @@ from lakesweep.storage.pieces import Piece, list_pieces
 from lakesweep.sweep.answers import answer
 from lakesweep.sweep.columns import LISTING, VERDICTS, hashes_of
 from lakesweep.sweep.counting import Counter
+from lakesweep.sweep.doubts import Doubts
+from lakesweep.sweep.filters import Filters
 from lakesweep.sweep.formats import Signs
 from lakesweep.sweep.judging import Rules, judge
 from lakesweep.sweep.totals import Sum, tally
@@ -96,13 +97,17 @@ def listed(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 @dataclass(frozen=True)
 class JudgeStep:
-    """Judges files (REFERENCED) into parts of two datasets of VERDICTS, and counts them."""
+    """Judges files (REFERENCED) into parts of two datasets of VERDICTS, and counts them.
+
+    `doubts` are filters of what references that lead nowhere may mean.
+    """
 
     stores: Stores
     keep: str
     delete: str
     rules: Rules
     counts: str | None = None
+    doubts: Sequence[str] = ()
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         writers = {
@@ -111,10 +116,11 @@ class JudgeStep:
         }
         totals = Sum()
         counter = Counter(self.stores, self.counts)
+        rules = self._rules()
         for batch in batches:
             names = resolve(identities(batch["path"]))
-            verdicts = judge(batch, names, batch["referenced"], self.rules)
-            totals.add(tally(verdicts, names, self.rules))
+            verdicts = judge(batch, names, batch["referenced"], rules)
+            totals.add(tally(verdicts, names, rules))
             for verdict, writer in writers.items():
                 chosen = pc.equal(verdicts["verdict"], verdict.value)
                 writer.add(verdicts.filter(chosen))
@@ -122,6 +128,11 @@ class JudgeStep:
         for verdict, writer in writers.items():
             yield answer(verdict.value, writer.finish())
         yield answer("total", totals.total().to_pylist())
+
+    def _rules(self) -> Rules:
+        if not self.doubts:
+            return self.rules
+        return replace(self.rules, doubts=Doubts(Filters.load(self.stores, self.doubts)))
 
 
 @dataclass(frozen=True)
@@ -153,26 +164,12 @@ class ProbeStep:
     step: JudgeStep
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        blooms = [_load(self.stores, path) for path in self.filters]
-        return self.step(_probe(batch, blooms) for batch in batches)
+        known = Filters.load(self.stores, self.filters)
+        return self.step(
+            with_reference(batch, pa.array(known.contains(hashes_of(batch)))) for batch in batches
+        )
 
 
 def with_reference(batch: pa.RecordBatch, referenced: pa.Array) -> pa.RecordBatch:
     """Rows of LISTING as REFERENCED."""
     return pa.RecordBatch.from_arrays([*batch.columns, referenced], schema=REFERENCED)
-
-
-def _load(stores: Stores, path: str) -> BloomFilter:
-    place = parse(path)
-    return load_bloom(path, stores.open(place).read(place.key))
-
-
-def _probe(batch: pa.RecordBatch, blooms: Sequence[BloomFilter]) -> pa.RecordBatch:
-    """Ask each shard for the hashes that belong to it."""
-    low, high = hashes_of(batch)
-    shards = blooms[0].shape.shards_of((low, high))
-    known = np.ones(batch.num_rows, dtype=np.bool_)
-    for bloom in blooms:
-        here = (shards >= bloom.shards.start) & (shards < bloom.shards.stop)
-        known[here] = bloom.contains((low[here], high[here]))
-    return with_reference(batch, pa.array(known))

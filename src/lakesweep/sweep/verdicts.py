@@ -27,6 +27,7 @@ class Reason(StrEnum):
     TOO_NEW = "too-new"
     HIDDEN = "hidden"
     UNKNOWN_KIND = "unknown-kind"
+    IN_DOUBT = "in-doubt"
     UNREFERENCED = "unreferenced"
 
     @property

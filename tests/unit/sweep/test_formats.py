@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 
 from lakesweep.config import LakeSection
 from lakesweep.storage.inventory import open_inventory
 from lakesweep.sweep.formats import MOST_FOLDERS, Format, Sign, Signs, formats_of
-from tests.iceberg_tables import BUCKET, Bucket, Names, Table
+from tests.iceberg_tables import BUCKET, Bucket, File, Names, Table
 from tests.planned import Desk, deletes, reasons, rows_of
 
 SIGNS = {
@@ -101,3 +103,12 @@ def test_folders_are_known_from_an_inventory_as_well(desk: Desk, bucket: Bucket)
     now = desk.clock.now()
     plan = desk.plan(inventory=open_inventory(bucket.stores, file, taken_at=now))
     assert set(reasons(plan).values()) == {"foreign"}
+
+
+def test_a_dataset_that_a_table_took_over_is_the_table_s(desk: Desk, bucket: Bucket) -> None:
+    table = Table(bucket, "two")
+    paths = [bucket.write(f"{BUCKET}/old/{name}", b"") for name in ("p=1/a.parquet", "_SUCCESS")]
+    orphan = bucket.write(f"{BUCKET}/old/p=1/b.parquet", b"")
+    table.snapshot(table.manifest("m0.avro", File(paths[0])))
+    plan = replace(desk, roots=[Names({"two": table.commit()})]).plan()
+    assert orphan in deletes(plan)

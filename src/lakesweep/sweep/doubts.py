@@ -1,0 +1,124 @@
+"""References that lead nowhere, and the stored files that they may mean.
+
+A table may know its files by other names than the store does: a client made one slash of two, or a
+bucket has an alias. Then what is referenced is not stored, and what is stored looks unreferenced.
+So a plan looks at its own match from the other side too. Files that such a reference may mean are
+kept, and a guard tells of the tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakesweep.errors import InexactKeyError, LakesweepError, MissingError
+from lakesweep.hashing import Hashes, HashSet, hash128
+from lakesweep.iceberg.kinds import Kind
+from lakesweep.parallel import map_ordered
+from lakesweep.storage.address import identities, parse
+from lakesweep.storage.datasets import DatasetWriter
+from lakesweep.storage.file_hashes import hash_columns
+from lakesweep.storage.local.aliases import resolve
+from lakesweep.sweep.answers import answer
+from lakesweep.sweep.columns import HASHES, hashes_of
+from lakesweep.sweep.filters import Filters
+
+if TYPE_CHECKING:
+    from lakesweep.storage.stores import Stores
+    from lakesweep.sweep.owners import FolderMap
+
+#: So many files that were not listed are looked at by each task; writers make new ones all day.
+MOST_LOOKS = 1_000
+#: What tables name and do not need: these say nothing of how the others are spelled.
+_NOT_NEEDED = pa.array([Kind.METADATA_LOG.value, Kind.VERSION_HINT.value])
+
+
+class Astray(msgspec.Struct, frozen=True):
+    """How many references of one source lead nowhere, of those that were looked at."""
+
+    source: int
+    files: int
+
+
+def loose_hashes(paths: pa.Array) -> Hashes:
+    """Hashes of keys alone, runs of slashes taken for one: equal for all that may be meant."""
+    keys = pc.replace_substring_regex(identities(paths), r"^[^/]*://[^/]*", "")
+    return hash128(pc.replace_substring_regex(keys, r"//+", "/"))
+
+
+@dataclass(frozen=True)
+class Doubts:
+    """Tells of stored files whether a reference that leads nowhere may mean them."""
+
+    filters: Filters
+
+    def find(self, paths: pa.Array) -> npt.NDArray[np.bool_]:
+        return self.filters.contains(loose_hashes(paths))
+
+
+@dataclass(frozen=True)
+class DoubtStep:
+    """Writes the loose hashes of live files that were not listed into a dataset of HASHES.
+
+    `stored` are filters of all that was listed. What lies below `others`, the locations of other
+    lakes, is theirs to look at. What lies in the lake's own locations should have been listed, so
+    some of it is asked for once more.
+    """
+
+    stores: Stores
+    address: str
+    stored: Sequence[str]
+    locations: FolderMap
+    others: FolderMap
+    workers: int = 16
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        stored = Filters.load(self.stores, self.stored)
+        writer = DatasetWriter(self.stores, self.address, HASHES)
+        looks = _Looks(self)
+        for batch in batches:
+            missing = batch.filter(pa.array(~stored.contains(hashes_of(batch))))
+            names = resolve(identities(missing["path"]))
+            mine = pa.array(self.others.find(names) < 0)
+            columns = hash_columns(loose_hashes(names.filter(mine)))
+            writer.add(pa.RecordBatch.from_arrays(list(columns), schema=HASHES))
+            looks.add(missing.filter(pa.array(self.locations.find(names) >= 0)))
+        yield answer("part", writer.finish())
+        yield answer("astray", looks.found())
+
+
+class _Looks:
+    """What was asked for once more, and is not there."""
+
+    def __init__(self, step: DoubtStep) -> None:
+        self._step = step
+        self._seen = HashSet()
+        self._found: dict[int, int] = {}
+
+    def add(self, files: pa.RecordBatch) -> None:
+        needed = files.filter(pc.invert(pc.is_in(files["kind"], value_set=_NOT_NEEDED)))
+        left = max(0, MOST_LOOKS - len(self._seen))
+        new = needed.filter(pa.array(self._seen.add(hashes_of(needed)))).slice(0, left)
+        gone = map_ordered(self._is_gone, new["path"].to_pylist(), workers=self._step.workers)
+        for source, is_gone in zip(new["source"].to_pylist(), gone, strict=True):
+            self._found[source] = self._found.get(source, 0) + is_gone
+
+    def found(self) -> Iterator[Astray]:
+        return (Astray(source, files) for source, files in self._found.items() if files)
+
+    def _is_gone(self, path: str) -> bool:
+        try:
+            place = parse(path)
+            self._step.stores.open(place).head(place.key)
+        except (MissingError, InexactKeyError):
+            return True
+        except LakesweepError:
+            return False  # nobody knows
+        return False
