@@ -95,7 +95,9 @@ def test_a_snapshot_that_ends_too_early_is_truncated(data: bytes) -> None:
         parse_snapshot("snapshot-7", data)
 
 
-@pytest.mark.parametrize("data", [b"[]", b"nonsense", b"\xff\xfe", b'"text"', b'{"\x80": 1}', b"[" * 9999])
+@pytest.mark.parametrize(
+    "data", [b"[]", b"nonsense", b"\xff\xfe", b'"text"', b'{"\x80": 1}', b"[" * 9999]
+)
 def test_what_is_no_document_is_damaged(data: bytes) -> None:
     with pytest.raises(FormatError):
         parse_snapshot("snapshot-7", data)
