@@ -34,6 +34,7 @@ command or change to try, its own or else that of its class.
     │   │   └── ContendedError       4  others kept the reference busy for too long
     │   ├── SparkLostError    4  Spark, or a part of it, did not answer (may be retried)
     │   ├── StoppedError      4  somebody told the run to stop; what it did is in its outcomes
+    │   │   └── PausedError   4  roots moved: what is left to delete has to be settled again
     │   ├── UnreadableError   4  a file that names other files could not be read
     │   └── FormatError       4  a file that was read does not hold what it should
     │       ├── TruncatedError     4  it ends too early
@@ -111,6 +112,10 @@ class StoppedError(IncompleteError):
     """Somebody told the run to stop. What it did until then is in its outcomes."""
 
     usual_hint = "apply the same plan again to go on with it"
+
+
+class PausedError(StoppedError):
+    """Roots moved while files were deleted. What is left has to be settled again."""
 
 
 class UnreadableError(IncompleteError):

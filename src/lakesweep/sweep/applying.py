@@ -6,10 +6,12 @@ stays. What is left is written down, read back, and only then deleted, while the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -22,7 +24,7 @@ from lakesweep.storage.datasets import Dataset, Part, commit_dataset
 from lakesweep.store.moments import micros
 from lakesweep.sweep.answers import ANSWERS, answers_of
 from lakesweep.sweep.columns import LISTING
-from lakesweep.sweep.control import Control, request_stop, run_folder
+from lakesweep.sweep.control import Control, Reins, request_stop, run_folder
 from lakesweep.sweep.counting import showing
 from lakesweep.sweep.deleting import (
     BATCH_ROWS,
@@ -39,6 +41,7 @@ from lakesweep.sweep.root_sources import Sources, root_sources
 from lakesweep.sweep.sessions import Session
 from lakesweep.sweep.settling import Settler
 from lakesweep.sweep.verdicts import Verdict
+from lakesweep.sweep.watching import LOOK_EVERY, Watch, watching
 
 if TYPE_CHECKING:
     from lakesweep.storage.stores import Stores
@@ -48,6 +51,8 @@ if TYPE_CHECKING:
 
 #: Of all failures so many are told by name; the outcomes have them all.
 _MOST_FAILURES = 1_000
+#: Settling anew takes no more than about a fifth of the time, however busy the lake is.
+_REST = 4
 
 
 @dataclass(frozen=True)
@@ -91,6 +96,7 @@ class Applier:
     clock: Clock
     progress: Progress = SILENT
     sources: Sources = root_sources
+    look_every: timedelta = LOOK_EVERY
 
     def apply(self, order: ApplyOrder, document: PlanDocument, session: Session) -> Applied:
         """Delete what the plan says and nothing needs. `session` holds the lease of the lake."""
@@ -105,11 +111,8 @@ class Applier:
         control = Control(self.stores, folder, session.record.run, session.lease.token, self.clock)
         if order.plan.run is not None:
             control.take_over(run_folder(plan.address, order.plan.run), session.lease)
-        deletes = self._settler(order, document).settle(folder, session.lease)
-        control.renew(session.lease)
-        session.lease.listeners.append(control.renew)
         try:
-            applied = self._delete(order, document, deletes, control, plan.address)
+            applied = self._carry_out(order, document, session, control)
         except BaseException:
             # Tasks that nobody hears of any more may go on: they end before their next batch.
             with suppress(LakesweepError):
@@ -119,6 +122,31 @@ class Applier:
             session.lease.listeners.clear()
         self._record(document, plan, session, applied)
         return applied
+
+    def _carry_out(
+        self, order: ApplyOrder, document: PlanDocument, session: Session, control: Control
+    ) -> Applied:
+        """Settle what goes and delete it, anew whenever roots move meanwhile."""
+        settler, reins = self._settler(order, document), Reins(control, session.lease)
+        tallies: list[dict[str, Any]] = []
+        folders = (f"{control.folder}/again-{number}" for number in count(1))
+        folder = control.folder
+        while True:
+            begin = time.monotonic()
+            deleted = _sum(tallies)["deleted"]
+            settled = settler.settle(folder, session.lease, deleted=deleted)
+            every = max(self.look_every.total_seconds(), _REST * (time.monotonic() - begin))
+            reins.renew(session.lease)
+            session.lease.listeners[:] = [reins.renew]
+            control = reins.control  # of this round: the watch may begin another one at any time
+            with watching(Watch(settler.sources_now(), settled.marks, every), reins.pause):
+                answers = self._delete(order, settled.deletes, control, folder)
+            tallies += answers_of(answers, "tally", dict[str, Any])
+            stops = list(answers_of(answers, "stopped", str))
+            if stops or not any(answers_of(answers, "paused", str)):
+                kept = document.amount(Verdict.DELETE.value).files - settled.deletes.rows
+                return Applied(kept, _sum(tallies), stops[0] if stops else None)
+            folder = next(folders)
 
     def _settler(self, order: ApplyOrder, document: PlanDocument) -> Settler:
         return Settler(
@@ -135,15 +163,12 @@ class Applier:
         )
 
     def _delete(
-        self,
-        order: ApplyOrder,
-        document: PlanDocument,
-        deletes: Dataset,
-        control: Control,
-        address: str,
-    ) -> Applied:
-        outcomes = f"{address}/outcomes"
-        rest = self._without_done(order, deletes, outcomes, control.folder)
+        self, order: ApplyOrder, deletes: Dataset, control: Control, folder: str
+    ) -> pa.Table:
+        """The answers of the tasks that delete."""
+        outcomes = f"{order.plan.address}/outcomes"
+        is_begun = order.plan.run is not None or folder != control.folder
+        rest = self._without_done(deletes, outcomes, folder) if is_begun else deletes
         # Tasks that wait for their turn would not use their share of the pace.
         most_calls = self.engine.slots if order.pace.is_limited else None
         with showing(
@@ -160,18 +185,12 @@ class Applier:
                 shown.folder,
             )
             answers = self.engine.gather(step, rest, ANSWERS, most_calls=most_calls)
-            figures = _sum(answers_of(answers, "tally", dict[str, Any]))
-            shown.reach(figures["found"])
-        stops = list(answers_of(answers, "stopped", str))
-        kept = document.amount(Verdict.DELETE.value).files - deletes.rows
-        return Applied(kept, figures, stops[0] if stops else None)
+            tallies = answers_of(answers, "tally", dict[str, Any])
+            shown.reach(sum(tally["found"] for tally in tallies))
+        return answers
 
-    def _without_done(
-        self, order: ApplyOrder, deletes: Dataset, outcomes: str, folder: str
-    ) -> Dataset:
+    def _without_done(self, deletes: Dataset, outcomes: str, folder: str) -> Dataset:
         """The files that no earlier attempt at this plan has dealt with."""
-        if order.plan.run is None:
-            return deletes
         settled = write_settled(self.stores, outcomes, f"{folder}/settled")
         if not settled.rows:
             return deletes
@@ -206,14 +225,14 @@ def stop_error(applied: Applied) -> StoppedError:
     return StoppedError(f"{applied.stopped}; {applied.figures['deleted']:,} files were deleted")
 
 
-def _sum(tallies: Iterator[dict[str, Any]]) -> dict[str, Any]:
+def _sum(tallies: Iterable[dict[str, Any]]) -> dict[str, Any]:
     total: dict[str, Any] = dict.fromkeys(
         ("found", "deleted", "absent", "failed", "bytes_deleted", "failures_omitted"), 0
     )
     failures: list[Any] = []
     for tally in tallies:
-        failures += tally.pop("failures", [])
-        for name, count in tally.items():
-            total[name] = total.get(name, 0) + count
+        failures += tally.get("failures", [])
+        for name in tally.keys() - {"failures"}:
+            total[name] = total.get(name, 0) + tally[name]
     total["failures"] = failures[:_MOST_FAILURES]
     return total

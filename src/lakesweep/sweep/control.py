@@ -9,13 +9,14 @@ its tasks cannot reach the store's database.
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from lakesweep.clock import Clock, SystemClock
-from lakesweep.errors import LeaseHeldError, MissingError, StoppedError
+from lakesweep.errors import LeaseHeldError, MissingError, PausedError, StoppedError
 from lakesweep.storage.address import parse
 from lakesweep.store.moments import micros
 
@@ -28,11 +29,15 @@ STOP = "stop"
 
 
 class Leash(msgspec.Struct, frozen=True):
-    """What the driver says; `good_until` are microseconds since 1970."""
+    """What the driver says; `good_until` are microseconds since 1970.
+
+    Tasks of an earlier `round` end, however late they look: what they were given is settled anew.
+    """
 
     run: str
     token: int
     good_until: int
+    round: int = 0
 
 
 @dataclass(frozen=True)
@@ -44,10 +49,11 @@ class Control:
     run: str
     token: int
     clock: Clock = field(default_factory=SystemClock)
+    round: int = 0
 
     def renew(self, lease: HeldLease) -> None:
         """Let the tasks go on for as long as the lease is good."""
-        leash = Leash(self.run, self.token, micros(lease.good_until))
+        leash = Leash(self.run, self.token, micros(lease.good_until), self.round)
         store, key = self._place(CONTROL)
         store.write(key, msgspec.json.encode(leash))
 
@@ -70,9 +76,31 @@ class Control:
             raise LeaseHeldError(f"{self.run}: its lease has ended")
         if is_stopped(self.stores, self.folder):
             raise StoppedError(f"{self.run} was told to stop")
+        if leash.round != self.round:
+            raise PausedError(f"{self.run}: roots moved meanwhile")
 
     def _place(self, name: str) -> tuple[ObjectStore, str]:
         return _place(self.stores, self.folder, name)
+
+
+class Reins:
+    """The driver's end of the leash. One thread renews it, and another one may pause the tasks."""
+
+    def __init__(self, control: Control, lease: HeldLease) -> None:
+        self.control = control
+        self._lease = lease
+        self._lock = threading.Lock()
+
+    def renew(self, lease: HeldLease) -> None:
+        """Let the tasks of this round go on."""
+        with self._lock:
+            self.control.renew(lease)
+
+    def pause(self) -> None:
+        """Have all tasks end before their next batch; the next ones are those of another round."""
+        with self._lock:
+            self.control = replace(self.control, round=self.control.round + 1)
+            self.control.renew(self._lease)
 
 
 def run_folder(plan: str, run: str) -> str:

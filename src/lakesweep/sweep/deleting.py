@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakesweep.clock import SystemClock
-from lakesweep.errors import LeaseHeldError, MissingError, StoppedError
+from lakesweep.errors import LeaseHeldError, MissingError, PausedError, StoppedError
 from lakesweep.storage.address import parse
 from lakesweep.storage.batches import gather
 from lakesweep.storage.dataset_manifest import is_part
@@ -125,7 +125,8 @@ class Pace:
 class DeleteStep:
     """Deletes files while the run may go on, and stores the outcomes as parts in a folder.
 
-    Yields tallies. A run that may not go on yields one answer `stopped` and touches nothing more.
+    Yields tallies. A run that may not go on yields one answer, `stopped` or `paused`, and touches
+    nothing more.
     """
 
     stores: Stores
@@ -154,6 +155,8 @@ class DeleteStep:
                     seconds = self._remove(batch, limits, tally)
                     counter.add(batch.num_rows)
                     start, rows = start + rows, min(self.batch_rows, fitting_rows(rows, seconds))
+        except PausedError as error:
+            yield answer("paused", [error.message])
         except (StoppedError, LeaseHeldError) as error:
             yield answer("stopped", [error.message])
         document = tally.document()

@@ -12,13 +12,13 @@ it moved. It may have been dropped, so that can be overridden; not so where all 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from lakesweep.clock import Clock
-from lakesweep.errors import DamagedError, IncompleteError
+from lakesweep.errors import DamagedError, IncompleteError, RefusedError
 from lakesweep.progress import Progress
 from lakesweep.storage.datasets import Dataset, Part, commit_dataset, load_dataset
 from lakesweep.sweep.absence import Census
@@ -41,7 +41,16 @@ if TYPE_CHECKING:
     from lakesweep.sweep.engine import SweepEngine
     from lakesweep.sweep.lake import Lake
     from lakesweep.sweep.leases import HeldLease
+    from lakesweep.sweep.roots import RootSource
     from lakesweep.sweep.runs import Runs
+
+
+@dataclass(frozen=True)
+class Settled:
+    """What is to go, and how the roots were when that was last looked at."""
+
+    deletes: Dataset
+    marks: Marks
 
 
 @dataclass(frozen=True)
@@ -59,8 +68,22 @@ class Settler:
     address: str
     overridden: Collection[str]
 
-    def settle(self, folder: str, lease: HeldLease) -> Dataset:
-        """What is to go: the dataset `delete` of a folder, written and read back."""
+    def settle(self, folder: str, lease: HeldLease, *, deleted: int = 0) -> Settled:
+        """What is to go: the dataset `delete` of a folder, written and read back.
+
+        So many files were `deleted` already, before roots moved.
+        """
+        try:
+            return self._settle(folder, lease)
+        except (RefusedError, IncompleteError) as error:
+            if not deleted:
+                raise
+            raise IncompleteError(
+                f"roots moved while files were deleted; {deleted:,} went before\n{error.message}",
+                hint=error.hint,
+            ) from error
+
+    def _settle(self, folder: str, lease: HeldLease) -> Settled:
         left = self._open(Verdict.DELETE.value)
         before = self._open_marks()
         marks = self._look(before, f"{folder}/marks")
@@ -71,7 +94,11 @@ class Settler:
             # What the plan read is known by its manifests, what moved since by its pointer.
             marks = self._look(replace(before, roots=marks.roots), f"{folder}/second/marks")
             lease.check()
-        return self._judge(left, marks, folder)
+        return Settled(self._judge(left, marks, folder), marks)
+
+    def sources_now(self) -> Sequence[RootSource]:
+        """Who is asked for roots, for somebody else to ask at the same time."""
+        return self.sources(self.stores, self.lake, files_of(self.stores, self._open("listing")))
 
     def _open(self, name: str) -> Dataset:
         return open_dataset(self.stores, self.address, self.document.datasets, name)
@@ -85,8 +112,7 @@ class Settler:
 
     def _look(self, before: Marks, address: str) -> Marks:
         """Mark what is not as it was before."""
-        files = files_of(self.stores, self._open("listing"))
-        sources = self.sources(self.stores, self.lake, files)
+        sources = self.sources_now()
         with showing(
             self.stores, address, self.progress, "marked again", unit="metadata files"
         ) as shown:

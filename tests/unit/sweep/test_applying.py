@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
@@ -302,6 +303,49 @@ def test_a_table_that_could_not_be_read_for_the_plan_holds_on_to_its_folders(wor
     apply(world, made.plan, ALL)
     assert _orphans(world) == set()
     assert mine in world.files()
+
+
+# While files are deleted.
+
+
+def _take_up_meanwhile(world: World, act: Callable[[], object]) -> Process:
+    """A process that is slow in its first batch: somebody acts, and it is seen by the next look."""
+
+    def script(call: str) -> None:
+        if not call.startswith(f"delete {LAKE}") or acted:
+            return
+        acted.append(call)
+        act()
+        key = next(key for key in world.plans.objects if key.endswith(CONTROL))
+        while b'"round":1' not in world.plans.objects[key].data:
+            time.sleep(0.01)
+
+    acted: list[str] = []
+    process = Process(world, script)
+    process.look_every = timedelta(0)
+    return process
+
+
+def test_what_a_root_takes_up_while_files_are_deleted_stays(
+    world: World, made: PlanDocument
+) -> None:
+    process = _take_up_meanwhile(world, lambda: world.append("t2", ORPHANS[-1]))
+    applied = process.apply(made.plan)
+    assert _orphans(world) == {ORPHANS[-1]}
+    assert (applied.figures["deleted"], applied.kept_by_remark, applied.stopped) == (9, 1, None)
+    assert Process(world).runs.plan(made.plan).status is PlanStatus.APPLIED
+
+
+def test_a_catalog_that_is_lost_while_files_are_deleted_ends_the_run(
+    world: World, made: PlanDocument
+) -> None:
+    process = _take_up_meanwhile(world, lambda: setattr(world.catalog, "is_down", True))
+    with pytest.raises(IncompleteError, match="4 went before"):
+        process.apply(made.plan)
+    assert len(_orphans(world)) == 6
+    world.catalog.is_down = False
+    apply(world, made.plan)
+    assert _orphans(world) == set()
 
 
 # What was shown is what goes.

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from lakesweep.clock import ManualClock
-from lakesweep.errors import DeniedError, LakesweepError, LeaseHeldError, StoppedError
+from lakesweep.errors import DeniedError, LakesweepError, LeaseHeldError, PausedError, StoppedError
 from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.stores import Stores
 from lakesweep.storage.wrappers.faults import Fault, Faulty, fail
 from lakesweep.store import Store
 from lakesweep.store.backends.memory import MemoryBackend
-from lakesweep.sweep.control import Control, request_stop
+from lakesweep.sweep.control import Control, Reins, request_stop
 from lakesweep.sweep.leases import MARGIN, TERM, HeldLease, take
 from lakesweep.sweep.records import TYPES
 from lakesweep.sweep.runs import Runs
@@ -44,6 +44,15 @@ def run(tmp_path: Path) -> Iterator[Run]:
 
 def test_a_run_that_holds_its_lease_goes_on(run: Run) -> None:
     run.control.check()
+
+
+def test_tasks_of_an_earlier_round_end_whatever_comes_later(run: Run) -> None:
+    reins = Reins(run.control, run.lease)
+    reins.pause()
+    reins.renew(run.lease)
+    with pytest.raises(PausedError):
+        run.control.check()
+    reins.control.check()
 
 
 def test_a_run_that_is_told_to_stop_stops(run: Run) -> None:

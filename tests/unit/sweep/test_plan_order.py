@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from lakesweep.errors import DeniedError, LeaseHeldError, UnavailableError
 from lakesweep.storage.datasets import read_dataset, write_dataset
-from lakesweep.storage.marks import LIVE
 from lakesweep.sweep.leases import TERM
 from lakesweep.sweep.liveset import Mode
 from lakesweep.sweep.marks import load_marks, save_marks
@@ -268,17 +271,30 @@ def test_a_cache_that_is_gone_costs_work_only(world: World, lost: str) -> None:
 
 
 def test_a_cache_that_is_not_what_it_was_is_not_believed(world: World) -> None:
-    """Nothing tells a forged part from others but the hash that the store has."""
-    first = plan(world)
-    folder = f"{PLANS}/prod/{first.plan}/marks"
-    process = Process(world)
-    marks = load_marks(process.stores, folder)
-    content = [batch.slice(0, 0) for batch in read_dataset(process.stores, marks.content)]
-    forged = write_dataset(process.stores, f"{folder}/content", LIVE, content)
-    save_marks(process.stores, replace(marks, datasets={**marks.datasets, "content": forged}))
+    """Nothing tells marks that were forged with care from others but the hash in the store."""
+    folder = f"{PLANS}/prod/{plan(world).plan}/marks"
+    stores = Process(world).stores
+    marks = load_marks(stores, folder)
+    rows = {name: list(read_dataset(stores, marks.datasets[name])) for name in _FORGED}
+    for key in [key for key in world.plans.objects if re.search("/(content|usage|roots)/", key)]:
+        del world.plans.objects[key]
+    forged = {
+        name: write_dataset(
+            stores, f"{folder}/{name}", marks.datasets[name].schema, map(_FORGED[name], rows[name])
+        )
+        for name in _FORGED
+    }
+    save_marks(stores, replace(marks, datasets={**marks.datasets, **forged}))
     made = plan(world)
     assert made.spec["manifests_reused"] == 0
     assert deletes(world, made) == {ORPHAN}
+
+
+def _without(column: str, batch: pa.RecordBatch) -> pa.RecordBatch:
+    return batch.filter(pc.invert(pc.match_substring(batch[column], "/t2/data/")))
+
+
+_FORGED = {"content": partial(_without, "path"), "usage": partial(_without, "folder")}
 
 
 def test_guards_know_what_earlier_runs_saw(world: World) -> None:

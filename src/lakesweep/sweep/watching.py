@@ -1,0 +1,93 @@
+"""Looks at the roots again while files are deleted.
+
+A table may take up a file of the plan after the last look before the deletes began. So a thread of
+the driver looks again, every few seconds, and has the tasks pause if anything moved: then what is
+left is settled anew. What a table takes up between two looks, or while a batch is on its way, can
+still be lost; that it was no part of any table for as long as the grace is what protects the rest.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+
+from lakesweep.errors import LakesweepError
+from lakesweep.sweep.iceberg_scan import is_scan
+from lakesweep.sweep.marks import Marks, RootMark, RootState
+from lakesweep.sweep.roots import NoRoots, RootProblem, RootRow, RootSource, collect_roots
+
+LOOK_EVERY = timedelta(seconds=5)
+#: Looks take no more than about a fifth of the time of whoever is asked.
+_REST = 4
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Who is looked at, how they were when it was settled what may go, and how often."""
+
+    sources: Iterable[RootSource]
+    settled: Marks
+    every_seconds: float
+
+    def has_moved(self) -> bool:
+        """Whether any root came, moved or went; also where that cannot be told any more."""
+        known = dict(_pointers(self.settled.roots))
+        seen: set[str] = set()
+        for found in collect_roots(_current(self.sources)):
+            match found:
+                case NoRoots():
+                    continue
+                case RootProblem(name=None):
+                    if found.source not in {unknown.origin for unknown in self.settled.unknown}:
+                        return True
+                case RootProblem() | RootRow():
+                    seen.add(str(found.name))
+                    if known.get(str(found.name)) != _pointer(found):
+                        return True
+        return bool(known.keys() - seen)
+
+
+@contextmanager
+def watching(watch: Watch, pause: Callable[[], None]) -> Iterator[None]:
+    """Look at the roots in the background while the block runs; `pause` if they moved, once."""
+    done = threading.Event()
+    thread = threading.Thread(target=_look, args=(watch, pause, done), daemon=True, name="roots")
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def _look(watch: Watch, pause: Callable[[], None], done: threading.Event) -> None:
+    rest = watch.every_seconds
+    while not done.wait(rest):
+        begin = time.monotonic()
+        if watch.has_moved() and not done.is_set():
+            try:
+                pause()
+            except LakesweepError:
+                continue  # the next look tries again
+            return
+        rest = max(watch.every_seconds, _REST * (time.monotonic() - begin))
+
+
+def _current(sources: Iterable[RootSource]) -> Iterator[RootSource]:
+    """Those that know how things are: a scan reads the listing of the plan."""
+    return (source for source in sources if not is_scan(source.name))
+
+
+def _pointers(roots: Iterable[RootMark]) -> Iterator[tuple[str, str]]:
+    """How each root is told from a later version of it; nothing is known of what is not read."""
+    for root in roots:
+        if root.state is not RootState.ABSENT and not is_scan(root.origin):
+            yield root.name, root.pointer
+
+
+def _pointer(found: RootRow | RootProblem) -> str:
+    return found.pointer if isinstance(found, RootRow) else ""
