@@ -31,7 +31,6 @@ from tests.paimon_tables import File, Table
 from tests.servers import S3Server
 
 PROCESSES = 8
-DROPS_EACH = 2
 ROUNDS = 40
 KEPT = "kept"
 #: As patient as a test must be in which everybody wants the same thing at the same time.
@@ -45,10 +44,15 @@ OPTIONS = {
 
 @dataclass(frozen=True)
 class Place:
-    """Where the table is, and how each process reaches it."""
+    """Where the table is, how each process reaches it, and how many partitions it drops."""
 
     address: str
+    drops_each: int
     options: dict[str, StorageOptions] = field(default_factory=dict)
+
+    @property
+    def drops(self) -> int:
+        return PROCESSES * self.drops_each
 
     def table(self) -> PaimonTable:
         return PaimonTable.open(Stores(self.options), self.address)
@@ -61,7 +65,7 @@ def _row(value: str) -> bytes:
 def _fill(place: Place) -> None:
     """A table of many partitions with a file each, and one that nobody drops."""
     made = Table(partition_keys=["k"], options=OPTIONS)
-    values = [KEPT, *(str(n) for n in range(PROCESSES * DROPS_EACH))]
+    values = [KEPT, *(str(n) for n in range(place.drops))]
     files = [File(f"data-{value}.orc", partition=_row(value)) for value in values]
     made.snapshot(1, made.manifest(*files), totalRecordCount=len(files))
     stores = Stores(place.options)
@@ -93,7 +97,7 @@ def _drop_some(place: Place, first: int) -> list[int]:
     """Drop a few partitions, one after the other; the snapshots that did it."""
     table = place.table()
     commits = []
-    for number in range(first, first + DROPS_EACH):
+    for number in range(first, first + place.drops_each):
         done = drop_partitions(table.main, partial(_only, _row(str(number))))
         assert done.snapshot is not None
         commits.append(done.snapshot.id)
@@ -119,7 +123,7 @@ def _expire_often(place: Place, times: int) -> int:
 
 
 def _run_drops(place: Place, pool: ProcessPoolExecutor) -> list[int]:
-    firsts = range(0, PROCESSES * DROPS_EACH, DROPS_EACH)
+    firsts = range(0, place.drops, place.drops_each)
     return [number for each in pool.map(partial(_drop_some, place), firsts) for number in each]
 
 
@@ -132,13 +136,13 @@ def _pool() -> ProcessPoolExecutor:
 
 @pytest.fixture
 def local(tmp_path: Path) -> Place:
-    return Place(str(tmp_path / "t"))
+    return Place(str(tmp_path / "t"), 2)
 
 
 @pytest.fixture
 def s3(moto: S3Server, request: pytest.FixtureRequest) -> Place:
     bucket = moto.make_bucket(f"races-{abs(hash(request.node.name))}")
-    return Place(f"s3://{bucket}/t", {f"s3://{bucket}": moto.options()})
+    return Place(f"s3://{bucket}/t", 1, {f"s3://{bucket}": moto.options()})
 
 
 @pytest.fixture(params=["local", "s3"])
@@ -158,23 +162,23 @@ def test_no_commit_of_processes_that_drop_at_once_is_lost(place: Place) -> None:
     with _pool() as pool:
         commits = _run_drops(place, pool)
     table = place.table()
-    assert sorted(commits) == list(range(2, 2 + PROCESSES * DROPS_EACH))
+    assert sorted(commits) == list(range(2, 2 + place.drops))
     assert table.main.snapshot_ids() == [1, *sorted(commits)]
     assert _partitions(table, newest(table).id) == {KEPT}
     sizes = [len(_partitions(table, number)) for number in table.main.snapshot_ids()]
-    assert sizes == list(range(1 + PROCESSES * DROPS_EACH, 0, -1))
+    assert sizes == list(range(1 + place.drops, 0, -1))
     assert newest(table).total_record_count == 1
 
 
 def test_drops_and_expiries_at_once_lose_nothing(place: Place) -> None:
     _fill(place)
     with _pool() as pool:
-        expiries = [pool.submit(_expire_often, place, 6) for _ in range(2)]
+        expiries = [pool.submit(_expire_often, place, 3) for _ in range(2)]
         commits = _run_drops(place, pool)
         assert all(each.result() >= 0 for each in expiries)
     table = place.table()
-    assert len(set(commits)) == PROCESSES * DROPS_EACH
-    assert newest(table).id == max(commits) == 1 + PROCESSES * DROPS_EACH
+    assert len(set(commits)) == place.drops
+    assert newest(table).id == max(commits) == 1 + place.drops
     assert _partitions(table, newest(table).id) == {KEPT}
     for number in table.main.snapshot_ids():
         assert KEPT in _partitions(table, number)
