@@ -24,6 +24,7 @@ from lakesweep.errors import (
     UnavailableError,
     UnsupportedError,
 )
+from lakesweep.storage.expected import CHANGED, Expected, expected_of
 from lakesweep.storage.options import StorageOptions
 from lakesweep.storage.s3.client import Client
 from lakesweep.storage.s3.copying import PartsCopy
@@ -329,6 +330,31 @@ def test_a_bulk_delete_keeps_the_order_of_its_keys(store: S3Store) -> None:
     asked = [*reversed(names), "never there"]
     assert store.delete(asked) == [Deletion(key, Outcome.DELETED) for key in asked]
     assert keys(pages(store, "")) == []
+
+
+def without_etag(store: S3Store, key: str) -> Expected:
+    """An object as an inventory has it."""
+    return expected_of(store.head(key))._replace(etag=None)
+
+
+def test_what_was_listed_without_an_etag_goes_if_it_is_the_same(store: S3Store) -> None:
+    store.write("a", b"1")
+    (deletion,) = store.delete(["a"], [without_etag(store, "a")])
+    assert deletion.outcome is Outcome.DELETED
+
+
+def test_what_was_written_again_since_an_inventory_stays(store: S3Store) -> None:
+    store.write("a", b"1")
+    listed = without_etag(store, "a")
+    earlier = listed._replace(modified_micros=(listed.modified_micros or 0) - 60_000_000)
+    for told in (earlier, listed._replace(size_bytes=7)):
+        (deletion,) = store.delete(["a"], [told])
+        assert (deletion.outcome, deletion.reason) == (Outcome.CHANGED, CHANGED)
+
+
+def test_what_an_inventory_has_and_the_bucket_has_not_is_absent(store: S3Store) -> None:
+    outcomes = store.delete(["a", "b"], [Expected(1, 1_000_000), None])
+    assert outcomes[0].outcome is Outcome.ABSENT
 
 
 def test_a_thousand_keys_go_in_one_request(moto_store: S3Store) -> None:

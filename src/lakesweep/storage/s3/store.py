@@ -26,7 +26,8 @@ from lakesweep.errors import (
     UnavailableError,
     UnsupportedError,
 )
-from lakesweep.storage.expected import CHANGED, Expected
+from lakesweep.parallel import map_ordered
+from lakesweep.storage.expected import CHANGED, Expected, is_expected, micros_of
 from lakesweep.storage.moving import is_there, move_by_copy
 from lakesweep.storage.options import StorageOptions
 from lakesweep.storage.s3.client import Client
@@ -60,6 +61,9 @@ _CREATE_ONLY = {"If-None-Match": "*"}
 _BULK, _SINGLE = "bulk", "single"
 #: An etag that no object has.
 _NO_ETAG = "0" * 32
+#: So many objects are looked at at once before a delete that rests on no etag of a listing.
+_LOOKERS = 16
+_SECOND = 1_000_000
 
 
 class S3Store:
@@ -150,12 +154,15 @@ class S3Store:
         """
         check_keys(keys, self.capabilities.delete_batch)
         check_expected(keys, expected)
-        etags = _etags(keys, expected)
-        bulk = [] if self._form == _SINGLE else _fit_for_bulk(keys)
-        outcomes = self._delete_bulk(bulk, self._honoured(_BULK, bulk, etags)) if bulk else {}
-        single = [key for key in keys if key not in outcomes]
-        etags = self._honoured(_SINGLE, single, etags)
-        outcomes |= {key: self._delete_one(key, etags.get(key)) for key in single}
+        seen, outcomes = self._look_at(_without_etags(keys, expected))
+        etags = {**_etags(keys, expected), **seen}
+        left = [key for key in keys if key not in outcomes]
+        bulk = [] if self._form == _SINGLE else _fit_for_bulk(left)
+        if bulk:
+            outcomes |= self._delete_bulk(bulk, self._honoured(_BULK, bulk, etags))
+        single = [key for key in left if key not in outcomes]
+        told = self._honoured(_SINGLE, single, etags)
+        outcomes |= {key: self._delete_one(key, told.get(key)) for key in single}
         return [outcomes[key] for key in keys]
 
     def copy(self, source: str, target: str) -> None:
@@ -187,6 +194,27 @@ class S3Store:
         if not self.keeps_versions():
             raise UnsupportedError(self.base + key, "this bucket keeps no versions")
         self._versions.bring_back(key, expected)
+
+    def _look_at(
+        self, told: Mapping[str, Expected]
+    ) -> tuple[Mapping[str, str], dict[str, Deletion]]:
+        """The etags of objects that are what was listed, without etags; outcomes of the others."""
+        if not told:
+            return {}, {}
+        found = list(map_ordered(lambda key: self._look(key, told[key]), told, workers=_LOOKERS))
+        etags = {key: one for key, one in zip(told, found, strict=True) if isinstance(one, str)}
+        return etags, {one.key: one for one in found if isinstance(one, Deletion)}
+
+    def _look(self, key: str, told: Expected) -> str | Deletion | None:
+        try:
+            info = self.head(key)
+        except MissingError:
+            return Deletion(key, Outcome.ABSENT)
+        except LakesweepError as error:
+            return Deletion(key, Outcome.FAILED, str(error), isinstance(error, UnavailableError))
+        if not _is_as_told(info, told):
+            return Deletion(key, Outcome.CHANGED, CHANGED)
+        return info.etag
 
     def _copy(
         self,
@@ -348,6 +376,26 @@ def _as_told(head: Answer) -> dict[str, str]:
 def _etags(keys: Sequence[str], expected: Sequence[Expected | None] | None) -> Mapping[str, str]:
     pairs = zip(keys, expected or (), strict=expected is not None)
     return {key: one.etag for key, one in pairs if one is not None and one.etag is not None}
+
+
+def _without_etags(
+    keys: Sequence[str], expected: Sequence[Expected | None] | None
+) -> Mapping[str, Expected]:
+    """What was listed of objects without their etags; who knows no time has listed nothing."""
+    pairs = zip(keys, expected or (), strict=expected is not None)
+    return {
+        key: one
+        for key, one in pairs
+        if one is not None and one.etag is None and one.modified_micros is not None
+    }
+
+
+def _is_as_told(info: ObjectInfo, told: Expected) -> bool:
+    """Whether an object is what was listed, its time taken to the second, as answers give it."""
+    if told.modified_micros is None or info.modified is None:
+        return is_expected(info, told)
+    second = told.modified_micros // _SECOND == micros_of(info.modified) // _SECOND
+    return second and is_expected(info, told._replace(modified_micros=None))
 
 
 def _probe_beside(key: str) -> str:
