@@ -95,6 +95,13 @@ def holdings(runs: Runs, lake: str | None = None) -> Iterator[Holding]:
         yield Holding(plan, found[0].lake, tuple(found), back, ended.get(plan))
 
 
+def held_folders(runs: Runs) -> Iterator[str]:
+    """The folders in which files were set aside, whatever the configuration says by now."""
+    for run in runs.list():
+        if run.kind is RunKind.APPLY and (places := _places(run)) is not None:
+            yield from (place.folder for place in places.places)
+
+
 def find_holding(runs: Runs, name: str) -> Holding:
     """What a plan, or a run of it, set aside. NotFoundError if that is nothing."""
     for holding in holdings(runs):

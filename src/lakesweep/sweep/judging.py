@@ -165,6 +165,11 @@ def _is_own(files: _Files, rules: Rules) -> _Finding:
     return _in_folder(rules.own.find_with_self(files.names.paths), rules.own)
 
 
+def _looks_own(files: _Files, _: Rules) -> _Finding:
+    """Folders of earlier configurations hold files that may still be brought back."""
+    return files.names.own(), _texts(len(files.rows))
+
+
 def _is_outside(files: _Files, _: Rules) -> _Finding:
     return files.locations < 0, _texts(len(files.rows))
 
@@ -252,6 +257,7 @@ def _is_unreferenced(files: _Files, rules: Rules) -> _Finding:
 _CHECKS: tuple[tuple[Reason, _Check], ...] = (
     (Reason.PINNED, _is_pinned),
     (Reason.OWN, _is_own),
+    (Reason.OWN, _looks_own),
     (Reason.OUTSIDE, _is_outside),
     (Reason.FOREIGN, _is_foreign),
     (Reason.FOREIGN, _looks_foreign),

@@ -90,6 +90,12 @@ class Names:
         temporary[self._odd] = mask_of(pc.match_substring_regex(self.odd_paths(), _TEMPORARY))
         return temporary
 
+    def own(self) -> Mask:
+        """Whether each path lies in a folder that only Lakesweep makes."""
+        own = self._odd.copy()
+        own[self._odd] = mask_of(pc.match_substring(self.odd_paths(), "/_lakesweep/"))
+        return own
+
     def hidden(self, starts: Starts) -> Mask:
         """Whether a name behind byte `start` of each path begins with a dot or an underscore."""
         hidden = self._odd.copy()

@@ -15,7 +15,8 @@ class Lake:
     """The locations to keep clean and what is said about them.
 
     `plans` is the folder of all plans of the lake. `neighbours` are the locations of other lakes,
-    by the name of the lake, and `kept_for_others` the folders that Lakesweep keeps for those.
+    by the name of the lake, and `kept` the folders that Lakesweep keeps for those, or that hold
+    what earlier runs set aside.
     `roots_of_others` may keep files of this lake alive as well.
     """
 
@@ -23,7 +24,7 @@ class Lake:
     section: LakeSection
     plans: str
     neighbours: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    kept_for_others: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
     roots_of_others: tuple[Root, ...] = ()
 
     @property
@@ -42,7 +43,7 @@ class Lake:
     def own_folders(self) -> tuple[str, ...]:
         """What Lakesweep itself keeps in or near the lake."""
         quarantines = (self.quarantine(location) for location in self.locations)
-        return (self.plans, *quarantines, *self.kept_for_others)
+        return (self.plans, *quarantines, *self.kept)
 
 
 def find_lake(lakes: Mapping[str, LakeSection], name: str, plans: str) -> Lake:
@@ -57,7 +58,7 @@ def find_lake(lakes: Mapping[str, LakeSection], name: str, plans: str) -> Lake:
     return replace(
         _alone(lakes, name, plans),
         neighbours={other: lake.locations for other, lake in others.items()},
-        kept_for_others=tuple(folder for lake in others.values() for folder in lake.own_folders),
+        kept=tuple(folder for lake in others.values() for folder in lake.own_folders),
         roots_of_others=tuple(root for lake in others.values() for root in lake.section.roots),
     )
 

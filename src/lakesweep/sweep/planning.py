@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,7 @@ from lakesweep.sweep.checking import Doubter, Doubtful
 from lakesweep.sweep.columns import VERDICTS
 from lakesweep.sweep.counting import showing
 from lakesweep.sweep.guards import Figures, Gone, look
+from lakesweep.sweep.holding import held_folders
 from lakesweep.sweep.iceberg_scan import is_scan
 from lakesweep.sweep.leases import HeldLease
 from lakesweep.sweep.liveset import LiveSet, Matched, Mode, figures_document
@@ -138,11 +139,12 @@ class Planner:
     def _rule(
         self, order: PlanOrder, survey: Survey, record: LakeRecord, started: datetime
     ) -> Ruling:
-        marks = survey.marks
+        lake, marks = order.lake, survey.marks
+        lake = replace(lake, kept=(*lake.kept, *held_folders(self.runs)))
         memory = self.runs.known_folders(record)
         now = max(self.clock.now(), started)
         return make_ruling(
-            order.lake,
+            lake,
             marks,
             memory,
             order.overridden,

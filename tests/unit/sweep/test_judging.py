@@ -195,3 +195,9 @@ def test_the_first_reason_counts() -> None:
     assert reasons(rules, path)[0][0] == "hidden"
     assert reasons(rules, "s3://b/wh/t/readme.txt")[0][0] == "unknown-kind"
     assert reasons(rules, DATA)[0][0] == "unreferenced"
+
+
+def test_folders_that_only_lakesweep_makes_are_its_own() -> None:
+    rules = replace(RULES, keep_unknown=False)
+    path = "s3://b/wh/x/_lakesweep/quarantine/plan-1/wh/t/a.parquet"
+    assert reasons(rules, path) == [("own", None)]
