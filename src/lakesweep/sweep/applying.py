@@ -130,21 +130,22 @@ class Applier:
         settler, reins = self._settler(order, document), Reins(control, session.lease)
         tallies: list[dict[str, Any]] = []
         folders = (f"{control.folder}/again-{number}" for number in count(1))
-        folder = control.folder
+        folder, every = control.folder, self.look_every.total_seconds()
         while True:
             begin = time.monotonic()
             deleted = _sum(tallies)["deleted"]
             settled = settler.settle(folder, session.lease, deleted=deleted)
-            every = max(self.look_every.total_seconds(), _REST * (time.monotonic() - begin))
+            if tallies:
+                every = max(every, _REST * (time.monotonic() - begin))
             reins.renew(session.lease)
             session.lease.listeners[:] = [reins.renew]
             control = reins.control  # of this round: the watch may begin another one at any time
             with watching(Watch(settler.sources_now(), settled.marks, every), reins.pause):
-                answers = self._delete(order, settled.deletes, control, folder)
+                answers, gone = self._delete(order, settled.deletes, control, folder)
             tallies += answers_of(answers, "tally", dict[str, Any])
             stops = list(answers_of(answers, "stopped", str))
             if stops or not any(answers_of(answers, "paused", str)):
-                kept = document.amount(Verdict.DELETE.value).files - settled.deletes.rows
+                kept = document.amount(Verdict.DELETE.value).files - gone
                 return Applied(kept, _sum(tallies), stops[0] if stops else None)
             folder = next(folders)
 
@@ -164,11 +165,11 @@ class Applier:
 
     def _delete(
         self, order: ApplyOrder, deletes: Dataset, control: Control, folder: str
-    ) -> pa.Table:
-        """The answers of the tasks that delete."""
+    ) -> tuple[pa.Table, int]:
+        """The answers of the tasks that delete, and how many files went or are to go."""
         outcomes = f"{order.plan.address}/outcomes"
         is_begun = order.plan.run is not None or folder != control.folder
-        rest = self._without_done(deletes, outcomes, folder) if is_begun else deletes
+        rest, done = self._without_done(deletes, outcomes, folder) if is_begun else (deletes, 0)
         # Tasks that wait for their turn would not use their share of the pace.
         most_calls = self.engine.slots if order.pace.is_limited else None
         with showing(
@@ -187,18 +188,19 @@ class Applier:
             answers = self.engine.gather(step, rest, ANSWERS, most_calls=most_calls)
             tallies = answers_of(answers, "tally", dict[str, Any])
             shown.reach(sum(tally["found"] for tally in tallies))
-        return answers
+        return answers, done + rest.rows
 
-    def _without_done(self, deletes: Dataset, outcomes: str, folder: str) -> Dataset:
-        """The files that no earlier attempt at this plan has dealt with."""
+    def _without_done(self, deletes: Dataset, outcomes: str, folder: str) -> tuple[Dataset, int]:
+        """The files that no earlier attempt at this plan has dealt with, and how many it has."""
         settled = write_settled(self.stores, outcomes, f"{folder}/settled")
         if not settled.rows:
-            return deletes
+            return deletes, 0
         step = RestStep(self.stores, f"{folder}/rest")
         answers = self.engine.match(step, deletes, settled, ANSWERS)
-        return commit_dataset(
+        rest = commit_dataset(
             self.stores, f"{folder}/rest", answers_of(answers, "part", Part), LISTING
         )
+        return rest, settled.rows
 
     def _record(
         self, document: PlanDocument, plan: PlanRecord, session: Session, applied: Applied
