@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-_START_SECONDS = 60.0
+_START_SECONDS = 200.0
 _STOP_SECONDS = 30.0
 _PR_SET_PDEATHSIG = 1
 _MEMORY = Path("/dev/shm")
