@@ -277,11 +277,12 @@ def test_no_answer_is_not_remembered(scripted: ScriptedServer, store: S3Store) -
     assert store.keeps_versions()
 
 
+@pytest.mark.parametrize("status", ["Enabled", "Suspended"])
 @pytest.mark.parametrize("key", ["a\x01b +%41", "a b+c"])
 def test_only_markers_of_exactly_this_key_are_removed(
-    scripted: ScriptedServer, store: S3Store, key: str
+    scripted: ScriptedServer, store: S3Store, key: str, status: str
 ) -> None:
-    on = b"<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>"
+    told = f"<VersioningConfiguration><Status>{status}</Status></VersioningConfiguration>"
     spelled = "a%01b+%2B%2541" if "\x01" in key else key
     marker = (
         "<DeleteMarker><Key>{}</Key><VersionId>{}</VersionId><IsLatest>{}</IsLatest></DeleteMarker>"
@@ -294,7 +295,7 @@ def test_only_markers_of_exactly_this_key_are_removed(
     first = marker.format(spelled, "m2", "true") + version.format(spelled, "v1", "false")
     last = version.format(spelled, "v1", "true") + marker.format(spelled, "m0", "false")
     pages = (_versions(first + others), GONE, _versions(last + others))
-    scripted.play(http(200, on), *pages)
+    scripted.play(http(200, told.encode()), *pages)
     store.undelete(key, LISTED)
     removed = [line for line in scripted.targets if line.startswith("DELETE")]
     assert [line.rpartition("?")[2] for line in removed] == ["versionId=m2"]

@@ -70,6 +70,7 @@ GUARDS = (
     "incomplete",
     "roots-gone",
     "empty-catalog",
+    "missing",
     "foreign",
     "stale-plan",
     "grace",

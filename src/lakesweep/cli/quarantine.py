@@ -80,15 +80,18 @@ def restore(
 ) -> None:
     """Bring files back, each under its old key.
 
-    A key that another file has by now is left alone, and the file stays in quarantine; the command
-    then ends with code 4. It can be repeated.
+    A key that another file has by now is left alone, and the file stays in quarantine. The command
+    ends with code 4 unless all files are back. It can be repeated.
     """
+    from lakesweep.storage.store import Outcome
     from lakesweep.sweep.records import RunKind
 
     keeper, holding = _keeper(context, plan)
     paths = [absolute(each) for each in path or ()]
     tally = _run(context, holding, RunKind.RESTORE, lambda: keeper.restore(holding, paths))
     _show(context, holding, tally, "restored")
+    if tally.counts[Outcome.RESTORED] < tally.found:
+        raise typer.Exit(IncompleteError.exit_code)
 
 
 @command(
@@ -128,11 +131,14 @@ def _keeper(context: Context, name: str) -> tuple[Keeper, Holding]:
 
 
 def _run(context: Context, holding: Holding, kind: RunKind, work: Callable[[], Tally]) -> Tally:
+    from lakesweep.sweep.records import RunStatus
     from lakesweep.sweep.sessions import running
 
     with running(context.app.runs, holding.lake, kind, plan=holding.plan, spec={}) as session:
         tally = work()
         session.figures = {k: v for k, v in tally.document().items() if k != "failures"}
+        if tally.failed:
+            session.status = RunStatus.INCOMPLETE
     return tally
 
 

@@ -8,7 +8,13 @@ from functools import partial
 
 import pyarrow as pa
 
-from lakesweep.errors import ChangedError, ExistsError, LakesweepError, MissingError
+from lakesweep.errors import (
+    ChangedError,
+    ExistsError,
+    LakesweepError,
+    MissingError,
+    UnsupportedError,
+)
 from lakesweep.parallel import map_ordered
 from lakesweep.storage.address import parse
 from lakesweep.storage.expected import Expected, is_expected
@@ -79,7 +85,7 @@ def _restore(stores: StoreOpener, file: _File) -> Deletion:
 def _bring_back(store: ObjectStore, key: str, moved: str | None, expected: Expected) -> Deletion:
     """From where it was moved to, or else from below a delete marker."""
     found = None if moved is None else _move_back(store, moved, key)
-    if found is None and store.keeps_versions():
+    if found is None:
         found = _undelete(store, key, expected)
     return found or _look(store, key, moved, expected)
 
@@ -98,10 +104,10 @@ def _move_back(store: ObjectStore, moved: str, key: str) -> Deletion | None:
 
 
 def _undelete(store: ObjectStore, key: str, expected: Expected) -> Deletion | None:
-    """None where nothing is deleted."""
+    """None where nothing is deleted, or no versions were ever kept."""
     try:
         store.undelete(key, expected)
-    except MissingError:
+    except (MissingError, UnsupportedError):
         return None
     except ChangedError:
         return Deletion(

@@ -2,29 +2,37 @@
 
 What a plan was to set aside was written down before the first file went: the `delete` dataset of
 each run that applied it, and the places, in the record of the run. So files are found again
-whatever happened to the run, or to the configuration since.
+whatever happened to the run, or to the configuration since. Where the files of the plan are gone
+as well, what lies in the places is listed: each file is there under its whole old key.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain, count
 from typing import TYPE_CHECKING
 
 import msgspec
 import pyarrow as pa
 
-from lakesweep.errors import MissingError, NotFoundError
-from lakesweep.hashing import HashSet
+from lakesweep.errors import IncompleteError, MissingError, NotFoundError
+from lakesweep.hashing import Hashes, HashSet
+from lakesweep.storage.address import parse
 from lakesweep.storage.datasets import load_dataset, read_dataset
-from lakesweep.storage.file_hashes import file_hashes
+from lakesweep.storage.file_hashes import file_hashes, hash_columns
+from lakesweep.storage.listing import list_files
+from lakesweep.storage.moving import is_there
 from lakesweep.storage.outcome import Tally
 from lakesweep.storage.places import Places
 from lakesweep.storage.quarantine import empty, held_files
 from lakesweep.storage.restoring import restore
-from lakesweep.sweep.columns import hashes_of
+from lakesweep.sweep.columns import LISTING, hashes_of
 from lakesweep.sweep.control import run_folder
-from lakesweep.sweep.records import RunKind, RunRecord
+from lakesweep.sweep.plans import DOCUMENT
+from lakesweep.sweep.records import RunKind, RunRecord, RunStatus
+from lakesweep.units import format_count
 
 if TYPE_CHECKING:
     from lakesweep.storage.stores import Stores
@@ -88,7 +96,7 @@ def holdings(runs: Runs, lake: str | None = None) -> Iterator[Holding]:
             applied.setdefault(run.plan, []).append(run)
         elif run.kind is RunKind.RESTORE:
             restored.setdefault(run.plan, []).append(run)
-        elif run.kind is RunKind.EMPTY:
+        elif run.kind is RunKind.EMPTY and run.status is RunStatus.DONE:
             ended.setdefault(run.plan, run.run)
     for plan, found in applied.items():
         back = tuple(restored.get(plan, ()))
@@ -121,30 +129,84 @@ class Keeper:
     lake: Lake
 
     def restore(self, holding: Holding, paths: Collection[str] = ()) -> Tally:
-        """Bring files back under their old keys: all, or those that are named."""
-        return _count(restore(self.stores, self._files(holding, paths)))
+        """Bring files back under their old keys: all, or those that are named.
+
+        NotFoundError for a name of none of them; nothing is brought back then.
+        """
+        self._check_named(holding, paths)
+        return self._count(holding, restore(self.stores, self._files(holding, paths)))
 
     def empty(self, holding: Holding) -> Tally:
         """Delete for good what was set aside."""
-        return _count(empty(self.stores, self._files(holding, ())))
+        return self._count(holding, empty(self.stores, self._files(holding, ())))
+
+    def _count(self, holding: Holding, outcomes: Iterable[pa.RecordBatch]) -> Tally:
+        tally = Tally()
+        for batch in outcomes:
+            tally.add(batch)
+        if not tally.found and holding.files > 0:
+            held = format_count(holding.files, "file")
+            raise IncompleteError(
+                f"{holding.plan} set {held} aside, and none of them is found: the list in"
+                f" {self.runs.plan(holding.plan).address} is gone, and the quarantine is empty",
+                hint="bring the folder of the plan back: by it alone versions are found again",
+            )
+        return tally
+
+    def _check_named(self, holding: Holding, paths: Collection[str]) -> None:
+        left = {path: _hashes([path]) for path in paths}
+        for batch in self._files(holding, paths) if left else ():
+            found = HashSet()
+            found.add(hashes_of(batch))
+            left = {path: one for path, one in left.items() if not found.contains(one)[0]}
+        for path in left:
+            raise NotFoundError(
+                f"{holding.plan} did not set {path} aside; nothing was brought back",
+                hint=f"lakesweep show {holding.plan} --verdict delete --files lists what it did",
+            )
 
     def _files(self, holding: Holding, paths: Collection[str]) -> Iterator[pa.RecordBatch]:
         """What all runs of a plan were to set aside; each file once for each place."""
         address = self.runs.plan(holding.plan).address
+        is_whole = self._is_stored(f"{address}/{DOCUMENT}")
         seen: dict[Places, HashSet] = {}
         for run in holding.runs:
             places = _places(run) or places_of(self.lake, holding.plan)
             known = seen.setdefault(places, HashSet())
-            rows = (_select(batch, paths) for batch in self._rows(address, run, known))
-            yield from held_files(self.stores, rows, places)
+            rows = self._rows(address, run) if is_whole else self._listed(places)
+            new = (batch.filter(pa.array(known.add(hashes_of(batch)))) for batch in rows)
+            yield from held_files(self.stores, (_select(batch, paths) for batch in new), places)
 
-    def _rows(self, address: str, run: RunRecord, known: HashSet) -> Iterator[pa.RecordBatch]:
-        try:
-            deletes = load_dataset(self.stores, f"{run_folder(address, run.run)}/delete")
-        except MissingError:
-            return  # it ended before it came to deletes
-        for batch in read_dataset(self.stores, deletes, _COLUMNS):
-            yield batch.filter(pa.array(known.add(hashes_of(batch))))
+    def _is_stored(self, path: str) -> bool:
+        place = parse(path)
+        return is_there(self.stores.open(place), place.key)
+
+    def _rows(self, address: str, run: RunRecord) -> Iterator[pa.RecordBatch]:
+        """What a run wrote down, each time that it settled what goes."""
+        folder = run_folder(address, run.run)
+        for part in chain([folder], (f"{folder}/again-{number}" for number in count(1))):
+            try:
+                deletes = load_dataset(self.stores, f"{part}/delete")
+            except MissingError:
+                return  # it ended before it came to deletes
+            yield from read_dataset(self.stores, deletes, _COLUMNS)
+
+    def _listed(self, places: Places) -> Iterator[pa.RecordBatch]:
+        """What lies in the places, by the keys that it had before."""
+        for place in places.places:
+            folder, location = parse(f"{place.folder}/"), parse(place.location)
+            with suppress(MissingError):
+                for batch in list_files(self.stores, folder):
+                    keys = (parse(path).key for path in batch["path"].to_pylist())
+                    old = [location.child(key.removeprefix(folder.key)).path for key in keys]
+                    yield _unknown(pa.array(old, pa.string()), batch["size_bytes"])
+
+
+def _unknown(paths: pa.Array, sizes: pa.Array) -> pa.RecordBatch:
+    """Files of which nobody knows when they were written."""
+    nothing = (pa.nulls(len(paths), LISTING.field(name).type) for name in ("modified", "etag"))
+    columns = [paths, sizes, *nothing, *hash_columns(file_hashes(paths))]
+    return pa.RecordBatch.from_arrays(columns, schema=LISTING)
 
 
 def _places(run: RunRecord) -> Places | None:
@@ -157,12 +219,9 @@ def _select(batch: pa.RecordBatch, paths: Collection[str]) -> pa.RecordBatch:
     if not paths:
         return batch
     wanted = HashSet()
-    wanted.add(file_hashes(pa.array(list(paths), pa.string())))
+    wanted.add(_hashes(paths))
     return batch.filter(pa.array(wanted.contains(hashes_of(batch))))
 
 
-def _count(outcomes: Iterable[pa.RecordBatch]) -> Tally:
-    tally = Tally()
-    for batch in outcomes:
-        tally.add(batch)
-    return tally
+def _hashes(paths: Iterable[str]) -> Hashes:
+    return file_hashes(pa.array(list(paths), pa.string()))

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from lakesweep.errors import IncompleteError, NotFoundError
+from lakesweep.storage.store import Outcome
+from lakesweep.sweep.holding import Keeper, find_holding
+from lakesweep.sweep.records import RunKind
 from tests.sweeps import LAKE, Process, World, plan, verdicts
 
 ORPHANS = [f"{LAKE}/wh/t1/data/orphan-{number}.parquet" for number in range(3)]
@@ -22,7 +28,7 @@ def world() -> World:
     return world
 
 
-def set_aside(world: World, **section: object) -> str:
+def set_aside(world: World, **section: Any) -> str:
     """The plan that set the orphans aside, under some configuration."""
     process = Process(world, **section)
     made = process.plan()
@@ -32,7 +38,7 @@ def set_aside(world: World, **section: object) -> str:
 
 @pytest.mark.parametrize("before", [{"locations": (f"{LAKE}/wh",)}, {"quarantine": f"{LAKE}/old"}])
 def test_what_was_set_aside_under_another_configuration_is_not_swept(
-    world: World, before: dict[str, object]
+    world: World, before: dict[str, Any]
 ) -> None:
     set_aside(world, **before)
     held = world.files() - world.live()
@@ -40,3 +46,36 @@ def test_what_was_set_aside_under_another_configuration_is_not_swept(
     world.age()
     found = verdicts(world, plan(world))
     assert {found[path] for path in held} == {"own"}
+
+
+def test_what_was_set_aside_is_found_when_the_plan_is_gone(world: World) -> None:
+    made = set_aside(world)
+    world.plans.objects.clear()
+    tally = Process(world).restore(made)
+    assert (tally.found, tally.counts[Outcome.RESTORED]) == (3, 3)
+    assert set(ORPHANS) <= world.files()
+
+
+def test_what_cannot_be_found_any_more_is_no_success(world: World) -> None:
+    made = set_aside(world)
+    world.plans.objects.clear()
+    world.lake.delete([key for key in world.lake.objects if key.startswith("_lakesweep/")])
+    with pytest.raises(IncompleteError, match="set 3 files aside, and none of them is found"):
+        Process(world).restore(made)
+
+
+def test_a_hold_is_not_ended_by_a_run_that_failed(world: World) -> None:
+    made = set_aside(world)
+    process = Process(world)
+    with pytest.raises(IncompleteError), process.running(RunKind.EMPTY, made):
+        raise IncompleteError("no")
+    assert find_holding(process.runs, made).ended is None
+
+
+def test_a_name_that_was_not_set_aside_brings_nothing_back(world: World) -> None:
+    made = set_aside(world)
+    process = Process(world)
+    keeper = Keeper(process.stores, process.runs, process.lake)
+    with pytest.raises(NotFoundError, match="did not set s3://lake/typo aside"):
+        keeper.restore(find_holding(process.runs, made), [ORPHANS[0], f"{LAKE}/typo"])
+    assert not set(ORPHANS) & world.files()

@@ -191,7 +191,7 @@ class S3Store:
 
     def undelete(self, key: str, expected: Expected | None = None) -> None:
         """Remove the delete markers on top of the object."""
-        if not self.keeps_versions():
+        if not self._versions.were_kept():
             raise UnsupportedError(self.base + key, "this bucket keeps no versions")
         self._versions.bring_back(key, expected)
 

@@ -6,6 +6,7 @@ another one on top of the first. The object is back when all of them are gone.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from urllib.parse import unquote, unquote_plus
 
@@ -14,7 +15,6 @@ from lakesweep.storage.expected import Expected, check_is_expected
 from lakesweep.storage.s3.client import Client
 from lakesweep.storage.s3.documents import Version, parse_status, parse_versions
 from lakesweep.storage.s3.errors import Operation
-from lakesweep.storage.s3.habits import Habit
 from lakesweep.storage.s3.keys import fits_xml
 from lakesweep.storage.s3.wire import Request
 from lakesweep.storage.store import ObjectInfo
@@ -25,11 +25,16 @@ class Versions:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._kept = Habit()
+        self._told: str | None = None
+        self._asking = threading.Lock()
 
     def are_kept(self) -> bool:
         """Whether versioning is on. Where it is suspended, deletes may lose objects."""
-        return self._kept.find(self._ask_status)
+        return self._status() == "Enabled"
+
+    def were_kept(self) -> bool:
+        """Whether versioning is on, or was: what it kept is there where it is suspended."""
+        return self._status() in ("Enabled", "Suspended")
 
     def bring_back(self, key: str, expected: Expected | None) -> None:
         """Remove the delete markers on top of the newest version of exactly this key."""
@@ -46,15 +51,21 @@ class Versions:
             self._remove(key, marker)
             found = self._of(key)
 
-    def _ask_status(self) -> bool:
+    def _status(self) -> str:
+        """What the bucket said when it was first asked; an error leaves that to the next."""
+        with self._asking:
+            if self._told is None:
+                self._told = self._ask_status()
+        return self._told
+
+    def _ask_status(self) -> str:
         request = Request("GET", self._client.base, query={"versioning": ""})
         try:
-            status = self._client.ask_xml(Operation.VERSIONING, request, parse_status)
+            return self._client.ask_xml(Operation.VERSIONING, request, parse_status)
         except (ThrottledError, UnavailableError):
             raise
         except StorageError:
-            return False  # it will not say; who keeps a copy then does too much, never too little
-        return status == "Enabled"
+            return ""  # it will not say; who keeps a copy then does too much, never too little
 
     def _of(self, key: str) -> Sequence[Version]:
         """The versions of exactly this key, newest first, as many as one page holds.
