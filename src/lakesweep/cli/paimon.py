@@ -5,6 +5,7 @@ from __future__ import annotations
 from lakesweep.cli.options import command, group
 from lakesweep.cli.paimon_expire import expire_changelogs, expire_snapshots, expire_tags
 from lakesweep.cli.paimon_files import files
+from lakesweep.cli.paimon_orphans import orphans
 from lakesweep.cli.paimon_partitions import drop_partition, expire_partitions
 
 app = group(
@@ -22,6 +23,14 @@ command(
         "lakesweep paimon files shop.db/orders --tolerant",
     ],
 )(files)
+command(
+    app,
+    "orphans",
+    examples=[
+        "lakesweep paimon orphans s3://lake/paimon/shop.db/orders --dry-run",
+        "lakesweep paimon orphans s3://lake/paimon --older-than 3d --yes",
+    ],
+)(orphans)
 command(
     app,
     "expire-partitions",

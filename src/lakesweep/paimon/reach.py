@@ -11,6 +11,7 @@ outlives its snapshot still names lists that only the snapshot needed.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
@@ -43,6 +44,7 @@ from lakesweep.parallel import map_ordered
 from lakesweep.storage.address import identities
 from lakesweep.storage.batches import gather
 from lakesweep.storage.files import batch_of, file_batch
+from lakesweep.storage.store import ObjectInfo
 from lakesweep.storage.tolerance import READ_ERRORS, Tolerance, problem_of
 from lakesweep.storage.unique import unique_files
 
@@ -74,6 +76,11 @@ class Manifest(NamedTuple):
     kind: Kind
     needed: bool
 
+    @property
+    def key(self) -> Hashable:
+        """What it is known by: where its files lie is said by the layout."""
+        return self.layout.place, self.file.name
+
 
 class Contents(NamedTuple):
     """What a manifest names, and the sidecars among it that name packs."""
@@ -84,11 +91,17 @@ class Contents(NamedTuple):
 
 @dataclass
 class Walk:
-    """One pass over a table. Lists and manifests are read on threads, in order."""
+    """One pass over a table. Lists and manifests are read on threads, in order.
+
+    Owners and manifests that are known from an earlier pass are left out; manifests are added to
+    those known when they were read whole.
+    """
 
     table: PaimonTable
     tolerance: Tolerance
     workers: int = 16
+    known_owners: AbstractSet[ObjectInfo] = frozenset()
+    known_manifests: set[Hashable] = field(default_factory=set)
     owners: list[Owner] = field(default_factory=list)
     layouts: dict[str, Layout] = field(default_factory=dict)
     needs: Needs = field(init=False)
@@ -97,7 +110,8 @@ class Walk:
     def files(self) -> Iterator[pa.RecordBatch]:
         """All files; some of them more than once."""
         files = (file for branch in self.table.branches() for file in self._list(branch))
-        found = map_ordered(self._read_owner, files, workers=self.workers)
+        new = (file for file in files if file.info not in self.known_owners)
+        found = map_ordered(self._read_owner, new, workers=self.workers)
         self.owners = [owner for owner in found if owner is not None]
         self.needs = Needs(self.table, self.owners)
         yield from self._below()
@@ -142,15 +156,14 @@ class Walk:
 
     def _manifests(self, lists: Iterable[List]) -> Iterator[Manifest]:
         """Each manifest once."""
-        seen: set[Hashable] = set()
+        seen = set(self.known_manifests)
         for each, manifests in map_ordered(self._read_list, lists, workers=self.workers):
             kind = Kind.CHANGELOG if each.file.role is Role.CHANGELOG else Kind.DATA
-            place = each.layout.place
             for file in manifests:
-                key = (place, file.name)
-                if key not in seen:
-                    seen.add(key)
-                    yield Manifest(each.layout, file, kind, each.file.needed)
+                manifest = Manifest(each.layout, file, kind, each.file.needed)
+                if manifest.key not in seen:
+                    seen.add(manifest.key)
+                    yield manifest
 
     def _index_manifests(self) -> Iterable[tuple[Layout, str, bool]]:
         found: dict[Hashable, tuple[Layout, str, bool]] = {}
@@ -187,6 +200,8 @@ class Walk:
         read = self._attempt(
             manifest.file.name, lambda: self._contents(manifest), needed=manifest.needed
         )
+        if read is not None:
+            self.known_manifests.add(manifest.key)
         return manifest, read or Contents([], [])
 
     def _contents(self, manifest: Manifest) -> Contents:

@@ -18,12 +18,13 @@ from lakesweep.storage.files import FILE_SCHEMA
 
 
 class Spool:
-    """Rows of FILE_SCHEMA in a temporary file. Leaving the context removes it."""
+    """Rows of one schema in a temporary file. Leaving the context removes it."""
 
-    def __init__(self) -> None:
+    def __init__(self, schema: pa.Schema = FILE_SCHEMA) -> None:
+        self._schema = schema
         self._folder = tempfile.TemporaryDirectory(prefix="lakesweep-")
         self._path = str(Path(self._folder.name) / "files.arrow")
-        self._writer = pa.ipc.new_stream(self._path, FILE_SCHEMA)
+        self._writer = pa.ipc.new_stream(self._path, schema)
         self.files = 0
         self.size_bytes = 0
 
@@ -42,7 +43,7 @@ class Spool:
         """Append a batch."""
         self.files += batch.num_rows
         self.size_bytes += pc.sum(batch["size_bytes"]).as_py() or 0
-        self._writer.write_batch(batch.select(FILE_SCHEMA.names).cast(FILE_SCHEMA))
+        self._writer.write_batch(batch.select(self._schema.names).cast(self._schema))
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Everything that was added, in order. Nothing can be added any more."""

@@ -1,0 +1,84 @@
+"""What a table uses, proved to be complete.
+
+A file that nobody names is only garbage if everybody was asked. Candidates are listed first; then
+all owners of all branches are read, until a fresh listing shows none that was not. A list or a
+manifest that is missing ends it, unless its owner is gone by then. What is used may be asked for
+again at any time: then only the owners are read that came since, and what is new in them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakesweep.errors import IncompleteError
+from lakesweep.hashing import Hashes, HashSet, hash128
+from lakesweep.paimon.owners import list_owner_files
+from lakesweep.paimon.protection import workers_for
+from lakesweep.paimon.reach import Walk
+from lakesweep.paimon.table import PaimonTable
+from lakesweep.progress import SILENT, Progress
+from lakesweep.storage.store import ObjectInfo
+from lakesweep.storage.tolerance import Strict
+
+_MOST_PASSES = 20
+
+
+class Used:
+    """The names of all files that a table uses.
+
+    Names have no folders, as in Paimon itself: whatever path an entry means, after an option of the
+    table was changed or a folder was moved, a file of that name stays.
+    """
+
+    def __init__(self, table: PaimonTable, progress: Progress = SILENT) -> None:
+        self._table = table
+        self._progress = progress
+        self._names = HashSet()
+        self._owners: set[ObjectInfo] = set()
+        self._manifests: set[Hashable] = set()
+
+    def look(self) -> None:
+        """Read the owners that are not known yet, until a fresh listing shows no new ones."""
+        for _ in range(_MOST_PASSES):
+            files = list_owner_files(self._table)
+            if all(file.info in self._owners for file in files):
+                return
+            self._read()
+        raise IncompleteError(
+            f"{self._table.address.path} changes faster than it can be read",
+            hint="run the same command again when fewer writers are at work",
+        )
+
+    def has(self, paths: pa.Array) -> npt.NDArray[np.bool_]:
+        """Which of these paths have names that are used."""
+        return self._names.contains(_names(paths))
+
+    def forget(self) -> None:
+        """Keep from now on only what comes; for one who has noted what was unused until now."""
+        self._names = HashSet()
+
+    def _read(self) -> None:
+        # A copy: what was read counts only when all that it names is noted.
+        manifests = set(self._manifests)
+        walk = Walk(
+            self._table,
+            Strict(),
+            workers_for(self._table),
+            known_owners=self._owners,
+            known_manifests=manifests,
+        )
+        with self._progress.task("used") as task:
+            for batch in walk.files():
+                self._names.add(_names(batch["path"]))
+                task.advance(batch.num_rows)
+        self._owners.update(owner.file.info for owner in walk.owners)
+        self._manifests = manifests
+
+
+def _names(paths: pa.Array) -> Hashes:
+    return hash128(pc.replace_substring_regex(paths, "^.*/", ""))

@@ -1,0 +1,101 @@
+"""The tables of a warehouse, of one of its databases, or one table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from lakesweep.clock import Clock
+from lakesweep.errors import LakesweepError, NotFoundError, RefusedError
+from lakesweep.paimon.external import external_roots, group_tables
+from lakesweep.paimon.table import PaimonTable
+from lakesweep.storage.address import parse
+from lakesweep.storage.levels import list_level
+from lakesweep.storage.stores import Stores
+
+_DATABASE = ".db"
+
+
+@dataclass(frozen=True, slots=True)
+class FailedTable:
+    """A table that could not be read or cleaned, and why."""
+
+    table: str
+    error: LakesweepError
+
+
+@dataclass
+class Warehouse:
+    """The tables at an address, and those that cannot be opened. `is_one_table` names itself."""
+
+    tables: list[PaimonTable] = field(default_factory=list)
+    failures: list[FailedTable] = field(default_factory=list)
+    is_one_table: bool = False
+
+    def groups(self) -> list[tuple[PaimonTable, ...]]:
+        """Tables that must be cleaned together, and each of the others alone."""
+        return group_tables(self.tables)
+
+    def check_shared(self, group: Sequence[PaimonTable]) -> None:
+        """Refuse tables that may share folders with others whose files are not known."""
+        roots = [root for table in group for root in external_roots(table)]
+        if roots and (self.is_one_table or self.failures):
+            others = "a table outside of this call" if self.is_one_table else _named(self.failures)
+            raise RefusedError(
+                "foreign",
+                f"{group[0].address.path} writes to {roots[0]}, where {others} may write as well, "
+                "and whose files are whose cannot be told",
+                hint="clean the whole warehouse, or --override foreign if no other table does",
+            )
+
+
+def _named(failures: Sequence[FailedTable]) -> str:
+    return f"{failures[0].table}, which cannot be read,"
+
+
+def find_tables(stores: Stores, path: str, clock: Clock) -> Warehouse:
+    """The tables at an address; NotFoundError where there is none."""
+    try:
+        return Warehouse([PaimonTable.open(stores, path, clock)], is_one_table=True)
+    except NotFoundError as error:
+        found = Warehouse()
+        for folder in _folders(stores, path):
+            _open(found, stores, folder, clock)
+        if not (found.tables or found.failures):
+            raise _nothing(path) from error
+    return found
+
+
+def _open(found: Warehouse, stores: Stores, folder: str, clock: Clock) -> None:
+    try:
+        table = PaimonTable.open(stores, folder, clock)
+    except NotFoundError:  # some other folder
+        return
+    except LakesweepError as error:
+        found.failures.append(FailedTable(folder, error))
+        return
+    try:
+        external_roots(table)
+    except LakesweepError as error:
+        found.failures.append(FailedTable(folder, error))
+    else:
+        found.tables.append(table)
+
+
+def _folders(stores: Stores, path: str) -> Iterator[str]:
+    """The folders that may be tables: of all databases here, or of the database that this is."""
+    here = parse(path)
+    for name in list_level(stores, here).folders:
+        folder = f"{here.folder}{name}/"
+        if not name.endswith(_DATABASE):
+            yield here.base + folder
+            continue
+        for inner in list_level(stores, here.child(folder)).folders:
+            yield f"{here.base}{folder}{inner}/"
+
+
+def _nothing(path: str) -> NotFoundError:
+    return NotFoundError(
+        f"{path} is no Paimon table, and holds none",
+        hint="name the folder of a table, of a database (shop.db) or of a warehouse",
+    )

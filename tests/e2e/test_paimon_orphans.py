@@ -1,0 +1,106 @@
+"""Cleaning orphans of Paimon from the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.command import Lakesweep
+from tests.paimon import JavaTable, JavaWarehouses
+
+
+@pytest.fixture
+def lakesweep(capfd: pytest.CaptureFixture[str]) -> Lakesweep:
+    return Lakesweep(capfd)
+
+
+def _own(java_tables: JavaWarehouses, name: str, folder: Path) -> JavaTable:
+    return java_tables.table(name).copy_to(folder)
+
+
+def _orphans(java: JavaTable) -> set[str]:
+    planted = java.references["planted"]
+    return {each["path"] for each in planted if each["expect"] == "delete"}
+
+
+def test_a_dry_run_names_what_a_real_run_deletes(
+    lakesweep: Lakesweep, java_tables: JavaWarehouses, tmp_path: Path
+) -> None:
+    java = _own(java_tables, "pk_dv", tmp_path)
+    before = java.stored()
+    dry = lakesweep("paimon", "orphans", str(java.folder), "--dry-run").document
+    assert java.stored() == before
+    done = lakesweep("paimon", "orphans", str(java.folder), "--yes")
+    assert done.code == 0
+    assert {file["path"] for file in dry["files"]} == {
+        file["path"] for file in done.document["files"]
+    }
+    assert {file["outcome"] for file in done.document["files"]} == {"deleted"}
+    assert before - java.stored() == _orphans(java)
+
+
+def test_one_table_that_fails_does_not_stop_the_others(
+    lakesweep: Lakesweep, java_tables: JavaWarehouses, tmp_path: Path
+) -> None:
+    whole = _own(java_tables, "pk_none", tmp_path)
+    old = _own(java_tables, "s_append", tmp_path)
+    damaged = _own(java_tables, "append_plain", tmp_path)
+    for path in damaged.folder.glob("snapshot/snapshot-*"):
+        path.unlink()
+    before = {java: java.stored() for java in (whole, old, damaged)}
+    done = lakesweep("paimon", "orphans", str(tmp_path), "--yes")
+    assert done.code == 4
+    assert [each["table"] for each in done.document["failed_tables"]] == [f"{damaged.folder}/"]
+    assert damaged.stored() == before[damaged]
+    assert before[whole] - whole.stored() == _orphans(whole)
+    assert before[old] - old.stored() == _orphans(old)
+
+
+def test_a_damaged_table_ends_with_code_4(
+    lakesweep: Lakesweep, java_tables: JavaWarehouses, tmp_path: Path
+) -> None:
+    java = _own(java_tables, "append_plain", tmp_path)
+    for path in java.folder.glob("manifest/manifest-list-*"):
+        path.unlink()
+    before = java.stored()
+    done = lakesweep("paimon", "orphans", str(java.folder), "--yes")
+    assert done.code == 4
+    assert "missing" in done.error["message"]
+    assert java.stored() == before
+
+
+def test_young_files_need_an_override(
+    lakesweep: Lakesweep, java_tables: JavaWarehouses, tmp_path: Path
+) -> None:
+    java = _own(java_tables, "pk_none", tmp_path)
+    words = ("paimon", "orphans", str(java.folder), "--older-than", "1s", "--dry-run")
+    refused = lakesweep(*words)
+    assert refused.code == 3
+    assert "grace" in refused.error["hint"]
+    found = lakesweep(*words, "--override", "grace").document["found"]
+    assert found > len(_orphans(java))
+
+
+@pytest.mark.parametrize("words", [("--engine", "spark"), ("--older-than", "2999-01-01T00:00:00Z")])
+def test_what_cannot_be_asked_for_changes_nothing(
+    lakesweep: Lakesweep, java_tables: JavaWarehouses, words: tuple[str, str]
+) -> None:
+    folder = java_tables.table("pk_none").folder
+    assert lakesweep("paimon", "orphans", str(folder), *words, "--yes").code == 2
+
+
+def test_a_folder_without_tables_is_not_found(lakesweep: Lakesweep, tmp_path: Path) -> None:
+    done = lakesweep("paimon", "orphans", str(tmp_path))
+    assert done.code == 6
+    assert "no Paimon table" in done.error["message"]
+
+
+def test_people_see_counts_and_names_that_stay(
+    lakesweep: Lakesweep, java_tables: JavaWarehouses, tmp_path: Path
+) -> None:
+    java = _own(java_tables, "pk_none", tmp_path)
+    done = lakesweep("paimon", "orphans", str(java.folder), "--yes", json=False)
+    assert "14  in all" in done.err
+    assert "notes.txt" in done.err
+    assert "deleted" in done.out

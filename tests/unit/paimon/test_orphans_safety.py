@@ -1,0 +1,176 @@
+"""Where it is not known what a table uses, nothing of it is an orphan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from functools import partial
+from operator import eq
+
+import pytest
+
+from lakesweep.errors import IncompleteError, UnavailableError
+from lakesweep.paimon.orphans import OrphanOutcome, plan_orphans, remove_orphans
+from lakesweep.storage.deleting import delete_files
+from lakesweep.storage.store import ObjectStore
+from lakesweep.storage.wrappers.faults import Call, Fault, Faulty, fail
+from lakesweep.storage.wrappers.recording import Recording
+from tests.moments import NOON
+from tests.paimon import JavaWarehouses
+from tests.paimon_expiry import ListedStore, in_memory, missing_files, open_table
+
+CUT = NOON + timedelta(days=1)
+
+
+def clean(
+    store: ObjectStore, between: Callable[[], object] = lambda: None
+) -> tuple[set[str], OrphanOutcome]:
+    """Plan and delete, with something that happens in between; the keys that were planned."""
+    table = open_table(store)
+    outcome = OrphanOutcome()
+    with outcome.outcomes, plan_orphans([table], CUT) as plan:
+        paths = [path for batch in plan.batches() for path in batch["path"].to_pylist()]
+        between()
+        remove_orphans(plan, lambda batches: delete_files(table.stores, batches), outcome)
+    return {path.removeprefix("memory://bucket/") for path in paths}, outcome
+
+
+def base_list(store: ListedStore) -> str:
+    table = open_table(store)
+    number = table.main.latest_id()
+    assert number is not None
+    return f"t/manifest/{table.main.snapshot(number).base_manifest_list}"
+
+
+def lose_base_list(store: ListedStore) -> None:
+    store.delete([base_list(store)])
+
+
+def lose_snapshots_but_not_hints(store: ListedStore) -> None:
+    store.delete([key for key in store.current() if key.startswith("t/snapshot/snapshot-")])
+
+
+def cut_lists(store: ListedStore) -> None:
+    key = base_list(store)
+    store.write(key, store.read(key)[:-40])
+
+
+def empty_manifests(store: ListedStore) -> None:
+    for key in [key for key in store.current() if key.startswith("t/manifest/manifest-")]:
+        store.write(key, b"")
+
+
+def lose_schema_of_branch(store: ListedStore) -> None:
+    store.delete([key for key in store.current() if key.startswith("t/branch/branch-dev/schema")])
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lose_base_list,
+        lose_snapshots_but_not_hints,
+        cut_lists,
+        empty_manifests,
+        lose_schema_of_branch,
+    ],
+)
+def test_a_damaged_table_loses_nothing(
+    java_tables: JavaWarehouses, damage: Callable[[ListedStore], None]
+) -> None:
+    store = in_memory(java_tables.table("branched"))
+    damage(store)
+    before = store.current()
+    with pytest.raises(IncompleteError):
+        clean(store)
+    assert store.current() == before
+
+
+def newest_snapshot(store: ListedStore) -> tuple[str, bytes]:
+    """The newest snapshot, taken away: as if its commit were still to come."""
+    number = open_table(store).main.latest_id()
+    key = f"t/snapshot/snapshot-{number}"
+    data = store.read(key)
+    store.delete([key])
+    return key, data
+
+
+def test_what_is_committed_between_listing_and_reading_stays(java_tables: JavaWarehouses) -> None:
+    java = java_tables.table("pk_dv")
+    store = in_memory(java)
+    snapshot = newest_snapshot(store)
+
+    def commit(call: Call) -> object:
+        page = call.go_on()
+        store.write(*snapshot)
+        return page
+
+    # The listing of the whole table, after which owners are read.
+    fault = Fault(commit, frozenset({"list"}), key=lambda key: key == "t/", times=1)
+    clean(Faulty(store, [fault]))
+    assert snapshot[0] in store.current()
+    assert not missing_files(store, java)
+
+
+def test_what_is_committed_between_planning_and_deleting_stays(
+    java_tables: JavaWarehouses,
+) -> None:
+    java = java_tables.table("pk_dv")
+    store = in_memory(java)
+    snapshot = newest_snapshot(store)
+    planned, outcome = clean(store, lambda: store.write(*snapshot))
+    assert outcome.spared
+    assert len(planned & store.current().keys()) == outcome.spared
+    assert not missing_files(store, java)
+
+
+def test_a_snapshot_that_expires_meanwhile_needs_nothing(java_tables: JavaWarehouses) -> None:
+    store = in_memory(java_tables.table("append_plain"))
+    first = open_table(store).main.snapshot(1)
+
+    def expire(call: Call) -> object:
+        gone = ("snapshot/snapshot-1", f"manifest/{first.delta_manifest_list}")
+        store.delete([f"t/{name}" for name in gone])
+        return call.go_on()
+
+    key = f"t/manifest/{first.delta_manifest_list}"
+    fault = Fault(expire, frozenset({"read"}), key=lambda asked: asked == key, times=1)
+    planned, outcome = clean(Faulty(store, [fault]))
+    assert outcome.tally.deleted == len(planned)
+
+
+def test_a_table_of_which_nothing_is_left_but_hints_while_it_is_read_loses_nothing(
+    java_tables: JavaWarehouses,
+) -> None:
+    store = in_memory(java_tables.table("append_plain"))
+
+    def expire(call: Call) -> object:
+        lose_snapshots_but_not_hints(store)
+        return call.go_on()
+
+    fault = Fault(expire, frozenset({"read"}), key=lambda key: "snapshot-" in key, times=1)
+    before = {key for key in store.current() if not key.startswith("t/snapshot/")}
+    with pytest.raises(IncompleteError):
+        clean(Faulty(store, [fault]))
+    assert before <= store.current().keys()
+
+
+@pytest.mark.parametrize("method", ["list", "read"])
+def test_a_call_without_an_answer_loses_nothing(java_tables: JavaWarehouses, method: str) -> None:
+    before = in_memory(java_tables.table("branched"))
+    recording = Recording(before.copy_all())
+    clean(recording)
+    for key in dict.fromkeys(recording.keys(method)):
+        store = before.copy_all()
+        fault = Fault(fail(UnavailableError), frozenset({method}), key=partial(eq, key))
+        with pytest.raises(IncompleteError):
+            clean(Faulty(store, [fault]))
+        assert store.current() == before.current()
+
+
+def test_a_delete_that_fails_is_counted_and_the_others_go(java_tables: JavaWarehouses) -> None:
+    store = in_memory(java_tables.table("pk_none"))
+    fault = Fault(fail(UnavailableError), frozenset({"delete"}), times=1)
+    planned, outcome = clean(Faulty(store, [fault]))
+    left = planned & store.current().keys()
+    assert len(left) == outcome.tally.failed > 0
+    assert outcome.tally.deleted == len(planned) - len(left) > 0
