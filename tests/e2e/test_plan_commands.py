@@ -129,7 +129,7 @@ def deleted(lakesweep: Lakesweep, plan: str) -> set[str]:
 def test_a_plan_has_the_published_shape(planned: Planned) -> None:
     document = planned.document
     assert document["lake"] == "prod"
-    assert document["roots"] == {"complete": 39, "incomplete": 0, "absent": 0}
+    assert document["roots"] == {"complete": 39, "incomplete": 0, "absent": 0, "gone": 0}
     assert document["totals"]["delete"] == {"unreferenced": {"files": 48, "bytes": 79534}}
     assert set(document["totals"]["keep"]) == {"referenced", "opted-out"}
     assert [guard["name"] for guard in document["guards"]] == ["first-run", "grace"]
