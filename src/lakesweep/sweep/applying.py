@@ -40,6 +40,7 @@ from lakesweep.sweep.records import LakeRecord, PlanRecord, RunStatus
 from lakesweep.sweep.root_sources import Sources, root_sources
 from lakesweep.sweep.sessions import Session
 from lakesweep.sweep.settling import Settler
+from lakesweep.sweep.strays import check_runs_known
 from lakesweep.sweep.verdicts import Verdict
 from lakesweep.sweep.watching import LOOK_EVERY, Watch, watching
 
@@ -81,6 +82,7 @@ def look(stores: Stores, runs: Runs, order: ApplyOrder, now: datetime) -> PlanDo
     """The plan, if no guard says no; RefusedError otherwise. Nothing is changed."""
     document = load_plan(stores, order.plan)
     runs.check_unrestored(order.plan)
+    check_runs_known(stores, runs, order.plan)
     guards = [*document.guards, *look_at_age(now, document.expires)]
     refuse(guards, {*order.overridden, *document.overridden}, document.plan)
     return document

@@ -635,3 +635,13 @@ def test_a_restore_that_comes_while_somebody_thinks_voids_the_plan(
 
     with pytest.raises(RefusedError, match="brought files back since"):
         Process(world).apply(made.plan, ALL, meanwhile=lambda: Process(world).restore(later.plan))
+
+
+def test_a_plan_that_a_run_applied_which_the_store_does_not_know_is_refused(world: World) -> None:
+    """As it is after the store was brought back from a backup."""
+    made = plan(world)
+    folder = run_folder(f"{PLANS}/prod/{made.plan}", "apply-1")
+    Process(world).stores.open(folder).write(f"{folder.removeprefix(PLANS)[1:]}/delete/x", b"")
+    with pytest.raises(RefusedError, match="applied by apply-1, of which the store knows nothing"):
+        apply(world, made.plan)
+    assert set(ORPHANS) <= world.files()
