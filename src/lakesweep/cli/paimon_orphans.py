@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from lakesweep.paimon.external import Group
     from lakesweep.paimon.kinds import Kind
     from lakesweep.paimon.orphans import OrphanPlan
     from lakesweep.paimon.table import PaimonTable
@@ -144,7 +145,7 @@ class _Run:
     def is_incomplete(self) -> bool:
         return bool(self._failures or self._outcome.tally.failed)
 
-    def plan(self, group: Sequence[PaimonTable], overrides: Collection[str]) -> None:
+    def plan(self, group: Group, overrides: Collection[str]) -> None:
         """Find the orphans of tables that are cleaned together."""
         from lakesweep.paimon.orphans import plan_orphans
 
@@ -155,7 +156,7 @@ class _Run:
         except LakesweepError as error:
             if self._found.is_one_table:
                 raise
-            self._fail(group, error)
+            self._fail(group.tables, error)
         else:
             self._plans.append(self._stack.enter_context(plan))
 
@@ -246,7 +247,7 @@ class _Run:
     def _orphans(self) -> Iterator[pa.RecordBatch]:
         return (batch for plan in self._plans for batch in plan.batches())
 
-    def _fail(self, group: Sequence[PaimonTable], error: LakesweepError) -> None:
+    def _fail(self, tables: Sequence[PaimonTable], error: LakesweepError) -> None:
         from lakesweep.paimon.warehouse import FailedTable
 
-        self._failures += [FailedTable(table.address.path, error) for table in group]
+        self._failures += [FailedTable(table.address.path, error) for table in tables]

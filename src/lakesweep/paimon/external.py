@@ -1,36 +1,56 @@
 """Folders outside of a table that it may write files to.
 
 Such a root has no part that is named after the table. Tables that are given the same root, or one
-inside another, mix their files, and none of them can tell which are its own. So they are cleaned
-together, or not at all.
+inside another, mix their files, and none of them can tell which are its own. A table that once
+wrote to a root, or was told to by a single job, may still have files there. So what lies in such
+roots is held against what all tables of the warehouse use, or not looked at.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
+from lakesweep.paimon.options import Options
 from lakesweep.paimon.table import PaimonTable
+from lakesweep.parallel import map_ordered
 from lakesweep.storage.address import folder_identity
 
 _OPTION = "data-file.external-paths"
 
 
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Tables that are cleaned together. Files that a table of `beside` uses stay as well."""
+
+    tables: tuple[PaimonTable, ...]
+    beside: tuple[PaimonTable, ...] = ()
+
+
 def external_roots(table: PaimonTable) -> tuple[str, ...]:
-    """The external roots of all branches, each once, with a `/` at the end."""
-    texts = (branch.layout.options.text(_OPTION) or "" for branch in table.branches())
+    """The external roots that any schema of any branch names, each once, with a `/` at the end."""
+    texts = (options.text(_OPTION) or "" for options in _all_options(table))
     roots = (root.strip() for text in texts for root in text.split(","))
     return tuple(dict.fromkeys(root.rstrip("/") + "/" for root in roots if root))
 
 
-def group_tables(tables: Sequence[PaimonTable]) -> list[tuple[PaimonTable, ...]]:
-    """Tables that must be cleaned together, and each of the others alone."""
+def group_tables(tables: Sequence[PaimonTable]) -> list[Group]:
+    """Tables with external roots or files of others in them together, all others each alone."""
     roots = {table: external_roots(table) for table in tables}
     places = [folder_identity(root) for found in roots.values() for root in found]
     together = tuple(
         table for table in tables if roots[table] or _overlaps(table.address.path, places)
     )
-    groups = [(table,) for table in tables if table not in together]
-    return [*groups, *([together] if together else [])]
+    alone = tuple(table for table in tables if table not in together)
+    groups = [Group((table,)) for table in alone]
+    return [*groups, *([Group(together, alone)] if together else [])]
+
+
+def _all_options(table: PaimonTable) -> Iterator[Options]:
+    for branch in table.branches():
+        numbers = branch.schema_files().files
+        for schema in map_ordered(branch.schema, numbers, workers=4):
+            yield schema.options
 
 
 def _overlaps(path: str, places: Sequence[str]) -> bool:

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from lakesweep.errors import MissingError, UnreadableError
 from lakesweep.paimon.completeness import Used
 from lakesweep.paimon.empty_folders import old_empty_folders
-from lakesweep.paimon.external import external_roots
+from lakesweep.paimon.external import Group, external_roots
 from lakesweep.paimon.garbage import Candidates
 from lakesweep.paimon.journal import FOLDER
 from lakesweep.paimon.kinds import Kind
@@ -124,18 +124,16 @@ class OrphanOutcome:
         self.outcomes.add(outcomes)
 
 
-def plan_orphans(
-    tables: Sequence[PaimonTable], cut: datetime, *, progress: Progress = SILENT
-) -> OrphanPlan:
-    """Find what was last written before `cut` and is used by none of the tables.
+def plan_orphans(group: Group, cut: datetime, *, progress: Progress = SILENT) -> OrphanPlan:
+    """Find what was last written before `cut` and is used by no table of the group.
 
     Any error means that what is stored or used is not known; then there is no plan.
     """
-    plan = OrphanPlan(tables, cut)
+    plan = OrphanPlan(group.tables, cut)
     try:
         with Candidates() as candidates:
             _list(plan, candidates, progress)
-            plan.used = [Used(table, progress) for table in tables]
+            plan.used = [Used(table, progress) for table in (*group.tables, *group.beside)]
             _look(plan)
             for batch in candidates.batches():
                 plan.add(_unused(plan, batch))

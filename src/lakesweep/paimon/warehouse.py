@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from lakesweep.clock import Clock
 from lakesweep.errors import LakesweepError, NotFoundError, RefusedError
-from lakesweep.paimon.external import external_roots, group_tables
+from lakesweep.paimon.external import Group, external_roots, group_tables
 from lakesweep.paimon.table import PaimonTable
 from lakesweep.storage.address import parse
 from lakesweep.storage.levels import list_level
@@ -32,19 +32,20 @@ class Warehouse:
     failures: list[FailedTable] = field(default_factory=list)
     is_one_table: bool = False
 
-    def groups(self) -> list[tuple[PaimonTable, ...]]:
+    def groups(self) -> list[Group]:
         """Tables that must be cleaned together, and each of the others alone."""
         return group_tables(self.tables)
 
-    def check_shared(self, group: Sequence[PaimonTable]) -> None:
+    def check_shared(self, group: Group) -> None:
         """Refuse tables that may share folders with others whose files are not known."""
-        roots = [root for table in group for root in external_roots(table)]
+        roots = [root for table in group.tables for root in external_roots(table)]
         if roots and (self.is_one_table or self.failures):
             others = "a table outside of this call" if self.is_one_table else _named(self.failures)
+            path = group.tables[0].address.path
             raise RefusedError(
                 "foreign",
-                f"{group[0].address.path} writes to {roots[0]}, where {others} may write as well, "
-                "and whose files are whose cannot be told",
+                f"{path} writes to {roots[0]}, where {others} may write as well, and whose files "
+                "are whose cannot be told",
                 hint="clean the whole warehouse, or --override foreign if no other table does",
             )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from datetime import timedelta
 
 import pytest
@@ -52,28 +53,38 @@ def live_name(java: JavaTable) -> str:
     return next(path for path in paths if path.endswith(".parquet")).rpartition("/")[2]
 
 
-def table_names(tables: tuple[PaimonTable, ...]) -> list[str]:
+def table_names(tables: Iterable[PaimonTable]) -> list[str]:
     return [table.address.key.rstrip("/").rpartition("/")[2] for table in tables]
 
 
 def test_tables_with_external_roots_are_one_group(store: ListedStore) -> None:
-    groups = found(store, "w").groups()
-    assert [table_names(group) for group in groups] == [["three"], ["one", "two"]]
+    alone, together = found(store, "w").groups()
+    assert table_names(alone.tables) == ["three"]
+    assert table_names(together.tables) == ["one", "two"]
 
 
 def test_a_table_that_another_writes_into_belongs_to_the_group(
     store: ListedStore, java_tables: JavaWarehouses
 ) -> None:
     put(store, java_tables.table("stats"), "w/b.db/four", "w/b.db/three/bucket-0")
-    groups = group_tables(found(store, "w").tables)
-    assert [table_names(group) for group in groups] == [["one", "two", "four", "three"]]
+    (together,) = group_tables(found(store, "w").tables)
+    assert sorted(table_names(together.tables)) == ["four", "one", "three", "two"]
 
 
-def test_what_any_table_of_the_group_names_stays(
-    store: ListedStore, java_tables: JavaWarehouses
+def test_a_root_that_only_an_old_schema_names_counts(store: ListedStore) -> None:
+    schema = json.loads(store.read("w/a.db/one/schema/schema-0"))
+    schema["id"] = 1
+    del schema["options"]["data-file.external-paths"]
+    store.write("w/a.db/one/schema/schema-1", json.dumps(schema).encode())
+    (table,) = found(store, "w/a.db/one").tables
+    assert external_roots(table) == (f"{BASE}out/",)
+
+
+@pytest.mark.parametrize("user", ["evolve", "compacted"])
+def test_what_any_table_of_the_warehouse_names_stays_in_a_root(
+    store: ListedStore, java_tables: JavaWarehouses, user: str
 ) -> None:
-    of_two = live_name(java_tables.table("evolve"))
-    store.write(f"out/bucket-0/{of_two}", b"")
+    store.write(f"out/bucket-0/{live_name(java_tables.table(user))}", b"")
     store.write(f"out/bucket-0/{ORPHAN}", b"")
     *_, group = found(store, "w").groups()
     with plan_orphans(group, NOON + timedelta(days=1)) as plan:
@@ -84,7 +95,7 @@ def test_what_any_table_of_the_group_names_stays(
 def test_a_table_with_external_roots_is_not_cleaned_alone(store: ListedStore) -> None:
     one = found(store, "w/a.db/one")
     with pytest.raises(RefusedError, match="outside of this call"):
-        one.check_shared(one.tables)
+        one.check_shared(*one.groups())
 
 
 def test_nor_beside_a_table_that_cannot_be_read(store: ListedStore) -> None:
@@ -93,10 +104,10 @@ def test_nor_beside_a_table_that_cannot_be_read(store: ListedStore) -> None:
     warehouse = found(store, "w")
     assert [failure.table for failure in warehouse.failures] == [f"{BASE}w/b.db/three/"]
     with pytest.raises(RefusedError, match="three/, which cannot be read"):
-        warehouse.check_shared(warehouse.tables)
+        warehouse.check_shared(*warehouse.groups())
 
 
 def test_tables_without_external_roots_need_nobody(store: ListedStore) -> None:
     three = found(store, "w/b.db")
     assert not external_roots(three.tables[0])
-    three.check_shared(three.tables)
+    three.check_shared(*three.groups())

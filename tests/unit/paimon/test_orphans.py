@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from lakesweep.paimon.external import Group
 from lakesweep.paimon.orphans import OrphanOutcome, OrphanPlan, plan_orphans, remove_orphans
 from lakesweep.paimon.table import PaimonTable
 from lakesweep.storage.deleting import delete_files
@@ -21,7 +22,7 @@ OLD = timedelta(days=10)
 
 def plan_of(java: JavaTable) -> OrphanPlan:
     table = PaimonTable.open(Stores(), str(java.folder))
-    return plan_orphans([table], datetime.now(UTC) - timedelta(days=1))
+    return plan_orphans(Group((table,)), datetime.now(UTC) - timedelta(days=1))
 
 
 def names_in(java: JavaTable, paths: list[str]) -> set[str]:

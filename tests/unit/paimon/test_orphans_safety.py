@@ -10,6 +10,7 @@ from operator import eq
 import pytest
 
 from lakesweep.errors import IncompleteError, UnavailableError
+from lakesweep.paimon.external import Group
 from lakesweep.paimon.orphans import OrphanOutcome, plan_orphans, remove_orphans
 from lakesweep.storage.deleting import delete_files
 from lakesweep.storage.store import ObjectStore
@@ -28,7 +29,7 @@ def clean(
     """Plan and delete, with something that happens in between; the keys that were planned."""
     table = open_table(store)
     outcome = OrphanOutcome()
-    with outcome.outcomes, plan_orphans([table], CUT) as plan:
+    with outcome.outcomes, plan_orphans(Group((table,)), CUT) as plan:
         paths = [path for batch in plan.batches() for path in batch["path"].to_pylist()]
         between()
         remove_orphans(plan, lambda batches: delete_files(table.stores, batches), outcome)
