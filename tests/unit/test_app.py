@@ -39,11 +39,9 @@ def test_two_lakes_may_share_a_catalog() -> None:
 
 
 def test_one_name_for_two_catalogs_is_refused() -> None:
-    app = _app(
-        _LAKE.format(lake="a", catalog="x", uri="1") + _LAKE.format(lake="b", catalog="x", uri="2")
-    )
+    lakes = (("a", "1"), ("b", "2"))
     with pytest.raises(ConfigError, match="catalog x"):
-        _ = app.catalogs
+        _app("".join(_LAKE.format(lake=lake, catalog="x", uri=uri) for lake, uri in lakes))
 
 
 def test_storage_sections_become_the_options_of_stores() -> None:
