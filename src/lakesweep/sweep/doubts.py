@@ -3,7 +3,8 @@
 A table may know its files by other names than the store does: a client made one slash of two, or a
 bucket has an alias. Then what is referenced is not stored, and what is stored looks unreferenced.
 So a plan looks at its own match from the other side too. Files that such a reference may mean are
-kept, and a guard tells of the tables.
+kept, and a guard tells of the tables. A local file may also be a link, and what it leads to is
+referenced by no name of its own.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from lakesweep.parallel import map_ordered
 from lakesweep.storage.address import identities, parse
 from lakesweep.storage.datasets import DatasetWriter
 from lakesweep.storage.file_hashes import hash_columns
-from lakesweep.storage.local.aliases import resolve
+from lakesweep.storage.local.aliases import link_targets, resolve
 from lakesweep.sweep.answers import answer
 from lakesweep.sweep.columns import HASHES, hashes_of
 from lakesweep.sweep.filters import Filters
@@ -67,6 +68,8 @@ class Doubts:
 class DoubtStep:
     """Writes the loose hashes of live files that were not listed into a dataset of HASHES.
 
+    So it does with what live files lead to that are links.
+
     `stored` are filters of all that was listed. What lies below `others`, the locations of other
     lakes, is theirs to look at. What lies in the lake's own locations should have been listed, so
     some of it is asked for once more.
@@ -87,8 +90,9 @@ class DoubtStep:
             missing = batch.filter(pa.array(~stored.contains(hashes_of(batch))))
             names = resolve(identities(missing["path"]))
             mine = pa.array(self.others.find(names) < 0)
-            columns = hash_columns(loose_hashes(names.filter(mine)))
-            writer.add(pa.RecordBatch.from_arrays(list(columns), schema=HASHES))
+            for meant in (names.filter(mine), link_targets(resolve(identities(batch["path"])))):
+                columns = hash_columns(loose_hashes(meant))
+                writer.add(pa.RecordBatch.from_arrays(list(columns), schema=HASHES))
             looks.add(missing.filter(pa.array(self.locations.find(names) >= 0)))
         yield answer("part", writer.finish())
         yield answer("astray", looks.found())

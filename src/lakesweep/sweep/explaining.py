@@ -46,8 +46,8 @@ _REASONS = {
     Reason.AGE_UNKNOWN: "its age is not known: {}",
     Reason.HIDDEN: "a name on its way begins with . or _, and the lake says unknown = keep",
     Reason.UNKNOWN_KIND: "it is named like no file of a table, and the lake says unknown = keep",
-    Reason.IN_DOUBT: "a table needs a file that is not stored, and may mean this one: the key is"
-    " the same but for doubled slashes, or the name of the store",
+    Reason.IN_DOUBT: "a table may mean it by another name: one that is not stored, and the same"
+    " but for doubled slashes or the name of the store, or one that is a link to it",
 }
 _GUESSES = {
     Guess.ABORTED_WRITE: "perhaps a write that was never committed left it",

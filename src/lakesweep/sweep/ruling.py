@@ -20,6 +20,9 @@ from lakesweep.sweep.succession import is_used_again
 
 Claims = Iterable[tuple[str, str]]
 
+#: Roots that are nothing but folders.
+_LISTS = (RootKind.PINNED, RootKind.FOREIGN)
+
 
 @dataclass(frozen=True)
 class Ruling:
@@ -54,7 +57,7 @@ def make_ruling(
     foreign = {} if "foreign" in overridden else dict(_neighbours(lake))
     opted_out = () if "gc.enabled" in overridden else tuple(marks.opted_out)
     gone = gone_roots(marks, memory)
-    used = (folder for root in _tables(marks) for folder in root.folders)
+    used = (folder for root in marks.roots if root.kind not in _LISTS for folder in root.folders)
     formats = tuple(outside_of(used, found))
     rules = Rules(
         now=now,

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from lakesweep.storage.file_hashes import file_hashes
-from lakesweep.storage.local.aliases import resolve, resolve_one
+from lakesweep.storage.local.aliases import link_targets, resolve, resolve_one
 
 
 @pytest.fixture
@@ -58,3 +58,12 @@ def test_all_names_of_one_file_have_one_hash(names: list[str]) -> None:
 def test_all_spellings_of_one_store_have_one_hash() -> None:
     low, _ = file_hashes(pa.array(["s3://b/k", "s3a://b/k", "S3N://b/k", "s3://b//k"]))
     assert low[0] == low[1] == low[2] != low[3]
+
+
+def test_links_lead_to_the_files_behind_them(tmp_path: Path) -> None:
+    folder = tmp_path.resolve()
+    (folder / "file").touch()
+    (folder / "link").symlink_to(folder / "file")
+    (folder / "second").symlink_to(folder / "link")
+    paths = pa.array([f"{folder}/{name}" for name in ("file", "link", "second", "gone")])
+    assert link_targets(paths).to_pylist() == [f"{folder}/file"] * 2

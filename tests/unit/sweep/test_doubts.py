@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -115,3 +116,18 @@ def test_files_in_the_locations_of_another_lake_put_nothing_in_doubt(table: Tabl
     theirs = {"copy": ("s3://replica/",)}
     lake = desk(table, "s3://replica/one/data/a.parquet", neighbours=theirs)
     assert deletes(lake.plan()) == {STORED, ORPHAN}
+
+
+def test_what_a_referenced_link_leads_to_is_kept(tmp_path: Path) -> None:
+    """As tools leave it behind that move cold files elsewhere."""
+    lake = tmp_path.resolve() / "lake"
+    cold = lake / "cold" / "a.parquet"
+    cold.parent.mkdir(parents=True)
+    cold.write_bytes(b"1234567")
+    (lake / "a.parquet").symlink_to(cold)
+    bucket = Bucket()
+    table = Table(bucket, "one")
+    table.snapshot(table.manifest("m0.avro", File(f"{lake}/a.parquet")))
+    section = LakeSection(locations=(str(lake),))
+    plan = Desk(bucket.stores, section, [Names({"one": table.commit()})]).plan()
+    assert reasons(plan)[str(cold)] == "in-doubt"

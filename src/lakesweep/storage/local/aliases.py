@@ -34,6 +34,12 @@ def resolve_one(identity: str) -> str:
     return _real_folder(folder) + name
 
 
+def link_targets(identities: pa.Array) -> pa.Array:
+    """The files that local files lead to which are links themselves."""
+    local = identities.filter(pc.starts_with(identities, "/")).to_pylist()
+    return pa.array([os.path.realpath(path) for path in local if os.path.islink(path)], pa.string())
+
+
 def _is_real(folder: str) -> bool:
     return _real_folder(folder[:-1]) == folder
 
