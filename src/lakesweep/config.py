@@ -246,6 +246,20 @@ class LakeSection(Section):
     keep_plans: Duration = timedelta(days=30)
     roots: Annotated[tuple[Root, ...], BeforeValidator(_as_tuple)] = ()
 
+    @model_validator(mode="after")
+    def _exclude_below(self) -> Self:
+        """An address as a pattern would match nothing, and keep nothing."""
+        folders = tuple(f"{location.rstrip('/')}/" for location in self.locations)
+        for pattern in self.exclude:
+            if ":/" in pattern or f"{pattern}/".startswith(folders):
+                raise PydanticCustomError(
+                    "address",
+                    "exclude has the address {pattern}; it takes patterns for what lies below a"
+                    " location, such as /folder/** or **/name/**",
+                    {"pattern": pattern},
+                )
+        return self
+
 
 class Config(Section):
     """The whole file."""

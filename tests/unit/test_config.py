@@ -5,6 +5,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from lakesweep.config import (
     Config,
@@ -12,6 +13,7 @@ from lakesweep.config import (
     IcebergMetadataRoot,
     IcebergScanRoot,
     LakefsRoot,
+    LakeSection,
     PaimonWarehouseRoot,
     PinnedRoot,
     StorageSection,
@@ -297,3 +299,16 @@ def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
     file.write_bytes(b"\xff\xfe")
     with pytest.raises(ConfigError, match="not UTF-8"):
         load_config(file, {})
+
+
+@pytest.mark.parametrize(
+    "pattern", ["s3://lake/x/**", "file:///lake/x/**", "/data/lake/x/**", "/data/lake"]
+)
+def test_an_address_is_no_pattern_of_what_to_exclude(pattern: str) -> None:
+    with pytest.raises(ValidationError, match="takes patterns for what lies below a location"):
+        LakeSection(locations=("s3://lake", "/data/lake/"), exclude=(pattern,))
+
+
+def test_patterns_may_be_tied_to_a_location() -> None:
+    patterns = ("/x/**", "data/**", "*.tmp", "/data/lakes/**")
+    assert LakeSection(locations=("/data/lake",), exclude=patterns).exclude == patterns

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import UTC, datetime
 
 import pyarrow as pa
+
+#: Times before this are not those of files: clocks that were never set, or seconds taken for
+#: milliseconds. The age of such a file is not known.
+FIRST_TIME = datetime(2000, 1, 1, tzinfo=UTC)
 
 #: One stored or referenced file. `path` is a full address; the rest is null where unknown.
 FILE_SCHEMA = pa.schema(

@@ -10,7 +10,6 @@ import tempfile
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from functools import reduce
 from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 
@@ -22,7 +21,7 @@ from pyarrow import orc
 
 from lakesweep.errors import DamagedError, MissingError, TruncatedError, UsageError
 from lakesweep.storage.address import folder_identity, identities, parse
-from lakesweep.storage.files import FILE_SCHEMA
+from lakesweep.storage.files import FILE_SCHEMA, FIRST_TIME
 from lakesweep.storage.inventory import Format, Part
 from lakesweep.storage.s3.keys import Encoding, UndecodableKeyError, decode
 
@@ -48,9 +47,6 @@ _NAMES = {
     "is_delete_marker": ("isdeletemarker",),
     "is_folder": ("isdir", "isdirectory"),
 }
-# Whole numbers are milliseconds since 1970. What would then lie before this was hardly meant so
-# (seconds, perhaps), and files without a time are kept.
-_FIRST_TIME = datetime(2000, 1, 1, tzinfo=UTC)
 
 _MAGIC = ((b"PAR1", Format.PARQUET), (b"ORC", Format.ORC))
 
@@ -224,7 +220,8 @@ def _decoded(keys: pa.Array) -> pa.Array:
 
 def _times(columns: Columns, part: Part) -> pa.Array:
     moments = _moments(_empty_as_null(columns["modified"]), part).cast(_MODIFIED)
-    is_meant = pc.greater_equal(moments, pa.scalar(_FIRST_TIME, _MODIFIED))
+    # Whole numbers are milliseconds since 1970; some mean seconds. Without a time files are kept.
+    is_meant = pc.greater_equal(moments, pa.scalar(FIRST_TIME, _MODIFIED))
     return pc.if_else(is_meant, moments, pa.scalar(None, _MODIFIED))
 
 

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakesweep.storage.files import FIRST_TIME
 from lakesweep.storage.globs import translate
 from lakesweep.store.moments import micros
 from lakesweep.sweep.columns import VERDICTS
@@ -211,7 +212,7 @@ def _excluding_pattern(paths: pa.Array, location: int, rules: Rules) -> pa.Array
 
 
 def _is_of_unknown_age(files: _Files, rules: Rules) -> _Finding:
-    is_past = files.modified > 0
+    is_past = files.modified >= micros(FIRST_TIME)
     is_future = files.modified > micros(rules.now)
     rule = pc.if_else(pa.array(is_future), "in the future", pa.scalar("no time", pa.string()))
     return ~is_past | is_future, rule

@@ -129,7 +129,7 @@ class TestExcludes:
 
 class TestAge:
     @pytest.mark.parametrize(
-        "modified", [None, datetime(1970, 1, 1, tzinfo=UTC), datetime(1969, 1, 1, tzinfo=UTC)]
+        "modified", [None, *(datetime(year, 1, 1, 1, tzinfo=UTC) for year in (1969, 1970, 1980))]
     )
     def test_that_is_not_known_keeps(self, modified: datetime | None) -> None:
         assert reasons(RULES, DATA, modified=modified) == [("age-unknown", "no time")]
