@@ -1,4 +1,4 @@
-"""Cleaning orphans of Paimon from the command line."""
+"""Cleaning orphans of Paimon from the command line, local and behind S3."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ import pytest
 
 from tests.command import Lakesweep
 from tests.paimon import JavaTable, JavaWarehouses
+from tests.servers import S3Server
+
+BUCKET = "paimon-orphans"
 
 
 @pytest.fixture
@@ -104,3 +107,26 @@ def test_people_see_counts_and_names_that_stay(
     assert "14  in all" in done.err
     assert "notes.txt" in done.err
     assert "deleted" in done.out
+
+
+def test_orphans_go_from_a_bucket(
+    lakesweep: Lakesweep,
+    java_tables: JavaWarehouses,
+    moto: S3Server,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    java = java_tables.table("pk_dv")
+    moto.make_bucket(BUCKET)
+    for name in java.stored():
+        moto.boto3().upload_file(str(java.folder / name), BUCKET, f"shop.db/t/{name}")
+    for name, value in moto.environment().items():
+        monkeypatch.setenv(name, value)
+    # In the bucket all files are young, those that were planted as young ones as well.
+    young = ("--older-than", "0s", "--override", "grace")
+    done = lakesweep("paimon", "orphans", f"s3a://{BUCKET}/shop.db", *young, "--yes")
+    assert done.code == 0
+    pages = moto.boto3().get_paginator("list_objects_v2").paginate(Bucket=BUCKET)
+    left = {item["Key"].removeprefix("shop.db/t/") for page in pages for item in page["Contents"]}
+    gone = java.stored() - left
+    assert _orphans(java) <= gone
+    assert gone.isdisjoint(path for _, path in java.referenced())
