@@ -40,9 +40,9 @@ Name = Annotated[
 @command(app, "list", examples=["lakesweep quarantine list", "lakesweep quarantine list --json"])
 def list_held(context: Context) -> None:
     """Everything that was set aside, newest first."""
-    from lakesweep.sweep.holding import holdings
+    from lakesweep.sweep.holding import holdings, recount
 
-    found = list(holdings(context.app.runs))
+    found = [recount(context.app.stores, holding) for holding in holdings(context.app.runs)]
     document = {"held": [_document(holding) for holding in found]}
     rows = [
         (
@@ -123,9 +123,9 @@ def empty(context: Context, plan: Name, dry_run: DryRun = False, yes: Yes = Fals
 
 
 def _keeper(context: Context, name: str) -> tuple[Keeper, Holding]:
-    from lakesweep.sweep.holding import Keeper, find_holding
+    from lakesweep.sweep.holding import Keeper, find_holding, recount
 
-    holding = find_holding(context.app.runs, name)
+    holding = recount(context.app.stores, find_holding(context.app.runs, name))
     lake = context.app.lake(holding.lake)
     return Keeper(context.app.stores, context.app.runs, lake), holding
 

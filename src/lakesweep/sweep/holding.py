@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, count
 from typing import TYPE_CHECKING
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakesweep.errors import IncompleteError, MissingError, NotFoundError
 from lakesweep.hashing import Hashes, HashSet
@@ -35,6 +36,7 @@ from lakesweep.sweep.records import RunKind, RunRecord, RunStatus
 from lakesweep.units import format_count
 
 if TYPE_CHECKING:
+    from lakesweep.storage.store import StoreOpener
     from lakesweep.storage.stores import Stores
     from lakesweep.sweep.lake import Lake
     from lakesweep.sweep.runs import Runs
@@ -44,22 +46,35 @@ _COLUMNS = ["path", "size_bytes", "modified", "etag", "h1", "h2"]
 
 @dataclass(frozen=True)
 class Holding:
-    """What one plan set aside. `ended` is the run that emptied it, if any."""
+    """What one plan set aside. `ended` is the run that emptied it, if any.
+
+    `seen` are files and bytes that lie in quarantine, where runs that died did not count them.
+    """
 
     plan: str
     lake: str
     runs: tuple[RunRecord, ...]
     restores: tuple[RunRecord, ...] = ()
     ended: str | None = None
+    seen: tuple[int, int] | None = None
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether all runs lived to tell what they did."""
+        return all("quarantined" in run.figures for run in self.runs)
 
     @property
     def files(self) -> int:
         """How many files it set aside, less those that were brought back."""
+        if self.seen is not None:
+            return self.seen[0]
         return _sum(self.runs, "quarantined") - self.restored
 
     @property
     def size_bytes(self) -> int:
         """The bytes of these files."""
+        if self.seen is not None:
+            return self.seen[1]
         return _sum(self.runs, "bytes_quarantined") - _sum(self.restores, "bytes_restored")
 
     @property
@@ -108,6 +123,22 @@ def held_folders(runs: Runs) -> Iterator[str]:
     for run in runs.list():
         if run.kind is RunKind.APPLY and (places := _places(run)) is not None:
             yield from (place.folder for place in places.places)
+
+
+def recount(stores: StoreOpener, holding: Holding) -> Holding:
+    """Count what lies in quarantine where a run died before it told.
+
+    Below delete markers nothing can be counted, so what the runs told has to do.
+    """
+    if holding.is_counted or holding.ended:
+        return holding
+    places = {_places(run) for run in holding.runs} - {None}
+    files, size, known = 0, 0, HashSet()
+    for batch in (batch for each in places if each for batch in _listed(stores, each)):
+        new = batch.filter(pa.array(known.add(hashes_of(batch))))
+        files += new.num_rows
+        size += pc.sum(new["size_bytes"]).as_py() or 0
+    return replace(holding, seen=(files, size)) if files else holding
 
 
 def find_holding(runs: Runs, name: str) -> Holding:
@@ -173,7 +204,7 @@ class Keeper:
         for run in holding.runs:
             places = _places(run) or places_of(self.lake, holding.plan)
             known = seen.setdefault(places, HashSet())
-            rows = self._rows(address, run) if is_whole else self._listed(places)
+            rows = self._rows(address, run) if is_whole else _listed(self.stores, places)
             new = (batch.filter(pa.array(known.add(hashes_of(batch)))) for batch in rows)
             yield from held_files(self.stores, (_select(batch, paths) for batch in new), places)
 
@@ -191,15 +222,16 @@ class Keeper:
                 return  # it ended before it came to deletes
             yield from read_dataset(self.stores, deletes, _COLUMNS)
 
-    def _listed(self, places: Places) -> Iterator[pa.RecordBatch]:
-        """What lies in the places, by the keys that it had before."""
-        for place in places.places:
-            folder, location = parse(f"{place.folder}/"), parse(place.location)
-            with suppress(MissingError):
-                for batch in list_files(self.stores, folder):
-                    keys = (parse(path).key for path in batch["path"].to_pylist())
-                    old = [location.child(key.removeprefix(folder.key)).path for key in keys]
-                    yield _unknown(pa.array(old, pa.string()), batch["size_bytes"])
+
+def _listed(stores: StoreOpener, places: Places) -> Iterator[pa.RecordBatch]:
+    """What lies in some places, by the keys that it had before."""
+    for place in places.places:
+        folder, location = parse(f"{place.folder}/"), parse(place.location)
+        with suppress(MissingError):
+            for batch in list_files(stores, folder):
+                keys = (parse(path).key for path in batch["path"].to_pylist())
+                old = [location.child(key.removeprefix(folder.key)).path for key in keys]
+                yield _unknown(pa.array(old, pa.string()), batch["size_bytes"])
 
 
 def _unknown(paths: pa.Array, sizes: pa.Array) -> pa.RecordBatch:

@@ -8,9 +8,9 @@ import pytest
 
 from lakesweep.errors import IncompleteError, NotFoundError
 from lakesweep.storage.store import Outcome
-from lakesweep.sweep.holding import Keeper, find_holding
+from lakesweep.sweep.holding import Keeper, find_holding, recount
 from lakesweep.sweep.records import RunKind
-from tests.sweeps import LAKE, Process, World, plan, verdicts
+from tests.sweeps import LAKE, DiedError, Process, World, at, plan, verdicts
 
 ORPHANS = [f"{LAKE}/wh/t1/data/orphan-{number}.parquet" for number in range(3)]
 
@@ -79,3 +79,15 @@ def test_a_name_that_was_not_set_aside_brings_nothing_back(world: World) -> None
     with pytest.raises(NotFoundError, match="did not set s3://lake/typo aside"):
         keeper.restore(find_holding(process.runs, made), [ORPHANS[0], f"{LAKE}/typo"])
     assert not set(ORPHANS) & world.files()
+
+
+def test_what_a_run_set_aside_that_died_is_counted(world: World) -> None:
+    process = Process(world)
+    made = process.plan()
+    process.gate.script = at("delete s3://lake/wh", process.gate.die, after=1)
+    with pytest.raises(DiedError):
+        process.apply(made.plan, aside=True)
+    held = [key for key in world.lake.objects if key.startswith("_lakesweep/")]
+    reader = Process(world)
+    found = recount(reader.stores, find_holding(reader.runs, made.plan))
+    assert found.files == len(held) > 0
