@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
+from typing import Any
+
+import fastavro
 
 from tests.paimon_expiry import ListedStore
-from tests.paimon_tables import File, Index, Row, Table
+from tests.paimon_tables import File, Index, Row, Table, unique_name
 
 MAIN = ""
+_LISTS = ("baseManifestList", "deltaManifestList", "changelogManifestList")
 
 
 @dataclass
@@ -91,7 +96,7 @@ class History:
 
     def new_files(self, number: int, *, extra: bool = False) -> list[File]:
         """Data files that are stored and nobody has committed yet."""
-        files = [File(f"data-{next(self._numbers)}.parquet") for _ in range(number)]
+        files = [File(f"data-{self._unique()}.parquet") for _ in range(number)]
         files = [replace(file, extra=(f"{file.name}.index",)) if extra else file for file in files]
         for name in _file_names(files):
             self.table.write(name, b"content")
@@ -158,17 +163,41 @@ class History:
             return self.changes[delta] | (frozenset() if written else self.deltas[delta])
         return self.needs[delta] | self.changes[delta]
 
+    def named(self) -> set[str]:
+        """The names, without folders, of all that the owners that are there name, live or not."""
+        names: set[str] = set()
+        for document in self.owners().values():
+            index = document.get("indexManifest")
+            names |= {index, *self._records(index, "_FILE_NAME")} if index else set()
+            for listed in filter(None, map(document.get, _LISTS)):
+                names |= {listed, *(manifests := self._records(listed, "_FILE_NAME"))}
+                for file in (file for name in manifests for file in self._records(name, "_FILE")):
+                    names |= {file["_FILE_NAME"], *file["_EXTRA_FILES"]}
+        return names
+
+    def _records(self, name: str, column: str) -> list[Any]:
+        """A column of a list or a manifest; nothing where it is gone."""
+        data = self.store.current().get(f"t/manifest/{name}")
+        return [] if data is None else [row[column] for row in _rows(data)]
+
+    def _unique(self) -> str:
+        return unique_name(next(self._numbers))
+
     def _changelog(self) -> list[str]:
-        name = f"changelog-{next(self._numbers)}.parquet"
+        name = f"changelog-{self._unique()}.parquet"
         self.table.write(f"bucket-0/{name}", b"changes")
         manifest = self.table.manifest(File(name))
         listed = self.table.list(manifest)
         return [f"manifest/{listed}", f"manifest/{manifest['_FILE_NAME']}", f"bucket-0/{name}"]
 
     def _index(self) -> tuple[str, str]:
-        name = f"index-{next(self._numbers)}"
+        name = f"index-{self._unique()}"
         self.table.write(f"index/{name}", b"index")
         return self.table.index_manifest(Index(name)), name
+
+
+def _rows(data: bytes) -> list[Row]:
+    return [row for row in fastavro.reader(io.BytesIO(data)) if isinstance(row, dict)]
 
 
 def _state_names(document: Row, state: State) -> list[str]:

@@ -119,6 +119,11 @@ INDEX_SCHEMA = _record(
 _NO_STATS = {"_MIN_VALUES": b"", "_MAX_VALUES": b"", "_NULL_COUNTS": None}
 
 
+def unique_name(number: int) -> str:
+    """The part of a name that tells files apart, as Paimon writes it."""
+    return f"00000000-0000-0000-0000-{number:012x}-0"
+
+
 def encode(schema: Any, rows: Iterable[Row], codec: str = "zstandard") -> bytes:
     """Rows as an Avro file."""
     file = io.BytesIO()
@@ -241,7 +246,7 @@ class Table:
         """A manifest, as the row that lists have of it."""
         rows = [file.row() for file in files]
         data = encode(entry_schema(), rows) if data is None else data
-        name = f"manifest-{next(_numbers)}"
+        name = f"manifest-{unique_name(next(_numbers))}"
         self.write(f"manifest/{name}", data)
         return {
             "_VERSION": 2,
@@ -256,13 +261,13 @@ class Table:
 
     def list(self, *manifests: Row) -> str:
         """A manifest list, by its name."""
-        name = f"manifest-list-{next(_numbers)}"
+        name = f"manifest-list-{unique_name(next(_numbers))}"
         self.write(f"manifest/{name}", encode(LIST_SCHEMA, manifests))
         return name
 
     def index_manifest(self, *files: Index) -> str:
         """An index manifest, by its name."""
-        name = f"index-manifest-{next(_numbers)}"
+        name = f"index-manifest-{unique_name(next(_numbers))}"
         self.write(f"manifest/{name}", encode(INDEX_SCHEMA, [file.row() for file in files]))
         return name
 

@@ -1,7 +1,8 @@
-"""Random histories of a table: whatever expires, and however it dies, owners keep their files."""
+"""Random histories of a table: whatever goes, and however it dies, owners keep their files."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, timedelta
 
@@ -13,11 +14,13 @@ from lakesweep.paimon.removal import Expiry
 from lakesweep.paimon.retention import Overrides
 from lakesweep.paimon.table import PaimonTable
 from lakesweep.paimon.tag_expiry import TagRule, choose_tags
+from lakesweep.storage.store import ObjectStore
 from lakesweep.storage.wrappers.faults import Call, Fault, Faulty
 from tests.dict_store import Death
 from tests.moments import NOON
 from tests.paimon_expiry import Choose, changelogs_by, expire, journals, keep
 from tests.paimon_history import MAIN, History
+from tests.paimon_orphans import clean
 
 LATER = NOON + timedelta(days=10_000)
 CHANGES = frozenset({"write", "write_new", "delete"})
@@ -117,17 +120,30 @@ class Expiries(RuleBasedStateMachine):
     def expire_tags(self, where: int, crash: int | None) -> None:
         self._expire(_all_tags(self._branch(where) or "main"), crash)
 
+    @rule(crash=crashes)
+    def clean(self, crash: int | None) -> None:
+        self._run(crash, clean)
+
     @invariant()
     def owners_have_all_their_files(self) -> None:
         assert not self.history.missing()
 
     def teardown(self) -> None:
-        """In the end nothing is left but what the newest snapshots need, unless others leaked."""
+        """In the end nothing is left but what the newest snapshots need, unless others leaked.
+
+        What was leaked goes when orphans are cleaned: then all that is left is named.
+        """
         for branch in self.branches:
             self._expire(_all_tags(branch or "main"), None)
             self._expire(keep(branch=branch or "main"), None)
         assert not self.history.missing()
         assert not journals(self.history.store)
+        self._check_leftovers()
+        clean(self.history.store)
+        assert not self.history.missing()
+        assert _names(self.history.stored) <= self.history.named()
+
+    def _check_leftovers(self) -> None:
         if not self.leaks and not self.history.options:
             data = {name for name in self.history.stored if name.startswith(_FILES)}
             assert data == {name for name in self.history.needed() if name.startswith(_FILES)}
@@ -139,14 +155,22 @@ class Expiries(RuleBasedStateMachine):
         return sorted(name for name in self.history.owners() if name.startswith("tag/tag-"))
 
     def _expire(self, choose: Choose, crash: int | None) -> None:
+        self._run(crash, lambda store: expire(store, choose, LATER))
+
+    def _run(self, crash: int | None, work: Callable[[ObjectStore], object]) -> None:
+        """Do some work, which dies at a change."""
         faults = [] if crash is None else [Fault(_die, CHANGES, skip=crash)]
         try:
-            expire(Faulty(self.history.store, faults), choose, LATER)
+            work(Faulty(self.history.store, faults))
         except Death:
             assert crash is not None
 
 
 _FILES = ("bucket-0/", "manifest/", "index/")
+
+
+def _names(stored: set[str]) -> set[str]:
+    return {name.rpartition("/")[2] for name in stored if name.startswith(_FILES)}
 
 
 def _all_tags(branch: str) -> Choose:

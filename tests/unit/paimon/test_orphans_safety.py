@@ -3,37 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
 from functools import partial
 from operator import eq
 
 import pytest
 
 from lakesweep.errors import IncompleteError, UnavailableError
-from lakesweep.paimon.external import Group
-from lakesweep.paimon.orphans import OrphanOutcome, plan_orphans, remove_orphans
-from lakesweep.storage.deleting import delete_files
-from lakesweep.storage.store import ObjectStore
 from lakesweep.storage.wrappers.faults import Call, Fault, Faulty, fail
 from lakesweep.storage.wrappers.recording import Recording
-from tests.moments import NOON
 from tests.paimon import JavaWarehouses
 from tests.paimon_expiry import ListedStore, in_memory, missing_files, open_table
-
-CUT = NOON + timedelta(days=1)
-
-
-def clean(
-    store: ObjectStore, between: Callable[[], object] = lambda: None
-) -> tuple[set[str], OrphanOutcome]:
-    """Plan and delete, with something that happens in between; the keys that were planned."""
-    table = open_table(store)
-    outcome = OrphanOutcome()
-    with outcome.outcomes, plan_orphans(Group((table,)), CUT) as plan:
-        paths = [path for batch in plan.batches() for path in batch["path"].to_pylist()]
-        between()
-        remove_orphans(plan, lambda batches: delete_files(table.stores, batches), outcome)
-    return {path.removeprefix("memory://bucket/") for path in paths}, outcome
+from tests.paimon_orphans import clean
 
 
 def base_list(store: ListedStore) -> str:
