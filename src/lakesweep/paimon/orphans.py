@@ -22,13 +22,12 @@ from lakesweep.errors import MissingError, UnreadableError
 from lakesweep.paimon.completeness import Used
 from lakesweep.paimon.empty_folders import old_empty_folders
 from lakesweep.paimon.external import Group, external_roots
-from lakesweep.paimon.garbage import Candidates
 from lakesweep.paimon.journal import FOLDER
 from lakesweep.paimon.kinds import Kind
 from lakesweep.paimon.layout import Layout
 from lakesweep.paimon.names import LITTER, kinds_of_external_files, kinds_of_files
 from lakesweep.paimon.table import PaimonTable
-from lakesweep.progress import SILENT, Progress
+from lakesweep.progress import SILENT, Progress, Task
 from lakesweep.storage.deleting import Deleter
 from lakesweep.storage.files import OUTCOME_SCHEMA
 from lakesweep.storage.listing import list_files
@@ -36,6 +35,7 @@ from lakesweep.storage.local.emptying import remove_empty_folders
 from lakesweep.storage.outcome import Tally
 from lakesweep.storage.spool import Spool
 from lakesweep.storage.tolerance import State
+from lakesweep.storage.unique import unique_files
 
 #: So many files of unknown names are told by name; of the others only the number.
 MOST_UNKNOWN = 1_000
@@ -131,8 +131,9 @@ def plan_orphans(group: Group, cut: datetime, *, progress: Progress = SILENT) ->
     """
     plan = OrphanPlan(group.tables, cut)
     try:
-        with Candidates() as candidates:
-            _list(plan, candidates, progress)
+        with Spool() as candidates:
+            for batch in _candidates(plan, progress):
+                candidates.add(batch)
             plan.used = [Used(table, progress) for table in (*group.tables, *group.beside)]
             _look(plan)
             for batch in candidates.batches():
@@ -164,16 +165,23 @@ def remove_orphans(
         outcome.folders += len(remove_empty_folders(folders, place.data_folder))
 
 
-def _list(plan: OrphanPlan, candidates: Candidates, progress: Progress) -> None:
+def _candidates(plan: OrphanPlan, progress: Progress) -> Iterator[pa.RecordBatch]:
+    """All that may be an orphan, each file once."""
+    places = list(_places(plan.tables))
     with progress.task("listed") as task:
-        for place in _places(plan.tables):
-            # A root that no file was written to yet need not be there.
-            with suppress(MissingError):
-                for batch in list_files(plan.tables[0].stores, place.path):
-                    kinds = place.kinds_of(batch["path"])
-                    plan.unknown.add(_strange(batch["path"], kinds, place.path))
-                    candidates.add(_old_litter(batch, kinds, plan.cut))
-                    task.advance(batch.num_rows)
+        found = (batch for place in places for batch in _listed(plan, place, task))
+        # Of several places one may lie inside another.
+        yield from unique_files(found) if len(places) > 1 else found
+
+
+def _listed(plan: OrphanPlan, place: _Place, task: Task) -> Iterator[pa.RecordBatch]:
+    # A root that no file was written to yet need not be there.
+    with suppress(MissingError):
+        for batch in list_files(plan.tables[0].stores, place.path):
+            kinds = place.kinds_of(batch["path"])
+            plan.unknown.add(_strange(batch["path"], kinds, place.path))
+            task.advance(batch.num_rows)
+            yield _old_litter(batch, kinds, plan.cut)
 
 
 def _places(tables: Sequence[PaimonTable]) -> Iterator[_Place]:

@@ -111,3 +111,15 @@ def test_tables_without_external_roots_need_nobody(store: ListedStore) -> None:
     three = found(store, "w/b.db")
     assert not external_roots(three.tables[0])
     three.check_shared(*three.groups())
+
+
+def test_a_root_inside_the_table_is_looked_at_once(
+    java_tables: JavaWarehouses,
+) -> None:
+    store = ListedStore()
+    put(store, java_tables.table("append_plain"), "w/a.db/one", "w/a.db/one/")
+    store.write(f"w/a.db/one/bucket-0/{ORPHAN}", b"")
+    (group,) = found(store, "w").groups()
+    with plan_orphans(group, NOON + timedelta(days=1)) as plan:
+        paths = [path for batch in plan.batches() for path in batch["path"].to_pylist()]
+    assert paths.count(f"{BASE}w/a.db/one/bucket-0/{ORPHAN}") == 1
