@@ -148,6 +148,16 @@ def test_a_call_without_an_answer_loses_nothing(java_tables: JavaWarehouses, met
         assert store.current() == before.current()
 
 
+def test_nothing_goes_when_new_owners_cannot_be_looked_for(java_tables: JavaWarehouses) -> None:
+    store = in_memory(java_tables.table("branched"))
+    before = store.current()
+    failing: list[bool] = []
+    fault = Fault(fail(UnavailableError), frozenset({"list"}), key=lambda _: bool(failing))
+    with pytest.raises(IncompleteError):
+        clean(Faulty(store, [fault]), lambda: failing.append(True))
+    assert store.current() == before
+
+
 def test_a_delete_that_fails_is_counted_and_the_others_go(java_tables: JavaWarehouses) -> None:
     store = in_memory(java_tables.table("pk_none"))
     fault = Fault(fail(UnavailableError), frozenset({"delete"}), times=1)
