@@ -124,7 +124,7 @@ class Lakes(RuleBasedStateMachine):
 
     @rule(act=_WRITES)
     def write(self, act: Act) -> None:
-        self.writers.act(*act)
+        self._act(act)
 
     @rule(script=_scenes(_ANYWHERE | _STEPS, _WRITES | _DANGERS))
     def plan(self, script: Sequence[Scene]) -> None:
@@ -177,10 +177,10 @@ class Lakes(RuleBasedStateMachine):
         script: Sequence[Scene],
     ) -> None:
         for act in before:
-            self.writers.act(*act)
+            self._act(act)
         self.plan([])
         for act in between:
-            self.writers.act(*act)
+            self._act(act)
         self.apply(0, guards, aside, script)
 
     @invariant()
@@ -195,6 +195,7 @@ class Lakes(RuleBasedStateMachine):
     def teardown(self) -> None:
         self.writers.mend()
         self.world.clock.sleep(timedelta(days=1).total_seconds())
+        self.writers.forget_broken(self.raced)
         self._end_all_plans()
         self.writers.forget_broken(self.raced)
         self.world.clock.sleep((GRACE + timedelta(hours=1)).total_seconds())
@@ -202,6 +203,11 @@ class Lakes(RuleBasedStateMachine):
         runs = Process(self.world).runs.list("prod")
         assert not [run for run in runs if run.status is RunStatus.RUNNING]
         self.no_delete_was_wrong()
+
+    def _act(self, act: Act) -> None:
+        """Nobody goes on with a table whose metadata was lost in a race: it is given up."""
+        self.writers.forget_broken(self.raced)
+        self.writers.act(*act)
 
     def _play(self, process: Process, script: Sequence[Scene], plan: str | None = None) -> Script:
         def interrupt(acts: Sequence[Act]) -> None:
@@ -230,7 +236,7 @@ class Lakes(RuleBasedStateMachine):
             case ("apply", age, _):
                 self.apply(age, ALL, aside=False)
             case _ if act[0] in ACTS:
-                self.writers.act(*act)
+                self._act(act)
 
     def _applier(self, plan: str, guards: Sequence[str]) -> Process:
         def check(paths: Sequence[str]) -> None:
