@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -24,6 +25,8 @@ _OWN = {
     "AWS_": re.compile(r"AWS_(ACCESS_KEY_ID|PROFILE|ROLE_ARN|CONTAINER_CREDENTIALS_\w+)"),
     "AZURE_": re.compile(r"AZURE_(STORAGE_\w+|CLIENT_ID|FEDERATED_TOKEN_FILE)"),
 }
+#: Threads of a task ask at once: none shall see half of what another sets.
+_SETTING = threading.Lock()
 
 
 def _own_variables() -> dict[str, str]:
@@ -46,9 +49,17 @@ class Access:
     @property
     def stores(self) -> Stores:
         """The stores, on whatever machine this is."""
+        self.prepare()
+        return self.opener
+
+    def prepare(self) -> None:
+        """Let other stores that came here with this access be reached as well."""
+        with _SETTING:
+            self._set_variables()
+
+    def _set_variables(self) -> None:
         for family, own in _OWN.items():
             if not any(own.fullmatch(name) for name in os.environ):
                 carried = (pair for pair in self.variables.items() if pair[0].startswith(family))
                 for name, value in carried:
                     os.environ.setdefault(name, value)
-        return self.opener

@@ -69,6 +69,7 @@ class IcebergFilesReader(Reader[Share]):
 
     def rows(self, share: Share) -> Iterator[pa.RecordBatch]:
         yield from share.files
+        self._access.prepare()
         if share.table is not None:
             yield from Walk(share.stores, share.table, Strict()).below(share.manifests)
 

@@ -34,7 +34,7 @@ _ROWS_IN_A_SHARE = 1_000_000
 
 
 def _run(batches: Iterator[pa.RecordBatch], step: Step, access: Access) -> Iterator[pa.RecordBatch]:
-    _ = access.stores  # brings the variables that stores are reached with
+    access.prepare()
     return step(batches)
 
 
