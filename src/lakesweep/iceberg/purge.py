@@ -8,11 +8,10 @@ that is still there.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,7 +29,7 @@ from lakesweep.storage.files import FILE_SCHEMA, file_batch
 from lakesweep.storage.listing import list_files
 from lakesweep.storage.local.aliases import resolve
 from lakesweep.storage.outcome import Tally
-from lakesweep.storage.spool import Spool
+from lakesweep.storage.spool import Spools
 from lakesweep.storage.tolerance import Problem, State, Tolerance, Tolerant
 from lakesweep.storage.unique import unique_files
 
@@ -80,7 +79,7 @@ _PARENTS = {
 }
 
 
-class PurgePlan:
+class PurgePlan(Spools[Stage, str]):
     """Every file of a purge, once, on disk; and what was counted while it was written.
 
     `outside` counts the files that lie outside the folders that the table calls its own;
@@ -89,9 +88,8 @@ class PurgePlan:
     """
 
     def __init__(self, metadata: Metadata) -> None:
+        super().__init__(Stage)
         self.metadata = metadata
-        self.files: Counter[str] = Counter()
-        self.bytes: Counter[str] = Counter()
         self.outside = 0
         self.protected = 0
         self.problems: list[Problem] = []
@@ -100,28 +98,6 @@ class PurgePlan:
         self.strange: str | None = None
         #: The tables that were known when the plan was made, and where they pointed.
         self.witness: frozenset[tuple[str, str]] = frozenset()
-        self._stages = {stage: Spool() for stage in Stage}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Remove the plan from disk."""
-        for spool in self._stages.values():
-            spool.close()
-
-    @property
-    def total_files(self) -> int:
-        """How many files will go."""
-        return self.files.total()
-
-    @property
-    def total_bytes(self) -> int:
-        """How large they are, as far as is known."""
-        return self.bytes.total()
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Write a batch of distinct files into the stages of their kinds."""
@@ -130,13 +106,7 @@ class PurgePlan:
         self.strange = self.strange or _strange(batch, self.metadata)
         for kind in pc.unique(batch["kind"]).to_pylist():
             rows = batch.filter(pc.is_in(batch["kind"], pa.array([kind], pa.string())))
-            self.files[kind or "stored"] += rows.num_rows
-            self.bytes[kind or "stored"] += pc.sum(rows["size_bytes"]).as_py() or 0
-            self._stages[_STAGES[kind]].add(rows)
-
-    def batches(self, stage: Stage) -> Iterator[pa.RecordBatch]:
-        """What was written for one stage, read back."""
-        return self._stages[stage].batches()
+            self.put(_STAGES[kind], kind or "stored", rows)
 
 
 @dataclass(frozen=True)

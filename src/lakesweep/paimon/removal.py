@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, Self
+from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -36,7 +36,7 @@ from lakesweep.storage.deleting import Deleter, delete_files
 from lakesweep.storage.files import FILE_SCHEMA
 from lakesweep.storage.local.emptying import remove_empty_folders
 from lakesweep.storage.outcome import Tally
-from lakesweep.storage.spool import Spool
+from lakesweep.storage.spool import Spools
 
 #: The kinds of what goes, in the order in which it goes: what names others last.
 _ORDER = (
@@ -85,37 +85,20 @@ class Expiry(Protocol):
         ...
 
 
-class ExpiryPlan:
+class ExpiryPlan(Spools[Kind, Kind]):
     """Every file that goes, once, on disk, and what was counted while it was written."""
 
     def __init__(self, table: PaimonTable, expiry: Expiry, protection: Protection) -> None:
+        super().__init__(_ORDER)
         self.table = table
         self.expiry = expiry
         self.protection = protection
         self.unfinished: list[Journal] = []
-        self.files: Counter[Kind] = Counter()
-        self.bytes: Counter[Kind] = Counter()
-        self._spools = {kind: Spool() for kind in _ORDER}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Remove the plan from disk."""
-        for spool in self._spools.values():
-            spool.close()
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Write rows of FILE_SCHEMA, each into the spool of its kind."""
         for name in pc.unique(batch["kind"]).to_pylist():
-            self._add(Kind(name), batch.filter(pc.equal(batch["kind"], name)))
-
-    def batches(self, kind: Kind) -> Iterator[pa.RecordBatch]:
-        """What goes of one kind."""
-        return self._spools[kind].batches()
+            self.put(Kind(name), Kind(name), batch.filter(pc.equal(batch["kind"], name)))
 
     def owners(self) -> Iterator[pa.RecordBatch]:
         """The files of the owners themselves."""
@@ -127,26 +110,11 @@ class ExpiryPlan:
         for kind in _ORDER:
             yield from self.batches(kind)
 
-    @property
-    def total_files(self) -> int:
-        """How many files will go."""
-        return self.files.total()
-
-    @property
-    def total_bytes(self) -> int:
-        """How large they are, as far as is known."""
-        return self.bytes.total()
-
     def count_owners(self) -> None:
         """Count the files of the owners among what goes."""
         for owner in self.expiry.leaving:
             self.files[owner.kind] += 1
             self.bytes[owner.kind] += owner.file.info.size_bytes
-
-    def _add(self, kind: Kind, batch: pa.RecordBatch) -> None:
-        self.files[kind] += batch.num_rows
-        self.bytes[kind] += pc.sum(batch["size_bytes"]).as_py() or 0
-        self._spools[kind].add(batch)
 
 
 @dataclass
