@@ -13,10 +13,15 @@ import pytest
 
 from lakesweep.store.backend import MAX_VALUE_BYTES, Backend, ObjectRow
 from lakesweep.store.backends.dynamo import DynamoBackend
-from lakesweep.store.contract import CHECKS, lets_one_of_many_writers_win
+from lakesweep.store.contract import (
+    CHECKS,
+    lets_one_of_many_commits_win,
+    lets_one_of_many_writers_win,
+)
 from tests.servers import S3Server
 
-ALONE = [check for check in CHECKS if check is not lets_one_of_many_writers_win]
+ONE_CLIENT = frozenset({lets_one_of_many_writers_win, lets_one_of_many_commits_win})
+ALONE = [check for check in CHECKS if check not in ONE_CLIENT]
 _NUMBERS = count()
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
+from threading import Event
 from typing import Any
 
 import pymysql
@@ -28,6 +29,7 @@ from lakesweep.store.backend import (
     ObjectRow,
     Reference,
 )
+from lakesweep.store.backends.dialect import IDLE_SECONDS, Dialect
 from lakesweep.store.backends.pool import MAX_CONNECTIONS
 from lakesweep.store.backends.postgresql import FETCH_ROWS
 from lakesweep.store.backends.sql import SqlBackend
@@ -42,6 +44,15 @@ MOVED = replace(REFERENCE, pointer=7, version=1)
 HASTE = {
     "postgresql": {"options": "-c lock_timeout=100ms"},
     "mariadb": {"init_command": "SET SESSION innodb_lock_wait_timeout=1"},
+}
+# How long it may keep a lock and say nothing.
+SHORT_LEASH = {
+    "postgresql": {"options": "-c idle_in_transaction_session_timeout=500ms"},
+    "mariadb": {"init_command": "SET SESSION idle_transaction_timeout=1"},
+}
+USUAL_LEASH = {
+    "postgresql": ("SHOW idle_in_transaction_session_timeout", f"{IDLE_SECONDS}s"),
+    "mariadb": ("SELECT @@idle_transaction_timeout", IDLE_SECONDS),
 }
 SESSIONS = {
     "postgresql": "SELECT pid FROM pg_stat_activity WHERE datname = current_database()"
@@ -246,6 +257,45 @@ def test_a_write_whose_connection_is_lost_may_have_happened(
         assert isinstance(change.exception(), UnknownOutcomeError)
     assert list(store.scan_rows("acme")) == []
     assert write(store)
+
+
+def test_a_writer_that_is_stopped_in_a_large_commit_holds_up_nobody_for_long(
+    server: DatabaseServer,
+    store: SqlBackend,
+    url: str,
+    open_store: Callable[..., SqlBackend],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store.insert_reference("acme", REFERENCE)
+    stopped, goes_on = Event(), Event()
+    row_batches = Dialect.row_batches
+
+    def stop_first(*arguments: Any) -> Any:
+        stopped.set()
+        goes_on.wait()
+        return row_batches(*arguments)
+
+    monkeypatch.setattr(Dialect, "row_batches", stop_first)
+    rows = [LARGE._replace(id=number) for number in range(2, 6)]
+    slow = open_store(url, query=SHORT_LEASH[server.scheme])
+    with ThreadPoolExecutor(1) as pool:
+        commit = pool.submit(slow.commit, "acme", rows, MOVED, REFERENCE)
+        try:
+            assert stopped.wait(60)
+            assert store.update_reference("acme", replace(MOVED, pointer=8), REFERENCE)
+        finally:
+            goes_on.set()
+        assert isinstance(commit.exception(), UnknownOutcomeError | UnreachableError)
+    assert list(store.scan_rows("acme")) == []
+    assert not slow.commit("acme", rows, MOVED, REFERENCE)
+
+
+def test_no_session_may_keep_a_lock_and_say_nothing(
+    server: DatabaseServer, store: SqlBackend
+) -> None:
+    statement, seconds = USUAL_LEASH[server.scheme]
+    found = store._database.read(lambda cursor: list(_ask(cursor, statement)))
+    assert found == [(seconds,)]
 
 
 IMPATIENT = {"read_timeout": "1", "connect_timeout": "2"}

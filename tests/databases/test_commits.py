@@ -17,6 +17,7 @@ COMMITS = 20
 
 
 def _processes(writers: int) -> Executor:
+    # Each has the variables of now: servers and their credentials come test by test.
     return ProcessPoolExecutor(writers, mp_context=multiprocessing.get_context("spawn"))
 
 

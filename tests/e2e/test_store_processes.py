@@ -2,43 +2,25 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import time
-from collections.abc import Callable
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from random import Random
-from typing import Any
 
-import msgspec
 import pytest
 
-from lakesweep.store import LINKS, NO_INDEX, Attempt, Change, Commit, IndexRoot, Store, key, seal
+from lakesweep.store import LINKS, Store
 from lakesweep.store.bench import Load, run_bench
+from lakesweep.store.bench.processes import fresh_processes
 from lakesweep.store.reach import reach
 from lakesweep.store.realm import Realm
+from tests.book_writers import TYPES, Book, Page, add_page, write_for_ever
 
 DATABASES = ["sqlite", "postgresql", "mariadb"]
 WRITERS = 8
 ROUNDS = 3
 #: So many writers are killed in each round, each after a few more commits.
 VICTIMS = 3
-#: An object of so many bytes lies in several rows.
-LARGE_BYTES = 800_000
-
-
-class Page(msgspec.Struct, frozen=True):
-    text: str
-
-
-class Book(Commit, frozen=True, kw_only=True):
-    """A head with an index that outgrows it, and whose pages may be large."""
-
-    pages: IndexRoot = NO_INDEX
-
-
-TYPES: dict[str, Any] = {"page": Page, "book": Book}
-Add = Callable[[Attempt[Book]], Book]
 
 
 @pytest.fixture
@@ -59,33 +41,8 @@ def test_processes_commit_to_one_reference_without_a_failure(url: str) -> None:
     assert result.log_complete
 
 
-def _add_page(writer: int, number: int) -> Add:
-    large = number % 5 == 0
-
-    def change(attempt: Attempt[Book]) -> Book:
-        head = attempt.head or Book()
-        pages = attempt.index(head.pages, LINKS)
-        text = "x" * LARGE_BYTES if large else f"{writer}/{number} " * 50
-        pages.put(key(writer, number), attempt.write(Page(text)))
-        attempt.record(Change("add", key(writer, number)))
-        return Book(pages=seal(pages))
-
-    return change
-
-
-def _write_for_ever(url: str, writer: int) -> None:
-    with Store.open(url, types=TYPES) as store:
-        realm = store.realm("acme")
-        number = 0
-        while True:
-            number += 1
-            realm.commit("main", _add_page(writer, number), Book)
-
-
 def _start(url: str, writer: int) -> BaseProcess:
-    process = multiprocessing.get_context("spawn").Process(
-        target=_write_for_ever, args=(url, writer), daemon=True
-    )
+    process = fresh_processes().Process(target=write_for_ever, args=(url, writer), daemon=True)
     process.start()
     return process
 
@@ -93,7 +50,7 @@ def _start(url: str, writer: int) -> BaseProcess:
 def _let_commit(realm: Realm, count: int) -> None:
     target = realm.references.fetch_for_update("main").version + count
     while realm.references.fetch_for_update("main").version < target:
-        time.sleep(0.001)
+        time.sleep(0.005)
 
 
 def _check_everything(realm: Realm) -> int:
@@ -126,7 +83,7 @@ def test_writers_that_are_killed_leave_everything_readable(url: str) -> None:
                 writer.kill()
                 writer.join()
             before = _check_everything(realm)
-            committed = realm.commit("main", _add_page(0, round_ + 1), Book)
+            committed = realm.commit("main", add_page(0, round_ + 1), Book)
             assert committed.head is not None
             assert committed.head.value.seq > before
         assert _check_everything(realm) > ROUNDS * VICTIMS

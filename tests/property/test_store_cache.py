@@ -354,7 +354,7 @@ def _run(kinds: str, choices: bytes) -> None:
     baton.run([partial(world.run, thread, actions) for thread in range(_ALL_THREADS)], rest)
 
 
-_often = settings(max_examples=1_200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+_often = settings(max_examples=500, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @_often

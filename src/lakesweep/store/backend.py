@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
 from lakesweep.errors import UnknownOutcomeError, UnreachableError
 
@@ -61,6 +61,10 @@ class ObjectHead(NamedTuple):
     token: int | None
 
 
+#: The fields of an ObjectHead in their order, whichever kind of tuple they are.
+HeadFields: TypeAlias = tuple[int, int, str, int, int | None]
+
+
 class ObjectRow(NamedTuple):
     """A row of an object. Only rows written conditionally have a `token`."""
 
@@ -104,7 +108,8 @@ class Capabilities:
     otherwise its rows must be found by a scan. `max_value_bytes` is what one row can hold, never
     less than MAX_VALUE_BYTES, which is all that the store asks for. `batch_rows` is how many rows
     one request carries; longer calls are cut inside. With `splits_scans`, the spans of
-    `split_rows` are read at once without reading anything twice. With `atomic_commits`, a `commit`
+    `split_rows` are read at once without reading anything twice; threads of one process gain by
+    that only if `scans_wait` for a server. With `atomic_commits`, a `commit`
     has written all of its rows or none, and nothing comes between the look of a `delete_realm` at
     its guard and what it deletes.
     """
@@ -114,6 +119,7 @@ class Capabilities:
     max_value_bytes: int
     batch_rows: int
     splits_scans: bool
+    scans_wait: bool = True
     atomic_commits: bool = False
 
 
@@ -212,6 +218,13 @@ class Backend(Protocol):
         """Delete the row if it is there and has this token."""
         ...
 
+    def delete_expected(self, realm: str, expected: Collection[ObjectHead]) -> int:
+        """Delete those of these rows that still have the creation and the token which a scan told.
+
+        Answers how many there were. A row that is gone or was written again since is no error.
+        """
+        ...
+
     def realms(self) -> Sequence[str]:
         """Every realm that has a row, in the order of their bytes."""
         ...
@@ -225,6 +238,13 @@ class Backend(Protocol):
 
         A row that is there all the while comes exactly once. No lock is held meanwhile: the rows
         may be written and deleted, also by whoever scans.
+        """
+        ...
+
+    def scan_pages(self, realm: str, span: IdSpan = EVERY_ID) -> Iterator[Sequence[HeadFields]]:
+        """The same rows in the same order, some thousands at a time, for whoever has to be quick.
+
+        No page is empty. An object may begin on one page and end on the next.
         """
         ...
 

@@ -25,7 +25,7 @@ from lakesweep.errors import (
 )
 from lakesweep.store.backend import Reference
 from lakesweep.store.commit import TAIL_COMMITS, Change, Commit
-from lakesweep.store.guesses import Guesses
+from lakesweep.store.guesses import Guess, Guesses
 from lakesweep.store.index import Codec, Update
 from lakesweep.store.indexes import Indexes
 from lakesweep.store.links import IndexRoot, Link
@@ -183,8 +183,8 @@ class _Run(Generic[Head]):
             return self._attempt_on(guess)
         try:
             reference = self.commits.references.fetch_for_update(self.name)
-            self.commits.guesses.learn(reference)
             head = self._load(reference)
+            self.commits.guesses.learn(reference)
             plan = self._plan(reference, head)
         except UnreachableError:
             self._wait_out_trouble()
@@ -196,7 +196,7 @@ class _Run(Generic[Head]):
             return None
         return Committed(plan.head, changed=True, attempts=self.attempts)
 
-    def _attempt_on(self, guess: Reference) -> Committed[Head] | None:
+    def _attempt_on(self, guess: Guess) -> Committed[Head] | None:
         """An attempt that asks nobody first.
 
         A swap that happens proves the guess right. Whatever else comes of it means nothing, since
@@ -204,14 +204,19 @@ class _Run(Generic[Head]):
         """
         plan = None
         with suppress(Exception):
-            head = self._fetch(guess)
-            plan = self._plan(guess, head) if head else None
+            head = self._recall(guess)
+            plan = self._plan(guess.reference, head) if head else None
         if plan is not None and self._swap(plan):
             return Committed(plan.head, changed=True, attempts=self.attempts)
         if plan is not None:
             self._throw_away(plan)
         self.commits.guesses.forget(self.name)
         return None
+
+    def _recall(self, guess: Guess) -> Stored[Head] | None:
+        if guess.head is None:
+            return self._fetch(guess.reference)
+        return self.commits.objects.read(guess.head, self.kind)
 
     def _fetch(self, reference: Reference) -> Stored[Head] | None:
         if reference.pointer is None:
@@ -255,7 +260,7 @@ class _Run(Generic[Head]):
                     rows = plan.staged.rows
                     moved = commits.references.commit(rows, plan.reference, plan.head.id)
                     if moved is not None:
-                        commits.guesses.follow(moved)
+                        commits.guesses.follow(moved, rows)
                         return True
                     if not in_doubt:
                         return False

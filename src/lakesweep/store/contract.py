@@ -21,6 +21,7 @@ from lakesweep.store.backend import (
     MAX_VALUE_BYTES,
     Backend,
     Guard,
+    HeadFields,
     IdSpan,
     ObjectRow,
     Reference,
@@ -329,12 +330,37 @@ def deletes_a_row_only_by_its_token(backend: Backend) -> None:
     assert _keys(backend, REALM) == [(2, 0)]
 
 
+def deletes_rows_only_as_scanned(backend: Backend) -> None:
+    """A row that was written again, by whichever way, is another one."""
+    rows = [_row(1), _row(1, part=1), _row(2, token=5), _row(3, token=6), _row(4), _row(5)]
+    backend.write(REALM, rows)
+    backend.write("other", rows)
+    scanned = list(backend.scan_rows(REALM))
+    backend.write(REALM, [_row(4)._replace(created_at=rows[0].created_at + 1)])
+    assert backend.update_row(REALM, _row(3, token=7), 6)
+    wrong = [scanned[2]._replace(token=None), scanned[5]._replace(token=0)]
+    assert backend.delete_expected(REALM, wrong) == 0
+    assert backend.delete_expected(REALM, scanned[:-1]) == 3
+    assert backend.delete_expected(REALM, scanned[:-1]) == 0
+    assert backend.delete_expected(REALM, []) == 0
+    assert _keys(backend, REALM) == [(3, 0), (4, 0), (5, 0)]
+    assert len(_keys(backend, "other")) == len(rows)
+    many = [_row(number, part=number % 2, token=number % 3 or None) for number in range(10, 2_500)]
+    backend.write(REALM, many)
+    heads = list(backend.scan_rows(REALM, IdSpan(10, 2_499)))
+    assert backend.delete_expected(REALM, heads[1:]) == len(many) - 1
+    assert _keys(backend, REALM) == [(3, 0), (4, 0), (5, 0), (10, 0)]
+
+
 def scans_each_row_of_a_realm_once(backend: Backend) -> None:
     """In order, also over several pages, and nothing of other realms."""
     rows = [_row(number // 2, part=number % 2, token=number) for number in range(2_300)]
     backend.write(REALM, rows)
     backend.write("acme2", [_row(1)])
     assert [tuple(head) for head in backend.scan_rows(REALM)] == [tuple(row)[:5] for row in rows]
+    assert _paged(backend, REALM, EVERY_ID) == [tuple(row)[:5] for row in rows]
+    assert _paged(backend, REALM, IdSpan(10, 12)) == [tuple(row)[:5] for row in rows[20:26]]
+    assert _paged(backend, "nobody", EVERY_ID) == []
     some = backend.scan_rows(REALM, IdSpan(10, 12))
     assert [(head.id, head.part) for head in some] == [
         (number, part) for number in (10, 11, 12) for part in (0, 1)
@@ -365,11 +391,11 @@ def splits_scans_without_gap_or_overlap(backend: Backend) -> None:
 
 def lets_rows_go_while_they_are_scanned(backend: Backend) -> None:
     """Whoever scans may delete what comes."""
-    backend.write(REALM, [_row(number) for number in range(1_200)])
+    backend.write(REALM, [_row(number) for number in range(2_400)])
     for head in backend.scan_rows(REALM):
-        if head.id % 2:
+        if head.id % 4 == 0:
             backend.delete(REALM, [RowKey(head.id, head.part)])
-    assert _keys(backend, REALM) == [(number, 0) for number in range(0, 1_200, 2)]
+    assert _keys(backend, REALM) == [(number, 0) for number in range(2_400) if number % 4]
 
 
 def scans_what_stays_while_others_come_and_go(backend: Backend) -> None:
@@ -478,6 +504,7 @@ CHECKS: tuple[Callable[[Backend], None], ...] = (
     inserts_a_row_once,
     updates_a_row_only_by_its_token,
     deletes_a_row_only_by_its_token,
+    deletes_rows_only_as_scanned,
     scans_each_row_of_a_realm_once,
     scans_each_reference_of_a_realm_once,
     splits_scans_without_gap_or_overlap,
@@ -545,6 +572,12 @@ def _values(backend: Backend, realm: str, *ids: int) -> list[bytes]:
 
 def _keys(backend: Backend, realm: str) -> list[tuple[int, int]]:
     return [(head.id, head.part) for head in backend.scan_rows(realm)]
+
+
+def _paged(backend: Backend, realm: str, span: IdSpan) -> list[HeadFields]:
+    pages = list(backend.scan_pages(realm, span))
+    assert all(pages)
+    return [(*row,) for page in pages for row in page]
 
 
 def _is_cover(spans: Iterable[IdSpan]) -> bool:

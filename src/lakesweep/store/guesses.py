@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from typing import NamedTuple
 
-from lakesweep.store.backend import Reference
+from lakesweep.store.backend import ObjectRow, Reference
 
 #: Of so many references it is remembered how the last own commit left them.
 MAX_GUESSES = 1_000
+#: A head in a larger row is not remembered with its reference; the cache may have it.
+MAX_HEAD_BYTES = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class _Guess:
+class Guess(NamedTuple):
+    """A reference as it probably is, and the row of its head, unless that is large."""
+
     reference: Reference
+    head: ObjectRow | None
     came_true: bool
 
 
@@ -25,26 +30,34 @@ class Guesses:
     """
 
     def __init__(self) -> None:
-        self._guesses: dict[str, _Guess] = {}
+        self._guesses: dict[str, Guess] = {}
 
-    def guess(self, name: str) -> Reference | None:
+    def guess(self, name: str) -> Guess | None:
         """What the reference is like, unless others move it too."""
         found = self._guesses.get(name)
-        return found.reference if found is not None and found.came_true else None
+        return found if found is not None and found.came_true else None
 
     def learn(self, found: Reference) -> None:
         """The database was asked, and this is what the reference was like."""
         guess = self._guesses.get(found.name)
         if guess is not None:
-            self._guesses[found.name] = _Guess(found, guess.reference == found)
+            is_right = guess.reference == found
+            self._guesses[found.name] = Guess(found, guess.head if is_right else None, is_right)
 
-    def follow(self, moved: Reference) -> None:
-        """A commit from here moved the reference."""
+    def follow(self, moved: Reference, rows: Sequence[ObjectRow] = ()) -> None:
+        """A commit from here moved the reference; the last of its rows are those of its head."""
         before = self._guesses.pop(moved.name, None)
         if len(self._guesses) >= MAX_GUESSES:
             self._guesses.pop(next(iter(self._guesses)), None)
-        self._guesses[moved.name] = _Guess(moved, before is not None and before.came_true)
+        came_true = before is not None and before.came_true
+        self._guesses[moved.name] = Guess(moved, _small_head(rows), came_true)
 
     def forget(self, name: str) -> None:
         """The guess was wrong."""
         self._guesses.pop(name, None)
+
+
+def _small_head(rows: Sequence[ObjectRow]) -> ObjectRow | None:
+    head = rows[-1] if rows else None
+    is_small = head is not None and head.part == 0 and len(head.value) <= MAX_HEAD_BYTES
+    return head if is_small else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -22,6 +22,10 @@ class IdSet:
 
     def __len__(self) -> int:
         return sum(map(len, self._runs))
+
+    def runs(self) -> Iterator[Ids]:
+        """All ids, some thousands at a time or more, each once."""
+        return iter(self._runs)
 
     def add(self, ids: Sequence[int] | Ids) -> Ids:
         """Add ids; answers those that are new, each once, in their order as numbers."""

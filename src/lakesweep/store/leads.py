@@ -56,12 +56,18 @@ def leads_of(payload: bytes, role: Role) -> Leads:
     return found.ids
 
 
-def tail_of(payload: bytes) -> Sequence[int]:
-    """The ids of the commits before this one, nearest first; none if it is no commit."""
+class Lineage(msgspec.Struct, frozen=True):
+    """Where a commit stands in its log: the ids of those before it, nearest first, and when."""
+
+    tail: tuple[int, ...] = ()
+    committed_at: int = 0
+
+
+def lineage_of(payload: bytes) -> Lineage:
+    """Where a commit stands in its log, with none before it if it is no commit."""
     value = msgspec.msgpack.decode(payload, ext_hook=unpack)
-    tail = value.get("tail", ()) if isinstance(value, dict) else ()
     try:
-        return msgspec.convert(tail, tuple[int, ...])
+        return msgspec.convert(value if isinstance(value, dict) else {}, Lineage)
     except msgspec.ValidationError as error:
         raise DamagedRowError(f"the commits before it are not ids: {error}") from error
 
@@ -72,7 +78,8 @@ class _Found:
 
     def whole(self, payload: bytes) -> None:
         links = find_links(payload)
-        self._add(WHOLE, links.objects)
+        if links.objects:
+            self._add(WHOLE, links.objects)
         for root in links.indexes:
             self.index(root)
 

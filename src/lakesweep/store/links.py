@@ -70,6 +70,9 @@ class Links:
     indexes: tuple[IndexRoot, ...]
 
 
+_NO_LINKS = Links((), ())
+
+
 def find_links(payload: bytes) -> Links:
     """What the bytes of an object, or of one packed value of an index, lead to."""
     objects: list[Link] = []
@@ -86,7 +89,7 @@ def find_links(payload: bytes) -> Links:
         msgspec.msgpack.decode(payload, ext_hook=note)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise DamagedRowError(f"not msgpack: {error}") from error
-    return Links(tuple(objects), tuple(indexes))
+    return Links(tuple(objects), tuple(indexes)) if objects or indexes else _NO_LINKS
 
 
 def pack(value: Any) -> Ext:

@@ -90,6 +90,10 @@ class Objects:
             found |= self._read_parts(in_parts, rows, kind)
         return [found.get(number) for number in ids]
 
+    def read(self, row: ObjectRow, kind: type[Kind]) -> Stored[Kind] | None:
+        """The object that lies in this row alone; None if there is more of it."""
+        return self._read_whole([row], kind)[0].get(row.id)
+
     def write(self, number: int, value: msgspec.Struct | UnknownObject) -> Stored[Any]:
         """Create or replace one object."""
         return self.write_many({number: value})[0]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import islice, repeat
 from typing import NamedTuple
 
-from lakesweep.store.backend import ObjectRow, RowKey
+from lakesweep.store.backend import ObjectRow, row_keys
 from lakesweep.store.objects import parse_row
 from lakesweep.store.realm import Realm
 from lakesweep.store.types import UnknownObject
@@ -52,10 +52,10 @@ class Payloads:
         """The objects of these ids, in their order; None for each that is missing."""
         rest = iter(ids)
         while page := list(islice(rest, self._pages.rows)):
-            rows = self._realm.backend.fetch(self._realm.name, [RowKey(each) for each in page])
+            keys = row_keys(zip(page, repeat(0)))
+            rows = self._realm.backend.fetch(self._realm.name, keys)
             self._pages.learn(len(rows), sum(len(row.value) for row in rows.values()))
-            for number in page:
-                row = rows.get(RowKey(number))
+            for row in map(rows.get, keys):
                 yield None if row is None else self._payload(row)
 
     def _payload(self, row: ObjectRow) -> Payload | None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from math import inf
 from typing import TypeVar
@@ -32,6 +33,9 @@ class Holdings:
 
     references: int = 0
     rows: int = 0
+
+    def __add__(self, other: Holdings) -> Holdings:
+        return Holdings(self.references + other.references, self.rows + other.rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,16 +66,21 @@ class Purging:
 
     def purge(self, realm: RealmDefinition) -> RealmDefinition:
         """Delete all rows of a realm that is not active; a purge that was begun is gone on with."""
+        return self.purge_counted(realm)[0]
+
+    def purge_counted(self, realm: RealmDefinition) -> tuple[RealmDefinition, Holdings]:
+        """The same; and what was deleted row by row, where the database has no other way."""
+        found = Holdings()
         if realm.status is RealmStatus.PURGED:
-            return realm
+            return realm, found
         check_purgeable(realm)
         if realm.status is not RealmStatus.PURGING:
             realm = self.realms.move(realm, RealmStatus.PURGING)
         self.clock.sleep(self.settle_seconds)
         for _ in range(ROUNDS):
-            self._delete_all(realm)
+            found += self._delete_all(realm)
             if self._is_empty(realm.name):
-                return self.realms.move(realm, RealmStatus.PURGED)
+                return self.realms.move(realm, RealmStatus.PURGED), found
         raise ContendedError(
             f"somebody goes on writing to realm {realm.name}, although it is being purged",
             hint=f"end that process, then repeat lakesweep realm purge {realm.name}",
@@ -91,12 +100,12 @@ class Purging:
         self._delete_all(realm)
         return late
 
-    def _delete_all(self, realm: RealmDefinition) -> None:
+    def _delete_all(self, realm: RealmDefinition) -> Holdings:
         if not self.backend.capabilities.deletes_realms:
-            self._delete_found(realm)
-            return
+            return self._delete_found(realm)
         while not self.backend.delete_realm(realm.name, self._guard(realm)):
             pass  # the state of some realm was changed in between, and maybe of this one
+        return Holdings()
 
     def _guard(self, realm: RealmDefinition) -> Guard:
         """What stays as it is for as long as the realm does."""
@@ -115,7 +124,7 @@ class Purging:
     def _delete_references(self, realm: RealmDefinition) -> int:
         deleted = 0
         for batch in _batches(self.backend.scan_references(realm.name)):
-            look = _Look(self, realm)
+            look = Look(self.clock, partial(self.verify, realm))
             for each in batch:
                 look.refresh()
                 deleted += self.backend.delete_reference(realm.name, each)
@@ -125,7 +134,7 @@ class Purging:
         deleted = 0
         with self.progress.task("deleted", unit="rows") as task:
             for batch in _batches(self.backend.scan_rows(realm.name)):
-                look = _Look(self, realm)
+                look = Look(self.clock, partial(self.verify, realm))
                 for some in batches(_keys(batch), self.backend.capabilities.batch_rows):
                     look.refresh()
                     self.backend.delete(realm.name, some)
@@ -148,28 +157,27 @@ class Purging:
         return next(references, None) is None and next(rows, None) is None
 
 
-class _Look:
-    """A look at a realm, repeated when it no longer counts.
+class Look:
+    """A look at a realm, repeated when it no longer counts; `verify` looks, and raises to say no.
 
     Neither clock alone tells how long a process was held up: one may stand still while the machine
     sleeps, and the other may be set back.
     """
 
-    def __init__(self, purging: Purging, realm: RealmDefinition) -> None:
-        self._purging = purging
-        self._realm = realm
+    def __init__(self, clock: Clock, verify: Callable[[], None]) -> None:
+        self._clock = clock
+        self._verify = verify
         self._until = (-inf, -inf)
 
     def refresh(self) -> None:
         """RefusedError unless the realm was moments ago as it should be."""
         while any(now >= until for now, until in zip(self._now(), self._until, strict=True)):
             steady, wall = self._now()  # as of before the look
-            self._purging.verify(self._realm)
+            self._verify()
             self._until = (steady + LOOK_SECONDS, wall + LOOK_SECONDS)
 
     def _now(self) -> tuple[float, float]:
-        clock = self._purging.clock
-        return clock.monotonic(), clock.now().timestamp()
+        return self._clock.monotonic(), self._clock.now().timestamp()
 
 
 def check_purgeable(realm: RealmDefinition) -> None:

@@ -6,16 +6,17 @@ objects, and from there in the same way. Nobody needs to know a type for that: s
 
 from __future__ import annotations
 
-import sys
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from lakesweep.errors import DamagedRowError, FormatError, HeadMissingError, NewerRowError
 from lakesweep.store.backend import Reference
-from lakesweep.store.idset import IdSet
-from lakesweep.store.leads import WHOLE, Leads, Role, leads_of, tail_of
+from lakesweep.store.history import History
+from lakesweep.store.idset import Ids, IdSet
+from lakesweep.store.leads import WHOLE, Leads, Lineage, Role, leads_of, lineage_of
 from lakesweep.store.payloads import PAGE_ROWS, Payload, Payloads
 from lakesweep.store.realm import Realm
 
@@ -33,15 +34,8 @@ def reach(
     gone ends it. Anything else that is missing or damaged is an error, which names the way to it.
     Memory grows by 8 bytes an object, and twice that at times.
     """
-    if history is not None and history < 1:
-        raise ValueError("a log counts with its head at least")
-    try:
-        for step in _Walk(realm, history).steps(references):
-            yield step.payload
-    except _BrokenError as broken:
-        way = _way(broken.place, lambda: _Walk(realm, history).steps(references))
-        message = f"{broken.reason}; the way to it: {' → '.join(way)}"
-        raise broken.kind(message, hint=broken.hint) from broken
+    kept = History() if history is None else History(history)
+    return Walk(realm, lambda _: kept).reach(references)
 
 
 class _Place(NamedTuple):
@@ -74,6 +68,10 @@ class _Queue:
         self._ids: defaultdict[Role, array[int]] = defaultdict(lambda: array("q"))
 
     @property
+    def is_empty(self) -> bool:
+        return not any(self._ids.values())
+
+    @property
     def is_long(self) -> bool:
         return sum(map(len, self._ids.values())) >= PAGE_ROWS
 
@@ -96,16 +94,46 @@ class _Queue:
         return max(nodes, key=lambda role: role.height or 0)
 
 
-class _Walk:
-    def __init__(self, realm: Realm, history: int | None) -> None:
+class Walk:
+    """A walk over one realm. `history` says of the name of a reference how far back it counts."""
+
+    def __init__(self, realm: Realm, history: Callable[[str], History]) -> None:
+        self._realm = realm
         self._payloads = Payloads(realm)
         self._references = realm.references
-        self._history = sys.maxsize if history is None else history
+        self._history = history
         self._reached = IdSet()
         self._nodes: defaultdict[Role, IdSet] = defaultdict(IdSet)
         self._queue = _Queue()
+        self._optional: set[int] = set()
 
-    def steps(self, references: Iterable[Reference]) -> Iterator[_Step]:
+    def reach(self, references: Sequence[Reference]) -> Iterator[Payload]:
+        """Every object that these references lead to, and was not reached before; see `reach`."""
+        try:
+            for step in self._steps(references):
+                yield step.payload
+        except _BrokenError as broken:
+            again = partial(Walk, self._realm, self._history)
+            way = _way(broken.place, lambda: again()._steps(references))  # noqa: SLF001
+            message = f"{broken.reason}; the way to it: {' → '.join(way)}"
+            raise broken.kind(message, hint=broken.hint) from broken
+
+    def also(self, ids: Collection[int]) -> None:
+        """Reach these objects too, if they are there, with whatever is reached next."""
+        new = self._reached.add(list(ids))
+        self._optional.update(new.tolist())
+        self._queue.put(WHOLE, new.tobytes())
+
+    @property
+    def has_more(self) -> bool:
+        """Whether something waits to be reached."""
+        return not self._queue.is_empty
+
+    def ids(self) -> Iterator[Ids]:
+        """The ids of all that was reached, each once."""
+        return self._reached.runs()
+
+    def _steps(self, references: Iterable[Reference]) -> Iterator[_Step]:
         for reference in references:
             for commit in self._log(reference):
                 if len(self._reached.add([commit.place.id])):
@@ -122,11 +150,15 @@ class _Walk:
         page = self._head(reference, reference.pointer)
         if not page:
             raise self._references.missing_head(reference)
-        left = self._history
+        history, count = self._history(reference.name), 0
         while page:
-            yield from page
-            left -= len(page)
-            page = self._commits(reference.name, _tail(page[-1])[:left])
+            for commit in page:
+                yield commit
+                count += 1
+                if history.ends(count, _lineage(commit).committed_at):
+                    return
+            tail = _lineage(page[-1]).tail[: history.next_page(count)]
+            page = self._commits(reference.name, tail)
 
     def _head(self, reference: Reference, pointer: int) -> Sequence[_Step]:
         try:
@@ -149,6 +181,8 @@ class _Walk:
         while places := self._queue.take():
             found: defaultdict[Role, list[int]] = defaultdict(list)
             for place, payload in self._read(places):
+                if payload is None and place.id in self._optional:
+                    continue
                 if payload is None:
                     missing = DamagedRowError(f"{place.name} is missing", hint=_IF_MISSING)
                     raise _BrokenError(place, missing)
@@ -199,9 +233,9 @@ def _step(place: _Place, payload: Payload) -> _Step:
         raise _BrokenError(place, error) from error
 
 
-def _tail(commit: _Step) -> Sequence[int]:
+def _lineage(commit: _Step) -> Lineage:
     try:
-        return tail_of(commit.payload.payload)
+        return lineage_of(commit.payload.payload)
     except DamagedRowError as error:
         raise _BrokenError(commit.place, error) from error
 

@@ -42,6 +42,7 @@ class Realm:
 
     `backend` has its rows as they are, for those who copy or count them, and `stored` its objects;
     `cached` may have objects, and references as they were moments ago, without asking the database.
+    `clock` is what everything in it goes by.
     """
 
     def __init__(
@@ -50,7 +51,7 @@ class Realm:
         self.name = name
         self.backend = backend
         self._ids = tools.ids
-        self._clock = tools.clock
+        self.clock = tools.clock
         cached = cached or backend
         self.references = References(backend, name, tools.clock, cached)
         self.objects = Objects(cached, name, tools.types, tools.clock, tools.ids)
@@ -111,7 +112,7 @@ class Realm:
         self, reference: str, since: Start | None = None, *, page_commits: int = PAGE_COMMITS
     ) -> Follower:
         """A feed of the commits after a commit, or from a moment on; otherwise of all there are."""
-        return Follower(self._log, reference, since, self._clock, page_commits)
+        return Follower(self._log, reference, since, self.clock, page_commits)
 
     def index(self, root: IndexRoot, codec: Codec[V]) -> Index[V]:
         """An index that an object of this realm embeds. Nothing is loaded yet."""

@@ -70,6 +70,11 @@ class Store:
         self.realms = Realms(self.system, clock)
         self._gate = Gate(self.realms, clock, self.cache)
 
+    @property
+    def type_names(self) -> frozenset[str]:
+        """The types of objects that this store knows, by the names that rows have."""
+        return self._tools.types.names
+
     @classmethod
     def open(
         cls,

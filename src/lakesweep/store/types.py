@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from lakesweep.errors import DamagedRowError
+from lakesweep.errors import DamagedRowError, UsageError
 from lakesweep.store.links import pack, unpack
 
 _NAME = re.compile(r"[a-z][a-z0-9-]{1,63}")
@@ -37,14 +37,28 @@ class ObjectTypes:
         }
         self._encoder = msgspec.msgpack.Encoder(enc_hook=pack)
 
+    @property
+    def names(self) -> frozenset[str]:
+        """All names that stand for a struct."""
+        return frozenset(self._decoders)
+
     def encode(self, value: msgspec.Struct | UnknownObject) -> tuple[str, bytes]:
-        """The name of the type, and the bytes; TypeError if nobody could read them again."""
+        """The name of the type, and the bytes; TypeError if nobody could read them again.
+
+        UsageError for text that is no Unicode, as arguments of a command may be.
+        """
         if isinstance(value, UnknownObject):
             return value.type, value.payload
         name = self._names.get(type(value))
         if name is None:
             raise TypeError(f"{type(value).__qualname__} is not a registered type")
-        payload = self._encoder.encode(value)
+        try:
+            payload = self._encoder.encode(value)
+        except UnicodeEncodeError as error:
+            raise UsageError(
+                f"a {name} cannot be stored: {error.object[:80]!r} is no Unicode text",
+                hint="write it in UTF-8",
+            ) from error
         try:
             # Structs are not checked when they are made: a number where text belongs would be
             # written without complaint, and lost.

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import multiprocessing
 import queue
 import socket
 from collections.abc import Callable, Iterator
@@ -12,6 +11,7 @@ import msgspec
 import pytest
 
 from lakesweep.store import Store
+from lakesweep.store.bench.processes import fresh_processes
 from lakesweep.store.datagrams import Address, DatagramPeers
 from lakesweep.store.peers import Message, RealmGone, ReferenceMoved, RowsGone
 from tests.stores import Note
@@ -99,9 +99,9 @@ def test_a_process_hears_of_the_commits_of_another(tmp_path: Path) -> None:
     Store.create_tables(url)
     with Store.open(url, types={"note": Note}) as store:
         store.create_realm("acme")
-    spawn = multiprocessing.get_context("spawn")
-    here, there = spawn.Pipe()
-    process = spawn.Process(target=_remember, args=(url, there))
+    processes = fresh_processes()
+    here, there = processes.Pipe()
+    process = processes.Process(target=_remember, args=(url, there))
     process.start()
     address, *versions = here.recv()
     assert versions == [0, 0]

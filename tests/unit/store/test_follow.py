@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import multiprocessing
 from concurrent.futures import ProcessPoolExecutor
 from datetime import timedelta
 from itertools import islice
@@ -14,6 +13,7 @@ from lakesweep.store import Commit, Store
 from lakesweep.store.backend import Backend, RowKey
 from lakesweep.store.backends.faulty import Fault, FaultyBackend
 from lakesweep.store.backends.memory import MemoryBackend
+from lakesweep.store.bench.processes import fresh_processes
 from lakesweep.store.follow import Follower
 from lakesweep.store.log import Start
 from tests.asked_backend import AskedBackend
@@ -212,13 +212,12 @@ def test_processes_hand_on_their_position(tmp_path: Path) -> None:
     Store.create_tables(url)
     got: list[int] = []
     position = None
-    spawn = multiprocessing.get_context("spawn")
     with Store.open(url, types={"note": Note}) as store:
         realm = store.create_realm("acme")
         for number in range(8):
             realm.commit("root", add_nothing, Note, message=str(number))
         for _ in range(3):
-            with ProcessPoolExecutor(1, mp_context=spawn) as pool:
+            with ProcessPoolExecutor(1, mp_context=fresh_processes()) as pool:
                 ids, position = pool.submit(_read_on, url, position).result()
             got += ids
         log = list(realm.log("root", oldest_first=True))

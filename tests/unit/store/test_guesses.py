@@ -7,14 +7,21 @@ from collections.abc import Collection, Mapping
 
 import pytest
 
-from lakesweep.errors import ReferenceMissingError
-from lakesweep.store import guesses
-from lakesweep.store.backend import Backend, ObjectRow, Reference
+from lakesweep.errors import ReferenceMissingError, WrongTypeError
+from lakesweep.store import Store, guesses
+from lakesweep.store.backend import MAX_VALUE_BYTES, Backend, ObjectRow, Reference, RowKey
 from lakesweep.store.backends.memory import MemoryBackend
 from lakesweep.store.backends.passing import PassingBackend
+from lakesweep.store.commit import Commit
 from lakesweep.store.commits import Attempt
-from lakesweep.store.guesses import Guesses
+from lakesweep.store.guesses import MAX_HEAD_BYTES, Guesses
 from tests.stores import REALM, CountingIds, Note, Writer, add, open_writer
+
+
+class Listed(Commit, frozen=True, kw_only=True):
+    """A head that is frozen, but holds something that is not."""
+
+    names: list[str]
 
 
 class CountingBackend(PassingBackend):
@@ -27,6 +34,10 @@ class CountingBackend(PassingBackend):
     def fetch_references(self, realm: str, names: Collection[str]) -> Mapping[str, Reference]:
         self.calls["ask"] += 1
         return super().fetch_references(realm, names)
+
+    def fetch(self, realm: str, keys: Collection[RowKey]) -> Mapping[RowKey, ObjectRow]:
+        self.calls["read"] += 1
+        return super().fetch(realm, keys)
 
     def commit(
         self, realm: str, rows: Collection[ObjectRow], new: Reference, expected: Reference
@@ -73,13 +84,50 @@ def test_who_commits_alone_makes_one_call(writer: Writer, backend: CountingBacke
     assert _done(writer) == [*"abc01234"]
 
 
+@pytest.mark.parametrize("letters", [MAX_HEAD_BYTES, MAX_VALUE_BYTES])
+def test_a_large_head_is_read_again(writer: Writer, backend: CountingBackend, letters: int) -> None:
+    writer.commits.commit("main", Note, lambda _: Note(done=("x" * letters,)))
+    backend.calls.clear()
+    committed = writer.commits.commit("main", Note, add("d"))
+    assert committed.head is not None
+    assert committed.head.value.done == ("x" * letters, "d")
+    assert backend.calls["read"] > 0
+    assert committed.attempts == backend.calls["commit"] == 1
+
+
+def test_a_head_of_another_kind_is_told_where_it_was_remembered(writer: Writer) -> None:
+    with pytest.raises(WrongTypeError):
+        writer.commits.commit("main", Listed, lambda _: Listed(names=[]))
+    assert _done(writer) == [*"abc"]
+
+
+def test_what_a_caller_does_to_a_head_is_not_remembered() -> None:
+    store = Store(MemoryBackend(), types={"listed": Listed})
+    realm = store.create_realm(REALM)
+    realm.references.create("main")
+    for _ in range(3):
+        realm.commit("main", lambda _: Listed(names=[]), Listed)
+    committed = realm.commit("main", lambda _: Listed(names=["written"]), Listed)
+    assert committed.head is not None
+    committed.head.value.names.append("unwritten")
+    seen: list[list[str]] = []
+
+    def look(attempt: Attempt[Listed]) -> Listed:
+        assert attempt.head is not None
+        seen.append(attempt.head.names)
+        return Listed(names=[])
+
+    realm.commit("main", look, Listed)
+    assert seen == [["written"]]
+
+
 def test_after_somebody_else_has_committed_the_guess_costs_one_call(
     writer: Writer, rival: Writer, backend: CountingBackend
 ) -> None:
     rival.commits.commit("main", Note, add("rival"))
     committed = writer.commits.commit("main", Note, add("d"))
     assert committed.attempts == 2
-    assert backend.calls == {"ask": 1, "commit": 2}
+    assert backend.calls == {"ask": 1, "read": 1, "commit": 2}
     assert _done(writer) == [*"abc", "rival", "d"]
     assert len(list(backend.scan_rows(REALM))) == 2 * 5
 
@@ -90,7 +138,7 @@ def test_who_competes_with_others_asks_each_time(
     for number in range(5):
         rival.commits.commit("main", Note, add(f"rival {number}"))
         writer.commits.commit("main", Note, add(str(number)))
-    assert backend.calls == {"ask": 5, "commit": 6}
+    assert backend.calls == {"ask": 5, "read": 5, "commit": 6}
     assert len(_done(writer)) == 3 + 2 * 5
 
 
@@ -156,5 +204,7 @@ def test_no_more_is_remembered_than_there_is_room_for(monkeypatch: pytest.Monkey
         reference = Reference(str(number), 1, 1, 5)
         some.follow(reference)
         some.learn(reference)
-        assert some.guess(reference.name) == reference
+        found = some.guess(reference.name)
+        assert found is not None
+        assert found.reference == reference
     assert [name for name in map(str, range(10)) if some.guess(name)] == ["7", "8", "9"]

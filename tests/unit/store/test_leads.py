@@ -6,7 +6,7 @@ import pytest
 from lakesweep.errors import DamagedRowError, FormatError
 from lakesweep.store.index import BYTES, LINKS, Codec, Index, Nodes, Packed, Update
 from lakesweep.store.indexes import IndexNode, seal
-from lakesweep.store.leads import WHOLE, Role, leads_of, tail_of
+from lakesweep.store.leads import WHOLE, Lineage, Role, leads_of, lineage_of
 from lakesweep.store.links import IndexRoot, Link, Values, pack
 
 _ENCODER = msgspec.msgpack.Encoder(enc_hook=pack)
@@ -97,18 +97,19 @@ def test_removed_keys_lead_nowhere() -> None:
 
 
 def test_the_tail_of_a_commit_are_the_ids_before_it() -> None:
-    assert tail_of(_ENCODER.encode({"seq": 3, "tail": [2, 1], "index": IndexRoot()})) == (2, 1)
+    commit = {"seq": 3, "tail": [2, 1], "committed_at": 7, "index": IndexRoot()}
+    assert lineage_of(_ENCODER.encode(commit)) == Lineage((2, 1), 7)
 
 
 @pytest.mark.parametrize("value", [{}, {"seq": 1}, [1, 2], "text", None])
 def test_what_is_no_commit_has_no_tail(value: object) -> None:
-    assert tail_of(_ENCODER.encode(value)) == ()
+    assert lineage_of(_ENCODER.encode(value)) == Lineage()
 
 
 @pytest.mark.parametrize("tail", ["ab", [1.5], ["1"], 7])
 def test_a_tail_of_anything_but_ids_is_damage(tail: object) -> None:
     with pytest.raises(DamagedRowError, match="not ids"):
-        tail_of(_ENCODER.encode({"tail": tail}))
+        lineage_of(_ENCODER.encode({"tail": tail}))
 
 
 @pytest.mark.parametrize(

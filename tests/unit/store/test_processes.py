@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
+import time
 from collections import defaultdict
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -12,6 +12,7 @@ from random import Random
 
 from lakesweep.clock import SystemClock
 from lakesweep.store.backends.sql import SqlBackend
+from lakesweep.store.bench.processes import fresh_processes
 from tests.stores import CountingIds, Note, Writer, add, open_writer
 
 PROCESSES = 4
@@ -36,8 +37,7 @@ def test_processes_commit_to_one_reference_without_a_failure(tmp_path: Path) -> 
     path = tmp_path / "store.db"
     writer = _open(path, 0)
     writer.references.create("main")
-    spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(PROCESSES, mp_context=spawn) as pool:
+    with ProcessPoolExecutor(PROCESSES, mp_context=fresh_processes()) as pool:
         done = pool.map(_work, [path] * PROCESSES, range(PROCESSES))
         assert list(done) == [COMMITS] * PROCESSES
     log = list(writer.log.oldest_first("main"))
@@ -63,13 +63,14 @@ def test_a_killed_writer_is_in_nobodys_way(tmp_path: Path) -> None:
     path, random = tmp_path / "store.db", Random(3)
     writer = _open(path, 0)
     writer.references.create("main")
-    spawn = multiprocessing.get_context("spawn")
     for round_ in range(3):
-        victim = spawn.Process(target=_work_for_ever, args=(path, 1 + round_ * 1_000_000))
+        victim = fresh_processes().Process(
+            target=_work_for_ever, args=(path, 1 + round_ * 1_000_000)
+        )
         victim.start()
         seen = writer.references.fetch("main").version
         while writer.references.fetch("main").version < seen + random.randint(5, 30):
-            pass
+            time.sleep(0.002)
         assert victim.pid is not None
         os.kill(victim.pid, signal.SIGKILL)
         victim.join()

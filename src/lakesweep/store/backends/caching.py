@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 
-from lakesweep.store.backend import Backend, Guard, ObjectRow, Reference, RowKey
+from lakesweep.store.backend import Backend, Guard, ObjectHead, ObjectRow, Reference, RowKey
 from lakesweep.store.backends.passing import PassingBackend
 from lakesweep.store.cache import Cache, Place
 from lakesweep.store.peers import RealmGone, deleted, moved, rows_gone
@@ -73,6 +73,13 @@ class TellingBackend(PassingBackend):
     def delete_row(self, realm: str, key: RowKey, expected_token: int) -> bool:
         with self._cache.changing([(realm, key.id, key.part)]):
             return self._backend.delete_row(realm, key, expected_token)
+
+    def delete_expected(self, realm: str, expected: Collection[ObjectHead]) -> int:
+        keys = [RowKey(head.id, head.part) for head in expected]
+        with self._cache.changing([(realm, key.id, key.part) for key in keys]):
+            deleted = self._backend.delete_expected(realm, expected)
+        self._cache.announce(rows_gone(realm, keys))
+        return deleted
 
     def delete_realm(self, realm: str, guard: Guard | None = None) -> bool:
         try:

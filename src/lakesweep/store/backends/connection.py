@@ -74,10 +74,10 @@ class Database:
         arguments = (statement.text, statement.values(**values))
         return self._run(self._durable, partial(self._change, *arguments)) == 1
 
-    def change_many(self, action: Callable[[Any], object], *, relaxed: bool = False) -> None:
+    def change_many(self, action: Callable[[Any], Answer], *, relaxed: bool = False) -> Answer:
         """Do through a cursor what writes many rows, and if relaxed need not be durable yet."""
         pool = self._relaxed if relaxed else self._durable
-        self._run(pool, self._grouped(action) if self.dialect.groups_writes else action)
+        return self._run(pool, self._grouped(action) if self.dialect.groups_writes else action)
 
     def together(self, action: Callable[[Any], object]) -> None:
         """Do through a cursor several things that take effect together."""
@@ -124,11 +124,12 @@ class Database:
             raise
         return int(cursor.rowcount)
 
-    def _grouped(self, action: Callable[[Any], object]) -> Callable[[Any], None]:
-        def run(cursor: Any) -> None:
+    def _grouped(self, action: Callable[[Any], Answer]) -> Callable[[Any], Answer]:
+        def run(cursor: Any) -> Answer:
             cursor.execute(self.dialect.begin)
-            action(cursor)
+            answer = action(cursor)
             cursor.execute("COMMIT")
+            return answer
 
         return run
 

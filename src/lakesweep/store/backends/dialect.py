@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
 from sqlalchemy import URL, Insert, Table
 
 from lakesweep.errors import StoreError, UnknownOutcomeError, UnreachableError
-from lakesweep.store.backend import ObjectRow, RowKey
+from lakesweep.store.backend import ObjectHead, ObjectRow, RowKey
 from lakesweep.store.backends.batches import sized_batches
 from lakesweep.store.backends.tables import (
     OBJECTS,
@@ -21,6 +21,8 @@ from lakesweep.store.backends.tables import (
 )
 
 _NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
+#: So many rows are never too much for one request, however large each is.
+_FEW_ROWS = 20
 
 
 class Failure(NamedTuple):
@@ -38,6 +40,8 @@ BUSY = Failure(UnreachableError, "others kept the database busy; run the same co
 #: for a lock, since its own word says more. What changes a whole realm is given longer.
 ANSWER_SECONDS = 75
 LONG_ANSWER_SECONDS = 24 * 60 * 60
+#: For how long a server keeps the locks of a client that began something and sends no more.
+IDLE_SECONDS = 30
 FULL = Failure(StoreError, "make room for the database, then run the same command again")
 
 
@@ -78,6 +82,8 @@ class Dialect(ABC):
     extra: ClassVar[str | None] = None
     example: ClassVar[str]
     placeholder: ClassVar[str] = "%s"
+    #: Whether another process does the work, for which this one waits.
+    has_server: ClassVar[bool] = True
     begin: ClassVar[str] = "BEGIN"
     #: Whether many statements are slow unless a transaction is begun round them.
     groups_writes: ClassVar[bool] = False
@@ -182,9 +188,12 @@ class Dialect(ABC):
         return self.commit_in_steps(new, cursor)
 
     def row_batches(
-        self, realm: bytes, rows: Iterable[ObjectRow]
+        self, realm: bytes, rows: Collection[ObjectRow]
     ) -> Iterator[Sequence[tuple[object, ...]]]:
         """The values of rows, so many at a time as one request carries."""
+        if len(rows) <= _FEW_ROWS:
+            yield [(realm, *row) for row in rows]
+            return
 
         def size(row: ObjectRow) -> int:
             return len(row.value)
@@ -215,6 +224,14 @@ class Dialect(ABC):
         """Delete rows of objects by their keys."""
         where = self.has_key(realm, keys)
         cursor.execute(f"DELETE FROM {OBJECTS.name} WHERE {where.text}", where.values)  # noqa: S608
+
+    def delete_expected(
+        self, statement: str, realm: bytes, expected: Sequence[ObjectHead], cursor: Any
+    ) -> int:
+        """Delete rows that are as a scan told, by a statement for one; how many there were."""
+        values = [(realm, each.id, each.part, each.created_at, each.token) for each in expected]
+        cursor.executemany(statement, values)
+        return int(cursor.rowcount)
 
     def has_key(self, realm: bytes, keys: Sequence[RowKey]) -> Condition:
         """That a row of an object is one of these."""

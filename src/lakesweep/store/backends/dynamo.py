@@ -15,6 +15,7 @@ from lakesweep.store.backend import (
     SCHEMA_VERSION,
     Capabilities,
     Guard,
+    HeadFields,
     IdSpan,
     ObjectHead,
     ObjectRow,
@@ -22,7 +23,7 @@ from lakesweep.store.backend import (
     RowKey,
     write_then_swap,
 )
-from lakesweep.store.backends.batches import batches
+from lakesweep.store.backends.batches import SCAN_ROWS, batches
 from lakesweep.store.backends.dynamo_address import parse_address
 from lakesweep.store.backends.dynamo_items import (
     HEAD_ATTRIBUTES,
@@ -156,6 +157,10 @@ class DynamoBackend:
         condition = _holds({"token": number(expected_token)})
         return self._table.change("delete_item", condition, Key=row_key(realm, key))
 
+    def delete_expected(self, realm: str, expected: Collection[ObjectHead]) -> int:
+        # There is no batch of conditional deletes.
+        return sum(_at_once(partial(self._delete_head, realm), list(expected)))
+
     def realms(self) -> Sequence[str]:
         noted = [item[SORT]["B"].decode() for item in self._query(realms_partition(), (SORT,))]
         inhabited = _at_once(self._has_rows, noted)
@@ -168,6 +173,9 @@ class DynamoBackend:
         within = sort_range(span)
         return map(read_head, self._query(rows_partition(realm), HEAD_ATTRIBUTES, within))
 
+    def scan_pages(self, realm: str, span: IdSpan = EVERY_ID) -> Iterator[Sequence[HeadFields]]:
+        return batches(self.scan_rows(realm, span), SCAN_ROWS)
+
     def split_rows(self, realm: str, count: int) -> Sequence[IdSpan]:
         ends = [self._end(rows_partition(realm), forward=forward) for forward in (True, False)]
         lowest, highest = (read_key(end).id if end else 0 for end in ends)
@@ -179,6 +187,10 @@ class DynamoBackend:
             f"{self._table.address}: DynamoDB cannot delete realm {realm!r} at once",
             hint="delete its rows as a scan finds them",
         )
+
+    def _delete_head(self, realm: str, head: ObjectHead) -> bool:
+        key = row_key(realm, RowKey(head.id, head.part))
+        return self._table.change("delete_item", _is_head(head), Key=key)
 
     def _note_realm(self, realm: str) -> None:
         # Partitions cannot be listed short of reading every item of the table. So each realm is
@@ -227,6 +239,19 @@ def _holds(state: Mapping[str, Any]) -> Mapping[str, Any]:
         "ConditionExpression": " AND ".join(f"#{name} = :{name}" for name in state),
         "ExpressionAttributeNames": {f"#{name}": name for name in state},
         "ExpressionAttributeValues": {f":{name}": value for name, value in state.items()},
+    }
+
+
+def _is_head(head: ObjectHead) -> Mapping[str, Any]:
+    """The condition that a row is still the one that a scan told."""
+    created = {"created_at": number(head.created_at)}
+    if head.token is not None:
+        return _holds({**created, "token": number(head.token)})
+    words = _holds(created)
+    return {
+        **words,
+        "ConditionExpression": f"{words['ConditionExpression']} AND attribute_not_exists(#token)",
+        "ExpressionAttributeNames": {**words["ExpressionAttributeNames"], "#token": "token"},
     }
 
 

@@ -17,6 +17,7 @@ from lakesweep.store.backend import (
     Backend,
     Capabilities,
     Guard,
+    HeadFields,
     IdSpan,
     ObjectHead,
     ObjectRow,
@@ -130,6 +131,11 @@ class FaultyBackend:
         change = partial(self._backend.delete_row, realm, key, expected_token)
         return self._write("delete_row", change)
 
+    def delete_expected(self, realm: str, expected: Collection[ObjectHead]) -> int:
+        delete = partial(self._backend.delete_expected, realm)
+        half = list(expected)[: len(expected) // 2]
+        return self._write("delete_expected", partial(delete, expected), partial(delete, half))
+
     def realms(self) -> Sequence[str]:
         self._read("realms")
         return self._backend.realms()
@@ -141,6 +147,10 @@ class FaultyBackend:
     def scan_rows(self, realm: str, span: IdSpan = EVERY_ID) -> Iterator[ObjectHead]:
         self._read("scan_rows")
         return self._backend.scan_rows(realm, span)
+
+    def scan_pages(self, realm: str, span: IdSpan = EVERY_ID) -> Iterator[Sequence[HeadFields]]:
+        self._read("scan_pages")
+        return self._backend.scan_pages(realm, span)
 
     def split_rows(self, realm: str, count: int) -> Sequence[IdSpan]:
         return self._backend.split_rows(realm, count)

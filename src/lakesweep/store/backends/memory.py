@@ -13,12 +13,14 @@ from lakesweep.store.backend import (
     EVERY_ID,
     Capabilities,
     Guard,
+    HeadFields,
     IdSpan,
     ObjectHead,
     ObjectRow,
     Reference,
     RowKey,
 )
+from lakesweep.store.backends.batches import SCAN_ROWS, batches
 from lakesweep.store.spans import split_span
 
 Key = TypeVar("Key")
@@ -38,6 +40,7 @@ class MemoryBackend:
             max_value_bytes=sys.maxsize,
             batch_rows=sys.maxsize,
             splits_scans=True,
+            scans_wait=False,
             atomic_commits=True,
         )
 
@@ -119,6 +122,14 @@ class MemoryBackend:
                 del self._rows[realm][key]
             return matches
 
+    def delete_expected(self, realm: str, expected: Collection[ObjectHead]) -> int:
+        with self._lock:
+            rows = self._rows[realm]
+            same = [head for head in expected if _is_as_scanned(rows, head)]
+            for head in same:
+                del rows[RowKey(head.id, head.part)]
+            return len(same)
+
     def realms(self) -> Sequence[str]:
         with self._lock:
             tables = (*self._references.items(), *self._rows.items())
@@ -137,6 +148,9 @@ class MemoryBackend:
             row = self._rows[realm].get(key)
             if row is not None:
                 yield ObjectHead(row.id, row.part, row.type, row.created_at, row.token)
+
+    def scan_pages(self, realm: str, span: IdSpan = EVERY_ID) -> Iterator[Sequence[HeadFields]]:
+        return batches(self.scan_rows(realm, span), SCAN_ROWS)
 
     def split_rows(self, realm: str, count: int) -> Sequence[IdSpan]:
         keys = self._sorted_keys(realm) or [RowKey(0)]
@@ -168,6 +182,11 @@ def _insert(rows: dict[Key, Row], key: Key, row: Row) -> bool:
     if absent:
         rows[key] = row
     return absent
+
+
+def _is_as_scanned(rows: Mapping[RowKey, ObjectRow], head: ObjectHead) -> bool:
+    row = rows.get(RowKey(head.id, head.part))
+    return row is not None and (row.created_at, row.token) == (head.created_at, head.token)
 
 
 def _is_same(stored: Reference | None, expected: Reference) -> bool:

@@ -13,6 +13,7 @@ from lakesweep.store.backend import (
     SCHEMA_VERSION,
     Capabilities,
     Guard,
+    HeadFields,
     IdSpan,
     ObjectHead,
     ObjectRow,
@@ -20,12 +21,12 @@ from lakesweep.store.backend import (
     RowKey,
     write_then_swap,
 )
-from lakesweep.store.backends.batches import batches
+from lakesweep.store.backends.batches import SCAN_ROWS, batches
 from lakesweep.store.backends.schema import refuse_newer
 from lakesweep.store.spans import split_span
 
 try:
-    from pymongo import ReplaceOne
+    from pymongo import DeleteOne, ReplaceOne
     from pymongo.collection import Collection
     from pymongo.errors import BulkWriteError, DuplicateKeyError
 
@@ -33,6 +34,7 @@ try:
     from lakesweep.store.backends.mongo_documents import (
         Document,
         between,
+        head_state,
         last_reference,
         last_row,
         read_head,
@@ -166,6 +168,15 @@ class MongoBackend:
     def delete_row(self, realm: str, key: RowKey, expected_token: int) -> bool:
         return self._delete(self._store.objects, row_state(realm, key, expected_token))
 
+    def delete_expected(self, realm: str, expected: Items[ObjectHead]) -> int:
+        deleted = 0
+        for some in batches(expected, BATCH_ROWS):
+            requests = [DeleteOne(head_state(realm, head)) for head in some]
+            with self._database.writing():
+                result = self._store.objects.bulk_write(requests, ordered=False)
+            deleted += result.deleted_count
+        return deleted
+
     def realms(self) -> Sequence[str]:
         referring = self._realms_of(self._store.references, last_reference)
         holding = self._realms_of(self._store.objects, last_row)
@@ -178,6 +189,9 @@ class MongoBackend:
     def scan_rows(self, realm: str, span: IdSpan = EVERY_ID) -> Iterator[ObjectHead]:
         first, last = row_key(realm, span.first), last_row(realm.encode(), span.last)
         return map(read_head, self._scan(self._store.objects, first, last))
+
+    def scan_pages(self, realm: str, span: IdSpan = EVERY_ID) -> Iterator[Sequence[HeadFields]]:
+        return batches(self.scan_rows(realm, span), SCAN_ROWS)
 
     def split_rows(self, realm: str, count: int) -> Sequence[IdSpan]:
         inside = {"_id": between(row_key(realm, 0), last_row(realm.encode()))}

@@ -81,6 +81,12 @@ def row_state(realm: str, key: RowKey, token: int) -> Document:
     return {"_id": row_key(realm, *key), "token": Int64(token)}
 
 
+def head_state(realm: str, head: ObjectHead) -> Document:
+    """What a row must still have to be the one that a scan told."""
+    key = row_key(realm, head.id, head.part)
+    return {"_id": key, "created_at": Int64(head.created_at), "token": _int64(head.token)}
+
+
 def row_document(realm: str, row: ObjectRow) -> Document:
     return {
         "_id": row_key(realm, *row.key),

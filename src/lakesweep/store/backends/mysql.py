@@ -10,10 +10,12 @@ from sqlalchemy import URL, Insert, Table
 from sqlalchemy.dialects import mysql
 
 from lakesweep.errors import SchemaError, StoreError, UnreachableError
+from lakesweep.store.backend import ObjectHead, RowKey
 from lakesweep.store.backends.dialect import (
     ANSWER_SECONDS,
     BUSY,
     FULL,
+    IDLE_SECONDS,
     LONG_ANSWER_SECONDS,
     REFUSED,
     UNKNOWN,
@@ -24,7 +26,7 @@ from lakesweep.store.backends.dialect import (
     NewCommit,
 )
 from lakesweep.store.backends.sockets import is_readable
-from lakesweep.store.backends.tables import new_values
+from lakesweep.store.backends.tables import OBJECTS, new_values
 
 #: A row of the store takes up to twice its size, since bytes are escaped.
 MIN_PACKET_BYTES = 2**20
@@ -44,6 +46,12 @@ _REFUSALS: Mapping[int, Failure] = {
     1044: _RIGHTS,
     1049: _DATABASE,
 }
+# A client that is stopped, or whose machine is gone, would keep its locks for hours. MySQL tells no
+# idle transaction from an idle connection, which is replaced when it is needed.
+_IDLENESS = (
+    "SET SESSION wait_timeout = LEAST(@@wait_timeout, 600) /*M!100300 , idle_transaction_timeout ="
+    f" IF(@@idle_transaction_timeout = 0, {IDLE_SECONDS}, @@idle_transaction_timeout) */"
+)
 # A statement that ends with one of these was undone, with the transaction that it was in.
 _KNOWN: Mapping[int, Failure] = {
     # Lock wait, deadlock, changed since it was read, interrupted, took too long; of clusters, not
@@ -80,6 +88,7 @@ class MySql(Dialect):
     on_connect = (
         "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'",
         "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+        _IDLENESS,
     )
     on_relaxed = on_connect
     connect_options: ClassVar[Mapping[str, Any]] = {
@@ -154,11 +163,30 @@ class MySql(Dialect):
             return self.is_duplicate(error) and self.commit_in_steps(new, cursor)
         return True
 
+    def delete_expected(
+        self, statement: str, realm: bytes, expected: Sequence[ObjectHead], cursor: Any
+    ) -> int:
+        # The driver would send one statement a row, and the server sync its log after each. The
+        # keys come first, because only for them the index is used.
+        del statement
+        where = self.has_key(realm, [RowKey(each.id, each.part) for each in expected])
+        heads = ",".join(map(_head, expected))
+        text = (
+            f"DELETE FROM {OBJECTS.name} WHERE {where.text}"  # noqa: S608
+            f" AND (id, part, created_at, IFNULL(token, -1)) IN ({heads})"
+        )
+        return int(cursor.execute(text, where.values))
+
     def is_among(self, values: Sequence[object]) -> Condition:
         # Numbers need no escaping, which takes the driver a call of Python each.
         if type(values[0]) is int:
             return Condition(",".join(map(int.__repr__, values)), ())
         return super().is_among(values)
+
+
+def _head(head: ObjectHead) -> str:
+    token = -1 if head.token is None else head.token
+    return f"({head.id:d},{head.part:d},{head.created_at:d},{token:d})"
 
 
 def _code(error: Exception) -> int:

@@ -9,6 +9,7 @@ from lakesweep.store.backend import (
     Backend,
     Capabilities,
     Guard,
+    HeadFields,
     IdSpan,
     ObjectHead,
     ObjectRow,
@@ -89,6 +90,10 @@ class PassingBackend:
         self._enter(realm)
         return self._backend.delete_row(realm, key, expected_token)
 
+    def delete_expected(self, realm: str, expected: Collection[ObjectHead]) -> int:
+        self._enter(realm)
+        return self._backend.delete_expected(realm, expected)
+
     def realms(self) -> Sequence[str]:
         return self._backend.realms()
 
@@ -99,6 +104,10 @@ class PassingBackend:
     def scan_rows(self, realm: str, span: IdSpan = EVERY_ID) -> Iterator[ObjectHead]:
         self._enter(realm)
         return self._backend.scan_rows(realm, span)
+
+    def scan_pages(self, realm: str, span: IdSpan = EVERY_ID) -> Iterator[Sequence[HeadFields]]:
+        self._enter(realm)
+        return self._backend.scan_pages(realm, span)
 
     def split_rows(self, realm: str, count: int) -> Sequence[IdSpan]:
         self._enter(realm)

@@ -15,6 +15,7 @@ from lakesweep.store.backends.dialect import (
     ANSWER_SECONDS,
     BUSY,
     FULL,
+    IDLE_SECONDS,
     LONG_ANSWER_SECONDS,
     REFUSED,
     UNKNOWN,
@@ -47,7 +48,7 @@ _REFUSALS: Mapping[str, Failure] = {
 }
 # What a server reports was undone, but for the states below and the classes behind them.
 _KNOWN: Mapping[str, Failure] = {
-    **dict.fromkeys(("40001", "40P01", "55P03", "57014"), BUSY),
+    **dict.fromkeys(("40001", "40P01", "55P03", "57014", "25P03"), BUSY),
     "42P01": Failure(SchemaError),
     "42501": _RIGHTS,
     "25006": _STANDBY,
@@ -75,6 +76,8 @@ def _unless_set(name: str, default: str, wanted: str) -> str:
 
 
 _PATIENCE = _unless_set("lock_timeout", "0", "60s")
+# A client that is stopped, or whose machine is gone, would keep its locks for hours.
+_IDLENESS = _unless_set("idle_in_transaction_session_timeout", "0", f"{IDLE_SECONDS}s")
 _DELETE_ROW = f"DELETE FROM {OBJECTS.name} WHERE realm = %b AND id = %b AND part = %b"  # noqa: S608
 
 
@@ -98,10 +101,10 @@ class PostgreSql(Dialect):
     extra = "postgresql"
     example = "postgresql://user:password@host:5432/database"
     # A replica may be asked to confirm each commit as well; that is left as the server has it.
-    on_connect = (_unless_set("synchronous_commit", "off", "on"), _PATIENCE)
+    on_connect = (_unless_set("synchronous_commit", "off", "on"), _PATIENCE, _IDLENESS)
     # What one session wrote without waiting for the disk is in the log before what another writes
     # later, and the log is synced in order.
-    on_relaxed = ("SET synchronous_commit = off", _PATIENCE)
+    on_relaxed = ("SET synchronous_commit = off", _PATIENCE, _IDLENESS)
     # Two that create the same table at once get in each other's way.
     on_create = ("SELECT pg_advisory_xact_lock(7823450912)",)
     connect_options: ClassVar[Mapping[str, Any]] = {

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from operator import itemgetter
-from typing import Any
+from typing import Any, cast
 
 from lakesweep.errors import DamagedRowError, SchemaError
 from lakesweep.store.backend import (
@@ -14,6 +15,7 @@ from lakesweep.store.backend import (
     SCHEMA_VERSION,
     Capabilities,
     Guard,
+    HeadFields,
     IdSpan,
     ObjectHead,
     ObjectRow,
@@ -33,6 +35,8 @@ from lakesweep.store.spans import split_span
 
 _BEFORE_PARTS = -1
 _key_of = itemgetter(0, 1)
+# As ObjectHead._make does, many of them in little time.
+_as_head: Callable[[Iterable[Any]], ObjectHead] = partial(tuple.__new__, ObjectHead)
 
 
 class SqlBackend:
@@ -48,6 +52,7 @@ class SqlBackend:
             max_value_bytes=self._dialect.max_value_bytes,
             batch_rows=self._dialect.batch_rows,
             splits_scans=True,
+            scans_wait=self._dialect.has_server,
             atomic_commits=True,
         )
 
@@ -136,6 +141,14 @@ class SqlBackend:
         condition = _expected_row(realm, key, expected_token)
         return self._database.change(self._statements.delete_row, **condition)
 
+    def delete_expected(self, realm: str, expected: Collection[ObjectHead]) -> int:
+        deleted = 0
+        statement = self._statements.delete_expected.text
+        for some in batches(expected, self._dialect.batch_rows):
+            delete = partial(self._dialect.delete_expected, statement, realm.encode(), some)
+            deleted += self._database.change_many(delete, relaxed=True)
+        return deleted
+
     def realms(self) -> Sequence[str]:
         statements = self._statements.next_realm
         found = {realm for statement in statements for realm in self._realms(statement)}
@@ -148,10 +161,13 @@ class SqlBackend:
             name = _next_after(page[-1][0])
 
     def scan_rows(self, realm: str, span: IdSpan = EVERY_ID) -> Iterator[ObjectHead]:
+        return map(_as_head, chain.from_iterable(self.scan_pages(realm, span)))
+
+    def scan_pages(self, realm: str, span: IdSpan = EVERY_ID) -> Iterator[Sequence[HeadFields]]:
         statement, (number, part) = self._statements.scan_rows, (span.first, _BEFORE_PARTS)
         inside = {"old_realm": realm.encode(), "last_id": span.last}
         while page := self._database.query(statement, **inside, from_id=number, behind_part=part):
-            yield from map(ObjectHead._make, page)
+            yield cast(Sequence[HeadFields], page)
             number, part, *_ = page[-1]
 
     def split_rows(self, realm: str, count: int) -> Sequence[IdSpan]:

@@ -39,6 +39,7 @@ class Sqlite(Dialect):
     driver = "pysqlite"
     example = "sqlite:///folder/store.db"
     placeholder = "?"
+    has_server = False
     # A transaction that reads first and writes later can fail for good when another one wrote in
     # between; one that takes the lock at once just waits.
     begin = "BEGIN IMMEDIATE"

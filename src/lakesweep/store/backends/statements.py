@@ -20,6 +20,7 @@ from sqlalchemy.engine import Dialect as Compiler
 from sqlalchemy.schema import CreateTable
 
 from lakesweep.store.backend import ObjectHead
+from lakesweep.store.backends.batches import SCAN_ROWS
 from lakesweep.store.backends.dialect import Dialect
 from lakesweep.store.backends.tables import (
     OBJECTS,
@@ -29,8 +30,8 @@ from lakesweep.store.backends.tables import (
     other_columns,
 )
 
-#: How many rows one page of a scan holds.
-PAGE_ROWS = 1_000
+#: How many references are read at a time.
+_PAGE_ROWS = 1_000
 
 
 class Statement(NamedTuple):
@@ -65,7 +66,8 @@ class Statements:
         self.upsert_rows = self._compile(dialect.upsert(OBJECTS))
         self.update_row = self._compile(_update(OBJECTS, _THIS_ROW))
         self.delete_row = self._compile(delete_from(OBJECTS).where(_THIS_ROW))
-        self.scan_rows = self._page(_scan_rows())
+        self.delete_expected = self._compile(delete_from(OBJECTS).where(_AS_SCANNED))
+        self.scan_rows = self._page(_scan_rows(), SCAN_ROWS)
         self.lowest_id = self._compile(_end_of_ids(func.min))
         self.highest_id = self._compile(_end_of_ids(func.max))
 
@@ -81,7 +83,7 @@ class Statements:
         compiled: Any = statement.compile(dialect=self._compiler)
         return Statement(str(compiled), tuple(compiled.positiontup or ()))
 
-    def _page(self, query: ClauseElement, most: int = PAGE_ROWS) -> Statement:
+    def _page(self, query: ClauseElement, most: int = _PAGE_ROWS) -> Statement:
         text, names = self._compile(query)
         return Statement(f"{text} LIMIT {most}", names)
 
@@ -94,6 +96,11 @@ _POINTER = REFERENCES.c.pointer
 _THIS_REFERENCE = and_(
     *_old(REFERENCES, "realm", "name", "version", "created_at"),
     _POINTER.is_not_distinct_from(bindparam("old_pointer", type_=_POINTER.type)),
+)
+_TOKEN = OBJECTS.c.token
+_AS_SCANNED = and_(
+    *_old(OBJECTS, "realm", "id", "part", "created_at"),
+    _TOKEN.is_not_distinct_from(bindparam("old_token", type_=_TOKEN.type)),
 )
 _THIS_ROW = and_(*_old(OBJECTS, "realm", "id", "part", "token"))
 

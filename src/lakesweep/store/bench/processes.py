@@ -8,12 +8,14 @@ so a writer whose parent is gone ends as well, and gives back its node.
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkServerContext, SpawnContext
 from multiprocessing.process import BaseProcess
 
 from lakesweep.clock import Clock, SystemClock
@@ -37,6 +39,8 @@ class _Job:
     realm: str
     load: Load
     writer: int
+    #: For drivers, which find credentials there: what writers come from may be older than these.
+    environment: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +56,7 @@ def work_in_processes(
     url: str, realm: str, load: Load, clock: Clock, progress: Progress
 ) -> tuple[Sequence[Work], float]:
     """What each writer did, and in how many seconds all of them were done."""
-    jobs = [_Job(url, realm, load, writer) for writer in range(load.writers)]
+    jobs = [_Job(url, realm, load, writer, dict(os.environ)) for writer in range(load.writers)]
     with _hands(jobs) as hands:
         answers = [(hand, _receive(hand)) for hand in hands]
         ready = [hand for hand, answer in answers if answer == _READY]
@@ -102,13 +106,25 @@ def _hands(jobs: Sequence[_Job]) -> Iterator[Sequence[_Hand]]:
 
 
 def _start(job: _Job) -> _Hand:
-    # A forked process would share the connections of its parent.
-    spawn = multiprocessing.get_context("spawn")
-    ours, theirs = spawn.Pipe()
-    process = spawn.Process(target=_write, args=(job, theirs), daemon=True)
+    context = fresh_processes()
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_write, args=(job, theirs), daemon=True)
     process.start()
     theirs.close()
     return _Hand(job.writer, process, ours)
+
+
+def fresh_processes() -> ForkServerContext | SpawnContext:
+    """Processes that share no connection with this one, as one that is forked from it would.
+
+    Where that is possible they come from one that has loaded the store and opened nothing, so that
+    not each of them loads it anew. Variables that were set since that one began are not theirs.
+    """
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["__main__", __name__, "lakesweep.store.backends.sql"])
+    return context
 
 
 def _end(process: BaseProcess) -> None:
@@ -133,6 +149,8 @@ def _deaf() -> Iterator[None]:
 
 def _write(job: _Job, pipe: Connection) -> None:
     """The whole life of a writer."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # its parent decides when it ends
+    os.environ.update(job.environment)
     with suppress(EOFError, OSError):  # nobody waits for the work any more
         try:
             with Store.open(job.url, types=BENCH_TYPES) as store:

@@ -10,8 +10,14 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from lakesweep.clock import Clock
-from lakesweep.errors import LeaseHeldError
-from lakesweep.store.ids.snowflake import SEQUENCE_COUNT, compose, millisecond_of
+from lakesweep.errors import LeaseHeldError, StoreError
+from lakesweep.store.ids.snowflake import (
+    LAST_MILLISECOND,
+    SEQUENCE_COUNT,
+    compose,
+    millisecond_of,
+    moment_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +109,7 @@ class SnowflakeIds:
             # A shorter sleep might be lost in rounding.
             self._clock.sleep(max(1e-6, self._next_tick - self._clock.monotonic()))
             millisecond = self._advance()
+        _check_fits(millisecond)
         lease = self._leasing.lease_at(millisecond)
         # The answer may have taken long, but the id is bound to the milliseconds asked for.
         if not lease.covers(millisecond):
@@ -128,6 +135,15 @@ class SnowflakeIds:
         """The lease is the parent's: a copy of the source would give out the same ids."""
         self._lock = threading.Lock()
         self._stop()
+
+
+def _check_fits(millisecond: int) -> None:
+    """StoreError for a time that ids cannot have, before anybody leases a node up to it."""
+    if millisecond >= LAST_MILLISECOND:
+        raise StoreError(
+            f"the clock of this machine is past {moment_of(LAST_MILLISECOND):%B %Y}, where ids end",
+            hint="set the clock, then run the same command again",
+        )
 
 
 _sources: weakref.WeakSet[SnowflakeIds] = weakref.WeakSet()

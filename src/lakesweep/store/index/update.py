@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections.abc import Iterator, Mapping
 from typing import TypeVar
 
@@ -70,8 +70,8 @@ class Update(Reading[V]):
         return self._index.tree.root.count > 0
 
     def _set(self, key: bytes, stored: Stored) -> None:
-        if key not in self._changes:
-            self._order = None
+        if self._order is not None and key not in self._changes:
+            insort(self._order, key)  # who reads between writes does not pay for a sort each time
         self._changes[key] = stored
 
     def _merge(self, leaf: Leaf, changes: Mapping[bytes, Stored], *, keep_marks: bool) -> Leaf:

@@ -8,9 +8,14 @@ from datetime import datetime, timedelta
 import pytest
 
 from lakesweep.clock import ManualClock, SystemClock
-from lakesweep.errors import LeaseHeldError
+from lakesweep.errors import LeaseHeldError, StoreError
 from lakesweep.store.ids import EPOCH, Lease, SnowflakeIds, decompose
-from lakesweep.store.ids.snowflake import SEQUENCE_COUNT, millisecond_of
+from lakesweep.store.ids.snowflake import (
+    LAST_MILLISECOND,
+    SEQUENCE_COUNT,
+    millisecond_of,
+    moment_of,
+)
 
 START = EPOCH + timedelta(days=100)
 FIRST = millisecond_of(START)
@@ -23,8 +28,10 @@ class Held:
 
     lease: Lease = AN_HOUR
     released: list[int] = field(default_factory=list)
+    asked: int = 0
 
     def lease_at(self, _millisecond: int) -> Lease:
+        self.asked += 1
         return self.lease
 
     def release(self, end: int) -> None:
@@ -94,6 +101,17 @@ class TestIds:
         clock.sleep(600)
         with pytest.raises(LeaseHeldError):
             ids.next()
+
+    def test_end_with_the_milliseconds_and_no_node_is_leased_for_later(self) -> None:
+        held = Held(Lease(7, 0, 2**50))
+        ids = SnowflakeIds(ManualClock(moment_of(LAST_MILLISECOND - 1)), held)
+        last = ids.take(SEQUENCE_COUNT)[-1]
+        assert decompose(last) == (LAST_MILLISECOND - 1, 7, SEQUENCE_COUNT - 1)
+        for _ in range(2):
+            with pytest.raises(StoreError, match="past November 2094") as caught:
+                ids.next()
+            assert "set the clock" in caught.value.hint
+        assert held.asked == 1
 
     def test_are_unique_among_threads(self) -> None:
         now = millisecond_of(SystemClock().now())
