@@ -132,6 +132,19 @@ class History:
         lists = {name, *(manifest["_FILE_NAME"] for manifest in delta)}
         self.deltas[name] = frozenset({*_file_names(add), *(f"manifest/{each}" for each in lists)})
 
+    def adopt(self, branch: str) -> None:
+        """Note the newest snapshot of a branch, which dropped all that was live."""
+        document = self.snapshot(branch, self.numbers(branch)[-1])
+        name, index = document["deltaManifestList"], document.get("indexManifest")
+        lists = (document["baseManifestList"], name)
+        base, delta = ([*_rows(self.store.read(f"t/manifest/{each}"))] for each in lists)
+        self.states[name] = State(manifests=(*base, *delta))
+        indexes = {f"manifest/{index}"} if index else set()
+        self.needs[name] = frozenset(_state_names(document, self.states[name])) | indexes
+        self.changes[name] = frozenset()
+        written = (name, *(manifest["_FILE_NAME"] for manifest in delta))
+        self.deltas[name] = frozenset(f"manifest/{each}" for each in written)
+
     def tag(self, name: str, branch: str, number: int) -> None:
         self.table.tag(name, self.snapshot(branch, number), branch=branch)
 
@@ -142,7 +155,8 @@ class History:
         self.table.write(f"{_folder(name)}snapshot/snapshot-{tag['id']}", tag)
 
     def roll_back(self, branch: str, number: int) -> None:
-        """Forget all snapshots after one; their files stay."""
+        """Forget all snapshots after one, as Java does: the hint first. Their files stay."""
+        self.table.write(f"{_folder(branch)}snapshot/LATEST", str(number).encode())
         for newer in self.numbers(branch):
             if newer > number:
                 self.table.delete(f"{_folder(branch)}snapshot/snapshot-{newer}")

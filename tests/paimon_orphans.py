@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Protocol
 
 from lakesweep.paimon.external import Group
 from lakesweep.paimon.orphans import OrphanOutcome, plan_orphans, remove_orphans
@@ -14,6 +15,14 @@ from tests.paimon_expiry import open_table
 
 #: All that a store in memory holds was written before.
 CUT = NOON + timedelta(days=1)
+
+
+class Clean(Protocol):
+    """Plans and deletes, with something that happens in between; the keys that were planned."""
+
+    def __call__(
+        self, store: ObjectStore, between: Callable[[], object] = ...
+    ) -> tuple[set[str], OrphanOutcome]: ...
 
 
 def clean(

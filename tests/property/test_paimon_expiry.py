@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, timedelta
+from typing import TypeAlias
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from lakesweep.errors import ChangedError
+from lakesweep.paimon.dropping import drop_partitions
 from lakesweep.paimon.removal import Expiry
 from lakesweep.paimon.retention import Overrides
 from lakesweep.paimon.table import PaimonTable
@@ -18,9 +22,10 @@ from lakesweep.storage.store import ObjectStore
 from lakesweep.storage.wrappers.faults import Call, Fault, Faulty
 from tests.dict_store import Death
 from tests.moments import NOON
-from tests.paimon_expiry import Choose, changelogs_by, expire, journals, keep
+from tests.paimon_expiry import Choose, changelogs_by, expire, journals, keep, open_table
 from tests.paimon_history import MAIN, History
 from tests.paimon_orphans import clean
+from tests.paimon_tables import NO_PARTITION
 
 LATER = NOON + timedelta(days=10_000)
 CHANGES = frozenset({"write", "write_new", "delete"})
@@ -29,6 +34,21 @@ OPTIONS: tuple[dict[str, str], ...] = (
     {},
     {"changelog-producer": "input", "changelog.num-retained.min": "30"},
     {"changelog.num-retained.min": "30"},
+)
+
+Work: TypeAlias = Callable[[ObjectStore], object]
+#: Who does what while another does something. Files of a commit that is under way are young, and no
+#: clean-up looks at them; here all files are old, so none runs during a drop.
+PAIRS = (
+    ("expire", "expire more"),
+    ("expire more", "expire"),
+    ("expire more", "tags"),
+    ("tags", "expire more"),
+    ("expire more", "clean"),
+    ("clean", "expire more"),
+    ("clean", "drop"),
+    ("drop", "expire more"),
+    ("drop", "drop"),
 )
 
 at = st.integers(0, 1000)
@@ -124,6 +144,26 @@ class Expiries(RuleBasedStateMachine):
     def clean(self, crash: int | None) -> None:
         self._run(crash, clean)
 
+    @rule(where=at, crash=crashes)
+    def drop(self, where: int, crash: int | None) -> None:
+        """Drop the only partition that there is, with all files."""
+        self._run(crash, self._drop(self._branch(where)))
+        self.leaks |= crash is not None
+
+    @rule(where=at, pair=st.sampled_from(PAIRS), moment=st.integers(0, 60))
+    def work_at_once(self, where: int, pair: tuple[str, str], moment: int) -> None:
+        """One begins and ends while another is under way, between any two of its calls."""
+        works = self._works(self._branch(where))
+        first, second = (works[name] for name in pair)
+
+        def step_in(call: Call) -> object:
+            second(self.history.store)
+            return call.go_on()
+
+        with suppress(ChangedError):
+            first(Faulty(self.history.store, [Fault(step_in, skip=moment, times=1)]))
+        self.leaks |= "drop" in pair
+
     @invariant()
     def owners_have_all_their_files(self) -> None:
         assert not self.history.missing()
@@ -157,7 +197,29 @@ class Expiries(RuleBasedStateMachine):
     def _expire(self, choose: Choose, crash: int | None) -> None:
         self._run(crash, lambda store: expire(store, choose, LATER))
 
-    def _run(self, crash: int | None, work: Callable[[ObjectStore], object]) -> None:
+    def _works(self, branch: str) -> dict[str, Work]:
+        name = branch or "main"
+        return {
+            "expire": lambda store: expire(store, keep(1, 2, name), LATER),
+            "expire more": lambda store: expire(store, keep(branch=name), LATER),
+            "tags": lambda store: expire(store, _all_tags(name), LATER),
+            "clean": clean,
+            "drop": self._drop(branch),
+        }
+
+    def _drop(self, branch: str) -> Work:
+        def work(store: ObjectStore) -> None:
+            before = self.history.numbers(branch)[-1]
+            try:
+                everything = [NO_PARTITION]
+                drop_partitions(open_table(store).branch(branch or "main"), lambda _: everything)
+            finally:
+                if self.history.numbers(branch)[-1] > before:
+                    self.history.adopt(branch)
+
+        return work
+
+    def _run(self, crash: int | None, work: Work) -> None:
         """Do some work, which dies at a change."""
         faults = [] if crash is None else [Fault(_die, CHANGES, skip=crash)]
         try:
@@ -186,7 +248,7 @@ def _die(_: Call) -> None:
 
 TestExpiries = Expiries.TestCase
 TestExpiries.settings = settings(
-    max_examples=20,
+    max_examples=15,
     stateful_step_count=15,
     deadline=None,
     suppress_health_check=list(HealthCheck),

@@ -33,8 +33,21 @@ def spark_rows(warehouse: Path, tables: Iterable[str], statements: str = "") -> 
     return _run("spark", "spark_rows.py", str(jar), str(warehouse), statements, *tables)
 
 
+def java_rows(warehouse: Path, tables: Iterable[str]) -> Rows:
+    """What a newer Java reads, without Spark; it needs a Hadoop, which is Spark's."""
+    return _sorted(_last_line(["java", *_java_words("JavaRows"), str(warehouse), *tables]))
+
+
+def _java_words(program: str) -> list[str]:
+    hadoop = next((_FOLDER / "spark").glob("lib/*/site-packages/pyspark/jars"))
+    return ["-cp", f"{_FOLDER}/bundle/*:{hadoop}/*", str(_PROGRAMS / f"{program}.java")]
+
+
 def _run(environment: str, program: str, *words: str) -> Rows:
-    found = _answer(environment, program, *words)
+    return _sorted(_answer(environment, program, *words))
+
+
+def _sorted(found: Mapping[str, Mapping[str, list[Mapping[str, str]]]]) -> Rows:
     return {
         table: {owner: sorted(rows, key=json.dumps) for owner, rows in owners.items()}
         for table, owners in found.items()
@@ -42,10 +55,13 @@ def _run(environment: str, program: str, *words: str) -> Rows:
 
 
 def _answer(environment: str, program: str, *words: str) -> Any:
-    """What a program prints last, which is JSON."""
     python = _FOLDER / environment / "bin" / "python"
     assert python.exists(), "scripts/setup-paimon-readers has not been run"
-    command = [str(python), str(_PROGRAMS / program), *words]
+    return _last_line([str(python), str(_PROGRAMS / program), *words])
+
+
+def _last_line(command: list[str]) -> Any:
+    """What a program prints last, which is JSON."""
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=_SECONDS, check=False, cwd=_FOLDER
     )

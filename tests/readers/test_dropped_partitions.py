@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.command import Lakesweep
-from tests.readers.readers import Rows, pypaimon_rows, spark_rows
+from tests.readers.readers import Rows, java_rows, pypaimon_rows, spark_rows
 
 Row = Mapping[str, str]
 
@@ -71,7 +71,10 @@ OF_PYPAIMON = [name for name in DROPS if name.startswith("shop.")]
 OF_JAVA = [name for name in DROPS if name != "shop.data_dir"]
 
 
-@pytest.mark.parametrize(("read", "names"), [(pypaimon_rows, OF_PYPAIMON), (spark_rows, OF_JAVA)])
+@pytest.mark.parametrize(
+    ("read", "names"),
+    [(pypaimon_rows, OF_PYPAIMON), (spark_rows, OF_JAVA), (java_rows, list(DROPS))],
+)
 def test_readers_see_the_drop_and_all_of_the_past(
     lakesweep: Lakesweep, warehouse: Path, read: Callable[..., Rows], names: list[str]
 ) -> None:

@@ -115,7 +115,7 @@ class _LostError(Exception):
 
 
 def _try(branch: Branch, prepare: Prepare) -> Snapshot | None:
-    newest = branch.latest_id()
+    newest = _newest(branch)
     prepared = None if newest is None else _prepare(branch, newest, prepare)
     if prepared is None:
         return None
@@ -126,11 +126,16 @@ def _try(branch: Branch, prepare: Prepare) -> Snapshot | None:
     return _parse(branch, prepared.document)
 
 
+def _newest(branch: Branch) -> int | None:
+    """By listing: a hint that is old may lead to a gap, and a commit into it would be lost."""
+    return max(branch.snapshot_ids(), default=None)
+
+
 def _prepare(branch: Branch, newest: int, prepare: Prepare) -> Prepared | None:
     try:
         return prepare(branch.snapshot(newest))
     except MissingError as error:
-        if branch.latest_id() != newest:  # the table went on, and old files with it
+        if _newest(branch) != newest:  # the table went on, and old files with it
             raise _LostError from error
         raise UnreadableError(error.path, State.MISSING, error.reason) from error
 
@@ -142,7 +147,7 @@ def _create(branch: Branch, prepared: Prepared) -> bool:
         return False
     for look in range(_LOOKS):
         branch.table.clock.sleep(look)
-        if look and branch.latest_id() == number:
+        if look and _newest(branch) == number:
             return _is_ours(branch, prepared)
         try:
             return _write_new(branch, prepared)
@@ -154,7 +159,7 @@ def _create(branch: Branch, prepared: Prepared) -> bool:
 def _is_next(branch: Branch, prepared: Prepared) -> bool:
     """Whether nobody has committed meanwhile, or rolled back to an older snapshot."""
     try:
-        return branch.latest_id() == int(prepared.document["id"]) - 1
+        return _newest(branch) == int(prepared.document["id"]) - 1
     except LakesweepError:
         prepared.files.remove()
         raise

@@ -13,11 +13,11 @@ from collections.abc import Hashable
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lakesweep.errors import IncompleteError
-from lakesweep.hashing import Hashes, HashSet, hash128
-from lakesweep.paimon.owners import list_owner_files
+from lakesweep.hashing import HashSet, hash_names
+from lakesweep.paimon.naming import names_of
+from lakesweep.paimon.owners import list_settled
 from lakesweep.paimon.protection import workers_for
 from lakesweep.paimon.reach import Walk
 from lakesweep.paimon.table import PaimonTable
@@ -45,7 +45,7 @@ class Used:
     def look(self) -> None:
         """Read the owners that are not known yet, until a fresh listing shows no new ones."""
         for _ in range(_MOST_PASSES):
-            files = list_owner_files(self._table)
+            files = (file for each in self._table.branches() for file in list_settled(each))
             if all(file.info in self._owners for file in files):
                 return
             self._read()
@@ -56,7 +56,7 @@ class Used:
 
     def has(self, paths: pa.Array) -> npt.NDArray[np.bool_]:
         """Which of these paths have names that are used."""
-        return self._names.contains(_names(paths))
+        return self._names.contains(hash_names(paths))
 
     def forget(self) -> None:
         """Keep from now on only what comes; for one who has noted what was unused until now."""
@@ -71,14 +71,11 @@ class Used:
             workers_for(self._table),
             known_owners=self._owners,
             known_manifests=manifests,
+            named=names_of,
         )
         with self._progress.task("used") as task:
             for batch in walk.files():
-                self._names.add(_names(batch["path"]))
+                self._names.add(hash_names(batch["path"]))
                 task.advance(batch.num_rows)
         self._owners.update(owner.file.info for owner in walk.owners)
         self._manifests = manifests
-
-
-def _names(paths: pa.Array) -> Hashes:
-    return hash128(pc.replace_substring_regex(paths, "^.*/", ""))

@@ -16,7 +16,7 @@ from lakesweep.paimon.table import PaimonTable
 from lakesweep.parallel import map_ordered
 from lakesweep.storage.address import folder_identity
 
-_OPTION = "data-file.external-paths"
+_DATA_ROOTS, _INDEX_ROOT = "data-file.external-paths", "global-index.external-path"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +29,7 @@ class Group:
 
 def external_roots(table: PaimonTable) -> tuple[str, ...]:
     """The external roots that any schema of any branch names, each once, with a `/` at the end."""
-    texts = (options.text(_OPTION) or "" for options in _all_options(table))
-    roots = (root.strip() for text in texts for root in text.split(","))
+    roots = (root.strip() for options in _all_options(table) for root in _roots(options))
     return tuple(dict.fromkeys(root.rstrip("/") + "/" for root in roots if root))
 
 
@@ -51,6 +50,12 @@ def _all_options(table: PaimonTable) -> Iterator[Options]:
         numbers = branch.schema_files().files
         for schema in map_ordered(branch.schema, numbers, workers=4):
             yield schema.options
+
+
+def _roots(options: Options) -> Iterator[str]:
+    """Those of data files, and that of indexes over the whole table."""
+    yield from (options.text(_DATA_ROOTS) or "").split(",")
+    yield options.text(_INDEX_ROOT) or ""
 
 
 def _overlaps(path: str, places: Sequence[str]) -> bool:

@@ -35,6 +35,7 @@ LITTER = frozenset(
 _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _TEMPORARY = rf"\.[^/]+\.{_UUID}\.tmp"
 _INDEX = rf"index-{_UUID}-\d+"
+_GLOBAL_INDEX = rf"[a-z0-9_-]+-global-index-{_UUID}\.index"
 _CODEC = r"(?:none|zst|zstd|lz4|lzo|snappy|gz|gzip|zlib|deflate|brotli|br|bz2|lzma|xz)"
 _FORMAT = rf"(?:\.{_CODEC})?\.(?:parquet|orc|avro|lance|mosaic|row|vortex|blob)"
 _TEXT_FORMAT = rf"\.(?:json|csv|text)(?:\.{_CODEC})?"
@@ -57,7 +58,7 @@ _META_PATTERNS = (
     (rf"manifest/index-manifest-{_UUID}(?:-\d+)?", Kind.INDEX_MANIFEST),
     (rf"manifest/manifest-{_UUID}(?:-changelog)?-\d+\.avro\.sidecar", Kind.EXTRA),
     (rf"manifest/manifest-{_UUID}(?:-changelog)?-\d+", Kind.MANIFEST),
-    (rf"index/(?:{_INDEX}|[a-z0-9_-]+-global-index-{_UUID}\.index)", Kind.INDEX),
+    (rf"index/(?:{_INDEX}|{_GLOBAL_INDEX})", Kind.INDEX),
     (rf"statistics/stats?-{_UUID}-\d+", Kind.STATISTICS),
     (rf"(?:manifest|index|statistics)/{_TEMPORARY}", Kind.TEMPORARY),
 )
@@ -72,7 +73,8 @@ def kinds_of_files(layout: Layout, names: pa.Array) -> pa.Array:
 def kinds_of_external_files(layout: Layout, names: pa.Array) -> pa.Array:
     """The same by the path below one of the roots of external files."""
     inner = re.escape(layout.data_folder.removeprefix(layout.root))
-    return _match(names, list(_data_patterns(layout, inner, _ENTROPY)))
+    patterns = _data_patterns(layout, inner, _ENTROPY)
+    return _match(names, [*patterns, (_GLOBAL_INDEX, Kind.INDEX)])
 
 
 def _data_patterns(layout: Layout, inner: str, entropy: str = "") -> Iterator[tuple[str, Kind]]:

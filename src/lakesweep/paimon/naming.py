@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakesweep.paimon.blob_references import SUFFIX
 from lakesweep.paimon.entries import read_index_manifest, read_manifest, read_manifest_list
 from lakesweep.paimon.layout import Layout
 from lakesweep.paimon.table import PaimonTable
@@ -98,3 +99,17 @@ def files_of(layout: Layout, entries: pa.RecordBatch) -> NamedFiles:
         pa.concat_arrays([paths, beside]),
         np.concatenate([own, parents.to_numpy()]),
     )
+
+
+def names_of(layout: Layout, entries: pa.RecordBatch) -> NamedFiles:
+    """The same by names alone, for who need not find the files.
+
+    Where a sidecar has to be read for the packs that it names, they are paths all the same.
+    """
+    extra = pc.list_flatten(entries["extra_files"])
+    if pc.any(pc.ends_with(extra, SUFFIX)).as_py():
+        return files_of(layout, entries)
+    names = pc.coalesce(entries["external_path"], entries["name"])
+    parents = pc.list_parent_indices(entries["extra_files"]).to_numpy().astype(np.int64)
+    own = np.arange(len(names), dtype=np.int64)
+    return NamedFiles(pa.concat_arrays([names, extra]), np.concatenate([own, parents]))

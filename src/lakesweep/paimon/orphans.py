@@ -1,15 +1,15 @@
 """Files that no snapshot, tag or changelog of any branch names.
 
 What is stored is listed first, and then what is used: a file that is committed in between is seen
-to be used. Only names that Paimon writes are looked at, and only files that are old enough not to
-be part of a commit that is under way. While files go, owners are looked at again and again.
+to be used. Of the rest only names count that Paimon writes, and only files that are old enough not
+to be part of a commit that is under way. While files go, owners are looked at again and again.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Self
@@ -27,7 +27,7 @@ from lakesweep.paimon.kinds import Kind
 from lakesweep.paimon.layout import Layout
 from lakesweep.paimon.names import LITTER, kinds_of_external_files, kinds_of_files
 from lakesweep.paimon.table import PaimonTable
-from lakesweep.progress import SILENT, Progress, Task
+from lakesweep.progress import SILENT, Progress
 from lakesweep.storage.deleting import Deleter
 from lakesweep.storage.files import OUTCOME_SCHEMA
 from lakesweep.storage.listing import list_files
@@ -93,8 +93,7 @@ class OrphanPlan:
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Add orphans, as rows of FILE_SCHEMA."""
-        for row in pc.value_counts(batch["kind"]).to_pylist():
-            self.files[Kind(row["values"])] += row["counts"]
+        count_kinds(self.files, batch)
         self._orphans.add(batch)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -131,13 +130,15 @@ def plan_orphans(group: Group, cut: datetime, *, progress: Progress = SILENT) ->
     """
     plan = OrphanPlan(group.tables, cut)
     try:
-        with Spool() as candidates:
-            for batch in _candidates(plan, progress):
-                candidates.add(batch)
+        with ExitStack() as stack:
+            stored = [
+                (place, _list_into(stack.enter_context(Spool()), plan, place, progress))
+                for place in _places(plan.tables)
+            ]
             plan.used = [Used(table, progress) for table in (*group.tables, *group.beside)]
             _look(plan)
-            for batch in candidates.batches():
-                plan.add(_unused(plan, batch))
+            for batch in _orphans(plan, stored):
+                plan.add(batch)
     except MissingError as error:
         plan.close()
         raise UnreadableError(error.path, State.MISSING, error.reason) from error
@@ -159,29 +160,48 @@ def remove_orphans(
         for result in delete(_still_unused(plan, outcome, folders)):
             outcome.add(result)
             task.advance(result.num_rows)
-    for table in plan.tables:
-        folders.update(old_empty_folders(table.layout, plan.cut))
-    for place in _places(plan.tables):
-        outcome.folders += len(remove_empty_folders(folders, place.data_folder))
+    outcome.folders += remove_empty(plan.tables, folders, plan.cut)
 
 
-def _candidates(plan: OrphanPlan, progress: Progress) -> Iterator[pa.RecordBatch]:
-    """All that may be an orphan, each file once."""
-    places = list(_places(plan.tables))
-    with progress.task("listed") as task:
-        found = (batch for place in places for batch in _listed(plan, place, task))
-        # Of several places one may lie inside another.
-        yield from unique_files(found) if len(places) > 1 else found
+def remove_empty(tables: Sequence[PaimonTable], folders: set[str], cut: datetime) -> int:
+    """Remove folders that are empty by now, and those that were before `cut`; how many went."""
+    for table in tables:
+        folders.update(old_empty_folders(table.layout, cut))
+    places = _places(tables)
+    return sum(len(remove_empty_folders(folders, place.data_folder)) for place in places)
 
 
-def _listed(plan: OrphanPlan, place: _Place, task: Task) -> Iterator[pa.RecordBatch]:
-    # A root that no file was written to yet need not be there.
-    with suppress(MissingError):
+def count_kinds(counts: Counter[Kind], files: pa.RecordBatch) -> None:
+    """Count files (FILE_SCHEMA) by their kinds."""
+    for row in pc.value_counts(files["kind"]).to_pylist():
+        counts[Kind(row["values"])] += row["counts"]
+
+
+def _list_into(stored: Spool, plan: OrphanPlan, place: _Place, progress: Progress) -> Spool:
+    """All that is stored at a place; a root that no file was written to yet need not be there."""
+    with progress.task("listed") as task, suppress(MissingError):
         for batch in list_files(plan.tables[0].stores, place.path):
-            kinds = place.kinds_of(batch["path"])
-            plan.unknown.add(_strange(batch["path"], kinds, place.path))
+            stored.add(batch)
             task.advance(batch.num_rows)
-            yield _old_litter(batch, kinds, plan.cut)
+    return stored
+
+
+def _orphans(plan: OrphanPlan, stored: Sequence[tuple[_Place, Spool]]) -> Iterator[pa.RecordBatch]:
+    """What nobody uses, each file once."""
+    found = (
+        _litter(plan, place, _unused(plan, batch))
+        for place, spool in stored
+        for batch in spool.batches()
+    )
+    # Of several places one may lie inside another.
+    return unique_files(found) if len(stored) > 1 else found
+
+
+def _litter(plan: OrphanPlan, place: _Place, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Of what nobody uses, what its name and its age prove to be an orphan."""
+    kinds = place.kinds_of(batch["path"])
+    plan.unknown.add(_strange(batch["path"], kinds, place.path))
+    return _old_litter(batch, kinds, plan.cut)
 
 
 def _places(tables: Sequence[PaimonTable]) -> Iterator[_Place]:
@@ -239,11 +259,12 @@ def _still_unused(
         _look(plan)
         unused = _unused(plan, batch)
         outcome.spared += batch.num_rows - unused.num_rows
-        folders.update(_folders(unused))
+        folders.update(bucket_folders(unused))
         yield unused
 
 
-def _folders(batch: pa.RecordBatch) -> list[str]:
+def bucket_folders(batch: pa.RecordBatch) -> list[str]:
+    """The buckets that files (FILE_SCHEMA) lie in."""
     inside = batch.filter(pc.is_in(batch["kind"], _IN_BUCKETS))
     folders = pc.unique(pc.replace_substring_regex(inside["path"], "[^/]*$", ""))
     return list(folders.filter(pc.match_substring_regex(folders, "/bucket-[^/]+/")).to_pylist())

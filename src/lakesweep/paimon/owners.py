@@ -6,12 +6,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from lakesweep.errors import DamagedError, MissingError
+from lakesweep.errors import DamagedError, IncompleteError, MissingError
 from lakesweep.paimon.kinds import Kind
 from lakesweep.paimon.snapshots import Snapshot
 from lakesweep.paimon.table import HINTS, Branch, Numbered, PaimonTable
 from lakesweep.parallel import map_ordered
 from lakesweep.storage.store import ObjectInfo
+
+_MOST_PASSES = 20
 
 
 class Role(StrEnum):
@@ -85,29 +87,39 @@ class Owner:
 
     @property
     def needs_state(self) -> bool:
-        """Whether nobody can read it without its files of data and of indexes.
-
-        A changelog lives on when its snapshot has gone, and with it what only the snapshot needed.
-        """
-        return self.kind is not Kind.CHANGELOG_META
+        """Whether nobody can read it without its files of data and of indexes."""
+        return needs_state(self.kind)
 
     def lists(self) -> tuple[ManifestList, ...]:
         """The lists that it names."""
-        it, state = self.snapshot, self.needs_state
-        # Nobody reads the changes of a tag: Paimon deletes them with the snapshot.
-        changes = self.kind is not Kind.TAG
-        found = (
-            (it.base_manifest_list, it.base_manifest_list_size, Role.BASE, state),
-            (it.delta_manifest_list, it.delta_manifest_list_size, Role.DELTA, state),
-            (it.changelog_manifest_list, it.changelog_manifest_list_size, Role.CHANGELOG, changes),
-        )
-        return tuple(
-            ManifestList(name, size, role, needed) for name, size, role, needed in found if name
-        )
+        return lists_of(self.kind, self.snapshot)
 
     def exists(self) -> bool:
         """Whether its file is still there."""
         return self.branch.table.exists(self.path)
+
+
+def needs_state(kind: Kind) -> bool:
+    """Whether nobody can read an owner of this kind without its files of data and of indexes.
+
+    A changelog lives on when its snapshot has gone, and with it what only the snapshot needed.
+    """
+    return kind is not Kind.CHANGELOG_META
+
+
+def lists_of(kind: Kind, it: Snapshot) -> tuple[ManifestList, ...]:
+    """The lists that an owner of a kind names."""
+    state = needs_state(kind)
+    # Nobody reads the changes of a tag: Paimon deletes them with the snapshot.
+    changes = kind is not Kind.TAG
+    found = (
+        (it.base_manifest_list, it.base_manifest_list_size, Role.BASE, state),
+        (it.delta_manifest_list, it.delta_manifest_list_size, Role.DELTA, state),
+        (it.changelog_manifest_list, it.changelog_manifest_list_size, Role.CHANGELOG, changes),
+    )
+    return tuple(
+        ManifestList(name, size, role, needed) for name, size, role, needed in found if name
+    )
 
 
 def list_owner_files(table: PaimonTable) -> list[OwnerFile]:
@@ -118,14 +130,47 @@ def list_owner_files(table: PaimonTable) -> list[OwnerFile]:
 def list_branch(branch: Branch) -> list[OwnerFile]:
     """Those of one branch; DamagedError where it lost all its snapshots.
 
-    A branch that was never committed to has no snapshot, and no hint either.
+    A branch that was never committed to has no snapshot, and no hint, tag or changelog either.
     """
     snapshots = branch.snapshot_files()
-    hint = next((name for name in HINTS if name in snapshots.others), None)
-    if hint is not None and not snapshots.files:
-        path = branch.table.address.base + snapshots.others[hint].key
-        raise DamagedError(path, "tells of snapshots, and there is none")
-    return list(_files(branch, snapshots))
+    files = list(_files(branch, snapshots))
+    if not snapshots.files:
+        hints = [snapshots.others[name] for name in HINTS if name in snapshots.others]
+        for info in (*hints, *(file.info for file in files)):
+            path = branch.table.address.base + info.key
+            raise DamagedError(path, "tells of snapshots, and there is none")
+    return files
+
+
+def list_settled(branch: Branch) -> list[OwnerFile]:
+    """Those of one branch, and the newest snapshot that its hint tells of among them.
+
+    The hint follows a commit, and goes back before a rollback does: DamagedError where it tells of
+    a snapshot that is not there, for then the newest were lost.
+    """
+    for _ in range(_MOST_PASSES):
+        files = list_branch(branch)
+        newest = max((file.number for file in files if file.kind is Kind.SNAPSHOT), default=None)
+        if newest is None or not _is_behind(branch, newest):
+            return files
+    raise IncompleteError(
+        f"{branch.table.address.path} changes faster than it can be listed",
+        hint="run the same command again when fewer writers are at work",
+    )
+
+
+def _is_behind(branch: Branch, newest: int) -> bool:
+    hint = branch.hint("snapshot", "LATEST")
+    if hint is None or hint <= newest:
+        return False
+    if branch.has_snapshot(hint) or branch.hint("snapshot", "LATEST") != hint:
+        return True  # a commit came, or a rollback
+    path = branch.layout.hint("snapshot", "LATEST")
+    raise DamagedError(
+        path,
+        f"tells of snapshot {hint}, and the newest is {newest}",
+        hint=f"bring back what was lost, or delete {path} if nothing was",
+    )
 
 
 def read_owners(files: Iterable[OwnerFile], *, workers: int = 16) -> Iterator[Owner]:

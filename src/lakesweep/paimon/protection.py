@@ -34,7 +34,8 @@ from lakesweep.storage.tolerance import State
 
 COMPACT_SOURCE = 1
 _MOST_PASSES = 20
-_WORKERS, _LOCAL_WORKERS = 16, 4
+_WORKERS = 16
+_WORKERS_NEARBY = {StoreKind.FILE: 4, StoreKind.MEMORY: 1}
 #: So many owners are looked at together: what they name is held in memory for as long.
 _CLAIMS_AT_ONCE = 256
 
@@ -235,5 +236,5 @@ def _unreadable(error: MissingError) -> UnreadableError:
 
 
 def workers_for(table: PaimonTable) -> int:
-    """How many threads read at once: local files come faster than they can be decoded."""
-    return _LOCAL_WORKERS if table.address.kind is StoreKind.FILE else _WORKERS
+    """How many threads read at once: what is near comes faster than it can be decoded."""
+    return _WORKERS_NEARBY.get(table.address.kind, _WORKERS)

@@ -23,6 +23,7 @@ from lakesweep.paimon.kinds import Kind
 from lakesweep.paimon.layout import Layout
 from lakesweep.paimon.naming import (
     ManifestFile,
+    NamedFiles,
     files_of,
     index_files_of,
     manifests_of,
@@ -94,7 +95,8 @@ class Walk:
     """One pass over a table. Lists and manifests are read on threads, in order.
 
     Owners and manifests that are known from an earlier pass are left out; manifests are added to
-    those known when they were read whole.
+    those known when they were read whole. What manifests name comes as `named` makes it of their
+    entries: with paths, or by names alone.
     """
 
     table: PaimonTable
@@ -102,6 +104,7 @@ class Walk:
     workers: int = 16
     known_owners: AbstractSet[ObjectInfo] = frozenset()
     known_manifests: set[Hashable] = field(default_factory=set)
+    named: Callable[[Layout, pa.RecordBatch], NamedFiles] = files_of
     owners: list[Owner] = field(default_factory=list)
     layouts: dict[str, Layout] = field(default_factory=dict)
     needs: Needs = field(init=False)
@@ -209,7 +212,7 @@ class Walk:
         layout = manifest.layout
         contents = Contents([], [])
         for batch in read_entries(self.table, manifest.file, embedded_indexes=False):
-            named = files_of(layout, batch)
+            named = self.named(layout, batch)
             own = named.paths[: batch.num_rows]
             extra = named.paths[batch.num_rows :]
             contents.files.append(batch_of(manifest.kind, own, batch["size_bytes"]))

@@ -198,14 +198,14 @@ class Branch:
     def latest_id(self) -> int | None:
         """The newest snapshot: as the hint says if nothing newer is there, else by listing."""
         hint = self.hint("snapshot", "LATEST")
-        if hint is not None and self._has(hint) and not self._has(hint + 1):
+        if hint is not None and self.has_snapshot(hint) and not self.has_snapshot(hint + 1):
             return hint
         return max(self.snapshot_ids(), default=None)
 
     def earliest_id(self) -> int | None:
         """The oldest snapshot: as the hint says if it is there, else by listing."""
         hint = self.hint("snapshot", "EARLIEST")
-        if hint is not None and self._has(hint):
+        if hint is not None and self.has_snapshot(hint):
             return hint
         return min(self.snapshot_ids(), default=None)
 
@@ -259,7 +259,8 @@ class Branch:
         _check_id(path, snapshot.id, number)
         return snapshot
 
-    def _has(self, number: int) -> bool:
+    def has_snapshot(self, number: int) -> bool:
+        """Whether there is a snapshot of this number."""
         return self.table.exists(self._path(f"snapshot/snapshot-{number}"))
 
     def _numbered(self, folder: str, prefix: str) -> Numbered:

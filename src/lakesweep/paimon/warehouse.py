@@ -60,7 +60,7 @@ def find_tables(stores: Stores, path: str, clock: Clock) -> Warehouse:
         return Warehouse([PaimonTable.open(stores, path, clock)], is_one_table=True)
     except NotFoundError as error:
         found = Warehouse()
-        for folder in _folders(stores, path):
+        for folder in table_folders(stores, path):
             _open(found, stores, folder, clock)
         if not (found.tables or found.failures):
             raise _nothing(path) from error
@@ -83,7 +83,7 @@ def _open(found: Warehouse, stores: Stores, folder: str, clock: Clock) -> None:
         found.tables.append(table)
 
 
-def _folders(stores: Stores, path: str) -> Iterator[str]:
+def table_folders(stores: Stores, path: str) -> Iterator[str]:
     """The folders that may be tables: of all databases here, or of the database that this is."""
     here = parse(path)
     for name in list_level(stores, here).folders:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -11,10 +12,8 @@ import pytest
 from lakesweep.errors import (
     DamagedError,
     DeniedError,
-    ExistsError,
     IncompleteError,
     LakesweepError,
-    MissingError,
     RefusedError,
     StorageError,
     ThrottledError,
@@ -208,16 +207,34 @@ def test_a_drop_that_another_has_done_meanwhile_commits_nothing(original: Listed
     assert len(_snapshots(store)) == len(_snapshots(original)) + 1
 
 
-def test_others_who_always_come_first_end_it_with_nothing_changed(original: ListedStore) -> None:
-    def taken(call: Call) -> Any:
-        raise ExistsError(call.path, "is already there")
-
+def test_others_who_always_come_first_end_it(original: ListedStore) -> None:
     store = original.copy_all()
     last = max(_snapshots(original))
-    store.write(f"t/snapshot/snapshot-{last + 1}", store.read(f"t/snapshot/snapshot-{last}"))
-    hidden = Fault(fail(MissingError), frozenset({"head"}), key=lambda key: str(last + 1) in key)
+    document = json.loads(store.read(f"t/snapshot/snapshot-{last}"))
+
+    def come_first(call: Call) -> Any:
+        number = int(call.keys[0].rpartition("-")[2])
+        store.write(call.keys[0], json.dumps({**document, "id": number}).encode())
+        return call.go_on()
+
     with pytest.raises(IncompleteError, match="came first 11 times"):
-        _drop(Faulty(store, [hidden, Fault(taken, frozenset({"write_new"}))]))
+        _drop(Faulty(store, [Fault(come_first, frozenset({"write_new"}))]))
+    assert len(_snapshots(store)) == len(_snapshots(original)) + 11
+    assert names(store).keys() - names(original).keys() == {
+        f"snapshot/snapshot-{last + at}" for at in range(1, 12)
+    }
+
+
+def test_a_hint_that_leads_to_a_gap_leads_no_commit_into_it(original: ListedStore) -> None:
+    store = original.copy_all()
+    last = max(_snapshots(original))
+    document = json.loads(store.read(f"t/snapshot/snapshot-{last}"))
+    newer = {**document, "id": last + 2}
+    store.write(f"t/snapshot/snapshot-{last + 2}", json.dumps(newer).encode())
+    store.write("t/snapshot/LATEST", str(last).encode())
+    _drop(store)
+    assert set(_snapshots(store)) == {*_snapshots(original), last + 2, last + 3}
+    assert store.read("t/snapshot/LATEST") == str(last + 3).encode()
 
 
 def test_a_store_that_cannot_create_exclusively_is_refused(original: ListedStore) -> None:

@@ -123,3 +123,23 @@ def test_a_root_inside_the_table_is_looked_at_once(
     with plan_orphans(group, NOON + timedelta(days=1)) as plan:
         paths = [path for batch in plan.batches() for path in batch["path"].to_pylist()]
     assert paths.count(f"{BASE}w/a.db/one/bucket-0/{ORPHAN}") == 1
+
+
+def test_indexes_outside_of_a_table_that_nobody_names_are_orphans(
+    store: ListedStore, java_tables: JavaWarehouses
+) -> None:
+    put(store, java_tables.table("stats"), "w/b.db/four")
+    schema = json.loads(store.read("w/b.db/four/schema/schema-0"))
+    schema["options"]["global-index.external-path"] = f"{BASE}indexes"
+    store.write("w/b.db/four/schema/schema-0", json.dumps(schema).encode())
+    orphan = "btree-global-index-00000000-0000-0000-0000-000000000000.index"
+    for name in (orphan, f"deeper/{orphan}", "notes.txt"):
+        store.write(f"indexes/{name}", b"index")
+    (group,) = (group for group in found(store, "w").groups() if len(group.tables) > 1)
+    assert "four" in table_names(group.tables)
+    with plan_orphans(group, NOON + timedelta(days=1)) as plan:
+        paths = [path for batch in plan.batches() for path in batch["path"].to_pylist()]
+        assert f"{BASE}indexes/notes.txt" in plan.unknown.paths
+    assert [path for path in paths if path.startswith(f"{BASE}indexes")] == [
+        f"{BASE}indexes/{orphan}"
+    ]

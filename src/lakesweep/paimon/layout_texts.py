@@ -1,0 +1,68 @@
+"""The layout of a branch as a text, which rows can carry to where manifests are read.
+
+Branches that put and name their files alike have the same text, whatever their other options are,
+and so has a table whose schema changed in some other way: equal texts tell that a manifest means
+the same files.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import msgspec
+
+from lakesweep.paimon.layout import Layout
+from lakesweep.paimon.options import Options
+from lakesweep.paimon.partitions import make_partitioning
+from lakesweep.paimon.schemas import Field
+from lakesweep.paimon.table import Branch
+
+#: The options by which files are put and named.
+_OPTIONS = (
+    "data-file.path-directory",
+    "index-file-in-data-file-dir",
+    "partition.default-name",
+    "partition.legacy-name",
+    "data-file.prefix",
+    "changelog-file.prefix",
+)
+
+
+class LayoutText(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a layout is made of; `of_changes` where what is named are files of a changelog."""
+
+    root: str
+    fields: tuple[tuple[str, str], ...] = ()
+    options: dict[str, str] = {}
+    of_changes: bool = False
+
+    @classmethod
+    def of(cls, branch: Branch) -> LayoutText:
+        """That of a branch, by its newest schema."""
+        schema = branch.latest_schema
+        texts = ((name, schema.options.text(name)) for name in _OPTIONS)
+        return cls(
+            branch.table.address.path,
+            tuple((field.name, field.type) for field in schema.partition_fields),
+            {name: text for name, text in texts if text is not None},
+        )
+
+    def write(self) -> str:
+        """The text."""
+        return msgspec.json.encode(self, order="deterministic").decode()
+
+
+@lru_cache(maxsize=1024)
+def parse_layout(text: str) -> tuple[Layout, bool]:
+    """The layout of a text, and whether what is named are files of a changelog."""
+    found = msgspec.json.decode(text, type=LayoutText)
+    options = Options(found.options)
+    fields = [Field(name, kind) for name, kind in found.fields]
+    return Layout(found.root, make_partitioning(fields, options), options), found.of_changes
+
+
+@lru_cache(maxsize=1024)
+def of_changes(text: str) -> str:
+    """The text of the same layout, for files of a changelog."""
+    found = msgspec.json.decode(text, type=LayoutText)
+    return msgspec.structs.replace(found, of_changes=True).write()

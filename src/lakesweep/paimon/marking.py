@@ -1,0 +1,286 @@
+"""What keeps files alive in Paimon tables, level by level, as in `iceberg.marking`.
+
+A table leads to its snapshots, tags and changelogs, of every branch; these lead to manifest lists
+and index manifests; lists lead to manifests, and manifests name files. The location of a pointer is
+the text of the layout by which the paths of files are made. Its `entries` are null where no owner
+needs the file: then it may be missing, and so may all that it names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakesweep.errors import DamagedError, MissingError
+from lakesweep.paimon.entries import (
+    ADD,
+    read_index_manifest,
+    read_manifest,
+    read_manifest_list,
+)
+from lakesweep.paimon.external import external_roots
+from lakesweep.paimon.kinds import Kind
+from lakesweep.paimon.layout import Layout
+from lakesweep.paimon.layout_texts import LayoutText, of_changes, parse_layout
+from lakesweep.paimon.naming import files_of, index_paths
+from lakesweep.paimon.owners import (
+    OwnerFile,
+    Role,
+    list_settled,
+    lists_of,
+    needs_state,
+)
+from lakesweep.paimon.packs import Sidecar, find_sidecars, read_packs
+from lakesweep.paimon.roots import root_files
+from lakesweep.paimon.snapshots import Snapshot, parse_snapshot, parse_tag
+from lakesweep.paimon.table import PaimonTable
+from lakesweep.paimon.versions import file_version
+from lakesweep.parallel import map_ordered
+from lakesweep.storage.address import parse
+from lakesweep.storage.files import batch_of, file_batch
+from lakesweep.storage.marking import FileLevel
+from lakesweep.storage.marks import Facts
+from lakesweep.storage.outbox import Outbox, Pointer, children_of, numbers_of
+
+if TYPE_CHECKING:
+    from lakesweep.storage.stores import Stores
+
+_LONG, _TEXT = pa.int64(), pa.string()
+
+
+@dataclass(frozen=True)
+class FoundTable:
+    """What listing its folders tells of a table: its owners, each with the text of its layout."""
+
+    facts: Facts
+    owners: Sequence[tuple[OwnerFile, str]]
+    files: Sequence[pa.RecordBatch]
+
+
+@dataclass(frozen=True)
+class TableLevel(FileLevel[FoundTable]):
+    """Tables, by their newest schemas; the location of a pointer is the folder of the table."""
+
+    def read(self, pointer: Pointer) -> FoundTable:
+        table = PaimonTable(self.keyring.open(pointer.access), parse(pointer.location or ""))
+        owners: list[tuple[OwnerFile, str]] = []
+        texts: dict[str, None] = {}
+        for branch in table.branches():
+            text = LayoutText.of(branch).write()
+            texts[text] = None
+            owners += [(file, text) for file in list_settled(branch)]
+        files = [batch for batch in root_files(table, ()) if batch.num_rows]
+        return FoundTable(_facts(table, owners, tuple(texts)), owners, files)
+
+    def mark(self, outbox: Outbox, pointer: Pointer, found: FoundTable) -> Iterator[None]:
+        outbox.state(pointer.source, found.facts)
+        for files in found.files:
+            outbox.add(pointer.source, files)
+        for kind in (Kind.SNAPSHOT, Kind.TAG, Kind.CHANGELOG_META):
+            for text in found.facts.layouts:
+                chosen = [file for file, of in found.owners if file.kind is kind and of == text]
+                outbox.lead(_owner_children(pointer, kind, chosen, text))
+        outbox.close(pointer, len(found.owners))
+        yield
+
+
+@dataclass(frozen=True)
+class OwnerLevel(FileLevel[Snapshot]):
+    """Snapshots, tags and changelogs.
+
+    One that is not there any more is a problem: others may have come since they were listed, and
+    whoever assesses the table has to look.
+    """
+
+    def read(self, pointer: Pointer) -> Snapshot:
+        data = _read(self.keyring.open(pointer.access), pointer.path)
+        if pointer.kind == Kind.TAG:
+            return parse_tag(pointer.path, data, "", None).snapshot
+        snapshot = parse_snapshot(pointer.path, data)
+        if not pointer.path.endswith(f"-{snapshot.id}"):
+            raise DamagedError(pointer.path, f"says that it is number {snapshot.id}")
+        return snapshot
+
+    def mark(self, outbox: Outbox, pointer: Pointer, found: Snapshot) -> Iterator[None]:
+        kind = Kind(pointer.kind)
+        layout = _layout(pointer)
+        for each in lists_of(kind, found):
+            text = _text_for(pointer, each.role)
+            paths = pa.array([layout.manifest(each.name)])
+            sizes = pa.array([each.size_bytes], _LONG)
+            needed = _is_needed(each.needed)
+            outbox.lead(children_of(pointer, Kind.MANIFEST_LIST, paths, sizes, needed, text))
+        if found.index_manifest:
+            paths = pa.array([layout.manifest(found.index_manifest)])
+            needed = _is_needed(needs_state(kind))
+            unknown = pa.nulls(1, _LONG)
+            children = children_of(
+                pointer, Kind.INDEX_MANIFEST, paths, unknown, needed, pointer.location
+            )
+            outbox.lead(children)
+        if found.statistics:
+            of = Kind.STATISTICS if needs_state(kind) else Kind.FORMER
+            outbox.add(
+                pointer.source, file_batch(of, [(layout.statistics(found.statistics), None)])
+            )
+        outbox.close(pointer, 1)
+        yield
+
+
+@dataclass(frozen=True)
+class _MetaLevel(FileLevel[bytes | None]):
+    """Files of the folder of manifests; None of one that is not there, and that nobody needs."""
+
+    def read(self, pointer: Pointer) -> bytes | None:
+        try:
+            return _read(self.keyring.open(pointer.access), pointer.path)
+        except MissingError:
+            if pointer.entries is None:
+                return None
+            raise
+
+
+@dataclass(frozen=True)
+class ListLevel(_MetaLevel):
+    """Manifest lists."""
+
+    def mark(self, outbox: Outbox, pointer: Pointer, found: bytes | None) -> Iterator[None]:
+        if found is None:
+            return
+        named = read_manifest_list(pointer.path, found, size_bytes=pointer.size_bytes)
+        manifests = named.combine_chunks()
+        folder = f"{_layout(pointer).root}manifest/"
+        paths = pc.binary_join_element_wise(folder, _column(manifests, "name"), "")
+        entries = pc.add(_column(manifests, "added"), _column(manifests, "deleted"))
+        if pointer.entries is None:
+            entries = pa.nulls(len(paths), _LONG)
+        sizes = _column(manifests, "size_bytes")
+        outbox.lead(children_of(pointer, Kind.MANIFEST, paths, sizes, entries, pointer.location))
+        extra = pc.list_flatten(_column(manifests, "extra_files"))
+        beside = pc.binary_join_element_wise(folder, extra, "")
+        outbox.add(pointer.source, batch_of(Kind.EXTRA, beside))
+        outbox.close(pointer._replace(size_bytes=len(found)), manifests.num_rows)
+        yield
+
+
+@dataclass(frozen=True)
+class ManifestLevel(_MetaLevel):
+    """Manifests. Their pointers have the size and the entries that a list counts."""
+
+    def mark(self, outbox: Outbox, pointer: Pointer, found: bytes | None) -> Iterator[None]:
+        if found is None:
+            return
+        layout, is_of_changes = parse_layout(pointer.location or "")
+        kind = Kind.CHANGELOG if is_of_changes else Kind.DATA
+        sidecars: dict[Sidecar, None] = {}
+        seen = 0
+        for batch in read_manifest(
+            pointer.path, found, size_bytes=pointer.size_bytes, entries=pointer.entries
+        ):
+            seen += batch.num_rows
+            named = files_of(layout, batch)
+            is_added = pc.equal(batch["kind"], ADD)
+            if pointer.entries is None:
+                is_added = pa.repeat(pa.scalar(False), batch.num_rows)
+            own, extra = named.paths[: batch.num_rows], named.paths[batch.num_rows :]
+            beside = named.rows[batch.num_rows :]
+            outbox.add(pointer.source, _named(own, kind, is_added, batch["size_bytes"]))
+            outbox.add(pointer.source, _named(extra, Kind.EXTRA, is_added.take(pa.array(beside))))
+            sidecars |= dict.fromkeys(find_sidecars(extra, own, beside))
+            yield
+        for packs in self._packs(pointer, sidecars):
+            outbox.add(pointer.source, file_batch(Kind.EXTRA, ((path, None) for path in packs)))
+            yield
+        size = len(found) if pointer.size_bytes is None else pointer.size_bytes
+        outbox.close(pointer._replace(size_bytes=size), seen)
+
+    def _packs(self, pointer: Pointer, sidecars: dict[Sidecar, None]) -> Iterator[list[str]]:
+        """The packs of each sidecar. They belong to the manifest: whoever knows it knows them."""
+        if not sidecars:
+            return
+        stores = self.keyring.open(pointer.access)
+        table = PaimonTable(stores, parse(_layout(pointer).root))
+        yield from map_ordered(lambda each: read_packs(table, each), sidecars, workers=self.workers)
+
+
+@dataclass(frozen=True)
+class IndexLevel(_MetaLevel):
+    """Index manifests."""
+
+    def mark(self, outbox: Outbox, pointer: Pointer, found: bytes | None) -> Iterator[None]:
+        if found is None:
+            return
+        entries = read_index_manifest(pointer.path, found).combine_chunks()
+        kind = Kind.FORMER if pointer.entries is None else Kind.INDEX
+        paths = index_paths(_layout(pointer), entries)
+        outbox.add(pointer.source, batch_of(kind, paths, _column(entries, "size_bytes")))
+        outbox.close(pointer._replace(size_bytes=len(found)), entries.num_rows)
+        yield
+
+
+def owner_numbers(files: Sequence[OwnerFile]) -> list[int]:
+    """The numbers by which owners are known in marks; another commit has another number."""
+    paths = pa.array([file.path for file in files], _TEXT)
+    return list(numbers_of(paths, _versions(files)).to_pylist())
+
+
+def _owner_children(
+    parent: Pointer, kind: Kind, files: Sequence[OwnerFile], text: str
+) -> pa.RecordBatch:
+    paths = pa.array([file.path for file in files], _TEXT)
+    sizes = pa.array([file.info.size_bytes for file in files], _LONG)
+    entries = pa.repeat(pa.scalar(0, _LONG), len(files))
+    return children_of(parent, kind, paths, sizes, entries, text, versions=_versions(files))
+
+
+def _versions(files: Sequence[OwnerFile]) -> pa.Array:
+    return pa.array([file_version(file.info) for file in files], _TEXT)
+
+
+def _facts(
+    table: PaimonTable, owners: Sequence[tuple[OwnerFile, str]], texts: tuple[str, ...]
+) -> Facts:
+    moments = [file.info.modified for file, _ in owners if file.info.modified is not None]
+    return Facts(
+        location=table.address.path,
+        write_paths=external_roots(table),
+        oldest_snapshot_ms=int(1000 * min(moments).timestamp()) if moments else None,
+        layouts=texts,
+    )
+
+
+def _layout(pointer: Pointer) -> Layout:
+    return parse_layout(pointer.location or "")[0]
+
+
+def _text_for(pointer: Pointer, role: Role) -> str | None:
+    """The location for a list: one of changes names files of another kind."""
+    if role is not Role.CHANGELOG:
+        return pointer.location
+    return of_changes(pointer.location or "")
+
+
+def _named(
+    paths: pa.Array, kind: Kind, is_added: pa.Array, sizes: pa.Array | None = None
+) -> pa.RecordBatch:
+    """Files that entries name; those that they delete are former ones."""
+    files = batch_of(kind, paths, sizes)
+    kinds = pc.if_else(is_added, kind.value, Kind.FORMER.value)
+    return files.set_column(1, files.schema.field(1), kinds)
+
+
+def _is_needed(needed: bool) -> pa.Array:
+    return pa.array([0 if needed else None], _LONG)
+
+
+def _column(table: pa.Table, name: str) -> pa.Array:
+    return table[name].combine_chunks()
+
+
+def _read(stores: Stores, path: str) -> bytes:
+    address = parse(path)
+    return stores.open(address).read(address.key)
