@@ -1,0 +1,135 @@
+"""Entries a second that one core decodes from lakeFS ranges, beside what cannot be saved.
+
+Usage: python benchmarks/lakefs_ranges.py [--entries 200000] [--rounds 7] [--rocksdict]
+
+The limit is fetching the blocks, their checksums (google-crc32c, if it is installed, else ours) and
+inflating them (cramjam): no reader can do with less. `--rocksdict` reads the same file through
+RocksDB, keys and values only, if rocksdict is installed. Times are those of the process, the best
+of so many rounds, all in one run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import random
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import cramjam
+
+from lakesweep.lakefs.footer import read_footer
+from lakesweep.lakefs.properties import TableType
+from lakesweep.lakefs.ranges import decode_range
+from lakesweep.lakefs.table import _data_handles, _read_properties, read_table
+from tests.lakefs_tables import Entry, Written, write_table
+
+_LETTERS = "0123456789abcdefghijklmnopqrstuv"
+
+
+def make_range(entries: int) -> Written:
+    chance = random.Random(7)
+
+    def entry(number: int) -> tuple[bytes, bytes]:
+        key = f"tables/t{number % 7}/year={2020 + number % 5}/part-{number:08}-{chance.random()}"
+        name = "".join(chance.choices(_LETTERS, k=10))
+        value = Entry(
+            f"data/ftaa4b9ksduculm4uor0/d6ujdg1ks{name}g",
+            1_774_008_000 + number,
+            123_456_789,
+            chance.randrange(10**9),
+            f"{chance.getrandbits(128):032x}",
+            content_type="application/octet-stream",
+        )
+        return key.encode(), value.value()
+
+    return write_table(sorted(map(entry, range(entries))), TableType.RANGES)
+
+
+def find_checksum() -> tuple[str, Callable[[bytes], int]]:
+    try:
+        return "google-crc32c", importlib.import_module("google_crc32c").value
+    except ImportError:
+        import numpy as np
+
+        from lakesweep.lakefs.walk import TABLES, masked_checksum
+
+        return "ours", lambda data: masked_checksum(
+            np.frombuffer(data, np.uint8), 0, len(data), TABLES
+        )
+
+
+def limit(data: bytes) -> Callable[[], None]:
+    """Fetch, check and inflate each block, and no more."""
+    footer = read_footer("x", data)
+    handles = _data_handles("x", data, footer, _read_properties("x", data, footer)).tolist()
+    view, checksum = memoryview(data), find_checksum()[1]
+
+    def run() -> None:
+        for start, size in handles:
+            checksum(data[start : start + size + 1])
+            if data[start + size]:
+                cramjam.snappy.decompress_raw(view[start : start + size])
+
+    return run
+
+
+def rocksdict_reader(data: bytes, folder: Path) -> Callable[[], None]:
+    rocksdict: Any = importlib.import_module("rocksdict")
+    file = folder / "range.sst"
+    rounds = iter(range(1000))
+
+    def run() -> None:
+        file.write_bytes(data)
+        database = rocksdict.Rdict(
+            str(folder / f"db-{next(rounds)}"), rocksdict.Options(raw_mode=True)
+        )
+        database.ingest_external_file([str(file)])
+        for _ in database.items():
+            pass
+        database.close()
+
+    return run
+
+
+def best_seconds(work: Callable[[], object], rounds: int) -> float:
+    work()  # compiles, and warms
+    found = []
+    for _ in range(rounds):
+        start = time.process_time()
+        work()
+        found.append(time.process_time() - start)
+    return min(found)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--entries", type=int, default=200_000)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--rocksdict", action="store_true")
+    arguments = parser.parse_args()
+    table = make_range(arguments.entries)
+    print(f"{arguments.entries:,} entries, {len(table.data) / arguments.entries:.0f} bytes each")
+    with tempfile.TemporaryDirectory() as folder:
+        works: dict[str, Callable[[], object]] = {
+            f"fetch + CRC ({find_checksum()[0]}) + snappy": limit(table.data),
+            "keys and values, ids proved": lambda: read_table(
+                "x", table.data, TableType.RANGES, table.id
+            ),
+            "entries into Arrow": lambda: decode_range("x", table.data, None),
+            "entries into Arrow, ids proved": lambda: decode_range("x", table.data, table.id),
+        }
+        if arguments.rocksdict:
+            works["rocksdict, keys and values"] = rocksdict_reader(table.data, Path(folder))
+        seconds = {name: best_seconds(work, arguments.rounds) for name, work in works.items()}
+    first = next(iter(seconds.values()))
+    for name, taken in seconds.items():
+        rate = arguments.entries / taken / 1e6
+        print(f"{name:<42} {rate:6.2f} M entries/core-second  {first / taken:5.2f} x the limit")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""What lakeFS repositories hold: commits, branches, tags, ranges and staged entries."""

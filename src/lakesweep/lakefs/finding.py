@@ -1,0 +1,54 @@
+"""Repositories by what people call them: a name on a server, or the address of a namespace."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lakesweep.errors import MissingError, NotFoundError
+from lakesweep.lakefs.repository import Repository
+from lakesweep.lakefs.served import ServedRepository
+from lakesweep.lakefs.server import Server, access_from
+from lakesweep.lakefs.stored import StoredRepository
+from lakesweep.storage.stores import Stores
+
+
+@dataclass(frozen=True, slots=True)
+class ServerPlace:
+    """A configured server, and the repositories that are named for it."""
+
+    endpoint: str
+    repositories: tuple[str, ...] = ()
+    local_root: str | None = None
+
+
+def is_address(name: str) -> bool:
+    """Whether this is an address; the names of repositories have no `/`."""
+    return "/" in name
+
+
+def open_repository(
+    name: str,
+    stores: Stores,
+    places: tuple[ServerPlace, ...],
+    environment: Mapping[str, str],
+) -> Repository:
+    """A repository by name or address; a server is asked for a name alone."""
+    if is_address(name):
+        return StoredRepository(stores, name)
+    place = _find_place(name, places)
+    access = access_from(environment, place.endpoint if place else None)
+    local_root = place.local_root if place else None
+    try:
+        return ServedRepository(Server(access), name, stores, local_root=local_root)
+    except MissingError as error:
+        raise NotFoundError(
+            f"the lakeFS server {access.endpoint} has no repository {name!r}: {error.reason}",
+            hint="lakectl repo list shows all of them",
+        ) from error
+
+
+def _find_place(name: str, places: tuple[ServerPlace, ...]) -> ServerPlace | None:
+    """The server that is configured with this repository, or else the only one."""
+    named = [place for place in places if name in place.repositories]
+    return next(iter(named or (places if len(places) == 1 else ())), None)

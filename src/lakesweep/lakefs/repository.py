@@ -1,0 +1,68 @@
+"""The one interface of repositories, whether a server tells of them or their bucket alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+import pyarrow as pa
+
+from lakesweep.errors import IncompleteError
+from lakesweep.lakefs.addresses import Namespace
+from lakesweep.lakefs.refs import Refs
+
+
+class StagingUnknownError(IncompleteError):
+    """Nobody can be asked what is staged. Whoever was asked and failed says something else."""
+
+
+class RangeFiles(Protocol):
+    """The files of a repository that name objects and ranges. Can be pickled, and shared.
+
+    They never change: an id is a hash of what its file says. So what was read of one may be kept
+    for ever.
+    """
+
+    def read(self, id_: str, *, meta: bool) -> bytes:
+        """The file of a range, or with `meta` of a metarange, as it is stored.
+
+        MissingError where it is not there. Whoever parses it compares it with the id.
+        """
+        ...
+
+
+class Repository(Protocol):
+    """One repository, read only.
+
+    Nothing is answered in part: what cannot be read to its end raises an error of
+    `lakesweep.errors`. Two calls are two moments; call `staged` before `read_refs`, since a commit
+    moves entries from the one to the other.
+    """
+
+    @property
+    def name(self) -> str:
+        """What people call it: its name on the server, or its address."""
+        ...
+
+    @property
+    def namespace(self) -> Namespace:
+        """Where it stores its objects, and how entries may spell that."""
+        ...
+
+    @property
+    def files(self) -> RangeFiles: ...
+
+    def read_refs(self) -> Refs:
+        """All tags, then all branches, hidden ones too, then all commits, dangling ones too.
+
+        In this order a commit that is made meanwhile is known, if not as a HEAD.
+        """
+        ...
+
+    def staged(self) -> Iterator[pa.RecordBatch]:
+        """Rows of STAGED: what each branch shows that its HEAD does not have so.
+
+        It is found by listing both, as a new upload of equal content is in no diff. What is
+        committed meanwhile may be among it. StagingUnknownError where nobody can tell.
+        """
+        ...

@@ -1,0 +1,101 @@
+"""A repository on a server: its refs from a fresh dump, its files from its store or the server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from lakesweep.errors import ConfigError, LakesweepError
+from lakesweep.lakefs.addresses import Namespace
+from lakesweep.lakefs.dumps import read_dump
+from lakesweep.lakefs.reading import Trees
+from lakesweep.lakefs.refs import Branch, Refs
+from lakesweep.lakefs.repository import RangeFiles
+from lakesweep.lakefs.server import Server
+from lakesweep.lakefs.staging import staged_entries
+from lakesweep.lakefs.stored import StoredFiles
+from lakesweep.storage.stores import Stores
+
+_LOCAL = "local://"
+
+
+class ServedFiles:
+    """The files of a repository, from its store where that can be read, else from its server.
+
+    Ids prove what was read, whoever it came from. A store that fails once is not asked again by
+    this process: retries would cost more than the detour.
+    """
+
+    def __init__(self, server: Server, repository: str, stored: StoredFiles) -> None:
+        self._server = server
+        self._repository = repository
+        self._stored = stored
+        self._asks_store = True
+
+    def read(self, id_: str, *, meta: bool) -> bytes:
+        """The file, from either."""
+        if self._asks_store:
+            try:
+                return self._stored.read(id_, meta=meta)
+            except LakesweepError:
+                self._asks_store = False
+        kind = "meta_range" if meta else "range"
+        return self._server.metadata(self._repository, id_, kind)
+
+
+class ServedRepository:
+    """A repository by its name. `local_root` is where a server keeps `local://` namespaces."""
+
+    def __init__(
+        self, server: Server, name: str, stores: Stores, *, local_root: str | None = None
+    ) -> None:
+        self.name = name
+        self._server = server
+        self._told = server.repository(name).storage_namespace
+        self.namespace = find_namespace(self._told, local_root)
+        stored = StoredFiles(stores, self.namespace)
+        self._files = ServedFiles(server, name, stored)
+
+    @property
+    def files(self) -> RangeFiles:
+        """The files of ranges and metaranges."""
+        return self._files
+
+    @property
+    def _trees(self) -> Trees:
+        return Trees(self._files, self.namespace)
+
+    def read_refs(self) -> Refs:
+        """All refs as they are now, by a dump; only listings tell which branches are hidden."""
+        shown = {branch.id for branch in self._server.branches(self.name, hidden=False)}
+        hidden = {branch.id for branch in self._server.branches(self.name, hidden=True)} - shown
+        refs = read_dump(self._trees, self._server.dump_refs(self.name))
+        branches = tuple(
+            Branch(branch.name, branch.commit_id, hidden=branch.name in hidden)
+            for branch in refs.branches
+        )
+        return Refs(refs.commits, branches, refs.tags)
+
+    def staged(self) -> Iterator[pa.RecordBatch]:
+        """Rows of STAGED of all branches."""
+        for branch in self._server.branches(self.name, hidden=True):
+            metarange_id = self._server.commit(self.name, branch.commit_id).meta_range_id
+            pages = self._server.objects(self.name, branch.id)
+            committed = self._trees.entries(metarange_id)
+            yield from staged_entries(branch.id, pages, committed, self._told)
+
+
+def find_namespace(told: str, local_root: str | None) -> Namespace:
+    """Where to read a namespace that a server names; ConfigError where nobody else can."""
+    if told.startswith("mem://"):
+        raise ConfigError(f"{told} is in the memory of a server, where nothing is kept")
+    if not told.startswith(_LOCAL):
+        return Namespace(told)
+    if local_root is None:
+        raise ConfigError(
+            f"{told} is on the disk of its server, in a folder that is not known",
+            hint="set local_root of the lakeFS root to the folder that the server keeps objects in",
+        )
+    folder = f"{local_root.rstrip('/')}/{told.removeprefix(_LOCAL).strip('/')}"
+    return Namespace(folder, (told, _LOCAL + folder))

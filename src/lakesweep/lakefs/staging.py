@@ -1,0 +1,88 @@
+"""What is staged: what a branch shows that its HEAD does not have so.
+
+A branch's own diff would not do. A new upload of content that was committed before is live on the
+branch, at an address of its own, and in no diff, as lakeFS compares identities.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakesweep.lakefs.columns import STAGED, AddressType
+from lakesweep.lakefs.server import ObjectRecord
+from lakesweep.storage.address import identities
+
+_COMPARED = pa.schema([("path", pa.binary()), ("mark", pa.binary())])
+
+
+def staged_entries(
+    branch: str,
+    pages: Iterable[Sequence[ObjectRecord]],
+    committed: Iterable[pa.RecordBatch],
+    namespace: str,
+) -> Iterator[pa.RecordBatch]:
+    """Compare a listing with the entries of HEAD, both in the order of paths, page by page."""
+    tree = _Tree(_marks(batch, namespace) for batch in committed)
+    for page in pages:
+        if page:
+            shown = _as_batch(branch, page)
+            known = pc.is_in(_mark(shown), value_set=tree.up_to(shown.column("path")[-1].as_py()))
+            if not pc.all(known).as_py():
+                yield shown.filter(pc.invert(known))
+
+
+class _Tree:
+    """Hands out what a tree has up to a path, each entry once."""
+
+    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
+        self._batches = batches
+        self._ahead = pa.record_batch([[], []], schema=_COMPARED)
+
+    def up_to(self, path: bytes) -> pa.Array:
+        """The marks of all that is not behind this path, and was not handed out yet."""
+        parts = []
+        while True:
+            count = pc.sum(pc.less_equal(self._ahead.column("path"), path)).as_py() or 0
+            parts.append(self._ahead.column("mark")[:count])
+            self._ahead = self._ahead[count:]
+            if self._ahead.num_rows or (following := next(self._batches, None)) is None:
+                return pa.concat_arrays(parts)
+            self._ahead = following
+
+
+def _as_batch(branch: str, page: Sequence[ObjectRecord]) -> pa.RecordBatch:
+    columns = {
+        "branch": pa.repeat(branch, len(page)),
+        "path": pa.array([each.path.encode() for each in page], pa.binary()),
+        "address": pa.array([each.physical_address for each in page], pa.string()),
+        "address_type": pa.repeat(str(AddressType.FULL), len(page)),
+        "size_bytes": pa.array([each.size_bytes for each in page], pa.int64()),
+        "checksum": pa.array([each.checksum for each in page], pa.string()),
+        "modified": pa.array([each.mtime for each in page], pa.timestamp("s", tz="UTC")),
+    }
+    arrays = [columns[field.name].cast(field.type) for field in STAGED]
+    return pa.record_batch(arrays, schema=STAGED)
+
+
+def _marks(entries: pa.RecordBatch, namespace: str) -> pa.RecordBatch:
+    """What is compared of a tree's entries, with the addresses that a server would tell."""
+    relative = pc.equal(entries.column("address_type"), AddressType.RELATIVE)
+    address = entries.column("address")
+    inside = pc.binary_join_element_wise(namespace.rstrip("/"), address, "/")
+    told = entries.set_column(1, "address", pc.if_else(relative, inside, address))
+    return pa.record_batch([told.column("path"), _mark(told)], schema=_COMPARED)
+
+
+def _mark(entries: pa.RecordBatch) -> pa.Array:
+    """Path, address and second in one: what differs in any of them is staged."""
+    seconds = entries.column("modified").cast(pa.timestamp("us")).cast(pa.int64())
+    second = pc.floor(pc.divide(seconds.cast(pa.float64()), 1e6)).cast(pa.int64()).cast(pa.string())
+    return pc.binary_join_element_wise(
+        entries.column("path"),
+        identities(entries.column("address")).cast(pa.binary()),
+        second.fill_null("").cast(pa.binary()),
+        pa.scalar(b"\0", pa.binary()),
+    )

@@ -1,0 +1,118 @@
+"""A repository that answers as its server did, and does what tests tell it to do meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from lakesweep.errors import LakesweepError
+from lakesweep.lakefs.addresses import Namespace
+from lakesweep.lakefs.columns import STAGED
+from lakesweep.lakefs.refs import Branch, Commit, Refs, Tag, make_refs
+from lakesweep.lakefs.repository import RangeFiles
+from tests.lakefs import RealRepository
+
+
+@dataclass
+class RecordedRepository:
+    """What a server said, and what came since: commits, branches, tags, and staged entries.
+
+    `broken` is what the server answers with instead.
+    """
+
+    real: RealRepository
+    commits: dict[str, Commit] = field(default_factory=dict)
+    branches: dict[str, Branch] = field(default_factory=dict)
+    tags: dict[str, Tag] = field(default_factory=dict)
+    staging: list[dict[str, Any]] = field(default_factory=list)
+    broken: LakesweepError | None = None
+
+    def __post_init__(self) -> None:
+        self.commits = {each["id"]: _commit(each) for each in self.real.answer("commits")}
+        self.branches = {
+            each["id"]: Branch(each["id"], each["commit_id"], each["hidden"])
+            for each in self.real.answer("branches")
+        }
+        self.tags = {
+            each["id"]: Tag(each["id"], each["commit_id"]) for each in self.real.answer("tags")
+        }
+        self.staging = [
+            _staged(branch, each)
+            for branch, answer in self.real.answer("staged").items()
+            for each in answer["entries"]
+        ]
+
+    @property
+    def name(self) -> str:
+        return self.real.name
+
+    @cached_property
+    def namespace(self) -> Namespace:
+        return Namespace(str(self.real.folder), (self.real.namespace,))
+
+    @property
+    def files(self) -> RangeFiles:
+        return _Files(self.real)
+
+    def read_refs(self) -> Refs:
+        if self.broken is not None:
+            raise self.broken
+        return make_refs(self.commits.values(), self.branches.values(), self.tags.values())
+
+    def staged(self) -> Iterator[pa.RecordBatch]:
+        if self.broken is not None:
+            raise self.broken
+        yield pa.RecordBatch.from_pylist(self.staging, schema=STAGED)
+
+    def stage(self, branch: str, path: str, address: str) -> None:
+        """Let a branch show an entry that its HEAD does not have."""
+        self.staging.append(
+            {
+                "branch": branch,
+                "path": path.encode(),
+                "address": self.namespace.address(address),
+                "address_type": "full",
+                "size_bytes": 1,
+                "checksum": "",
+                "modified": datetime.now(UTC),
+            }
+        )
+
+
+@dataclass(frozen=True)
+class _Files:
+    real: RealRepository
+
+    def read(self, id_: str, *, meta: bool) -> bytes:
+        del meta
+        return (self.real.folder / "_lakefs" / id_).read_bytes()
+
+
+def _commit(answer: Mapping[str, Any]) -> Commit:
+    return Commit(
+        answer["id"],
+        tuple(answer["parents"]),
+        answer["meta_range_id"],
+        datetime.fromtimestamp(answer["creation_date"], UTC),
+        answer["committer"],
+        answer["message"],
+        answer["version"],
+        answer["generation"],
+    )
+
+
+def _staged(branch: str, answer: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "branch": branch,
+        "path": answer["path"].encode(),
+        "address": answer["physical_address"],
+        "address_type": "full",
+        "size_bytes": answer["size_bytes"],
+        "checksum": answer["checksum"],
+        "modified": datetime.fromtimestamp(answer["mtime"], UTC),
+    }

@@ -1,0 +1,170 @@
+"""A lakeFS server that answers what a real one answered, over HTTP, from the recorded repositories.
+
+It speaks the calls that are of use to us: repositories, branches, commits, listings, refs dumps and
+the files of ranges. A listing of a branch is its HEAD with what is staged, as the real one's.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from tests.lakefs import RealRepositories, RealRepository
+
+KEY, SECRET = "key", "secret"
+_AUTHORIZATION = "Basic " + base64.b64encode(f"{KEY}:{SECRET}".encode()).decode()
+_API = "/api/v1/repositories/"
+#: So many pages are made of a listing at most, and so many rows of a page at least.
+_PAGES, _PAGE_ROWS = 10, 20
+
+
+class NoSuchThingError(Exception):
+    """The server answers 404."""
+
+
+@dataclass
+class RecordedServer:
+    """What the server knows, where it is, and what it was asked."""
+
+    repositories: RealRepositories
+    endpoint: str = ""
+    asked: list[str] = field(default_factory=list)
+    broken: dict[str, int] = field(default_factory=dict)
+    known: dict[str, RealRepository] = field(default_factory=dict)
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """The variables by which lakeFS' own tools find it."""
+        return {
+            "LAKECTL_SERVER_ENDPOINT_URL": self.endpoint,
+            "LAKECTL_CREDENTIALS_ACCESS_KEY_ID": KEY,
+            "LAKECTL_CREDENTIALS_SECRET_ACCESS_KEY": SECRET,
+        }
+
+    def answer(self, path: str, query: Mapping[str, str]) -> bytes:
+        """What the server says to a call on a repository."""
+        name, _, call = path.removeprefix(_API).partition("/")
+        repository = self.known.setdefault(name, self.repositories.repository(name))
+        if not repository.oracle.exists():
+            raise NoSuchThingError(f"repository {name}")
+        if call.startswith("metadata/object/"):
+            return _read(repository, call.rpartition("/")[2])
+        return json.dumps(_document(repository, call, query)).encode()
+
+
+def _read(repository: RealRepository, id_: str) -> bytes:
+    path = repository.folder / "_lakefs" / id_
+    if not path.exists():
+        raise NoSuchThingError(id_)
+    return path.read_bytes()
+
+
+def _document(repository: RealRepository, call: str, query: Mapping[str, str]) -> object:
+    match unquote(call).split("/"):
+        case [""]:
+            return repository.answer("repository")["repository"]
+        case ["branches"]:
+            shown = query.get("show_hidden") == "True" or query.get("show_hidden") == "true"
+            rows = [each for each in repository.answer("branches") if shown or not each["hidden"]]
+            refs = [{"id": each["id"], "commit_id": each["commit_id"]} for each in rows]
+            return _page(refs, "id", query)
+        case ["commits", id_]:
+            found = [each for each in repository.answer("commits") if each["id"] == id_]
+            return found[0] if found else _nothing(id_)
+        case ["refs", "dump"]:
+            return repository.answer("refs_dump")
+        case ["refs", *ref, "objects", "ls"]:
+            return _page(_listing(repository, "/".join(ref)), "path", query)
+    return _nothing(call)
+
+
+def _nothing(what: str) -> object:
+    raise NoSuchThingError(what)
+
+
+def _listing(repository: RealRepository, ref: str) -> Sequence[Mapping[str, Any]]:
+    heads = {each["id"]: each["commit_id"] for each in repository.answer("branches")}
+    if ref not in heads:
+        raise NoSuchThingError(ref)
+    staged = repository.answer("staged").get(ref, {"entries": [], "removed": []})
+    rows = {each["path"]: each for each in repository.entries[heads[ref]]}
+    rows |= {each["path"]: each for each in staged["entries"]}
+    for path in staged["removed"]:
+        del rows[path]
+    kept = ("path", "physical_address", "checksum", "mtime", "size_bytes")
+    ordered = sorted(rows.values(), key=lambda each: each["path"].encode())
+    return [{name: row[name] for name in kept} | {"path_type": "object"} for row in ordered]
+
+
+def _page(rows: Sequence[Mapping[str, Any]], key: str, query: Mapping[str, str]) -> object:
+    after = query.get("after", "").encode()
+    ahead = [row for row in rows if row[key].encode() > after] if after else list(rows)
+    most = max(_PAGE_ROWS, len(rows) // _PAGES)
+    page = ahead[: min(int(query.get("amount", 100)), most)]
+    more = len(ahead) > len(page)
+    about = {
+        "has_more": more,
+        "next_offset": page[-1][key] if more else "",
+        "results": len(page),
+        "max_per_page": 1000,
+    }
+    return {"pagination": about, "results": page}
+
+
+@contextmanager
+def recorded_server(repositories: RealRepositories) -> Iterator[RecordedServer]:
+    """A server on a port of its own, for as long as it is needed."""
+    recorded = RecordedServer(repositories)
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            self._serve()
+
+        def do_PUT(self) -> None:
+            self._serve()
+
+        def _serve(self) -> None:
+            parts = urlsplit(self.path)
+            query = {key: values[-1] for key, values in parse_qs(parts.query).items()}
+            recorded.asked.append(f"{self.command} {parts.path}")
+            broken = next((s for part, s in recorded.broken.items() if part in parts.path), None)
+            if broken is not None:
+                self._send(broken, b'{"message":"broken on purpose"}')
+            elif self.headers.get("Authorization") != _AUTHORIZATION:
+                self._send(401, b'{"message":"error authenticating request"}')
+            else:
+                try:
+                    self._send(200, recorded.answer(parts.path, query))
+                except NoSuchThingError as error:
+                    self._send(404, json.dumps({"message": f"{error} not found"}).encode())
+
+        def _send(self, status: int, body: bytes) -> None:
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+    thread.start()
+    recorded.endpoint = f"http://127.0.0.1:{server.server_address[1]}"
+    try:
+        yield recorded
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

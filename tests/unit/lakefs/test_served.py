@@ -1,0 +1,210 @@
+from __future__ import annotations
+
+import pickle
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from lakesweep.errors import (
+    ConfigError,
+    DamagedError,
+    DeniedError,
+    MissingError,
+    NotFoundError,
+    UnavailableError,
+)
+from lakesweep.lakefs.finding import ServerPlace, open_repository
+from lakesweep.lakefs.reading import Trees
+from lakesweep.lakefs.repository import Repository
+from lakesweep.lakefs.served import find_namespace
+from lakesweep.lakefs.server import Access, Server, access_from
+from lakesweep.storage.stores import Stores
+from tests.dict_store import DictStore
+from tests.lakefs import REPOSITORIES, RealRepositories
+from tests.lakefs_server import KEY, SECRET, RecordedServer, recorded_server
+
+
+@pytest.fixture(scope="module")
+def shared(lakefs_repositories: RealRepositories) -> Iterator[RecordedServer]:
+    with recorded_server(lakefs_repositories) as server:
+        yield server
+
+
+@pytest.fixture
+def server(shared: RecordedServer) -> RecordedServer:
+    shared.asked.clear()
+    shared.broken.clear()
+    return shared
+
+
+def stores_with(files: Mapping[str, bytes]) -> Stores:
+    store = DictStore()
+    for key, data in files.items():
+        store.write(key, data)
+    return Stores(replace={"s3://lake": store})
+
+
+def no_store() -> Stores:
+    """Stores in which the files of repositories are not to be found."""
+    return stores_with({})
+
+
+def opened(server: RecordedServer, name: str) -> Repository:
+    return open_repository(name, no_store(), (), server.environment)
+
+
+@pytest.mark.parametrize("name", REPOSITORIES)
+class TestEveryRepository:
+    def test_refs_are_as_recorded(self, name: str, server: RecordedServer) -> None:
+        refs = opened(server, name).read_refs()
+        real = server.repositories.repository(name)
+        told = {each["id"]: (each["commit_id"], each["hidden"]) for each in real.answer("branches")}
+        assert {each.name: (each.commit_id, each.hidden) for each in refs.branches} == told
+        assert set(refs.commits) == {each["id"] for each in real.answer("commits")}
+        assert {each.name for each in refs.tags} == {each["id"] for each in real.answer("tags")}
+
+    def test_all_that_is_staged_is_found(self, name: str, server: RecordedServer) -> None:
+        batches = opened(server, name).staged()
+        found = [row for batch in batches for row in batch.to_pylist()]
+        staged = server.repositories.repository(name).answer("staged")
+        told = {
+            (branch, entry["path"].encode(), entry["physical_address"], entry["mtime"])
+            for branch, each in staged.items()
+            for entry in each["entries"]
+        }
+        assert {
+            (row["branch"], row["path"], row["address"], row["modified"].timestamp())
+            for row in found
+        } == told
+        assert len(found) == len(told)
+
+
+def test_a_new_upload_of_equal_content_is_staged(server: RecordedServer) -> None:
+    """No diff of the server has it."""
+    rows = [row for batch in opened(server, "objects").staged() for row in batch.to_pylist()]
+    again = [row for row in rows if row["path"] == b"work/b.bin"]
+    assert [(row["branch"], row["checksum"]) for row in again] == [
+        ("work", "264adbc91466b88841687f0d4dd73ea7")
+    ]
+
+
+def test_entries_come_through_the_server_where_the_store_does_not_give_them(
+    server: RecordedServer,
+) -> None:
+    repository = opened(server, "wide")
+    trees = Trees(repository.files, repository.namespace)
+    commit = repository.read_refs().find("main")
+    paths = [path for batch in trees.entries(commit.metarange_id) for path in batch["path"]]
+    told = server.repositories.repository("wide").entries[commit.id]
+    assert [path.as_py() for path in paths] == [each["path"].encode() for each in told]
+    assert any("metadata/object/range" in call for call in server.asked)
+
+
+def test_entries_come_from_the_store_where_it_can_be_read(server: RecordedServer) -> None:
+    folder = server.repositories.repository("actions").folder
+    files = {
+        f"repos/actions/_lakefs/{path.name}": path.read_bytes()
+        for path in (folder / "_lakefs").iterdir()
+        if path.is_file()
+    }
+    repository = open_repository("actions", stores_with(files), (), server.environment)
+    assert len(repository.read_refs().commits) == 6
+    assert not any("metadata/object" in call for call in server.asked)
+
+
+def test_a_server_goes_to_other_processes(server: RecordedServer) -> None:
+    asked = Server(Access(server.endpoint, KEY, SECRET))
+    told = asked.dump_refs("actions")
+    again = pickle.loads(pickle.dumps(asked))
+    assert again.dump_refs("actions") == told
+    found = again.metadata("actions", told.tags_meta_range_id, "meta_range")
+    folder = server.repositories.repository("actions").folder
+    assert found == (folder / "_lakefs" / told.tags_meta_range_id).read_bytes()
+
+
+class TestFailures:
+    def test_no_such_repository(self, server: RecordedServer) -> None:
+        with pytest.raises(NotFoundError, match="no repository 'nobody'"):
+            opened(server, "nobody")
+
+    def test_wrong_credentials(self, server: RecordedServer) -> None:
+        asked = Server(Access(server.endpoint, KEY, "wrong"))
+        with pytest.raises(DeniedError, match=r"401 .*error authenticating"):
+            asked.repository("actions")
+
+    @pytest.mark.parametrize(
+        ("status", "error"), [(500, UnavailableError), (403, DeniedError), (404, MissingError)]
+    )
+    def test_a_listing_that_fails_is_no_empty_one(
+        self, server: RecordedServer, status: int, error: type[Exception]
+    ) -> None:
+        repository = opened(server, "objects")
+        server.broken["/objects/ls"] = status
+        with pytest.raises(error):
+            list(repository.staged())
+        listings = [call for call in server.asked if call.endswith("/objects/ls")]
+        assert len(listings) == (5 if status == 500 else 1)
+
+    def test_a_server_that_is_not_there(self) -> None:
+        nobody = Server(Access("http://127.0.0.1:9", KEY, SECRET))
+        with pytest.raises(UnavailableError):
+            nobody.repository("actions")
+
+    def test_a_server_that_is_something_else(self, server: RecordedServer) -> None:
+        server.broken["/commits/"] = 200
+        with pytest.raises(DamagedError, match="no such answer"):
+            list(opened(server, "actions").staged())
+
+
+class TestSettings:
+    def test_the_variables_of_lakefs_own_tools(self) -> None:
+        found = access_from(
+            {
+                "LAKECTL_SERVER_ENDPOINT_URL": "http://lakefs:8000/",
+                "LAKECTL_CREDENTIALS_ACCESS_KEY_ID": "AKIA",
+                "LAKECTL_CREDENTIALS_SECRET_ACCESS_KEY": "hush",
+            }
+        )
+        assert found.url == "http://lakefs:8000/api/v1"
+        assert "hush" not in repr(found)
+        assert Access("http://l/api/v1", "a", "b").url == "http://l/api/v1"
+
+    @pytest.mark.parametrize(
+        ("environment", "match"),
+        [
+            ({}, "no lakeFS server"),
+            ({"LAKECTL_SERVER_ENDPOINT_URL": "http://l"}, "credentials"),
+            ({"LAKECTL_SERVER_ENDPOINT_URL": "l:8000"}, "no http"),
+        ],
+    )
+    def test_what_is_missing_is_told(self, environment: dict[str, str], match: str) -> None:
+        with pytest.raises(ConfigError, match=match):
+            access_from(environment)
+
+    def test_the_configured_server_comes_first(self, server: RecordedServer) -> None:
+        environment = {**server.environment, "LAKECTL_SERVER_ENDPOINT_URL": "http://127.0.0.1:9"}
+        places: tuple[Any, ...] = (
+            ServerPlace("http://127.0.0.1:9", ("other",)),
+            ServerPlace(server.endpoint, ("actions",)),
+        )
+        found = open_repository("actions", no_store(), places, environment)
+        assert found.namespace.location == "s3://lake/repos/actions"
+
+    def test_namespaces_of_disks(self) -> None:
+        found = find_namespace("local://r1/", "/srv/lakefs/")
+        assert found.location == "/srv/lakefs/r1"
+        assert found.aliases == ("local://r1/", "local:///srv/lakefs/r1")
+        with pytest.raises(ConfigError, match="not known"):
+            find_namespace("local://r1", None)
+        with pytest.raises(ConfigError, match="memory"):
+            find_namespace("mem://r1", None)
+
+
+def test_without_its_client_a_server_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("client", "configuration", "exceptions"):
+        monkeypatch.setitem(sys.modules, f"lakefs_sdk.{module}", None)
+    with pytest.raises(ConfigError, match="not installed") as error:
+        list(Server(Access("http://127.0.0.1:1", KEY, SECRET)).branches("analytics", hidden=True))
+    assert error.value.hint == "pip install 'lakesweep[lakefs]'"
