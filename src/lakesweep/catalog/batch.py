@@ -1,0 +1,219 @@
+"""Changes to the entities of one container, inside of one attempt of a commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar, assert_never
+
+import msgspec
+
+from lakesweep.catalog.entities import Entity, Table, TableMemo, View, kind_of
+from lakesweep.catalog.entries import Entries, Found, key_of
+from lakesweep.catalog.heads import KEYS, NAMED, EntitiesCommit, Named
+from lakesweep.catalog.kinds import Kind
+from lakesweep.catalog.mutations import Create, Drop, Mutation, Rename, Result, Status, Update
+from lakesweep.catalog.names import Name, join, split
+from lakesweep.errors import (
+    DamagedRowError,
+    EntityChangedError,
+    EntityExistsError,
+    EntityMissingError,
+    LakesweepError,
+    RefusedError,
+    UsageError,
+)
+from lakesweep.store import Attempt, Change, IndexRoot, key, seal
+
+E = TypeVar("E", bound=Entity)
+
+
+class Batch:
+    """Mutations of one container, made one after the other; each sees what those before it did.
+
+    A mutation that fails changes nothing. Subclasses say what may not be (`check`), and note what
+    happened in indexes of their own (`note`).
+    """
+
+    def __init__(
+        self, attempt: Attempt[Any], head: EntitiesCommit, now: int, new_id: Callable[[], int]
+    ) -> None:
+        self._attempt = attempt
+        self._names = attempt.index(head.names, NAMED)
+        self._ids = attempt.index(head.ids, KEYS)
+        self._new_id = new_id
+        self.entries = Entries(self._names, self._ids)
+        self.now = now
+
+    def run(self, mutations: Sequence[Mutation]) -> list[Result]:
+        """Make all mutations; whoever called does not commit if one failed."""
+        return [self._try(mutation) for mutation in mutations]
+
+    def indexes(self) -> dict[str, IndexRoot]:
+        """The indexes after all changes, by their names in the head."""
+        return {"names": seal(self._names), "ids": seal(self._ids)}
+
+    def check(self, before: Entity | None, after: Entity | None) -> None:
+        """Raise if an entity may not become this."""
+
+    def note(self, before: Entity | None, after: Entity | None, old: Found | None) -> None:
+        """Keep other indexes true; `old` is the entry that was there before."""
+
+    def load(self, found: Found) -> Entity:
+        """The entity of an entry."""
+        entity = self._attempt.fetch(found.named.object, Entity)
+        if entity is None:
+            raise DamagedRowError(f"the object of entity {found.named.id} is missing")
+        return entity
+
+    def remove(self, found: Found, path: tuple[str, ...]) -> Entity:
+        """Take an entity out; as it was."""
+        before = self.load(found)
+        self.check(before, None)
+        self.note(before, None, found)
+        self._names.remove(found.key)
+        self._ids.remove(key(before.id))
+        self._attempt.record(Change("remove", path_key(path)))
+        return before
+
+    def _try(self, mutation: Mutation) -> Result:
+        try:
+            return self._make(mutation)
+        except LakesweepError as error:
+            return Result(Status.FAILED, error=error)
+
+    def _make(self, mutation: Mutation) -> Result:
+        match mutation:
+            case Create():
+                return self._create(mutation)
+            case Update():
+                return self._update(mutation)
+            case Rename():
+                return self._rename(mutation)
+            case Drop():
+                return self._drop(mutation)
+            case _:
+                assert_never(mutation)
+
+    def _create(self, mutation: Create) -> Result:
+        path = split(mutation.name)
+        parent = self._free_place(path)
+        after = msgspec.structs.replace(
+            mutation.what,
+            id=self._new_id(),
+            name=path[-1],
+            parent=parent,
+            version=1,
+            created_at=self.now,
+            updated_at=self.now,
+        )
+        self.check(None, after)
+        after = self.put(None, self._with_memo(after, mutation.memo))
+        self._attempt.record(Change("add", path_key(path)))
+        return Result(Status.CREATED, after)
+
+    def _update(self, mutation: Update) -> Result:
+        found = self._expect(mutation.name, mutation.version, kind_of(mutation.what))
+        before = self.load(found)
+        kept = {name: getattr(before, name) for name in _GIVEN}
+        after = _with_old_memo(msgspec.structs.replace(mutation.what, **kept), before)
+        if after == before and mutation.memo is None:
+            return Result(Status.UNCHANGED, before)
+        after = self.next_version(after)
+        self.check(before, after)
+        after = self.put(found, self._with_memo(after, mutation.memo), before)
+        self._attempt.record(Change("update", path_key(split(mutation.name))))
+        return Result(Status.UPDATED, after)
+
+    def _rename(self, mutation: Rename) -> Result:
+        found = self._expect(mutation.name, mutation.version, mutation.kind)
+        old, new = split(mutation.name), split(mutation.to)
+        before = self.load(found)
+        if old == new:
+            return Result(Status.UNCHANGED, before)
+        parent = self._free_place(new)
+        if self.entries.lies_in(parent, before.id):
+            raise UsageError(f"{join(old)} cannot be moved into itself", hint="move it elsewhere")
+        after = self.next_version(msgspec.structs.replace(before, name=new[-1], parent=parent))
+        self.check(before, after)
+        self.put(found, after, before)
+        self._attempt.record(Change("rename", path_key(new), path_key(old)))
+        return Result(Status.RENAMED, after)
+
+    def _drop(self, mutation: Drop) -> Result:
+        found = self._expect(mutation.name, mutation.version, mutation.kind)
+        path = split(mutation.name)
+        if found.named.kind is Kind.NAMESPACE and not self.entries.is_empty(found.named.id):
+            raise RefusedError(
+                "not-empty", f"namespace {join(path)} is not empty", hint="drop what lies in it"
+            )
+        return Result(Status.DROPPED, self.remove(found, path))
+
+    def _expect(self, name: Name, version: int | None, kind: Kind | None) -> Found:
+        """The entity of a name, if it is as whoever changes it thinks."""
+        path = split(name)
+        found = self.entries.find(path)
+        if found is None or kind not in {None, found.named.kind}:
+            raise missing(path, kind, found)
+        if version is not None:
+            has = self.load(found).version
+            if has != version:
+                raise EntityChangedError(
+                    f"{join(path)} has version {has} by now, and not {version}"
+                )
+        return found
+
+    def _free_place(self, path: tuple[str, ...]) -> int:
+        """The id of the parent in which the last name of a path is free."""
+        parent = self.entries.parent(path)
+        if parent is None:
+            raise EntityMissingError(
+                f"there is no namespace {join(path[:-1])}", hint="create the namespace first"
+            )
+        there = self.entries.child(parent, path[-1])
+        if there is not None:
+            raise EntityExistsError(f"there is a {there.named.kind.words} {join(path)} already")
+        return parent
+
+    def next_version(self, entity: E) -> E:
+        """The entity as a change of its present version."""
+        now = max(self.now, entity.updated_at)
+        return msgspec.structs.replace(entity, version=entity.version + 1, updated_at=now)
+
+    def _with_memo(self, entity: Entity, memo: TableMemo | None) -> Entity:
+        if memo is None or not isinstance(entity, Table | View):
+            return entity
+        return msgspec.structs.replace(entity, memo=self._attempt.write(memo))
+
+    def put(self, old: Found | None, after: Entity, before: Entity | None = None) -> Entity:
+        """Write an entity in the place of the one that was there, if there was one."""
+        self.note(before, after, old)
+        name_key = key_of(after)
+        if old is not None and old.key != name_key:
+            self._names.remove(old.key)
+        self._names.put(name_key, Named(after.id, kind_of(after), self._attempt.write(after)))
+        self._ids.put(key(after.id), name_key)
+        return after
+
+
+def path_key(path: tuple[str, ...]) -> bytes:
+    """A path as change records have it; it may be longer than a key of an index."""
+    return b"".join(map(key, path))
+
+
+def missing(path: tuple[str, ...], kind: Kind | None, found: Found | None) -> EntityMissingError:
+    """The error for a name that nothing has, or only something of another kind."""
+    noun = "entity" if kind is None else kind.words
+    but = "" if found is None else f"; it is a {found.named.kind.words}"
+    return EntityMissingError(f"there is no {noun} {join(path)}{but}")
+
+
+def _with_old_memo(after: Entity, before: Entity) -> Entity:
+    """Metadata files never change: what was read of one stays true while it is named."""
+    if not (isinstance(after, Table | View) and isinstance(before, Table | View)):
+        return after
+    is_same = after.metadata_location == before.metadata_location
+    return msgspec.structs.replace(after, memo=before.memo if is_same else None)
+
+
+#: What is not for whoever updates an entity to say.
+_GIVEN = ("id", "name", "parent", "version", "created_at", "updated_at")

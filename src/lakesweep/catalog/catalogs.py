@@ -1,0 +1,314 @@
+"""Everything that a realm holds: its catalogs, and who may use them.
+
+    catalogs = Catalogs(realm)
+    shop = catalogs.create("shop", location="s3://lake/shop")
+    shop.apply([
+        Create("sales", Namespace()),
+        Create("sales.orders", Table(metadata_location="s3://lake/shop/…/00001.metadata.json")),
+    ])
+
+A catalog is active, until it is dropped or purged. Then its name is free, and what is in it keeps
+its files until the grace for dropped tables has ended; then it is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from datetime import timedelta
+from functools import cached_property
+
+import msgspec
+
+from lakesweep.catalog.batch import Batch, path_key
+from lakesweep.catalog.catalog import Catalog
+from lakesweep.catalog.container import EntityContainer
+from lakesweep.catalog.content_batch import dropping_at
+from lakesweep.catalog.entities import (
+    NO_PARENT,
+    CatalogDefinition,
+    CatalogStatus,
+    Entity,
+    RootEntity,
+    Task,
+)
+from lakesweep.catalog.entries import LEAVING, OTHERS
+from lakesweep.catalog.grants import Grants
+from lakesweep.catalog.heads import (
+    KEEP_DROPPED_SECONDS,
+    CatalogsCommit,
+    PrincipalRolesCommit,
+    RootCommit,
+)
+from lakesweep.catalog.locations import check_address
+from lakesweep.catalog.mappings import PolicyMappings
+from lakesweep.catalog.mutations import Create
+from lakesweep.catalog.names import check_name
+from lakesweep.catalog.principals import Principals
+from lakesweep.catalog.snapshot import Snapshot
+from lakesweep.catalog.tasks import Tasks
+from lakesweep.errors import EntityExistsError, EntityMissingError, ReferenceMissingError
+from lakesweep.store import Attempt, Change, Realm
+from lakesweep.store.names import (
+    CATALOGS,
+    GRANTS,
+    PRINCIPAL_ROLES,
+    ROOT,
+    catalog_content,
+    catalog_grants,
+    catalog_roles,
+)
+
+#: The type of the task that ends a catalog.
+END_CATALOG = "end-catalog"
+_SECOND = 1_000_000
+_DEFAULT_KEEP = timedelta(seconds=KEEP_DROPPED_SECONDS)
+
+
+class Catalogs(EntityContainer[CatalogsCommit]):
+    """The catalogs of a realm, and all else that a realm holds."""
+
+    def __init__(self, realm: Realm) -> None:
+        super().__init__(realm, CATALOGS, CatalogsCommit)
+
+    @cached_property
+    def principals(self) -> Principals:
+        """Who can log in."""
+        return Principals(self.realm)
+
+    @cached_property
+    def principal_roles(self) -> EntityContainer[PrincipalRolesCommit]:
+        """What principals can be."""
+        return EntityContainer(self.realm, PRINCIPAL_ROLES, PrincipalRolesCommit)
+
+    @cached_property
+    def grants(self) -> Grants:
+        """Grants on the realm itself, and who is in which principal role."""
+        return Grants(self.realm, GRANTS)
+
+    @cached_property
+    def mappings(self) -> PolicyMappings:
+        """Which policies are attached to what."""
+        return PolicyMappings(self.realm)
+
+    @cached_property
+    def tasks(self) -> Tasks:
+        """What is to be done once."""
+        return Tasks(self.realm)
+
+    def create(
+        self,
+        name: str,
+        *,
+        location: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        keep_dropped: timedelta = _DEFAULT_KEEP,
+        allow_overlaps: bool = False,
+        author: str = "",
+    ) -> Catalog:
+        """A new catalog, empty and active. EntityExistsError if the name is taken.
+
+        The references of the catalog come first, so that nobody ever finds it without them; those
+        of a creation that failed lead nowhere, and maintenance takes them away.
+        """
+        check_name(name)
+        if location is not None:
+            check_address(location)
+        if self.snapshot().entries.child(NO_PARENT, name) is not None:
+            raise EntityExistsError(f"there is a catalog {name} already")
+        definition = CatalogDefinition(
+            id=self.realm.new_id(), name=name, location=location, properties=dict(properties or {})
+        )
+        catalog = self._catalog(definition)
+        catalog.begin(keep_dropped, allow_overlaps=allow_overlaps)
+        return self._add(definition, author)
+
+    def open(self, name: str) -> Catalog:
+        """An active catalog. EntityMissingError if there is none of that name."""
+        entity = self.snapshot().find((name,))
+        if entity is None:
+            raise EntityMissingError(
+                f"there is no catalog {name}", hint="lakesweep catalog list shows all"
+            )
+        return self._catalog(entity)
+
+    def open_id(self, number: int, *, fresh: bool = False) -> Catalog:
+        """A catalog by its id, active or not. EntityMissingError if there is none."""
+        return self._catalog(self.snapshot(fresh=fresh).by_id(number))
+
+    def every(self, *, fresh: bool = False) -> Iterator[Catalog]:
+        """All catalogs, by name, also those that are being purged."""
+        view = self.snapshot(fresh=fresh)
+        yield from self._ranked(view, OTHERS)
+        yield from self._ranked(view, LEAVING)
+
+    def leaving(self) -> Iterator[Catalog]:
+        """The catalogs that are being purged."""
+        return self._ranked(self.snapshot(fresh=True), LEAVING)
+
+    def drop(self, name: str, *, author: str = "") -> Catalog:
+        """Drop an empty catalog. RefusedError if something is in it."""
+        return self._leave(name, author, if_empty=True)
+
+    def purge(self, name: str, *, author: str = "") -> Catalog:
+        """Drop a catalog with all that is in it. There is no way back."""
+        return self._leave(name, author, if_empty=False)
+
+    def ends_at(self, catalog: Catalog) -> int:
+        """The moment from which nothing in a catalog that is being purged keeps files any more."""
+        since = catalog.definition.purging_since or 0
+        try:
+            view = catalog.snapshot(fresh=True)
+        except ReferenceMissingError:
+            return since  # its end was begun before
+        keep = view.head.keep_dropped_seconds * _SECOND
+        if not view.entries.is_empty(NO_PARENT):
+            return since + keep
+        dropped = [moment for moment, _ in view.dropped(self.now())]
+        return max([since, *(moment + keep for moment in dropped)])
+
+    def end(self, catalog: Catalog) -> bool:
+        """Let a purged catalog be gone, if its time has come; whether it is gone.
+
+        Its references go first and its name last, so that whatever interrupts this, it is found and
+        done again. What they led to is left to maintenance.
+        """
+        if catalog.is_active:
+            return False
+        if self.ends_at(catalog) > self.now():
+            return False
+        number = catalog.id
+        for reference in (catalog_content(number), catalog_roles(number), catalog_grants(number)):
+            with suppress(ReferenceMissingError):
+                self.realm.references.delete(self.realm.references.fetch_for_update(reference))
+        self._alter(number, lambda _: None, f"catalog {catalog.name} is gone")
+        return True
+
+    def end_due(self, holder: str, *, lease: timedelta = timedelta(minutes=10)) -> list[str]:
+        """End every purged catalog whose time has come; the names of those that are gone."""
+        self._schedule_forgotten()
+        gone = []
+        for task in self.tasks.all():
+            if task.type != END_CATALOG:
+                continue
+            claimed = self.tasks.claim(task, holder, lease)
+            if claimed is not None and (name := self._end_by(claimed)) is not None:
+                gone.append(name)
+        return gone
+
+    def root(self) -> RootEntity:
+        """What is said of the realm itself."""
+        head = self.realm.head(ROOT, RootCommit)
+        if head is None:
+            return RootEntity(name=self.realm.name)
+        stored = self.realm.objects.fetch(head.value.root, RootEntity)
+        if stored is None:
+            raise EntityMissingError(f"the root of realm {self.realm.name} is missing")
+        return stored.value
+
+    def set_root(self, properties: Mapping[str, str], *, author: str = "") -> RootEntity:
+        """Replace the properties of the realm's root."""
+        now = self.now()
+
+        def change(attempt: Attempt[RootCommit]) -> RootCommit | None:
+            old = attempt.fetch(attempt.head.root, RootEntity) if attempt.head else None
+            if old is not None and old.properties == dict(properties):
+                return None
+            before = old or RootEntity(name=self.realm.name, created_at=now)
+            new = msgspec.structs.replace(
+                before, properties=dict(properties), version=before.version + 1, updated_at=now
+            )
+            return RootCommit(root=attempt.write(new))
+
+        self.realm.commit(ROOT, change, RootCommit, message="root", author=author)
+        return self.root()
+
+    def _add(self, definition: CatalogDefinition, author: str) -> Catalog:
+        """Make a catalog known that has an id and references already."""
+
+        def change(attempt: Attempt[CatalogsCommit]) -> CatalogsCommit:
+            head = attempt.head or CatalogsCommit()
+            batch = Batch(attempt, head, self.now(), lambda: definition.id)
+            (result,) = batch.run([Create((definition.name,), definition)])
+            if result.error:
+                raise result.error
+            return msgspec.structs.replace(head, **batch.indexes())
+
+        self._commit(change, f"create catalog {definition.name}", author)
+        return self.open_id(definition.id)
+
+    def _alter(
+        self,
+        number: int,
+        make: Callable[[CatalogDefinition], CatalogDefinition | None],
+        message: str,
+        author: str = "",
+    ) -> None:
+        """Let the catalog of an id become another, or go; no other that has its name by now."""
+
+        def change(attempt: Attempt[CatalogsCommit]) -> CatalogsCommit | None:
+            head = attempt.head or CatalogsCommit()
+            batch = Batch(attempt, head, self.now(), self.realm.new_id)
+            found = batch.entries.by_id(number)
+            before = batch.load(found) if found else None
+            if found is None or not isinstance(before, CatalogDefinition):
+                return None
+            after = make(before)
+            if after == before:
+                return None
+            if after is None:
+                batch.remove(found, (before.name,))
+            else:
+                batch.put(found, batch.next_version(after), before)
+                attempt.record(Change("update", path_key((before.name,))))
+            return msgspec.structs.replace(head, **batch.indexes())
+
+        self._commit(change, message, author)
+
+    def _leave(self, name: str, author: str, *, if_empty: bool) -> Catalog:
+        """Close the content, then let the catalog leave; repeated, it goes on where it was.
+
+        Nothing can be created between the look whether it is empty and the end, since both are one
+        commit to the content.
+        """
+        catalog = self.open(name)
+        closed = catalog.close(if_empty=if_empty)
+        now = dropping_at(closed, self.now())
+
+        def leave(definition: CatalogDefinition) -> CatalogDefinition:
+            if definition.status is CatalogStatus.PURGING:
+                return definition
+            return msgspec.structs.replace(
+                definition, status=CatalogStatus.PURGING, purging_since=now
+            )
+
+        self._alter(catalog.id, leave, f"purge catalog {name}", author)
+        gone = self.open_id(catalog.id)
+        self.tasks.schedule(END_CATALOG, gone.id, self.ends_at(gone))
+        return gone
+
+    def _schedule_forgotten(self) -> None:
+        """Have catalogs ended whose purge was interrupted before that was scheduled."""
+        scheduled = {task.target for task in self.tasks.all() if task.type == END_CATALOG}
+        for catalog in self.leaving():
+            if catalog.id not in scheduled:
+                self.tasks.schedule(END_CATALOG, catalog.id, self.ends_at(catalog))
+
+    def _end_by(self, task: Task) -> str | None:
+        try:
+            catalog = self._catalog(self.snapshot(fresh=True).by_id(task.target))
+        except EntityMissingError:
+            self.tasks.finish(task)
+            return None
+        if not self.end(catalog):
+            return None
+        self.tasks.finish(task)
+        return catalog.name
+
+    def _ranked(self, view: Snapshot[CatalogsCommit], rank: int) -> Iterator[Catalog]:
+        found = list(view.entries.children(NO_PARENT, rank))
+        return map(self._catalog, view.load(found))
+
+    def _catalog(self, entity: Entity | None) -> Catalog:
+        assert isinstance(entity, CatalogDefinition)
+        return Catalog(self.realm, entity)

@@ -1,0 +1,117 @@
+"""Changes to the content of a catalog: entities, their locations, and what was dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import islice
+
+from lakesweep.catalog.batch import Batch
+from lakesweep.catalog.entities import Entity, kind_of
+from lakesweep.catalog.entries import Found
+from lakesweep.catalog.heads import DROPPED, KEYS, ContentCommit, Dropped
+from lakesweep.catalog.kinds import CONTENT_KINDS, STORED_KINDS, Kind
+from lakesweep.catalog.locations import Locations, check_address, location_key, location_of
+from lakesweep.catalog.names import join
+from lakesweep.errors import RefusedError, UsageError
+from lakesweep.store import Attempt, IndexRoot, key, seal
+from lakesweep.store.index.keys import decode
+
+#: So many dropped entities a commit forgets at most, of those whose time has come.
+_FORGOTTEN_AT_ONCE = 100
+_SECOND = 1_000_000
+
+
+class ContentBatch(Batch):
+    """Mutations of the content of one catalog."""
+
+    def __init__(
+        self,
+        attempt: Attempt[ContentCommit],
+        head: ContentCommit,
+        now: int,
+        new_id: Callable[[], int],
+    ) -> None:
+        super().__init__(attempt, head, now, new_id)
+        self._head = head
+        self._location_index = attempt.index(head.locations, KEYS)
+        self._locations = Locations(self._location_index)
+        self._dropped = attempt.index(head.dropped, DROPPED)
+
+    def indexes(self) -> dict[str, IndexRoot]:
+        """All indexes, without dropped entities whose time has come.
+
+        It has come when it had for whoever committed last, too: so one clock that is ahead takes
+        no files away.
+        """
+        self._forget(min(self.now, self._head.committed_at), _FORGOTTEN_AT_ONCE)
+        more = {"locations": seal(self._location_index), "dropped": seal(self._dropped)}
+        return {**super().indexes(), **more}
+
+    def forget_dropped(self, most: int) -> int:
+        """Forget what was dropped so long ago that it keeps no files any more; how many."""
+        return self._forget(self.now, most)
+
+    def _forget(self, now: int, most: int) -> int:
+        until = forget_before(self._head, now)
+        old = [found for found, _ in islice(self._dropped.items(stop=key(max(until, 0))), most)]
+        for found in old:
+            self._dropped.remove(found)
+        return len(old)
+
+    def check(self, before: Entity | None, after: Entity | None) -> None:
+        """Content only, at addresses that can be read, and no two tables in one place."""
+        if after is None:
+            return
+        kind = kind_of(after)
+        if kind not in CONTENT_KINDS:
+            raise UsageError(f"a catalog cannot contain a {kind.words}")
+        metadata = getattr(after, "metadata_location", None)
+        if metadata is not None:
+            check_address(metadata)
+        location = location_of(after)
+        if location is None or (before is not None and location_of(before) == location):
+            return
+        location_key(location, after.id)
+        if kind in STORED_KINDS and not self._head.allow_overlaps:
+            self._check_apart(location, after.id)
+
+    def note(self, before: Entity | None, after: Entity | None, old: Found | None) -> None:
+        """Move the location along, and remember what was dropped while its files shall stay."""
+        was, now = (None if one is None else location_of(one) for one in (before, after))
+        if before is not None and was is not None and was != now:
+            self._location_index.remove(location_key(was, before.id))
+        if after is not None and now is not None and was != now:
+            self._location_index.put(location_key(now, after.id), kind_of(after).encode())
+        if before is not None and after is None and old and old.named.kind in STORED_KINDS:
+            path = self.entries.path(before.id)
+            dropped = Dropped(before.id, old.named.kind, old.named.object, path)
+            self._dropped.put(key(dropping_at(self._head, self.now), before.id), dropped)
+
+    def _check_apart(self, location: str, number: int) -> None:
+        for other, kind in self._locations.overlapping(location):
+            if other != number and kind is not Kind.NAMESPACE:
+                name = join(self.entries.path(other))
+                raise RefusedError(
+                    "overlap",
+                    f"{location} overlaps the location of {kind.words} {name}",
+                    hint="choose another location, or allow overlaps in this catalog",
+                )
+
+
+def forget_before(head: ContentCommit, now: int) -> int:
+    """The moment before which dropped entities keep no files any more."""
+    return now - head.keep_dropped_seconds * _SECOND
+
+
+def dropping_at(head: ContentCommit, now: int) -> int:
+    """The moment from which on the grace of what is dropped now counts.
+
+    A clock that is behind must not end a grace that has just begun. The log goes ahead of the clock
+    by itself, but only by as many microseconds as there are commits.
+    """
+    return head.committed_at if head.committed_at - now > _SECOND else now
+
+
+def dropped_at(found: bytes) -> int:
+    """When the entity of a key was dropped."""
+    return int(decode(found)[0])

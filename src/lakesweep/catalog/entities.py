@@ -1,0 +1,161 @@
+"""Entities: what a realm holds, one object each.
+
+An entity keeps its id for life, whatever it is called and wherever it is moved. Every change writes
+a new object and adds one to its version. Whoever creates or changes one fills in what is its own;
+`id`, `name`, `parent`, `version` and the moments (microseconds since 1970) are filled in for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+import msgspec
+
+from lakesweep.catalog.kinds import Kind
+from lakesweep.store import Link
+
+#: The parent of what lies in no namespace, and the id of the realm's root.
+NO_PARENT = 0
+
+
+class Entity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What all entities have."""
+
+    id: int = 0
+    name: str = ""
+    parent: int = NO_PARENT
+    version: int = 0
+    created_at: int = 0
+    updated_at: int = 0
+    properties: dict[str, str] = {}
+
+
+class RootEntity(Entity, frozen=True, kw_only=True):
+    """The realm itself, as far as its users can say something of it, or grant something on it."""
+
+
+class CatalogStatus(StrEnum):
+    """The state of a catalog: it is used, or everything in it goes."""
+
+    ACTIVE = "active"
+    PURGING = "purging"
+
+
+class CatalogDefinition(Entity, frozen=True, kw_only=True):
+    """A catalog. Since `purging_since` it is on its way out; it goes when its grace has ended."""
+
+    location: str | None = None
+    status: CatalogStatus = CatalogStatus.ACTIVE
+    purging_since: int | None = None
+
+
+class Namespace(Entity, frozen=True, kw_only=True):
+    """A folder for entities; a `location` is where tables in it lie, unless they say otherwise."""
+
+    location: str | None = None
+
+
+class TableMemo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a metadata file said when it was read. It never changes, as the file never does."""
+
+    uuid: str | None = None
+    format_version: int
+    location: str
+    size_bytes: int
+    gc_enabled: bool = True
+    write_paths: tuple[str, ...] = ()
+    current_snapshot: int | None = None
+    snapshots: int = 0
+
+
+class Table(Entity, frozen=True, kw_only=True):
+    """An Iceberg table: where its metadata file lies, and where its files do.
+
+    Without a `location` it is taken from the place of the metadata file.
+    """
+
+    metadata_location: str
+    location: str | None = None
+    memo: Link | None = None
+
+
+class View(Entity, frozen=True, kw_only=True):
+    """An Iceberg view, in the same way."""
+
+    metadata_location: str
+    location: str | None = None
+    memo: Link | None = None
+
+
+class GenericTable(Entity, frozen=True, kw_only=True):
+    """A table of any other format, such as delta, hudi or csv, with its files below `location`."""
+
+    format: str
+    location: str
+    description: str = ""
+
+
+class Policy(Entity, frozen=True, kw_only=True):
+    """A rule that can be attached to catalogs, namespaces and tables; `content` is its text."""
+
+    type: str
+    content: str = ""
+    description: str = ""
+
+
+class SecretHash(msgspec.Struct, frozen=True):
+    """All that is kept of a secret: it proves one, and cannot be turned back."""
+
+    salt: bytes
+    hash: bytes
+    cost: int
+
+
+class Principal(Entity, frozen=True, kw_only=True):
+    """Somebody who can log in, with one of up to two secrets while they are being changed."""
+
+    client_id: str = ""
+    secrets: tuple[SecretHash, ...] = ()
+
+
+class PrincipalRole(Entity, frozen=True, kw_only=True):
+    """What principals are to the realm."""
+
+
+class CatalogRole(Entity, frozen=True, kw_only=True):
+    """What principal roles are to one catalog."""
+
+
+class Task(Entity, frozen=True, kw_only=True):
+    """Work that is to be done once, from `due_at` on; `target` is the id of what it is about.
+
+    Whoever works on it holds it until `leased_until`.
+    """
+
+    type: str
+    target: int = 0
+    due_at: int = 0
+    attempts: int = 0
+    leased_until: int = 0
+    holder: str = ""
+
+
+KINDS: Mapping[type[Entity], Kind] = {
+    RootEntity: Kind.ROOT,
+    CatalogDefinition: Kind.CATALOG,
+    Namespace: Kind.NAMESPACE,
+    Table: Kind.TABLE,
+    View: Kind.VIEW,
+    GenericTable: Kind.GENERIC_TABLE,
+    Policy: Kind.POLICY,
+    Principal: Kind.PRINCIPAL,
+    PrincipalRole: Kind.PRINCIPAL_ROLE,
+    CatalogRole: Kind.CATALOG_ROLE,
+    Task: Kind.TASK,
+}
+
+
+def kind_of(entity: Entity) -> Kind:
+    """What an entity is."""
+    return KINDS[type(entity)]

@@ -1,0 +1,188 @@
+"""Grants: who may do what with what.
+
+A grant names its two ends by id, so it follows what is renamed, and never passes to something new
+that gets an old name. Those of one catalog lie behind a reference of their own, and go with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeAlias
+
+import msgspec
+
+from lakesweep.catalog.entities import NO_PARENT, Entity, kind_of
+from lakesweep.catalog.heads import GrantsCommit
+from lakesweep.catalog.kinds import Kind
+from lakesweep.catalog.privileges import Privilege, grantable_on
+from lakesweep.errors import UsageError
+from lakesweep.store import BYTES, Attempt, Change, Packed, Realm, key, seal
+from lakesweep.store.index import Index
+from lakesweep.store.index.keys import decode
+from lakesweep.store.moments import micros
+
+
+class Target(msgspec.Struct, frozen=True, array_like=True):
+    """One end of a grant: an entity, and the catalog that it is in, if it is in one."""
+
+    kind: Kind
+    id: int
+    catalog: int = 0
+
+
+#: The realm itself.
+REALM = Target(Kind.ROOT, NO_PARENT)
+
+
+class Grant(msgspec.Struct, frozen=True, array_like=True):
+    """What a grantee may do with a securable, and since when it may do anything."""
+
+    securable: Target
+    grantee: Target
+    privileges: tuple[Privilege, ...]
+    created_at: int
+
+    @property
+    def key(self) -> bytes:
+        return key(self.securable.id, self.grantee.id)
+
+
+GRANTS = Packed(Grant)
+
+_Change: TypeAlias = Callable[[frozenset[Privilege]], frozenset[Privilege]]
+
+
+def target(entity: Entity, catalog: int = 0) -> Target:
+    """An entity as an end of a grant."""
+    return Target(kind_of(entity), entity.id, catalog)
+
+
+class Grants:
+    """The grants behind one reference. Each change is one commit."""
+
+    def __init__(self, realm: Realm, reference: str) -> None:
+        self.realm = realm
+        self.reference = reference
+
+    def grant(
+        self, securable: Target, grantee: Target, privileges: Iterable[Privilege], author: str = ""
+    ) -> bool:
+        """Allow more. Whether anything changed; UsageError for what cannot be allowed on that."""
+        wanted = frozenset(privileges)
+        strange = sorted(wanted - grantable_on(securable.kind))
+        if strange:
+            can = ", ".join(sorted(grantable_on(securable.kind)))
+            raise UsageError(
+                f"{strange[0]} cannot be granted on a {securable.kind.words}", hint=f"one of {can}"
+            )
+        return self._alter(securable, grantee, lambda has: has | wanted, "grant", author)
+
+    def revoke(
+        self,
+        securable: Target,
+        grantee: Target,
+        privileges: Iterable[Privilege] | None = None,
+        author: str = "",
+    ) -> bool:
+        """Allow less: without these privileges, or none at all. Whether anything changed."""
+        gone = None if privileges is None else frozenset(privileges)
+
+        def keep(has: frozenset[Privilege]) -> frozenset[Privilege]:
+            return frozenset() if gone is None else has - gone
+
+        return self._alter(securable, grantee, keep, "revoke", author)
+
+    def on(self, securable: int) -> Iterator[Grant]:
+        """The grants on an entity."""
+        return (grant for _, grant in self._index().prefix(key(securable)))
+
+    def to(self, grantee: int) -> Iterator[Grant]:
+        """The grants that an entity has."""
+        head = self._head()
+        grants = self.realm.index(head.grants, GRANTS)
+        for found, _ in self.realm.index(head.grantees, BYTES).prefix(key(grantee)):
+            grant = grants.get(key(decode(found)[1], grantee))
+            if grant is not None:
+                yield grant
+
+    def get(self, securable: int, grantee: int) -> Grant | None:
+        """The grant from one to the other."""
+        return self._index().get(key(securable, grantee))
+
+    def all(self, behind: bytes = b"") -> Iterator[Grant]:
+        """All grants, by securable, or those behind a key."""
+        return (grant for _, grant in self._index().items(behind))
+
+    def remove(self, grants: Iterable[Grant], message: str) -> int:
+        """Take out grants that are still as they were; how many were."""
+        wanted, removed = list(grants), 0
+
+        def change(attempt: Attempt[GrantsCommit]) -> GrantsCommit | None:
+            nonlocal removed
+            batch = _GrantBatch(attempt)
+            removed = sum(batch.remove(grant) for grant in wanted)
+            return batch.head() if removed else None
+
+        self.realm.commit(self.reference, change, GrantsCommit, message=message)
+        return removed
+
+    def _alter(
+        self, securable: Target, grantee: Target, change: _Change, verb: str, author: str
+    ) -> bool:
+        now = micros(self.realm.clock.now())
+
+        def commit(attempt: Attempt[GrantsCommit]) -> GrantsCommit | None:
+            batch = _GrantBatch(attempt)
+            return batch.head() if batch.alter(securable, grantee, change, now) else None
+
+        message = f"{verb} on {securable.kind.words} {securable.id}"
+        committed = self.realm.commit(
+            self.reference, commit, GrantsCommit, message=message, author=author
+        )
+        return committed.changed
+
+    def _index(self) -> Index[Grant]:
+        return self.realm.index(self._head().grants, GRANTS)
+
+    def _head(self) -> GrantsCommit:
+        found = self.realm.head(self.reference, GrantsCommit)
+        return GrantsCommit() if found is None else found.value
+
+
+class _GrantBatch:
+    """Changes to grants inside of one attempt."""
+
+    def __init__(self, attempt: Attempt[GrantsCommit]) -> None:
+        head = attempt.head or GrantsCommit()
+        self._attempt = attempt
+        self._grants = attempt.index(head.grants, GRANTS)
+        self._grantees = attempt.index(head.grantees, BYTES)
+
+    def alter(self, securable: Target, grantee: Target, change: _Change, now: int) -> bool:
+        """Let a grant have other privileges; whether that changes anything."""
+        old = self._grants.get(key(securable.id, grantee.id))
+        has = frozenset(old.privileges) if old else frozenset()
+        after = change(has)
+        if after == has:
+            return False
+        if not after:
+            return old is not None and self.remove(old)
+        since = old.created_at if old else now
+        new = Grant(securable, grantee, tuple(sorted(after)), since)
+        self._grants.put(new.key, new)
+        self._grantees.put(key(grantee.id, securable.id), b"")
+        self._attempt.record(Change("update" if old else "add", new.key))
+        return True
+
+    def remove(self, grant: Grant) -> bool:
+        """Take a grant out if it is as it was; whether it was."""
+        if self._grants.get(grant.key) != grant:
+            return False
+        self._grants.remove(grant.key)
+        self._grantees.remove(key(grant.grantee.id, grant.securable.id))
+        self._attempt.record(Change("remove", grant.key))
+        return True
+
+    def head(self) -> GrantsCommit:
+        """The head after all changes."""
+        return GrantsCommit(grants=seal(self._grants), grantees=seal(self._grantees))

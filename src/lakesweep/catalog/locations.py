@@ -1,0 +1,85 @@
+"""Where entities have their files: which lie at, below or above an address.
+
+A location is compared by its identity, part by part between slashes: `s3a` is `s3`, and `t1` is not
+`t10`. A key is the parts followed by the id of the entity, so all that lies below a location is one
+range, and each of the few above it is one look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lakesweep.catalog.entities import Entity, GenericTable, Namespace, Table, View
+from lakesweep.catalog.kinds import Kind
+from lakesweep.errors import UsageError
+from lakesweep.store import key
+from lakesweep.store.index.keys import decode
+from lakesweep.store.index.reading import Reading
+
+#: Ids are numbers that are not negative; the first byte of one says how long it is.
+_FIRST_ID = key(0)
+_BEHIND_IDS = b"\x29"
+
+
+def location_of(entity: Entity) -> str | None:
+    """Where an entity has its files, as it says or as its metadata file suggests."""
+    if isinstance(entity, Table | View):
+        from lakesweep.iceberg.metadata import guess_location
+
+        return entity.location or guess_location(entity.metadata_location)
+    if isinstance(entity, Namespace | GenericTable):
+        return entity.location
+    return None
+
+
+def check_address(address: str) -> None:
+    """UsageError unless this is an address of something stored."""
+    from lakesweep.storage.address import (
+        parse,
+    )  # it brings Arrow, which reading a catalog is without
+
+    try:
+        address.encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(
+            f"{address[:80]!r} is no Unicode text", hint="write it in UTF-8"
+        ) from error
+    parse(address)
+
+
+def location_parts(address: str) -> tuple[str, ...]:
+    """What a location is compared by; UsageError if it is no address."""
+    from lakesweep.storage.address import folder_identity
+
+    check_address(address)
+    return tuple(folder_identity(address)[:-1].split("/"))
+
+
+def location_key(address: str, number: int) -> bytes:
+    """The key of an entity at a location; UsageError if that is too long."""
+    try:
+        return key(*location_parts(address), number)
+    except ValueError as error:
+        raise UsageError(
+            f"the location {address[:80]}… is too long", hint="use one of 1,900 bytes at most"
+        ) from error
+
+
+class Locations:
+    """Reads a location index."""
+
+    def __init__(self, index: Reading[bytes]) -> None:
+        self._index = index
+
+    def overlapping(self, address: str) -> Iterator[tuple[int, Kind]]:
+        """The entities at, above and below an address, from the top down."""
+        parts = location_parts(address)
+        for depth in range(1, len(parts)):
+            above = key(*parts[:depth])
+            yield from self._entities(above + _FIRST_ID, above + _BEHIND_IDS)
+        own = key(*parts)
+        yield from self._entities(own, own + b"\xff")
+
+    def _entities(self, start: bytes, stop: bytes) -> Iterator[tuple[int, Kind]]:
+        for found, kind in self._index.items(start, stop):
+            yield int(decode(found)[-1]), Kind(kind.decode())

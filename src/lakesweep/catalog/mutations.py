@@ -1,0 +1,95 @@
+"""What can be done to entities, and what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+from lakesweep.catalog.entities import Entity, TableMemo
+from lakesweep.catalog.kinds import Kind
+from lakesweep.catalog.names import Name
+from lakesweep.errors import LakesweepError
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """Add an entity. `memo` is what the metadata file of a table or view says, if it was read."""
+
+    name: Name
+    what: Entity
+    memo: TableMemo | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """Replace what an entity says of itself by what `what` says; name and place stay.
+
+    With a `version`, only if the entity still has it.
+    """
+
+    name: Name
+    what: Entity
+    version: int | None = None
+    memo: TableMemo | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rename:
+    """Give an entity another name, another place, or both; all that lies in it goes along."""
+
+    name: Name
+    to: Name
+    version: int | None = None
+    kind: Kind | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """Take an entity out; with a `kind`, only if it is one. Namespaces must be empty."""
+
+    name: Name
+    version: int | None = None
+    kind: Kind | None = None
+
+
+Mutation: TypeAlias = Create | Update | Rename | Drop
+
+
+class Status(StrEnum):
+    """What became of one mutation."""
+
+    CREATED = "created"
+    UPDATED = "updated"
+    RENAMED = "renamed"
+    DROPPED = "dropped"
+    UNCHANGED = "unchanged"
+    FAILED = "failed"
+    #: It would have been done, had no other of the batch failed.
+    NOT_APPLIED = "not-applied"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What became of one mutation, and the entity as it is now; before the end, if dropped."""
+
+    status: Status
+    entity: Entity | None = None
+    error: LakesweepError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a batch: all of it was done, or nothing.
+
+    `commit` is the id of its commit; None if nothing had to be changed, or something failed.
+    """
+
+    results: Sequence[Result]
+    commit: int | None = None
+
+    @property
+    def error(self) -> LakesweepError | None:
+        """The first failure."""
+        return next((result.error for result in self.results if result.error), None)

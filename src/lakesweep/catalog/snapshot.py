@@ -1,0 +1,202 @@
+"""One container as one commit left it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from typing import Generic, TypeVar
+
+from lakesweep.catalog.batch import missing
+from lakesweep.catalog.content_batch import dropped_at, forget_before
+from lakesweep.catalog.entities import NO_PARENT, Entity
+from lakesweep.catalog.entries import NAMESPACES, Entries, Found
+from lakesweep.catalog.heads import DROPPED, KEYS, NAMED, ContentCommit, Dropped, EntitiesCommit
+from lakesweep.catalog.kinds import Kind
+from lakesweep.catalog.locations import Locations
+from lakesweep.catalog.names import Name, split
+from lakesweep.catalog.paging import (
+    PAGE_SIZE,
+    Page,
+    Position,
+    check_page_size,
+    read_token,
+    write_token,
+)
+from lakesweep.errors import (
+    DamagedRowError,
+    EntityMissingError,
+    NewerRowError,
+    SnapshotExpiredError,
+    UsageError,
+    WrongTypeError,
+)
+from lakesweep.store import Realm, Stored, key
+
+Head = TypeVar("Head", bound=EntitiesCommit)
+E = TypeVar("E", bound=Entity)
+
+
+class Snapshot(Generic[Head]):
+    """Entities as one commit has them; nothing that others do is seen in it."""
+
+    def __init__(self, realm: Realm, stored: Stored[Head]) -> None:
+        self._realm = realm
+        self.commit = stored.id
+        self.head = stored.value
+        self.entries = Entries(
+            realm.index(self.head.names, NAMED), realm.index(self.head.ids, KEYS)
+        )
+
+    def find(self, name: Name, kind: Kind | None = None) -> Entity | None:
+        """The entity of a name, if there is one, and of this kind."""
+        found = self.entries.find(split(name))
+        if found is None or kind not in {None, found.named.kind}:
+            return None
+        return self.load([found])[0]
+
+    def get(self, name: Name, kind: Kind | None = None) -> Entity:
+        """The entity of a name. EntityMissingError if there is none, or none of this kind."""
+        path = split(name)
+        found = self.entries.find(path)
+        if found is None or kind not in {None, found.named.kind}:
+            raise missing(path, kind, found)
+        return self.load([found])[0]
+
+    def by_id(self, number: int) -> Entity:
+        """The entity of an id. EntityMissingError if there is none."""
+        found = self.entries.by_id(number)
+        if found is None:
+            raise EntityMissingError(f"there is no entity with the id {number}")
+        return self.load([found])[0]
+
+    def path(self, entity: Entity) -> tuple[str, ...]:
+        """What an entity is called, from the top of its container down."""
+        parents = self.entries.path(entity.parent) if entity.parent != NO_PARENT else ()
+        return (*parents, entity.name)
+
+    def load(self, entries: Sequence[Found]) -> Sequence[Entity]:
+        """The entities of some entries, in one round trip."""
+        objects = self._realm.objects.fetch_many([each.named.object for each in entries], Entity)
+        return [
+            _there(each.named.id, stored) for each, stored in zip(entries, objects, strict=True)
+        ]
+
+    def children(self, within: Name | None = None, *, namespaces: bool = False) -> Iterator[Found]:
+        """The names in a namespace or at the top, without reading more than the name index."""
+        rank = NAMESPACES if namespaces else None
+        return self.entries.children(self._namespace(within), rank)
+
+    def all(self, within: Name | None = None) -> Iterator[tuple[tuple[str, ...], Found]]:
+        """Everything below a namespace or the top with its path, parents before children."""
+        waiting = [(() if within is None else split(within), self._namespace(within))]
+        while waiting:
+            path, parent = waiting.pop()
+            for found in self.entries.children(parent):
+                below = (*path, found.name)
+                yield below, found
+                if found.named.kind is Kind.NAMESPACE:
+                    waiting.append((below, found.named.id))
+
+    def page(
+        self,
+        within: Name | None = None,
+        kinds: Collection[Kind] | None = None,
+        *,
+        size: int = PAGE_SIZE,
+        start: bytes | None = None,
+    ) -> tuple[Sequence[Found], bytes | None]:
+        """Some entries of a namespace or the top, and the key of the next one."""
+        check_page_size(size)
+        rank = NAMESPACES if kinds is not None and set(kinds) == {Kind.NAMESPACE} else None
+        found = self.entries.children(self._namespace(within), rank, start)
+        wanted = (each for each in found if kinds is None or each.named.kind in kinds)
+        *some, after = [*islice(wanted, size + 1), None][: size + 1]
+        return [each for each in some if each], after.key if after else None
+
+    def _namespace(self, within: Name | None) -> int:
+        if within is None or within == ():
+            return NO_PARENT
+        path = split(within)
+        found = self.entries.find(path)
+        if found is None or found.named.kind is not Kind.NAMESPACE:
+            raise missing(path, Kind.NAMESPACE, found)
+        return found.named.id
+
+
+class ContentSnapshot(Snapshot[ContentCommit]):
+    """The content of a catalog as one commit has it."""
+
+    def at(self, address: str) -> Iterator[tuple[Entity, tuple[str, ...]]]:
+        """The entities at, above and below an address, with their paths, from the top down."""
+        locations = Locations(self._realm.index(self.head.locations, KEYS))
+        for number, _ in locations.overlapping(address):
+            yield self.by_id(number), self.entries.path(number)
+
+    def dropped(self, now: int) -> Iterator[tuple[int, Dropped]]:
+        """What was dropped and still keeps its files, and when it was, oldest first."""
+        since = key(max(forget_before(self.head, now), 0))
+        for found, dropped in self._realm.index(self.head.dropped, DROPPED).items(since):
+            yield dropped_at(found), dropped
+
+    def load_dropped(self, dropped: Sequence[Dropped]) -> Sequence[Entity]:
+        """The entities as they were when they were dropped."""
+        objects = self._realm.objects.fetch_many([each.object for each in dropped], Entity)
+        return [_there(each.id, stored) for each, stored in zip(dropped, objects, strict=True)]
+
+
+def list_page(
+    realm: Realm,
+    snapshot: Callable[[Stored[Head] | None], Snapshot[Head]],
+    head: type[Head],
+    scope: str,
+    token: str | None,
+    *,
+    within: Name | None = None,
+    kinds: Collection[Kind] | None = None,
+    size: int = PAGE_SIZE,
+) -> Page[Entity]:
+    """A page of a listing; `snapshot` makes one of a commit, or of the newest."""
+    if token is None:
+        view, start = snapshot(None), None
+    else:
+        position = read_token(token, scope)
+        view, start = snapshot(_commit(realm, position.commit, head)), position.start
+    with _expiring(token):
+        found, after = view.page(within, kinds, size=size, start=start)
+        entities = view.load(found)
+    following = None if after is None else write_token(Position(scope, view.commit, after))
+    return Page(entities, following)
+
+
+def _commit(realm: Realm, number: int, kind: type[Head]) -> Stored[Head]:
+    try:
+        stored = realm.stored.fetch(number, kind)
+    except WrongTypeError as error:
+        raise UsageError("this is no page token of this listing") from error
+    if stored is None:
+        raise _expired()
+    return stored
+
+
+@contextmanager
+def _expiring(token: str | None) -> Iterator[None]:
+    """What an old commit leads to may be gone, of which maintenance keeps no more than it must."""
+    try:
+        yield
+    except NewerRowError:
+        raise
+    except DamagedRowError as error:
+        if token is None:
+            raise
+        raise _expired() from error
+
+
+def _expired() -> SnapshotExpiredError:
+    return SnapshotExpiredError("the state that this page token is of is no longer kept")
+
+
+def _there(number: int, stored: Stored[E] | None) -> E:
+    if stored is None:
+        raise DamagedRowError(f"the object of entity {number} is missing")
+    return stored.value

@@ -1,0 +1,71 @@
+"""Tasks: work that is to be done once, by whoever comes first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import msgspec
+
+from lakesweep.catalog.container import EntityContainer
+from lakesweep.catalog.entities import Entity, Task
+from lakesweep.catalog.heads import TasksCommit
+from lakesweep.catalog.mutations import Create, Drop, Update
+from lakesweep.errors import EntityChangedError, EntityExistsError, EntityMissingError
+from lakesweep.store import Realm
+from lakesweep.store.names import IMMEDIATE_TASKS
+
+_MICROSECOND = timedelta(microseconds=1)
+
+
+class Tasks(EntityContainer[TasksCommit]):
+    """The tasks of a realm. There is one of a type for a target at most.
+
+    A task is claimed for a while by one worker; if that dies, another one claims it afterwards. So
+    the work itself must bear being done twice.
+    """
+
+    def __init__(self, realm: Realm) -> None:
+        super().__init__(realm, IMMEDIATE_TASKS, TasksCommit)
+
+    def schedule(self, type_: str, target: int, due_at: int) -> Task:
+        """Have something done from a moment on; what is scheduled already stays as it is."""
+        name = (f"{type_} {target}",)
+        try:
+            outcome = self.apply([Create(name, Task(type=type_, target=target, due_at=due_at))])
+        except EntityExistsError:
+            return as_task(self.snapshot(fresh=True).get(name))
+        return as_task(outcome.results[0].entity)
+
+    def all(self) -> Iterator[Task]:
+        """All tasks, by name."""
+        view = self.snapshot(fresh=True)
+        return (as_task(view.load([found])[0]) for found in view.children())
+
+    def claim(self, task: Task, holder: str, lease: timedelta) -> Task | None:
+        """Take a task that is due and that nobody works on; None if somebody else got it."""
+        now = self.now()
+        if task.due_at > now or task.leased_until > now:
+            return None
+        what = msgspec.structs.replace(
+            task,
+            attempts=task.attempts + 1,
+            leased_until=now + lease // _MICROSECOND,
+            holder=holder,
+        )
+        try:
+            outcome = self.apply([Update((task.name,), what, version=task.version)])
+        except (EntityChangedError, EntityMissingError):
+            return None
+        return as_task(outcome.results[0].entity)
+
+    def finish(self, task: Task) -> bool:
+        """Take a task out that was done; False if somebody else claimed it meanwhile."""
+        outcome = self.attempt([Drop((task.name,), version=task.version)])
+        return outcome.error is None
+
+
+def as_task(entity: Entity | None) -> Task:
+    """An entity of which it is known that it is a task."""
+    assert isinstance(entity, Task)
+    return entity
