@@ -1,0 +1,188 @@
+"""Maintenance of a store of a million objects: `python -m benchmarks.maintenance`.
+
+Half of the objects hang in an index, to the other half nothing leads. Identification reads all that
+is used, the scan all keys; the bare SELECT reads the columns of the scan in one statement and
+leaves them as they come. Rates are by the CPU time of a process of its own for each size, which may
+have to share its cores; its peak memory is told as well.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import msgspec
+from sqlalchemy import make_url
+
+from lakesweep.clock import ManualClock, SystemClock
+from lakesweep.maintenance.config import MaintenanceConfig
+from lakesweep.maintenance.engine import LocalScan, Report
+from lakesweep.maintenance.records import TYPES as RECORDS
+from lakesweep.maintenance.records import MaintenanceRunInformation
+from lakesweep.maintenance.scanning import RowScan
+from lakesweep.maintenance.service import MaintenanceService
+from lakesweep.maintenance.spec import MaintenanceRunSpec
+from lakesweep.store import LINKS, NO_INDEX, Attempt, Commit, IndexRoot, Store, key, seal
+from tests.database_servers import connect, postgresql_server
+
+SIZES = (100_000, 1_000_000)
+_AT_ONCE = 5_000
+_REALM = "acme"
+_SELECT = (
+    "SELECT id, part, type, created_at, token FROM lakesweep_objects WHERE realm = {}"
+    " ORDER BY id, part"
+)
+_PAGE = 10_000
+
+
+class Recipe(msgspec.Struct, frozen=True):
+    text: str
+
+
+class Cookbook(Commit, frozen=True, kw_only=True):
+    recipes: IndexRoot = NO_INDEX
+
+
+TYPES: dict[str, type[msgspec.Struct]] = {"recipe": Recipe, "cookbook": Cookbook, **RECORDS}
+_CONFIG = MaintenanceConfig(keep_commits=1, keep_age=timedelta(0))
+_ONE_REALM = MaintenanceRunSpec(frozenset({_REALM}), include_system_realm=False)
+
+
+class TimedScan(LocalScan):
+    """Remembers how long scans took."""
+
+    seconds = 0.0
+
+    def scan(self, scan: RowScan, spans: Any, report: Report) -> None:
+        start = time.process_time()
+        super().scan(scan, spans, report)
+        TimedScan.seconds += time.process_time() - start
+
+
+def _fill(url: str, objects: int) -> None:
+    """Write objects a day ago, every other one of them for nobody."""
+    Store.create_tables(url)
+    clock = ManualClock(SystemClock().now() - timedelta(days=1))
+    with Store.open(url, types=TYPES, clock=clock) as store:
+        realm = store.create_realm(_REALM)
+        realm.references.create("main")
+        for start in range(0, objects // 2, _AT_ONCE):
+            clock.sleep(2)  # no node gives out more ids in a moment than it has
+
+            def add(attempt: Attempt[Cookbook], start: int = start) -> Cookbook:
+                recipes = attempt.index((attempt.head or Cookbook()).recipes, LINKS)
+                for number in range(start, start + _AT_ONCE):
+                    recipes.put(key(number), attempt.write(Recipe("x" * 240)))
+                return Cookbook(recipes=seal(recipes))
+
+            realm.commit("main", add, Cookbook)
+            rubbish = {realm.new_id(): Recipe("x" * 240) for _ in range(_AT_ONCE)}
+            realm.objects.write_many(rubbish)
+
+
+def _bare_select(url: str) -> int:
+    """The columns of a scan, by the driver alone."""
+    parsed = make_url(url)
+    if parsed.get_backend_name() == "sqlite":
+        connection = sqlite3.connect(str(parsed.database))
+        rows: Any = connection.execute(_SELECT.format("?"), (_REALM.encode(),))
+    else:
+        rows = connect(url).cursor("scan", binary=True, withhold=True)
+        rows.execute(_SELECT.format("%s"), (_REALM.encode(),))
+    count = 0
+    while page := rows.fetchmany(_PAGE):
+        count += len(page)
+    return count
+
+
+def _timed(action: Callable[[], Any]) -> tuple[Any, float]:
+    start = time.process_time()
+    return action(), time.process_time() - start
+
+
+def _measure(url: str) -> dict[str, float]:
+    """One dry run, one that deletes, and one with nothing to do."""
+    selects = [_timed(lambda: _bare_select(url)) for _ in range(3)]
+    rows, select = min(selects, key=lambda each: each[1])
+    with Store.open(url, types=TYPES) as store:
+        scan = TimedScan(_CONFIG.scan_workers)
+        service = MaintenanceService(store, _CONFIG, engine=scan)
+
+        def perform(**options: Any) -> MaintenanceRunInformation:
+            TimedScan.seconds = 0.0
+            return service.perform(_ONE_REALM, **options)
+
+        perform(dry_run=True)  # compiles kernels
+        dry, whole = _timed(lambda: perform(dry_run=True))
+        scanned = TimedScan.seconds
+        real, first = _timed(perform)
+        assert real.success, real.detailed_information
+        again, second = _timed(perform)
+        # What a filter took for used the first time.
+        assert again.obj_stats.unreferenced < real.obj_stats.purged / 1_000
+    return {
+        "rows": rows,
+        "select_rate": rows / select,
+        "identified": dry.identified_objs,
+        "identify_rate": dry.identified_objs / (whole - scanned),
+        "scan_rate": dry.obj_stats.scanned / scanned,
+        "purged": real.obj_stats.purged,
+        "first_seconds": first,
+        "second_seconds": second,
+        "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }
+
+
+def _measure_elsewhere(url: str) -> dict[str, float]:
+    command = [sys.executable, "-m", "benchmarks.maintenance", "--measure", url]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    return dict(json.loads(done.stdout))
+
+
+@contextmanager
+def _sqlite() -> Iterator[Callable[[], str]]:
+    with TemporaryDirectory() as folder:
+        numbers = iter(range(100))
+        yield lambda: f"sqlite:///{Path(folder) / f'{next(numbers)}.db'}"
+
+
+@contextmanager
+def _postgresql() -> Iterator[Callable[[], str]]:
+    with postgresql_server() as server:
+        yield server.new_database
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--measure", metavar="URL")
+    parser.add_argument("--sizes", type=int, nargs="*", default=SIZES)
+    options = parser.parse_args()
+    if options.measure:
+        print(json.dumps(_measure(options.measure)))
+        return
+    with ExitStack() as stack:
+        for title, server in (("SQLite", _sqlite), ("PostgreSQL", _postgresql)):
+            new_url = stack.enter_context(server())
+            for size in options.sizes:
+                url = new_url()
+                _fill(url, size)
+                found = _measure_elsewhere(url)
+                print(f"\n{title}, {size:,} objects")
+                for name, value in found.items():
+                    print(f"  {name:16}{value:>14,.0f}")
+                print(f"  scan to SELECT  {found['scan_rate'] / found['select_rate']:>13.2f}x")
+
+
+if __name__ == "__main__":
+    main()

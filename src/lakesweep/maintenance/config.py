@@ -1,0 +1,155 @@
+"""How maintenance is done: what is kept, and how hard the database may be pressed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from fnmatch import fnmatchcase
+from math import inf
+
+from lakesweep.errors import ConfigError
+from lakesweep.store.history import History
+from lakesweep.store.moments import micros
+from lakesweep.store.references import RECENT_POINTERS
+
+#: Clocks differ, and commits take their time: so much grace there is at least.
+MIN_GRACE = timedelta(minutes=5)
+MIN_REFERENCES = 100
+MIN_OBJECTS = 100_000
+MIN_RETAINED_RUNS = 2
+#: So many threads and connections no database wants.
+MAX_WORKERS = 1_000
+#: What is longer than this is for ever, and no date is so far back.
+MAX_SPAN = timedelta(days=36_500)
+#: No filter that errs less often can be made.
+MIN_FPP = 1e-9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retention:
+    """How far back the logs of some references are kept; what is None is as for all others."""
+
+    commits: int | None = None
+    age: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaintenanceConfig:
+    """The settings of maintenance.
+
+    Filters are made for the expected counts, or for `count_from_last_run_multiplier` times what the
+    largest earlier run found, to err no more often than `filter_initialized_fpp`. A filter that is
+    too full is given another one beside it, until both together take `filter_bytes`. If they then
+    err as often as `max_acceptable_filter_fpp` or more, nothing is deleted.
+
+    What was written within `created_at_grace_time` before a run is never deleted. Of each log the
+    newest `keep_commits` stay, and all commits that were the head within `keep_age`; `history` has
+    other values for references whose names match a pattern, of which the first counts.
+    """
+
+    expected_reference_count: int = MIN_REFERENCES
+    expected_obj_count: int = MIN_OBJECTS
+    count_from_last_run_multiplier: float = 1.1
+    filter_initialized_fpp: float = 0.00001
+    max_acceptable_filter_fpp: float = 0.00005
+    filter_bytes: int = 2**30
+    retained_runs: int = 50
+    created_at_grace_time: timedelta = timedelta(hours=3)
+    object_scan_rate_limit_per_second: float | None = None
+    reference_scan_rate_limit_per_second: float | None = None
+    delete_batch_size: int = 1_000
+    scan_workers: int = 2
+    keep_commits: int = RECENT_POINTERS + 1
+    keep_age: timedelta = timedelta(days=7)
+    history: Mapping[str, Retention] = field(default_factory=dict)
+
+    @property
+    def grace(self) -> timedelta:
+        """The grace time that counts."""
+        return max(self.created_at_grace_time, MIN_GRACE)
+
+    def history_of(self, reference: str, now: datetime) -> History:
+        """How far back the log of a reference is kept by a run that begins now.
+
+        Never is a commit left out that was the head within the grace time: somebody may be reading
+        it, or hold a position in it.
+        """
+        fitting = (
+            kept for pattern, kept in self.history.items() if fnmatchcase(reference, pattern)
+        )
+        own = next(fitting, Retention())
+        commits = self.keep_commits if own.commits is None else own.commits
+        age = self.keep_age if own.age is None else own.age
+        return History(commits, micros(now - max(age, self.grace)))
+
+    def may_delete(self, fpp: float) -> bool:
+        """Whether filters that err so often are good enough to delete by."""
+        return fpp < self.max_acceptable_filter_fpp
+
+    def check(self) -> None:
+        """ConfigError unless all settings make sense."""
+        for name, value in self._problems().items():
+            if value:
+                raise ConfigError(f"[maintenance] {name} {value}")
+
+    def _problems(self) -> Mapping[str, str | None]:
+        return {
+            "expected_reference_count": _at_least(self.expected_reference_count, MIN_REFERENCES),
+            "expected_obj_count": _at_least(self.expected_obj_count, MIN_OBJECTS),
+            "count_from_last_run_multiplier": _above(self.count_from_last_run_multiplier, 1),
+            "filter_initialized_fpp": self._fpp_problem(),
+            "max_acceptable_filter_fpp": _rate(self.max_acceptable_filter_fpp),
+            "filter_bytes": _above(self.filter_bytes, 0),
+            "retained_runs": _at_least(self.retained_runs, MIN_RETAINED_RUNS),
+            "created_at_grace_time": _span(self.created_at_grace_time),
+            "object_scan_rate_limit_per_second": _limit(self.object_scan_rate_limit_per_second),
+            "reference_scan_rate_limit_per_second": _limit(
+                self.reference_scan_rate_limit_per_second
+            ),
+            "delete_batch_size": _above(self.delete_batch_size, 0),
+            "scan_workers": _above(self.scan_workers, 0)
+            or _at_most(self.scan_workers, MAX_WORKERS),
+            "keep_commits": _above(self.keep_commits, 0),
+            "keep_age": _span(self.keep_age),
+            "history": next(filter(None, map(_retention, self.history.values())), None),
+        }
+
+    def _fpp_problem(self) -> str | None:
+        if self.filter_initialized_fpp >= self.max_acceptable_filter_fpp:
+            return "must be less than max_acceptable_filter_fpp"
+        return _rate(self.filter_initialized_fpp)
+
+
+_NO_RATE = "must be a number that is not negative; 0 is no limit"
+
+
+def _at_least(value: int, floor: int) -> str | None:
+    return None if value >= floor else f"must be at least {floor}"
+
+
+def _at_most(value: int, ceiling: int) -> str | None:
+    return None if value <= ceiling else f"must be at most {ceiling}"
+
+
+def _above(value: float, floor: float) -> str | None:
+    return None if floor < value < inf else f"must be a number greater than {floor}"
+
+
+def _rate(value: float) -> str | None:
+    return None if MIN_FPP <= value <= 1 else f"must be at least {MIN_FPP} and at most 1"
+
+
+def _span(value: timedelta) -> str | None:
+    if value < timedelta(0):
+        return "must not be negative"
+    return None if value <= MAX_SPAN else f"must be at most {MAX_SPAN.days}d"
+
+
+def _limit(value: float | None) -> str | None:
+    return None if value is None or 0 <= value < inf else _NO_RATE
+
+
+def _retention(kept: Retention) -> str | None:
+    commits = None if kept.commits is None else _above(kept.commits, 0)
+    return commits or (None if kept.age is None else _span(kept.age))

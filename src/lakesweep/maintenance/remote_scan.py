@@ -1,0 +1,177 @@
+"""Scanning rows elsewhere: tasks that open the store by themselves, as those of Spark do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any, Protocol
+
+import msgspec
+import pyarrow as pa
+
+from lakesweep.clock import SystemClock
+from lakesweep.errors import LeaseHeldError, StoreError, UsageError
+from lakesweep.hashing.bloom import BloomFilter
+from lakesweep.hashing.bloom_file import dump_bloom, load_bloom
+from lakesweep.maintenance.deleting import Deleter
+from lakesweep.maintenance.engine import Report
+from lakesweep.maintenance.judging import Rules
+from lakesweep.maintenance.opening import OpenRealm, open_realm, open_system
+from lakesweep.maintenance.records import TYPES
+from lakesweep.maintenance.scanning import Fence, Page, RowScan, TypeStats
+from lakesweep.maintenance.stats import NOTHING, MaintenanceStats
+from lakesweep.storage.wrappers.limiting import Bucket
+from lakesweep.store import Store
+from lakesweep.store.backend import IdSpan
+from lakesweep.store.moments import micros
+from lakesweep.store.names import SYSTEM_REALM
+from lakesweep.store.purging import Look
+from lakesweep.sweep.records import LakeLease
+
+_COUNTS = MaintenanceStats.__struct_fields__
+#: What a task tells of its span: a row a type, or one with what went wrong.
+SCHEMA = pa.schema(
+    [
+        pa.field("first", pa.int64(), nullable=False),
+        pa.field("type", pa.string()),
+        *(pa.field(name, pa.int64()) for name in _COUNTS),
+        pa.field("error", pa.string()),
+    ]
+)
+
+
+class Runner(Protocol):
+    """Runs kernels on items, several at once; an engine of sweeps is one."""
+
+    @property
+    def slots(self) -> int: ...
+
+    def run(
+        self,
+        kernel: Callable[[Any], Iterator[pa.RecordBatch]],
+        items: Sequence[Any],
+        schema: pa.Schema,
+    ) -> pa.Table: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """All that a task needs to know; it is pickled."""
+
+    url: str
+    realm: str
+    cut_off_at: int
+    filters: tuple[bytes, ...]
+    types: frozenset[str]
+    #: How many rows are deleted at a time; None for a dry run.
+    delete_rows: int | None
+    page_rows: int
+    rows_per_second: float | None
+    fence: Fence | None
+
+
+@dataclass(frozen=True)
+class RemoteScan:
+    """Scans by a runner's tasks, which reach the database at `url`.
+
+    A span whose task is repeated counts rows once more that its first try scanned, and finds those
+    gone that this deleted.
+    """
+
+    runner: Runner
+    url: str
+
+    def scan(self, scan: RowScan, spans: Sequence[IdSpan], report: Report) -> None:
+        if not scan.backend.capabilities.durable:
+            raise UsageError(
+                "no other process can reach this store", hint="scan it with --engine local"
+            )
+        table = self.runner.run(partial(scan_span, self._job(scan)), list(spans), SCHEMA)
+        rows = table.to_pylist()
+        for span in spans:
+            _tell(span, [row for row in rows if row["first"] == span.first], report)
+
+    def _job(self, scan: RowScan) -> Job:
+        rules, limit = scan.rules, scan.limit
+        return Job(
+            url=self.url,
+            realm=rules.realm,
+            cut_off_at=rules.cut_off_at,
+            filters=tuple(map(dump_bloom, rules.filters)),
+            types=rules.types,
+            delete_rows=None if scan.deleter is None else scan.deleter.batch_rows,
+            page_rows=scan.page_rows,
+            rows_per_second=None if limit is None else limit.per_second / self.runner.slots,
+            fence=scan.fence,
+        )
+
+
+def scan_span(job: Job, span: IdSpan) -> Iterator[pa.RecordBatch]:
+    """Scan one span, in a process of its own."""
+    stats: dict[str, MaintenanceStats] = {}
+    error = None
+    with Store.open(job.url, types=TYPES, cache_bytes=0) as store:
+        opened = _open(store, job)
+        try:
+            for page in _scan_of(job, opened).pages(span):
+                opened.look()
+                _add(stats, page.stats)
+        except StoreError as failure:
+            error = failure.message
+    rows = [
+        {"first": span.first, "type": name, **msgspec.structs.asdict(each)}
+        for name, each in stats.items()
+    ]
+    yield pa.RecordBatch.from_pylist([*rows, {"first": span.first, "error": error}], SCHEMA)
+
+
+def _open(store: Store, job: Job) -> OpenRealm:
+    clock = SystemClock()
+    look = Look(clock, partial(_verify, store, job.fence)).refresh
+    if job.realm == SYSTEM_REALM:
+        return open_system(store, look)
+    return open_realm(store, job.realm, clock, look)
+
+
+def _verify(store: Store, fence: Fence | None) -> None:
+    """LeaseHeldError unless the run still holds its lease; a dry run needs none."""
+    if fence is None:
+        return
+    found = store.system.stored.fetch(fence.lease, LakeLease)
+    now = micros(SystemClock().now())
+    if found is None or found.value.token != fence.token or found.value.expires_at <= now:
+        raise LeaseHeldError("the run that began this task no longer holds the lease of the store")
+
+
+def _scan_of(job: Job, opened: OpenRealm) -> RowScan:
+    clock, backend = SystemClock(), opened.realm.backend
+    rules = Rules(job.realm, job.cut_off_at, _filters(job.filters), job.types)
+    deletes, rate = job.delete_rows, job.rows_per_second
+    deleter = None if deletes is None else Deleter(backend, job.realm, deletes, clock, opened.look)
+    limit = None if rate is None else Bucket(clock, rate)
+    return RowScan(backend, rules, clock, deleter, limit, job.page_rows)
+
+
+@cache
+def _filters(dumped: tuple[bytes, ...]) -> Sequence[BloomFilter]:
+    return [load_bloom("marks", data) for data in dumped]
+
+
+def _add(stats: dict[str, MaintenanceStats], found: TypeStats) -> None:
+    for name, each in found.items():
+        stats[name] = stats.get(name, NOTHING) + each
+
+
+def _tell(span: IdSpan, rows: Sequence[dict[str, Any]], report: Report) -> None:
+    counted = {row["type"]: _counts(row) for row in rows if row["type"] is not None}
+    report.page(span, Page(counted, sum(each.scanned for each in counted.values()), None))
+    errors = [row["error"] for row in rows if row["error"] is not None]
+    if errors:
+        report.fail(span, StoreError(errors[0]))
+    else:
+        report.end(span)
+
+
+def _counts(row: dict[str, Any]) -> MaintenanceStats:
+    return MaintenanceStats(*(row[name] for name in _COUNTS))

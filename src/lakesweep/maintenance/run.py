@@ -1,0 +1,238 @@
+"""One run of maintenance, from the first realm to the last row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+
+from lakesweep.clock import Clock
+from lakesweep.errors import LakesweepError, LeaseHeldError, StoreError
+from lakesweep.maintenance.collecting import RealmCollector, identify, is_owned
+from lakesweep.maintenance.config import MaintenanceConfig
+from lakesweep.maintenance.deleting import Deleter
+from lakesweep.maintenance.engine import ScanEngine
+from lakesweep.maintenance.identifiers import Plugin, RealmIdentifier
+from lakesweep.maintenance.judging import PAGE_ROWS, Rules
+from lakesweep.maintenance.marks import FilterSize, Marks
+from lakesweep.maintenance.opening import OpenRealm, open_realm, open_system
+from lakesweep.maintenance.realm_purging import purge_realm, purgeable, purging, settle
+from lakesweep.maintenance.records import FilterFigures
+from lakesweep.maintenance.reference_scan import ReferenceScan
+from lakesweep.maintenance.scanning import Fence, Page, RowScan
+from lakesweep.maintenance.sizing import Sizes
+from lakesweep.maintenance.spec import MaintenanceRunSpec
+from lakesweep.maintenance.tally import Tally
+from lakesweep.progress import Progress, Task
+from lakesweep.storage.wrappers.limiting import Bucket
+from lakesweep.store import Store
+from lakesweep.store.backend import IdSpan
+from lakesweep.store.moments import micros
+
+#: How many spans there are for each that is scanned at once, since not all are equally full.
+_SPANS_A_WORKER = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What a run needs. `look` raises as soon as it must stop; a dry run changes nothing."""
+
+    store: Store
+    config: MaintenanceConfig
+    plugins: Sequence[Plugin]
+    engine: ScanEngine
+    clock: Clock
+    progress: Progress
+    spec: MaintenanceRunSpec
+    sizes: Sizes
+    started: datetime
+    tally: Tally
+    look: Callable[[], None]
+    fence: Fence | None
+    is_dry_run: bool
+
+    @property
+    def cut_off(self) -> datetime:
+        """What was written later stays, whether anything leads to it or not."""
+        return self.started - self.config.grace
+
+    def go(self) -> None:
+        """Do all of it. What cannot be done is in the tally; LeaseHeldError ends it at once."""
+        self._purge_realms()
+        realms = list(self._open_realms())
+        self._tidy(realms)
+        marks = Marks(self._filter(self.sizes.references), self._filter(self.sizes.objects))
+        known = self._identify(realms, marks)
+        figures = _figures(marks)
+        self.tally.learn(figures)
+        deletes = not self.is_dry_run and self._may_delete(figures)
+        for realm in known:
+            with self._softly(realm.realm.name):
+                self._scan_references(realm, marks, deletes=deletes)
+                self._scan_rows(realm, marks, deletes=deletes)
+
+    def _purge_realms(self) -> None:
+        names = sorted(self.spec.realms_to_purge)
+        purge = purging(self.store, self.clock, self.progress)
+        at_once = self.store.backend.capabilities.deletes_realms
+        if names and not self.is_dry_run:
+            settle(self.clock)
+        for name in names:
+            self.look()
+            with self._softly(name):
+                if self.is_dry_run:
+                    found = purge.count(purgeable(self.store.realms.get(name)).name)
+                    self.tally.add_purgeable_realm(name, found)
+                else:
+                    self.tally.add_purged_realm(name, purge_realm(purge, name), at_once=at_once)
+
+    def _open_realms(self) -> Iterator[OpenRealm]:
+        for name in sorted(self.spec.realms_to_process):
+            with self._softly(name):
+                yield open_realm(self.store, name, self.clock, self.look)
+        if self.spec.include_system_realm:
+            yield open_system(self.store, self.look)
+
+    def _tidy(self, realms: Sequence[OpenRealm]) -> None:
+        tidiers = [tidier for plugin in self.plugins for tidier in plugin.tidiers]
+        for each in realms:
+            for tidier in tidiers if each.is_active else ():
+                with self._softly(each.realm.name):
+                    each.look()
+                    counts = tidier.tidy(each.realm, dry_run=self.is_dry_run)
+                    self.tally.add_tidied(each.realm.name, counts)
+
+    def _identify(self, realms: Sequence[OpenRealm], marks: Marks) -> Sequence[OpenRealm]:
+        """The realms of which all was found that stays; of others nothing is deleted."""
+        known = []
+        for each in realms:
+            with self._softly(each.realm.name):
+                self._mark(each, marks)
+                known.append(each)
+        return known
+
+    def _mark(self, each: OpenRealm, marks: Marks) -> None:
+        collector = self._collector(each)
+        with self.progress.task("identified", unit="objects") as task:
+            references = [reference.name for reference in each.realm.references.list()]
+            if not identify(collector, self._identifiers, references):
+                raise StoreError("nobody knows what it is; it was left alone")
+            collector.collect(task, each.look)
+        collector.mark(marks)
+        self.tally.add_identified(collector.reference_count, collector.object_count)
+
+    def _collector(self, each: OpenRealm) -> RealmCollector:
+        types = [identifier for plugin in self.plugins for identifier in plugin.types]
+        history = partial(self.config.history_of, now=self.started)
+        return RealmCollector(each.realm, self.cut_off, history, types)
+
+    @property
+    def _identifiers(self) -> Sequence[RealmIdentifier]:
+        return [identifier for plugin in self.plugins for identifier in plugin.realms]
+
+    def _may_delete(self, figures: FilterFigures) -> bool:
+        worst = figures.worst_fpp
+        may = self.config.may_delete(worst)
+        if not may:
+            self.tally.complain(
+                f"the filters are too full and err with a rate of {worst:.2g}: nothing was "
+                "deleted; raise filter_bytes in [maintenance]"
+            )
+        return may
+
+    def _scan_references(self, each: OpenRealm, marks: Marks, *, deletes: bool) -> None:
+        rate = self.config.reference_scan_rate_limit_per_second
+        scan = ReferenceScan(
+            each.realm,
+            marks.references,
+            micros(self.cut_off),
+            partial(is_owned, self._identifiers),
+            each.look,
+            self._bucket(rate),
+            _page(rate),
+            deletes,
+        )
+        self.tally.add_references(each.realm.name, scan.run())
+
+    def _scan_rows(self, each: OpenRealm, marks: Marks, *, deletes: bool) -> None:
+        realm, rate = each.realm, self.config.object_scan_rate_limit_per_second
+        spans = self.tally.spans(realm.name)
+        if spans is None:
+            spans = self._split(each)
+            self.tally.begin(realm.name, spans)
+        deleter = Deleter(
+            realm.backend, realm.name, self.config.delete_batch_size, self.clock, each.look
+        )
+        scan = RowScan(
+            realm.backend,
+            Rules(realm.name, micros(self.cut_off), marks.objects.filters, self.store.type_names),
+            self.clock,
+            deleter if deletes else None,
+            self._bucket(rate),
+            _page(rate),
+            self.fence,
+        )
+        with self.progress.task("scanned", unit="rows") as task:
+            self.engine.scan(scan, spans, _Report(realm.name, self.tally, task, each.look))
+
+    def _split(self, each: OpenRealm) -> Sequence[IdSpan]:
+        realm = each.realm
+        count = self.config.scan_workers * _SPANS_A_WORKER
+        is_worth_it = realm.backend.capabilities.splits_scans
+        return realm.backend.split_rows(realm.name, count if is_worth_it else 1)
+
+    def _filter(self, expected: int) -> FilterSize:
+        config = self.config
+        return FilterSize(expected, config.filter_initialized_fpp, config.filter_bytes // 2)
+
+    def _bucket(self, rate: float | None) -> Bucket | None:
+        return Bucket(self.clock, rate) if rate else None
+
+    @contextmanager
+    def _softly(self, realm: str) -> Iterator[None]:
+        """Let what fails in one realm be no harm to others."""
+        try:
+            yield
+        except LeaseHeldError:
+            raise
+        except LakesweepError as error:
+            self.tally.complain(f"realm {realm}: {error.message}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Report:
+    """Tells the tally, and ends the scan when the run must stop."""
+
+    realm: str
+    tally: Tally
+    task: Task
+    look: Callable[[], None]
+
+    def page(self, span: IdSpan, page: Page) -> None:
+        self.tally.add_page(self.realm, span, page)
+        self.task.advance(page.rows)
+        self.look()
+
+    def end(self, span: IdSpan) -> None:
+        self.tally.end(self.realm, span)
+
+    def fail(self, span: IdSpan, error: StoreError) -> None:
+        del span
+        self.tally.complain(f"realm {self.realm}: it was not scanned to the end: {error.message}")
+
+
+def _page(rate: float | None) -> int:
+    """So many rows at a time that a limit is kept evenly."""
+    return min(PAGE_ROWS, max(1, int(rate))) if rate else PAGE_ROWS
+
+
+def _figures(marks: Marks) -> FilterFigures:
+    both = (marks.references, marks.objects)
+    return FilterFigures(
+        reference_fpp=marks.references.expected_fpp,
+        object_fpp=marks.objects.expected_fpp,
+        size_bytes=sum(each.size_bytes for each in both),
+        filters=sum(len(each.filters) for each in both),
+    )

@@ -1,0 +1,110 @@
+"""Scanning the rows of one realm, in spans of ids at once."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+from lakesweep.clock import Clock
+from lakesweep.errors import UnreachableError
+from lakesweep.maintenance.deleting import TRIES, Deleter, orphan_parts
+from lakesweep.maintenance.judging import (
+    PAGE_ROWS,
+    Judged,
+    Rules,
+    Verdict,
+    judge,
+    whole_objects,
+)
+from lakesweep.maintenance.stats import MaintenanceStats
+from lakesweep.storage.wrappers.limiting import Bucket
+from lakesweep.store.backend import Backend, IdSpan, ObjectHead
+
+_PAUSE_SECONDS = 1.0
+
+TypeStats = Mapping[str, MaintenanceStats]
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """By which lease a run goes on, for whoever works for it elsewhere."""
+
+    lease: int
+    token: int
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What one page of a scan found, and the ids that come behind it."""
+
+    stats: TypeStats
+    rows: int
+    rest: IdSpan | None
+
+
+@dataclass(frozen=True, slots=True)
+class RowScan:
+    """Judges all rows of spans of one realm, and deletes what nothing leads to.
+
+    Without a deleter it only counts.
+    """
+
+    backend: Backend
+    rules: Rules
+    clock: Clock
+    deleter: Deleter | None = None
+    limit: Bucket | None = None
+    page_rows: int = PAGE_ROWS
+    fence: Fence | None = None
+
+    def pages(self, span: IdSpan) -> Iterator[Page]:
+        """The pages of a span. A database that does not answer is asked again from there on."""
+        rest: IdSpan | None = span
+        tries = TRIES
+        while rest is not None:
+            try:
+                for page in self._pages(rest):
+                    rest, tries = page.rest, TRIES
+                    yield page
+            except UnreachableError:
+                tries -= 1
+                if not tries:
+                    raise
+                self.clock.sleep(_PAUSE_SECONDS * 2 ** (TRIES - tries))
+            else:
+                rest = None
+
+    def _pages(self, span: IdSpan) -> Iterator[Page]:
+        rows = chain.from_iterable(self.backend.scan_pages(self.rules.realm, span))
+        for page in whole_objects(rows, self.page_rows):
+            if self.limit is not None:
+                self.limit.take(len(page))
+            judged = judge(page, self.rules)
+            last, *_ = page[-1]
+            rest = IdSpan(last + 1, span.last) if last < span.last else None
+            yield Page(self._handled(judged), len(page), rest)
+
+    def _handled(self, judged: Judged) -> TypeStats:
+        stats = dict(judged.stats())
+        orphans = orphan_parts(self.backend, self.rules.realm, judged)
+        _move(stats, orphans)
+        if self.deleter is not None:
+            rubbish = _by_type([*judged.of(Verdict.UNREFERENCED), *orphans])
+            for name, heads in rubbish.items():
+                deleted = self.deleter.delete(heads)
+                stats[name] += MaintenanceStats(purged=deleted.purged, failed=deleted.failed)
+        return stats
+
+
+def _by_type(heads: Iterable[ObjectHead]) -> Mapping[str, Sequence[ObjectHead]]:
+    found: defaultdict[str, list[ObjectHead]] = defaultdict(list)
+    for head in heads:
+        found[head.type].append(head)
+    return found
+
+
+def _move(stats: dict[str, MaintenanceStats], orphans: Iterable[ObjectHead]) -> None:
+    for head in orphans:
+        stats[head.type] += MaintenanceStats(retained=-1, unreferenced=1)

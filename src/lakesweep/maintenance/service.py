@@ -1,0 +1,191 @@
+"""The maintenance service: what is to do, doing it, and what was done."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from msgspec.structs import replace
+
+from lakesweep.clock import Clock, SystemClock
+from lakesweep.errors import LakesweepError
+from lakesweep.maintenance.config import MaintenanceConfig
+from lakesweep.maintenance.engine import LocalScan, ScanEngine
+from lakesweep.maintenance.identifiers import Plugin
+from lakesweep.maintenance.plugins import load_plugins
+from lakesweep.maintenance.records import MaintenanceRunInformation
+from lakesweep.maintenance.run import Run
+from lakesweep.maintenance.runs import MaintenanceRuns
+from lakesweep.maintenance.scanning import Fence
+from lakesweep.maintenance.sizing import sizes_for
+from lakesweep.maintenance.spec import MaintenanceRunSpec, spec_of
+from lakesweep.maintenance.tally import Tally
+from lakesweep.progress import SILENT, Progress
+from lakesweep.store import Store
+from lakesweep.store.moments import micros, moment
+from lakesweep.store.purging import Look
+from lakesweep.sweep.leases import HeldLease, beating, take
+from lakesweep.sweep.records import RunStatus
+from lakesweep.sweep.runs import new_name
+from lakesweep.sweep.sessions import ending, holder
+
+_KIND = "maintain"
+#: What a run left that ended longer ago is scanned from the beginning.
+_RESUMABLE = timedelta(days=1)
+_UNFINISHED = frozenset({RunStatus.DEAD, RunStatus.FAILED, RunStatus.STOPPED})
+
+
+@dataclass(frozen=True)
+class MaintenanceService:
+    """Keeps the database of a store small.
+
+    The store must know the types of `records.TYPES`. Rows of types that it does not know are left
+    alone.
+    """
+
+    store: Store
+    config: MaintenanceConfig = field(default_factory=MaintenanceConfig)
+    clock: Clock = field(default_factory=SystemClock)
+    progress: Progress = SILENT
+    plugins: Sequence[Plugin] = field(default_factory=load_plugins)
+    engine: ScanEngine | None = None
+
+    def build_spec(self) -> MaintenanceRunSpec:
+        """All active and inactive realms to process, and all to purge whose state says so."""
+        return spec_of(self.store.realms.list())
+
+    def run_log(self) -> Sequence[MaintenanceRunInformation]:
+        """The newest runs, newest first."""
+        return list(self._runs.list())
+
+    def perform(
+        self, spec: MaintenanceRunSpec, *, supersede: str | None = None, dry_run: bool = False
+    ) -> MaintenanceRunInformation:
+        """Do what is to do. LeaseHeldError while another run is under way.
+
+        What could not be done is told in the result, whose status is then `incomplete`. A run that
+        is dead is taken over, and one named by `supersede` at once; it stops as soon as it notices.
+        A dry run needs no lease and leaves no record.
+        """
+        self.config.check()
+        spec.check()
+        name = new_name(_KIND, self.clock)
+        if dry_run:
+            return self._dry_run(name, spec)
+        runs = self._runs
+        subject = (self.store.system, self.clock, "the store")
+        with beating(take(*subject, runs.lease(), name, holder(), superseded=supersede)) as lease:
+            return self._registered(name, spec, lease)
+
+    @property
+    def _runs(self) -> MaintenanceRuns:
+        return MaintenanceRuns(self.store.system, self.clock, self.config.retained_runs)
+
+    def _dry_run(self, name: str, spec: MaintenanceRunSpec) -> MaintenanceRunInformation:
+        begun = self._begun(name, is_dry_run=True)
+        tally = Tally(begun, self.clock, lambda _: None)
+        self._run(begun, spec, tally, lambda: None, None).go()
+        return _ended(tally)
+
+    def _registered(
+        self, name: str, spec: MaintenanceRunSpec, lease: HeldLease
+    ) -> MaintenanceRunInformation:
+        runs = self._runs
+        runs.bury(lease.dead)
+        begun = self._resumed(self._begun(name, token=lease.token))
+        # Until it is written down how this run ended, it is dead to whoever takes its lease.
+        lease.is_abandoned = True
+        runs.put(begun)
+        tally = Tally(begun, self.clock, runs.put)
+        try:
+            fence = Fence(lease.stored.id, lease.token)
+            self._run(begun, spec, tally, self._watched(lease), fence).go()
+        except BaseException as error:
+            with suppress(LakesweepError):
+                runs.put(tally.ended(ending(error), str(error), traceback.format_exc()))
+                lease.is_abandoned = False
+            raise
+        ended = _ended(tally)
+        runs.put(ended)
+        lease.is_abandoned = False
+        return ended
+
+    def _watched(self, lease: HeldLease) -> Callable[[], None]:
+        """Raises LeaseHeldError as soon as the lease has ended, or moments after it is lost."""
+        watch = Look(self.clock, lease.verify)
+
+        def look() -> None:
+            lease.check()
+            watch.refresh()
+
+        return look
+
+    def _begun(
+        self, name: str, *, token: int = 0, is_dry_run: bool = False
+    ) -> MaintenanceRunInformation:
+        now = self.clock.now()
+        return MaintenanceRunInformation(
+            run=name,
+            token=token,
+            started_at=micros(now),
+            cut_off_at=micros(now - self.config.grace),
+            is_dry_run=is_dry_run,
+        )
+
+    def _resumed(self, begun: MaintenanceRunInformation) -> MaintenanceRunInformation:
+        """The run, with what the last one had done if that did not come to its end."""
+        before = next(self._runs.list(), None)
+        if before is None or before.status not in _UNFINISHED or not before.remaining:
+            return begun
+        if begun.started - before.started > _RESUMABLE:
+            return begun
+        if before.filters is None or not self.config.may_delete(before.filters.worst_fpp):
+            return begun  # it deleted nothing of what it scanned
+        return _taken_over(begun, before)
+
+    def _run(
+        self,
+        begun: MaintenanceRunInformation,
+        spec: MaintenanceRunSpec,
+        tally: Tally,
+        look: Callable[[], None],
+        fence: Fence | None,
+    ) -> Run:
+        return Run(
+            store=self.store,
+            config=self.config,
+            plugins=self.plugins,
+            engine=self.engine or LocalScan(self.config.scan_workers),
+            clock=self.clock,
+            progress=self.progress,
+            spec=spec,
+            sizes=sizes_for(self.config, self._runs.list()),
+            started=moment(begun.started_at),
+            tally=tally,
+            look=look,
+            fence=fence,
+            is_dry_run=begun.is_dry_run,
+        )
+
+
+def _ended(tally: Tally) -> MaintenanceRunInformation:
+    failed = tally.failed
+    problems = [*tally.problems, *([f"{failed:,} deletes failed"] if failed else [])]
+    status = RunStatus.INCOMPLETE if problems else RunStatus.DONE
+    return tally.ended(status, problems[0] if problems else "", "\n".join(problems))
+
+
+def _taken_over(
+    begun: MaintenanceRunInformation, before: MaintenanceRunInformation
+) -> MaintenanceRunInformation:
+    """The run, which goes on where another one ended."""
+    scanned = before.per_realm_per_obj_type_stats
+    return replace(
+        begun,
+        resumes=before.run,
+        remaining=before.remaining,
+        per_realm_per_obj_type_stats={realm: scanned.get(realm, {}) for realm in before.remaining},
+    )
