@@ -1,0 +1,1 @@
+"""Lifecycle policies over lakeFS repositories: what every applicable rule lets go."""

@@ -1,0 +1,91 @@
+"""Carrying out a plan by a policy: the sweep's own apply, and a word in the repository's history.
+
+Only a run after which all is gone that the policy lets go tells later ones where to go on. One that
+was stopped, that failed in part, or that kept something after all, is told as what it is.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from lakesweep.errors import LakesweepError
+from lakesweep.lifecycle.history import History, RunRecord, RunState
+from lakesweep.lifecycle.policy_file import parse_policy
+from lakesweep.lifecycle.refs_file import read_refs
+from lakesweep.lifecycle.rereading import Changes, PlanSources
+from lakesweep.sweep.plans import PlanDocument, open_dataset
+from lakesweep.sweep.verdicts import Reason, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lakesweep.lifecycle.policy import Policy
+    from lakesweep.storage.stores import Stores
+    from lakesweep.sweep.applying import Applied, Applier, ApplyOrder
+    from lakesweep.sweep.lakefs_roots import Opener
+    from lakesweep.sweep.records import PlanRecord
+    from lakesweep.sweep.sessions import Session
+
+#: Why objects are kept that the policy would let go: the next run has to look at them again.
+_HELD_BACK = (Reason.TOO_NEW, Reason.REFERENCED)
+
+
+def policy_of(document: PlanDocument) -> Policy:
+    """The policy by which a plan was made, as it was then."""
+    details = document.details
+    return parse_policy(details["policy"].encode(), details["policy_name"], floor=1)
+
+
+def plan_sources(
+    stores: Stores, plan: PlanRecord, document: PlanDocument, openers: Mapping[str, Opener]
+) -> PlanSources:
+    """Who is asked what changed since a plan. `openers` open the repositories that it names."""
+    details = document.details
+    refs = read_refs(stores, open_dataset(stores, plan.address, document.datasets, "refs"))
+    changes = Changes(policy_of(document), refs, details["tags_protect_history"])
+    name = details["repository"]
+    return PlanSources(
+        name,
+        openers[name],
+        {other: openers[other] for other in details["neighbours"]},
+        changes,
+        without_staging=details["without_staging"],
+    )
+
+
+def apply_plan(
+    applier: Applier, order: ApplyOrder, document: PlanDocument, session: Session
+) -> Applied:
+    """Delete what a plan says, and write down in the repository's history what became of it."""
+    try:
+        applied = applier.apply(order, document, session)
+    except LakesweepError:
+        with suppress(LakesweepError):  # the first error is the one to tell
+            _write_history(applier, document, RunState.FAILED, {})
+        raise
+    figures = {**applied.figures, "kept_by_remark": applied.kept_by_remark}
+    _write_history(applier, document, _state(document, applied), figures)
+    return applied
+
+
+def _state(document: PlanDocument, applied: Applied) -> RunState:
+    kept = document.totals.get(Verdict.KEEP.value, {})
+    is_whole = (
+        applied.stopped is None
+        and not applied.figures["failed"]
+        and not applied.kept_by_remark
+        and not any(reason.value in kept for reason in _HELD_BACK)
+    )
+    return RunState.SWEPT if is_whole else RunState.PARTIAL
+
+
+def _write_history(
+    applier: Applier, document: PlanDocument, state: RunState, figures: dict[str, Any]
+) -> None:
+    record = msgspec.convert(document.details["record"], RunRecord)
+    counts = {name: count for name, count in figures.items() if isinstance(count, int)}
+    history = History(applier.stores, document.details["home"])
+    history.finish(record, state, applier.clock.now(), counts)

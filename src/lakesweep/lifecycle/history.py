@@ -1,0 +1,167 @@
+"""The runs of a repository, as files beside it: what each saw, and what became of it.
+
+    runs/<time>-<run>.json              what a run saw when it judged; never changed
+    stats/dt=<day>/run_id=<run>.json    what became of it, written last
+    policy/run_id=<run>/                the policy table of the run
+    commits/run_id=<run>/               the commits of the run
+    addresses/dt=<day>/run_id=<run>/    the addresses that it found
+
+Only a run that swept, so that all it found is gone, tells the next one where to go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from enum import StrEnum
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+
+from lakesweep.errors import FormatError, MissingError, NotFoundError
+from lakesweep.lakefs.refs import Branch, Refs
+from lakesweep.storage.address import parse
+
+if TYPE_CHECKING:
+    from lakesweep.storage.store import StoreOpener
+
+#: Where a repository's runs are kept, below its namespace.
+HOME = "_lakefs/retention/lc/"
+
+T = TypeVar("T")
+
+
+class RunState(StrEnum):
+    """What became of a run that was applied. Only SWEPT means that all it found is gone."""
+
+    SWEPT = "swept"
+    PARTIAL = "partial"
+    FAILED = "failed"
+
+
+class Lost(msgspec.Struct, frozen=True):
+    """A branch that was deleted or moved back, where its HEAD was, and when that was first seen."""
+
+    name: str
+    commit_id: str
+    since: datetime
+
+    def branch(self) -> Branch:
+        """As it was."""
+        return Branch(self.name, self.commit_id)
+
+
+class RunRecord(msgspec.Struct, frozen=True):
+    """What a run saw: the policy, the refs, and what was chosen."""
+
+    run_id: str
+    started: datetime
+    policy_sha256: str
+    options: str
+    branches: Mapping[str, str]
+    tags: Mapping[str, str]
+    lost: tuple[Lost, ...]
+    verdicts: str
+    version: int = 1
+
+
+class RunStats(msgspec.Struct, frozen=True):
+    """What became of a run."""
+
+    run_id: str
+    started: datetime
+    finished: datetime
+    state: RunState
+    success: bool
+    figures: Mapping[str, int]
+    version: int = 1
+
+
+def heads_of(refs: Refs) -> tuple[dict[str, str], dict[str, str]]:
+    """Branches and tags with their commits."""
+    branches = {branch.name: branch.commit_id for branch in refs.branches}
+    return branches, {tag.name: tag.commit_id for tag in refs.tags}
+
+
+class History:
+    """The runs below a home."""
+
+    def __init__(self, stores: StoreOpener, home: str) -> None:
+        self._stores = stores
+        self.home = home if home.endswith("/") else home + "/"
+
+    def table(self, name: str, run_id: str) -> str:
+        """The address of a table of a run."""
+        return f"{self.home}{name}/run_id={run_id}/"
+
+    def record(self, run: RunRecord) -> None:
+        """Write down what a run saw."""
+        self._write(f"runs/{_stamp(run.started)}-{run.run_id}.json", run)
+
+    def finish(
+        self, run: RunRecord, state: RunState, finished: datetime, figures: Mapping[str, int]
+    ) -> None:
+        """Write down what became of a run; the last word counts."""
+        stats = RunStats(
+            run.run_id, run.started, finished, state, state is RunState.SWEPT, dict(figures)
+        )
+        self._write(self._stats_name(run), stats)
+
+    def last(self) -> RunRecord | None:
+        """The newest run, whatever became of it."""
+        return next(self._records(), None)
+
+    def last_swept(self) -> RunRecord | None:
+        """The newest run that swept."""
+        return next((run for run in self._records() if self._has_swept(run)), None)
+
+    def find(self, run_id: str) -> RunRecord | None:
+        """A run by its id."""
+        return next((run for run in self._records() if run.run_id == run_id), None)
+
+    def _has_swept(self, run: RunRecord) -> bool:
+        try:
+            stats = self._read(self._stats_name(run), RunStats)
+        except MissingError:
+            return False
+        return stats.state is RunState.SWEPT and stats.success
+
+    @staticmethod
+    def _stats_name(run: RunRecord) -> str:
+        return f"stats/dt={run.started:%Y-%m-%d}/run_id={run.run_id}.json"
+
+    def _records(self) -> Iterator[RunRecord]:
+        """All runs, the newest first."""
+        for name in sorted(self._names("runs/"), reverse=True):
+            yield self._read(name, RunRecord)
+
+    def _names(self, folder: str) -> Iterator[str]:
+        place = parse(self.home)
+        prefix = place.key + folder
+        cursor: object | None = None
+        while True:
+            try:
+                page = self._stores.open(place).list(prefix, cursor=cursor)
+            except NotFoundError:
+                return
+            for key in page.entries["key"].to_pylist():
+                yield key.removeprefix(place.key)
+            if page.next is None:
+                return
+            cursor = page.next
+
+    def _write(self, name: str, document: msgspec.Struct) -> None:
+        place = parse(self.home + name)
+        self._stores.open(place).write(place.key, msgspec.json.encode(document))
+
+    def _read(self, name: str, kind: type[T]) -> T:
+        place = parse(self.home + name)
+        data = self._stores.open(place).read(place.key)
+        try:
+            return msgspec.json.decode(data, type=kind)
+        except msgspec.MsgspecError as error:
+            raise FormatError(place.path, f"this is no record of a run: {error}") from error
+
+
+def _stamp(moment: datetime) -> str:
+    return f"{moment:%Y%m%dT%H%M%S.%fZ}"

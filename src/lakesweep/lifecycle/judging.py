@@ -1,0 +1,123 @@
+"""The kernel that gives each address its verdict, from the least rank and the latest clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakesweep.lakefs.addresses import Namespace
+from lakesweep.lifecycle.columns import JUDGED, OCCURRENCES, Why
+from lakesweep.lifecycle.keepers import Keeper
+from lakesweep.lifecycle.occurring import micros_of, paths_of
+from lakesweep.lifecycle.policy import Rule
+from lakesweep.lifecycle.ranks import Ranker, Ranks, are_due, days_of, reasons_of
+from lakesweep.sweep.columns import HASHES
+
+_DAY = 86_400_000_000
+_WHYS = list(Why)
+_WHY_TEXTS = pa.array([why.value for why in _WHYS])
+_VERDICT_TEXTS = pa.array([why.verdict.value for why in _WHYS])
+
+#: What is known of an address: all its occurrences together.
+GATHERED = pa.schema(
+    [*HASHES, *(OCCURRENCES.field(name) for name in ("address", "rank", "age", "size_bytes"))]
+)
+
+
+@dataclass(frozen=True)
+class JudgeStep:
+    """Gives addresses (GATHERED) their verdicts (JUDGED). Can be pickled.
+
+    `repository` is what the column `table` says.
+    """
+
+    ranker: Ranker
+    namespace: Namespace
+    repository: str
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            if batch.num_rows:
+                yield self._judge(batch)
+
+    def _judge(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        ranks = batch["rank"].to_numpy()
+        before = days_of(ranks) * _DAY
+        reasons = self._reasons(ranks, micros_of(batch["age"]))
+        columns = {
+            "path": paths_of(self.namespace, batch["address"]),
+            "verdict": _VERDICT_TEXTS.take(pa.array(reasons)),
+            "reason": _WHY_TEXTS.take(pa.array(reasons)),
+            "rule": self._texts(ranks, self.ranker.rule, lambda rule: rule.id),
+            "modified": batch["age"],
+            "etag": pa.nulls(batch.num_rows, pa.string()),
+            "table": pa.repeat(pa.scalar(self.repository), batch.num_rows),
+            "due_before": pa.array(before, mask=reasons_of(ranks) >= 0).cast(batch["age"].type),
+            "holder": self._texts(ranks, self.ranker.keeper, lambda keeper: keeper.words),
+            "prefix": self._texts(ranks, self.ranker.rule, lambda rule: rule.prefix.text),
+        }
+        arrays = [columns[name] if name in columns else batch[name] for name in JUDGED.names]
+        return pa.RecordBatch.from_arrays(arrays, schema=JUDGED)
+
+    def _reasons(self, ranks: Ranks, ages: Ranks) -> Ranks:
+        by_age = np.where(are_due(ranks, ages), _WHYS.index(Why.EXPIRED), _WHYS.index(Why.NOT_DUE))
+        fixed = reasons_of(ranks)
+        return np.where(fixed >= 0, fixed, by_age)
+
+    def _texts(
+        self,
+        ranks: Ranks,
+        find: Callable[[int], Rule | None] | Callable[[int], Keeper | None],
+        spell: Callable[..., str],
+    ) -> pa.Array:
+        """A text for each rank; there are few different ones."""
+        distinct, places = np.unique(ranks, return_inverse=True)
+        found = [find(int(rank)) for rank in distinct]
+        texts = [None if one is None else spell(one) for one in found]
+        return pa.array(texts, pa.string()).take(pa.array(places))
+
+
+#: How what occurrences say comes together.
+_TOGETHER = {
+    "address": "max",
+    "rank": "min",
+    "age": "max",
+    "size_bytes": "max",
+    "candidate": "any",
+}
+
+
+def gather(occurrences: pa.Table) -> pa.Table:
+    """All that occurrences say of each address that may go, in one row (GATHERED)."""
+    lonely = _are_lonely(occurrences["h1"].to_numpy())
+    alone = occurrences.filter(pa.array(lonely)).select([*GATHERED.names, "candidate"])
+    several = _together(occurrences.filter(pa.array(~lonely)))
+    rows = pa.concat_tables([alone, several.select(alone.column_names).cast(alone.schema)])
+    known = rows.filter(pc.field("candidate") & pc.field("address").is_valid())
+    return known.select(GATHERED.names).cast(GATHERED)
+
+
+def _are_lonely(keys: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """Which keys no other row has. Most addresses occur once, and grouping them is slow."""
+    order = np.argsort(keys)
+    same = np.diff(keys[order]) == 0
+    lonely = np.ones(len(keys), np.bool_)
+    lonely[order[1:][same]] = False
+    lonely[order[:-1][same]] = False
+    return lonely
+
+
+def _together(occurrences: pa.Table) -> pa.Table:
+    rows = occurrences.group_by(HASHES.names).aggregate(list(_TOGETHER.items()))
+    names = {f"{name}_{how}": name for name, how in _TOGETHER.items()}
+    return rows.rename_columns([names.get(name, name) for name in rows.column_names])
+
+
+def candidates_of(occurrences: pa.RecordBatch) -> pa.RecordBatch:
+    """The addresses that may go, by their hashes."""
+    return occurrences.filter(pc.field("candidate")).select(HASHES.names)

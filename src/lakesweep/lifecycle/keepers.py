@@ -1,0 +1,141 @@
+"""What keeps each commit: the refs that hold it, grouped by what the policy says of them.
+
+Refs of one kind with equal terms are one keeper, so there are about as many as the policy has
+distinctions, however many branches there are. A commit, and so a metarange and a range, has a bit
+for each keeper: bit i of a number, or of bytes, for the i-th.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from lakesweep.lakefs.refs import Branch, Refs
+from lakesweep.lifecycle.policy import Policy
+from lakesweep.lifecycle.terms import RefKind, Terms, terms
+
+_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Keeper:
+    """Refs that judge alike. `names` are the first of them."""
+
+    kind: RefKind
+    terms: Terms
+    names: tuple[str, ...] = field(default=(), compare=False)
+    count: int = field(default=0, compare=False)
+
+    @property
+    def words(self) -> str:
+        """Who they are, for people."""
+        if self.kind is RefKind.DANGLING:
+            return "commits on no branch"
+        names = ", ".join(self.names)
+        more = self.count - len(self.names)
+        return f"{_KINDS[self.kind]} {names}" + (f" and {more} more" if more else "")
+
+
+_KINDS = {
+    RefKind.HEAD: "HEAD of",
+    RefKind.TAG: "tag",
+    RefKind.DELETED: "deleted branch",
+    RefKind.BRANCH: "branch",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """All keepers, and the bits of each commit."""
+
+    keepers: tuple[Keeper, ...]
+    commits: Mapping[str, int]
+
+
+def find_keepers(
+    refs: Refs,
+    policy: Policy,
+    deleted: Iterable[Branch] = (),
+    *,
+    tags_protect_history: bool = False,
+) -> Kept:
+    """What keeps the commits of a repository.
+
+    `deleted` are branches that are gone, or were moved back, and shall hold what they held.
+    """
+    book = _Book(policy)
+    own = dict.fromkeys(refs.commits, 0)
+    reaching = dict.fromkeys(refs.commits, 0)
+    for kind, branches in ((RefKind.HEAD, refs.branches), (RefKind.DELETED, deleted)):
+        for branch in branches:
+            own[branch.commit_id] |= book.bit(kind, branch.name)
+            reaching[branch.commit_id] |= book.bit(RefKind.BRANCH, branch.name)
+    for tag in refs.tags:
+        held = reaching if tags_protect_history else own
+        held[tag.commit_id] |= book.bit(RefKind.TAG, tag.name)
+    _spread(refs, reaching)
+    for commit in refs.commits:
+        own[commit] |= reaching[commit]
+        if not own[commit]:
+            own[commit] = book.bit(RefKind.DANGLING, "")
+    return Kept(book.keepers(), own)
+
+
+def _spread(refs: Refs, bits: dict[str, int]) -> None:
+    """Give all ancestors the bits of a commit."""
+    for commit in reversed([*refs.commits.values()]):  # children before their parents
+        for parent in commit.parents:
+            bits[parent] |= bits[commit.id]
+
+
+class _Book:
+    """The keepers that were met so far."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        self._places: dict[tuple[RefKind, Terms], int] = {}
+        self._names: list[list[str]] = []
+
+    def bit(self, kind: RefKind, name: str) -> int:
+        key = kind, terms(self._policy, kind, name)
+        place = self._places.setdefault(key, len(self._places))
+        if place == len(self._names):
+            self._names.append([])
+        self._names[place].append(name)
+        return 1 << place
+
+    def keepers(self) -> tuple[Keeper, ...]:
+        return tuple(
+            Keeper(kind, days, tuple(names[:_NAMED]), len(names))
+            for (kind, days), names in zip(self._places, self._names, strict=True)
+        )
+
+
+def places_of(bits: int) -> Iterator[int]:
+    """Which bits are set."""
+    place = 0
+    while bits:
+        zeros = (bits & -bits).bit_length() - 1
+        place += zeros
+        yield place
+        bits >>= zeros + 1
+        place += 1
+
+
+def pack_bits(bits: int, count: int) -> bytes:
+    """Bits as bytes, as many as so many keepers need."""
+    return bits.to_bytes((count + 7) // 8, "little")
+
+
+def unpack_bits(data: bytes) -> int:
+    """The bits in bytes."""
+    return int.from_bytes(data, "little")
+
+
+def metarange_bits(refs: Refs, commits: Mapping[str, int]) -> dict[str, int]:
+    """The bits of all metaranges: those of all commits that have them."""
+    found: dict[str, int] = {}
+    for commit in refs.commits.values():
+        if commit.metarange_id:
+            found[commit.metarange_id] = found.get(commit.metarange_id, 0) | commits[commit.id]
+    return found

@@ -1,0 +1,226 @@
+"""The kernel that says of each entry what it means for its address."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakesweep.lakefs.addresses import Namespace
+from lakesweep.lifecycle.columns import OCCURRENCES, Standing, Why
+from lakesweep.lifecycle.keepers import pack_bits
+from lakesweep.lifecycle.policy import Prefix
+from lakesweep.lifecycle.ranks import Ranker, are_due, days_of, reason_rank
+from lakesweep.storage.file_hashes import file_hashes, hash_columns
+
+#: The keepers of the ranges of chunks, by their places, as bits of numbers.
+Placed: TypeAlias = Mapping[int, Mapping[int, int]]
+
+Numbers: TypeAlias = npt.NDArray[np.int64]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+
+_DAY = 86_400_000_000
+#: What any other rank is below.
+_NO_RANK = np.iinfo(np.int64).max
+#: After so many rules their codes are made dense again, before they leave 64 bits.
+_RULES_AT_ONCE = 30
+
+
+@dataclass(frozen=True)
+class Window:
+    """Which entries may be new to a run: all that the last one that swept did not let go.
+
+    They lie in a potential commit, or came too late for the cut-offs of `days` days ago, whatever
+    the dates of their commits say; with `by_commit` only the former.
+    """
+
+    days: int
+    by_commit: bool = False
+
+
+@dataclass(frozen=True)
+class OccurStep:
+    """Says what entries (FOLDED) mean for their addresses (OCCURRENCES). Can be pickled.
+
+    Without `window` all that a rule covers may go. `legacy` lets objects at the root of the
+    namespace go, as early versions wrote them.
+    """
+
+    ranker: Ranker
+    namespace: Namespace
+    window: Window | None = None
+    legacy: bool = False
+
+    def __call__(
+        self, batches: Iterable[pa.RecordBatch], placed: Placed
+    ) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            if batch.num_rows:
+                yield self._occur(batch, placed)
+
+    def _occur(self, batch: pa.RecordBatch, placed: Placed) -> pa.RecordBatch:
+        covering, codes = self.cover(batch["path"])
+        bits, holders = held_by(batch, placed)
+        ranks, potential = self._ranks(bits, holders, covering, codes)
+        standing = batch["standing"].to_numpy()
+        ages = micros_of(batch["age"])
+        ranks[ages < 0] = reason_rank(Why.AGE_UNKNOWN)
+        ranks[standing == Standing.PROTECTS] = reason_rank(Why.IMPORTED)
+        own = (standing == Standing.OWN) | (self.legacy & (standing == Standing.LEGACY))
+        new = self._is_new(ranks, ages, potential)
+        due = pa.array(are_due(ranks, ages))
+        columns = [
+            *addressed(self.namespace, batch["address"]),
+            pa.array(ranks),
+            batch["age"],
+            batch["size_bytes"],
+            pa.array(own & np.array([bool(rules) for rules in covering])[codes] & new),
+            pc.if_else(due, batch["path"], None),
+            pc.if_else(due, self._packed(bits).take(pa.array(holders)), None),
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=OCCURRENCES)
+
+    def _packed(self, bits: list[int]) -> pa.Array:
+        count = len(self.ranker.keepers) + 1  # one says that a commit is potential
+        return pa.array([pack_bits(each, count) for each in bits], pa.binary())
+
+    def cover(self, paths: pa.Array | pa.ChunkedArray) -> tuple[list[tuple[int, ...]], Numbers]:
+        """The sets of rules that cover paths, and for each path the place of its set."""
+        matches = [_covers(rule.prefix, paths) for rule in self.ranker.policy.rules]
+        codes = np.zeros(len(paths), np.int64)
+        for number, match in enumerate(matches):
+            codes = codes * 2 + match
+            if number % _RULES_AT_ONCE == _RULES_AT_ONCE - 1:
+                codes = np.unique(codes, return_inverse=True)[1]
+        _, examples, codes = np.unique(codes, return_index=True, return_inverse=True)
+        covering = [
+            tuple(rule for rule, match in enumerate(matches) if match[row]) for row in examples
+        ]
+        return covering, codes
+
+    def _ranks(
+        self, bits: list[int], holders: Numbers, covering: list[tuple[int, ...]], codes: Numbers
+    ) -> tuple[Numbers, Mask]:
+        pairs, places = np.unique(holders * len(covering) + codes, return_inverse=True)
+        split = [divmod(int(pair), len(covering)) for pair in pairs]
+        ranks = [self.ranker.rank(bits[holder], covering[code]) for holder, code in split]
+        potential = [bool(bits[holder] & self.ranker.is_potential) for holder, _ in split]
+        return np.array(ranks, np.int64)[places], np.array(potential, np.bool_)[places]
+
+    def _is_new(self, ranks: Numbers, ages: Numbers, potential: Mask) -> Mask:
+        if self.window is None:
+            return np.ones(len(ranks), np.bool_)
+        if self.window.by_commit:
+            return potential
+        return potential | (ages >= (days_of(ranks) - self.window.days) * _DAY)
+
+
+def _covers(prefix: Prefix, paths: pa.Array) -> Mask:
+    if prefix.is_raw:
+        return _mask(pc.starts_with(paths, prefix.start))
+    below = pc.starts_with(paths, prefix.start + "/")
+    return _mask(pc.or_(below, pc.equal(paths, pa.scalar(prefix.start.encode(), paths.type))))
+
+
+def _mask(found: pa.Array) -> Mask:
+    mask: Mask = found.to_numpy(zero_copy_only=False)
+    return mask
+
+
+def held_by(batch: pa.RecordBatch, placed: Placed) -> tuple[list[int], Numbers]:
+    """The bits of what keeps entries, each combination once, and which of them each entry has."""
+    chunks = batch["chunk"].to_numpy()
+    holders = np.empty(len(chunks), np.int64)
+    found: dict[int, int] = {}
+    for chunk in np.unique(chunks):
+        here = chunks == chunk
+        members = batch["members"].filter(pa.array(here)).dictionary_encode()
+        held = _held(members.dictionary, placed.get(int(chunk), {}))
+        places = [found.setdefault(bits, len(found)) for bits in held]
+        holders[here] = np.array(places, np.int64)[members.indices.to_numpy()]
+    return list(found), holders
+
+
+def _held(members: pa.Array, keepers: Mapping[int, int]) -> list[int]:
+    """The bits of all keepers of the places that each of some members has."""
+    places: dict[int, list[int]] = {}
+    for place, bits in keepers.items():
+        places.setdefault(bits, []).append(place)
+    rows = _member_bits(members)
+    held = [0] * len(rows)
+    for bits, there in places.items():
+        inside = [place for place in there if place < rows.shape[1]]
+        for row in np.flatnonzero(rows[:, inside].any(axis=1)).tolist():
+            held[row] |= bits
+    return held
+
+
+def _member_bits(members: pa.Array) -> npt.NDArray[np.uint8]:
+    """Members as rows of bits, all as long as the longest."""
+    found = members.to_pylist()
+    width = max(map(len, found), default=0)
+    data = b"".join(each.ljust(width, b"\0") for each in found)
+    rows = np.frombuffer(data, np.uint8).reshape(len(found), width)
+    return np.unpackbits(rows, axis=1, bitorder="little")
+
+
+def member_places(members: bytes) -> list[int]:
+    """The places of the ranges of a chunk that hold an entry."""
+    found = np.unpackbits(np.frombuffer(members, np.uint8), bitorder="little")
+    return [int(place) for place in np.flatnonzero(found)]
+
+
+def addressed(namespace: Namespace, keys: pa.Array) -> tuple[pa.Array, pa.Array, pa.Array]:
+    """The hashes of the objects that keys of a namespace name, and the keys."""
+    return *hash_columns(file_hashes(paths_of(namespace, keys))), keys
+
+
+def paths_of(namespace: Namespace, keys: pa.Array) -> pa.Array:
+    """The full addresses of keys of a namespace."""
+    return pc.binary_join_element_wise(pa.scalar(namespace.folder), keys, "")
+
+
+def micros_of(moments: pa.Array) -> Numbers:
+    """Moments in microseconds since 1970; -1 where there is none."""
+    numbers: Numbers = pc.fill_null(moments.cast(pa.int64()), -1).to_numpy()
+    return numbers
+
+
+def staged_occurrences(
+    batches: Iterable[pa.RecordBatch], namespace: Namespace
+) -> Iterator[pa.RecordBatch]:
+    """What staged changes (STAGED) mean for addresses (OCCURRENCES): they keep them."""
+    for batch in batches:
+        keys = namespace.protected(batch["address"], batch["address_type"])
+        count = len(keys)
+        columns = [
+            *addressed(namespace, keys),
+            pa.repeat(pa.scalar(reason_rank(Why.STAGED), pa.int64()), count),
+            pa.nulls(count, OCCURRENCES.field("age").type),
+            pa.nulls(count, pa.int64()),
+            pa.repeat(pa.scalar(value=False), count),
+            *(pa.nulls(count, pa.binary()) for _ in range(2)),
+        ]
+        yield pa.RecordBatch.from_arrays(columns, schema=OCCURRENCES)
+
+
+def again_occurrences(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Addresses (HASHES) that are looked at whether or not anything is new of them."""
+    for batch in batches:
+        count = batch.num_rows
+        columns = [
+            batch["h1"],
+            batch["h2"],
+            pa.nulls(count, pa.string()),
+            pa.repeat(pa.scalar(_NO_RANK, pa.int64()), count),
+            pa.nulls(count, OCCURRENCES.field("age").type),
+            pa.nulls(count, pa.int64()),
+            pa.repeat(pa.scalar(value=True), count),
+            *(pa.nulls(count, pa.binary()) for _ in range(2)),
+        ]
+        yield pa.RecordBatch.from_arrays(columns, schema=OCCURRENCES)

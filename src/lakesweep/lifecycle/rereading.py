@@ -1,0 +1,87 @@
+"""What is looked at again before and while objects of a plan go.
+
+A commit that was made since, a branch or a tag that was put on an old commit, a branch whose rule
+is a longer one: each may need objects that the plan lets go. So the trees of all commits are read
+that are new, or that are kept by something that did not keep them when the plan was made, and what
+they hold stays. So does all that is staged. Other repositories that may have imported objects of
+this one are looked at as roots of lakes are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakesweep.lifecycle.keepers import Keeper, find_keepers, places_of
+from lakesweep.sweep.lakefs_roots import LakefsRoots, Opener
+
+if TYPE_CHECKING:
+    from lakesweep.lakefs.refs import Refs
+    from lakesweep.lifecycle.policy import Policy
+    from lakesweep.storage.stores import Stores
+    from lakesweep.sweep.iceberg_scan import Listing
+    from lakesweep.sweep.lake import Lake
+    from lakesweep.sweep.roots import RootSource
+
+
+@dataclass(frozen=True)
+class Changes:
+    """Which commits are kept by more than they were."""
+
+    policy: Policy
+    before: Refs
+    tags_protect_history: bool = False
+
+    def metaranges(self, refs: Refs) -> list[str]:
+        """The metaranges of these commits, each once."""
+        before, now = self._keepers(self.before), self._keepers(refs)
+        found = {
+            refs.commits[commit].metarange_id
+            for commit, keepers in now.items()
+            if not keepers <= before.get(commit, frozenset())
+        }
+        return sorted(found - {""})
+
+    def _keepers(self, refs: Refs) -> Mapping[str, frozenset[Keeper]]:
+        """What keeps each commit; the same set for all that are kept alike."""
+        kept = find_keepers(refs, self.policy, tags_protect_history=self.tags_protect_history)
+        sets = {
+            bits: frozenset(kept.keepers[place] for place in places_of(bits))
+            for bits in set(kept.commits.values())
+        }
+        return {commit: sets[bits] for commit, bits in kept.commits.items()}
+
+
+@dataclass(frozen=True)
+class PlanSources:
+    """The sources of a plan by a policy: the repository, as far as it changed, and its neighbours.
+
+    A `root_sources.Sources`.
+    """
+
+    repository: str
+    opener: Opener
+    neighbours: Mapping[str, Opener]
+    changes: Changes
+    without_staging: bool = False
+
+    def __call__(self, stores: Stores, lake: Lake, _: Listing) -> Sequence[RootSource]:
+        own = LakefsRoots(
+            stores,
+            self.repository,
+            {self.repository: self.opener},
+            lake.plans,
+            self.changes.metaranges,
+            without_staging=self.without_staging,
+        )
+        if not self.neighbours:
+            return [own]
+        others = LakefsRoots(
+            stores,
+            "neighbours",
+            self.neighbours,
+            lake.plans,
+            without_staging=self.without_staging,
+        )
+        return [own, others]

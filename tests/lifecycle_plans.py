@@ -1,0 +1,143 @@
+"""Plans by policies over recorded repositories, made and carried out in this process."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from lakesweep.clock import ManualClock
+from lakesweep.lakefs.repository import Repository
+from lakesweep.lifecycle.applying import apply_plan, plan_sources
+from lakesweep.lifecycle.engine import LifecycleEngine
+from lakesweep.lifecycle.engine import LocalEngine as LocalJudges
+from lakesweep.lifecycle.lakes import repository_lake
+from lakesweep.lifecycle.planning import LifecycleOrder, LifecyclePlanner
+from lakesweep.lifecycle.policy_file import parse_policy
+from lakesweep.lifecycle.spec import Spec
+from lakesweep.storage.files import OUTCOME_SCHEMA
+from lakesweep.storage.quarantine import QUARANTINE_SCHEMA
+from lakesweep.storage.stores import Stores
+from lakesweep.store import Store
+from lakesweep.store.backends.memory import MemoryBackend
+from lakesweep.sweep.applying import Applied, Applier, ApplyOrder, look
+from lakesweep.sweep.deleting import Delete, Pace, SetAside
+from lakesweep.sweep.engine import LocalEngine, SweepEngine
+from lakesweep.sweep.holding import Keeper, find_holding, places_of
+from lakesweep.sweep.lake import Lake
+from lakesweep.sweep.lakefs_roots import Opener
+from lakesweep.sweep.records import TYPES, RunKind
+from lakesweep.sweep.runs import Runs
+from lakesweep.sweep.sessions import running
+from lakesweep.sweep.stored_plan import StoredPlan, open_plan
+from tests.lakefs import AS_OF, RealRepositories
+from tests.lakefs_recorded import RecordedRepository
+
+#: What guards say of repositories as small and new as these.
+SMALL = ("first-run", "share", "zero-live")
+
+
+def recorded(repositories: RealRepositories, name: str, folder: Path) -> RecordedRepository:
+    """A copy of a repository, whose objects have the times that they had in the store."""
+    real = repositories.repository(name).copy_to(folder)
+    for line in (real.oracle / "files.jsonl").read_text().splitlines():
+        each = json.loads(line)
+        if each["xid_time"]:
+            os.utime(real.folder / each["path"], (each["xid_time"], each["xid_time"]))
+    return RecordedRepository(real)
+
+
+def opener_of(repository: RecordedRepository) -> Opener:
+    return partial(_itself, repository)
+
+
+def _itself(repository: RecordedRepository) -> Repository:
+    return repository
+
+
+@dataclass
+class Office:
+    """A repository, and whoever makes and carries out plans for it."""
+
+    repository: RecordedRepository
+    neighbours: tuple[RecordedRepository, ...] = ()
+    stores: Stores = field(default_factory=Stores)
+    clock: ManualClock = field(default_factory=lambda: ManualClock(AS_OF))
+
+    def __post_init__(self) -> None:
+        store = Store(MemoryBackend(), types=TYPES, clock=self.clock)
+        self.runs = Runs(store.create_realm("acme"), self.clock)
+        self.engine: SweepEngine = LocalEngine(self.stores)
+        self.judges: LifecycleEngine = LocalJudges(self.stores)
+
+    @property
+    def lake(self) -> Lake:
+        return repository_lake(self.repository.namespace)
+
+    @property
+    def openers(self) -> Mapping[str, Opener]:
+        return {each.name: opener_of(each) for each in (self.repository, *self.neighbours)}
+
+    def plan(self, rules: Mapping[str, Mapping[str, Any]], **options: Any) -> StoredPlan:
+        text = json.dumps({id_: {"enabled": True, **rule} for id_, rule in rules.items()})
+        policy = parse_policy(text.encode(), "policy.json", floor=1)
+        planner = LifecyclePlanner(self.stores, self.engine, self.judges, self.runs, self.clock)
+        with running(self.runs, self.lake.name, RunKind.PLAN, spec={}) as session:
+            spec = Spec(self.repository, policy, session.record.run, session.started, "", **options)
+            others = {each.name: opener_of(each) for each in self.neighbours}
+            order = LifecycleOrder(
+                self.lake, spec, opener_of(self.repository), others, policy_text=text
+            )
+            document = planner.plan(order, session.started, session.lease)
+        return open_plan(self.stores, self.runs, document.plan)
+
+    def apply(
+        self,
+        plan: StoredPlan,
+        *,
+        overridden: tuple[str, ...] = SMALL,
+        quarantine: bool = False,
+        removal: Any = None,
+        batch_rows: int = 4_000,
+    ) -> Applied:
+        record = self.runs.plan(plan.record.plan)
+        places = places_of(self.lake, record.plan)
+        order = ApplyOrder(
+            record,
+            self.lake,
+            removal or (SetAside(places) if quarantine else Delete()),
+            QUARANTINE_SCHEMA if quarantine else OUTCOME_SCHEMA,
+            Pace(),
+            overridden,
+            batch_rows,
+        )
+        document = look(self.stores, self.runs, order, self.clock.now())
+        spec = {"quarantine": quarantine, **order.removal.spec}
+        with running(
+            self.runs, self.lake.name, RunKind.APPLY, plan=record.plan, spec=spec
+        ) as session:
+            applier = Applier(
+                self.stores,
+                self.engine,
+                self.runs,
+                self.clock,
+                sources=plan_sources(self.stores, record, document, self.openers),
+                look_every=timedelta(seconds=0.05),
+            )
+            return apply_plan(applier, order, document, session)
+
+    def keeper(self, plan: StoredPlan) -> tuple[Keeper, Any]:
+        holding = find_holding(self.runs, plan.document.plan)
+        return Keeper(self.stores, self.runs, self.lake), holding
+
+    def stored(self) -> set[str]:
+        """The objects that are there, by their keys."""
+        folder = self.repository.real.folder
+        return {
+            str(path.relative_to(folder)) for path in (folder / "data").rglob("*") if path.is_file()
+        }

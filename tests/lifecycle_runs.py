@@ -1,0 +1,87 @@
+"""Lifecycle runs over models, in one process or on Spark."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import datetime
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from lakesweep.lakefs.columns import STAGED
+from lakesweep.lakefs.repository import Repository
+from lakesweep.lifecycle.engine import LifecycleEngine, LocalEngine
+from lakesweep.lifecycle.history import History, RunState
+from lakesweep.lifecycle.job import find_addresses
+from lakesweep.lifecycle.policy import Policy
+from lakesweep.lifecycle.policy_file import parse_policy
+from lakesweep.lifecycle.spec import Found, Spec
+from lakesweep.storage.datasets import read_dataset, write_dataset
+from lakesweep.storage.stores import Stores
+from tests.lakefs_repositories import NOW, Model, write_repository
+
+_numbers = count()
+
+
+def policy_of(rules: dict[str, dict[str, Any]], floor: int = 1) -> Policy:
+    whole = {id_: {"enabled": True, **rule} for id_, rule in rules.items()}
+    return parse_policy(json.dumps(whole).encode(), "policy.json", floor=floor)
+
+
+def run(
+    model: Model,
+    policy: Policy,
+    folder: Path,
+    *,
+    now: datetime = NOW,
+    engine: LifecycleEngine | None = None,
+    **options: Any,
+) -> Found:
+    """Judge a model whose files are below the folder."""
+    repository = write_repository(model, folder / "repo")
+    return judge(repository, policy, folder, now=now, engine=engine, **options)
+
+
+def judge(
+    repository: Repository,
+    policy: Policy,
+    folder: Path,
+    *,
+    now: datetime = NOW,
+    engine: LifecycleEngine | None = None,
+    **options: Any,
+) -> Found:
+    stores = Stores()
+    run_id = f"run-{next(_numbers)}"
+    place = f"{folder}/runs/{run_id}"
+    staged = write_dataset(stores, f"{place}/staged", STAGED, repository.staged())
+    spec = Spec(repository, policy, run_id, now, place, home=home_of(folder))
+    return find_addresses(
+        replace(spec, **options), engine or LocalEngine(stores), repository.read_refs(), staged
+    )
+
+
+def home_of(folder: Path) -> str:
+    return f"{folder}/lc/"
+
+
+def sweep(found: Found, folder: Path, now: datetime = NOW) -> None:
+    """Write down that all that was found is gone."""
+    History(Stores(), home_of(folder)).finish(found.record, RunState.SWEPT, now, found.figures)
+
+
+def rows_of(found: Found) -> dict[str, dict[str, Any]]:
+    """The verdicts by address."""
+    batches = read_dataset(Stores(), found.verdicts)
+    return {row["address"]: row for batch in batches for row in batch.to_pylist()}
+
+
+def going(found: Found) -> set[str]:
+    return {address for address, row in rows_of(found).items() if row["verdict"] == "delete"}
+
+
+def results_of(found: Found) -> dict[str, dict[str, Any]]:
+    """The results by address."""
+    batches = read_dataset(Stores(), found.results)
+    return {row["address"]: row for batch in batches for row in batch.to_pylist()}

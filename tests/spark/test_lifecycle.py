@@ -1,0 +1,85 @@
+"""Lifecycle runs on Spark: the same answers as the oracle's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from lakesweep.errors import UnreadableError
+from lakesweep.lifecycle.policy import Policy
+from lakesweep.lifecycle.selecting import Selection
+from lakesweep.lifecycle.spark_engine import SparkLifecycle
+from lakesweep.spark.access import Access
+from lakesweep.storage.stores import Stores
+from tests.lakefs_repositories import NOW, Model, entry, write_repository
+from tests.lifecycle_models import grow, models, policies
+from tests.lifecycle_oracle import expired
+from tests.lifecycle_runs import going, judge, policy_of, results_of, run, sweep
+from tests.processes import scratch_folder
+
+#: Without looking for the simplest case: each takes seconds here, and kernels are tested without.
+_FEW = settings(
+    max_examples=2,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    phases=[Phase.explicit, Phase.generate],
+)
+
+
+@pytest.fixture(scope="module")
+def engine(spark: SparkSession) -> SparkLifecycle:
+    """Nothing is so little that it is done on the driver."""
+    return SparkLifecycle(spark, Access(Stores(), parts=2), few_entries=0, few_ranges=0)
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    with scratch_folder("lifecycle") as path:
+        yield path
+
+
+def test_random_repositories(engine: SparkLifecycle) -> None:
+    @_FEW
+    @given(models(20), policies())
+    def check(model: Model, policy: Policy) -> None:
+        with scratch_folder("lifecycle") as folder:
+            found = run(model, policy, folder, engine=engine)
+            assert going(found) == expired(model, policy)
+            assert results_of(found).keys() == going(found)
+
+    check()
+
+
+def test_incremental_runs(engine: SparkLifecycle) -> None:
+    @_FEW
+    @given(st.data(), policies())
+    def check(data: st.DataObject, policy: Policy) -> None:
+        model, gone = data.draw(models(8)), set()
+        with scratch_folder("lifecycle") as folder:
+            for days in (9, 0):
+                grow(data.draw, model, days, 6)
+                now = NOW - timedelta(days=days)
+                options = {"selection": Selection.INCREMENTAL, "grace": timedelta(0)}
+                found = run(model, policy, folder, now=now, engine=engine, **options)
+                gone |= going(found)
+                assert gone >= expired(model, policy, now) >= going(found)
+                sweep(found, folder, now)
+
+    check()
+
+
+def test_a_missing_range_ends_the_run(engine: SparkLifecycle, folder: Path) -> None:
+    model = Model()
+    model.commit("main", {"foo/bar/a": entry("data/1", 50)}, days=50)
+    id_ = next(iter(model.commits.values())).ranges[0].id
+    policy = policy_of({"r": {"prefix": "foo/bar", "days": 20}})
+    repository = write_repository(model, folder / "repo")
+    (folder / "repo" / "_lakefs" / id_).unlink()
+    with pytest.raises(UnreadableError, match="a commit needs it"):
+        judge(repository, policy, folder, engine=engine)

@@ -1,0 +1,57 @@
+"""Which runs the next one may build upon."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+
+from lakesweep.errors import FormatError
+from lakesweep.lifecycle.history import History, RunRecord, RunState
+from lakesweep.storage.address import parse
+from lakesweep.storage.stores import Stores
+from tests.lakefs_repositories import NOW
+from tests.processes import scratch_folder
+
+
+@pytest.fixture
+def history() -> Iterator[History]:
+    with scratch_folder("history") as folder:
+        yield History(Stores(), f"{folder}/lc")
+
+
+def record(run_id: str, days: int) -> RunRecord:
+    return RunRecord(run_id, NOW - timedelta(days=days), "hash", "", {}, {}, (), "verdicts")
+
+
+def test_a_home_that_is_not_there_has_no_runs(history: History) -> None:
+    assert history.last() is None
+    assert history.last_swept() is None
+
+
+def test_only_runs_that_swept_are_built_upon(history: History) -> None:
+    states = {1: RunState.FAILED, 2: RunState.PARTIAL, 3: RunState.SWEPT, 4: RunState.SWEPT}
+    for days, state in states.items():
+        run = record(f"run-{days}", days)
+        history.record(run)
+        history.finish(run, state, NOW, {"addresses": 1})
+    history.record(record("planned", 0))
+    assert history.last() == record("planned", 0)
+    assert history.last_swept() == record("run-3", 3)
+
+
+def test_the_last_word_on_a_run_counts(history: History) -> None:
+    run = record("run", 1)
+    history.record(run)
+    history.finish(run, RunState.PARTIAL, NOW, {})
+    assert history.last_swept() is None
+    history.finish(run, RunState.SWEPT, NOW, {})
+    assert history.last_swept() == run
+
+
+def test_a_record_that_is_none_is_an_error(history: History) -> None:
+    place = parse(f"{history.home}runs/20261115T120000.000000Z-x.json")
+    Stores().open(place).write(place.key, b"{}")
+    with pytest.raises(FormatError, match="no record of a run"):
+        history.last()

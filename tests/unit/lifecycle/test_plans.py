@@ -1,0 +1,380 @@
+"""Plans by policies: made, looked at again, carried out and undone by the sweep's machinery."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from lakesweep.errors import IncompleteError, NotFoundError, RefusedError, UnavailableError
+from lakesweep.lakefs.refs import Branch, Commit, Tag
+from lakesweep.lifecycle.explaining import Explainer
+from lakesweep.lifecycle.history import History
+from lakesweep.lifecycle.selecting import Selection
+from lakesweep.storage.deleting import Limits
+from lakesweep.storage.stores import Stores
+from lakesweep.sweep.deleting import Delete
+from lakesweep.sweep.records import RunKind, RunStatus
+from tests.lakefs import AS_OF, RealRepositories
+from tests.lifecycle_plans import SMALL, Office, recorded
+from tests.planned import deletes, reasons
+
+#: Lets old states go, and some events.
+RULES = {"events": {"prefix": "events", "days": 90}, "state": {"prefix": "state", "days": 30}}
+
+
+@pytest.fixture
+def office(lakefs_repositories: RealRepositories, tmp_path: Path) -> Office:
+    return Office(recorded(lakefs_repositories, "analytics", tmp_path))
+
+
+def keys(office: Office, paths: set[str]) -> set[str]:
+    return {path.removeprefix(f"{office.repository.real.folder}/") for path in paths}
+
+
+def holding(office: Office, key: str) -> Commit:
+    """A commit that holds an object, which nothing else does by now."""
+    entries = office.repository.real.entries
+    names = {key, f"{office.repository.real.namespace}/{key}"}
+    return next(
+        commit
+        for commit in office.repository.commits.values()
+        if any(entry["address"] in names for entry in entries[commit.id])
+    )
+
+
+def history(office: Office) -> History:
+    return History(office.stores, office.repository.namespace.address("_lakefs/retention/lc"))
+
+
+def test_what_every_rule_lets_go_is_deleted_and_nothing_else(office: Office) -> None:
+    plan = office.plan(RULES)
+    doomed, before = keys(office, deletes(plan)), office.stored()
+    assert set(reasons(plan).values()) == {"expired", "head", "tagged", "not-due"}
+
+    applied = office.apply(plan)
+
+    assert applied.figures["deleted"] == len(doomed) == 11
+    assert office.stored() == before - doomed
+    swept = history(office).last_swept()
+    assert swept is not None
+    assert swept.run_id == plan.document.plan
+
+
+def test_what_was_deleted_is_not_counted_again(office: Office) -> None:
+    office.apply(office.plan(RULES))
+    office.clock.sleep(timedelta(hours=1).total_seconds())
+
+    again = office.plan(RULES)
+
+    assert not deletes(again)
+    assert again.document.details["saved"]["rule"][0]["delete"]["files"] == 0
+    assert not again.document.guards
+
+
+def test_what_was_set_aside_comes_back(office: Office) -> None:
+    plan, before = office.plan(RULES), office.stored()
+    office.apply(plan, quarantine=True)
+    trash = office.repository.real.folder / "_lakefs/retention/lc/trash"
+    assert office.stored() == before - keys(office, deletes(plan))
+    assert len([path for path in trash.rglob("*") if path.is_file()]) == 11
+
+    keeper, held = office.keeper(plan)
+    keeper.restore(held)
+
+    assert office.stored() == before
+
+
+def test_a_commit_that_takes_up_old_objects_keeps_them(office: Office) -> None:
+    plan = office.plan(RULES)
+    doomed = keys(office, deletes(plan))
+    old = holding(office, min(doomed))
+    head = office.repository.branches["main"].commit_id
+    revived = replace(old, id="f" * 64, parents=(head,), created=AS_OF)
+    office.repository.commits[revived.id] = revived
+    office.repository.branches["main"] = Branch("main", revived.id)
+    held = {
+        entry["address"].removeprefix(f"{office.repository.real.namespace}/")
+        for entry in office.repository.real.entries[old.id]
+    }
+
+    applied = office.apply(plan)
+
+    assert applied.kept_by_remark == len(doomed & held) > 0
+    assert doomed & held <= office.stored()
+    assert not (doomed - held) & office.stored()
+    assert history(office).last_swept() is None
+
+
+@pytest.mark.parametrize("kind", ["branch", "tag"])
+def test_a_ref_on_an_old_commit_keeps_what_it_holds(office: Office, kind: str) -> None:
+    plan = office.plan(RULES)
+    key = min(keys(office, deletes(plan)))
+    old = holding(office, key)
+    if kind == "branch":
+        office.repository.branches["again"] = Branch("again", old.id)
+    else:
+        office.repository.tags["again"] = Tag("again", old.id)
+
+    assert office.apply(plan).kept_by_remark > 0
+    assert key in office.stored()
+
+
+def test_a_branch_that_means_nothing_new_keeps_nothing_more(office: Office) -> None:
+    plan = office.plan(RULES)
+    main = office.repository.branches["main"]
+    office.repository.branches["job-7"] = replace(main, name="job-7")
+
+    assert office.apply(plan).kept_by_remark == 0
+
+
+def test_a_branch_with_a_longer_rule_keeps_all_that_it_reaches(office: Office) -> None:
+    rules = {
+        "state": {"prefix": "state", "days": 30, "branch_days": {"audit": 4_000}},
+    }
+    plan = office.plan(rules)
+    main = office.repository.branches["main"]
+    office.repository.branches["audit"] = replace(main, name="audit")
+
+    applied = office.apply(plan)
+
+    assert applied.kept_by_remark == len(deletes(plan)) > 0
+    assert applied.figures["deleted"] == 0
+
+
+def test_what_is_staged_meanwhile_is_kept(office: Office) -> None:
+    plan = office.plan(RULES)
+    key = min(keys(office, deletes(plan)))
+    office.repository.stage("main", "again", key)
+
+    assert office.apply(plan).kept_by_remark == 1
+    assert key in office.stored()
+
+
+def test_a_commit_that_cannot_be_read_stops_before_the_first_delete(office: Office) -> None:
+    plan, before = office.plan(RULES), office.stored()
+    head = office.repository.commits[office.repository.branches["main"].commit_id]
+    new = replace(head, id="f" * 64, parents=(head.id,), metarange_id="e" * 64)
+    office.repository.commits[new.id] = new
+
+    with pytest.raises(IncompleteError, match=r"e{64}"):
+        office.apply(plan)
+
+    assert office.stored() == before
+    [run] = (run for run in office.runs.list() if run.kind is RunKind.APPLY)
+    assert run.status is RunStatus.FAILED
+
+
+def test_a_server_that_does_not_answer_stops_before_the_first_delete(office: Office) -> None:
+    plan, before = office.plan(RULES), office.stored()
+    office.repository.broken = IncompleteError("the server does not answer")
+
+    with pytest.raises(IncompleteError):
+        office.apply(plan)
+
+    assert office.stored() == before
+
+
+def test_a_server_that_fails_to_tell_what_is_staged_is_never_overridden(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> Iterator[pa.RecordBatch]:
+        raise UnavailableError("http://127.0.0.1:8000", "it does not answer")
+
+    monkeypatch.setattr(office.repository, "staged", fail)
+
+    with pytest.raises(UnavailableError, match="does not answer"):
+        office.plan(RULES, without_staging=True)
+
+
+def test_a_range_that_is_missing_lets_no_plan_be_made(office: Office) -> None:
+    commit = office.repository.real.answer("commits")[-1]
+    (office.repository.real.folder / "_lakefs" / commit["ranges"][0]).unlink()
+
+    with pytest.raises(Exception, match=commit["ranges"][0]):
+        office.plan(RULES)
+
+
+class CrashError(BaseException):
+    """The process ended here."""
+
+
+@dataclass
+class Dying:
+    """Deletes some batches, and dies with the next one."""
+
+    left: int
+    delete: Delete = field(default_factory=Delete)
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        return {}
+
+    def __call__(
+        self, stores: Stores, batch: pa.RecordBatch, limits: Limits
+    ) -> Iterator[pa.RecordBatch]:
+        if not self.left:
+            raise CrashError
+        self.left -= 1
+        yield from self.delete(stores, batch, limits)
+
+
+def test_a_run_that_died_is_gone_on_with(office: Office) -> None:
+    plan, before = office.plan(RULES), office.stored()
+    doomed = keys(office, deletes(plan))
+    with pytest.raises(CrashError):
+        office.apply(plan, removal=Dying(2), batch_rows=3)
+    assert 0 < len(before - office.stored()) < len(doomed)
+
+    office.clock.sleep(timedelta(minutes=10).total_seconds())
+    applied = office.apply(plan)
+
+    assert office.stored() == before - doomed
+    assert applied.kept_by_remark == 0
+    with pytest.raises(RefusedError, match="applied once"):
+        office.apply(plan)
+
+
+@dataclass
+class Meddling:
+    """Has somebody stage an object while others go."""
+
+    office: Office
+    keys: list[str]
+    delete: Delete = field(default_factory=Delete)
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        return {}
+
+    def __call__(
+        self, stores: Stores, batch: pa.RecordBatch, limits: Limits
+    ) -> Iterator[pa.RecordBatch]:
+        yield from self.delete(stores, batch, limits)
+        while self.keys:
+            self.office.repository.stage("main", "again", self.keys.pop())
+            time.sleep(0.5)  # somebody looks at the repository every now and then
+
+
+def test_what_is_staged_while_objects_go_is_kept(office: Office) -> None:
+    plan = office.plan(RULES)
+    rows = [row for batch in plan.rows() for row in batch.to_pylist()]
+    last = [row["path"] for row in rows if row["verdict"] == "delete"][-1]
+    [key] = keys(office, {last})
+
+    applied = office.apply(plan, removal=Meddling(office, [key]), batch_rows=1)
+
+    assert key in office.stored()
+    assert applied.kept_by_remark == 1
+
+
+def test_the_clock_of_the_store_has_a_say(office: Office) -> None:
+    first = office.plan(RULES)
+    path = min(deletes(first))
+    lately = (AS_OF - timedelta(days=5)).timestamp()
+    os.utime(path, (lately, lately))
+
+    again = office.plan(RULES)
+
+    assert reasons(again)[path] == "too-new"
+    assert deletes(again) == deletes(first) - {path}
+
+
+def test_an_object_that_changed_since_is_left_alone(office: Office) -> None:
+    plan = office.plan(RULES)
+    path = Path(min(deletes(plan)))
+    path.write_bytes(b"another one")
+
+    applied = office.apply(plan)
+
+    assert path.exists()
+    assert applied.figures["changed"] == 1
+
+
+def test_the_first_plan_and_another_policy_ask_for_a_word(office: Office) -> None:
+    plan = office.plan(RULES)
+    with pytest.raises(RefusedError, match="first-run"):
+        office.apply(plan, overridden=())
+    office.apply(plan)
+
+    other = office.plan({"state": {"prefix": "state", "days": 3}})
+
+    assert "policy-changed" in {guard.name for guard in other.document.guards}
+    with pytest.raises(RefusedError, match="policy-changed"):
+        office.apply(other)
+    assert office.apply(other, overridden=(*SMALL, "policy-changed")).figures["deleted"] > 0
+
+
+def test_a_neighbour_that_imported_an_object_keeps_it(
+    lakefs_repositories: RealRepositories, tmp_path: Path
+) -> None:
+    own = recorded(lakefs_repositories, "analytics", tmp_path)
+    other = recorded(lakefs_repositories, "branches", tmp_path)
+    path = min(deletes(Office(own).plan(RULES)))
+    [staged, *_] = other.staging
+    staged["address"] = path
+
+    plan = Office(own, (other,)).plan(RULES)
+
+    assert reasons(plan)[path] == "referenced"
+
+
+def test_repositories_that_share_a_folder_are_refused(
+    lakefs_repositories: RealRepositories, tmp_path: Path
+) -> None:
+    own = recorded(lakefs_repositories, "analytics", tmp_path)
+    inner = recorded(lakefs_repositories, "branches", own.real.folder / "data")
+    with pytest.raises(RefusedError, match="among the objects of analytics"):
+        Office(own).plan(RULES)
+    with pytest.raises(RefusedError, match="shares its folder"):
+        Office(own, (inner,)).plan(RULES)
+
+
+def test_a_repository_without_objects_has_nothing_to_lose(
+    lakefs_repositories: RealRepositories, tmp_path: Path
+) -> None:
+    plan = Office(recorded(lakefs_repositories, "empty", tmp_path)).plan(RULES)
+
+    assert not reasons(plan)
+    assert plan.document.spec["listed"] == 0
+
+
+def test_evidence_names_who_keeps_an_object_and_who_lets_it_go(office: Office) -> None:
+    plan = office.plan(RULES)
+    explainer = Explainer(plan)
+    versions = {each.address: each for each in explainer.explain("state/latest.json")}
+    assert len(versions) == 15
+
+    for each in versions.values():
+        assert each.row is not None
+        keeps = any(row["keeps"] for row in each.evidence)
+        assert keeps is (each.row["verdict"] == "keep")
+    with pytest.raises(NotFoundError, match="no/such"):
+        list(explainer.explain("no/such"))
+
+
+def test_refs_tell_what_they_hold(office: Office) -> None:
+    sizes = {each["name"]: each for each in office.plan(RULES).document.details["refs"]}
+    entries = office.repository.real.entries
+    for name in ("main", "v1"):
+        commit = sizes[name]["commit"]
+        assert sizes[name]["objects"] == len(entries[commit])
+        assert sizes[name]["bytes"] == sum(entry["size_bytes"] for entry in entries[commit])
+
+
+def test_later_runs_go_on_where_the_last_one_ended(office: Office) -> None:
+    office.apply(office.plan(RULES))
+    office.clock.sleep(timedelta(days=40).total_seconds())
+
+    some = office.plan(RULES, selection=Selection.INCREMENTAL)
+    every = office.plan(RULES)
+
+    assert some.document.details["full"] is None
+    assert deletes(some) == deletes(every) != set()
