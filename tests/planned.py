@@ -12,10 +12,13 @@ from lakesweep.clock import Clock, ManualClock
 from lakesweep.config import LakeSection
 from lakesweep.progress import SILENT, Progress
 from lakesweep.storage.datasets import Dataset, read_dataset
+from lakesweep.storage.files import OUTCOME_SCHEMA
 from lakesweep.storage.stores import Stores
 from lakesweep.store import Store
 from lakesweep.store.backends.memory import MemoryBackend
+from lakesweep.sweep.applying import Applied, Applier, ApplyOrder, look
 from lakesweep.sweep.checking import Checked, Checker
+from lakesweep.sweep.deleting import Delete, Pace
 from lakesweep.sweep.engine import LocalEngine, SweepEngine
 from lakesweep.sweep.lake import Lake
 from lakesweep.sweep.planning import Planner, PlanOrder
@@ -29,6 +32,8 @@ from lakesweep.sweep.surveying import Survey, Surveyor
 
 _numbers = count()
 WEEK = timedelta(days=7)
+#: What guards say of lakes as small and new as these.
+SMALL = ("first-run", "zero-live", "share", "live-fell")
 
 
 def in_a_month() -> ManualClock:
@@ -71,6 +76,31 @@ class Desk:
             wanted = PlanOrder(self.lake, grace, **order)
             document = planner.plan(wanted, session.started, session.lease)
         return open_plan(self.stores, self.runs, document.plan)
+
+    def apply(
+        self,
+        plan: StoredPlan,
+        engine: SweepEngine | None = None,
+        *,
+        look_every: timedelta = WEEK,
+        batch_rows: int = 100,
+    ) -> Applied:
+        """Delete what a plan says, whatever guards of small lakes say."""
+        order = ApplyOrder(
+            plan.record, self.lake, Delete(), OUTCOME_SCHEMA, Pace(), SMALL, batch_rows
+        )
+        document = look(self.stores, self.runs, order, self.clock.now())
+        spec: dict[str, Any] = {}
+        with running(self.runs, "prod", RunKind.APPLY, plan=document.plan, spec=spec) as session:
+            applier = Applier(
+                self.stores,
+                self._engine(engine),
+                self.runs,
+                self.clock,
+                sources=self._sources,
+                look_every=look_every,
+            )
+            return applier.apply(order, document, session)
 
     def survey(self, engine: SweepEngine | None = None) -> Survey:
         with running(self.runs, "prod", RunKind.CHECK, spec={}) as session:

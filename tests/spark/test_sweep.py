@@ -15,15 +15,18 @@ from pyspark.sql import SparkSession
 
 from lakesweep.config import IcebergCatalogRoot, LakeSection
 from lakesweep.spark.access import Access
+from lakesweep.storage.datasets import read_dataset, write_dataset
 from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.s3.store import S3Store
 from lakesweep.storage.stores import Stores
+from lakesweep.sweep.engine import LocalEngine
 from lakesweep.sweep.liveset import Mode
 from lakesweep.sweep.spark_engine import SparkEngine
 from tests.e2e.test_plan_commands import orphans, write_config
 from tests.lake import BUCKET, EngineLake
 from tests.planned import Desk, rows_of
 from tests.servers import moto_server
+from tests.unit.sweep.test_engine import SAID, SEEN, said, see
 
 _CALL = pa.schema([("call", pa.int64())])
 
@@ -86,6 +89,19 @@ def test_both_engines_miss_the_same_files(desk: Desk, engine: SparkEngine) -> No
     assert desk.rows(spark.missing) == desk.rows(local.missing)
     assert (spark.files, spark.outside, spark.gaps) == (local.files, local.outside, local.gaps)
     assert [gap.table for gap in spark.gaps] == ["lake.shop.t1"]
+
+
+def test_both_engines_pair_files_with_what_is_said_of_them(desk: Desk, engine: SparkEngine) -> None:
+    files = desk.survey().listing
+    some = (said(batch.slice(1), "old") for batch in read_dataset(desk.stores, files))
+    rules = write_dataset(desk.stores, f"{desk.plans}/rules", SAID, some)
+
+    local, spark = (
+        one.pair(see, files, rules, ["rule"], SEEN) for one in (LocalEngine(desk.stores), engine)
+    )
+
+    assert 0 < local["rule"].null_count < local.num_rows
+    assert spark.sort_by("path").equals(local.sort_by("path").combine_chunks())
 
 
 def test_a_step_is_called_no_oftener_than_it_may_be(desk: Desk, engine: SparkEngine) -> None:

@@ -84,7 +84,7 @@ def look(stores: Stores, runs: Runs, order: ApplyOrder, now: datetime) -> PlanDo
     runs.check_unrestored(order.plan)
     check_runs_known(stores, runs, order.plan)
     guards = [*document.guards, *look_at_age(now, document.expires)]
-    refuse(guards, {*order.overridden, *document.overridden}, document.plan)
+    refuse(guards, {*order.overridden, *document.overridden}, document.plan, document.commands)
     return document
 
 
@@ -104,7 +104,8 @@ class Applier:
         """Delete what the plan says and nothing needs. `session` holds the lease of the lake."""
         overridden = {*order.overridden, *document.overridden}
         # Somebody may have thought for long about what the first look showed.
-        refuse([*look_at_age(self.clock.now(), document.expires)], overridden, document.plan)
+        age = [*look_at_age(self.clock.now(), document.expires)]
+        refuse(age, overridden, document.plan, document.commands)
         self.runs.check_unrestored(order.plan)
         # Whoever holds the lease of the lake may take over what an earlier run left.
         plan = self.runs.claim(order.plan.plan, session.record.run, resumes=order.plan.run)
@@ -217,7 +218,8 @@ class Applier:
         self.runs.close_plan(plan)
 
         def change(record: LakeRecord) -> LakeRecord:
-            return msgspec.structs.replace(record, applied=session.record.run)
+            policy = document.policy or record.policy
+            return msgspec.structs.replace(record, applied=session.record.run, policy=policy)
 
         # Whose files went, as somebody wanted, is not asked for again by the next plan.
         gone = {root.name: micros(root.seen) for root in document.gone_roots if root.deletes}

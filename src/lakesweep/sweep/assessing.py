@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -11,6 +11,7 @@ import pyarrow as pa
 from lakesweep.iceberg.metadata import guess_location
 from lakesweep.storage.covers import collapse
 from lakesweep.storage.marks import Facts
+from lakesweep.storage.tolerance import State
 from lakesweep.sweep.lineage import Lineage, Rows
 from lakesweep.sweep.marks import RootMark, RootState, Used
 from lakesweep.sweep.owners import claimed_folder
@@ -53,14 +54,21 @@ def uses(lineage: Lineage, usage: Rows) -> Mapping[int, Use]:
     return found
 
 
-def reasons(lineage: Lineage, problems: Rows) -> Mapping[int, Sequence[str]]:
-    """Why roots are incomplete, by the number of the root's own file."""
+def reasons(
+    lineage: Lineage, problems: Rows, is_excused: Callable[[int, str], bool]
+) -> Mapping[int, Sequence[str]]:
+    """Why roots are incomplete, by the number of the root's own file.
+
+    A root may excuse a file that is missing, but for its own.
+    """
     found: defaultdict[int, list[str]] = defaultdict(list)
     for batch in problems():
         for row in batch.to_pylist():
-            text = f"{row['path']}: {row['state']}: {row['reason']}"
-            for root in lineage.roots_of(row["source"]):
-                found[root].append(text)
+            path, state, source = row["path"], row["state"], row["source"]
+            for root in lineage.roots_of(source):
+                is_own = root == source or state != State.MISSING.value
+                if is_own or not is_excused(root, path):
+                    found[root].append(f"{path}: {state}: {row['reason']}")
     return {root: tuple(_few(sorted(texts))) for root, texts in found.items()}
 
 

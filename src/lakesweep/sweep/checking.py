@@ -16,11 +16,10 @@ import pyarrow as pa
 
 from lakesweep.storage.datasets import Dataset, Part, commit_dataset, read_dataset
 from lakesweep.sweep.answers import ANSWERS, answers_of
+from lakesweep.sweep.chosen import FEW, Chooser
 from lakesweep.sweep.columns import HASHES, MISSING
 from lakesweep.sweep.doubts import Astray, DoubtStep
-from lakesweep.sweep.engine import LocalEngine
 from lakesweep.sweep.lineage import trace
-from lakesweep.sweep.liveset import LiveSet
 from lakesweep.sweep.marker import MarkSpec
 from lakesweep.sweep.marking import mark
 from lakesweep.sweep.missing import Gap, MissStep, Needs
@@ -76,7 +75,8 @@ class Checker:
 
     def _miss(self, lake: Lake, listing: Dataset, marks: Marks, address: str) -> Checked:
         locations = _folders(lake.locations)
-        step = MissStep(self.stores, address, locations, _needs(self.stores, marks))
+        optional = Chooser(self.stores, self.engine, f"{address}-chosen").optional(marks)
+        step = MissStep(self.stores, address, locations, _needs(self.stores, marks), optional)
         answers = self.engine.miss(step, listing, marks.content, ANSWERS)
         parts = answers_of(answers, "part", Part)
         return Checked(
@@ -92,11 +92,13 @@ class Checker:
 class Doubtful:
     """What a plan knows of references that lead nowhere.
 
-    `filters` know the stored files that they may mean. `missing` counts those in the locations,
+    `filters` know the stored files that they may mean, `namesakes` the names that Paimon tables
+    use. `missing` counts those in the locations,
     of which not all were looked at, and `tables` name them.
     """
 
     filters: Sequence[str] = ()
+    namesakes: Sequence[str] = ()
     missing: int = 0
     tables: Sequence[str] = ()
 
@@ -105,37 +107,38 @@ class Doubtful:
 class Doubter:
     """Looks at what a plan listed and marked from the other side; all is written below a folder.
 
-    This costs two passes over what is at hand, and joins nothing. Up to `few` rows are looked at
-    here: to start tasks would take longer.
+    This costs two passes over what is at hand, and joins nothing; where there are Paimon tables,
+    two more.
     """
 
     stores: Stores
     engine: SweepEngine
     folder: str
-    few: int = 1_000_000
+    few: int = FEW
 
     def look(self, lake: Lake, survey: Survey) -> Doubtful:
         """Find the references that lead nowhere, and what they may mean."""
         content = survey.marks.content
         theirs = (each for locations in lake.neighbours.values() for each in locations)
         address = f"{self.folder}/loose"
-        stored = self._filter(survey.listing, "stored")
-        step = DoubtStep(self.stores, address, stored, _folders(lake.locations), _folders(theirs))
-        answers = self._on(content).gather(step, content, ANSWERS)
+        chooser = Chooser(self.stores, self.engine, self.folder, self.few)
+        step = DoubtStep(
+            self.stores,
+            address,
+            chooser.filter(survey.listing, "stored"),
+            _folders(lake.locations),
+            _folders(theirs),
+            chooser.optional(survey.marks),
+        )
+        answers = chooser.on(content).gather(step, content, ANSWERS)
         loose = commit_dataset(self.stores, address, answers_of(answers, "part", Part), HASHES)
         astray = list(answers_of(answers, "astray", Astray))
         return Doubtful(
-            self._filter(loose, "meant") if loose.rows else (),
+            chooser.filter(loose, "meant") if loose.rows else (),
+            chooser.used_names(survey.marks),
             sum(each.files for each in astray),
             self._tables(survey.marks, astray),
         )
-
-    def _filter(self, rows: Dataset, name: str) -> Sequence[str]:
-        live = LiveSet(self.stores, self._on(rows), rows, f"{self.folder}/{name}", 0)
-        return live.build()[0]
-
-    def _on(self, rows: Dataset) -> SweepEngine:
-        return LocalEngine(self.stores) if rows.rows <= self.few else self.engine
 
     def _tables(self, marks: Marks, astray: Sequence[Astray]) -> Sequence[str]:
         if not astray:

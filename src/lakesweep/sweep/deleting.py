@@ -7,7 +7,7 @@ that died reads what it did to the last part, and at worst tries again what the 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -196,7 +196,9 @@ def write_settled(stores: Stores, outcomes: str, address: str) -> Dataset:
     They are as many as the files that earlier runs deleted, so they are never held together.
     """
     found = (
-        _settled(batch) for path in outcome_parts(stores, outcomes) for batch in _read(stores, path)
+        _settled(batch)
+        for path in outcome_parts(stores, outcomes)
+        for batch in read_outcomes(stores, path, ["path", "outcome"])
     )
     return write_dataset(stores, address, HASHES, found)
 
@@ -225,12 +227,12 @@ def _settled(outcomes: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([h1, h2], schema=HASHES)
 
 
-def _read(stores: Stores, path: str) -> Iterator[pa.RecordBatch]:
+def read_outcomes(stores: Stores, path: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """The outcomes of a part; none of one that cannot be read, so its files are tried again."""
     place = parse(path)
     data = stores.open(place).read(place.key)
     with suppress(pa.ArrowException):
-        yield from pq.ParquetFile(pa.BufferReader(data)).iter_batches(columns=["path", "outcome"])
+        yield from pq.ParquetFile(pa.BufferReader(data)).iter_batches(columns=list(columns))
 
 
 def fitting_rows(rows: int, seconds: float) -> int:

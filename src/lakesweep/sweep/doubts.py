@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 from lakesweep.errors import InexactKeyError, LakesweepError, MissingError
 from lakesweep.hashing import Hashes, HashSet, hash128
 from lakesweep.iceberg.kinds import Kind
+from lakesweep.lakefs.marking import Kind as LakefsKind
 from lakesweep.parallel import map_ordered
 from lakesweep.storage.address import identities, parse
 from lakesweep.storage.datasets import DatasetWriter
@@ -37,8 +38,9 @@ if TYPE_CHECKING:
 
 #: So many files that were not listed are looked at by each task; writers make new ones all day.
 MOST_LOOKS = 1_000
-#: What tables name and do not need: these say nothing of how the others are spelled.
-_NOT_NEEDED = pa.array([Kind.METADATA_LOG.value, Kind.VERSION_HINT.value])
+#: What roots name and do not need: these say nothing of how the others are spelled. Of a repository
+#: old commits go on naming objects that were let go.
+_NOT_NEEDED = pa.array([Kind.METADATA_LOG.value, Kind.VERSION_HINT.value, LakefsKind.OBJECT.value])
 
 
 class Astray(msgspec.Struct, frozen=True):
@@ -71,8 +73,8 @@ class DoubtStep:
     So it does with what live files lead to that are links.
 
     `stored` are filters of all that was listed. What lies below `others`, the locations of other
-    lakes, is theirs to look at. What lies in the lake's own locations should have been listed, so
-    some of it is asked for once more.
+    lakes, is theirs to look at; `optional` are filters of what nobody misses. What lies in the
+    lake's own locations should have been listed, so some of it is asked for once more.
     """
 
     stores: Stores
@@ -80,6 +82,7 @@ class DoubtStep:
     stored: Sequence[str]
     locations: FolderMap
     others: FolderMap
+    optional: Sequence[str] = ()
     workers: int = 16
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -105,9 +108,12 @@ class _Looks:
         self._step = step
         self._seen = HashSet()
         self._found: dict[int, int] = {}
+        self._optional = Filters.load(step.stores, step.optional) if step.optional else None
 
     def add(self, files: pa.RecordBatch) -> None:
         needed = files.filter(pc.invert(pc.is_in(files["kind"], value_set=_NOT_NEEDED)))
+        if self._optional is not None:
+            needed = needed.filter(pa.array(~self._optional.contains(hashes_of(needed))))
         left = max(0, MOST_LOOKS - len(self._seen))
         new = needed.filter(pa.array(self._seen.add(hashes_of(needed)))).slice(0, left)
         gone = map_ordered(self._is_gone, new["path"].to_pylist(), workers=self._step.workers)

@@ -9,14 +9,18 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 
 from lakesweep.hashing import HashSet
+from lakesweep.storage.batches import gather
 from lakesweep.storage.datasets import Dataset, read_dataset
 from lakesweep.storage.stores import Stores
-from lakesweep.sweep.columns import LISTING, hashes_of
+from lakesweep.sweep.columns import HASHES, LISTING, hashes_of
 from lakesweep.sweep.mark_engine import LocalMarkEngine, MarkEngine, Step
 from lakesweep.sweep.steps import with_reference
 
 if TYPE_CHECKING:
     from lakesweep.storage.store import StoreOpener
+
+#: So many listed files are held to be told what is said of them.
+_PAIRED_ROWS = 1 << 20
 
 
 class SweepEngine(MarkEngine, Protocol):
@@ -61,6 +65,21 @@ class SweepEngine(MarkEngine, Protocol):
         """
         ...
 
+    def pair(
+        self,
+        step: Step,
+        listing: Dataset,
+        said: Dataset,
+        columns: Sequence[str],
+        schema: pa.Schema,
+    ) -> pa.Table:
+        """All that a step yields for listed files, each with what another dataset says of it.
+
+        `said` has `h1` and `h2`, one row a file. Those of its columns that are named, none of which
+        LISTING has, come to the step behind those of LISTING, null for files it says nothing of.
+        """
+        ...
+
 
 @dataclass(frozen=True)
 class LocalEngine(LocalMarkEngine):
@@ -92,6 +111,29 @@ class LocalEngine(LocalMarkEngine):
             for batch in read_dataset(self.stores, live)
         )
         return pa.Table.from_batches(step(files), schema)
+
+    def pair(
+        self,
+        step: Step,
+        listing: Dataset,
+        said: Dataset,
+        columns: Sequence[str],
+        schema: pa.Schema,
+    ) -> pa.Table:
+        names = [*HASHES.names, *columns]
+        told = pa.Table.from_batches(
+            read_dataset(self.stores, said, names),
+            pa.schema([said.schema.field(name) for name in names]),
+        )
+        files = gather(read_dataset(self.stores, listing, LISTING.names), _PAIRED_ROWS)
+        paired = (batch for some in files for batch in _pair(some, told))
+        return pa.Table.from_batches(step(paired), schema)
+
+
+def _pair(files: pa.RecordBatch, told: pa.Table) -> Iterator[pa.RecordBatch]:
+    together = pa.Table.from_batches([files]).join(told, ["h1", "h2"], join_type="left outer")
+    others = [name for name in told.column_names if name not in HASHES.names]
+    yield from together.select([*LISTING.names, *others]).to_batches()
 
 
 def known_hashes(stores: StoreOpener, files: Dataset) -> HashSet:

@@ -22,11 +22,15 @@ from lakesweep.storage.store import ObjectInfo
 from lakesweep.sweep.columns import LISTING
 from lakesweep.sweep.evidence import Reference, find_references
 from lakesweep.sweep.judging import Rules, judge
+from lakesweep.sweep.namings import namings_of
 from lakesweep.sweep.owners import FolderMap, claimed_folder
+from lakesweep.sweep.roots import RootKind
+from lakesweep.sweep.ruling import tables_of
 from lakesweep.sweep.verdicts import Guess, Reason, Verdict
 from lakesweep.units import format_count, format_duration, format_moment
 
 if TYPE_CHECKING:
+    from lakesweep.sweep.marks import Marks
     from lakesweep.sweep.plans import PlanDocument
     from lakesweep.sweep.stored_plan import StoredPlan
 
@@ -47,8 +51,11 @@ _REASONS = {
     Reason.HIDDEN: "a name on its way begins with . or _, and the lake says unknown = keep",
     Reason.UNKNOWN_KIND: "it is named like no file of a table, and the lake says unknown = keep",
     Reason.IN_DOUBT: "a table may mean it by another name: one that is not stored, and the same"
-    " but for doubled slashes or the name of the store, or one that is a link to it",
+    " but for doubled slashes or the name of the store, or one that is a link to it, or of a file"
+    " of the same name in a Paimon table",
 }
+#: The tables that can say of themselves that nothing of them is to go.
+_WITH_PROPERTIES = (RootKind.ICEBERG_TABLE, RootKind.ICEBERG_VIEW)
 _GUESSES = {
     Guess.ABORTED_WRITE: "perhaps a write that was never committed left it",
     Guess.FAILED_COMMIT: "perhaps a commit that failed left it",
@@ -81,7 +88,7 @@ def explain(plan: StoredPlan, path: str) -> Explanation:
         row,
         references,
         list(_evidence(plan.document, row, references)),
-        list(_protection(plan.document, row)) if row["verdict"] == Verdict.DELETE else [],
+        list(_protection(plan, row)) if row["verdict"] == Verdict.DELETE else [],
     )
 
 
@@ -153,8 +160,9 @@ def _proof(document: PlanDocument, row: Mapping[str, Any]) -> Iterator[str]:
     yield _GUESSES[Guess(row["rule"])]
 
 
-def _protection(document: PlanDocument, row: Mapping[str, Any]) -> Iterator[str]:
+def _protection(plan: StoredPlan, row: Mapping[str, Any]) -> Iterator[str]:
     """What would have kept a file that goes."""
+    document, marks = plan.document, plan.marks()
     started = document.cut_off + _grace(document)
     days = math.ceil((started - row["modified"]) / _DAY + 1e-9)
     yield f'grace = "{days}d"'
@@ -162,9 +170,9 @@ def _protection(document: PlanDocument, row: Mapping[str, Any]) -> Iterator[str]
     if below is not None:
         yield f"exclude = [{_quoted(_SPECIAL.sub(_ESCAPED, '/' + below))}]"
     yield "a root of type pinned whose list names it, or a folder that it lies in"
-    if _is_odd(document, row):
+    if _is_odd(document, marks, row):
         yield 'unknown = "keep"'
-    if row["table"]:
+    if any(root.name == row["table"] and root.kind in _WITH_PROPERTIES for root in marks.roots):
         yield f"gc.enabled=false in the properties of {row['table']}"
 
 
@@ -177,13 +185,15 @@ def _below(document: PlanDocument, path: str) -> str | None:
     return name.removeprefix(max(around, key=len)) if around else None
 
 
-def _is_odd(document: PlanDocument, row: Mapping[str, Any]) -> bool:
+def _is_odd(document: PlanDocument, marks: Marks, row: Mapping[str, Any]) -> bool:
     """Whether `unknown = "keep"` would have kept the file."""
     batch = pa.RecordBatch.from_pylist([dict(row)], schema=LISTING)
     rules = Rules(
         now=document.created,
         cutoff=document.cut_off,
         locations=FolderMap((claimed_folder(each), each) for each in document.locations),
+        tables=(tables := tables_of(marks)),
+        namings=namings_of(tables, {root.name: root.facts for root in marks.roots if root.facts}),
     )
     names = resolve(identities(batch["path"]))
     [verdict] = judge(batch, names, pa.array([False]), rules)["verdict"].to_pylist()

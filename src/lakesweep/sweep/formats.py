@@ -7,6 +7,7 @@ only keep files.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -59,6 +60,9 @@ _PATTERNS = {
 }
 _ANY = r"/(_delta_log|\.hoodie|_lakefs)/|/(_SUCCESS|_committed_\d+|(snapshot|schema)-\d+)$"
 
+#: A branch of a Paimon table has what tables have.
+_BRANCH = re.compile(r"(?<=/)branch/branch-[^/]+/\Z")
+
 #: All signs that a folder must have to be of a format.
 _FORMATS = {
     Format.DELTA: ("delta",),
@@ -105,6 +109,15 @@ def outside_of(used: Iterable[str], found: Iterable[Foreign]) -> Iterator[Foreig
             yield each
 
 
+def without_read(tables: Iterable[str], found: Iterable[Foreign]) -> Iterator[Foreign]:
+    """All but Paimon tables that are roots of the run, by their folders, and their branches."""
+    known = frozenset(map(claimed_folder, tables))
+    for each in found:
+        folder = _BRANCH.sub("", claimed_folder(each.folder))
+        if each.format is not Format.PAIMON or folder not in known:
+            yield each
+
+
 def formats_of(signs: Iterable[Sign]) -> tuple[Foreign, ...]:
     """The folders that have all signs of a format, sorted by format."""
     folders: defaultdict[str, set[str]] = defaultdict(set)
@@ -113,7 +126,10 @@ def formats_of(signs: Iterable[Sign]) -> tuple[Foreign, ...]:
     return tuple(
         Foreign(form, folder)
         for form, patterns in _FORMATS.items()
-        for folder in collapse(
-            set.intersection(*(folders[pattern] for pattern in patterns)), MOST_FOLDERS
-        )
+        for folder in _few(set.intersection(*(folders[pattern] for pattern in patterns)))
     )
+
+
+def _few(folders: set[str]) -> Iterable[str]:
+    """The folders, one inside another too: a root may read the outer one and not the inner."""
+    return sorted(folders) if len(folders) <= MOST_FOLDERS else collapse(folders, MOST_FOLDERS)

@@ -72,12 +72,13 @@ class Figures:
     opted_in: Sequence[str] = ()
     missing: int = 0
     lacking: Sequence[str] = ()
+    is_policy_new: bool = False
+    repositories: Sequence[str] = ()
 
 
 def look(figures: Figures) -> Iterator[Guard]:
     """Every guard that says no to a plan."""
-    if not figures.was_applied:
-        yield Guard("first-run", "nothing was ever deleted from this lake by a plan")
+    yield from _look_at_past(figures)
     if not figures.live and figures.listed:
         yield Guard("zero-live", "no root references any file, which is hardly true of a lake")
     yield from _look_at_fall(figures)
@@ -94,6 +95,9 @@ def look(figures: Figures) -> Iterator[Guard]:
         files = format_count(figures.missing, "file")
         tables = _some(figures.lacking)
         yield Guard("missing", f"at least {files} referenced and not stored: by {tables}")
+    if figures.repositories and figures.deletes:
+        names = _some(figures.repositories)
+        yield Guard("repositories", f"no root reads what they may have imported: {names}")
     if figures.foreign:
         yield Guard("foreign", f"claimed by others as well: {_some(figures.foreign)}")
     if figures.grace < SHORTEST_GRACE:
@@ -118,7 +122,9 @@ def look_at_age(now: datetime, expires: datetime) -> Iterator[Guard]:
         yield Guard("stale-plan", f"the plan expired at {expires:%Y-%m-%dT%H:%M:%SZ}")
 
 
-def refuse(guards: Collection[Guard], overridden: Collection[str], plan: str) -> None:
+def refuse(
+    guards: Collection[Guard], overridden: Collection[str], plan: str, commands: str = "lakesweep"
+) -> None:
     """RefusedError for the guards that say no and were not overridden."""
     standing = [guard for guard in guards if guard.name not in overridden]
     if not standing:
@@ -128,8 +134,15 @@ def refuse(guards: Collection[Guard], overridden: Collection[str], plan: str) ->
     raise RefusedError(
         standing[0].name,
         f"nothing was deleted; {format_count(len(standing), 'guard')} said no\n{lines}",
-        hint=f"look with lakesweep show {plan}, then: lakesweep apply {plan} {names}",
+        hint=f"look with {commands} show {plan}, then: {commands} apply {plan} {names}",
     )
+
+
+def _look_at_past(figures: Figures) -> Iterator[Guard]:
+    if not figures.was_applied:
+        yield Guard("first-run", "nothing was ever deleted from this lake by a plan")
+    elif figures.is_policy_new:
+        yield Guard("policy-changed", "the last plan that was applied was made by another policy")
 
 
 def _look_at_fall(figures: Figures) -> Iterator[Guard]:

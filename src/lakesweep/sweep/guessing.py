@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from lakesweep.iceberg.kinds import Kind
 from lakesweep.iceberg.names import METADATA_VERSION, SNAPSHOT
 from lakesweep.storage.marks import Facts
-from lakesweep.sweep.kinds import Names
+from lakesweep.sweep.kinds import Family, Names
 from lakesweep.sweep.masks import Mask, mask_of
 from lakesweep.sweep.owners import FolderMap, Found
 from lakesweep.sweep.verdicts import Guess
@@ -66,7 +66,8 @@ def guess(names: Names, modified: Numbers, tables: Found, history: History) -> p
     none.
     """
     paths, kinds = names.paths, names.kinds()
-    is_named = mask_of(kinds.is_valid())
+    of_paimon = mask_of(pc.equal(names.families(), Family.PAIMON.value).fill_null(False))
+    is_named = mask_of(kinds.is_valid()) | of_paimon
     is_metadata = _is(kinds, Kind.METADATA)
     is_list = _is(kinds, Kind.MANIFEST_LIST)
     is_statistics = _is(kinds, Kind.STATISTICS, Kind.PARTITION_STATISTICS)
@@ -82,7 +83,7 @@ def guess(names: Names, modified: Numbers, tables: Found, history: History) -> p
         (is_statistics, Guess.EXPIRED_SNAPSHOT),
         (is_list & is_known, Guess.FAILED_COMMIT),
         (is_expired, Guess.EXPIRED_SNAPSHOT),
-        (is_list | _is(kinds, Kind.MANIFEST), Guess.FAILED_COMMIT),
+        (is_list | _is(kinds, Kind.MANIFEST) | _is_meta(paths, of_paimon), Guess.FAILED_COMMIT),
         (is_named, Guess.ABORTED_WRITE),
     )
     return _first_that_holds(rules, len(names))
@@ -127,6 +128,11 @@ def _numbers(paths: pa.Array, pattern: str) -> pa.Array:
 def _by_table(values: Numbers, tables: Found) -> Numbers:
     """The value of each file's table; unknown where there is no table, or nothing is known."""
     return np.append(values, _UNKNOWN)[tables] if len(values) else np.full(len(tables), _UNKNOWN)
+
+
+def _is_meta(paths: pa.Array, of_paimon: Mask) -> Mask:
+    """Whether a file of Paimon was written for a commit, after all data."""
+    return of_paimon & mask_of(pc.match_substring_regex(paths, "/(manifest|statistics)/[^/]*$"))
 
 
 def _is(kinds: pa.Array, *wanted: Kind) -> Mask:

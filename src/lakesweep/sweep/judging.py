@@ -23,6 +23,7 @@ from lakesweep.sweep.doubts import Doubts
 from lakesweep.sweep.guessing import History, guess
 from lakesweep.sweep.kinds import Family, Names, is_hidden
 from lakesweep.sweep.masks import Mask, mask_of
+from lakesweep.sweep.namings import Named, NamedFiles, Namesakes, Namings, look_at_names
 from lakesweep.sweep.owners import FolderMap, Found
 from lakesweep.sweep.verdicts import Reason
 
@@ -40,9 +41,11 @@ class Rules:
     the `rule` of a verdict. `cutoff` is the moment from which on files are too new. `now` is not
     before the listing ended: times behind it are not believed. `excludes` are globs, for paths
     below a location. `families` are the formats that the roots of the run read. `hidden_fields`
-    are names of partition fields that look hidden, by the number of the folder in `tables`. Files
-    in folders of `gone` roots are judged like others, and counted. `doubts` know files that
-    references may mean which lead nowhere.
+    are names of partition fields that look hidden, by the number of the folder in `tables`, and
+    `namings` say by that number how Paimon tables name files. Files in folders of `gone` roots are
+    judged like others, and counted. `doubts` know files that references may mean which lead
+    nowhere, and `namesakes` the names that Paimon tables use. `repositories` are folders of lakeFS,
+    in which all is kept but for `objects`, the folders where any name is that of an object.
     """
 
     now: datetime
@@ -60,7 +63,11 @@ class Rules:
     families: frozenset[Family] = frozenset({Family.ICEBERG})
     hidden_fields: Mapping[int, frozenset[str]] = field(default_factory=dict)
     history: History = field(default_factory=History)
+    namings: Namings = field(default_factory=dict)
     doubts: Doubts | None = None
+    namesakes: Namesakes | None = None
+    repositories: FolderMap = field(default_factory=FolderMap)
+    objects: FolderMap = field(default_factory=FolderMap)
 
     def __post_init__(self) -> None:
         if self.now.tzinfo is None or self.cutoff.tzinfo is None or self.cutoff > self.now:
@@ -76,6 +83,8 @@ class _Files:
     modified: npt.NDArray[np.int64]
     tables: Found
     locations: Found
+    #: What their names are to the Paimon tables whose folders they lie in.
+    named: NamedFiles
 
     def filter(self, mask: Mask) -> _Files:
         return _Files(
@@ -84,6 +93,7 @@ class _Files:
             self.modified[mask],
             self.tables[mask],
             self.locations[mask],
+            self.named[mask],
         )
 
 
@@ -115,7 +125,9 @@ def _waiting(
 ) -> _Files:
     chosen = identities.take(pa.array(rows))
     times = batch["modified"].cast(pa.int64()).fill_null(_NO_TIME).to_numpy()
-    return _Files(rows, Names(chosen), times[rows], tables[rows], rules.locations.find(chosen))
+    locations = rules.locations.find(chosen)
+    named = look_at_names(chosen, tables[rows], rules.tables, rules.namings)
+    return _Files(rows, Names(chosen), times[rows], tables[rows], locations, named)
 
 
 def _judge_unreferenced(files: _Files, rules: Rules, reasons: np.ndarray) -> pa.Array:
@@ -162,6 +174,19 @@ def _is_pinned(files: _Files, rules: Rules) -> _Finding:
     return _in_folder(rules.pinned.find_with_self(files.names.paths), rules.pinned)
 
 
+def _is_of_repository(files: _Files, rules: Rules) -> _Finding:
+    """What repositories keep for themselves: all but their objects, whoever lies in whom."""
+    around = rules.repositories.find_with_self(files.names.paths)
+    sizes = _sizes(rules.repositories, around)
+    mask = (sizes > 0) & (sizes > _sizes(rules.objects, rules.objects.find(files.names.paths)))
+    return mask, rules.repositories.labels(around)
+
+
+def _sizes(folders: FolderMap, found: Found) -> npt.NDArray[np.int64]:
+    """The bytes of the folders that were found, 0 for none."""
+    return np.append(folders.sizes, 0)[found]
+
+
 def _is_own(files: _Files, rules: Rules) -> _Finding:
     return _in_folder(rules.own.find_with_self(files.names.paths), rules.own)
 
@@ -182,8 +207,22 @@ def _is_foreign(files: _Files, rules: Rules) -> _Finding:
 def _looks_foreign(files: _Files, rules: Rules) -> _Finding:
     families = files.names.families()
     read = pa.array(sorted(rules.families), pa.string())
-    mask = pc.and_not(families.is_valid(), pc.is_in(families, value_set=read))
-    return mask_of(mask), pc.binary_join_element_wise("looks like", families, " ")
+    mask = mask_of(pc.and_not(families.is_valid(), pc.is_in(families, value_set=read)))
+    ours = mask_of(pc.equal(families, Family.PAIMON.value).fill_null(False))
+    mask[ours & _is_of_paimon(files, rules)] = False
+    return mask, pc.binary_join_element_wise("looks like", families, " ")
+
+
+def _is_of_paimon(files: _Files, rules: Rules) -> Mask:
+    """Whether files lie with a Paimon table that was read, or one that could not be."""
+    of_paimon: Mask = files.named != Named.ELSEWHERE
+    of_paimon |= rules.incomplete.find_with_self(files.names.paths) >= 0
+    return of_paimon
+
+
+def _is_kept_by_paimon(files: _Files, _: Rules) -> _Finding:
+    rule = pa.repeat("of a kind that Paimon itself removes", len(files.rows))
+    return files.named == Named.KEPT, rule
 
 
 def _is_incomplete(files: _Files, rules: Rules) -> _Finding:
@@ -226,7 +265,7 @@ def _is_hidden(files: _Files, rules: Rules) -> _Finding:
     if not rules.keep_unknown:
         return _nothing(files)
     starts = rules.locations.sizes[files.locations]
-    hidden = files.names.hidden(starts)
+    hidden = files.names.hidden(starts) & (files.named != Named.LITTER)
     begins = rules.tables.sizes
     for row in np.flatnonzero(hidden & np.isin(files.tables, list(rules.hidden_fields))):
         table, path = int(files.tables[row]), files.names.paths[int(row)].as_py()
@@ -240,13 +279,20 @@ def _is_of_unknown_kind(files: _Files, rules: Rules) -> _Finding:
         return _nothing(files)
     # Names of formats that no root reads were kept before: what is left is known.
     known = pc.or_(files.names.kinds().is_valid(), files.names.families().is_valid())
-    return ~mask_of(known), _texts(len(files.rows))
+    elsewhere = files.named == Named.ELSEWHERE
+    unknown = np.where(elsewhere, ~mask_of(known), files.named == Named.STRANGE)
+    is_object = rules.objects.find(files.names.paths) >= 0
+    return unknown & ~is_object, _texts(len(files.rows))
 
 
 def _is_in_doubt(files: _Files, rules: Rules) -> _Finding:
-    if rules.doubts is None:
-        return _nothing(files)
-    return rules.doubts.find(files.names.paths), _texts(len(files.rows))
+    doubtful = np.zeros(len(files.rows), np.bool_)
+    if rules.doubts is not None:
+        doubtful |= rules.doubts.find(files.names.paths)
+    if rules.namesakes is not None:
+        in_paimon = files.named != Named.ELSEWHERE
+        doubtful |= in_paimon & rules.namesakes.find(files.names.paths)
+    return doubtful, _texts(len(files.rows))
 
 
 def _is_unreferenced(files: _Files, rules: Rules) -> _Finding:
@@ -257,11 +303,13 @@ def _is_unreferenced(files: _Files, rules: Rules) -> _Finding:
 #: In the order in which they count. What is referenced was settled before.
 _CHECKS: tuple[tuple[Reason, _Check], ...] = (
     (Reason.PINNED, _is_pinned),
+    (Reason.PINNED, _is_of_repository),
     (Reason.OWN, _is_own),
     (Reason.OWN, _looks_own),
     (Reason.OUTSIDE, _is_outside),
     (Reason.FOREIGN, _is_foreign),
     (Reason.FOREIGN, _looks_foreign),
+    (Reason.FOREIGN, _is_kept_by_paimon),
     (Reason.INCOMPLETE_ROOT, _is_incomplete),
     (Reason.OPTED_OUT, _is_opted_out),
     (Reason.EXCLUDED, _is_excluded),

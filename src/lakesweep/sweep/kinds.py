@@ -38,13 +38,14 @@ _UUID = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _FOREIGN_NAMES = (
     (
         Family.PAIMON,
-        r"/bucket-(\d+|postpone)/([^/]+/)*(data|changelog)-" + _UUID + r"-\d+\.[^/]+$"
+        r"/bucket-(\d+|postpone)/([^/]+/)*[^/]*" + _UUID + r"-\d+(\.[^/]+)?$"
         r"|/manifest/(index-)?manifest-(list-)?" + _UUID + r"[^/]*$"
         r"|/snapshot/(snapshot-\d+|EARLIEST|LATEST)$"
         r"|/changelog/(changelog-\d+|EARLIEST|LATEST)$"
         r"|/schema/schema-\d+$"
         r"|/index/index-" + _UUID + r"-\d+$"
         r"|/statistics/stat-" + _UUID + r"-\d+$"
+        r"|/[a-z0-9_-]+-global-index-" + _UUID + r"\.index$"
         r"|/(tag/tag|consumer/consumer|service/service)-[^/]+$",
     ),
     (Family.LAKEFS, r"/_lakefs/"),

@@ -17,7 +17,8 @@ class Lake:
     `plans` is the folder of all plans of the lake. `neighbours` are the locations of other lakes,
     by the name of the lake, and `kept` the folders that Lakesweep keeps for those, or that hold
     what earlier runs set aside.
-    `roots_of_others` may keep files of this lake alive as well.
+    `roots_of_others` may keep files of this lake alive as well. With `roots_stay`, one that cannot
+    be read keeps nothing but what lies in the folders that it is known to use.
     """
 
     name: str
@@ -26,6 +27,7 @@ class Lake:
     neighbours: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     kept: tuple[str, ...] = ()
     roots_of_others: tuple[Root, ...] = ()
+    roots_stay: bool = False
 
     @property
     def locations(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""One run a lake at a time.
+"""One run at a time over a lake, or over the store.
 
 A lease is one row, written conditionally. It ends by the clock unless its holder renews it, so a
 dead run blocks nobody for long. Its token grows with each holder: whatever a run leaves for others
@@ -31,16 +31,19 @@ BEAT_SECONDS = 20.0
 
 @dataclass(slots=True)
 class HeldLease:
-    """The lease of a lake, held by this run. `renew` may be called by another thread."""
+    """The lease of a lake, or of the store, held by this run. Another thread may `renew` it."""
 
     realm: Realm
     clock: Clock
-    lake: str
+    #: What the run works on, for people.
+    subject: str
     stored: Stored[LakeLease]
     #: The run that held it before and did not give it back.
     dead: str | None = None
     #: Who wants to know when the lease was renewed.
     listeners: list[Callable[[HeldLease], None]] = field(default_factory=list)
+    #: Somebody else took it, though it had not ended.
+    is_lost: bool = False
     #: Left to end by itself, so that the next holder takes this run for dead.
     is_abandoned: bool = False
 
@@ -55,8 +58,14 @@ class HeldLease:
 
     def check(self) -> None:
         """LeaseHeldError unless this run still holds the lease for a while."""
-        if self.clock.now() >= self.good_until:
-            raise _lost(self.lake)
+        if self.is_lost or self.clock.now() >= self.good_until:
+            raise _lost(self.subject)
+
+    def verify(self) -> None:
+        """LeaseHeldError if somebody else has the lease by now, also before it ended."""
+        if _own(self.realm, self.stored) is None:
+            self.is_lost = True
+        self.check()
 
     def renew(self) -> None:
         """Hold it for another term. LeaseHeldError if somebody else has it by now."""
@@ -68,7 +77,8 @@ class HeldLease:
         if renewed is None:
             found = _own(self.realm, self.stored)
             if found is None:
-                raise _lost(self.lake)
+                self.is_lost = True
+                raise _lost(self.subject)
             renewed = found
         self.stored = renewed
         for listener in self.listeners:
@@ -80,15 +90,28 @@ class HeldLease:
         self.realm.objects.update(self.stored, ended)
 
 
-def take(realm: Realm, clock: Clock, lake: str, lease: int, run: str, holder: str) -> HeldLease:
-    """Take the lease, the object `lease`, for a run. LeaseHeldError while another run has it."""
+def take(
+    realm: Realm,
+    clock: Clock,
+    subject: str,
+    lease: int,
+    run: str,
+    holder: str,
+    *,
+    superseded: str | None = None,
+) -> HeldLease:
+    """Take the lease, the object `lease`, for a run. LeaseHeldError while another run has it.
+
+    From a run that is `superseded` it is taken at once.
+    """
     stored = realm.objects.fetch(lease, LakeLease)
     if stored is None:
-        raise StoreError(f"the lease of lake {lake} is missing", hint="lakesweep store recover")
+        raise StoreError(f"the lease of {subject} is missing", hint="lakesweep store recover")
     end = moment(stored.value.expires_at)
-    if stored.value.expires_at and clock.now() < end + MARGIN:
+    is_held = stored.value.expires_at and clock.now() < end + MARGIN
+    if is_held and stored.value.run != superseded:
         raise LeaseHeldError(
-            f"lake {lake} is being swept by {stored.value.run} ({stored.value.holder})",
+            f"{subject} is being swept by {stored.value.run} ({stored.value.holder})",
             hint=f"wait for it; if it is dead, its lease is free at {end + MARGIN:%H:%M:%S}Z",
         )
     wanted = LakeLease(token=stored.value.token + 1, run=run, holder=holder, expires_at=_end(clock))
@@ -99,10 +122,10 @@ def take(realm: Realm, clock: Clock, lake: str, lease: int, run: str, holder: st
     if taken is None:
         found = realm.objects.fetch(lease, LakeLease)
         if found is None or found.value != wanted:
-            raise LeaseHeldError(f"another run took the lease of lake {lake} just now")
+            raise LeaseHeldError(f"another run took the lease of {subject} just now")
         taken = found
     return HeldLease(
-        realm, clock, lake, taken, dead=stored.value.run if stored.value.expires_at else None
+        realm, clock, subject, taken, dead=stored.value.run if stored.value.expires_at else None
     )
 
 
@@ -144,8 +167,8 @@ def _end(clock: Clock) -> int:
     return micros(clock.now() + TERM)
 
 
-def _lost(lake: str) -> LeaseHeldError:
+def _lost(subject: str) -> LeaseHeldError:
     return LeaseHeldError(
-        f"this run no longer holds the lease of lake {lake}",
+        f"this run no longer holds the lease of {subject}",
         hint="another run may have taken it; lakesweep runs shows them",
     )

@@ -20,7 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakesweep.errors import DamagedError, LakesweepError
-from lakesweep.iceberg.kinds import Kind
+from lakesweep.iceberg.kinds import Kind as IcebergKind
+from lakesweep.lakefs.marking import Kind as LakefsKind
 from lakesweep.parallel import map_ordered
 from lakesweep.storage.address import parse
 from lakesweep.storage.datasets import (
@@ -55,6 +56,8 @@ _ADOPTED = ("content", "sources", "usage")
 _KEY = ["source", "h1", "h2", "size_bytes"]
 _WANTED = pa.schema([POINTERS.field(name) for name in (*_KEY, "entries")])
 _KNOWN = pa.schema([(name, pa.int64()) for name in (*_KEY, "seen")])
+#: What never changes under its name, in the formats that have such files.
+_IMMUTABLE = [IcebergKind.MANIFEST.value, LakefsKind.RANGE.value]
 #: So much is taken over sooner than tasks would have started.
 _LITTLE_BYTES = 32 << 20
 #: Parts that one call reads at the same time.
@@ -85,7 +88,7 @@ class Cache:
     ) -> Reuse:
         """What need not be read of these manifests; nothing, where the marks are not whole."""
         try:
-            sources = known_manifests(stores, manifests, self.marks)
+            sources = known_manifests(stores, manifests, self.marks.datasets["sources"])
             if not len(sources) or self.into is None:
                 return Reuse(sources)
             adopting = _Adopting(engine, stores, self.marks, sources, self.into, work)
@@ -94,10 +97,10 @@ class Cache:
             return Reuse(problem=error.message)
 
 
-def known_manifests(stores: StoreOpener, manifests: Dataset, cache: Marks) -> Numbers:
-    """The numbers, sorted, of the manifests that earlier marks have read to their end."""
+def known_manifests(stores: StoreOpener, manifests: Dataset, sources: Dataset) -> Numbers:
+    """The numbers, sorted, of the manifests that were read to their end for earlier marks."""
     wanted = pa.Table.from_batches(read_dataset(stores, manifests, _WANTED.names), _WANTED)
-    known = pa.Table.from_batches(_read_before(stores, cache.datasets["sources"]), _KNOWN)
+    known = pa.Table.from_batches(_read_before(stores, sources), _KNOWN)
     if not wanted.num_rows or not known.num_rows:
         return NONE
     both = wanted.join(known, _KEY, join_type="inner")
@@ -148,7 +151,7 @@ def _size(datasets: Iterable[Dataset]) -> int:
 
 
 def _read_before(stores: StoreOpener, sources: Dataset) -> Iterator[pa.RecordBatch]:
-    is_read = (pc.field("kind") == Kind.MANIFEST.value) & pc.field("entries").is_valid()
+    is_read = pc.field("kind").isin(_IMMUTABLE) & pc.field("entries").is_valid()
     for batch in read_dataset(stores, sources, filter=is_read):
         h1, h2 = hash_columns(file_hashes(batch["path"]))
         columns = [batch["source"], h1, h2, batch["size_bytes"], batch["entries"]]

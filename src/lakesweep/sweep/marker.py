@@ -3,39 +3,38 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import msgspec
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from lakesweep.iceberg.access import Keyring
-from lakesweep.iceberg.kinds import Kind
-from lakesweep.iceberg.marking import ListLevel, ManifestLevel, MetadataLevel
 from lakesweep.storage.datasets import Dataset, Part, commit_dataset, read_dataset, write_dataset
 from lakesweep.storage.file_hashes import file_hashes, hash_columns, source_numbers
+from lakesweep.storage.keyring import Keyring
 from lakesweep.storage.marks import CHILDREN, POINTERS, Facts
+from lakesweep.sweep.descents import DESCENTS, Levels, LevelSpec
 from lakesweep.sweep.lineage import Lineage, trace
-from lakesweep.sweep.mark_cache import NONE, Cache, Numbers, Reuse
+from lakesweep.sweep.mark_cache import NONE, Cache, Numbers, Reuse, known_manifests
 from lakesweep.sweep.mark_engine import MarkEngine, Step, merge_pointers
 from lakesweep.sweep.mark_sink import (
     DATASETS,
     NAMED_PARTS,
-    Level,
     LevelStep,
     Sink,
     parts_by_dataset,
     provisional,
 )
 from lakesweep.sweep.marks import MarkFigures, Marks, dataset_address
-from lakesweep.sweep.roots import RootKind, RootRow
+from lakesweep.sweep.roots import RootRow
 
 if TYPE_CHECKING:
     from lakesweep.storage.options import StorageOptions
     from lakesweep.storage.stores import Stores
 
-_KINDS = {RootKind.ICEBERG_TABLE: Kind.METADATA, RootKind.ICEBERG_VIEW: Kind.VIEW_METADATA}
 #: What is kept when marking ends; the rest is work.
 _KEPT = ("content", "sources", "edges", "problems", "usage")
 
@@ -72,15 +71,20 @@ class Marker:
 
     def follow(self, roots: Sequence[RootRow]) -> None:
         """Read tables and views, and all that they lead to."""
-        if not roots:
-            return
-        metadata = self._write_pointers(roots)
-        embedded = self._read(MetadataLevel, metadata)
-        lists = self._distinct([embedded], Kind.MANIFEST_LIST)
-        listed = self._read(ListLevel, lists)
-        manifests = self._distinct([embedded, listed], Kind.MANIFEST)
-        self._read(ManifestLevel, manifests, self._reuse(manifests))
-        self._lineage = None
+        together: defaultdict[Levels, list[RootRow]] = defaultdict(list)
+        for root in roots:
+            together[DESCENTS[root.kind].levels].append(root)
+        for levels, some in together.items():
+            self._descend(levels, some)
+            self._lineage = None
+
+    def _descend(self, levels: Levels, roots: Sequence[RootRow]) -> None:
+        """Run the levels, each over all that those above it lead to."""
+        children: list[Dataset] = []
+        for spec in levels:
+            pointers = self._distinct(children, spec) if children else self._write_pointers(roots)
+            skipped = self._reuse(pointers) if spec.immutable else NONE
+            children.append(self._read(spec, pointers, skipped))
 
     def number(self, root: RootRow) -> int:
         """The number of the root's own file."""
@@ -94,6 +98,13 @@ class Marker:
         """What was written so far into one of the datasets."""
         dataset = provisional(self._place(name), name, self._parts[name])
         return read_dataset(self._spec.stores, dataset, columns)
+
+    def children(self, number: int) -> frozenset[int]:
+        """The numbers of the sources that one leads to."""
+        found: set[int] = set()
+        for batch in self.rows("edges"):
+            found.update(batch.filter(pc.equal(batch["parent"], number))["child"].to_pylist())
+        return frozenset(found)
 
     def has_problems(self) -> bool:
         """Whether anything could not be read."""
@@ -113,16 +124,14 @@ class Marker:
             for name in _KEPT
         }
 
-    def _read(
-        self, level: Callable[[Keyring], Level], pointers: Dataset, skipped: Numbers = NONE
-    ) -> Dataset:
+    def _read(self, spec: LevelSpec, pointers: Dataset, skipped: Numbers) -> Dataset:
         """Run one level; the children that it found."""
         stores = self._spec.stores
         children, facts = self._work("children"), self._work("facts")
         places = {name: self._place(name) for name in _KEPT}
         sink = Sink(stores, {**places, "children": children, "facts": facts})
         keyring = Keyring(stores, tuple(options for options in self._access if options))
-        step = LevelStep(level(keyring), sink, skipped, self._spec.counts)
+        step = LevelStep(spec.level(keyring), sink, skipped, self._spec.counts)
         # Where everything is known already, nothing is left to read.
         some = len(skipped) < pointers.rows
         found = self._gather(step, pointers) if some else defaultdict(list)
@@ -136,16 +145,17 @@ class Marker:
     def _gather(self, step: Step, rows: Dataset) -> Mapping[str, list[Part]]:
         return parts_by_dataset(self._spec.engine.gather(step, rows, NAMED_PARTS))
 
-    def _distinct(self, children: Sequence[Dataset], kind: Kind) -> Dataset:
-        address = self._work(kind.value)
+    def _distinct(self, children: Sequence[Dataset], spec: LevelSpec) -> Dataset:
+        address = self._work(spec.kind)
         some = [dataset for dataset in children if dataset.rows]
         if not some:
             return provisional(address, "pointers", [])
-        return self._spec.engine.distinct(some, kind.value, address)
+        return self._spec.engine.distinct(some, str(spec.kind), address)
 
     def _reuse(self, manifests: Dataset) -> Numbers:
         """The manifests that need not be read; what they name is taken over, where it is wanted."""
-        found = self._reusable(manifests) if manifests.rows else Reuse()
+        before = self._read_before(manifests)
+        found = self._reusable(manifests) if len(before) < manifests.rows else Reuse()
         for name, parts in found.parts.items():
             self._parts[name] += parts
         self.figures = MarkFigures(
@@ -153,7 +163,14 @@ class Marker:
             self.figures.reused + len(found.sources),
             self.figures.cache_problem or found.problem,
         )
-        return found.sources
+        return np.union1d(before, found.sources)
+
+    def _read_before(self, manifests: Dataset) -> Numbers:
+        """The manifests that an earlier pass of this marking has read: a root moved since."""
+        if not manifests.rows or not self._parts["sources"]:
+            return NONE
+        sources = provisional(self._place("sources"), "sources", self._parts["sources"])
+        return known_manifests(self._spec.stores, manifests, sources)
 
     def _reusable(self, manifests: Dataset) -> Reuse:
         spec = self._spec
@@ -171,17 +188,17 @@ class Marker:
         return write_dataset(self._spec.stores, self._work("roots"), POINTERS, merged)
 
     def _pointers(self, roots: Sequence[RootRow]) -> pa.RecordBatch:
-        paths = pa.array([root.pointer for root in roots], pa.string())
-        hashes = file_hashes(paths)
+        paths = pa.array([root.file for root in roots], pa.string())
+        pointers = pa.array([root.pointer for root in roots], pa.string())
         unknown = pa.nulls(len(roots), pa.int64())
         access = [self._access.setdefault(root.access, len(self._access)) for root in roots]
         # A file that does not say where its table is leaves that to the catalog.
         locations = [root.locations[0] if root.locations else None for root in roots]
         columns = [
-            source_numbers(hashes),
-            *hash_columns(hashes),
+            source_numbers(file_hashes(pointers)),
+            *hash_columns(file_hashes(paths)),
             paths,
-            pa.array([_KINDS[root.kind].value for root in roots], pa.string()),
+            pa.array([str(DESCENTS[root.kind].own) for root in roots], pa.string()),
             unknown,
             unknown,
             pa.array(locations, pa.string()),

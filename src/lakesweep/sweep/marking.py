@@ -23,9 +23,11 @@ from lakesweep.sweep.assessing import (
     reasons,
     uses,
 )
+from lakesweep.sweep.descents import DESCENTS
 from lakesweep.sweep.marker import Marker, MarkSpec, work_address
 from lakesweep.sweep.marks import Empty, Found, Marks, RootMark, RootState, Unknown, save_marks
 from lakesweep.sweep.roots import (
+    Excuses,
     NoRoots,
     RootKind,
     RootProblem,
@@ -189,7 +191,23 @@ class _Census:
     def _reasons(self) -> Mapping[int, Sequence[str]]:
         if not self._marker.has_problems():
             return {}
-        return reasons(self._marker.lineage(), lambda: self._marker.rows("problems"))
+        excuses: dict[int, Excuses | None] = {}
+
+        def is_excused(root: int, path: str) -> bool:
+            if root not in excuses:
+                excuses[root] = self._excuses(root)
+            found = excuses[root]
+            return found is not None and found.excuse(path)
+
+        return reasons(self._marker.lineage(), lambda: self._marker.rows("problems"), is_excused)
+
+    def _excuses(self, number: int) -> Excuses | None:
+        """Who knows what a root may lack, as it is at this moment."""
+        for row in self._followed:
+            excuses = DESCENTS[row.kind].excuses
+            if excuses is not None and self._marker.number(row) == number:
+                return excuses(self._spec.stores, row, self._marker.children(number))
+        return None
 
     def _assess(self) -> Iterator[RootMark]:
         why = self._reasons()

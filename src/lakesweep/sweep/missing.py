@@ -19,6 +19,7 @@ from lakesweep.storage.datasets import DatasetWriter
 from lakesweep.storage.local.aliases import resolve
 from lakesweep.sweep.answers import answer
 from lakesweep.sweep.columns import MISSING, hashes_of
+from lakesweep.sweep.filters import Filters
 from lakesweep.sweep.lineage import Lineage
 from lakesweep.sweep.owners import FolderMap
 
@@ -61,13 +62,15 @@ class MissStep:
     """Writes files (LIVE) that are not stored into parts of a dataset of MISSING.
 
     They were not listed. Whoever writes to the lake may have made them since, so each is looked at
-    once more. What lies outside of the locations was never listed, and is only counted.
+    once more. What lies outside of the locations was never listed, and is only counted. `optional`
+    are filters of what nobody misses.
     """
 
     stores: Stores
     address: str
     locations: FolderMap
     needs: Needs
+    optional: Sequence[str] = ()
     workers: int = 16
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -82,12 +85,15 @@ class _Found:
 
     def __init__(self, step: MissStep) -> None:
         self._step = step
+        self._optional = Filters.load(step.stores, step.optional) if step.optional else None
         self._writer = DatasetWriter(step.stores, step.address, MISSING)
         self._seen, self._outside, self._gone, self._told = (HashSet() for _ in range(4))
         self._gaps: list[pa.Table] = []
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Take files that were not listed."""
+        if self._optional is not None:
+            batch = batch.filter(pa.array(~self._optional.contains(hashes_of(batch))))
         inside = self._step.locations.find(resolve(identities(batch["path"]))) >= 0
         self._outside.add(_hashes(batch, ~inside))
         here = batch.filter(pa.array(inside))

@@ -41,42 +41,6 @@ class PinnedRoots:
         return RootRow(self.file, RootKind.PINNED, version, self.name, locations=tuple(pins))
 
 
-@dataclass(frozen=True)
-class ForeignRoots:
-    """A folder that other software keeps: nothing below it is judged."""
-
-    what: str
-    path: str
-
-    @property
-    def name(self) -> str:
-        return f"{self.what} {self.path}"
-
-    def collect(self) -> Iterator[RootRow | RootProblem]:
-        yield RootRow(self.name, RootKind.FOREIGN, "", self.name, locations=(self.path,))
-
-    def look(self, root: RootRow) -> RootRow | None:
-        return root
-
-
-@dataclass(frozen=True)
-class UnreadableRoots:
-    """What keeps files nobody knows where, and cannot be asked."""
-
-    what: str
-    reason: str
-
-    @property
-    def name(self) -> str:
-        return self.what
-
-    def collect(self) -> Iterator[RootRow | RootProblem]:
-        yield RootProblem(self.name, self.reason)
-
-    def look(self, root: RootRow) -> RootRow | None:
-        return root
-
-
 def _check(file: str, pin: str) -> None:
     try:
         parse(pin)

@@ -26,6 +26,7 @@ from lakesweep.sweep.answers import answers_of
 from lakesweep.sweep.checking import Doubter, Doubtful
 from lakesweep.sweep.columns import VERDICTS
 from lakesweep.sweep.counting import showing
+from lakesweep.sweep.formats import Format
 from lakesweep.sweep.guards import Figures, Gone, look
 from lakesweep.sweep.holding import held_folders
 from lakesweep.sweep.iceberg_scan import is_scan
@@ -38,16 +39,17 @@ from lakesweep.sweep.plans import (
     PlanDocument,
     RootCounts,
     Unlisted,
+    dataset_ref,
     incomplete_roots,
-    write_plan,
 )
 from lakesweep.sweep.pruning import Pruner
-from lakesweep.sweep.records import LakeRecord, PlanRecord, RootMemory
+from lakesweep.sweep.records import LakeRecord, RootMemory
 from lakesweep.sweep.root_sources import Sources, root_sources
 from lakesweep.sweep.ruling import Ruling, make_ruling
 from lakesweep.sweep.runs import new_name
 from lakesweep.sweep.sizing import high_water
 from lakesweep.sweep.steps import JudgeStep
+from lakesweep.sweep.stored_plan import publish_plan
 from lakesweep.sweep.surveying import Survey, Surveyor
 from lakesweep.sweep.tidying import remove_folder
 from lakesweep.sweep.totals import (
@@ -129,7 +131,7 @@ class Planner:
         datasets = self._commit(address, listing, marks, matched)
         document = msgspec.structs.replace(document, datasets=datasets, seconds=dict(self.seconds))
         lease.check()
-        self._publish(document, address, write_plan(self.stores, address, document), lease.token)
+        publish_plan(self.stores, self.runs, address, document, lease.token)
         self._learn(lake.name, marks, document, ruling)
         with suppress(LakesweepError):  # the plan is made; the next one tidies up
             lease.check()
@@ -173,6 +175,7 @@ class Planner:
                 ruling.rules,
                 shown.folder,
                 doubtful.filters,
+                doubtful.namesakes,
             )
             matched = live.judge(step, listing, order.mode)
             shown.reach(listing.rows)
@@ -211,6 +214,7 @@ class Planner:
             opted_in=ruling.opted_in,
             missing=doubtful.missing,
             lacking=doubtful.tables,
+            repositories=[each.folder for each in ruling.formats if each.format is Format.LAKEFS],
         )
         return PlanDocument(
             plan=name,
@@ -252,23 +256,10 @@ class Planner:
             for verdict in Verdict
         }
         named = {"listing": listing, **verdicts}
-        refs = {name: _ref(name, dataset) for name, dataset in named.items()}
+        refs = {name: dataset_ref(name, dataset) for name, dataset in named.items()}
         return refs | {
-            name: _ref(f"marks/{name}", dataset) for name, dataset in marks.datasets.items()
+            name: dataset_ref(f"marks/{name}", dataset) for name, dataset in marks.datasets.items()
         }
-
-    def _publish(self, document: PlanDocument, address: str, sha256: str, token: int) -> None:
-        self.runs.add_plan(
-            PlanRecord(
-                plan=document.plan,
-                lake=document.lake,
-                address=address,
-                sha256=sha256,
-                created_at=micros(document.created),
-                expires_at=micros(document.expires),
-                token=token,
-            )
-        )
 
     def _learn(self, lake: str, marks: Marks, document: PlanDocument, ruling: Ruling) -> None:
         """Remember sizes and folders; live counts only where all roots were read.
@@ -372,7 +363,3 @@ def _overlaps(ruling: Ruling) -> Iterator[dict[str, Any]]:
         if number == _MOST_OVERLAPS:
             return
         yield dict(msgspec.to_builtins(overlap))
-
-
-def _ref(folder: str, dataset: Dataset) -> DatasetRef:
-    return DatasetRef(folder, dataset.sha256, dataset.rows)

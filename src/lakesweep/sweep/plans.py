@@ -11,15 +11,17 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from lakesweep.errors import DamagedError, MissingError, NotFoundError
+from lakesweep.errors import DamagedError, MissingError, NotFoundError, UsageError
 from lakesweep.storage.address import parse
 from lakesweep.storage.datasets import Dataset, load_dataset
 from lakesweep.sweep.formats import Foreign
 from lakesweep.sweep.guards import Gone, Guard
+from lakesweep.sweep.lake_names import commands_of, plan_command
 from lakesweep.sweep.marks import Empty, Marks, RootState
 
 if TYPE_CHECKING:
@@ -28,6 +30,13 @@ if TYPE_CHECKING:
 
 DOCUMENT = "plan.json"
 VERSION = 1
+
+
+class PlanKind(StrEnum):
+    """By what it was found what may go."""
+
+    SWEEP = "sweep"
+    LIFECYCLE = "lifecycle"
 
 
 class Amount(msgspec.Struct, frozen=True):
@@ -71,10 +80,15 @@ class DatasetRef(msgspec.Struct, frozen=True):
 
 
 class PlanDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a plan says of itself. Files are in its datasets, never here."""
+    """All that a plan says of itself. Files are in its datasets, never here.
+
+    `details` are what only plans of its kind have to say, and `policy` is the hash of the policy
+    by which it was made, where there was one.
+    """
 
     plan: str
     lake: str
+    kind: PlanKind = PlanKind.SWEEP
     created: datetime
     expires: datetime
     cut_off: datetime
@@ -99,12 +113,29 @@ class PlanDocument(msgspec.Struct, frozen=True, kw_only=True):
     spec: dict[str, Any] = {}
     seconds: dict[str, float] = {}
     datasets: dict[str, DatasetRef] = {}
+    policy: str | None = None
+    details: dict[str, Any] = {}
     version: int = VERSION
+
+    @property
+    def commands(self) -> str:
+        """How the commands for it begin."""
+        return commands_of(self.lake)
 
     def amount(self, verdict: str) -> Amount:
         """All files of one verdict."""
         found = self.totals.get(verdict, {}).values()
         return Amount(sum(a.files for a in found), sum(a.bytes for a in found))
+
+
+def check_kind(document: PlanDocument, wanted: PlanKind) -> None:
+    """UsageError for a plan of another kind."""
+    if document.kind is wanted:
+        return
+    raise UsageError(
+        f"{document.plan} is a plan of kind {document.kind}, not {wanted}",
+        hint=f"{document.commands} show {document.plan}",
+    )
 
 
 def incomplete_roots(marks: Marks) -> Iterator[Root]:
@@ -130,11 +161,16 @@ def load_plan(stores: StoreOpener, record: PlanRecord) -> PlanDocument:
     except MissingError as error:
         raise NotFoundError(
             f"the files of plan {record.plan} are gone from {record.address}",
-            hint=f"lakesweep plan {record.lake}",
+            hint=plan_command(record.lake),
         ) from error
     if hashlib.sha256(data).hexdigest() != record.sha256:
         raise DamagedError(place.path, "is not the plan that was made")
     return msgspec.json.decode(data, type=PlanDocument)
+
+
+def dataset_ref(folder: str, dataset: Dataset) -> DatasetRef:
+    """What a document says of a dataset in a folder of its plan."""
+    return DatasetRef(folder, dataset.sha256, dataset.rows)
 
 
 def open_dataset(

@@ -18,6 +18,7 @@ from lakesweep.storage.address import parse
 from lakesweep.storage.levels import list_level
 from lakesweep.store.moments import micros
 from lakesweep.sweep.holding import holdings
+from lakesweep.sweep.lakefs_roots import STATES
 from lakesweep.sweep.plans import DOCUMENT
 from lakesweep.sweep.records import PlanRecord, RunStatus
 from lakesweep.sweep.tidying import remove_folder
@@ -50,6 +51,8 @@ class Pruner:
             remove_folder(self.stores, plan.address)
         for address in list(self._unfinished()):
             remove_folder(self.stores, address)
+        # Whoever marks reads the states of repositories once, and writes those that it needs.
+        remove_folder(self.stores, f"{self.lake.plans}/{STATES}")
 
     def _useless(self) -> Iterator[PlanRecord]:
         held = set(self._held())

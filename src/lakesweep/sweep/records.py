@@ -100,7 +100,8 @@ class LakeRecord(msgspec.Struct, frozen=True, kw_only=True):
     `most_live` is the high-water mark that the next filter is sized by. `live` and `applied` are
     those of the last complete plan and the last run that deleted. `marks` is the address of the
     last marks, which serve as a cache, and `mark_hashes` are those of their datasets. `roots` leads
-    from names of roots to RootMemory.
+    from names of roots to RootMemory. `policy` is the hash of the policy by which a plan was last
+    carried out, where policies tell what goes.
     """
 
     lease: Link
@@ -110,6 +111,7 @@ class LakeRecord(msgspec.Struct, frozen=True, kw_only=True):
     marks: str | None = None
     mark_hashes: dict[str, str] = {}
     roots: IndexRoot = NO_INDEX
+    policy: str | None = None
 
 
 class SweepsCommit(Commit, frozen=True, kw_only=True):

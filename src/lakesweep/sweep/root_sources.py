@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from lakesweep.config import (
@@ -10,16 +11,22 @@ from lakesweep.config import (
     IcebergMetadataRoot,
     IcebergScanRoot,
     LakefsRoot,
+    LakesweepRoot,
     PaimonWarehouseRoot,
     PinnedRoot,
     Root,
 )
+from lakesweep.errors import ConfigError
 from lakesweep.sweep.iceberg_roots import CatalogRoots, MetadataRoots
 from lakesweep.sweep.iceberg_scan import Listing, ScanRoots
-from lakesweep.sweep.other_roots import ForeignRoots, PinnedRoots, UnreadableRoots
+from lakesweep.sweep.lakefs_roots import LakefsRoots, configured_openers
+from lakesweep.sweep.other_roots import PinnedRoots
+from lakesweep.sweep.paimon_roots import PaimonRoots
+from lakesweep.sweep.realm_roots import RealmRoots
 from lakesweep.sweep.roots import RootSource
 
 if TYPE_CHECKING:
+    from lakesweep.catalog import Catalogs
     from lakesweep.storage.stores import Stores
     from lakesweep.sweep.lake import Lake
 
@@ -27,18 +34,35 @@ if TYPE_CHECKING:
 Sources = Callable[["Stores", "Lake", Listing], Sequence[RootSource]]
 
 #: What may reach into a lake that another lake names. A scan finds what the listing of its own lake
-#: has, and lakeFS is asked only where it is named.
-_REACHING = (IcebergCatalogRoot, IcebergMetadataRoot, PaimonWarehouseRoot, PinnedRoot)
+#: has.
+_REACHING = (
+    IcebergCatalogRoot,
+    IcebergMetadataRoot,
+    LakefsRoot,
+    LakesweepRoot,
+    PaimonWarehouseRoot,
+    PinnedRoot,
+)
 
 
-def root_sources(stores: Stores, lake: Lake, listing: Listing) -> list[RootSource]:
+#: Who opens what the realm of a root holds.
+OpenRealm = Callable[[LakesweepRoot], "Catalogs"]
+
+
+def _no_realms(root: LakesweepRoot) -> Catalogs:
+    raise ConfigError(f"realm {root.realm or 'of the store'} cannot be reached from here")
+
+
+def root_sources(
+    stores: Stores, lake: Lake, listing: Listing, open_realm: OpenRealm = _no_realms
+) -> list[RootSource]:
     """Who is asked for the roots of a lake; `listing` gives the batches of files that are there.
 
     A table that another lake lists may keep files here, so its roots are asked as well.
     """
     others = [root for root in lake.roots_of_others if isinstance(root, _REACHING)]
     roots = _distinct([*lake.section.roots, *others])
-    return [_source(stores, root, listing) for root in roots]
+    return [_source(stores, lake, root, listing, open_realm) for root in roots]
 
 
 def _distinct(roots: Sequence[Root]) -> Iterator[Root]:
@@ -55,7 +79,9 @@ def _distinct(roots: Sequence[Root]) -> Iterator[Root]:
             yield root
 
 
-def _source(stores: Stores, root: Root, listing: Listing) -> RootSource:
+def _source(
+    stores: Stores, lake: Lake, root: Root, listing: Listing, open_realm: OpenRealm
+) -> RootSource:
     match root:
         case IcebergCatalogRoot():
             return CatalogRoots(root.name, root.properties)
@@ -63,10 +89,17 @@ def _source(stores: Stores, root: Root, listing: Listing) -> RootSource:
             return MetadataRoots(stores, root.files)
         case IcebergScanRoot():
             return ScanRoots(stores, root.path, root.keep, listing)
+        case LakesweepRoot():
+            return RealmRoots(partial(open_realm, root), root.realm, root.catalogs)
         case PinnedRoot():
             return PinnedRoots(stores, root.file)
         case PaimonWarehouseRoot():
-            return ForeignRoots("paimon-warehouse", root.path)
+            return PaimonRoots(stores, root.path)
         case LakefsRoot():
-            reason = "lakeFS repositories cannot be read yet, so what they keep is not known"
-            return UnreadableRoots(f"lakefs {root.endpoint}", reason)
+            return LakefsRoots(
+                stores,
+                root.called,
+                configured_openers(stores, root),
+                lake.plans,
+                without_staging=root.without_staging,
+            )

@@ -18,6 +18,8 @@ class RootKind(StrEnum):
 
     ICEBERG_TABLE = "iceberg-table"
     ICEBERG_VIEW = "iceberg-view"
+    PAIMON_TABLE = "paimon-table"
+    LAKEFS = "lakefs"
     PINNED = "pinned"
     #: What other software keeps, in a format that this run cannot read.
     FOREIGN = "foreign"
@@ -28,9 +30,10 @@ class RootRow:
     """One root. Two rows are equal if nothing changed between them.
 
     `pointer` is the address of its metadata file, or another token that changes whenever the root
-    does. `locations` are the folders that it is known to use before it is read; all that a pinned
-    or foreign root says. `unless_known` is the id of a table, and makes the row void where another
-    root is that table, as it is here or later. A row that does not keep anything is only reported.
+    does; then `own_file` is the address of the file that reading begins with. `locations` are the
+    folders that it is known to use before it is read; all that a pinned or foreign root says.
+    `unless_known` is the id of a table, and makes the row void where another root is that table, as
+    it is here or later. A row that does not keep anything is only reported.
     """
 
     name: str
@@ -41,6 +44,12 @@ class RootRow:
     unless_known: str | None = None
     keeps: bool = True
     access: StorageOptions | None = field(default=None, repr=False, compare=False)
+    own_file: str | None = None
+
+    @property
+    def file(self) -> str:
+        """The address of the root's own file."""
+        return self.own_file or self.pointer
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +73,14 @@ class NoRoots:
 
     source: str
     reason: str
+
+
+class Excuses(Protocol):
+    """Knows of what may be missing although somebody named it."""
+
+    def excuse(self, path: str) -> bool:
+        """Whether a file that is missing is no loss; never where that cannot be told."""
+        ...
 
 
 class RootSource(Protocol):

@@ -6,14 +6,19 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from msgspec.structs import replace
+
+from lakesweep.lakefs.addresses import DATA
 from lakesweep.storage.marks import Facts
 from lakesweep.sweep.absence import gone_roots
-from lakesweep.sweep.formats import Foreign, outside_of
+from lakesweep.sweep.formats import Foreign, Format, outside_of, without_read
 from lakesweep.sweep.guessing import history_of
 from lakesweep.sweep.judging import Rules
 from lakesweep.sweep.lake import Lake
 from lakesweep.sweep.marks import Marks, RootMark, RootState
+from lakesweep.sweep.namings import namings_of
 from lakesweep.sweep.owners import FolderMap, claimed_folder
+from lakesweep.sweep.paimon_roots import is_named_alone
 from lakesweep.sweep.records import RootMemory
 from lakesweep.sweep.roots import RootKind
 from lakesweep.sweep.succession import is_used_again
@@ -53,12 +58,14 @@ def make_ruling(
     formats that no root reads.
     """
     facts = {root.name: root.facts for root in marks.roots if root.facts}
-    tables = FolderMap(_claims(_tables(marks)))
+    tables = tables_of(marks)
+    found = without_read(_paimon_folders(marks), found)
     foreign = {} if "foreign" in overridden else dict(_neighbours(lake))
     opted_out = () if "gc.enabled" in overridden else tuple(marks.opted_out)
     gone = gone_roots(marks, memory)
     used = (folder for root in marks.roots if root.kind not in _LISTS for folder in root.folders)
-    formats = tuple(outside_of(used, found))
+    namespaces = tuple(_namespaces(marks))
+    formats = tuple(_not_read(namespaces, outside_of(used, found)))
     rules = Rules(
         now=now,
         cutoff=cutoff,
@@ -73,7 +80,10 @@ def make_ruling(
         excludes=lake.section.exclude,
         keep_unknown=lake.section.unknown == "keep",
         hidden_fields=_hidden_fields(tables, facts),
+        namings=namings_of(tables, _named_by(marks, overridden)),
         history=history_of(tables, facts, snapshots),
+        repositories=_map(namespaces),
+        objects=_map((f"{folder.rstrip('/')}/{DATA}", name) for folder, name in namespaces),
     )
     return Ruling(
         rules,
@@ -83,6 +93,11 @@ def make_ruling(
         gone=gone,
         formats=formats,
     )
+
+
+def tables_of(marks: Marks) -> FolderMap:
+    """The folders that roots which could be read call their own."""
+    return FolderMap(_claims(_tables(marks)))
 
 
 def _map(claims: Claims) -> FolderMap:
@@ -120,6 +135,40 @@ def _of_formats(found: Iterable[Foreign]) -> Iterator[tuple[str, str]]:
     return ((each.folder, f"a {each.format} in {each.folder}") for each in found)
 
 
+def _named_by(marks: Marks, overridden: Collection[str]) -> Mapping[str, Facts]:
+    """What Paimon tables say, by whose names files may be told for theirs.
+
+    Of one that was named alone nobody knows who else writes to where it does.
+    """
+    found = {root.name: root.facts for root in marks.roots if root.facts}
+    if "foreign" in overridden:
+        return found
+    alone = (root.name for root in marks.roots if root.facts and is_named_alone(root))
+    return found | {name: replace(found[name], write_paths=()) for name in alone}
+
+
+def _paimon_folders(marks: Marks) -> Iterator[str]:
+    """The folders of Paimon tables that are roots, whether or not they could be read."""
+    for root in marks.roots:
+        if root.kind is RootKind.PAIMON_TABLE and root.folders:
+            yield root.folders[0]
+
+
+def _namespaces(marks: Marks) -> Iterator[tuple[str, str]]:
+    """The folders of repositories that were read."""
+    for root in _tables(marks):
+        if root.kind is RootKind.LAKEFS and root.facts:
+            yield root.facts.location, root.name
+
+
+def _not_read(namespaces: Claims, found: Iterable[Foreign]) -> Iterator[Foreign]:
+    """All but the repositories that were read: one inside another is still foreign."""
+    known = {claimed_folder(folder) for folder, _ in namespaces}
+    for each in found:
+        if each.format is not Format.LAKEFS or claimed_folder(each.folder) not in known:
+            yield each
+
+
 def _neighbours(lake: Lake) -> Iterator[tuple[str, str]]:
     for name, locations in lake.neighbours.items():
         yield from ((location, f"lake {name}") for location in locations)
@@ -146,7 +195,15 @@ def _incomplete(
         # What was never read completely, as it is now, may keep files anywhere.
         is_known = known is not None and _is_same(root, known)
         folders = (*root.folders, *known.folders) if known and is_known else lake.locations
+        if lake.roots_stay:
+            # Where else it writes is not known: perhaps to where others do.
+            folders = (*root.folders, *(() if root.facts else _external_folders(marks)))
         yield from ((folder, root.name) for folder in folders)
+
+
+def _external_folders(marks: Marks) -> Iterator[str]:
+    """The folders outside of their own that any tables write to."""
+    return (folder for root in marks.roots if root.facts for folder in root.facts.write_paths)
 
 
 def _is_same(root: RootMark, known: RootMemory) -> bool:

@@ -17,6 +17,7 @@ from lakesweep.storage.address import parse
 from lakesweep.store import LINKS, Attempt, Change, Link, Packed, Realm, key, seal
 from lakesweep.store.index.keys import decode
 from lakesweep.store.moments import micros
+from lakesweep.sweep.lake_names import plan_command
 from lakesweep.sweep.records import (
     SWEEPS,
     LakeLease,
@@ -128,7 +129,7 @@ class Runs:
         found = (plan for _, plan in plans.prefix(b"", reverse=True) if plan.lake == lake)
         newest = next(found, None)
         if newest is None:
-            raise NotFoundError(f"lake {lake} has no plan", hint=f"lakesweep plan {lake}")
+            raise NotFoundError(f"lake {lake} has no plan", hint=plan_command(lake))
         # Names of plans sort by time, but for those of the same second.
         rivals = takewhile(lambda plan: _second(plan) == _second(newest), found)
         return max((newest, *rivals), key=lambda plan: (plan.token, plan.created_at))
@@ -144,7 +145,7 @@ class Runs:
                 raise RefusedError(
                     "stale-plan",
                     f"{run.run} brought files back since plan {plan.plan} was made",
-                    hint=f"lakesweep plan {plan.lake}",
+                    hint=plan_command(plan.lake),
                 )
 
     def claim(self, name: str, run: str, *, resumes: str | None) -> PlanRecord:
@@ -312,7 +313,7 @@ def check_free(plan: PlanRecord, resumes: str | None) -> None:
             raise RefusedError(
                 "stale-plan",
                 f"plan {plan.plan} was applied by {plan.run}; a plan is applied once",
-                hint=f"lakesweep plan {plan.lake}",
+                hint=plan_command(plan.lake),
             )
         case PlanStatus.APPLYING if plan.run != resumes:
             raise RefusedError(

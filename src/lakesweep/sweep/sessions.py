@@ -35,7 +35,8 @@ def running(
     """Hold the lease of a lake and keep the record of a run. LeaseHeldError if it is not free."""
     started = runs.clock.now()
     name = new_name(kind, runs.clock)
-    lease = take(runs.realm, runs.clock, lake, runs.lake(lake).lease, name, _holder())
+    subject = f"lake {lake}"
+    lease = take(runs.realm, runs.clock, subject, runs.lake(lake).lease, name, holder())
     with beating(lease):
         _bury(runs, lease.dead)
         record = runs.begin(lake, kind, name=name, plan=plan, spec=spec, token=lease.token)
@@ -43,7 +44,7 @@ def running(
         try:
             yield session
         except BaseException as error:
-            session.status, session.message = _how(error), str(error) or type(error).__name__
+            session.status, session.message = ending(error), str(error) or type(error).__name__
             with suppress(LakesweepError):
                 _finish(runs, session)
             raise
@@ -67,7 +68,8 @@ def _bury(runs: Runs, dead: str | None) -> None:
             runs.finish(record, RunStatus.DEAD, record.figures, "its lease ended by itself")
 
 
-def _how(error: BaseException) -> RunStatus:
+def ending(error: BaseException) -> RunStatus:
+    """How a run ended that ended with this error."""
     match error:
         case RefusedError():
             return RunStatus.REFUSED
@@ -77,5 +79,6 @@ def _how(error: BaseException) -> RunStatus:
             return RunStatus.FAILED
 
 
-def _holder() -> str:
+def holder() -> str:
+    """Who runs here, for people: this process."""
     return f"{socket.gethostname()}:{os.getpid()}"

@@ -23,6 +23,7 @@ from lakesweep.progress import Progress
 from lakesweep.storage.datasets import Dataset, Part, commit_dataset, load_dataset
 from lakesweep.sweep.absence import Census
 from lakesweep.sweep.answers import ANSWERS, answers_of
+from lakesweep.sweep.chosen import Chooser
 from lakesweep.sweep.columns import VERDICTS
 from lakesweep.sweep.counting import showing
 from lakesweep.sweep.guards import Gone, look_at_gone, refuse
@@ -125,7 +126,8 @@ class Settler:
                 hint="mend it, then apply the same plan again",
             )
         if gone := list(_gone(before, marks, self.document.created)):
-            refuse([look_at_gone(gone)], self.overridden, self.document.plan)
+            plan = self.document
+            refuse([look_at_gone(gone)], self.overridden, plan.plan, plan.commands)
         return marks
 
     def _judge(self, files: Dataset, marks: Marks, folder: str) -> Dataset:
@@ -135,7 +137,11 @@ class Settler:
         ruling = make_ruling(
             self.lake, marks, memory, self.overridden, now=self.clock.now(), cutoff=cutoff
         )
-        step = JudgeStep(self.stores, f"{folder}/keep", f"{folder}/delete", ruling.rules)
+        # Paimon tables may have taken up files by names that are no paths.
+        used = Chooser(self.stores, self.engine, f"{folder}/chosen").used_names(marks)
+        step = JudgeStep(
+            self.stores, f"{folder}/keep", f"{folder}/delete", ruling.rules, namesakes=used
+        )
         answers = self.engine.match(step, files, marks.content, ANSWERS)
         parts = answers_of(answers, Verdict.DELETE.value, Part)
         commit_dataset(self.stores, f"{folder}/delete", parts, VERDICTS)

@@ -15,7 +15,7 @@ from lakesweep.spark.kernels import map_batches, map_items
 from lakesweep.spark.register import cores_of
 from lakesweep.storage.datasets import read_dataset
 from lakesweep.storage.marks import POINTERS
-from lakesweep.sweep.columns import LISTING, LIVE
+from lakesweep.sweep.columns import HASHES, LISTING, LIVE
 from lakesweep.sweep.engine import known_hashes, tell_referenced
 from lakesweep.sweep.mark_engine import MERGED, LocalMarkEngine
 from lakesweep.sweep.shares import Share, cut_rows, read_share
@@ -146,6 +146,19 @@ class SparkEngine:
         missing = self._read(live).join(stored, ["h1", "h2"], "left_anti")
         together = missing.select(*LIVE.names).repartition("h1", "h2")
         return self._collect(self._map(together, step, schema), schema)
+
+    def pair(
+        self,
+        step: Step,
+        listing: Dataset,
+        said: Dataset,
+        columns: Sequence[str],
+        schema: pa.Schema,
+    ) -> pa.Table:
+        told = self._read(said, [*HASHES.names, *columns])
+        paired = self._read(listing, LISTING.names).join(told, HASHES.names, "left")
+        chosen = paired.select(*LISTING.names, *columns)
+        return self._collect(self._map(chosen, step, schema), schema)
 
     def _shares(self, rows: Dataset) -> list[Share]:
         return cut_rows(rows, max(self.parts, rows.rows // _ROWS_IN_A_SHARE))

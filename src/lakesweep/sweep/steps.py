@@ -29,6 +29,7 @@ from lakesweep.sweep.doubts import Doubts
 from lakesweep.sweep.filters import Filters
 from lakesweep.sweep.formats import Signs
 from lakesweep.sweep.judging import Rules, judge
+from lakesweep.sweep.namings import Namesakes
 from lakesweep.sweep.totals import Sum, tally
 from lakesweep.sweep.verdicts import Verdict
 
@@ -99,7 +100,8 @@ def listed(batch: pa.RecordBatch) -> pa.RecordBatch:
 class JudgeStep:
     """Judges files (REFERENCED) into parts of two datasets of VERDICTS, and counts them.
 
-    `doubts` are filters of what references that lead nowhere may mean.
+    `doubts` are filters of what references that lead nowhere may mean, `namesakes` of the names
+    that Paimon tables use.
     """
 
     stores: Stores
@@ -108,6 +110,7 @@ class JudgeStep:
     rules: Rules
     counts: str | None = None
     doubts: Sequence[str] = ()
+    namesakes: Sequence[str] = ()
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         writers = {
@@ -130,9 +133,12 @@ class JudgeStep:
         yield answer("total", totals.total().to_pylist())
 
     def _rules(self) -> Rules:
-        if not self.doubts:
-            return self.rules
-        return replace(self.rules, doubts=Doubts(Filters.load(self.stores, self.doubts)))
+        rules = self.rules
+        if self.doubts:
+            rules = replace(rules, doubts=Doubts(Filters.load(self.stores, self.doubts)))
+        if self.namesakes:
+            rules = replace(rules, namesakes=Namesakes(Filters.load(self.stores, self.namesakes)))
+        return rules
 
 
 @dataclass(frozen=True)

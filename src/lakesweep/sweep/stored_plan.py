@@ -13,12 +13,14 @@ import pyarrow.compute as pc
 
 from lakesweep.errors import NotFoundError
 from lakesweep.storage.datasets import Dataset, read_dataset
+from lakesweep.store.moments import micros
 from lakesweep.sweep.marks import Marks, load_marks
-from lakesweep.sweep.plans import PlanDocument, load_plan, open_dataset
+from lakesweep.sweep.plans import PlanDocument, load_plan, open_dataset, write_plan
 from lakesweep.sweep.records import PlanRecord, PlanStatus
 from lakesweep.sweep.verdicts import Verdict
 
 if TYPE_CHECKING:
+    from lakesweep.storage.store import StoreOpener
     from lakesweep.storage.stores import Stores
     from lakesweep.sweep.runs import Runs
 
@@ -74,6 +76,23 @@ def open_plan(stores: Stores, runs: Runs, name: str) -> StoredPlan:
     """The plan of a name, or the newest plan of a lake of that name."""
     record = find_plan(runs, name)
     return StoredPlan(stores, record, load_plan(stores, record))
+
+
+def publish_plan(
+    stores: StoreOpener, runs: Runs, address: str, document: PlanDocument, token: int
+) -> None:
+    """Store the document of a plan whose datasets are complete, and let the store know it."""
+    runs.add_plan(
+        PlanRecord(
+            plan=document.plan,
+            lake=document.lake,
+            address=address,
+            sha256=write_plan(stores, address, document),
+            created_at=micros(document.created),
+            expires_at=micros(document.expires),
+            token=token,
+        )
+    )
 
 
 def find_plan(runs: Runs, name: str) -> PlanRecord:

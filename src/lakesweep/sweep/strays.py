@@ -12,6 +12,7 @@ from lakesweep.errors import RefusedError
 from lakesweep.storage.address import parse
 from lakesweep.storage.levels import list_level
 from lakesweep.sweep.control import run_folder
+from lakesweep.sweep.lake_names import plan_command
 
 if TYPE_CHECKING:
     from lakesweep.storage.store import StoreOpener
@@ -32,6 +33,6 @@ def check_runs_known(stores: StoreOpener, runs: Runs, plan: PlanRecord) -> None:
             "stale-plan",
             f"plan {plan.plan} was applied by {strays[0]}, of which the store knows nothing: it"
             " may have been brought back from a backup",
-            hint=f"lakesweep plan {plan.lake} makes a new plan; what the run set aside lies in"
+            hint=f"{plan_command(plan.lake)} makes a new plan; what the run set aside lies in"
             " the quarantine of the lake",
         )

@@ -70,7 +70,7 @@ class Surveyor:
         All is written below an address. `record` tells which earlier marks save work.
         """
         with self.phase("list"):
-            listing, foreign = self._list(lake, f"{address}/listing", inventory)
+            listing, foreign = self.list_files(lake, f"{address}/listing", inventory)
         lease.check()
         with self.phase("mark"):
             marks = self._mark(lake, listing, record, f"{address}/marks")
@@ -84,9 +84,10 @@ class Surveyor:
         yield
         self.seconds[name] = round(self.clock.monotonic() - start, 3)
 
-    def _list(
-        self, lake: Lake, address: str, inventory: Inventory | None
+    def list_files(
+        self, lake: Lake, address: str, inventory: Inventory | None = None
     ) -> tuple[Dataset, tuple[Foreign, ...]]:
+        """All files of a lake, and the folders that are of some format."""
         with showing(self.stores, address, self.progress, "listed") as shown:
             answers = self._gather(lake, address, inventory, shown.folder)
             parts = answers_of(answers, "part", Part)

@@ -13,7 +13,10 @@ class Verdict(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why, in the order in which files are judged: the first that holds is the one that counts."""
+    """Why, in the order in which files are judged: the first that holds is the one that counts.
+
+    The reasons from `imported` on are those of policies.
+    """
 
     REFERENCED = "referenced"
     PINNED = "pinned"
@@ -29,11 +32,20 @@ class Reason(StrEnum):
     UNKNOWN_KIND = "unknown-kind"
     IN_DOUBT = "in-doubt"
     UNREFERENCED = "unreferenced"
+    IMPORTED = "imported"
+    STAGED = "staged"
+    HEAD = "head"
+    TAGGED = "tagged"
+    BRANCH_DELETED = "branch-deleted"
+    UNCOVERED = "uncovered"
+    NOT_DUE = "not-due"
+    EXPIRED = "expired"
 
     @property
     def verdict(self) -> Verdict:
-        """Only what nothing references, and nothing else protects, goes."""
-        return Verdict.DELETE if self is Reason.UNREFERENCED else Verdict.KEEP
+        """Only what nothing references and nothing else protects goes, or what policies let go."""
+        is_delete = self in {Reason.UNREFERENCED, Reason.EXPIRED}
+        return Verdict.DELETE if is_delete else Verdict.KEEP
 
 
 class Guess(StrEnum):

@@ -38,6 +38,7 @@ def test_a_usual_plan_meets_no_guard() -> None:
         (replace(FINE, incomplete=("a.b",)), "incomplete"),
         (replace(FINE, gone=(Gone("a.b", "catalog a", NOON, 9, 1),)), "roots-gone"),
         (replace(FINE, empty=("catalog a",)), "empty-catalog"),
+        (replace(FINE, repositories=("s3://lake/repos/a",)), "repositories"),
         (replace(FINE, foreign=("s3://lake/x",)), "foreign"),
         (replace(FINE, grace=timedelta(hours=23)), "grace"),
         (replace(FINE, opted_in=("a.b",)), "gc.enabled"),

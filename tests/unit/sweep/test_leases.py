@@ -30,7 +30,7 @@ class Lake:
         self.lease = Runs(self.realm, clock).lake("prod").lease
 
     def take(self, run: str) -> HeldLease:
-        return take(self.realm, self.clock, "prod", self.lease, run, "host")
+        return take(self.realm, self.clock, "lake prod", self.lease, run, "host")
 
     def _choose(self, method: str) -> Fault:
         return self.fault if method == "update_row" else Fault.NONE

@@ -24,7 +24,7 @@ from lakesweep.errors import ConfigError, LakesweepError
 from lakesweep.sweep.iceberg_roots import CatalogRoots, MetadataRoots
 from lakesweep.sweep.lake import Lake
 from lakesweep.sweep.marking import mark
-from lakesweep.sweep.other_roots import ForeignRoots, PinnedRoots
+from lakesweep.sweep.other_roots import PinnedRoots
 from lakesweep.sweep.root_sources import root_sources
 from lakesweep.sweep.roots import NoRoots, RootKind, RootProblem, RootRow, RootSource, collect_roots
 from tests.iceberg_tables import BUCKET, Bucket, Names, Table
@@ -223,17 +223,12 @@ def test_a_pinned_list_that_cannot_be_read_leaves_everything_unknown(
     assert problem.name is None
 
 
-def test_pinned_and_foreign_roots_are_marks_without_rows(bucket: Bucket) -> None:
+def test_pinned_roots_are_marks_without_rows(bucket: Bucket) -> None:
     bucket.write(f"{BUCKET}/keep.txt", f"{BUCKET}/a\n".encode())
-    sources: list[RootSource] = [
-        PinnedRoots(bucket.stores, f"{BUCKET}/keep.txt"),
-        ForeignRoots("paimon-warehouse", f"{BUCKET}/paimon"),
+    marks = mark(spec_for(bucket.stores), [PinnedRoots(bucket.stores, f"{BUCKET}/keep.txt")])
+    assert [(each.kind, each.folders) for each in marks.roots] == [
+        (RootKind.PINNED, (f"{BUCKET}/a",))
     ]
-    marks = mark(spec_for(bucket.stores), sources)
-    assert {(each.kind, each.folders) for each in marks.roots} == {
-        (RootKind.PINNED, (f"{BUCKET}/a",)),
-        (RootKind.FOREIGN, (f"{BUCKET}/paimon",)),
-    }
     assert marks.content.rows == 0
 
 
@@ -294,12 +289,18 @@ def test_roots_of_other_lakes_are_asked_as_well(bucket: Bucket) -> None:
         LakefsRoot(type="lakefs", endpoint="http://l", repositories=("r",)),
     )
     found = sources_of(bucket, LakeSection(locations=(BUCKET,), roots=(shared, mine)), *others)
-    assert [each.name for each in found] == ["catalog shared", "metadata files", "catalog theirs"]
+    names = [each.name for each in found]
+    assert names == ["catalog shared", "metadata files", "catalog theirs", "lakefs http://l"]
     assert len(rows(found[1])) == 2
 
 
-def test_repositories_that_cannot_be_read_yet_leave_everything_unknown(bucket: Bucket) -> None:
-    lakefs = LakefsRoot(type="lakefs", endpoint="http://l", repositories=("r",))
+def test_repositories_that_cannot_be_opened_are_not_known(
+    bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("LAKECTL_CREDENTIALS_ACCESS_KEY_ID", raising=False)
+    lakefs = LakefsRoot(
+        type="lakefs", endpoint="http://l", repositories=("r",), namespaces=(f"{BUCKET}/none",)
+    )
     lake = LakeSection(locations=(BUCKET,), roots=(lakefs,))
-    (problem,) = problems(collect_roots(sources_of(bucket, lake)))
-    assert problem.name is None
+    found = problems(collect_roots(sources_of(bucket, lake)))
+    assert [problem.name for problem in found] == ["lakefs r", f"lakefs {BUCKET}/none"]
