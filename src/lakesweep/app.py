@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -15,18 +16,27 @@ from lakesweep.config import (
     IcebergCatalogRoot,
     IcebergMetadataRoot,
     LakefsRoot,
+    LakesweepRoot,
     PaimonWarehouseRoot,
     PinnedRoot,
 )
 from lakesweep.progress import SILENT, Progress
 
 if TYPE_CHECKING:
+    from lakesweep.catalog import Catalogs
     from lakesweep.iceberg.targets import IcebergTargets
+    from lakesweep.lakefs.repository import Repository
+    from lakesweep.lifecycle.engine import LifecycleEngine
+    from lakesweep.maintenance.engine import ScanEngine
+    from lakesweep.maintenance.runs import MaintenanceRuns
+    from lakesweep.maintenance.service import MaintenanceService
     from lakesweep.storage.options import StorageOptions
     from lakesweep.storage.stores import Stores
     from lakesweep.store import Store
     from lakesweep.sweep.engine import SweepEngine
     from lakesweep.sweep.lake import Lake
+    from lakesweep.sweep.records import PlanRecord
+    from lakesweep.sweep.root_sources import Sources
     from lakesweep.sweep.runs import Runs
 
 Root = TypeVar("Root")
@@ -50,6 +60,7 @@ class App:
         self.folder = folder or Path.cwd()
         self.clock = clock or SystemClock()
         self.progress = progress
+        self._other_stores: dict[str, Store] = {}
 
     @cached_property
     def store_url(self) -> str:
@@ -61,13 +72,39 @@ class App:
     @cached_property
     def store(self) -> Store:
         """What Lakesweep remembers. SchemaError before `lakesweep store init`."""
-        from lakesweep.store import Store
-        from lakesweep.sweep.records import TYPES
-
-        store = Store.open(self.store_url, types=TYPES, clock=self.clock)
+        store = self._open_store(self.store_url)
         if not store.backend.capabilities.durable:
             store.create_realm(self.config.store.realm)  # nobody else could have done it
         return store
+
+    def _open_store(self, url: str) -> Store:
+        from lakesweep.catalog.heads import TYPES as CATALOG_TYPES
+        from lakesweep.maintenance.records import TYPES as MAINTENANCE_TYPES
+        from lakesweep.store import Store
+        from lakesweep.sweep.records import TYPES
+
+        types = {**TYPES, **CATALOG_TYPES, **MAINTENANCE_TYPES}
+        return Store.open(url, types=types, clock=self.clock)
+
+    def open_realm(self, root: LakesweepRoot) -> Catalogs:
+        """What the realm of a root holds. It may be inactive: its tables keep their files."""
+        from lakesweep.catalog import Catalogs
+        from lakesweep.store.realms import RealmStatus
+        from lakesweep.store.urls import anchored
+
+        url = self.store_url if root.url is None else anchored(root.url, self.folder)
+        if url != self.store_url and url not in self._other_stores:
+            self._other_stores[url] = self._open_store(url)
+        store = self._other_stores.get(url) or self.store
+        name = root.realm or self.config.store.realm
+        return Catalogs(store.realm_in(name, {RealmStatus.ACTIVE, RealmStatus.INACTIVE}))
+
+    @property
+    def root_sources(self) -> Sources:
+        """Who is asked for the roots of a lake."""
+        from lakesweep.sweep.root_sources import root_sources
+
+        return partial(root_sources, open_realm=self.open_realm)
 
     def prepare_store(self) -> Path | None:
         """Create the embedded store where its file is not there yet; databases are left alone.
@@ -92,11 +129,60 @@ class App:
         self.prepare_store()
         return Runs(self.store.realm(self.config.store.realm), self.clock)
 
-    def lake(self, name: str) -> Lake:
-        """A lake of the configuration."""
-        from lakesweep.sweep.lake import find_lake
+    @cached_property
+    def maintenance_runs(self) -> MaintenanceRuns:
+        """The log of maintenance runs."""
+        from lakesweep.maintenance.runs import MaintenanceRuns
 
-        return find_lake(self.config.lakes, name, str(self.folder / ".lakesweep" / "plans"))
+        retained = self.config.maintenance.retained_runs
+        return MaintenanceRuns(self.store.system, self.clock, retained)
+
+    @cached_property
+    def maintenance(self) -> MaintenanceService:
+        """What keeps the store small."""
+        from lakesweep.maintenance.config import MaintenanceConfig, Retention
+        from lakesweep.maintenance.service import MaintenanceService
+
+        section = self.config.maintenance
+        kept = {name: Retention(**each.model_dump()) for name, each in section.history.items()}
+        config = MaintenanceConfig(**{**section.model_dump(), "history": kept})
+        return MaintenanceService(self.store, config, self.clock, self.progress)
+
+    @contextmanager
+    def scan_engine(self, name: str, *, verbose: bool = False) -> Iterator[ScanEngine]:
+        """Where rows of the store are scanned: `local` in this process, `spark` on executors."""
+        from lakesweep.maintenance.engine import LocalScan
+        from lakesweep.maintenance.remote_scan import RemoteScan
+
+        if name == "local":
+            yield LocalScan(self.config.maintenance.scan_workers)
+            return
+        with self.engine(name, verbose=verbose) as engine:
+            yield RemoteScan(engine, self.store_url)
+
+    def lake(self, name: str) -> Lake:
+        """A lake of the configuration, or a repository that a plan was made for."""
+        from lakesweep.lifecycle.lakes import find_repository_lake
+        from lakesweep.sweep.lake import find_lake
+        from lakesweep.sweep.lake_names import is_repository
+
+        if is_repository(name):
+            return find_repository_lake(name)
+        return find_lake(self.config.lakes, name, self.plans)
+
+    def lake_of(self, plan: PlanRecord) -> Lake:
+        """The lake that a plan was made for."""
+        from lakesweep.lifecycle.lakes import find_repository_lake, home_of
+        from lakesweep.sweep.lake_names import is_repository
+
+        if is_repository(plan.lake):
+            return find_repository_lake(plan.lake, home_of(plan.address))
+        return self.lake(plan.lake)
+
+    @property
+    def plans(self) -> str:
+        """Where plans go that have no place of their own."""
+        return str(self.folder / ".lakesweep" / "plans")
 
     @contextmanager
     def engine(self, name: str, *, verbose: bool = False) -> Iterator[SweepEngine]:
@@ -119,7 +205,9 @@ class App:
             yield SparkEngine(spark, Access(self.stores, self.catalogs, parts_for(spark)))
 
     def close(self) -> None:
-        """Let go of the store, if anybody used it."""
+        """Let go of the stores that somebody used."""
+        for store in self._other_stores.values():
+            store.close()
         if "store" in self.__dict__:
             self.store.close()
 
@@ -141,16 +229,53 @@ class App:
     def iceberg(self) -> IcebergTargets:
         """Iceberg tables and views, by name or address."""
         from lakesweep.iceberg.targets import IcebergTargets, Strangers
+        from lakesweep.sweep.realm_roots import RealmTables
 
         files = [path for root in self._roots(IcebergMetadataRoot) for path in root.files]
+        realms = RealmTables([partial(self.open_realm, r) for r in self._roots(LakesweepRoot)])
         pins = [root.file for root in self._roots(PinnedRoot)]
         strangers = Strangers(
-            tuple(root.path for root in self._roots(PaimonWarehouseRoot)),
-            tuple(f"lakefs {root.endpoint}" for root in self._roots(LakefsRoot)),
+            (*(root.path for root in self._roots(PaimonWarehouseRoot)), *realms.folders()),
+            tuple(f"lakefs {root.called}" for root in self._roots(LakefsRoot)),
         )
         return IcebergTargets(
-            self.stores, self.catalogs, files, pins, strangers, progress=self.progress
+            self.stores,
+            self.catalogs,
+            realms.beside(files),
+            pins,
+            strangers,
+            progress=self.progress,
         )
+
+    def repository(self, name: str) -> Repository:
+        """A lakeFS repository by its name on a configured server, or by its address."""
+        from lakesweep.lakefs.finding import ServerPlace, open_repository
+
+        places = tuple(
+            ServerPlace(root.endpoint, root.repositories, root.local_root)
+            for root in self._roots(LakefsRoot)
+            if root.endpoint is not None
+        )
+        return open_repository(name, self.stores, places, os.environ)
+
+    @property
+    def repository_names(self) -> list[str]:
+        """What the configured lakeFS repositories are called."""
+        roots = self._roots(LakefsRoot)
+        names = (name for root in roots for name in (*root.repositories, *root.namespaces))
+        return list(dict.fromkeys(names))
+
+    def judges(self, engine: SweepEngine) -> LifecycleEngine:
+        """Where policies are judged: where the engine runs."""
+        from lakesweep.lifecycle.engine import LocalEngine
+
+        if engine.name == "local":
+            return LocalEngine(self.stores)
+        from lakesweep.lifecycle.spark_engine import SparkLifecycle
+        from lakesweep.sweep.spark_engine import SparkEngine
+
+        assert isinstance(engine, SparkEngine)
+        return SparkLifecycle(engine.spark, engine.access)
 
     def _roots(self, kind: type[Root]) -> Iterator[Root]:
         for lake in self.config.lakes.values():

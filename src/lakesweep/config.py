@@ -39,6 +39,7 @@ _TAGS = (
     "iceberg-catalog",
     "iceberg-metadata",
     "iceberg-scan",
+    "lakesweep",
     "paimon-warehouse",
     "lakefs",
     "pinned",
@@ -108,6 +109,7 @@ Duration = Annotated[timedelta, BeforeValidator(_duration)]
 Texts = Annotated[tuple[str, ...], BeforeValidator(_as_tuple)]
 Properties = Annotated[dict[str, str], BeforeValidator(_as_texts)]
 Positive = Annotated[float, Field(gt=0)]
+Rate = Annotated[float, Field(ge=1e-9, le=1)]
 
 
 class StoreSection(Section):
@@ -179,6 +181,18 @@ class IcebergScanRoot(Section):
     keep: bool = True
 
 
+class LakesweepRoot(Section):
+    """All tables and views of the catalogs in a realm of Lakesweep's own store, or of some.
+
+    Without a `realm` it is that of the section store, and without a `url` its database.
+    """
+
+    type: Literal["lakesweep"]
+    realm: str | None = None
+    url: str | None = Field(None, repr=False)
+    catalogs: Texts = ()
+
+
 class PaimonWarehouseRoot(Section):
     """All tables of a Paimon warehouse."""
 
@@ -187,11 +201,31 @@ class PaimonWarehouseRoot(Section):
 
 
 class LakefsRoot(Section):
-    """Repositories of a lakeFS server."""
+    """Repositories of a lakeFS server, by name, and others by the addresses of their namespaces.
+
+    `local_root` is where the server keeps `local://` namespaces. A namespace does not tell what is
+    staged, so it keeps everything, unless `without_staging` says that nothing is.
+    """
 
     type: Literal["lakefs"]
-    endpoint: str
-    repositories: Texts
+    endpoint: str | None = None
+    repositories: Texts = ()
+    namespaces: Texts = ()
+    local_root: str | None = None
+    without_staging: bool = False
+
+    @model_validator(mode="after")
+    def _names_some(self) -> Self:
+        if not self.repositories and not self.namespaces:
+            raise PydanticCustomError("missing_key", "must name repositories or namespaces")
+        if self.repositories and self.endpoint is None:
+            raise PydanticCustomError("missing_key", "names repositories and no endpoint")
+        return self
+
+    @property
+    def called(self) -> str:
+        """What it is called in reports."""
+        return self.endpoint or ", ".join(self.namespaces)
 
 
 class PinnedRoot(Section):
@@ -205,6 +239,7 @@ Root = Annotated[
     IcebergCatalogRoot
     | IcebergMetadataRoot
     | IcebergScanRoot
+    | LakesweepRoot
     | PaimonWarehouseRoot
     | LakefsRoot
     | PinnedRoot,
@@ -219,8 +254,10 @@ def _calls(root: Root) -> str | None:
             return f"catalog {root.name}"
         case IcebergScanRoot():
             return f"scan of {root.path}"
+        case LakesweepRoot():
+            return f"realm {root.realm or 'of the store'}"
         case LakefsRoot():
-            return f"lakeFS server {root.endpoint}"
+            return f"lakeFS server {root.called}"
         case _:
             return None
 
@@ -261,6 +298,43 @@ class LakeSection(Section):
         return self
 
 
+class HistorySection(Section):
+    """How far back the logs of some references are kept."""
+
+    commits: Annotated[int, Field(ge=1)] | None = None
+    age: Duration | None = None
+
+
+class MaintenanceSection(Section):
+    """What of the store's own database is kept, and how hard it may be pressed."""
+
+    expected_reference_count: Annotated[int, Field(ge=100)] = 100
+    expected_obj_count: Annotated[int, Field(ge=100_000)] = 100_000
+    count_from_last_run_multiplier: Annotated[float, Field(gt=1)] = 1.1
+    filter_initialized_fpp: Rate = 0.00001
+    max_acceptable_filter_fpp: Rate = 0.00005
+    filter_bytes: Annotated[int, Field(gt=0)] = 2**30
+    retained_runs: Annotated[int, Field(ge=2)] = 50
+    created_at_grace_time: Duration = timedelta(hours=3)
+    object_scan_rate_limit_per_second: Annotated[float, Field(ge=0)] | None = None
+    reference_scan_rate_limit_per_second: Annotated[float, Field(ge=0)] | None = None
+    delete_batch_size: Annotated[int, Field(gt=0)] = 1_000
+    scan_workers: Annotated[int, Field(gt=0)] = 2
+    keep_commits: Annotated[int, Field(ge=1)] = 21
+    keep_age: Duration = timedelta(days=7)
+    history: dict[str, HistorySection] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _filters_can_serve(self) -> Self:
+        if self.filter_initialized_fpp >= self.max_acceptable_filter_fpp:
+            raise PydanticCustomError(
+                "contradiction",
+                "has a filter_initialized_fpp that is not less than max_acceptable_filter_fpp;"
+                " nothing would ever be deleted",
+            )
+        return self
+
+
 class Config(Section):
     """The whole file."""
 
@@ -268,6 +342,7 @@ class Config(Section):
     spark: SparkSection = SparkSection()
     storage: dict[str, StorageSection] = Field(default_factory=dict)
     lakes: dict[str, LakeSection] = Field(default_factory=dict)
+    maintenance: MaintenanceSection = MaintenanceSection()
 
     @model_validator(mode="after")
     def _one_meaning(self) -> Self:

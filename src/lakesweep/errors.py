@@ -31,7 +31,10 @@ command or change to try, its own or else that of its class.
     │   │   ├── RealmExistsError     4  a realm of that name is there already
     │   │   ├── HeadMissingError     4  a reference points to a commit that is not there
     │   │   ├── LogCutError          4  the log no longer reaches back to where it was asked for
+    │   │   ├── EntityExistsError    4  something in the catalog has that name already
+    │   │   ├── SnapshotExpiredError 4  the state that a page token is of is no longer kept
     │   │   └── ContendedError       4  others kept the reference busy for too long
+    │   │       └── EntityChangedError 4  somebody else changed it in the meantime
     │   ├── SparkLostError    4  Spark, or a part of it, did not answer (may be retried)
     │   ├── StoppedError      4  somebody told the run to stop; what it did is in its outcomes
     │   │   └── PausedError   4  roots moved: what is left to delete has to be settled again
@@ -45,6 +48,7 @@ command or change to try, its own or else that of its class.
     └── NotFoundError         6  what the call names is not there
         ├── MissingError      6  an object is not in its store
         ├── RealmMissingError      6  a realm is not in the store
+        ├── EntityMissingError     6  nothing in the realm or catalog has that name
         └── ReferenceMissingError  6  a reference is not in its realm
 """
 
@@ -275,6 +279,24 @@ class ContendedError(StoreError):
     usual_hint = "run the same command again, or let fewer writers commit to one reference"
 
 
+class EntityExistsError(StoreError):
+    """Something in the realm or the catalog has that name already."""
+
+    usual_hint = "choose another name, or drop what has it"
+
+
+class EntityChangedError(ContendedError):
+    """Somebody else changed the entity since it was looked at. Nothing was committed."""
+
+    usual_hint = "look at it again, then repeat the change"
+
+
+class SnapshotExpiredError(StoreError):
+    """The state that a page token is of is no longer kept, so there are no further pages of it."""
+
+    usual_hint = "list again from the first page"
+
+
 class FormatError(IncompleteError):
     """A file that was read does not hold what it should. `path` names it."""
 
@@ -327,6 +349,10 @@ class RealmMissingError(NotFoundError):
     """A realm is not in the store."""
 
     usual_hint = "lakesweep realm list shows all realms"
+
+
+class EntityMissingError(NotFoundError):
+    """Nothing in the realm or the catalog has that name."""
 
 
 class ReferenceMissingError(NotFoundError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import chain, islice
 from typing import TypeVar
 
 Item = TypeVar("Item")
@@ -24,7 +25,23 @@ def map_ordered(
     Of items that `weigh` something, no more than `most` together are ahead, unless it is one alone.
     The first error is raised in its turn; what has not begun by then is not begun any more.
     The same holds when the iterator is closed early; what is under way then ends by itself.
+    With one worker, and for one item, no thread is started: that costs more than short work does.
     """
+    queue = iter(items)
+    first = list(islice(queue, 2)) if workers > 1 else []
+    if len(first) < 2:  # nothing that could go on beside something else
+        yield from map(work, chain(first, queue))
+        return
+    yield from _map_on_threads(work, chain(first, queue), workers, weigh, most)
+
+
+def _map_on_threads(
+    work: Callable[[Item], Result],
+    items: Iterable[Item],
+    workers: int,
+    weigh: Callable[[Item], int],
+    most: int,
+) -> Iterator[Result]:
     pool = ThreadPoolExecutor(max_workers=workers)
     ahead: deque[tuple[Future[Result], int]] = deque()
     load = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -10,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.lake import EngineLake
+from tests.lakefs import RealRepositories
+from tests.lifecycle_plans import recorded
 from tests.paimon import JavaWarehouses
 from tests.servers import S3Server
 from tests.transcript import steps
@@ -41,14 +44,30 @@ def environment(tmp_path: Path, bucket: S3Server) -> dict[str, str]:
 
 @pytest.mark.parametrize("document", WITH_COMMANDS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_command_does_what_the_document_says(
-    document: Path, tmp_path: Path, environment: dict[str, str], java_tables: JavaWarehouses
+    document: Path,
+    tmp_path: Path,
+    environment: dict[str, str],
+    java_tables: JavaWarehouses,
+    lakefs_repositories: RealRepositories,
 ) -> None:
     if document.name == "paimon.md":
         shutil.copytree(java_tables.warehouse, tmp_path / "warehouse")
+    if document.name == "lakefs.md":
+        shutil.copytree(lakefs_repositories.folder / "namespaces", tmp_path / "repos")
+    if document.name == "lifecycle.md":
+        recorded(lakefs_repositories, "analytics", tmp_path / "repos")
+        (tmp_path / "policy.json").write_text(first_json(document.read_text()))
     for step in steps(document.read_text()):
         done = step.run(tmp_path, environment)
         assert done.returncode == step.exit_code, f"$ {step.command}\n{done.stdout}"
         assert step.matches(done.stdout), f"$ {step.command}\n{done.stdout}"
+
+
+def first_json(text: str) -> str:
+    """The first block of JSON in a document."""
+    found = re.search(r"^```json\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    assert found is not None
+    return found[1]
 
 
 def test_the_readme_shows_commands() -> None:

@@ -17,7 +17,7 @@ LAKESWEEP = str(Path(sys.executable).with_name("lakesweep"))
 LOCAL = ("--engine", "local", "--json")
 APPLY = (*LOCAL, "--yes", "--override", "first-run", "--override", "share")
 #: A batch takes a second at first, so that there is time to stop it.
-SLOWLY = ("--files-per-second", "200")
+SLOWLY = ("--files-per-second", "40")
 _PATIENCE_SECONDS = 60
 
 

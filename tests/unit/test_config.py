@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import dataclasses
 from datetime import timedelta
+from math import inf
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
@@ -22,6 +24,7 @@ from lakesweep.config import (
     parse_config,
 )
 from lakesweep.errors import ConfigError
+from lakesweep.maintenance.config import MaintenanceConfig
 from lakesweep.storage.options import StorageOptions
 
 _FILE = Path("lakesweep.toml")
@@ -312,3 +315,52 @@ def test_an_address_is_no_pattern_of_what_to_exclude(pattern: str) -> None:
 def test_patterns_may_be_tied_to_a_location() -> None:
     patterns = ("/x/**", "data/**", "*.tmp", "/data/lakes/**")
     assert LakeSection(locations=("/data/lake",), exclude=patterns).exclude == patterns
+
+
+def test_maintenance_has_the_same_defaults_in_the_file_and_in_programs() -> None:
+    section = _parse("").maintenance.model_dump()
+    assert MaintenanceConfig(**section) == MaintenanceConfig()
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"count_from_last_run_multiplier": inf},
+        {"object_scan_rate_limit_per_second": inf},
+        {"reference_scan_rate_limit_per_second": inf},
+        {"created_at_grace_time": timedelta(days=999_999)},
+        {"keep_age": timedelta(days=999_999)},
+        {"scan_workers": 1_001},
+    ],
+)
+def test_settings_of_maintenance_have_ceilings_where_more_makes_no_sense(
+    setting: dict[str, Any],
+) -> None:
+    with pytest.raises(ConfigError, match=rf"\[maintenance\] {next(iter(setting))} must be "):
+        MaintenanceConfig(**setting).check()
+
+
+def test_history_is_set_by_patterns_of_references() -> None:
+    text = '[maintenance.history."cat/*"]\ncommits = 3\nage = "30d"\n'
+    [(pattern, kept)] = _parse(text).maintenance.history.items()
+    assert (pattern, kept.commits, kept.age) == ("cat/*", 3, timedelta(days=30))
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("expected_reference_count = 99", "must be at least 100"),
+        ("expected_obj_count = 99_999", "must be at least 100000"),
+        ("count_from_last_run_multiplier = 1.0", "must be greater than 1"),
+        ("filter_initialized_fpp = 0.0", "must be at least 1e-09"),
+        ("filter_initialized_fpp = 0.1", "not less than max_acceptable_filter_fpp"),
+        ("retained_runs = 1", "must be at least 2"),
+        ("delete_batch_size = 0", "must be greater than 0"),
+        ("created_at_grace_time = 3", "must be a duration"),
+        ("object_scan_rate_limit_per_second = -1", "must be at least 0"),
+        ("keep_commits = 0", "must be at least 1"),
+        ("keep_comits = 1", "unknown key"),
+    ],
+)
+def test_settings_of_maintenance_have_floors(line: str, words: str) -> None:
+    assert words in _refusal(f"[maintenance]\n{line}\n").message

@@ -20,6 +20,12 @@ def test_results_come_in_the_order_of_the_items() -> None:
     assert list(map_ordered(work, range(3), workers=3)) == [0, 1, 2]
 
 
+@pytest.mark.parametrize(("items", "workers"), [([1], 4), ([], 4), ([1, 2, 3], 1)])
+def test_what_cannot_go_on_side_by_side_is_done_at_once(items: list[int], workers: int) -> None:
+    threads = map_ordered(lambda _: threading.current_thread(), items, workers=workers)
+    assert list(threads) == [threading.current_thread()] * len(items)
+
+
 def test_items_are_taken_as_they_are_needed() -> None:
     taken: list[int] = []
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,10 +18,28 @@ from lakesweep.errors import IncompleteError
 from lakesweep.units import format_count, format_size
 
 if TYPE_CHECKING:
-    from lakesweep.sweep.applying import Applied, ApplyOrder
-    from lakesweep.sweep.plans import PlanDocument
+    from lakesweep.sweep.applying import Applied, Applier, ApplyOrder
+    from lakesweep.sweep.plans import PlanDocument, PlanKind
+    from lakesweep.sweep.records import PlanRecord
+    from lakesweep.sweep.root_sources import Sources
+    from lakesweep.sweep.sessions import Session
 
 _SHOWN_FAILURES = 20
+
+
+Quarantine = Annotated[
+    bool,
+    typer.Option("--quarantine", help="Set files aside; lakesweep quarantine brings them back."),
+]
+
+
+@dataclass(frozen=True)
+class Way:
+    """How plans of a kind are carried out: who is asked again, and who applies."""
+
+    kind: PlanKind
+    sources: Callable[[Context, PlanRecord, PlanDocument], Sources]
+    apply: Callable[[Applier, ApplyOrder, PlanDocument, Session], Applied]
 
 
 def apply(
@@ -27,12 +47,7 @@ def apply(
     plan: PlanName,
     engine: EngineChoice,
     pace: Pace,
-    quarantine: Annotated[
-        bool,
-        typer.Option(
-            "--quarantine", help="Set files aside; lakesweep quarantine brings them back."
-        ),
-    ] = False,
+    quarantine: Quarantine = False,
     override: Overrides = None,
     dry_run: DryRun = False,
     yes: Yes = False,
@@ -43,11 +58,43 @@ def apply(
     all roots are looked at again: what came or moved since is marked, and what it references stays.
     A plan is applied once. Where a run was stopped or died, the same command goes on with it.
     """
+    from lakesweep.sweep.applying import Applier
+    from lakesweep.sweep.plans import PlanKind
+
+    way = Way(PlanKind.SWEEP, lambda *_: context.app.root_sources, Applier.apply)
+    carry_out(
+        context,
+        plan,
+        engine,
+        pace,
+        way,
+        quarantine=quarantine,
+        override=override,
+        dry_run=dry_run,
+        yes=yes,
+    )
+
+
+def carry_out(
+    context: Context,
+    plan: str,
+    engine: EngineChoice,
+    pace: Pace,
+    way: Way,
+    *,
+    quarantine: bool,
+    override: list[str] | None,
+    dry_run: bool,
+    yes: bool,
+) -> None:
+    """Apply a plan, if no guard says no and somebody agrees."""
     from lakesweep.sweep.applying import look
+    from lakesweep.sweep.plans import check_kind
     from lakesweep.sweep.runs import check_free
 
     order = _order(context, plan, pace, tuple(override or ()), quarantine=quarantine)
     document = look(context.app.stores, context.app.runs, order, context.clock.now())
+    check_kind(document, way.kind)
     if dry_run:
         check_free(order.plan, order.plan.run)  # a run finds out by itself
     _announce(context, document, quarantine=quarantine)
@@ -57,11 +104,15 @@ def apply(
         return
     question = "set aside {}?" if quarantine else "delete {} for good?"
     context.confirm(question.format(_size(document)), yes=yes)
-    _apply(context, engine, order, document)
+    _apply(context, engine, order, document, way)
 
 
 def _apply(
-    context: Context, engine: EngineChoice, order: ApplyOrder, document: PlanDocument
+    context: Context,
+    engine: EngineChoice,
+    order: ApplyOrder,
+    document: PlanDocument,
+    way: Way,
 ) -> None:
     from lakesweep.sweep.applying import Applier
     from lakesweep.sweep.deleting import SetAside
@@ -79,8 +130,9 @@ def _apply(
         engine.open(context) as chosen,
         running(runs, document.lake, RunKind.APPLY, plan=document.plan, spec=spec) as session,
     ):
-        applier = Applier(stores, chosen, runs, context.clock, context.progress)
-        applied = applier.apply(order, document, session)
+        sources = way.sources(context, order.plan, document)
+        applier = Applier(stores, chosen, runs, context.clock, context.progress, sources)
+        applied = way.apply(applier, order, document, session)
     _show(context, document, applied, session.record.run)
 
 
@@ -96,7 +148,7 @@ def _order(
     from lakesweep.sweep.stored_plan import find_plan
 
     record = find_plan(context.app.runs, plan)
-    lake = context.app.lake(record.lake)
+    lake = context.app.lake_of(record)
     return ApplyOrder(
         record,
         lake,

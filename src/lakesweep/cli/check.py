@@ -100,7 +100,8 @@ def _check(
 
     survey = _survey(context, subject, engine, session, address)
     with context.progress.task("checked", unit="names") as task:
-        checked = Checker(context.app.stores, engine).check(subject.lake, survey, address)
+        checker = Checker(context.app.stores, engine, context.app.root_sources)
+        checked = checker.check(subject.lake, survey, address)
         task.advance(checked.marks.content.rows)
     return checked
 
@@ -113,7 +114,9 @@ def _survey(
     if subject.plan is not None:
         return Survey(subject.plan.dataset("listing"), subject.plan.marks())
     app = context.app
-    surveyor = Surveyor(app.stores, engine, context.clock, context.progress)
+    surveyor = Surveyor(
+        app.stores, engine, context.clock, context.progress, sources=app.root_sources
+    )
     record = app.runs.lake(subject.lake.name)
     return surveyor.survey(subject.lake, record, address, session.lease)
 

@@ -33,9 +33,11 @@ def explain(
     with code 6 and the reason.
     """
     from lakesweep.sweep import explaining
+    from lakesweep.sweep.plans import PlanKind, check_kind
     from lakesweep.sweep.stored_plan import open_plan
 
     found = open_plan(context.app.stores, context.app.runs, plan)
+    check_kind(found.document, PlanKind.SWEEP)
     explanation = explaining.explain(found, absolute(path))
     document = {"plan": found.document.plan, **_document(explanation)}
     context.output.result(document, _table(found.document.plan, explanation))

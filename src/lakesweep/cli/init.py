@@ -23,6 +23,17 @@ realm = "default"                          # lakesweep store init creates both
 master = "local[*]"                        # or, instead of master: remote = "sc://host:15002"
 conf = { "spark.driver.memory" = "2g" }
 
+# What of the store's own database lakesweep store maintain keeps.
+#
+# [maintenance]
+# created_at_grace_time = "3h"             # younger rows are never deleted
+# keep_commits = 21                        # of each log, the newest
+# keep_age = "7d"                          # and those that were the head since then
+# object_scan_rate_limit_per_second = 5000 # press the database no harder than this
+#
+# [maintenance.history."cat/*/heads/main"] # other values for some references
+# age = "30d"
+
 # How to reach a bucket. What is left out comes from the variables of the store's own SDK,
 # such as AWS_ACCESS_KEY_ID, GOOGLE_APPLICATION_CREDENTIALS or AZURE_STORAGE_ACCOUNT_KEY.
 #
@@ -61,12 +72,17 @@ conf = { "spark.driver.memory" = "2g" }
 # keep = true                              # false: only report them
 #
 # [[lakes.prod.roots]]
-# type = "paimon-warehouse"
+# type = "lakesweep"                       # tables and views in the catalogs of a realm of [store]
+# realm = "default"                        # by default the realm of [store]; url: another database
+# catalogs = ["shop"]                      # by default all of them
+#
+# [[lakes.prod.roots]]
+# type = "paimon-warehouse"                # all tables of a warehouse, a database, or one table
 # path = "s3://lake/paimon"
 #
 # [[lakes.prod.roots]]
-# type = "lakefs"
-# endpoint = "http://127.0.0.1:8000"
+# type = "lakefs"                          # credentials: LAKECTL_CREDENTIALS_ACCESS_KEY_ID, …
+# endpoint = "http://127.0.0.1:8000"       # or, without a server: namespaces = ["s3://lake/repo"]
 # repositories = ["analytics"]
 #
 # [[lakes.prod.roots]]

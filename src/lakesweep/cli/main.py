@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from lakesweep import __version__
-from lakesweep.cli import files, iceberg, paimon, quarantine, realm, store
+from lakesweep.cli import catalog, files, iceberg, lifecycle, paimon, quarantine, realm, store
 from lakesweep.cli.context import Context, Settings, make_output
 from lakesweep.cli.demo import add_demo
 from lakesweep.cli.doctor import doctor
@@ -64,9 +64,11 @@ add_sweep(app)
 app.add_typer(files.app)
 app.add_typer(iceberg.app)
 app.add_typer(paimon.app)
+app.add_typer(lifecycle.app)
 app.add_typer(quarantine.app)
 app.add_typer(store.app)
 app.add_typer(realm.app)
+app.add_typer(catalog.app)
 
 
 def main() -> None:

@@ -70,12 +70,15 @@ GUARDS = (
     "incomplete",
     "roots-gone",
     "empty-catalog",
+    "repositories",
     "missing",
     "foreign",
     "stale-plan",
     "grace",
     "gc.enabled",
     "catalog-lock",
+    "policy-changed",
+    "staged",
 )
 
 

@@ -29,6 +29,7 @@ command(
     examples=[
         "lakesweep paimon orphans s3://lake/paimon/shop.db/orders --dry-run",
         "lakesweep paimon orphans s3://lake/paimon --older-than 3d --yes",
+        "lakesweep paimon orphans s3://lake/paimon --engine spark --yes",
     ],
 )(orphans)
 command(

@@ -15,9 +15,10 @@ from lakesweep.cli.addresses import absolute
 from lakesweep.cli.context import Context
 from lakesweep.cli.engines import EngineName
 from lakesweep.cli.options import DryRun, Overrides, Yes
+from lakesweep.cli.orphan_engines import Cleaner, Failed, Found, LocalCleaner, open_spark
 from lakesweep.cli.output import Table
 from lakesweep.cli.purging import Pace
-from lakesweep.errors import IncompleteError, LakesweepError, RefusedError, UsageError
+from lakesweep.errors import IncompleteError, LakesweepError, RefusedError
 from lakesweep.units import format_count, format_moment, format_size, parse_moment
 
 if TYPE_CHECKING:
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 
     from lakesweep.paimon.external import Group
     from lakesweep.paimon.kinds import Kind
-    from lakesweep.paimon.orphans import OrphanPlan
-    from lakesweep.paimon.table import PaimonTable
     from lakesweep.paimon.warehouse import Warehouse
 
 _LEAST_AGE = timedelta(hours=1)
@@ -48,7 +47,10 @@ class Cleaning:
         ),
     ] = "1d"
     engine: Annotated[
-        EngineName, typer.Option(help="Where it runs: local is this process, without Java.")
+        EngineName,
+        typer.Option(
+            help="Where it runs: local is this process, without Java; spark takes large tables."
+        ),
     ] = EngineName.LOCAL
     dry_run: DryRun = False
     yes: Yes = False
@@ -56,10 +58,6 @@ class Cleaning:
 
     def cut(self, now: datetime) -> datetime:
         """The time that orphans were written before; refused where a commit may be under way."""
-        if self.engine is not EngineName.LOCAL:
-            raise UsageError(
-                f"orphans of Paimon are not looked for on {self.engine} yet", hint="--engine local"
-            )
         cut = parse_moment(self.older_than, now)
         if cut > now - _LEAST_AGE and "grace" not in self.overrides:
             raise RefusedError(
@@ -98,11 +96,13 @@ def orphans(
     from lakesweep.paimon.warehouse import find_tables
 
     cut = cleaning.cut(context.clock.now())
-    found = find_tables(context.app.stores, absolute(table), context.clock)
+    path = absolute(table)
+    found = find_tables(context.app.stores, path, context.clock)
     with ExitStack() as stack:
         run = _Run(context, found, cut, stack)
-        for group in found.groups():
-            run.plan(group, cleaning.overrides)
+        groups = [group for group in found.groups() if run.is_apart(group, cleaning.overrides)]
+        cleaner = _cleaner(context, cleaning, path, pace, stack)
+        run.plan(groups, cleaner)
         run.say_plan()
         if cleaning.dry_run:
             run.show_dry_run()
@@ -110,9 +110,19 @@ def orphans(
             if run.total_files:
                 files = format_count(run.total_files, "file")
                 context.confirm(f"Delete {files}, {run.size}?", yes=cleaning.yes)
-            run.remove(pace)
+            run.remove(cleaner)
         if run.is_incomplete:
             raise typer.Exit(IncompleteError.exit_code)
+
+
+def _cleaner(
+    context: Context, cleaning: Cleaning, path: str, pace: Pace, stack: ExitStack
+) -> Cleaner:
+    match cleaning.engine:
+        case EngineName.LOCAL:
+            return LocalCleaner(context, pace, stack)
+        case EngineName.SPARK:
+            return open_spark(context, path, cleaning.overrides, pace, stack)
 
 
 class _Run:
@@ -127,9 +137,8 @@ class _Run:
         self._context = context
         self._found = found
         self._cut = cut
-        self._plans: list[OrphanPlan] = []
+        self._plans: list[Found] = []
         self._failures = list(found.failures)
-        self._stack = stack
         self._outcome = OrphanOutcome()
         stack.enter_context(self._outcome.outcomes)
 
@@ -145,20 +154,23 @@ class _Run:
     def is_incomplete(self) -> bool:
         return bool(self._failures or self._outcome.tally.failed)
 
-    def plan(self, group: Group, overrides: Collection[str]) -> None:
-        """Find the orphans of tables that are cleaned together."""
-        from lakesweep.paimon.orphans import plan_orphans
-
+    def is_apart(self, group: Group, overrides: Collection[str]) -> bool:
+        """Whether no table that is not known may share the folders of these; else they fail."""
         try:
             if "foreign" not in overrides:
                 self._found.check_shared(group)
-            plan = plan_orphans(group, self._cut, progress=self._context.progress)
         except LakesweepError as error:
-            if self._found.is_one_table:
-                raise
-            self._fail(group.tables, error)
-        else:
-            self._plans.append(self._stack.enter_context(plan))
+            self._fail(Failed([table.address.path for table in group.tables], error))
+            return False
+        return True
+
+    def plan(self, groups: Sequence[Group], cleaner: Cleaner) -> None:
+        """Find the orphans of tables that are cleaned together."""
+        for found in cleaner.plan(groups, self._cut) if groups else ():
+            if isinstance(found, Failed):
+                self._fail(found)
+            else:
+                self._plans.append(found)
 
     def say_plan(self) -> None:
         say = self._context.output.say
@@ -185,18 +197,11 @@ class _Run:
                 "nothing was deleted; run the same with --yes in place of --dry-run"
             )
 
-    def remove(self, pace: Pace) -> None:
+    def remove(self, cleaner: Cleaner) -> None:
         """Delete what was found, and show what became of it."""
-        from lakesweep.paimon.orphans import remove_orphans
-
-        context = self._context
-        delete = pace.deleter(context.app.stores, context)
-        for plan in self._plans:
-            try:
-                remove_orphans(plan, delete, self._outcome, progress=context.progress)
-            except LakesweepError as error:
-                self._fail(plan.tables, error)
-                context.output.say(f"{plan.tables[0].address.path}: {error.message}")
+        for failed in cleaner.remove(self._outcome):
+            self._fail(failed)
+            self._context.output.say(f"{failed.tables[0]}: {failed.error.message}")
         self._show_outcome()
 
     def _show_outcome(self) -> None:
@@ -247,7 +252,9 @@ class _Run:
     def _orphans(self) -> Iterator[pa.RecordBatch]:
         return (batch for plan in self._plans for batch in plan.batches())
 
-    def _fail(self, tables: Sequence[PaimonTable], error: LakesweepError) -> None:
+    def _fail(self, failed: Failed) -> None:
         from lakesweep.paimon.warehouse import FailedTable
 
-        self._failures += [FailedTable(table.address.path, error) for table in tables]
+        if self._found.is_one_table and not self._plans:
+            raise failed.error
+        self._failures += [FailedTable(table, failed.error) for table in failed.tables]

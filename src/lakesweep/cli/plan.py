@@ -80,7 +80,9 @@ def plan(
         engine.open(context) as chosen,
     ):
         app = context.app
-        planner = Planner(app.stores, chosen, app.runs, context.clock, context.progress)
+        planner = Planner(
+            app.stores, chosen, app.runs, context.clock, context.progress, sources=app.root_sources
+        )
         order = replace(order, name=session.record.run)  # one name for both
         document = planner.plan(order, session.started, session.lease)
         _record(session, document)

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lakesweep.cli.catalog_options import parse_properties
 from lakesweep.cli.context import Context
 from lakesweep.cli.options import DryRun, Yes, command, group
 from lakesweep.cli.realm_lines import RealmLine, realm_table
 from lakesweep.cli.store_options import StoreChoice
-from lakesweep.errors import RefusedError, UsageError
+from lakesweep.errors import RefusedError
 from lakesweep.units import format_count
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def create(
     A creation that was interrupted is finished when it is repeated.
     """
     store = choice.open(context)
-    store.create_realm(name, dict(map(_parse_property, properties or ())))
+    store.create_realm(name, parse_properties(properties))
     _show(context, store.realms.get(name))
 
 
@@ -166,13 +167,6 @@ def delete(
     _end(context, realm, found, dry_run=dry_run)
     if not dry_run:
         context.output.say(f"realm {name} is deleted")
-
-
-def _parse_property(text: str) -> tuple[str, str]:
-    key, separator, value = text.partition("=")
-    if not (key and separator):
-        raise UsageError(f"{text!r} is no property", hint="write --property KEY=VALUE")
-    return key, value
 
 
 def _find(store: Store, name: str) -> RealmDefinition:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from datetime import datetime
+from heapq import merge
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lakesweep.cli.context import Context
+from lakesweep.cli.maintenance_lines import MaintenanceLine
 from lakesweep.cli.run_lines import RunLine
 from lakesweep.errors import UsageError
 from lakesweep.units import format_count
@@ -34,7 +38,7 @@ def runs(
     ] = None,
     limit: Annotated[int, typer.Option(min=1, metavar="N", help="No more than so many.")] = 20,
 ) -> None:
-    """What happened: plans, applies, checks, restores, newest first; or one run in full.
+    """What happened: plans, applies, checks, maintenance, newest first; or one run in full.
 
     stop RUN has a run that deletes end before its next batch. What it deleted stays deleted; apply
     with the same plan goes on with the rest.
@@ -43,8 +47,7 @@ def runs(
         case []:
             _list(context, lake, limit)
         case [run] if run != _STOP:
-            line = RunLine.of(context.app.runs.get(run))
-            context.output.result(_fields(line), line.table())
+            _show(context, run)
         case [word, run] if word == _STOP:
             _stop(context, context.app.runs.get(run))
         case _:
@@ -52,10 +55,30 @@ def runs(
 
 
 def _list(context: Context, lake: str | None, limit: int) -> None:
-    found = islice(context.app.runs.list(lake), limit)
-    lines = [RunLine.of(record) for record in found]
+    swept = map(RunLine.of, context.app.runs.list(lake))
+    others = (each.run_line() for each in _maintenance(context)) if lake is None else ()
+    lines = list(islice(merge(swept, others, key=_start, reverse=True), limit))
     context.output.lines(lines)
     context.output.say(f"{format_count(len(lines), 'run')}, newest first")
+
+
+def _show(context: Context, run: str) -> None:
+    maintained = next((each for each in _maintenance(context) if each.info.run == run), None)
+    if maintained is None:
+        line = RunLine.of(context.app.runs.get(run))
+        context.output.result(_fields(line), line.table())
+        return
+    summary = maintained.run_line().table()
+    context.output.result(maintained.document(), summary, maintained.table())
+
+
+def _maintenance(context: Context) -> Iterator[MaintenanceLine]:
+    context.app.prepare_store()
+    return map(MaintenanceLine, context.app.maintenance_runs.list())
+
+
+def _start(line: RunLine) -> datetime:
+    return line.started
 
 
 def _fields(line: RunLine) -> dict[str, object]:

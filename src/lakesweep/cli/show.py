@@ -74,6 +74,7 @@ def show(
     Files are streamed, however many there are. --verdict, --reason and --table choose among them,
     and may be given together.
     """
+    from lakesweep.sweep.plans import PlanKind, check_kind
     from lakesweep.sweep.stored_plan import open_plan
 
     if html is not None and choice.is_any:
@@ -81,10 +82,11 @@ def show(
             "--html shows a whole plan, and no single files", hint="leave the other options out"
         )
     found = open_plan(context.app.stores, context.app.runs, plan)
+    check_kind(found.document, PlanKind.SWEEP)
     if html is not None:
         _write_page(context, found, html)
     elif choice.is_any:
-        _stream(context, found, choice)
+        stream_files(context, found, choice)
     else:
         _show(context, found)
 
@@ -102,7 +104,7 @@ def _show(context: Context, plan: StoredPlan) -> None:
     document, state = plan.document, plan.state(context.clock.now())
     context.output.result(
         {**plan_document(document), "state": state, "run": plan.record.run},
-        facts_table(document, _state(plan, state)),
+        facts_table(document, describe_state(plan, state)),
         totals_table(document),
         *breakdown_tables(document),
         *warnings_tables(document),
@@ -110,11 +112,13 @@ def _show(context: Context, plan: StoredPlan) -> None:
     context.output.say(summary(document))
 
 
-def _state(plan: StoredPlan, state: str) -> str:
+def describe_state(plan: StoredPlan, state: str) -> str:
+    """What became of a plan, and by whom."""
     return f"{state} by {plan.record.run}" if plan.record.run else state
 
 
-def _stream(context: Context, plan: StoredPlan, choice: Choice) -> None:
+def stream_files(context: Context, plan: StoredPlan, choice: Choice) -> None:
+    """The files of a plan that were asked for."""
     from lakesweep.cli.verdict_rows import VerdictRows
 
     rows = plan.rows(choice.verdict, reason=choice.reason, table=choice.table)

@@ -12,6 +12,7 @@ from lakesweep.cli.output import Table
 from lakesweep.cli.realm_lines import RealmLine, realm_table
 from lakesweep.cli.store_bench import bench
 from lakesweep.cli.store_log import log
+from lakesweep.cli.store_maintain import last_run, maintain
 from lakesweep.cli.store_options import StoreChoice
 from lakesweep.cli.store_recover import recover
 from lakesweep.cli.transfer import export, import_
@@ -29,6 +30,7 @@ app = group(
         "lakesweep store init                               create what is missing",
         "lakesweep store info                               what is in it",
         "lakesweep store log                                all references of the realm",
+        "lakesweep store maintain                           delete what nothing leads to",
         "lakesweep store bench --url postgresql://db/lake   how fast it is",
     ],
 )
@@ -85,15 +87,18 @@ def info(context: Context, choice: StoreChoice) -> None:
     store = choice.open(context)
     capabilities = store.backend.capabilities
     realms = list(_realms(store))
+    newest = last_run(context)
     document = {
         "database": _database(context),
         "schema_version": SCHEMA_VERSION,
         "nodes_leased": len(leased_nodes(store.backend, context.clock)),
         "capabilities": asdict(capabilities),
         "realms": [realm.document() for realm in realms],
+        "maintenance": None if newest is None else newest.document(),
     }
     rows = [(name.replace("_", " "), str(document[name])) for name in tuple(document)[:3]]
-    facts = Table(("store", ""), [*rows, *_in_words(capabilities)])
+    maintained = ("last maintenance", "never" if newest is None else newest.words())
+    facts = Table(("store", ""), [*rows, *_in_words(capabilities), maintained])
     context.output.result(document, facts, realm_table(realms))
 
 
@@ -126,6 +131,16 @@ command(
         "lakesweep store bench --url memory: --references 8 --json",
     ],
 )(bench)
+command(
+    app,
+    "maintain",
+    examples=[
+        "lakesweep store maintain --dry-run",
+        "lakesweep store maintain --yes",
+        "lakesweep store maintain --yes --json",
+        "lakesweep store maintain --supersede maintain-20260601T120000-1a2b3c4d",
+    ],
+)(maintain)
 command(
     app,
     "export",

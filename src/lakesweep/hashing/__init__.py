@@ -7,6 +7,6 @@ hashes may stand for a set of strings, at 16 bytes each.
 from __future__ import annotations
 
 from lakesweep.hashing.hashset import HashSet
-from lakesweep.hashing.strings import Hashes, hash128
+from lakesweep.hashing.strings import Hashes, hash128, hash_names
 
-__all__ = ["HashSet", "Hashes", "hash128"]
+__all__ = ["HashSet", "Hashes", "hash128", "hash_names"]

@@ -16,6 +16,7 @@ _INITIAL_2 = np.uint64(0x6C7967656E657261)
 _INITIAL_3 = np.uint64(0x7465646279746573)
 _WIDE = np.uint64(0xEE)
 _SECOND_HALF = np.uint64(0xDD)
+_SLASH = ord("/")
 
 
 @inlined
@@ -77,3 +78,15 @@ def hash_strings(data: Any, offsets: Any, key: tuple[Any, Any], low: Any, high: 
     for i in range(len(low)):
         start, end = base + offsets[i], base + offsets[i + 1]
         low[i], high[i] = _hash(start, end - start, key)
+
+
+@kernel
+def hash_names(data: Any, offsets: Any, key: tuple[Any, Any], low: Any, high: Any) -> None:
+    """The same of what stands behind the last `/` of each string."""
+    base = address(data)
+    for i in range(len(low)):
+        start, end = base + offsets[i], base + offsets[i + 1]
+        name = end
+        while name > start and load8(name - 1) != _SLASH:
+            name -= 1
+        low[i], high[i] = _hash(name, end - name, key)

@@ -23,6 +23,15 @@ def hash128(strings: pa.Array | pa.ChunkedArray, salt: int = 0) -> Hashes:
 
     Who does not know the salt cannot make strings collide. Nulls are refused with ValueError.
     """
+    return _hash(strings, salt, "hash_strings")
+
+
+def hash_names(paths: pa.Array | pa.ChunkedArray) -> Hashes:
+    """Hash what stands behind the last `/` of each path."""
+    return _hash(paths, 0, "hash_names")
+
+
+def _hash(strings: pa.Array | pa.ChunkedArray, salt: int, kernel: str) -> Hashes:
     if strings.type not in _OFFSETS:
         raise ValueError(f"strings are hashed, not {strings.type}")
     if strings.null_count:
@@ -33,19 +42,19 @@ def hash128(strings: pa.Array | pa.ChunkedArray, salt: int = 0) -> Hashes:
     done = 0
     for chunk in strings.chunks if isinstance(strings, pa.ChunkedArray) else [strings]:
         after = done + len(chunk)
-        _hash_chunk(chunk, salt, (low[done:after], high[done:after]))
+        _hash_chunk(chunk, salt, kernel, (low[done:after], high[done:after]))
         done = after
     return low, high
 
 
-def _hash_chunk(strings: pa.Array, salt: int, into: Hashes) -> None:
-    from lakesweep.hashing.sip import hash_strings  # imports numba
+def _hash_chunk(strings: pa.Array, salt: int, kernel: str, into: Hashes) -> None:
+    from lakesweep.hashing import sip  # imports numba
 
     if not len(strings):
         return
     characters, places = string_buffers(strings)
     key = np.uint64(salt % _WORD), np.uint64(salt // _WORD)
-    hash_strings(characters, places, key, *into)
+    getattr(sip, kernel)(characters, places, key, *into)
 
 
 def string_buffers(strings: pa.Array) -> Strings:

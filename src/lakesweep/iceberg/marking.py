@@ -12,17 +12,12 @@ harm: it is kept.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Generic, TypeVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from lakesweep.errors import LakesweepError, MissingError
-from lakesweep.hashing import Hashes, hash128
-from lakesweep.iceberg.access import Keyring
+from lakesweep.errors import MissingError
 from lakesweep.iceberg.kinds import Kind
 from lakesweep.iceberg.manifests import (
     MANIFEST_SCHEMA,
@@ -34,71 +29,17 @@ from lakesweep.iceberg.metadata import TableMetadata, ViewMetadata, parse_metada
 from lakesweep.iceberg.names import metadata_version
 from lakesweep.iceberg.reading import Metadata, read_file
 from lakesweep.iceberg.relative import absolute_paths
-from lakesweep.parallel import map_ordered
-from lakesweep.storage.address import identities, parse
-from lakesweep.storage.file_hashes import file_hashes, hash_columns, source_numbers
+from lakesweep.storage.address import parse
+from lakesweep.storage.file_hashes import file_hashes, source_numbers
 from lakesweep.storage.files import file_batch
-from lakesweep.storage.marks import CHILDREN, Facts, Marked
-from lakesweep.storage.outbox import Outbox, Pointer, pointers_of
-from lakesweep.storage.tolerance import READ_ERRORS, Problem, State, problem_of
-
-Read = TypeVar("Read")
-
-#: Bytes of manifests that are held before their turn comes.
-_AHEAD_BYTES = 64 << 20
+from lakesweep.storage.marking import FileLevel
+from lakesweep.storage.marks import Facts
+from lakesweep.storage.outbox import Outbox, Pointer, children_of
+from lakesweep.storage.tolerance import READ_ERRORS, Problem, State
 
 
 @dataclass(frozen=True)
-class _Level(ABC, Generic[Read]):
-    """Reads files on threads, because stores take their time, and decodes them one by one."""
-
-    keyring: Keyring
-    workers: int = 16
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Marked]:
-        outbox = Outbox()
-        for pointer, found in self._found(batches):
-            try:
-                if isinstance(found, LakesweepError):
-                    raise found
-                for _ in self.mark(outbox, pointer, found):
-                    yield from outbox.take_if_full()
-            except LakesweepError as error:
-                outbox.fail(pointer, _problem(pointer, error))
-            yield from outbox.take_if_full()
-        yield from outbox.take()
-
-    @abstractmethod
-    def read(self, pointer: Pointer) -> Read:
-        """What there is to read; on any thread."""
-
-    @abstractmethod
-    def mark(self, outbox: Outbox, pointer: Pointer, found: Read) -> Iterator[None]:
-        """Put all that the file names, then the file itself; yields whenever something is there."""
-
-    def _found(
-        self, batches: Iterable[pa.RecordBatch]
-    ) -> Iterator[tuple[Pointer, Read | LakesweepError]]:
-        def attempt(pointer: Pointer) -> tuple[Pointer, Read | LakesweepError]:
-            try:
-                return pointer, self.read(pointer)
-            except LakesweepError as error:
-                return pointer, error
-
-        # What is reached alike is read together: each access is opened once.
-        grouped = (batch.sort_by("access") for batch in batches)
-        pointers = (pointer for batch in grouped for pointer in pointers_of(batch))
-        return map_ordered(
-            attempt,
-            pointers,
-            workers=self.workers,
-            weigh=lambda pointer: pointer.size_bytes or 0,
-            most=_AHEAD_BYTES,
-        )
-
-
-@dataclass(frozen=True)
-class MetadataLevel(_Level[tuple[Metadata, pa.RecordBatch]]):
+class MetadataLevel(FileLevel[tuple[Metadata, pa.RecordBatch]]):
     """The metadata files of tables and views."""
 
     def read(self, pointer: Pointer) -> tuple[Metadata, pa.RecordBatch]:
@@ -138,7 +79,7 @@ class MetadataLevel(_Level[tuple[Metadata, pa.RecordBatch]]):
 
 
 @dataclass(frozen=True)
-class ListLevel(_Level[bytes]):
+class ListLevel(FileLevel[bytes]):
     """Manifest lists. Their pointers have as `entries` the data files that a snapshot counts."""
 
     def read(self, pointer: Pointer) -> bytes:
@@ -152,7 +93,7 @@ class ListLevel(_Level[bytes]):
 
 
 @dataclass(frozen=True)
-class ManifestLevel(_Level[bytes]):
+class ManifestLevel(FileLevel[bytes]):
     """Manifests. Their pointers have the size and the entries that a list counts."""
 
     def read(self, pointer: Pointer) -> bytes:
@@ -208,33 +149,8 @@ def _lists(table: TableMetadata) -> pa.Table:
 
 def _children(parent: Pointer, base: str | None, kind: Kind, found: pa.Table) -> pa.RecordBatch:
     """What a source leads to, from MANIFEST_SCHEMA."""
-    if not found.num_rows:
-        return pa.RecordBatch.from_pylist([], CHILDREN)
-    names, size_bytes, entries, _ = (pa.concat_arrays(c.chunks) for c in found.columns)
-    count = found.num_rows
-    paths = absolute_paths(names, base)
-    hashes = file_hashes(paths)
-    return pa.RecordBatch.from_arrays(
-        [
-            pa.repeat(pa.scalar(parent.source, pa.int64()), count),
-            _numbers(paths, hashes, base),
-            *hash_columns(hashes),
-            paths,
-            pa.repeat(kind.value, count),
-            size_bytes,
-            entries,
-            pa.repeat(pa.scalar(base, pa.string()), count),
-            pa.repeat(pa.scalar(parent.access, pa.int64()), count),
-        ],
-        schema=CHILDREN,
-    )
-
-
-def _numbers(paths: pa.Array, hashes: Hashes, base: str | None) -> pa.Array:
-    """The numbers of sources: one that is read against two locations is two sources."""
-    if base is not None:
-        hashes = hash128(pc.binary_join_element_wise(identities(paths), base, "\n"))
-    return source_numbers(hashes)
+    names, size_bytes, entries, _ = (column.combine_chunks() for column in found.columns)
+    return children_of(parent, kind, absolute_paths(names, base), size_bytes, entries, base)
 
 
 def _facts(metadata: Metadata) -> Facts:
@@ -264,9 +180,3 @@ def _log(table: TableMetadata) -> tuple[int, ...]:
 
 def _oldest(numbers: Iterable[int | None]) -> int | None:
     return min((number for number in numbers if number is not None), default=None)
-
-
-def _problem(pointer: Pointer, error: LakesweepError) -> Problem:
-    if isinstance(error, READ_ERRORS):
-        return Problem(pointer.path, problem_of(error).state, error.reason)
-    return Problem(pointer.path, State.UNAVAILABLE, error.message)

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from lakesweep.errors import LakesweepError, RefusedError, UnreadableError, UsageError
 from lakesweep.hashing import HashSet
-from lakesweep.iceberg.access import storage_options, with_access
+from lakesweep.iceberg.access import storage_options
 from lakesweep.iceberg.catalogs import Entry, IcebergCatalog, known_catalogs, open_catalog
 from lakesweep.iceberg.claims import (
     Claim,
@@ -30,6 +30,7 @@ from lakesweep.iceberg.reading import load_metadata
 from lakesweep.iceberg.refs import is_address, metadata_path, split_name
 from lakesweep.progress import SILENT, Progress
 from lakesweep.storage.address import identity, parse
+from lakesweep.storage.keyring import with_access
 from lakesweep.storage.pins import read_pins
 from lakesweep.storage.tolerance import Strict
 
@@ -74,7 +75,7 @@ class IcebergTargets:
         self,
         stores: Stores,
         catalogs: Mapping[str, Mapping[str, str]],
-        metadata_files: Sequence[str] = (),
+        metadata_files: Iterable[str] = (),
         pinned_files: Sequence[str] = (),
         strangers: Strangers = NO_STRANGERS,
         *,

@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyspark.daemon import manager
 
 import lakesweep.iceberg.marking
+import lakesweep.paimon.marking
 import lakesweep.storage.datasets
 import lakesweep.storage.listing  # noqa: F401
 from lakesweep.storage.file_hashes import file_hashes

@@ -14,6 +14,7 @@ _TYPES: dict[pa.DataType, spark.DataType] = {
     pa.int64(): spark.LongType(),
     pa.float64(): spark.DoubleType(),
     pa.timestamp("us", tz="UTC"): spark.TimestampType(),
+    pa.list_(pa.string()): spark.ArrayType(spark.StringType()),
 }
 _ARROW = {kind: arrow for arrow, kind in reversed(_TYPES.items())}
 

@@ -38,6 +38,7 @@ _TYPES = {
         pa.int64(),
         pa.float64(),
         pa.timestamp("us", tz="UTC"),
+        pa.list_(pa.string()),
     )
 }
 

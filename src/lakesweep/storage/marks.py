@@ -106,7 +106,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `hidden_fields` are partition fields whose names, which are those of folders, look hidden. The
     oldest snapshot (milliseconds since 1970) and the oldest version that it still names serve to
-    guess why other files are there. `log` are the numbers of the metadata files before it.
+    guess why other files are there. `log` are the numbers of the metadata files before it. By its
+    `layouts` a Paimon table names files (see `paimon.layout_texts`).
     """
 
     location: str
@@ -119,3 +120,4 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     oldest_version: int | None = None
     hidden_fields: tuple[str, ...] = ()
     log: tuple[int, ...] = ()
+    layouts: tuple[str, ...] = ()

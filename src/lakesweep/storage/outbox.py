@@ -12,10 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakesweep.storage.address import identity
+from lakesweep.hashing import hash128
+from lakesweep.storage.address import identities, identity
 from lakesweep.storage.covers import Amount, Cover, add_covers, collapse_cover, cover
-from lakesweep.storage.file_hashes import file_hashes, hash_columns
+from lakesweep.storage.file_hashes import file_hashes, hash_columns, source_numbers
 from lakesweep.storage.marks import (
+    CHILDREN,
     FACTS,
     LIVE,
     PROBLEMS,
@@ -87,7 +89,7 @@ class Outbox:
     def fail(self, pointer: Pointer, *problems: Problem) -> None:
         """A source could not be read, or not trusted. It stays alive all the same."""
         for problem in problems:
-            row = (pointer.path, problem.state.value, problem.reason, pointer.source)
+            row = (problem.path, problem.state.value, problem.reason, pointer.source)
             self._problems.append(row)
         self._end(pointer, None)
 
@@ -169,6 +171,42 @@ def pointers_of(batch: pa.RecordBatch) -> Iterator[Pointer]:
     """The rows of POINTERS in a batch."""
     columns = (batch[name].to_pylist() for name in Pointer._fields)
     return map(Pointer._make, zip(*columns, strict=True))
+
+
+def children_of(
+    parent: Pointer,
+    kind: str,
+    paths: pa.Array,
+    size_bytes: pa.Array,
+    entries: pa.Array,
+    location: str | None,
+    *,
+    versions: pa.Array | None = None,
+) -> pa.RecordBatch:
+    """What a source leads to, as CHILDREN: files of one kind that are read by one location.
+
+    Files that are written anew under their names are told apart by their `versions`.
+    """
+    count = len(paths)
+    columns = [
+        pa.repeat(pa.scalar(parent.source, pa.int64()), count),
+        numbers_of(paths, location if versions is None else versions),
+        *hash_columns(file_hashes(paths)),
+        paths,
+        pa.repeat(pa.scalar(str(kind), pa.string()), count),
+        size_bytes,
+        entries,
+        pa.repeat(pa.scalar(location, pa.string()), count),
+        pa.repeat(pa.scalar(parent.access, pa.int64()), count),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=CHILDREN)
+
+
+def numbers_of(paths: pa.Array, by: pa.Array | str | None) -> pa.Array:
+    """The numbers of sources: one that is read by two locations, or versions, is two sources."""
+    if by is None:
+        return source_numbers(file_hashes(paths))
+    return source_numbers(hash128(pc.binary_join_element_wise(identities(paths), by, "\n")))
 
 
 def _bounds(counts: list[int]) -> list[int]:

@@ -31,6 +31,7 @@ def test_every_comment_that_shows_a_setting_is_right() -> None:
         "iceberg-catalog",
         "iceberg-metadata",
         "iceberg-scan",
+        "lakesweep",
         "paimon-warehouse",
         "lakefs",
         "pinned",

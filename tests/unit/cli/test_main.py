@@ -190,5 +190,15 @@ def test_every_command_that_deletes_can_be_tried_and_confirmed(
 ) -> None:
     options = {name for parameter in found.params for name in parameter.opts}
     verb = path[-1].partition("-")[0] if path else ""
-    deletes = verb in {"purge", "delete", "recover", "apply", "empty", "expire", "drop", "orphans"}
+    deletes = verb in {
+        "purge",
+        "delete",
+        "recover",
+        "apply",
+        "empty",
+        "expire",
+        "drop",
+        "orphans",
+        "maintain",
+    }
     assert ({"--dry-run", "--yes"} <= options) == deletes

@@ -8,11 +8,11 @@ from collections.abc import Iterable
 import pyarrow as pa
 import pytest
 
-from lakesweep.iceberg.access import Keyring
 from lakesweep.iceberg.kinds import Kind
 from lakesweep.iceberg.marking import ListLevel, ManifestLevel, MetadataLevel
 from lakesweep.storage.address import parse
 from lakesweep.storage.file_hashes import file_hashes, hash_columns, source_numbers
+from lakesweep.storage.keyring import Keyring
 from lakesweep.storage.marks import POINTERS, SCHEMAS, Marked, What
 from lakesweep.storage.options import StorageOptions
 from lakesweep.storage.stores import Stores

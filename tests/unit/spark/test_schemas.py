@@ -26,5 +26,5 @@ def test_large_strings_become_what_spark_reads() -> None:
 def test_a_type_that_we_do_not_use_is_refused() -> None:
     with pytest.raises(ValueError, match="uint8"):
         to_spark(pa.schema([("x", pa.uint8())]))
-    with pytest.raises(ValueError, match="array<string>"):
-        to_arrow(StructType([StructField("x", ArrayType(StringType()))]))
+    with pytest.raises(ValueError, match="array<array<string>>"):
+        to_arrow(StructType([StructField("x", ArrayType(ArrayType(StringType())))]))

@@ -22,19 +22,19 @@ class Bucket:
         if per_second <= 0:
             raise ValueError("a rate limit must be above zero")
         self._clock = clock
-        self._per_second = per_second
+        self.per_second = per_second
         self._lock = threading.Lock()
         self._free_at = clock.monotonic()
 
     def __reduce__(self) -> tuple[type[Bucket], tuple[Clock, float]]:
-        return type(self), (self._clock, self._per_second)
+        return type(self), (self._clock, self.per_second)
 
     def take(self, tokens: int) -> None:
         """Return when it is this caller's turn; the next one waits for the tokens taken."""
         with self._lock:
             now = self._clock.monotonic()
             turn = max(now, self._free_at)
-            self._free_at = turn + tokens / self._per_second
+            self._free_at = turn + tokens / self.per_second
         self._clock.sleep(turn - now)
 
 

@@ -1,0 +1,64 @@
+"""`lakesweep lifecycle apply`: carry out a plan by a policy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakesweep.cli.apply import Quarantine, Way, carry_out
+from lakesweep.cli.context import Context
+from lakesweep.cli.engines import EngineChoice
+from lakesweep.cli.lifecycle_show import LifecyclePlan, plan_or_lake
+from lakesweep.cli.options import DryRun, Overrides, Yes
+from lakesweep.cli.purging import Pace
+
+if TYPE_CHECKING:
+    from lakesweep.lifecycle.rereading import PlanSources
+    from lakesweep.sweep.lakefs_roots import Opener
+    from lakesweep.sweep.plans import PlanDocument
+    from lakesweep.sweep.records import PlanRecord
+
+
+def apply(
+    context: Context,
+    plan: LifecyclePlan,
+    engine: EngineChoice,
+    pace: Pace,
+    quarantine: Quarantine = False,
+    override: Overrides = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+) -> None:
+    """Delete the objects of a plan, unless something needs them by now.
+
+    Guards come first; one that says no ends the command with code 3, and nothing is deleted. Then
+    all that is staged is read again, and all commits that are new or that a branch or tag has taken
+    up since: what they hold stays. While objects go, the repository is looked at again and again.
+    A plan is applied once. Where a run was stopped or died, the same command goes on with it.
+    """
+    from lakesweep.lifecycle.applying import apply_plan
+    from lakesweep.sweep.plans import PlanKind
+
+    carry_out(
+        context,
+        plan_or_lake(context, plan),
+        engine,
+        pace,
+        Way(PlanKind.LIFECYCLE, _sources, apply_plan),
+        quarantine=quarantine,
+        override=override,
+        dry_run=dry_run,
+        yes=yes,
+    )
+
+
+def _sources(context: Context, plan: PlanRecord, document: PlanDocument) -> PlanSources:
+    from lakesweep.lifecycle.applying import plan_sources
+
+    details = document.details
+    names = (details["repository"], *details["neighbours"])
+    openers: dict[str, Opener] = {name: _opener(context, name) for name in names}
+    return plan_sources(context.app.stores, plan, document, openers)
+
+
+def _opener(context: Context, name: str) -> Opener:
+    return lambda: context.app.repository(name)

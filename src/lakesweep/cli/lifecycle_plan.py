@@ -1,0 +1,211 @@
+"""`lakesweep lifecycle plan`: what a policy lets go, judged object by object. Deletes nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lakesweep.cli.addresses import absolute
+from lakesweep.cli.context import Context
+from lakesweep.cli.engines import EngineChoice
+from lakesweep.cli.lifecycle_repositories import RepositoryName, find_repository
+from lakesweep.cli.options import Overrides
+from lakesweep.errors import ConfigError
+from lakesweep.units import parse_duration
+
+if TYPE_CHECKING:
+    from lakesweep.lakefs.repository import Repository
+    from lakesweep.lifecycle.planning import LifecycleOrder
+    from lakesweep.sweep.lakefs_roots import Opener
+    from lakesweep.sweep.plans import PlanDocument
+    from lakesweep.sweep.sessions import Session
+
+
+class Mode(StrEnum):
+    """Which commits are looked at for what is due; the same as `selecting.Selection`."""
+
+    FULL = "full"
+    INCREMENTAL = "incremental"
+    REQUIREMENT = "requirement"
+
+
+#: The fewest days that a rule may say, unless somebody wants fewer.
+_FLOOR = 7
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """How a policy is read, and what it looks at."""
+
+    policy: Annotated[
+        Path,
+        typer.Option(
+            metavar="FILE", help="The policy: JSON, YAML or TOML by its name.", show_default=False
+        ),
+    ]
+    mode: Annotated[
+        Mode,
+        typer.Option(
+            help="Look at all commits, at those that may be new since the last run that swept, or "
+            "at those that the requirement's own rule takes, which misses some."
+        ),
+    ] = Mode.FULL
+    floor: Annotated[
+        int, typer.Option(min=1, metavar="DAYS", help="Refuse rules with fewer days than this.")
+    ] = _FLOOR
+    branch_grace: Annotated[
+        str,
+        typer.Option(
+            metavar="DURATION", help="For so long a deleted branch holds on to what it held."
+        ),
+    ] = "7d"
+    place: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URI",
+            help="Keep plans, tables and what is set aside here, and not in"
+            " _lakefs/retention/lc of the namespace.",
+            show_default=False,
+        ),
+    ] = None
+    tags_protect_history: Annotated[
+        bool,
+        typer.Option(
+            "--tags-protect-history", help="Let tags keep all commits behind theirs as well."
+        ),
+    ] = False
+
+
+def plan(
+    context: Context,
+    repo: RepositoryName,
+    wanted: Wanted,
+    engine: EngineChoice,
+    override: Overrides = None,
+) -> None:
+    """Find the objects that every rule lets go on every branch, and write them down.
+
+    Nothing is deleted. What a HEAD, a tag or something staged holds stays, and so does what no rule
+    covers. An object goes only when all that names it, in any commit, is covered and due. Guards
+    look at the result, as in lakesweep plan. What cannot be read ends the command with code 4, and
+    no plan is made.
+    """
+    from lakesweep.lifecycle.lakes import lake_name
+    from lakesweep.sweep.records import RunKind
+    from lakesweep.sweep.sessions import running
+
+    repository = find_repository(context, repo)
+    order = _order(context, repository, repo, wanted, tuple(override or ()))
+    for line in order.spec.policy.words():
+        context.output.say(line)
+    engine.warn(context, order.lake)
+    spec = {"engine": engine.engine.value, "mode": wanted.mode.value, "policy": str(wanted.policy)}
+    lake = lake_name(repository.namespace)
+    with running(context.app.runs, lake, RunKind.PLAN, spec=spec) as session:
+        document = _plan(context, engine, order, session)
+    _show(context, document)
+
+
+def _plan(
+    context: Context, engine: EngineChoice, order: LifecycleOrder, session: Session
+) -> PlanDocument:
+    from dataclasses import replace
+
+    from lakesweep.lifecycle.planning import LifecyclePlanner
+
+    app = context.app
+    with engine.open(context) as chosen:
+        planner = LifecyclePlanner(
+            app.stores, chosen, app.judges(chosen), app.runs, context.clock, context.progress
+        )
+        order = replace(order, spec=replace(order.spec, run_id=session.record.run))
+        document = planner.plan(order, session.started, session.lease)
+    goes, stays = document.amount("delete"), document.amount("keep")
+    session.figures = {
+        "plan": document.plan,
+        "delete_files": goes.files,
+        "delete_bytes": goes.bytes,
+        "keep_files": stays.files,
+        "keep_bytes": stays.bytes,
+        "seconds": document.seconds,
+        **document.spec,
+    }
+    return document
+
+
+def _order(
+    context: Context,
+    repository: Repository,
+    repo: str,
+    wanted: Wanted,
+    overridden: tuple[str, ...],
+) -> LifecycleOrder:
+    from lakesweep.lifecycle.lakes import repository_lake
+    from lakesweep.lifecycle.planning import LifecycleOrder
+    from lakesweep.lifecycle.policy_file import parse_policy
+    from lakesweep.lifecycle.selecting import Selection
+    from lakesweep.lifecycle.spec import Spec
+
+    data = _read(wanted.policy)
+    home = None if wanted.place is None else absolute(wanted.place)
+    spec = Spec(
+        repository,
+        parse_policy(data, wanted.policy.name, floor=wanted.floor),
+        run_id="",
+        now=context.clock.now(),
+        folder="",
+        home=home,
+        selection=Selection(wanted.mode.value),
+        grace=parse_duration(wanted.branch_grace),
+        tags_protect_history=wanted.tags_protect_history,
+        without_staging="staged" in overridden,
+    )
+    return LifecycleOrder(
+        repository_lake(repository.namespace, home),
+        spec,
+        lambda: find_repository(context, repo),
+        neighbours_of(context, repository),
+        overridden,
+        data.decode(),
+        wanted.policy.name,
+    )
+
+
+def neighbours_of(context: Context, repository: Repository) -> dict[str, Opener]:
+    """The other repositories of the configuration: they may have imported objects of this one."""
+    names = context.app.repository_names
+    return {name: _opener(context, name) for name in names if name != repository.name}
+
+
+def _opener(context: Context, name: str) -> Opener:
+    return lambda: context.app.repository(name)
+
+
+def _read(policy: Path) -> bytes:
+    try:
+        return policy.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"the policy {policy} cannot be read: {error.strerror}") from error
+
+
+def _show(context: Context, document: PlanDocument) -> None:
+    from lakesweep.cli.lifecycle_tables import facts_table, insight_tables
+    from lakesweep.cli.plan_tables import plan_document, summary, totals_table, warnings_tables
+
+    tables: list[Any] = [
+        facts_table(document, "ready"),
+        totals_table(document),
+        *insight_tables(document),
+        *warnings_tables(document),
+    ]
+    context.output.result(plan_document(document), *tables)
+    for warning in document.details["warnings"]:
+        context.output.say(f"warning: {warning}")
+    context.output.say(summary(document))
+    if document.amount("delete").files:
+        context.output.say(f"try: lakesweep lifecycle show {document.plan} --verdict delete")
+        context.output.say(f"try: lakesweep lifecycle apply {document.plan}")

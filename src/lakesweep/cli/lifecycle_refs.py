@@ -1,0 +1,90 @@
+"""`lakesweep lifecycle refs`: the branches, tags and commits of a repository."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from lakesweep.cli.context import Context
+from lakesweep.cli.lifecycle_repositories import RepositoryName, find_repository
+from lakesweep.units import format_count, format_moment
+
+if TYPE_CHECKING:
+    from lakesweep.lakefs.refs import Commit, Refs
+
+#: So much of an id is enough for people.
+_SHORT = 12
+
+
+@dataclass(frozen=True, slots=True)
+class RefLine:
+    """A branch or a tag."""
+
+    kind: str
+    name: str
+    commit: str
+    hidden: bool | None
+
+    def text(self) -> str:
+        hidden = "  (hidden)" if self.hidden else ""
+        return f"{self.kind:<7} {self.commit[:_SHORT]}  {self.name}{hidden}"
+
+
+@dataclass(frozen=True, slots=True)
+class CommitLine:
+    """A commit; `dangling` where no branch reaches it."""
+
+    kind: str
+    commit: str
+    created: datetime
+    parents: tuple[str, ...]
+    metarange: str | None
+    committer: str
+    message: str
+    metadata: Mapping[str, str]
+    dangling: bool
+
+    @classmethod
+    def of(cls, commit: Commit, *, dangling: bool) -> CommitLine:
+        return cls(
+            "commit",
+            commit.id,
+            commit.created,
+            commit.parents,
+            commit.metarange_id or None,
+            commit.committer,
+            commit.message,
+            commit.metadata,
+            dangling,
+        )
+
+    def text(self) -> str:
+        title = self.message.partition("\n")[0]
+        dangling = "  (dangling)" if self.dangling else ""
+        when = format_moment(self.created.replace(microsecond=0))
+        return f"{self.kind:<7} {self.commit[:_SHORT]}  {when}  {title}{dangling}"
+
+
+def refs(context: Context, repo: RepositoryName) -> None:
+    """The branches, tags and commits of a repository, as the job sees them.
+
+    Hidden branches are among them, and commits that no branch reaches any more. The newest commits
+    come last.
+    """
+    found = find_repository(context, repo).read_refs()
+    dangling = found.dangling()
+    context.output.lines(_lines(found, dangling))
+    heads = f"{len(found.branches):,} branches, {len(found.tags):,} tags"
+    commits = format_count(len(found.commits), "commit")
+    context.output.say(f"{heads}, {commits}, {len(dangling):,} of them on no branch")
+
+
+def _lines(found: Refs, dangling: frozenset[str]) -> Iterator[RefLine | CommitLine]:
+    for branch in found.branches:
+        yield RefLine("branch", branch.name, branch.commit_id, branch.hidden)
+    for tag in found.tags:
+        yield RefLine("tag", tag.name, tag.commit_id, None)
+    for commit in sorted(found.commits.values(), key=lambda each: (each.created, each.id)):
+        yield CommitLine.of(commit, dangling=commit.id in dangling)

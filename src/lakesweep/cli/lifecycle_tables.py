@@ -1,0 +1,89 @@
+"""Plans by policies as tables for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from lakesweep.cli.output import Table
+from lakesweep.units import format_count, format_moment, format_size
+
+if TYPE_CHECKING:
+    from lakesweep.sweep.plans import PlanDocument
+
+_NUMBERS = frozenset(
+    {"to delete", "bytes to delete", "to keep", "objects", "size", "own ranges", "days"}
+)
+_SHOWN = 20
+#: A branch or a tag that has not moved for so long is worth a look.
+_STALE_DAYS = 90
+
+
+def facts_table(document: PlanDocument, state: str) -> Table:
+    """What a plan is: of which repository, by which policy, from when."""
+    details, spec = document.details, document.spec
+    commits = format_count(spec["commits"], "commit")
+    looked = format_count(spec["potential_commits"], "commit")
+    parsed = spec["ranges_parsed"]
+    rows = [
+        ("repository", details["repository"]),
+        ("namespace", details["namespace"]),
+        ("state", state),
+        ("made", format_moment(document.created.replace(microsecond=0))),
+        ("expires", format_moment(document.expires.replace(microsecond=0))),
+        *((("policy" if not number else ""), line) for number, line in enumerate(details["words"])),
+        ("commits", f"{commits}; {looked} looked at for what is due"),
+        ("ranges", f"{spec['ranges']:,}, {parsed:,} of them read for the first time"),
+        ("stored", format_count(spec["listed"], "object")),
+    ]
+    return Table(("plan", document.plan), rows)
+
+
+def insight_tables(document: PlanDocument) -> Iterator[Table]:
+    """What is saved by rule, prefix and ref; who holds most, and what only stale refs hold."""
+    saved = document.details["saved"]
+    yield from _saved("rule", "rule", saved["rule"])
+    yield from _saved("prefix", "prefix", saved["prefix"])
+    yield from _saved("holder", "kept longest by", saved["holder"])
+    yield from _refs("ref", document.details["refs"][:_SHOWN])
+    stale = [each for each in document.details["refs"] if each["days"] >= _STALE_DAYS]
+    pinning = sorted(
+        (each for each in stale if each["own_range_bytes"]),
+        key=lambda each: -each["own_range_bytes"],
+    )
+    yield from _refs(f"did not move for {_STALE_DAYS} days, and may pin", pinning[:_SHOWN])
+
+
+def _saved(key: str, title: str, lines: Iterable[Mapping[str, Any]]) -> Iterator[Table]:
+    rows = [
+        (
+            each[key] or "(all paths)",
+            f"{each['delete']['files']:,}",
+            format_size(each["delete"]["bytes"]),
+            f"{each['keep']['files']:,}",
+        )
+        for each in lines
+    ]
+    if rows:
+        titles = (title, "to delete", "bytes to delete", "to keep")
+        yield Table(titles, _few(rows), numbers=_NUMBERS)
+
+
+def _refs(title: str, lines: Iterable[Mapping[str, Any]]) -> Iterator[Table]:
+    rows = [
+        (
+            f"{each['kind']} {each['name']}",
+            f"{each['objects']:,}",
+            format_size(each["bytes"]),
+            format_size(each["own_range_bytes"]),
+            f"{each['days']:,}",
+        )
+        for each in lines
+    ]
+    if rows:
+        yield Table((title, "objects", "size", "own ranges", "days"), rows, numbers=_NUMBERS)
+
+
+def _few(rows: Sequence[tuple[str, ...]]) -> Sequence[tuple[str, ...]]:
+    more = len(rows) - _SHOWN
+    return [*rows[:_SHOWN], (f"and {more:,} more", "", "", "")] if more > 0 else rows

@@ -1,0 +1,179 @@
+"""The commands over plans by policies, on repositories that a real lakeFS server wrote."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.command import Lakesweep
+from tests.lakefs import RealRepositories
+from tests.lakefs_server import RecordedServer, recorded_server
+from tests.lifecycle_plans import recorded
+from tests.servers import S3Server
+
+POLICY = {
+    "events": {"prefix": "events", "days": 90, "enabled": True},
+    "state": {"prefix": "state", "days": 30, "enabled": True},
+}
+
+
+@pytest.fixture
+def lakesweep(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Lakesweep:
+    (tmp_path / "policy.json").write_text(json.dumps(POLICY))
+    (tmp_path / "lakesweep.toml").write_text("")
+    monkeypatch.chdir(tmp_path)
+    return Lakesweep(capsys, tmp_path / "lakesweep.toml")
+
+
+@pytest.fixture
+def namespace(lakefs_repositories: RealRepositories, tmp_path: Path) -> Path:
+    return recorded(lakefs_repositories, "analytics", tmp_path).real.folder
+
+
+def plan(lakesweep: Lakesweep, repo: str, *words: str) -> dict[str, object]:
+    done = lakesweep(
+        *("lifecycle", "plan", repo, "--policy", "policy.json", "--engine", "local", *words)
+    )
+    assert done.code == 0, done.err
+    assert "state and below: 30 days" in done.err
+    return done.document
+
+
+def stored(namespace: Path) -> set[str]:
+    return {str(path) for path in (namespace / "data").rglob("*") if path.is_file()}
+
+
+def test_a_plan_is_shown_explained_applied_and_undone(
+    lakesweep: Lakesweep, namespace: Path
+) -> None:
+    before = stored(namespace)
+    document = plan(lakesweep, str(namespace), "--override", "staged")
+    name = str(document["plan"])
+    assert document["kind"] == "lifecycle"
+    assert [guard["name"] for guard in document["guards"]] == ["first-run"]  # type: ignore[attr-defined]
+
+    shown = lakesweep("lifecycle", "show", str(namespace))
+    assert shown.document["plan"] == name
+    assert {each["name"] for each in shown.document["details"]["refs"]} == {
+        "main",
+        "quarter-end",
+        "v1",
+    }
+    lines = lakesweep("lifecycle", "show", name, "--verdict", "delete").lines
+    doomed = {line["path"] for line in lines}
+    assert {line["reason"] for line in lines} == {"expired"}
+
+    [told] = lakesweep("lifecycle", "explain", name, min(doomed)).document["objects"]
+    assert told["verdict"] == "delete"
+    assert not any(row["keeps"] for row in told["evidence"])
+    versions = lakesweep("lifecycle", "explain", name, "state/latest.json").document["objects"]
+    assert {each["verdict"] for each in versions} == {"keep", "delete"}
+
+    refused = lakesweep("lifecycle", "apply", name, "--engine", "local", "--yes")
+    assert refused.code == 3
+    assert f"lakesweep lifecycle apply {name} --override first-run" in refused.error["hint"]
+    applied = lakesweep(
+        *("lifecycle", "apply", name, "--engine", "local", "--yes", "--quarantine"),
+        *("--override", "first-run"),
+    )
+    assert applied.document["quarantined"] == len(doomed)
+    assert stored(namespace) == before - doomed
+
+    assert lakesweep("quarantine", "restore", name).code == 0
+    assert stored(namespace) == before
+
+
+def test_a_namespace_that_cannot_tell_what_is_staged_is_refused(
+    lakesweep: Lakesweep, namespace: Path
+) -> None:
+    done = lakesweep(
+        *("lifecycle", "plan", str(namespace), "--policy", "policy.json", "--engine", "local")
+    )
+    assert done.code == 3
+    assert "staged" in done.error["message"]
+
+
+@pytest.mark.parametrize("command", ["show", "explain", "apply"])
+def test_plans_of_one_kind_are_no_plans_of_another(
+    lakesweep: Lakesweep, namespace: Path, command: str
+) -> None:
+    name = str(plan(lakesweep, str(namespace), "--override", "staged")["plan"])
+    words = ["--override", "first-run"] if command == "apply" else []
+    done = lakesweep(command, name, *(["x"] if command == "explain" else []), *words)
+    assert done.code == 2
+    assert done.error["hint"] == f"lakesweep lifecycle show {name}"
+
+
+def test_what_nobody_planned_is_not_found(lakesweep: Lakesweep, namespace: Path) -> None:
+    name = str(plan(lakesweep, str(namespace), "--override", "staged")["plan"])
+    assert lakesweep("lifecycle", "explain", name, "no/such/path").code == 6
+    assert lakesweep("lifecycle", "show", "plan-20200101T000000-00000000").code == 6
+
+
+def test_plans_may_lie_elsewhere(lakesweep: Lakesweep, namespace: Path, tmp_path: Path) -> None:
+    place = tmp_path / "elsewhere"
+    document = plan(lakesweep, str(namespace), "--override", "staged", "--place", str(place))
+    done = lakesweep(
+        *("lifecycle", "apply", str(document["plan"]), "--engine", "local", "--yes"),
+        *("--quarantine", "--override", "first-run"),
+    )
+    assert done.document["quarantined"] > 0
+    assert not (namespace / "_lakefs/retention/lc").exists()
+    assert len(list((place / "trash").rglob("*"))) > done.document["quarantined"]
+
+
+@pytest.fixture
+def server(lakefs_repositories: RealRepositories) -> Iterator[RecordedServer]:
+    with recorded_server(lakefs_repositories) as server:
+        yield server
+
+
+def test_a_server_and_its_bucket_are_read_and_nothing_young_goes(
+    lakesweep: Lakesweep,
+    server: RecordedServer,
+    lakefs_repositories: RealRepositories,
+    moto: S3Server,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in {**moto.environment(), **server.environment}.items():
+        monkeypatch.setenv(name, value)
+    folder = lakefs_repositories.repository("objects").folder
+    client = moto.boto3()
+    client.create_bucket(Bucket="lake")
+    for path in (path for path in folder.rglob("*") if path.is_file()):
+        key = f"repos/objects/{path.relative_to(folder)}"
+        client.put_object(Bucket="lake", Key=key, Body=path.read_bytes())
+    Path("policy.json").write_text(
+        json.dumps({"all": {"prefix": "foo", "days": 1, "enabled": True}})
+    )
+    done = lakesweep(
+        *("lifecycle", "plan", "objects", "--policy", "policy.json", "--floor", "1"),
+        *("--engine", "local"),
+    )
+    assert done.code == 0, done.err
+    assert not done.document["totals"].get("delete")
+    assert done.document["totals"]["keep"]["head"]["files"] > 0
+
+    assert lakesweep.config is not None
+    lakesweep.config.write_text(
+        f"""
+[lakes.prod]
+locations = ["s3://lake/repos/objects"]
+grace = "0s"
+
+[[lakes.prod.roots]]
+type = "lakefs"
+endpoint = "{server.endpoint}"
+repositories = ["objects"]
+"""
+    )
+    swept = lakesweep("plan", "prod", "--engine", "local")
+    assert swept.code == 0, swept.err
+    lines = lakesweep("show", "prod", "--verdict", "delete").lines
+    uploads = lakefs_repositories.repository("objects").answer("repository")["abandoned_uploads"]
+    assert set(uploads) <= {line["path"] for line in lines}
