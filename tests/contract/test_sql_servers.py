@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from threading import Event
 from typing import Any
 
@@ -32,6 +33,7 @@ from lakesweep.store.backend import (
 from lakesweep.store.backends.dialect import IDLE_SECONDS, Dialect
 from lakesweep.store.backends.pool import MAX_CONNECTIONS
 from lakesweep.store.backends.postgresql import FETCH_ROWS
+from lakesweep.store.backends.postgresql_heads import FETCH_PAGE
 from lakesweep.store.backends.sql import SqlBackend
 from tests.database_servers import PASSWORD, DatabaseServer, connect, paused
 from tests.processes import free_port
@@ -509,8 +511,12 @@ def test_keys_are_looked_up_in_a_table_that_the_planner_does_not_know(
     backend.write("acme", [ROW._replace(id=number) for number in range(5_000)])
     keys = (list(range(1_000)), [0] * 1_000, b"acme")
 
-    def explain(cursor: Any) -> str:
-        cursor.execute(f"EXPLAIN {FETCH_ROWS}", keys)
+    def explain(text: str, values: Sequence[object], cursor: Any) -> str:
+        cursor.execute(f"EXPLAIN {text}", values)
         return str(cursor.fetchall())
 
-    assert "AND (id = wanted.i) AND (part = wanted.p)" in backend._database.read(explain)
+    fetch = backend._database.read(partial(explain, FETCH_ROWS, keys))
+    assert "AND (id = wanted.i) AND (part = wanted.p)" in fetch
+    page = FETCH_PAGE.format(rows=100)
+    # A scan that sorts would read and sort all that is left for each of its pages.
+    assert "Sort" not in backend._database.read(partial(explain, page, (b"acme", 0, 10_000)))

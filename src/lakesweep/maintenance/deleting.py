@@ -88,7 +88,7 @@ def orphan_parts(backend: Backend, realm: str, judged: Judged) -> Sequence[Objec
         return []
     firsts = backend.fetch(realm, [RowKey(int(number)) for number in doubtful])
     parts = {key.id: _parts(row) for key, row in firsts.items()}
-    found = judged.heads(np.isin(judged.ids, doubtful))
+    found = judged.heads(np.isin(judged.page.ids, doubtful))
     return [head for head in found if head.part >= parts.get(head.id, maxsize)]
 
 

@@ -15,7 +15,7 @@ from lakesweep.maintenance.config import MaintenanceConfig
 from lakesweep.maintenance.deleting import Deleter
 from lakesweep.maintenance.engine import ScanEngine
 from lakesweep.maintenance.identifiers import Plugin, RealmIdentifier
-from lakesweep.maintenance.judging import PAGE_ROWS, Rules
+from lakesweep.maintenance.judging import Rules
 from lakesweep.maintenance.marks import FilterSize, Marks
 from lakesweep.maintenance.opening import OpenRealm, open_realm, open_system
 from lakesweep.maintenance.realm_purging import purge_realm, purgeable, purging, settle
@@ -28,7 +28,7 @@ from lakesweep.maintenance.tally import Tally
 from lakesweep.progress import Progress, Task
 from lakesweep.storage.wrappers.limiting import Bucket
 from lakesweep.store import Store
-from lakesweep.store.backend import IdSpan
+from lakesweep.store.backend import SCAN_ROWS, IdSpan
 from lakesweep.store.moments import micros
 
 #: How many spans there are for each that is scanned at once, since not all are equally full.
@@ -225,7 +225,7 @@ class _Report:
 
 def _page(rate: float | None) -> int:
     """So many rows at a time that a limit is kept evenly."""
-    return min(PAGE_ROWS, max(1, int(rate))) if rate else PAGE_ROWS
+    return min(SCAN_ROWS, max(1, int(rate))) if rate else SCAN_ROWS
 
 
 def _figures(marks: Marks) -> FilterFigures:

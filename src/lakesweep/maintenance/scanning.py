@@ -5,22 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 
 from lakesweep.clock import Clock
 from lakesweep.errors import UnreachableError
 from lakesweep.maintenance.deleting import TRIES, Deleter, orphan_parts
-from lakesweep.maintenance.judging import (
-    PAGE_ROWS,
-    Judged,
-    Rules,
-    Verdict,
-    judge,
-    whole_objects,
-)
+from lakesweep.maintenance.judging import Judged, Rules, Verdict, judge
 from lakesweep.maintenance.stats import MaintenanceStats
 from lakesweep.storage.wrappers.limiting import Bucket
-from lakesweep.store.backend import Backend, IdSpan, ObjectHead
+from lakesweep.store.backend import SCAN_ROWS, Backend, IdSpan, ObjectHead
 
 _PAUSE_SECONDS = 1.0
 
@@ -56,7 +48,7 @@ class RowScan:
     clock: Clock
     deleter: Deleter | None = None
     limit: Bucket | None = None
-    page_rows: int = PAGE_ROWS
+    page_rows: int = SCAN_ROWS
     fence: Fence | None = None
 
     def pages(self, span: IdSpan) -> Iterator[Page]:
@@ -77,12 +69,11 @@ class RowScan:
                 rest = None
 
     def _pages(self, span: IdSpan) -> Iterator[Page]:
-        rows = chain.from_iterable(self.backend.scan_pages(self.rules.realm, span))
-        for page in whole_objects(rows, self.page_rows):
+        for page in self.backend.scan_pages(self.rules.realm, span, self.page_rows):
             if self.limit is not None:
                 self.limit.take(len(page))
             judged = judge(page, self.rules)
-            last, *_ = page[-1]
+            last = int(page.ids[-1])
             rest = IdSpan(last + 1, span.last) if last < span.last else None
             yield Page(self._handled(judged), len(page), rest)
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from lakesweep.errors import UnknownOutcomeError, UnreachableError
+
+if TYPE_CHECKING:
+    from lakesweep.store.head_pages import HeadPage
 
 #: The version of the tables that this program creates and understands.
 SCHEMA_VERSION = 1
@@ -17,6 +20,10 @@ MAX_VALUE_BYTES = 350_000
 #: have them in a primary key.
 MAX_REALM_BYTES = 255
 MAX_NAME_BYTES = 1_000
+
+#: How many rows a page of a scan holds, unless fewer are asked for: enough that what each page
+#: costs is little beside them.
+SCAN_ROWS = 10_000
 
 _LARGEST_ID = 2**63 - 1
 
@@ -241,10 +248,12 @@ class Backend(Protocol):
         """
         ...
 
-    def scan_pages(self, realm: str, span: IdSpan = EVERY_ID) -> Iterator[Sequence[HeadFields]]:
-        """The same rows in the same order, some thousands at a time, for whoever has to be quick.
+    def scan_pages(
+        self, realm: str, span: IdSpan = EVERY_ID, rows: int = SCAN_ROWS
+    ) -> Iterator[HeadPage]:
+        """The same rows in the same order, about so many at a time, for whoever has to be quick.
 
-        No page is empty. An object may begin on one page and end on the next.
+        No page is empty, and none ends inside an object, however many rows that has.
         """
         ...
 

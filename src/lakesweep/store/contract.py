@@ -19,9 +19,9 @@ from lakesweep.store.backend import (
     MAX_NAME_BYTES,
     MAX_REALM_BYTES,
     MAX_VALUE_BYTES,
+    SCAN_ROWS,
     Backend,
     Guard,
-    HeadFields,
     IdSpan,
     ObjectRow,
     Reference,
@@ -361,6 +361,15 @@ def scans_each_row_of_a_realm_once(backend: Backend) -> None:
     assert _paged(backend, REALM, EVERY_ID) == [tuple(row)[:5] for row in rows]
     assert _paged(backend, REALM, IdSpan(10, 12)) == [tuple(row)[:5] for row in rows[20:26]]
     assert _paged(backend, "nobody", EVERY_ID) == []
+    for size in (1, 2, 3, 1_000):
+        inside = IdSpan(10, 500)
+        assert _paged(backend, REALM, inside, size) == [tuple(row)[:5] for row in rows[20:1_002]]
+    large = [_row(5_000, part=part, token=part % 3 or None) for part in range(300)]
+    backend.write(REALM, large)
+    found = _paged(backend, REALM, IdSpan(1_140, 5_000), 7)
+    assert found == [tuple(row)[:5] for row in (*rows[2_280:], *large)]
+    assert _paged(backend, REALM, IdSpan(5_001)) == []
+    backend.delete(REALM, [row.key for row in large])
     some = backend.scan_rows(REALM, IdSpan(10, 12))
     assert [(head.id, head.part) for head in some] == [
         (number, part) for number in (10, 11, 12) for part in (0, 1)
@@ -574,10 +583,19 @@ def _keys(backend: Backend, realm: str) -> list[tuple[int, int]]:
     return [(head.id, head.part) for head in backend.scan_rows(realm)]
 
 
-def _paged(backend: Backend, realm: str, span: IdSpan) -> list[HeadFields]:
-    pages = list(backend.scan_pages(realm, span))
-    assert all(pages)
-    return [(*row,) for page in pages for row in page]
+def _paged(
+    backend: Backend, realm: str, span: IdSpan, rows: int = SCAN_ROWS
+) -> list[tuple[object, ...]]:
+    pages = list(backend.scan_pages(realm, span, rows))
+    assert all(map(len, pages))
+    # No object is on two pages.
+    assert all(left.ids[-1] < right.ids[0] for left, right in pairwise(pages))
+    for page in pages:
+        heads = page.pick(range(len(page)))
+        assert [head.id for head in heads] == page.ids.tolist()
+        assert [head.created_at for head in heads] == page.created_at.tolist()
+        assert [head.type for head in heads] == [page.types[code] for code in page.codes]
+    return [tuple(head) for page in pages for head in page.pick(range(len(page)))]
 
 
 def _is_cover(spans: Iterable[IdSpan]) -> bool:

@@ -7,8 +7,9 @@ import pytest
 
 from lakesweep.maintenance.engine import LocalScan, Report
 from lakesweep.maintenance.scanning import RowScan
-from lakesweep.store.backend import EVERY_ID, Backend, HeadFields, IdSpan
+from lakesweep.store.backend import EVERY_ID, SCAN_ROWS, Backend, IdSpan
 from lakesweep.store.backends.passing import PassingBackend
+from lakesweep.store.head_pages import HeadPage
 from lakesweep.store.realms import RealmStatus
 from lakesweep.sweep.leases import MARGIN, TERM
 from lakesweep.sweep.records import RunStatus
@@ -34,9 +35,11 @@ class Counting(PassingBackend):
         super().__init__(backend)
         self.scans = 0
 
-    def scan_pages(self, realm: str, span: IdSpan = EVERY_ID) -> Iterator[Sequence[HeadFields]]:
+    def scan_pages(
+        self, realm: str, span: IdSpan = EVERY_ID, rows: int = SCAN_ROWS
+    ) -> Iterator[HeadPage]:
         self.scans += realm == "acme"
-        return super().scan_pages(realm, span)
+        return super().scan_pages(realm, span, rows)
 
 
 def _begun() -> Maintained:

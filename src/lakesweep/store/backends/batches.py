@@ -8,9 +8,6 @@ from typing import TypeVar
 
 Item = TypeVar("Item")
 
-#: How many rows one page of a scan holds: enough that what each page costs is little beside them.
-SCAN_ROWS = 2_000
-
 
 def batches(items: Iterable[Item], most: int) -> Iterator[list[Item]]:
     """Lists of at most so many items."""

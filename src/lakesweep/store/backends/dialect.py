@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 from sqlalchemy import URL, Insert, Table
 
 from lakesweep.errors import StoreError, UnknownOutcomeError, UnreachableError
-from lakesweep.store.backend import ObjectHead, ObjectRow, RowKey
+from lakesweep.store.backend import IdSpan, ObjectHead, ObjectRow, RowKey
 from lakesweep.store.backends.batches import sized_batches
 from lakesweep.store.backends.tables import (
     OBJECTS,
@@ -19,6 +19,7 @@ from lakesweep.store.backends.tables import (
     REFERENCES,
     ROW_COLUMNS,
 )
+from lakesweep.store.head_pages import HeadPage
 
 _NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
 #: So many rows are never too much for one request, however large each is.
@@ -43,6 +44,9 @@ LONG_ANSWER_SECONDS = 24 * 60 * 60
 #: For how long a server keeps the locks of a client that began something and sends no more.
 IDLE_SECONDS = 30
 FULL = Failure(StoreError, "make room for the database, then run the same command again")
+
+#: Fetches the first heads in a span of a realm, about so many, by a cursor; None if there is none.
+FetchHeads: TypeAlias = Callable[[bytes, IdSpan, int, Any], HeadPage | None]
 
 
 class Condition(NamedTuple):
@@ -208,6 +212,10 @@ class Dialect(ABC):
         where = self.has_key(realm, keys)
         text = f"SELECT {ROW_COLUMNS} FROM {OBJECTS.name} WHERE {where.text}"  # noqa: S608
         return fetch_all(text, where.values, cursor)
+
+    def heads_fetcher(self) -> FetchHeads | None:
+        """What fetches heads of rows as columns; None where rows come as fast one by one."""
+        return None
 
     def fetch_references(
         self, realm: bytes, names: Sequence[bytes], cursor: Any

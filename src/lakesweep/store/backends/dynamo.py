@@ -12,10 +12,10 @@ from lakesweep.errors import SchemaError, StoreError
 from lakesweep.parallel import map_ordered
 from lakesweep.store.backend import (
     EVERY_ID,
+    SCAN_ROWS,
     SCHEMA_VERSION,
     Capabilities,
     Guard,
-    HeadFields,
     IdSpan,
     ObjectHead,
     ObjectRow,
@@ -23,7 +23,7 @@ from lakesweep.store.backend import (
     RowKey,
     write_then_swap,
 )
-from lakesweep.store.backends.batches import SCAN_ROWS, batches
+from lakesweep.store.backends.batches import batches
 from lakesweep.store.backends.dynamo_address import parse_address
 from lakesweep.store.backends.dynamo_items import (
     HEAD_ATTRIBUTES,
@@ -50,6 +50,7 @@ from lakesweep.store.backends.dynamo_items import (
 )
 from lakesweep.store.backends.dynamo_table import WORKERS, DynamoTable
 from lakesweep.store.backends.schema import refuse_newer
+from lakesweep.store.head_pages import HeadPage, whole_pages
 from lakesweep.store.spans import split_span
 
 Task = TypeVar("Task")
@@ -173,8 +174,10 @@ class DynamoBackend:
         within = sort_range(span)
         return map(read_head, self._query(rows_partition(realm), HEAD_ATTRIBUTES, within))
 
-    def scan_pages(self, realm: str, span: IdSpan = EVERY_ID) -> Iterator[Sequence[HeadFields]]:
-        return batches(self.scan_rows(realm, span), SCAN_ROWS)
+    def scan_pages(
+        self, realm: str, span: IdSpan = EVERY_ID, rows: int = SCAN_ROWS
+    ) -> Iterator[HeadPage]:
+        return whole_pages(self.scan_rows(realm, span), rows)
 
     def split_rows(self, realm: str, count: int) -> Sequence[IdSpan]:
         ends = [self._end(rows_partition(realm), forward=forward) for forward in (True, False)]

@@ -14,10 +14,10 @@ from lakesweep.clock import Clock
 from lakesweep.errors import UnknownOutcomeError, UnreachableError
 from lakesweep.store.backend import (
     EVERY_ID,
+    SCAN_ROWS,
     Backend,
     Capabilities,
     Guard,
-    HeadFields,
     IdSpan,
     ObjectHead,
     ObjectRow,
@@ -25,6 +25,7 @@ from lakesweep.store.backend import (
     RowKey,
     write_then_swap,
 )
+from lakesweep.store.head_pages import HeadPage
 
 Answer = TypeVar("Answer")
 Row = TypeVar("Row")
@@ -148,9 +149,11 @@ class FaultyBackend:
         self._read("scan_rows")
         return self._backend.scan_rows(realm, span)
 
-    def scan_pages(self, realm: str, span: IdSpan = EVERY_ID) -> Iterator[Sequence[HeadFields]]:
+    def scan_pages(
+        self, realm: str, span: IdSpan = EVERY_ID, rows: int = SCAN_ROWS
+    ) -> Iterator[HeadPage]:
         self._read("scan_pages")
-        return self._backend.scan_pages(realm, span)
+        return self._backend.scan_pages(realm, span, rows)
 
     def split_rows(self, realm: str, count: int) -> Sequence[IdSpan]:
         return self._backend.split_rows(realm, count)

@@ -11,16 +11,16 @@ from typing import TypeVar
 
 from lakesweep.store.backend import (
     EVERY_ID,
+    SCAN_ROWS,
     Capabilities,
     Guard,
-    HeadFields,
     IdSpan,
     ObjectHead,
     ObjectRow,
     Reference,
     RowKey,
 )
-from lakesweep.store.backends.batches import SCAN_ROWS, batches
+from lakesweep.store.head_pages import HeadPage, whole_pages
 from lakesweep.store.spans import split_span
 
 Key = TypeVar("Key")
@@ -149,8 +149,10 @@ class MemoryBackend:
             if row is not None:
                 yield ObjectHead(row.id, row.part, row.type, row.created_at, row.token)
 
-    def scan_pages(self, realm: str, span: IdSpan = EVERY_ID) -> Iterator[Sequence[HeadFields]]:
-        return batches(self.scan_rows(realm, span), SCAN_ROWS)
+    def scan_pages(
+        self, realm: str, span: IdSpan = EVERY_ID, rows: int = SCAN_ROWS
+    ) -> Iterator[HeadPage]:
+        return whole_pages(self.scan_rows(realm, span), rows)
 
     def split_rows(self, realm: str, count: int) -> Sequence[IdSpan]:
         keys = self._sorted_keys(realm) or [RowKey(0)]

@@ -10,10 +10,10 @@ from typing import NamedTuple
 from lakesweep.errors import ConfigError, SchemaError
 from lakesweep.store.backend import (
     EVERY_ID,
+    SCAN_ROWS,
     SCHEMA_VERSION,
     Capabilities,
     Guard,
-    HeadFields,
     IdSpan,
     ObjectHead,
     ObjectRow,
@@ -21,8 +21,9 @@ from lakesweep.store.backend import (
     RowKey,
     write_then_swap,
 )
-from lakesweep.store.backends.batches import SCAN_ROWS, batches
+from lakesweep.store.backends.batches import batches
 from lakesweep.store.backends.schema import refuse_newer
+from lakesweep.store.head_pages import HeadPage, whole_pages
 from lakesweep.store.spans import split_span
 
 try:
@@ -190,8 +191,10 @@ class MongoBackend:
         first, last = row_key(realm, span.first), last_row(realm.encode(), span.last)
         return map(read_head, self._scan(self._store.objects, first, last))
 
-    def scan_pages(self, realm: str, span: IdSpan = EVERY_ID) -> Iterator[Sequence[HeadFields]]:
-        return batches(self.scan_rows(realm, span), SCAN_ROWS)
+    def scan_pages(
+        self, realm: str, span: IdSpan = EVERY_ID, rows: int = SCAN_ROWS
+    ) -> Iterator[HeadPage]:
+        return whole_pages(self.scan_rows(realm, span), rows)
 
     def split_rows(self, realm: str, count: int) -> Sequence[IdSpan]:
         inside = {"_id": between(row_key(realm, 0), last_row(realm.encode()))}

@@ -6,16 +6,17 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from lakesweep.store.backend import (
     EVERY_ID,
+    SCAN_ROWS,
     Backend,
     Capabilities,
     Guard,
-    HeadFields,
     IdSpan,
     ObjectHead,
     ObjectRow,
     Reference,
     RowKey,
 )
+from lakesweep.store.head_pages import HeadPage
 
 
 class PassingBackend:
@@ -105,9 +106,11 @@ class PassingBackend:
         self._enter(realm)
         return self._backend.scan_rows(realm, span)
 
-    def scan_pages(self, realm: str, span: IdSpan = EVERY_ID) -> Iterator[Sequence[HeadFields]]:
+    def scan_pages(
+        self, realm: str, span: IdSpan = EVERY_ID, rows: int = SCAN_ROWS
+    ) -> Iterator[HeadPage]:
         self._enter(realm)
-        return self._backend.scan_pages(realm, span)
+        return self._backend.scan_pages(realm, span, rows)
 
     def split_rows(self, realm: str, count: int) -> Sequence[IdSpan]:
         self._enter(realm)

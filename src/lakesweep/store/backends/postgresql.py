@@ -22,9 +22,11 @@ from lakesweep.store.backends.dialect import (
     UNREACHABLE,
     Dialect,
     Failure,
+    FetchHeads,
     NewCommit,
     fetch_all,
 )
+from lakesweep.store.backends.postgresql_heads import fetch_page
 from lakesweep.store.backends.sockets import is_readable
 from lakesweep.store.backends.tables import OBJECTS, ROW_COLUMNS, new_values
 
@@ -78,6 +80,9 @@ def _unless_set(name: str, default: str, wanted: str) -> str:
 _PATIENCE = _unless_set("lock_timeout", "0", "60s")
 # A client that is stopped, or whose machine is gone, would keep its locks for hours.
 _IDLENESS = _unless_set("idle_in_transaction_session_timeout", "0", f"{IDLE_SECONDS}s")
+# Whatever is asked for is found by a key, in its order. The planner, which does not know a young
+# table yet, would take the rest of a realm for a few rows, and sort it for each page of a scan.
+_BY_KEY = _unless_set("enable_sort", "on", "off")
 _DELETE_ROW = f"DELETE FROM {OBJECTS.name} WHERE realm = %b AND id = %b AND part = %b"  # noqa: S608
 
 
@@ -101,7 +106,7 @@ class PostgreSql(Dialect):
     extra = "postgresql"
     example = "postgresql://user:password@host:5432/database"
     # A replica may be asked to confirm each commit as well; that is left as the server has it.
-    on_connect = (_unless_set("synchronous_commit", "off", "on"), _PATIENCE, _IDLENESS)
+    on_connect = (_unless_set("synchronous_commit", "off", "on"), _PATIENCE, _IDLENESS, _BY_KEY)
     # What one session wrote without waiting for the disk is in the log before what another writes
     # later, and the log is synced in order.
     on_relaxed = ("SET synchronous_commit = off", _PATIENCE, _IDLENESS)
@@ -170,6 +175,9 @@ class PostgreSql(Dialect):
         # As text, which takes the driver less time than to look at each number.
         ids, parts = (",".join(map(int.__repr__, numbers)) for numbers in zip(*keys, strict=True))
         return fetch_all(FETCH_ROWS, (f"{{{ids}}}", f"{{{parts}}}", realm), cursor)
+
+    def heads_fetcher(self) -> FetchHeads:
+        return fetch_page
 
     def delete_rows(self, realm: bytes, keys: Sequence[RowKey], cursor: Any) -> None:
         # They go in one request, and none of them waits for the answer to another.

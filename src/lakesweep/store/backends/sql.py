@@ -5,13 +5,13 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import chain
 from operator import itemgetter
 from typing import Any, cast
 
 from lakesweep.errors import DamagedRowError, SchemaError
 from lakesweep.store.backend import (
     EVERY_ID,
+    SCAN_ROWS,
     SCHEMA_VERSION,
     Capabilities,
     Guard,
@@ -31,6 +31,7 @@ from lakesweep.store.backends.pointers import pack_pointers, unpack_pointers
 from lakesweep.store.backends.schema import refuse_newer
 from lakesweep.store.backends.statements import Statement
 from lakesweep.store.backends.tables import REFERENCES
+from lakesweep.store.head_pages import HeadPage, whole_pages
 from lakesweep.store.spans import split_span
 
 _BEFORE_PARTS = -1
@@ -161,13 +162,31 @@ class SqlBackend:
             name = _next_after(page[-1][0])
 
     def scan_rows(self, realm: str, span: IdSpan = EVERY_ID) -> Iterator[ObjectHead]:
-        return map(_as_head, chain.from_iterable(self.scan_pages(realm, span)))
+        return map(_as_head, self._scan(realm, span))
 
-    def scan_pages(self, realm: str, span: IdSpan = EVERY_ID) -> Iterator[Sequence[HeadFields]]:
+    def scan_pages(
+        self, realm: str, span: IdSpan = EVERY_ID, rows: int = SCAN_ROWS
+    ) -> Iterator[HeadPage]:
+        fetch = self._dialect.heads_fetcher()
+        if fetch is None:
+            return whole_pages(self._scan(realm, span), rows)
+        return self._scan_columns(partial(fetch, realm.encode()), span, rows)
+
+    def _scan_columns(
+        self, fetch: Callable[[IdSpan, int, Any], HeadPage | None], span: IdSpan, rows: int
+    ) -> Iterator[HeadPage]:
+        while span.first <= span.last:
+            page = self._database.read(partial(fetch, span, rows))
+            if page is None:
+                return
+            yield page
+            span = IdSpan(int(page.ids[-1]) + 1, span.last)
+
+    def _scan(self, realm: str, span: IdSpan) -> Iterator[HeadFields]:
         statement, (number, part) = self._statements.scan_rows, (span.first, _BEFORE_PARTS)
         inside = {"old_realm": realm.encode(), "last_id": span.last}
         while page := self._database.query(statement, **inside, from_id=number, behind_part=part):
-            yield cast(Sequence[HeadFields], page)
+            yield from cast(Sequence[HeadFields], page)
             number, part, *_ = page[-1]
 
     def split_rows(self, realm: str, count: int) -> Sequence[IdSpan]:

@@ -20,7 +20,6 @@ from sqlalchemy.engine import Dialect as Compiler
 from sqlalchemy.schema import CreateTable
 
 from lakesweep.store.backend import ObjectHead
-from lakesweep.store.backends.batches import SCAN_ROWS
 from lakesweep.store.backends.dialect import Dialect
 from lakesweep.store.backends.tables import (
     OBJECTS,
@@ -32,6 +31,8 @@ from lakesweep.store.backends.tables import (
 
 #: How many references are read at a time.
 _PAGE_ROWS = 1_000
+#: And how many heads of rows.
+_SCAN_ROWS = 2_000
 
 
 class Statement(NamedTuple):
@@ -67,7 +68,7 @@ class Statements:
         self.update_row = self._compile(_update(OBJECTS, _THIS_ROW))
         self.delete_row = self._compile(delete_from(OBJECTS).where(_THIS_ROW))
         self.delete_expected = self._compile(delete_from(OBJECTS).where(_AS_SCANNED))
-        self.scan_rows = self._page(_scan_rows(), SCAN_ROWS)
+        self.scan_rows = self._page(_scan_rows(), _SCAN_ROWS)
         self.lowest_id = self._compile(_end_of_ids(func.min))
         self.highest_id = self._compile(_end_of_ids(func.max))
 
