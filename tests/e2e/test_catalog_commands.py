@@ -124,6 +124,43 @@ def test_a_table_is_entered_moved_and_dropped(shop: Lakesweep, tmp_path: Path) -
     assert shop("catalog", "show", "shop").document["dropped"] == 1
 
 
+def test_what_is_said_of_anything_can_be_changed(shop: Lakesweep, tmp_path: Path) -> None:
+    old, new = (write_table(tmp_path / "lake", name) for name in ("old", "new"))
+    enter(shop, "t", old, "--property", "owner=jane", "--property", "team=a")
+    words = ("--unset", "team", "--property", "owner=joe", "--version", "1")
+    changed = shop("catalog", "table", "update", "shop.t", *words).document
+    assert (changed["version"], changed["metadata_location"]) == (2, old)
+    assert changed["properties"] == {"owner": "joe"}
+    moved = shop("catalog", "table", "update", "shop.t", "--metadata", new).document
+    assert (moved["version"], moved["location"]) == (3, str(tmp_path / "lake/new"))
+    assert moved["properties"] == {"owner": "joe"}
+    policy = ("catalog", "policy", "create", "shop.p", "--type", "retention", "--content", "7d")
+    assert shop(*policy, "--description", "weekly").code == 0
+    rule = shop("catalog", "policy", "update", "shop.p", "--content", "8d").document
+    assert (rule["type"], rule["content"], rule["description"]) == ("retention", "8d", "weekly")
+    said = shop("catalog", "namespace", "update", "shop.sales", "--location", "/lake/s").document
+    assert (said["status"], said["location"]) == ("updated", "/lake/s")
+    settings = ("--keep-dropped", "2d", "--allow-overlaps", "--property", "owner=jane")
+    catalog = shop("catalog", "update", "shop", *settings).document
+    assert (catalog["keep_dropped"], catalog["allow_overlaps"]) == ("2d", True)
+    assert (catalog["properties"], catalog["status"]) == ({"owner": "jane"}, "updated")
+    assert shop("catalog", "update", "shop", *settings).document["status"] == "unchanged"
+
+
+def test_a_dropped_table_is_brought_back(shop: Lakesweep, tmp_path: Path) -> None:
+    made = enter(shop, "sales.orders", write_table(tmp_path / "lake", "orders")).document
+    shop("catalog", "table", "drop", "shop.sales.orders", "--yes")
+    (line,) = shop("catalog", "dropped", "shop").lines
+    assert (line["name"], line["kind"], line["id"]) == ("shop.sales.orders", "table", made["id"])
+    words = ("catalog", "undrop", "shop.sales.orders", "--as", "shop.orders")
+    assert shop(*words, "--id", "1").code == 6
+    back = shop(*words, "--id", line["id"]).document
+    assert (back["id"], back["name"], back["status"]) == (made["id"], "shop.orders", "undropped")
+    shown = shop("catalog", "table", "show", "shop.orders").document
+    assert (shown["uuid"], shown["version"]) == ("uuid-orders", 2)
+    assert shop("catalog", "dropped", "shop").lines == []
+
+
 WRONG: list[tuple[tuple[str, ...], int]] = [
     (("table", "create", "shop.t", "--metadata", "/nowhere/x.metadata.json"), 6),
     (("table", "create", "shop.t", "--metadata", "nowhere", "--unread"), 2),
@@ -138,6 +175,14 @@ WRONG: list[tuple[tuple[str, ...], int]] = [
     (("namespace", "list", "shop", "--page-size", "0"), 2),
     (("policy", "create", "shop.p", "--type", "x", "--file", "/nowhere"), 2),
     (("policy", "attach", "shop.sales", "shop"), 6),
+    (("namespace", "update", "shop.sales"), 2),
+    (("namespace", "update", "shop.sales", "--unset", "a", "--version", "7"), 4),
+    (("table", "update", "shop.sales", "--property", "a=b"), 6),
+    (("update", "shop", "--location", "nowhere"), 2),
+    (("undrop", "shop.sales"), 6),
+    (("undrop", "shop.sales", "--id", "one"), 2),
+    (("undrop", "shop.sales", "--as", "other.sales"), 2),
+    (("dropped", "none"), 6),
     (("create", "shop"), 4),
     (("create", "web", "--keep-dropped", "soon"), 2),
     (("create", "web", "--location", "nowhere"), 2),

@@ -19,6 +19,7 @@ from lakesweep.catalog import (
     Policy,
     Rename,
     Status,
+    Undrop,
     Update,
 )
 from lakesweep.catalog.mutations import Mutation
@@ -41,6 +42,7 @@ MUTATIONS: st.SearchStrategy[Mutation] = st.one_of(
     st.builds(Update, PATHS, BODIES, VERSIONS),
     st.builds(Rename, PATHS, PATHS, VERSIONS),
     st.builds(Drop, PATHS, VERSIONS),
+    st.builds(Undrop, PATHS, st.none() | PATHS),
 )
 
 
@@ -67,6 +69,7 @@ class Model:
 
     def __init__(self) -> None:
         self.known: dict[Path, Known] = {}
+        self.dropped: list[tuple[Path, Known]] = []
         self.count = 0
 
     def make(self, mutation: Mutation) -> Status:
@@ -82,6 +85,9 @@ class Model:
                 return self._rename(path, new, mutation.version)
             case Drop():
                 return self._drop(path, mutation.version)
+            case Undrop(to=to):
+                assert to is None or isinstance(to, tuple)
+                return self._undrop(path, to or path)
 
     def _create(self, path: Path, body: Entity) -> Status:
         self._free(path)
@@ -111,8 +117,21 @@ class Model:
     def _drop(self, path: Path, version: int | None) -> Status:
         self._expect(path, version)
         need(not any(each[:-1] == path for each in self.known))
-        del self.known[path]
+        known = self.known.pop(path)
+        if not isinstance(known.body, Namespace | Policy):
+            self.dropped.append((path, known))
         return Status.DROPPED
+
+    def _undrop(self, path: Path, new: Path) -> Status:
+        fitting = [each for each in self.dropped if each[0] == path]
+        need(fitting)
+        # The clock stands still, so it is the youngest of them.
+        found = max(fitting, key=lambda each: each[1].number)
+        self._free(new)
+        self.dropped.remove(found)
+        _, known = found
+        self.known[new] = Known(known.body, known.version + 1, known.number)
+        return Status.UNDROPPED
 
     def _expect(self, path: Path, version: int | None) -> Known:
         need(path in self.known)
@@ -148,6 +167,7 @@ class Batches(RuleBasedStateMachine):
         if self.model.known:
             path = data.draw(st.sampled_from(sorted(self.model.known)))
             choices: list[Mutation] = [Drop(path), Rename(path, to), Update(path, body)]
+            choices += [Undrop(gone, to) for gone, _ in self.model.dropped[-1:]]
             self._apply([data.draw(st.sampled_from(choices))])
 
     @rule(mutations=st.lists(MUTATIONS, min_size=1, max_size=4))
@@ -156,11 +176,12 @@ class Batches(RuleBasedStateMachine):
 
     def _apply(self, mutations: Sequence[Mutation]) -> None:
         before, count = dict(self.model.known), self.model.count
+        dropped = list(self.model.dropped)
         commits = self._commits()
         expected = [self._try(mutation) for mutation in mutations]
         outcome = self.shop.attempt(mutations)
         if None in expected:
-            self.model.known, self.model.count = before, count
+            self.model.known, self.model.count, self.model.dropped = before, count, dropped
             failed = [status is None for status in expected]
             assert [bool(each.error) for each in outcome.results] == failed
             assert self._commits() == commits
@@ -189,6 +210,8 @@ class Batches(RuleBasedStateMachine):
             if not isinstance(known.body, Namespace | Policy)
         }
         assert {path for _, path in self.shop.at("s3://lake")} == stored
+        gone = sorted(each.path for _, each in self.shop.dropped())
+        assert gone == sorted(path for path, _ in self.model.dropped)
 
     def _try(self, mutation: Mutation) -> Status | None:
         try:

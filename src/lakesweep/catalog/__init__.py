@@ -22,7 +22,16 @@ from lakesweep.catalog.entities import (
 )
 from lakesweep.catalog.heads import TYPES
 from lakesweep.catalog.kinds import Kind
-from lakesweep.catalog.mutations import Create, Drop, Outcome, Rename, Result, Status, Update
+from lakesweep.catalog.mutations import (
+    Create,
+    Drop,
+    Outcome,
+    Rename,
+    Result,
+    Status,
+    Undrop,
+    Update,
+)
 
 __all__ = [
     "TYPES",
@@ -45,6 +54,7 @@ __all__ = [
     "Status",
     "Table",
     "TableMemo",
+    "Undrop",
     "Update",
     "View",
 ]

@@ -11,7 +11,16 @@ from lakesweep.catalog.entities import Entity, Table, TableMemo, View, kind_of
 from lakesweep.catalog.entries import Entries, Found, key_of
 from lakesweep.catalog.heads import KEYS, NAMED, EntitiesCommit, Named
 from lakesweep.catalog.kinds import Kind
-from lakesweep.catalog.mutations import Create, Drop, Mutation, Rename, Result, Status, Update
+from lakesweep.catalog.mutations import (
+    Create,
+    Drop,
+    Mutation,
+    Rename,
+    Result,
+    Status,
+    Undrop,
+    Update,
+)
 from lakesweep.catalog.names import Name, join, split
 from lakesweep.errors import (
     DamagedRowError,
@@ -22,7 +31,7 @@ from lakesweep.errors import (
     RefusedError,
     UsageError,
 )
-from lakesweep.store import Attempt, Change, IndexRoot, key, seal
+from lakesweep.store import Attempt, Change, IndexRoot, Link, key, seal
 
 E = TypeVar("E", bound=Entity)
 
@@ -37,7 +46,7 @@ class Batch:
     def __init__(
         self, attempt: Attempt[Any], head: EntitiesCommit, now: int, new_id: Callable[[], int]
     ) -> None:
-        self._attempt = attempt
+        self.attempt = attempt
         self._names = attempt.index(head.names, NAMED)
         self._ids = attempt.index(head.ids, KEYS)
         self._new_id = new_id
@@ -58,11 +67,19 @@ class Batch:
     def note(self, before: Entity | None, after: Entity | None, old: Found | None) -> None:
         """Keep other indexes true; `old` is the entry that was there before."""
 
+    def undrop(self, mutation: Undrop) -> Result:
+        """Bring back what was dropped, where that is remembered."""
+        raise UsageError(f"{join(split(mutation.name))} is nothing that can be brought back")
+
     def load(self, found: Found) -> Entity:
         """The entity of an entry."""
-        entity = self._attempt.fetch(found.named.object, Entity)
+        return self.fetch(found.named.id, found.named.object)
+
+    def fetch(self, number: int, stored: Link) -> Entity:
+        """The entity that lies in an object."""
+        entity = self.attempt.fetch(stored, Entity)
         if entity is None:
-            raise DamagedRowError(f"the object of entity {found.named.id} is missing")
+            raise DamagedRowError(f"the object of entity {number} is missing")
         return entity
 
     def remove(self, found: Found, path: tuple[str, ...]) -> Entity:
@@ -72,7 +89,7 @@ class Batch:
         self.note(before, None, found)
         self._names.remove(found.key)
         self._ids.remove(key(before.id))
-        self._attempt.record(Change("remove", path_key(path)))
+        self.attempt.record(Change("remove", path_key(path)))
         return before
 
     def _try(self, mutation: Mutation) -> Result:
@@ -91,12 +108,14 @@ class Batch:
                 return self._rename(mutation)
             case Drop():
                 return self._drop(mutation)
+            case Undrop():
+                return self.undrop(mutation)
             case _:
                 assert_never(mutation)
 
     def _create(self, mutation: Create) -> Result:
         path = split(mutation.name)
-        parent = self._free_place(path)
+        parent = self.free_place(path)
         after = msgspec.structs.replace(
             mutation.what,
             id=self._new_id(),
@@ -108,7 +127,7 @@ class Batch:
         )
         self.check(None, after)
         after = self.put(None, self._with_memo(after, mutation.memo))
-        self._attempt.record(Change("add", path_key(path)))
+        self.attempt.record(Change("add", path_key(path)))
         return Result(Status.CREATED, after)
 
     def _update(self, mutation: Update) -> Result:
@@ -121,7 +140,7 @@ class Batch:
         after = self.next_version(after)
         self.check(before, after)
         after = self.put(found, self._with_memo(after, mutation.memo), before)
-        self._attempt.record(Change("update", path_key(split(mutation.name))))
+        self.attempt.record(Change("update", path_key(split(mutation.name))))
         return Result(Status.UPDATED, after)
 
     def _rename(self, mutation: Rename) -> Result:
@@ -130,13 +149,13 @@ class Batch:
         before = self.load(found)
         if old == new:
             return Result(Status.UNCHANGED, before)
-        parent = self._free_place(new)
+        parent = self.free_place(new)
         if self.entries.lies_in(parent, before.id):
             raise UsageError(f"{join(old)} cannot be moved into itself", hint="move it elsewhere")
         after = self.next_version(msgspec.structs.replace(before, name=new[-1], parent=parent))
         self.check(before, after)
         self.put(found, after, before)
-        self._attempt.record(Change("rename", path_key(new), path_key(old)))
+        self.attempt.record(Change("rename", path_key(new), path_key(old)))
         return Result(Status.RENAMED, after)
 
     def _drop(self, mutation: Drop) -> Result:
@@ -162,7 +181,7 @@ class Batch:
                 )
         return found
 
-    def _free_place(self, path: tuple[str, ...]) -> int:
+    def free_place(self, path: tuple[str, ...]) -> int:
         """The id of the parent in which the last name of a path is free."""
         parent = self.entries.parent(path)
         if parent is None:
@@ -182,7 +201,7 @@ class Batch:
     def _with_memo(self, entity: Entity, memo: TableMemo | None) -> Entity:
         if memo is None or not isinstance(entity, Table | View):
             return entity
-        return msgspec.structs.replace(entity, memo=self._attempt.write(memo))
+        return msgspec.structs.replace(entity, memo=self.attempt.write(memo))
 
     def put(self, old: Found | None, after: Entity, before: Entity | None = None) -> Entity:
         """Write an entity in the place of the one that was there, if there was one."""
@@ -190,7 +209,7 @@ class Batch:
         name_key = key_of(after)
         if old is not None and old.key != name_key:
             self._names.remove(old.key)
-        self._names.put(name_key, Named(after.id, kind_of(after), self._attempt.write(after)))
+        self._names.put(name_key, Named(after.id, kind_of(after), self.attempt.write(after)))
         self._ids.put(key(after.id), name_key)
         return after
 

@@ -84,19 +84,23 @@ class Catalog(EntityContainer[ContentCommit]):
 
     def configure(
         self, *, keep_dropped: timedelta | None = None, allow_overlaps: bool | None = None
-    ) -> None:
-        """Change for how long dropped tables keep their files, or whether tables may overlap."""
+    ) -> bool:
+        """Change for how long dropped tables keep their files, or whether tables may overlap.
+
+        Whether that was a change; else there is no commit.
+        """
         seconds = None if keep_dropped is None else checked_seconds(keep_dropped)
 
-        def change(attempt: Attempt[ContentCommit]) -> ContentCommit:
+        def change(attempt: Attempt[ContentCommit]) -> ContentCommit | None:
             head = attempt.head or self._first_head()
-            return msgspec.structs.replace(
+            after = msgspec.structs.replace(
                 head,
                 keep_dropped_seconds=head.keep_dropped_seconds if seconds is None else seconds,
                 allow_overlaps=head.allow_overlaps if allow_overlaps is None else allow_overlaps,
             )
+            return None if after == head else after
 
-        self._commit(change, "configure the catalog")
+        return self._commit(change, "configure the catalog").changed
 
     def close(self, *, if_empty: bool) -> ContentCommit:
         """Let nothing new be created, since the catalog is about to go; the last state of it.

@@ -42,7 +42,7 @@ from lakesweep.catalog.heads import (
 )
 from lakesweep.catalog.locations import check_address
 from lakesweep.catalog.mappings import PolicyMappings
-from lakesweep.catalog.mutations import Create
+from lakesweep.catalog.mutations import Create, Status, Update
 from lakesweep.catalog.names import check_name
 from lakesweep.catalog.principals import Principals
 from lakesweep.catalog.snapshot import Snapshot
@@ -145,6 +145,30 @@ class Catalogs(EntityContainer[CatalogsCommit]):
     def leaving(self) -> Iterator[Catalog]:
         """The catalogs that are being purged."""
         return self._ranked(self.snapshot(fresh=True), LEAVING)
+
+    def update(
+        self,
+        catalog: Catalog,
+        *,
+        location: str | None = None,
+        properties: Mapping[str, str],
+        version: int | None = None,
+        author: str = "",
+    ) -> Status:
+        """Say something else of a catalog; a location that is not given stays.
+
+        EntityChangedError if it is not the same any more as when it was opened, or has another
+        version than is asked for.
+        """
+        if location is not None:
+            check_address(location)
+        before = catalog.definition
+        after = msgspec.structs.replace(
+            before, location=location or before.location, properties=dict(properties)
+        )
+        expected = before.version if version is None else version
+        outcome = self.apply([Update((before.name,), after, expected)], author=author)
+        return outcome.results[0].status
 
     def drop(self, name: str, *, author: str = "") -> Catalog:
         """Drop an empty catalog. RefusedError if something is in it."""

@@ -11,7 +11,16 @@ from lakesweep.catalog.batch import Batch
 from lakesweep.catalog.entities import Entity, kind_of
 from lakesweep.catalog.heads import EntitiesCommit
 from lakesweep.catalog.kinds import Kind
-from lakesweep.catalog.mutations import Create, Drop, Mutation, Outcome, Rename, Result, Status
+from lakesweep.catalog.mutations import (
+    Create,
+    Drop,
+    Mutation,
+    Outcome,
+    Rename,
+    Result,
+    Status,
+    Undrop,
+)
 from lakesweep.catalog.names import Name, join, split
 from lakesweep.catalog.paging import PAGE_SIZE, Page
 from lakesweep.catalog.snapshot import Snapshot, list_page
@@ -145,6 +154,8 @@ def _describe(mutation: Mutation) -> str:
                 return f"rename {name} to {join(split(mutation.to))}"
             case Drop():
                 return f"drop {name}"
+            case Undrop():
+                return f"undrop {name}"
             case _:
                 return f"update {name}"
     except LakesweepError:

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import islice
 
-from lakesweep.catalog.batch import Batch
+import msgspec
+
+from lakesweep.catalog.batch import Batch, path_key
 from lakesweep.catalog.entities import Entity, kind_of
 from lakesweep.catalog.entries import Found
 from lakesweep.catalog.heads import DROPPED, KEYS, ContentCommit, Dropped
 from lakesweep.catalog.kinds import CONTENT_KINDS, STORED_KINDS, Kind
 from lakesweep.catalog.locations import Locations, check_address, location_key, location_of
-from lakesweep.catalog.names import join
-from lakesweep.errors import RefusedError, UsageError
-from lakesweep.store import Attempt, IndexRoot, key, seal
+from lakesweep.catalog.mutations import Result, Status, Undrop
+from lakesweep.catalog.names import join, split
+from lakesweep.errors import EntityMissingError, RefusedError, UsageError
+from lakesweep.store import Attempt, Change, IndexRoot, key, seal
 from lakesweep.store.index.keys import decode
 
 #: So many dropped entities a commit forgets at most, of those whose time has come.
@@ -86,6 +89,38 @@ class ContentBatch(Batch):
             path = self.entries.path(before.id)
             dropped = Dropped(before.id, old.named.kind, old.named.object, path)
             self._dropped.put(key(dropping_at(self._head, self.now), before.id), dropped)
+
+    def undrop(self, mutation: Undrop) -> Result:
+        """Bring an entity back with its id, its properties and all that its metadata says."""
+        place, dropped = self._find_dropped(mutation)
+        path = dropped.path if mutation.to is None else split(mutation.to)
+        before = self.fetch(dropped.id, dropped.object)
+        parent = self.free_place(path)
+        after = self.next_version(msgspec.structs.replace(before, name=path[-1], parent=parent))
+        self.check(None, after)
+        self._dropped.remove(place)
+        self.put(None, after)
+        self.attempt.record(Change("add", path_key(path)))
+        return Result(Status.UNDROPPED, after)
+
+    def _find_dropped(self, mutation: Undrop) -> tuple[bytes, Dropped]:
+        """What was dropped last of all that was called so. Its files may go when its time ends.
+
+        Its time has ended if it has for whoever committed last, too.
+        """
+        path = split(mutation.name)
+        since = key(max(forget_before(self._head, max(self.now, self._head.committed_at)), 0))
+        fitting = [
+            (place, dropped)
+            for place, dropped in self._dropped.items(since)
+            if dropped.path == path and mutation.id in {None, dropped.id}
+        ]
+        if not fitting:
+            raise EntityMissingError(
+                f"nothing called {join(path)} was dropped that still keeps its files",
+                hint="lakesweep catalog dropped CATALOG lists what can be brought back",
+            )
+        return fitting[-1]
 
     def _check_apart(self, location: str, number: int) -> None:
         for other, kind in self._locations.overlapping(location):

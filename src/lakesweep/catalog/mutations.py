@@ -54,7 +54,20 @@ class Drop:
     kind: Kind | None = None
 
 
-Mutation: TypeAlias = Create | Update | Rename | Drop
+@dataclass(frozen=True, slots=True)
+class Undrop:
+    """Bring back, as it was, what was dropped under a name and still keeps its files.
+
+    It is what was dropped last, unless an `id` says which. It comes back under its old name, or
+    under another that is free.
+    """
+
+    name: Name
+    to: Name | None = None
+    id: int | None = None
+
+
+Mutation: TypeAlias = Create | Update | Rename | Drop | Undrop
 
 
 class Status(StrEnum):
@@ -64,6 +77,7 @@ class Status(StrEnum):
     UPDATED = "updated"
     RENAMED = "renamed"
     DROPPED = "dropped"
+    UNDROPPED = "undropped"
     UNCHANGED = "unchanged"
     FAILED = "failed"
     #: It would have been done, had no other of the batch failed.

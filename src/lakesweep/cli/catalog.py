@@ -6,9 +6,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lakesweep.cli import catalog_access, catalog_entities
+from lakesweep.cli import catalog_access, catalog_dropped, catalog_entities
 from lakesweep.cli.catalog_lines import EntityLine, catalog_table
-from lakesweep.cli.catalog_options import Properties, full_name, open_catalogs, parse_properties
+from lakesweep.cli.catalog_options import (
+    CatalogName,
+    Properties,
+    Unset,
+    Version,
+    change_properties,
+    full_name,
+    open_catalogs,
+    parse_properties,
+)
 from lakesweep.cli.context import Context
 from lakesweep.cli.options import DryRun, Yes, command, group
 from lakesweep.cli.store_options import RealmChoice
@@ -17,9 +26,6 @@ from lakesweep.units import format_count, format_duration, format_moment, parse_
 if TYPE_CHECKING:
     from lakesweep.catalog import Catalog, Catalogs
 
-CatalogName = Annotated[
-    str, typer.Argument(metavar="CATALOG", help="The name of a catalog.", show_default=False)
-]
 Location = Annotated[
     str | None,
     typer.Option("--location", metavar="ADDRESS", help="Where its tables lie.", show_default=False),
@@ -101,6 +107,53 @@ def show(context: Context, name: CatalogName, choice: RealmChoice) -> None:
     line = _line(catalog)
     words = {key.replace("_", " "): value for key, value in facts.items()}
     context.output.result({**line.document(), **facts}, line.table(words))
+
+
+@command(
+    app,
+    "update",
+    examples=[
+        "lakesweep catalog update shop --keep-dropped 30d",
+        "lakesweep catalog update shop --property owner=jane --unset team --version 2",
+    ],
+)
+def update(
+    context: Context,
+    name: CatalogName,
+    choice: RealmChoice,
+    location: Location = None,
+    properties: Properties = None,
+    unset: Unset = None,
+    keep_dropped: Annotated[
+        str | None,
+        typer.Option(
+            "--keep-dropped",
+            metavar="DURATION",
+            help="For so long dropped tables still keep their files; also those dropped before.",
+            show_default=False,
+        ),
+    ] = None,
+    allow_overlaps: Annotated[
+        bool | None,
+        typer.Option(
+            "--allow-overlaps/--refuse-overlaps",
+            help="Whether tables may lie inside of each other's locations from now on.",
+            show_default=False,
+        ),
+    ] = None,
+    version: Version = None,
+) -> None:
+    """Change what is said of a catalog, and how it treats its tables; all else stays as it is."""
+    catalogs = open_catalogs(context, choice)
+    catalog = catalogs.open(name)
+    kept = None if keep_dropped is None else parse_duration(keep_dropped)
+    changed = change_properties(catalog.definition.properties, properties, unset)
+    said = catalogs.update(catalog, location=location, properties=changed, version=version)
+    configured = catalog.configure(keep_dropped=kept, allow_overlaps=allow_overlaps)
+    status = "updated" if configured else said.value
+    catalog = catalogs.open_id(catalog.id, fresh=True)
+    context.output.result({**_line(catalog).document(), **_settings(catalog), "status": status})
+    context.output.say(f"catalog {name}: {status}")
 
 
 @command(
@@ -219,5 +272,6 @@ def _leave(context: Context, catalogs: Catalogs, catalog: Catalog, *, dry_run: b
         context.output.say(f"catalog {name} is dropped; its tables keep their files until {when}")
 
 
+catalog_dropped.add_dropped(app)
 catalog_entities.add_entities(app)
 catalog_access.add_access(app)

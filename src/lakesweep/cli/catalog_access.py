@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lakesweep.cli.catalog_entities import securable
 from lakesweep.cli.catalog_lines import EntityLine, GrantLine, allowed_table
 from lakesweep.cli.catalog_options import (
     Properties,
     full_name,
     open_catalogs,
     parse_properties,
+    securable,
     split_entity,
 )
 from lakesweep.cli.context import Context

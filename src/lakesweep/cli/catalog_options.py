@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,7 +13,11 @@ from lakesweep.errors import UsageError
 
 if TYPE_CHECKING:
     from lakesweep.catalog import Catalog, Catalogs
+    from lakesweep.catalog.grants import Target
 
+CatalogName = Annotated[
+    str, typer.Argument(metavar="CATALOG", help="The name of a catalog.", show_default=False)
+]
 #: A catalog and the parts of a name behind it.
 EntityName = Annotated[
     str,
@@ -36,11 +41,49 @@ Properties = Annotated[
         help="Something to remember of it; may be given several times.",
     ),
 ]
+Unset = Annotated[
+    list[str] | None,
+    typer.Option("--unset", metavar="KEY", help="Forget a property; may be given several times."),
+]
+Version = Annotated[
+    int | None,
+    typer.Option(
+        "--version",
+        metavar="N",
+        help="Only if it still has this version, as show tells it.",
+        show_default=False,
+    ),
+]
+PageSize = Annotated[
+    int | None,
+    typer.Option(
+        "--page-size",
+        metavar="N",
+        help="Give so many, and a token for the next ones.",
+        show_default=False,
+    ),
+]
+Token = Annotated[
+    str | None,
+    typer.Option(
+        "--token", metavar="TOKEN", help="Go on behind an earlier page.", show_default=False
+    ),
+]
 
 
 def parse_properties(texts: list[str] | None) -> dict[str, str]:
     """Properties as they were given."""
     return dict(map(_parse_property, texts or ()))
+
+
+def change_properties(
+    before: Mapping[str, str], texts: list[str] | None, unset: list[str] | None
+) -> dict[str, str]:
+    """Properties after some were given, and others are to be forgotten."""
+    gone = set(unset or ())
+    return {key: value for key, value in before.items() if key not in gone} | parse_properties(
+        texts
+    )
 
 
 def split_entity(text: str) -> tuple[str, tuple[str, ...]]:
@@ -75,6 +118,18 @@ def open_entity(
     """The catalog of a name, and the path in it."""
     catalog, path = split_entity(text)
     return open_catalogs(context, choice).open(catalog), path
+
+
+def securable(catalogs: Catalogs, text: str) -> Target:
+    """A catalog, or something in one, as an end of a grant or mapping."""
+    from lakesweep.catalog.grants import target
+    from lakesweep.catalog.names import split
+
+    top, *path = split(text)
+    catalog = catalogs.open(top)
+    if not path:
+        return target(catalog.definition)
+    return target(catalog.snapshot(fresh=True).get(tuple(path)), catalog.id)
 
 
 def _parse_property(text: str) -> tuple[str, str]:

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+from datetime import timedelta
+
 import msgspec
 import pytest
 
 from lakesweep.catalog import (
+    TYPES,
     Catalog,
     CatalogRole,
+    Catalogs,
     Create,
     Drop,
     Entity,
@@ -17,9 +21,11 @@ from lakesweep.catalog import (
     Status,
     Table,
     TableMemo,
+    Undrop,
     Update,
     View,
 )
+from lakesweep.clock import ManualClock
 from lakesweep.errors import (
     EntityChangedError,
     EntityExistsError,
@@ -28,8 +34,11 @@ from lakesweep.errors import (
     RefusedError,
     UsageError,
 )
+from lakesweep.store import Store
+from lakesweep.store.backends.memory import MemoryBackend
 from lakesweep.store.index.keys import decode
-from tests.realms import names, open_shop, table
+from tests.moments import NOON
+from tests.realms import names, open_catalogs, open_shop, table
 
 
 @pytest.fixture
@@ -181,6 +190,44 @@ def test_what_cannot_be_is_refused(
 def test_an_empty_namespace_can_be_dropped_with_what_was_in_it(shop: Catalog) -> None:
     shop.apply([Drop("sales.eu.orders"), Drop("sales.eu", kind=Kind.NAMESPACE)])
     assert "sales/eu" not in names(shop)
+
+
+def test_what_was_dropped_comes_back_as_it_was(shop: Catalog) -> None:
+    before = shop.get("sales.orders")
+    shop.apply([Drop("sales.orders"), Create("sales.orders", table("orders", 2))])
+    with pytest.raises(EntityExistsError):
+        shop.apply([Undrop("sales.orders")])
+    # Its place is taken as well as its name.
+    with pytest.raises(RefusedError, match="overlaps"):
+        shop.apply([Undrop("sales.orders", "back")])
+    shop.apply([Drop("sales.orders"), Undrop("sales.orders", "back", before.id)])
+    back = shop.get("back")
+    assert (back.id, back.version) == (before.id, before.version + 1)
+    assert isinstance(back, Table)
+    assert back.metadata_location == table("orders").metadata_location
+    assert [each.path for _, each in shop.dropped()] == [("sales", "orders")]
+    assert [path for _, path in shop.at("s3://lake/shop/orders")] == [("back",)]
+
+
+def test_what_keeps_no_files_any_more_cannot_come_back(shop: Catalog) -> None:
+    shop.apply([Drop("sales.orders"), Drop("sales.retention")])
+    with pytest.raises(EntityMissingError):
+        shop.apply([Undrop("sales.retention")])
+    clock = shop.realm.clock
+    assert isinstance(clock, ManualClock)
+    clock.sleep(timedelta(days=7, seconds=1).total_seconds())
+    with pytest.raises(EntityMissingError, match="still keeps its files"):
+        shop.apply([Undrop("sales.orders")])
+
+
+def test_a_clock_that_is_behind_brings_nothing_back_too_late() -> None:
+    backend = MemoryBackend()
+    behind = open_catalogs(backend).create("shop")
+    behind.apply([Create("t", table("t")), Drop("t")])
+    store = Store(backend, types=TYPES, clock=ManualClock(NOON + timedelta(days=8)))
+    Catalogs(store.realm("acme")).open("shop").apply([Create("other", Namespace())])
+    with pytest.raises(EntityMissingError):
+        behind.apply([Undrop("t")])
 
 
 def test_names_may_hold_whatever_people_write(shop: Catalog) -> None:
