@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+import zlib
 from contextlib import suppress
 from itertools import pairwise
 
@@ -31,6 +33,7 @@ def test_parts_make_up_the_payload_and_fit_in_rows(size: int, generation: int) -
     parsed = [frames.parse(row) for row in rows]
     assert b"".join(frame.piece for frame in parsed) == payload
     assert {(frame.parts, frame.generation) for frame in parsed} <= {(len(rows), generation)}
+    assert [frame.part for frame in parsed] == list(range(len(rows)))
 
 
 @given(st.binary(max_size=200), _IDS, st.data())
@@ -43,10 +46,12 @@ def test_no_flipped_bit_goes_unseen(payload: bytes, generation: int, data: st.Da
         frames.parse(bytes(row))
 
 
-@given(st.binary(max_size=300))
-def test_no_bytes_at_all_break_the_parser(value: bytes) -> None:
-    with suppress(DamagedRowError):
-        frames.parse(value)
+@given(st.binary(max_size=300), st.integers(0, 3))
+def test_no_bytes_at_all_break_the_parser(value: bytes, version: int) -> None:
+    sealed = struct.pack(">BI", version, zlib.crc32(value, version)) + value
+    for row in (value, sealed):
+        with suppress(DamagedRowError):
+            frames.parse(row)
 
 
 @given(_IDS, _IDS, st.integers(1, 50))

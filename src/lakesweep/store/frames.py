@@ -1,11 +1,11 @@
 """The bytes of a row: a version byte, a checksum, and a piece of an object.
 
     whole   1 | crc32 | payload
-    part    2 | crc32 | generation | parts | piece of the payload
+    part    2 | crc32 | generation | part | parts | piece of the payload
 
 All numbers are big-endian. The checksum is that of everything behind it, begun with the version
 byte as its value. The generation is different for every write, so that the parts of two writes are
-never taken for one object.
+never taken for one object; the number of the part keeps each of them in its place.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lakesweep.store.backend import MAX_VALUE_BYTES
 _WHOLE = 1
 _PART = 2
 _PREFIX = struct.Struct(">BI")
-_PLACE = struct.Struct(">qI")
+_PLACE = struct.Struct(">qHH")
 #: What fits behind the head of a row, alone and as a part.
 MAX_WHOLE_BYTES = MAX_VALUE_BYTES - _PREFIX.size
 MAX_PIECE_BYTES = MAX_WHOLE_BYTES - _PLACE.size
@@ -30,9 +30,10 @@ MAX_OBJECT_BYTES = 2**30
 
 
 class Frame(NamedTuple):
-    """What one row holds of an object that has `parts` of them."""
+    """What one row holds: the piece number `part` of an object that has `parts` of them."""
 
     piece: bytes
+    part: int = 0
     parts: int = 1
     generation: int | None = None
 
@@ -48,8 +49,10 @@ def parts(payload: bytes, generation: int) -> Sequence[bytes]:
         payload[start : start + MAX_PIECE_BYTES]
         for start in range(0, len(payload), MAX_PIECE_BYTES)
     ]
-    place = _PLACE.pack(generation, len(pieces))
-    return [_seal(_PART, place + piece) for piece in pieces]
+    return [
+        _seal(_PART, _PLACE.pack(generation, part, len(pieces)) + piece)
+        for part, piece in enumerate(pieces)
+    ]
 
 
 def content(value: bytes) -> bytes | None:
@@ -75,8 +78,10 @@ def parse(value: bytes) -> Frame:
         raise DamagedRowError("the checksum of a row does not fit its bytes")
     if version == _WHOLE:
         return Frame(body)
-    generation, count = _PLACE.unpack_from(body)
-    return Frame(body[_PLACE.size :], count, generation)
+    if len(body) < _PLACE.size:
+        raise DamagedRowError("a row is cut short")
+    generation, part, count = _PLACE.unpack_from(body)
+    return Frame(body[_PLACE.size :], part, count, generation)
 
 
 def _seal(version: int, body: bytes) -> bytes:

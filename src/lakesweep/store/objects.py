@@ -244,6 +244,7 @@ def _keys(number: int, parts: int) -> Sequence[RowKey]:
 
 
 def _join(number: int, first: Frame, rows: Mapping[RowKey, ObjectRow]) -> bytes:
+    _check_place(number, 0, first)
     pieces = [first.piece]
     for key in _keys(number, first.parts)[1:]:
         if key not in rows:
@@ -251,8 +252,16 @@ def _join(number: int, first: Frame, rows: Mapping[RowKey, ObjectRow]) -> bytes:
         frame = parse_row(rows[key])
         if (frame.generation, frame.parts) != (first.generation, first.parts):
             raise DamagedRowError(f"object {number}: its parts come from different writes")
+        _check_place(number, key.part, frame)
         pieces.append(frame.piece)
     return b"".join(pieces)
+
+
+def _check_place(number: int, part: int, frame: Frame) -> None:
+    if frame.part != part:
+        raise DamagedRowError(
+            f"object {number}: part {frame.part} lies in the place of part {part}"
+        )
 
 
 def _as_stored(row: ObjectRow, value: msgspec.Struct) -> Stored[Any]:

@@ -104,6 +104,17 @@ def test_parts_of_two_writes_are_not_taken_for_one(backend: CountingBackend) -> 
         _objects(backend).fetch(1, Paper)
 
 
+@pytest.mark.parametrize(("source", "target"), [(1, 2), (2, 1), (1, 0)])
+def test_a_part_in_the_place_of_another_is_an_error(
+    backend: CountingBackend, objects: Objects, source: int, target: int
+) -> None:
+    objects.write(1, Paper("x" * 1_400_000))
+    row = backend.fetch(REALM, [RowKey(1, source)])[RowKey(1, source)]
+    backend.write(REALM, [row._replace(part=target)])
+    with pytest.raises(DamagedRowError, match=f"part {source} lies in the place of part {target}"):
+        objects.fetch(1, Paper)
+
+
 def test_a_missing_part_is_an_error(backend: CountingBackend, objects: Objects) -> None:
     objects.write(1, Paper("x" * 800_000))
     backend.delete(REALM, [RowKey(1, 2)])
