@@ -32,7 +32,7 @@ class ChangeLine:
 
     def text(self) -> str:
         before = f"  (before: {self.before})" if self.before is not None else ""
-        return f"    {self.action:<8}{self.key}{before}"
+        return one_line(f"    {self.action:<8}{self.key}{before}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class CommitLine:
         """The commit in one line."""
         author = [f"{self.author}:"] if self.author else []
         words = [self.commit, f"seq {self.seq}", format_moment(self.committed), *author]
-        return "  ".join([*words, *([self.message] if self.message else [])])
+        return one_line("  ".join([*words, *([self.message] if self.message else [])]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,12 @@ class ReferenceLine:
         when = "-" if self.committed is None else format_moment(self.committed)
         seq = "-" if self.seq is None else str(self.seq)
         problem = f"  ({self.problem})" if self.problem else ""
-        return f"{seq:>8}  {when:<27}  {self.head or '-':<19}  {self.reference}{problem}"
+        return one_line(f"{seq:>8}  {when:<27}  {self.head or '-':<19}  {self.reference}{problem}")
+
+
+def one_line(text: str) -> str:
+    """Keep what somebody named in its line: the next one would pass for a line of ours."""
+    return text.replace("\n", "\\n")
 
 
 def readable(key: bytes) -> str:

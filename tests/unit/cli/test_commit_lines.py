@@ -68,3 +68,11 @@ def test_a_reference_without_commits_has_no_head() -> None:
 def test_a_reference_that_cannot_be_read_says_why() -> None:
     line = ReferenceLine("main", "7", None, None, "the head is missing")
     assert line.text().split(maxsplit=3) == ["-", "-", "7", "main  (the head is missing)"]
+
+
+def test_no_name_or_message_begins_a_line_of_its_own() -> None:
+    forged = "a\n       9  -  -  b"
+    reference = Reference(forged, None, 0, 0)
+    commit = _commit(Change("add", key(forged)), message=forged, author=forged)
+    assert len(ReferenceLine.of(reference, None).text().splitlines()) == 1
+    assert len(CommitLine.of(commit).text().splitlines()) == 2
