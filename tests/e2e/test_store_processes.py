@@ -15,6 +15,7 @@ from lakesweep.store.bench.processes import fresh_processes
 from lakesweep.store.reach import reach
 from lakesweep.store.realm import Realm
 from tests.book_writers import TYPES, Book, Page, add_page, write_for_ever
+from tests.servers import S3Server
 
 DATABASES = ["sqlite", "postgresql", "mariadb"]
 WRITERS = 8
@@ -39,6 +40,21 @@ def test_processes_commit_to_one_reference_without_a_failure(url: str) -> None:
     result = run_bench(url, Load(writers=WRITERS, commits=500))
     assert (result.commits, result.failures, result.errors) == (4_000, 0, ())
     assert result.log_complete
+
+
+def test_writers_find_what_was_set_after_the_process_that_they_come_from_began(
+    moto: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = fresh_processes().Process(target=int)
+    first.start()
+    first.join()
+    monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", moto.endpoint)
+    monkeypatch.setenv("AWS_REGION", moto.region)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", moto.access_key_id)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", moto.secret_access_key)
+    Store.create_tables("dynamodb://bench")
+    result = run_bench("dynamodb://bench", Load(writers=1, commits=2))
+    assert (result.commits, result.errors, result.log_complete) == (2, (), True)
 
 
 def _start(url: str, writer: int) -> BaseProcess:
