@@ -88,7 +88,7 @@ def creates_what_is_missing_among_those_there(backend: Backend) -> None:
 
 def fetches_many_references_at_once(backend: Backend) -> None:
     """More than one request can name, and some that are not there."""
-    references = [_reference(f"name {number}", pointer=number) for number in range(2_100)]
+    references = [_reference(f"name {number}", pointer=number) for number in range(_many(backend))]
     backend.insert_references(REALM, references[::2])
     found = backend.fetch_references(REALM, [reference.name for reference in references])
     assert found == {reference.name: reference for reference in references[::2]}
@@ -129,7 +129,7 @@ def commits_rows_together_with_the_swap(backend: Backend) -> None:
     for rows in (
         [_row(1), _row(2, part=3, token=7)],
         [],
-        [_row(number) for number in range(10, 2_200)],
+        [_row(number) for number in range(10, 10 + _many(backend))],
         [_row(number, value=large) for number in range(3_000, 3_004)],
     ):
         new = replace(reference, pointer=reference.version, version=reference.version + 1)
@@ -266,7 +266,7 @@ def takes_more_bytes_than_a_request_can_carry(backend: Backend) -> None:
 
 def takes_more_rows_than_a_statement_can_name(backend: Backend) -> None:
     """Batches are cut inside, not by the caller."""
-    rows = [_row(number, part=number % 3) for number in range(2_500)]
+    rows = [_row(number, part=number % 3) for number in range(_many(backend))]
     backend.write(REALM, rows)
     keys = [row.key for row in rows]
     assert backend.fetch(REALM, keys) == dict(zip(keys, rows, strict=True))
@@ -345,16 +345,18 @@ def deletes_rows_only_as_scanned(backend: Backend) -> None:
     assert backend.delete_expected(REALM, []) == 0
     assert _keys(backend, REALM) == [(3, 0), (4, 0), (5, 0)]
     assert len(_keys(backend, "other")) == len(rows)
-    many = [_row(number, part=number % 2, token=number % 3 or None) for number in range(10, 2_500)]
+    ids = IdSpan(10, 9 + _many(backend))
+    numbers = range(ids.first, ids.last + 1)
+    many = [_row(number, part=number % 2, token=number % 3 or None) for number in numbers]
     backend.write(REALM, many)
-    heads = list(backend.scan_rows(REALM, IdSpan(10, 2_499)))
+    heads = list(backend.scan_rows(REALM, ids))
     assert backend.delete_expected(REALM, heads[1:]) == len(many) - 1
     assert _keys(backend, REALM) == [(3, 0), (4, 0), (5, 0), (10, 0)]
 
 
 def scans_each_row_of_a_realm_once(backend: Backend) -> None:
     """In order, also over several pages, and nothing of other realms."""
-    rows = [_row(number // 2, part=number % 2, token=number) for number in range(2_300)]
+    rows = [_row(number // 2, part=number % 2, token=number) for number in range(_pages(backend))]
     backend.write(REALM, rows)
     backend.write("acme2", [_row(1)])
     assert [tuple(head) for head in backend.scan_rows(REALM)] == [tuple(row)[:5] for row in rows]
@@ -379,7 +381,8 @@ def scans_each_row_of_a_realm_once(backend: Backend) -> None:
 
 def scans_each_reference_of_a_realm_once(backend: Backend) -> None:
     """Also over several pages."""
-    references = [_reference(f"{number:05}", pointer=number) for number in range(2_100)]
+    numbers = range(_pages(backend))
+    references = [_reference(f"{number:05}", pointer=number) for number in numbers]
     backend.insert_references(REALM, references)
     backend.insert_references("acme2", references[:1])
     assert sorted(backend.scan_references(REALM), key=_name) == references
@@ -400,11 +403,12 @@ def splits_scans_without_gap_or_overlap(backend: Backend) -> None:
 
 def lets_rows_go_while_they_are_scanned(backend: Backend) -> None:
     """Whoever scans may delete what comes."""
-    backend.write(REALM, [_row(number) for number in range(2_400)])
+    numbers = range(_pages(backend))
+    backend.write(REALM, [_row(number) for number in numbers])
     for head in backend.scan_rows(REALM):
         if head.id % 4 == 0:
             backend.delete(REALM, [RowKey(head.id, head.part)])
-    assert _keys(backend, REALM) == [(number, 0) for number in range(2_400) if number % 4]
+    assert _keys(backend, REALM) == [(number, 0) for number in numbers if number % 4]
 
 
 def scans_what_stays_while_others_come_and_go(backend: Backend) -> None:
@@ -525,6 +529,16 @@ CHECKS: tuple[Callable[[Backend], None], ...] = (
     lets_one_of_many_writers_win,
     creates_its_schema_again_without_harm,
 )
+
+
+def _many(backend: Backend) -> int:
+    """More rows than two requests carry; an even number, and no more than it takes for that."""
+    return 300 + 2 * min(backend.capabilities.batch_rows, 1_000)
+
+
+def _pages(backend: Backend) -> int:
+    """The same, and more rows than come in one page of a scan."""
+    return max(_many(backend), 1_100)
 
 
 def _compete(backend: Backend, writer: int) -> tuple[int, int, int]:
