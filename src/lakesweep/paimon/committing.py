@@ -28,6 +28,7 @@ from lakesweep.errors import (
 )
 from lakesweep.paimon.new_files import NewFiles
 from lakesweep.paimon.options import Options
+from lakesweep.paimon.owners import list_settled
 from lakesweep.paimon.snapshots import Snapshot, encode_snapshot, parse_snapshot
 from lakesweep.paimon.table import Branch
 from lakesweep.storage.address import parse
@@ -115,6 +116,7 @@ class _LostError(Exception):
 
 
 def _try(branch: Branch, prepare: Prepare) -> Snapshot | None:
+    list_settled(branch)  # a commit in the place of one that was lost would bury it
     newest = _newest(branch)
     prepared = None if newest is None else _prepare(branch, newest, prepare)
     if prepared is None:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import StrEnum
 
-from lakesweep.errors import DamagedError, IncompleteError, MissingError
+from lakesweep.errors import DamagedError, IncompleteError, LakesweepError, MissingError
 from lakesweep.paimon.kinds import Kind
+from lakesweep.paimon.naming import manifests_of
 from lakesweep.paimon.snapshots import Snapshot
 from lakesweep.paimon.table import HINTS, Branch, Numbered, PaimonTable
 from lakesweep.parallel import map_ordered
 from lakesweep.storage.store import ObjectInfo
 
 _MOST_PASSES = 20
+_LONGEST_COMMIT = timedelta(hours=1)
 
 
 class Role(StrEnum):
@@ -124,14 +127,20 @@ def lists_of(kind: Kind, it: Snapshot) -> tuple[ManifestList, ...]:
 
 def list_owner_files(table: PaimonTable) -> list[OwnerFile]:
     """Those of all branches. Any error of a listing is raised: nobody may be overlooked."""
-    return [file for branch in table.branches() for file in list_branch(branch)]
+    return [file for branch in table.branches() for file in list_settled(branch)]
 
 
 def list_branch(branch: Branch) -> list[OwnerFile]:
-    """Those of one branch; DamagedError where it lost all its snapshots.
+    """Those of one branch; DamagedError where it lost all its snapshots, or is no branch.
 
-    A branch that was never committed to has no snapshot, and no hint, tag or changelog either.
+    A branch that was never committed to has no snapshot, and no hint, tag or changelog either. But
+    each has a schema: a folder without one holds a branch whose name has a `/`, or lost it.
     """
+    if not branch.schema_files().files:
+        raise DamagedError(
+            f"{branch.table.address.path}{branch.folder}",
+            "holds no schema, so that what it keeps is not known",
+        )
     snapshots = branch.snapshot_files()
     files = list(_files(branch, snapshots))
     if not snapshots.files:
@@ -139,7 +148,34 @@ def list_branch(branch: Branch) -> list[OwnerFile]:
         for info in (*hints, *(file.info for file in files)):
             path = branch.table.address.base + info.key
             raise DamagedError(path, "tells of snapshots, and there is none")
+        if branch is branch.table.main:
+            _check_never_committed(branch.table)
     return files
+
+
+def _check_never_committed(table: PaimonTable) -> None:
+    """DamagedError where a table without snapshots has a list of manifests, which commits write.
+
+    A first commit may be under way, so it has to be old. One that failed leaves its list behind as
+    well, but it is rarer than a folder that was lost with all its snapshots and hints.
+    """
+    before = table.clock.now() - _LONGEST_COMMIT
+    for name, info in table.list("manifest").files.items():
+        is_old = info.modified is not None and info.modified < before
+        if name.startswith("manifest-list-") and is_old and _names_manifests(table, name):
+            path = table.layout.manifest(name)
+            raise DamagedError(
+                path,
+                "tells of a commit, and there is no snapshot",
+                hint=f"bring back what was lost; if nothing was ever committed, delete {path}",
+            )
+
+
+def _names_manifests(table: PaimonTable, name: str) -> bool:
+    try:
+        return bool(manifests_of(table, name))
+    except LakesweepError:  # it is no list, or has gone
+        return False
 
 
 def list_settled(branch: Branch) -> list[OwnerFile]:

@@ -23,7 +23,7 @@ from lakesweep.paimon.snapshots import (
     parse_tag,
 )
 from lakesweep.storage.address import Address, parse
-from lakesweep.storage.levels import Level, list_level
+from lakesweep.storage.levels import Level, list_folders, list_level
 from lakesweep.storage.store import ObjectInfo
 
 if TYPE_CHECKING:
@@ -31,6 +31,16 @@ if TYPE_CHECKING:
 
 HINTS = ("EARLIEST", "LATEST")
 _BRANCH = "branch-"
+#: In the folder of tags, and none of them.
+_SUCCESS_FILES = "tag-success-file"
+#: What tells of a table whatever else was lost: folders, and how names in them begin.
+_TRACES: Mapping[str, tuple[str, ...]] = {
+    "snapshot": ("snapshot-", *HINTS),
+    "tag": ("tag-",),
+    "changelog": ("changelog-",),
+    "branch": (_BRANCH,),
+    "manifest": ("manifest-list-",),
+}
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,18}")
 _CONSUMER_PAUSE_SECONDS = 0.2
 
@@ -60,9 +70,11 @@ class PaimonTable:
         return table
 
     def _refuse(self) -> NoReturn:
-        if self.main.snapshot_files().files:
-            path = f"{self.address.path}schema/"
-            raise DamagedError(path, "holds no schema, although the table has snapshots")
+        for folder, names in _TRACES.items():
+            level = self.list(folder)
+            if any(name.startswith(names) for name in (*level.files, *level.folders)):
+                path = f"{self.address.path}schema/"
+                raise DamagedError(path, f"holds no schema, although the table has a {folder}")
         raise NotFoundError(
             f"{self.address.path} is no Paimon table: it has no schema",
             hint="name the folder that holds schema/ and snapshot/",
@@ -110,13 +122,20 @@ class PaimonTable:
         )
 
     def branches(self) -> list[Branch]:
-        """The main branch, then all others by name."""
-        names = (name for name in self.list("branch").folders if name.startswith(_BRANCH))
-        return [self.main, *(Branch(self, name.removeprefix(_BRANCH)) for name in sorted(names))]
+        """The main branch, then all others by name, those among them that are links to folders."""
+        found = list_folders(self.stores, self._folder("branch"))
+        names = sorted(name.removeprefix(_BRANCH) for name in found if name.startswith(_BRANCH))
+        if MAIN in names:
+            path = f"{self.address.path}branch/{_BRANCH}{MAIN}/"
+            raise DamagedError(path, f"is in the place of a branch, and {MAIN} is the table itself")
+        return [self.main, *(Branch(self, name) for name in names)]
 
     def list(self, folder: str) -> Level:
         """What lies directly in a folder of the table."""
-        return list_level(self.stores, self.address.child(f"{self.address.folder}{folder}/"))
+        return list_level(self.stores, self._folder(folder))
+
+    def _folder(self, name: str) -> Address:
+        return self.address.child(f"{self.address.folder}{name}/")
 
     def read(self, path: str) -> bytes:
         """The bytes of a file; MissingError where it is not there."""
@@ -274,8 +293,16 @@ class Branch:
         return Numbered(dict(sorted(numbers.items())), others)
 
     def _named(self, folder: str, prefix: str) -> Mapping[str, ObjectInfo]:
-        found = (pair for pair in self._files(folder) if pair[0].startswith(prefix))
+        found = (pair for pair in self._deep_files(folder) if pair[0].startswith(prefix))
         return {name.removeprefix(prefix): info for name, info in found}
+
+    def _deep_files(self, folder: str) -> Iterator[tuple[str, ObjectInfo]]:
+        """Files with those of folders in it: a `/` in the name of a tag makes a folder of it."""
+        yield from self._files(folder)
+        for inner in sorted(self.table.list(self.folder + folder).folders):
+            if inner != _SUCCESS_FILES:
+                for name, info in self._deep_files(f"{folder}/{inner}"):
+                    yield f"{inner}/{name}", info
 
     def _files(self, folder: str) -> Iterator[tuple[str, ObjectInfo]]:
         yield from sorted(self.table.list(self.folder + folder).files.items())

@@ -10,7 +10,7 @@ from lakesweep.errors import LakesweepError, NotFoundError, RefusedError
 from lakesweep.paimon.external import Group, external_roots, group_tables
 from lakesweep.paimon.table import PaimonTable
 from lakesweep.storage.address import parse
-from lakesweep.storage.levels import list_level
+from lakesweep.storage.levels import list_folders
 from lakesweep.storage.stores import Stores
 
 _DATABASE = ".db"
@@ -86,12 +86,12 @@ def _open(found: Warehouse, stores: Stores, folder: str, clock: Clock) -> None:
 def table_folders(stores: Stores, path: str) -> Iterator[str]:
     """The folders that may be tables: of all databases here, or of the database that this is."""
     here = parse(path)
-    for name in list_level(stores, here).folders:
+    for name in list_folders(stores, here):
         folder = f"{here.folder}{name}/"
         if not name.endswith(_DATABASE):
             yield here.base + folder
             continue
-        for inner in list_level(stores, here.child(folder)).folders:
+        for inner in list_folders(stores, here.child(folder)):
             yield f"{here.base}{folder}{inner}/"
 
 

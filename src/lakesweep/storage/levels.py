@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from lakesweep.errors import MissingError
-from lakesweep.storage.address import Address
+from lakesweep.storage.address import Address, StoreKind
 from lakesweep.storage.files import FILE_SCHEMA
+from lakesweep.storage.local.aliases import find_links
 from lakesweep.storage.scanning import check_prefix
 from lakesweep.storage.store import ObjectInfo, ObjectStore, Page, StoreOpener
 
@@ -32,6 +33,16 @@ def list_level(stores: StoreOpener, folder: Address) -> Level:
             files[key.removeprefix(prefix)] = ObjectInfo(key, *rest)
         folders += [name.removeprefix(prefix).removesuffix("/") for name in page.folders]
     return Level(files, tuple(folders))
+
+
+def list_folders(stores: StoreOpener, folder: Address) -> tuple[str, ...]:
+    """The names of the folders in a folder, and on a disk of links that are in their places.
+
+    Listings follow no links, for nothing is deleted through them. But who asks what keeps files
+    must not miss a folder because it was moved to another disk, or because that is not there.
+    """
+    names = list_level(stores, folder).folders
+    return (*names, *find_links(folder.folder)) if folder.kind is StoreKind.FILE else names
 
 
 def info_batch(kind: str, base: str, infos: Iterable[ObjectInfo]) -> pa.RecordBatch:

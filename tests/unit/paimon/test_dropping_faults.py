@@ -81,6 +81,16 @@ def _snapshots(store: ObjectStore) -> list[int]:
     return open_table(store).main.snapshot_ids()
 
 
+def test_nothing_is_committed_in_the_place_of_a_snapshot_that_was_lost(
+    original: ListedStore,
+) -> None:
+    original.delete([f"t/snapshot/snapshot-{newest(open_table(original)).id}"])
+    before = names(original)
+    with pytest.raises(DamagedError, match="and the newest is"):
+        _drop(original)
+    assert names(original) == before
+
+
 def test_a_drop_writes_its_files_then_the_snapshot_then_the_hint(original: ListedStore) -> None:
     calls = _calls(original, CHANGES)
     kinds = [(method, key.partition("t/")[2].rstrip("0123456789")[:14]) for method, key in calls]

@@ -181,6 +181,29 @@ def test_a_branch_expires_by_itself_and_spares_the_others(java_tables: JavaWareh
     assert not missing_files(store, java)
 
 
+def test_newest_snapshots_that_were_lost_stop_it(java: JavaTable) -> None:
+    """They may hold again what the ones before them had deleted."""
+    store = in_memory(java)
+    store.delete([f"t/snapshot/snapshot-{open_table(store).main.latest_id()}"])
+    before = names(store)
+    with pytest.raises(DamagedError, match="and the newest is"):
+        expire(store, keep())
+    assert names(store) == before
+
+
+def test_a_branch_whose_name_has_a_slash_stops_it(java_tables: JavaWarehouses) -> None:
+    """Its folder looks like that of a branch that holds nothing."""
+    store = in_memory(java_tables.table("branch_hole"))
+    for name, data in names(store).items():
+        if name.startswith("branch/branch-side/"):
+            store.write(f"t/{name.replace('branch-side/', 'branch-side/x/')}", data)
+            store.delete([f"t/{name}"])
+    before = names(store)
+    with pytest.raises(DamagedError, match="branch-side/: holds no schema"):
+        expire(store, keep())
+    assert names(store) == before
+
+
 def test_a_table_without_snapshots_has_nothing_to_expire(java_tables: JavaWarehouses) -> None:
     store = in_memory(java_tables.table("never_committed"))
     before = store.current()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
 from lakesweep.clock import ManualClock
 from lakesweep.errors import DamagedError, MissingError, NotFoundError, TruncatedError
+from lakesweep.paimon.owners import list_branch
 from lakesweep.paimon.table import Branch, PaimonTable
+from lakesweep.storage.address import parse
 from lakesweep.storage.store import ObjectStore
 from lakesweep.storage.stores import Stores
 from lakesweep.storage.wrappers.wrapped import Wrapped
@@ -33,9 +36,12 @@ def test_a_folder_without_a_schema_is_no_table() -> None:
     assert caught.value.exit_code == 6
 
 
-def test_a_table_that_lost_its_schemas_is_damaged() -> None:
+@pytest.mark.parametrize(
+    "left", ["snapshot/snapshot-1", "snapshot/LATEST", "tag/tag-a", "branch/branch-b/schema/x"]
+)
+def test_a_table_that_lost_its_schemas_is_damaged(left: str) -> None:
     table = Table()
-    table.snapshot(1)
+    table.write(left, b"1")
     table.delete("schema/schema-0")
     with pytest.raises(DamagedError, match="holds no schema, although"):
         opened(table)
@@ -66,6 +72,34 @@ def test_branches_come_after_main_by_name() -> None:
     for name in ("dev", "b", "2024.01"):
         table.schema(branch=name)
     assert [branch.name for branch in opened(table).branches()] == ["main", "2024.01", "b", "dev"]
+
+
+def test_a_folder_in_the_place_of_a_branch_called_main_is_damaged() -> None:
+    table = Table()
+    table.write("branch/branch-main/schema/schema-0", b"{}")
+    with pytest.raises(DamagedError, match="main is the table itself"):
+        opened(table).branches()
+
+
+def test_branches_that_are_links_are_branches(tmp_path: Path) -> None:
+    (tmp_path / "t" / "branch").mkdir(parents=True)
+    (tmp_path / "elsewhere").mkdir()
+    for name in ("elsewhere", "nowhere"):
+        (tmp_path / "t" / "branch" / f"branch-{name}").symlink_to(tmp_path / name)
+    table = PaimonTable(Stores(), parse(str(tmp_path / "t")))
+    assert [branch.name for branch in table.branches()] == ["main", "elsewhere", "nowhere"]
+    with pytest.raises(DamagedError, match="holds no schema"):
+        list_branch(table.branch("nowhere"))
+
+
+def test_names_of_tags_and_consumers_may_have_slashes() -> None:
+    table = Table()
+    main = opened(table).main
+    table.tag("release/1/0", table.snapshot(1))
+    table.write("tag/tag-success-file/x_SUCCESS", b"{}")
+    table.write("consumer/consumer-job/a", b'{"nextSnapshot": 1}')
+    assert [tag.name for tag in main.tags()] == ["release/1/0"]
+    assert [consumer.name for consumer in main.consumers()] == ["job/a"]
 
 
 def test_a_branch_that_is_not_there_is_not_found() -> None:

@@ -40,6 +40,15 @@ def link_targets(identities: pa.Array) -> pa.Array:
     return pa.array([os.path.realpath(path) for path in local if os.path.islink(path)], pa.string())
 
 
+def find_links(folder: str) -> list[str]:
+    """The names of links in a local folder that lead to folders, or nowhere."""
+    try:
+        with os.scandir("/" + folder) as entries:
+            return [each.name for each in entries if each.is_symlink() and not each.is_file()]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
 def _is_real(folder: str) -> bool:
     return _real_folder(folder[:-1]) == folder
 
