@@ -7,10 +7,11 @@ to be part of a commit that is under way. While files go, owners are looked at a
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Self
 
@@ -40,6 +41,8 @@ from lakesweep.storage.unique import unique_files
 #: So many files of unknown names are told by name; of the others only the number.
 MOST_UNKNOWN = 1_000
 _LITTER = pa.array(sorted(LITTER))
+_SCHEMA = "/schema/schema-"
+_BRANCH = re.compile("branch/branch-[^/]+/")
 _IN_BUCKETS = pa.array([Kind.DATA, Kind.CHANGELOG, Kind.EXTRA, Kind.INDEX, Kind.TEMPORARY])
 
 
@@ -64,10 +67,22 @@ class _Place:
     data_folder: str
     kinds: Callable[[Layout, pa.Array], pa.Array]
     layouts: tuple[Layout, ...]
+    #: Folders in it that are tables themselves, and look like partitions of this one.
+    others: tuple[str, ...] = ()
 
     def kinds_of(self, paths: pa.Array) -> pa.Array:
         names = pc.utf8_slice_codeunits(paths, len(self.path))
-        return pc.coalesce(*(self.kinds(layout, names) for layout in self.layouts))
+        kinds = pc.coalesce(*(self.kinds(layout, names) for layout in self.layouts))
+        for folder in self.others:
+            kinds = pc.if_else(pc.starts_with(paths, folder), pa.scalar(None, pa.string()), kinds)
+        return kinds
+
+    def others_of(self, paths: pa.Array) -> Iterator[str]:
+        """The folders of other tables, of whose files nothing is known, by their schemas."""
+        for path in paths.filter(pc.match_substring(paths, _SCHEMA)).to_pylist():
+            inside = path.removeprefix(self.path).partition(_SCHEMA.lstrip("/"))[0]
+            if inside and not _BRANCH.fullmatch(inside):
+                yield self.path + inside
 
 
 class OrphanPlan:
@@ -132,7 +147,7 @@ def plan_orphans(group: Group, cut: datetime, *, progress: Progress = SILENT) ->
     try:
         with ExitStack() as stack:
             stored = [
-                (place, _list_into(stack.enter_context(Spool()), plan, place, progress))
+                _list_into(stack.enter_context(Spool()), plan, place, progress)
                 for place in _places(plan.tables)
             ]
             plan.used = [Used(table, progress) for table in (*group.tables, *group.beside)]
@@ -177,13 +192,17 @@ def count_kinds(counts: Counter[Kind], files: pa.RecordBatch) -> None:
         counts[Kind(row["values"])] += row["counts"]
 
 
-def _list_into(stored: Spool, plan: OrphanPlan, place: _Place, progress: Progress) -> Spool:
+def _list_into(
+    stored: Spool, plan: OrphanPlan, place: _Place, progress: Progress
+) -> tuple[_Place, Spool]:
     """All that is stored at a place; a root that no file was written to yet need not be there."""
+    others: dict[str, None] = {}
     with progress.task("listed") as task, suppress(MissingError):
         for batch in list_files(plan.tables[0].stores, place.path):
             stored.add(batch)
+            others |= dict.fromkeys(place.others_of(batch["path"]))
             task.advance(batch.num_rows)
-    return stored
+    return replace(place, others=tuple(others)), stored
 
 
 def _orphans(plan: OrphanPlan, stored: Sequence[tuple[_Place, Spool]]) -> Iterator[pa.RecordBatch]:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from datetime import timedelta
 from functools import partial
 from operator import eq
 from typing import cast
 
 import pytest
 
-from lakesweep.errors import IncompleteError, UnavailableError
+from lakesweep.errors import DamagedError, IncompleteError, UnavailableError
+from lakesweep.paimon.owners import list_branch
 from lakesweep.storage.wrappers.faults import Call, Fault, Faulty, fail
 from lakesweep.storage.wrappers.recording import Recording
+from tests.moments import NOON
 from tests.paimon import JavaWarehouses
 from tests.paimon_expiry import ListedStore, in_memory, missing_files, open_table
 from tests.paimon_orphans import Clean, clean
@@ -83,6 +86,33 @@ def test_a_damaged_table_loses_nothing(
     with pytest.raises(IncompleteError):
         cleaned(store)
     assert store.current() == before
+
+
+def test_a_table_that_lost_its_folder_of_snapshots_is_damaged(
+    java_tables: JavaWarehouses,
+) -> None:
+    """It looks as if nothing had ever been committed, but for its lists of manifests."""
+    store = in_memory(java_tables.table("append_plain"))
+    lose_snapshots_and_hints(store)
+    with pytest.raises(DamagedError, match="tells of a commit, and there is no snapshot"):
+        list_branch(open_table(store, NOON + timedelta(days=1)).main)
+    assert not list_branch(open_table(store).main)  # young lists: a first commit may be under way
+
+
+def test_a_table_that_looks_like_a_partition_of_another_loses_nothing(
+    java_tables: JavaWarehouses, cleaned: Clean
+) -> None:
+    store = in_memory(java_tables.table("append_dt"))
+    inner = {f"t/dt=x/{key[2:]}": data for key, data in _plain(java_tables).items()}
+    for key, data in inner.items():
+        store.write(key, data)
+    planned, _ = cleaned(store)
+    assert planned
+    assert inner.keys() <= store.current().keys()
+
+
+def _plain(java_tables: JavaWarehouses) -> Mapping[str, bytes]:
+    return in_memory(java_tables.table("append_plain")).current()
 
 
 def newest_snapshot(store: ListedStore) -> tuple[str, bytes]:
