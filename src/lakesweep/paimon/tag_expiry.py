@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, tzinfo
+from datetime import datetime, timedelta, tzinfo
 from functools import partial
 
 import pyarrow as pa
@@ -16,6 +16,9 @@ from lakesweep.paimon.kinds import Kind
 from lakesweep.paimon.owners import Owner, OwnerFile
 from lakesweep.paimon.snapshots import Snapshot, Tag
 from lakesweep.paimon.table import Branch
+
+#: From the first zone of the world to the last.
+_ZONES_APART = timedelta(hours=26)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,15 @@ class TagRule:
         return self.cut is not None and age is not None and age < self.cut
 
     def _created(self, tag: Tag) -> datetime | None:
-        return None if tag.created is None else tag.created.replace(tzinfo=self.zone)
+        """By the tag; or by its file, where that is younger by no more than two zones differ.
+
+        Then the tag was made in another zone, or a while ago: either way it is no older.
+        """
+        if tag.created is None:
+            return None
+        said = tag.created.replace(tzinfo=self.zone)
+        is_near = tag.modified is not None and said < tag.modified < said + _ZONES_APART
+        return tag.modified if is_near else said
 
 
 @dataclass(frozen=True)

@@ -323,14 +323,18 @@ def _check(name: str, value: int, least: int, most: int) -> None:
 
 
 _USUAL = re.compile(
-    r"(-?\d{1,10})-(-?\d{1,2})-(-?\d{1,2})"
+    r"(-?\d{4,10})-(-?\d{1,2})-(-?\d{1,2})"
     r"(?: (-?\d{1,2}):(-?\d{1,2}):(-?\d{1,2})(?:\.(\d{1,9}))?)?",
     re.ASCII,
 )
 
 
 def parse_usual(text: str) -> datetime:
-    """A time written `y-M-d` or `y-M-d H:m:s.f`; the 32nd of March is the first of April."""
+    """A time written `y-M-d` or `y-M-d H:m:s.f`; the 32nd of March is the first of April.
+
+    Java takes `31-12-26` for the year 31. It is far more likely a day of this century, written the
+    other way round, so a year has four digits here.
+    """
     found = _USUAL.fullmatch(text)
     if found is None:
         raise UnparsableError(f"{text!r} is not written as y-M-d or y-M-d H:m:s")

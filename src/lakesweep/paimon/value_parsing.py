@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import datetime, time, timedelta
-from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
+from decimal import Decimal, InvalidOperation
 
 from lakesweep.errors import UsageError
 from lakesweep.paimon.binary_row import Value
@@ -68,14 +68,19 @@ def _float(text: str, kind: DataType) -> float:
 
 def _decimal(text: str, kind: DataType) -> Decimal:
     step = Decimal((0, (1,), -kind.scale))
-    value = Decimal(text).quantize(step, ROUND_HALF_UP)
+    value = Decimal(text).quantize(step)
+    if value != Decimal(text):  # what is near it is another partition
+        raise ValueError(text)
     if len(value.as_tuple().digits) > (kind.size or 0):
         raise OverflowError(text)
     return value
 
 
 def _date(text: str, _kind: DataType) -> int:
-    return (_moment(text) - _EPOCH).days
+    days, rest = divmod(_moment(text) - _EPOCH, timedelta(days=1))
+    if rest:
+        raise ValueError(text)
+    return days
 
 
 def _time(text: str, _kind: DataType) -> int:
@@ -90,7 +95,8 @@ def _time(text: str, _kind: DataType) -> int:
 def _timestamp(text: str, kind: DataType) -> Timestamp:
     found = _TIMESTAMP.fullmatch(text)
     nanos = _nanos(found[7] if found else None)
-    nanos -= nanos % int(10 ** (9 - (kind.size or 0)))
+    if nanos % int(10 ** (9 - (kind.size or 0))):
+        raise ValueError(text)
     millis = (_moment(text) - _EPOCH) // timedelta(milliseconds=1)
     return Timestamp(millis + nanos // 1_000_000, nanos % 1_000_000)
 

@@ -119,14 +119,14 @@ def test_several_specs_name_each_partition_once_in_the_order_of_folders() -> Non
         ("BIGINT", "+9223372036854775807", 2**63 - 1),
         ("DOUBLE", "1e3", 1000.0),
         ("FLOAT", "0.1", 0.10000000149011612),
-        ("DECIMAL(5, 2)", "1.005", Decimal("1.01")),
+        ("DECIMAL(5, 2)", "1.010", Decimal("1.01")),
         ("BYTES", "ä", "ä".encode()),
         ("DATE", "2020-3-1", 18322),
-        ("DATE", "2020-03-01 12:00:00", 18322),
+        ("DATE", "2020-03-01 00:00:00", 18322),
         ("TIME(3)", "12:34:56.7", 45_296_700),
         ("TIMESTAMP(3)", "1970-01-01 00:00:01.5", Timestamp(1500)),
         ("TIMESTAMP(9)", "1970-01-01T00:00:00.000000001", Timestamp(0, 1)),
-        ("TIMESTAMP(0)", "1970-01-01 00:00:00.9", Timestamp(0)),
+        ("TIMESTAMP(0)", "1970-01-01 00:00:00.0", Timestamp(0)),
     ],
 )
 def test_texts_become_values_of_the_type(kind: str, text: str, value: Value) -> None:
@@ -147,6 +147,10 @@ def test_texts_become_values_of_the_type(kind: str, text: str, value: Value) -> 
         ("DATE", "yesterday"),
         ("TIME", "25:00:00"),
         ("TIMESTAMP(3)", "2020-01-01 99:00:00"),
+        # What they would be rounded to is another partition.
+        ("DECIMAL(5, 2)", "1.005"),
+        ("DATE", "2020-03-01 12:00:00"),
+        ("TIMESTAMP(0)", "1970-01-01 00:00:00.9"),
     ],
 )
 def test_texts_that_are_no_values_are_refused(kind: str, text: str) -> None:

@@ -9,12 +9,14 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from lakesweep.paimon.removal import Expiry
+from lakesweep.paimon.snapshots import parse_tag
 from lakesweep.paimon.table import PaimonTable
 from lakesweep.paimon.tag_expiry import TagRule, choose_tags
 from tests.moments import NOON
 from tests.paimon import JavaWarehouses
 from tests.paimon_expiry import Choose, ListedStore, expire, in_memory, keep, missing_files, names
 from tests.paimon_history import MAIN, History
+from tests.paimon_tables import Table
 
 LATER = NOON + timedelta(days=10_000)
 
@@ -53,6 +55,16 @@ def test_a_tag_goes_when_its_time_to_live_has_passed(
     now = _created(store, "keep-2d") + after
     expire(store, _by(TagRule(now, ZoneInfo(zone))))
     assert _tags(store) == {"v1", "same-as-v1"} | (set() if goes else {"keep-2d"})
+
+
+@pytest.mark.parametrize(("ahead", "goes"), [(8, False), (27, True)])
+def test_a_tag_of_a_zone_that_nobody_named_is_as_old_as_its_file(ahead: int, goes: bool) -> None:
+    """A clock that is eight hours behind says so of a tag of this moment."""
+    behind = NOON - timedelta(hours=ahead)
+    said = {"tagCreateTime": behind.timetuple()[:6], "tagTimeRetained": 3600.0}
+    document = json.dumps({**Table().snapshot(1), **said}).encode()
+    tag = parse_tag("tag-new", document, "new", NOON)
+    assert TagRule(NOON + timedelta(minutes=1), UTC).is_over(tag) is goes
 
 
 def test_older_ones_without_a_time_to_live_go_by_the_age_of_their_files(

@@ -71,7 +71,8 @@ def test_without_a_pattern_days_and_hours_may_run_over_as_in_java(text: str, tim
 
 
 @pytest.mark.parametrize(
-    "text", ["2021-3-1 5:6", "20210301", "+2021-3-1", "2021-3-1 5:6:7.", "", "9999-12-99"]
+    "text",
+    ["2021-3-1 5:6", "20210301", "+2021-3-1", "2021-3-1 5:6:7.", "", "9999-12-99", "31-12-26"],
 )
 def test_other_texts_say_no_time(text: str) -> None:
     with pytest.raises(UnparsableError):
