@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
 
@@ -84,7 +84,7 @@ class RealmCollector:
 
 
 def identify(
-    collector: RealmCollector, identifiers: Sequence[RealmIdentifier], references: Collection[str]
+    collector: RealmCollector, identifiers: Sequence[RealmIdentifier], references: Iterable[str]
 ) -> bool:
     """Have all identifiers name what stays; whether one of them knows the realm.
 

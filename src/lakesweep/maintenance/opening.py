@@ -8,6 +8,7 @@ from functools import partial
 
 from lakesweep.clock import Clock
 from lakesweep.errors import RefusedError
+from lakesweep.maintenance.newcomers import Seen
 from lakesweep.maintenance.spec import PROCESSED
 from lakesweep.store import Realm, Store
 from lakesweep.store.purging import Look
@@ -21,6 +22,14 @@ class OpenRealm:
     realm: Realm
     is_active: bool
     look: Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class KnownRealm:
+    """A realm of which all was found that stays, and where its references pointed before."""
+
+    opened: OpenRealm
+    seen: Seen
 
 
 def open_realm(store: Store, name: str, clock: Clock, look: Callable[[], None]) -> OpenRealm:

@@ -9,6 +9,7 @@ import numpy as np
 
 from lakesweep.errors import StoreError
 from lakesweep.maintenance.marks import GrowingFilter, name_hashes
+from lakesweep.maintenance.newcomers import Newcomers
 from lakesweep.maintenance.stats import MaintenanceStats
 from lakesweep.storage.wrappers.limiting import Bucket
 from lakesweep.store import Realm
@@ -29,6 +30,7 @@ class ReferenceScan:
     marks: GrowingFilter
     cut_off_at: int
     owns: Callable[[str], bool]
+    newcomers: Newcomers
     look: Callable[[], None]
     limit: Bucket | None
     page: int
@@ -60,6 +62,8 @@ class ReferenceScan:
 
     def _delete(self, unwanted: Sequence[Reference]) -> tuple[int, int]:
         purged = failed = 0
+        if unwanted:
+            self.newcomers.check()
         for reference in unwanted:
             self.look()
             try:

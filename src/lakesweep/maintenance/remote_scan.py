@@ -17,6 +17,7 @@ from lakesweep.hashing.bloom_file import dump_bloom, load_bloom
 from lakesweep.maintenance.deleting import Deleter
 from lakesweep.maintenance.engine import Report
 from lakesweep.maintenance.judging import Rules
+from lakesweep.maintenance.newcomers import Newcomers, Seen
 from lakesweep.maintenance.opening import OpenRealm, open_realm, open_system
 from lakesweep.maintenance.records import TYPES
 from lakesweep.maintenance.scanning import Fence, Page, RowScan, TypeStats
@@ -69,6 +70,7 @@ class Job:
     page_rows: int
     rows_per_second: float | None
     fence: Fence | None
+    seen: Seen
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,7 @@ class RemoteScan:
             page_rows=scan.page_rows,
             rows_per_second=None if limit is None else limit.per_second / self.runner.slots,
             fence=scan.fence,
+            seen=scan.newcomers.seen,
         )
 
 
@@ -150,7 +153,8 @@ def _scan_of(job: Job, opened: OpenRealm) -> RowScan:
     deletes, rate = job.delete_rows, job.rows_per_second
     deleter = None if deletes is None else Deleter(backend, job.realm, deletes, clock, opened.look)
     limit = None if rate is None else Bucket(clock, rate)
-    return RowScan(backend, rules, clock, deleter, limit, job.page_rows)
+    newcomers = Newcomers(opened.realm, job.seen, job.cut_off_at)
+    return RowScan(backend, rules, clock, newcomers, deleter, limit, job.page_rows)
 
 
 @cache

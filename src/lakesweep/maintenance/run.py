@@ -17,7 +17,8 @@ from lakesweep.maintenance.engine import ScanEngine
 from lakesweep.maintenance.identifiers import Plugin, RealmIdentifier
 from lakesweep.maintenance.judging import Rules
 from lakesweep.maintenance.marks import FilterSize, Marks
-from lakesweep.maintenance.opening import OpenRealm, open_realm, open_system
+from lakesweep.maintenance.newcomers import Newcomers, Seen, look_at
+from lakesweep.maintenance.opening import KnownRealm, OpenRealm, open_realm, open_system
 from lakesweep.maintenance.realm_purging import purge_realm, purgeable, purging, settle
 from lakesweep.maintenance.records import FilterFigures
 from lakesweep.maintenance.reference_scan import ReferenceScan
@@ -69,9 +70,10 @@ class Run:
         self.tally.learn(figures)
         deletes = not self.is_dry_run and self._may_delete(figures)
         for realm in known:
-            with self._softly(realm.realm.name):
-                self._scan_references(realm, marks, deletes=deletes)
-                self._scan_rows(realm, marks, deletes=deletes)
+            with self._softly(realm.opened.realm.name):
+                newcomers = Newcomers(realm.opened.realm, realm.seen, micros(self.cut_off))
+                self._scan_references(realm.opened, marks, newcomers, deletes=deletes)
+                self._scan_rows(realm.opened, marks, newcomers, deletes=deletes)
 
     def _purge_realms(self) -> None:
         names = sorted(self.spec.realms_to_purge)
@@ -104,24 +106,25 @@ class Run:
                     counts = tidier.tidy(each.realm, dry_run=self.is_dry_run)
                     self.tally.add_tidied(each.realm.name, counts)
 
-    def _identify(self, realms: Sequence[OpenRealm], marks: Marks) -> Sequence[OpenRealm]:
+    def _identify(self, realms: Sequence[OpenRealm], marks: Marks) -> Sequence[KnownRealm]:
         """The realms of which all was found that stays; of others nothing is deleted."""
         known = []
         for each in realms:
             with self._softly(each.realm.name):
-                self._mark(each, marks)
-                known.append(each)
+                known.append(KnownRealm(each, self._mark(each, marks)))
         return known
 
-    def _mark(self, each: OpenRealm, marks: Marks) -> None:
+    def _mark(self, each: OpenRealm, marks: Marks) -> Seen:
         collector = self._collector(each)
+        # Before anything is read through them: what moves after this is a newcomer.
+        seen = look_at(each.realm)
         with self.progress.task("identified", unit="objects") as task:
-            references = [reference.name for reference in each.realm.references.list()]
-            if not identify(collector, self._identifiers, references):
+            if not identify(collector, self._identifiers, seen):
                 raise StoreError("nobody knows what it is; it was left alone")
             collector.collect(task, each.look)
         collector.mark(marks)
         self.tally.add_identified(collector.reference_count, collector.object_count)
+        return seen
 
     def _collector(self, each: OpenRealm) -> RealmCollector:
         types = [identifier for plugin in self.plugins for identifier in plugin.types]
@@ -142,13 +145,16 @@ class Run:
             )
         return may
 
-    def _scan_references(self, each: OpenRealm, marks: Marks, *, deletes: bool) -> None:
+    def _scan_references(
+        self, each: OpenRealm, marks: Marks, newcomers: Newcomers, *, deletes: bool
+    ) -> None:
         rate = self.config.reference_scan_rate_limit_per_second
         scan = ReferenceScan(
             each.realm,
             marks.references,
             micros(self.cut_off),
             partial(is_owned, self._identifiers),
+            newcomers,
             each.look,
             self._bucket(rate),
             _page(rate),
@@ -156,7 +162,9 @@ class Run:
         )
         self.tally.add_references(each.realm.name, scan.run())
 
-    def _scan_rows(self, each: OpenRealm, marks: Marks, *, deletes: bool) -> None:
+    def _scan_rows(
+        self, each: OpenRealm, marks: Marks, newcomers: Newcomers, *, deletes: bool
+    ) -> None:
         realm, rate = each.realm, self.config.object_scan_rate_limit_per_second
         spans = self.tally.spans(realm.name)
         if spans is None:
@@ -169,6 +177,7 @@ class Run:
             realm.backend,
             Rules(realm.name, micros(self.cut_off), marks.objects.filters, self.store.type_names),
             self.clock,
+            newcomers,
             deleter if deletes else None,
             self._bucket(rate),
             _page(rate),

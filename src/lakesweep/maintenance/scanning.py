@@ -10,6 +10,7 @@ from lakesweep.clock import Clock
 from lakesweep.errors import UnreachableError
 from lakesweep.maintenance.deleting import TRIES, Deleter, orphan_parts
 from lakesweep.maintenance.judging import Judged, Rules, Verdict, judge
+from lakesweep.maintenance.newcomers import Newcomers
 from lakesweep.maintenance.stats import MaintenanceStats
 from lakesweep.storage.wrappers.limiting import Bucket
 from lakesweep.store.backend import SCAN_ROWS, Backend, IdSpan, ObjectHead
@@ -40,12 +41,14 @@ class Page:
 class RowScan:
     """Judges all rows of spans of one realm, and deletes what nothing leads to.
 
-    Without a deleter it only counts.
+    Without a deleter it only counts. `newcomers` are looked at for each page of which something is
+    deleted, after it was read.
     """
 
     backend: Backend
     rules: Rules
     clock: Clock
+    newcomers: Newcomers
     deleter: Deleter | None = None
     limit: Bucket | None = None
     page_rows: int = SCAN_ROWS
@@ -83,6 +86,8 @@ class RowScan:
         _move(stats, orphans)
         if self.deleter is not None:
             rubbish = _by_type([*judged.of(Verdict.UNREFERENCED), *orphans])
+            if rubbish:
+                self.newcomers.check()
             for name, heads in rubbish.items():
                 deleted = self.deleter.delete(heads)
                 stats[name] += MaintenanceStats(purged=deleted.purged, failed=deleted.failed)
