@@ -16,7 +16,7 @@ from lakesweep.store.types import ObjectTypes, UnknownObject
 from tests.moments import NOON
 from tests.stores import REALM, TYPES, CountingIds, Note, Paper
 
-SIZES = (50, 10_240, 204_800, 349_900, 350_100, 409_600, 1_048_576, 5_000_000)
+SIZES = (50, 10_240, 204_800, 349_900, 350_100, 409_600, 1_048_576, 13_631_488)
 
 
 class CountingBackend(MemoryBackend):
