@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
 import sys
 import time
@@ -13,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from lakesweep.store import Store
+from lakesweep.store.bench.processes import fresh_processes
 from lakesweep.store.realms import RealmStatus
-from lakesweep.store.transfer import content_hash
+from lakesweep.store.transfer import content_hash, import_realm
 from tests.command import Lakesweep
 from tests.database_servers import DatabaseServer
 from tests.libraries import TYPES, Shelf, commit, fill, shelve
@@ -218,11 +217,11 @@ def test_a_reader_that_has_seen_enough_ends_an_export_quietly(url: str) -> None:
 def test_a_realm_goes_through_a_pipe(lakesweep: Lakesweep, tmp_path: Path, url: str) -> None:
     target = f"sqlite:///{tmp_path / 'other.db'}"
     Store.create_tables(target)
-    command = (
-        f"{_LAKESWEEP} store export acme - --url {url} --json"
-        f" | {_LAKESWEEP} store import - --url {target} --json"
+    export = lakesweep("store", "export", "acme", "-", json=False).out
+    command = [_LAKESWEEP, "store", "import", "-", "--url", target, "--json"]
+    done = subprocess.run(
+        command, input=export, capture_output=True, check=True, timeout=120, text=True
     )
-    done = subprocess.run(["bash", "-c", command], capture_output=True, check=True, timeout=120)
     assert json.loads(done.stdout)["hash"] == _hash(url) == _hash(target)
 
 
@@ -240,6 +239,11 @@ def test_a_pipe_that_breaks_leaves_no_realm_that_could_be_used(
     assert lakesweep("store", "import", str(file), "--realm", "copy").code == 0
 
 
+def _import(url: str, file: Path) -> None:
+    with Store.open(url) as store:
+        import_realm(store, file)
+
+
 def test_a_killed_import_is_finished_when_it_is_repeated(
     lakesweep: Lakesweep, tmp_path: Path, url: str
 ) -> None:
@@ -251,16 +255,16 @@ def test_a_killed_import_is_finished_when_it_is_repeated(
     export, target = tmp_path / "acme.ndjson", f"sqlite:///{tmp_path / 'other.db'}"
     assert lakesweep("store", "export", "acme", str(export)).code == 0
     Store.create_tables(target)
-    words = ("store", "import", str(export), "--url", target, "-q")
     with Store.open(target) as store:
         for wanted in (1, rows - 1):
-            process = subprocess.Popen([_LAKESWEEP, *words])
+            process = fresh_processes().Process(target=_import, args=(target, export))
+            process.start()
             while sum(1 for _ in store.backend.scan_rows("acme")) < wanted:
-                assert process.poll() is None
+                assert process.is_alive()
                 time.sleep(0.005)
-            os.kill(process.pid, signal.SIGKILL)
-            process.wait()
-    assert lakesweep(*words).code == 0
+            process.kill()
+            process.join()
+    assert lakesweep("store", "import", str(export), "--url", target).code == 0
     assert _hash(target) == _hash(url)
 
 
