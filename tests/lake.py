@@ -7,6 +7,7 @@ of the engine's JDBC catalog, and what the engine says that each table reference
 from __future__ import annotations
 
 import json
+import shutil
 import tarfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -79,6 +80,12 @@ class EngineLake:
     def catalog_uri(self) -> str:
         """Where PyIceberg's SQL catalog finds the engine's JDBC catalog."""
         return f"sqlite:///{self.folder / 'catalog.db'}"
+
+    def copy_catalog(self, folder: Path) -> str:
+        """A copy of the catalog, for whoever changes it; gives its URI."""
+        copy = EngineLake(folder)
+        shutil.copy(self.folder / "catalog.db", folder)
+        return copy.catalog_uri
 
     @cached_property
     def objects(self) -> Mapping[str, bytes]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import time
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from lakesweep.catalog import (
 from lakesweep.catalog.mutations import Mutation
 from lakesweep.errors import EntityChangedError
 from lakesweep.store import Store
+from lakesweep.store.bench.processes import fresh_processes
 from tests.realms import table
 
 WRITERS = 8
@@ -114,8 +114,8 @@ def test_every_observer_sees_all_of_a_batch_or_nothing(
     with Store.open(url, types=TYPES) as store:
         catalog = Catalogs(store.create_realm("acme")).create("shop")
         catalog.apply([Create("counter", Policy(type="counter", content="0"))])
-        spawn = multiprocessing.get_context("spawn")
-        writers = [spawn.Process(target=_write, args=(url, each)) for each in range(WRITERS)]
+        fresh = fresh_processes()
+        writers = [fresh.Process(target=_write, args=(url, each)) for each in range(WRITERS)]
         for writer in writers:
             writer.start()
         seen = set()

@@ -33,10 +33,9 @@ properties = {{ type = "sql", uri = "{uri}" }}
 
 
 @pytest.fixture
-def environment(tmp_path: Path, bucket: S3Server) -> dict[str, str]:
+def environment(tmp_path: Path, bucket: S3Server, engine: EngineLake) -> dict[str, str]:
     """A folder with a configuration, and the engine's lake in a bucket on a real server."""
-    lake = EngineLake.unpack(tmp_path / "engine")
-    (tmp_path / "lakesweep.toml").write_text(CONFIG.format(uri=lake.catalog_uri))
+    (tmp_path / "lakesweep.toml").write_text(CONFIG.format(uri=engine.copy_catalog(tmp_path)))
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     clean = {"PATH": path, "HOME": str(tmp_path), "COLUMNS": "100", "NO_COLOR": "1"}
     return {**clean, **bucket.environment(), "LANG": "C.UTF-8"}

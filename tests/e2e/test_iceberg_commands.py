@@ -37,15 +37,16 @@ properties = {{ type = "rest", uri = "{uri}" }}
 
 
 @pytest.fixture
-def lakesweep(bucket: S3Server, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Lakesweep:
-    lake = EngineLake.unpack(tmp_path / "catalog")
+def lakesweep(
+    bucket: S3Server, engine: EngineLake, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> Lakesweep:
     config = tmp_path / "lakesweep.toml"
     config.write_text(
         CONFIG.format(
             endpoint=bucket.endpoint,
             key=bucket.access_key_id,
             secret=bucket.secret_access_key,
-            uri=lake.catalog_uri,
+            uri=engine.copy_catalog(tmp_path),
         )
     )
     return Lakesweep(capfd, config)

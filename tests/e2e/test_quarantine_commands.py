@@ -15,6 +15,7 @@ from tests.servers import S3Server
 @pytest.fixture
 def lakesweep(
     tmp_path: Path,
+    engine: EngineLake,
     moto: S3Server,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -22,11 +23,10 @@ def lakesweep(
     """A command line with the engine's lake in a bucket."""
     for name, value in moto.environment().items():
         monkeypatch.setenv(name, value)
-    lake = EngineLake.unpack(tmp_path / "lake")
     bucket = moto.make_bucket(f"quarantine-{os.urandom(4).hex()}")
     client = moto.boto3()
     wanted = ("warehouse/shop/orders/", "warehouse/shop/dropped/")
-    for key, data in lake.objects.items():
+    for key, data in engine.objects.items():
         if key.startswith(wanted):
             client.put_object(Bucket=bucket, Key=key, Body=data)
     config = tmp_path / "lakesweep.toml"
