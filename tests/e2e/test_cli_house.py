@@ -233,12 +233,3 @@ def test_colour_is_for_terminals_that_want_it(tmp_path: Path) -> None:
     _, shown = _on_a_terminal([_LAKESWEEP, "docter"], b"", tmp_path)
     assert "\x1b[31merror:" in shown
     assert "\x1b[" not in _run("docter").stderr
-
-
-def test_doctor_starts_spark_when_asked(tmp_path: Path) -> None:
-    config = tmp_path / "lakesweep.toml"
-    config.write_text('[spark]\nmaster = "local[1]"\nconf = { "spark.ui.enabled" = false }\n')
-    done = _run("doctor", "--spark", "--json", cwd=tmp_path)
-    checks = {check["check"]: check for check in json.loads(done.stdout)["checks"]}
-    assert checks["spark"]["status"] == "ok", done.stderr
-    assert done.returncode == 0
