@@ -26,11 +26,15 @@ class FailedTable:
 
 @dataclass
 class Warehouse:
-    """The tables at an address, and those that cannot be opened. `is_one_table` names itself."""
+    """The tables at an address, and those that cannot be opened. `is_one_table` names itself.
+
+    A table and a database are a part of a warehouse, which may have more tables.
+    """
 
     tables: list[PaimonTable] = field(default_factory=list)
     failures: list[FailedTable] = field(default_factory=list)
     is_one_table: bool = False
+    is_part: bool = False
 
     def groups(self) -> list[Group]:
         """Tables that must be cleaned together, and each of the others alone."""
@@ -39,8 +43,8 @@ class Warehouse:
     def check_shared(self, group: Group) -> None:
         """Refuse tables that may share folders with others whose files are not known."""
         roots = [root for table in group.tables for root in external_roots(table)]
-        if roots and (self.is_one_table or self.failures):
-            others = "a table outside of this call" if self.is_one_table else _named(self.failures)
+        if roots and (self.is_part or self.failures):
+            others = "a table outside of this call" if self.is_part else _named(self.failures)
             path = group.tables[0].address.path
             raise RefusedError(
                 "foreign",
@@ -57,9 +61,10 @@ def _named(failures: Sequence[FailedTable]) -> str:
 def find_tables(stores: Stores, path: str, clock: Clock) -> Warehouse:
     """The tables at an address; NotFoundError where there is none."""
     try:
-        return Warehouse([PaimonTable.open(stores, path, clock)], is_one_table=True)
+        table = PaimonTable.open(stores, path, clock)
+        return Warehouse([table], is_one_table=True, is_part=True)
     except NotFoundError as error:
-        found = Warehouse()
+        found = Warehouse(is_part=is_database(path))
         for folder in table_folders(stores, path):
             _open(found, stores, folder, clock)
         if not (found.tables or found.failures):
@@ -81,6 +86,11 @@ def _open(found: Warehouse, stores: Stores, folder: str, clock: Clock) -> None:
         found.failures.append(FailedTable(folder, error))
     else:
         found.tables.append(table)
+
+
+def is_database(path: str) -> bool:
+    """Whether an address is that of a database of a warehouse."""
+    return path.rstrip("/").endswith(_DATABASE)
 
 
 def table_folders(stores: Stores, path: str) -> Iterator[str]:

@@ -14,7 +14,7 @@ from lakesweep.paimon.needs import Needs
 from lakesweep.paimon.owners import OwnerFile, list_owner_files, read_owners
 from lakesweep.paimon.table import PaimonTable
 from lakesweep.paimon.versions import version_of
-from lakesweep.paimon.warehouse import table_folders
+from lakesweep.paimon.warehouse import is_database, table_folders
 from lakesweep.parallel import map_ordered
 from lakesweep.storage.address import folder_identity, identity, parse
 from lakesweep.sweep.roots import NoRoots, RootKind, RootProblem, RootRow
@@ -86,12 +86,14 @@ class PaimonRoots:
         )
 
 
-def is_named_alone(root: RootMark) -> bool:
-    """Whether it is a table that was named itself: of its warehouse nothing is known."""
-    is_table = root.kind is RootKind.PAIMON_TABLE
-    return is_table and folder_identity(root.origin.removeprefix(_NAME)) == folder_identity(
-        root.name
-    )
+def is_part(root: RootMark) -> bool:
+    """Whether it is a table that was named itself, or with its database.
+
+    Of the rest of the warehouse nothing is known.
+    """
+    named = root.origin.removeprefix(_NAME)
+    is_one = folder_identity(named) == folder_identity(root.name)
+    return root.kind is RootKind.PAIMON_TABLE and (is_one or is_database(named))
 
 
 class GoneOwners:

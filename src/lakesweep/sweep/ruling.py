@@ -18,7 +18,7 @@ from lakesweep.sweep.lake import Lake
 from lakesweep.sweep.marks import Marks, RootMark, RootState
 from lakesweep.sweep.namings import namings_of
 from lakesweep.sweep.owners import FolderMap, claimed_folder
-from lakesweep.sweep.paimon_roots import is_named_alone
+from lakesweep.sweep.paimon_roots import is_part
 from lakesweep.sweep.records import RootMemory
 from lakesweep.sweep.roots import RootKind
 from lakesweep.sweep.succession import is_used_again
@@ -138,12 +138,12 @@ def _of_formats(found: Iterable[Foreign]) -> Iterator[tuple[str, str]]:
 def _named_by(marks: Marks, overridden: Collection[str]) -> Mapping[str, Facts]:
     """What Paimon tables say, by whose names files may be told for theirs.
 
-    Of one that was named alone nobody knows who else writes to where it does.
+    Of one whose warehouse was not named nobody knows who else writes to where it does.
     """
     found = {root.name: root.facts for root in marks.roots if root.facts}
     if "foreign" in overridden:
         return found
-    alone = (root.name for root in marks.roots if root.facts and is_named_alone(root))
+    alone = (root.name for root in marks.roots if root.facts and is_part(root))
     return found | {name: replace(found[name], write_paths=()) for name in alone}
 
 

@@ -92,8 +92,11 @@ def test_what_any_table_of_the_warehouse_names_stays_in_a_root(
     assert [path for path in paths if "/out/" in path] == [f"{BASE}out/bucket-0/{ORPHAN}"]
 
 
-def test_a_table_with_external_roots_is_not_cleaned_alone(store: ListedStore) -> None:
-    one = found(store, "w/a.db/one")
+@pytest.mark.parametrize("part", ["w/a.db/one", "w/a.db", "w/a.db/"])
+def test_a_table_with_external_roots_is_not_cleaned_without_its_warehouse(
+    store: ListedStore, part: str
+) -> None:
+    one = found(store, part)
     with pytest.raises(RefusedError, match="outside of this call"):
         one.check_shared(*one.groups())
 

@@ -338,12 +338,13 @@ def test_the_spelling_of_the_warehouse_does_not_matter(world: World) -> None:
     assert deletes(world.desk().plan()) == set(rubbish)
 
 
-def test_of_a_table_that_is_named_alone_what_lies_outside_stays(world: World) -> None:
+@pytest.mark.parametrize("part", ["shop.db", "shop.db/t"])
+def test_without_its_warehouse_what_a_table_has_outside_stays(world: World, part: str) -> None:
     table = world.table("t", options={"data-file.external-paths": f"{BUCKET}/out"})
     commit(table, 1, File(data_name()))
     outside = world.bucket.write(f"{BUCKET}/out/bucket-0/{data_name()}", b"x")
     assert deletes(world.desk().plan()) == {outside}
-    world.warehouse = table.address
+    world.warehouse = f"{WAREHOUSE}/{part}"
     assert not deletes(world.desk().plan())
 
 
@@ -396,7 +397,8 @@ def test_nothing_goes_where_a_table_is_gone(world: World) -> None:
     put(other)
     desk = world.desk()
     plan = desk.plan()
-    for key in [key for key in _keys(world.bucket) if key.startswith("wh/shop.db/t/s")]:
+    metadata = tuple(f"wh/shop.db/t/{name}/" for name in ("schema", "snapshot", "manifest"))
+    for key in [key for key in _keys(world.bucket) if key.startswith(metadata)]:
         world.bucket.delete(f"{BUCKET}/{key}")
     with pytest.raises(RefusedError, match="roots-gone"):
         desk.apply(plan)
