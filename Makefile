@@ -5,7 +5,7 @@
 BIN := .venv/bin
 CODE := src tests benchmarks
 # Every script is a benchmark but for what they share.
-SHARED := $(addprefix benchmarks/,__init__.py contest.py model_s3.py paimon_peer.py paimon_table.py sweep_lake.py sweep_peer.py sweep_run.py)
+SHARED := $(addprefix benchmarks/,__init__.py contest.py lakefs_ranges.py lakefs_repository.py model_s3.py paimon_peer.py paimon_table.py sweep_lake.py sweep_peer.py sweep_run.py)
 BENCHMARKS := $(subst /,.,$(basename $(filter-out $(SHARED),$(sort $(wildcard benchmarks/*.py)))))
 
 help: ## list the targets

@@ -1,22 +1,14 @@
-"""Entries a second that one core decodes from lakeFS ranges, beside what cannot be saved.
-
-Usage: python benchmarks/lakefs_ranges.py [--entries 200000] [--rounds 7] [--rocksdict]
-
-The limit is fetching the blocks, their checksums (google-crc32c, if it is installed, else ours) and
-inflating them (cramjam): no reader can do with less. `--rocksdict` reads the same file through
-RocksDB, keys and values only, if rocksdict is installed. Times are those of the process, the best
-of so many rounds, all in one run.
-"""
+"""One range of lakeFS: what its blocks cost that nobody can save, and readers of it."""
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import random
-import tempfile
 import time
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import cramjam
@@ -24,7 +16,8 @@ import cramjam
 from lakesweep.lakefs.footer import read_footer
 from lakesweep.lakefs.properties import TableType
 from lakesweep.lakefs.ranges import decode_range
-from lakesweep.lakefs.table import _data_handles, _read_properties, read_table
+from lakesweep.lakefs.table import _data_handles, _read_properties
+from lakesweep.lifecycle.folding import READ
 from tests.lakefs_tables import Entry, Written, write_table
 
 _LETTERS = "0123456789abcdefghijklmnopqrstuv"
@@ -105,31 +98,25 @@ def best_seconds(work: Callable[[], object], rounds: int) -> float:
     return min(found)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--entries", type=int, default=200_000)
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--rocksdict", action="store_true")
-    arguments = parser.parse_args()
-    table = make_range(arguments.entries)
-    print(f"{arguments.entries:,} entries, {len(table.data) / arguments.entries:.0f} bytes each")
-    with tempfile.TemporaryDirectory() as folder:
+def contest(entries: int, rounds: int) -> None:
+    """Print how many entries a second of one core each reader makes of one range."""
+    table = make_range(entries)
+    print(f"one range of {entries:,} entries, {len(table.data) / entries:.0f} bytes each")
+    with TemporaryDirectory() as folder:
         works: dict[str, Callable[[], object]] = {
             f"fetch + CRC ({find_checksum()[0]}) + snappy": limit(table.data),
-            "keys and values, ids proved": lambda: read_table(
-                "x", table.data, TableType.RANGES, table.id
+            "ours, ids proved": lambda: decode_range("x", table.data, table.id),
+            "ours, ids proved, what runs need": lambda: decode_range(
+                "x", table.data, table.id, READ
             ),
-            "entries into Arrow": lambda: decode_range("x", table.data, None),
-            "entries into Arrow, ids proved": lambda: decode_range("x", table.data, table.id),
+            "ours, without the proof": lambda: decode_range("x", table.data, None),
         }
-        if arguments.rocksdict:
-            works["rocksdict, keys and values"] = rocksdict_reader(table.data, Path(folder))
-        seconds = {name: best_seconds(work, arguments.rounds) for name, work in works.items()}
+        if find_spec("rocksdict") is None:
+            print("rocksdict is not installed: pip install rocksdict")
+        else:
+            works["rocksdict, keys and values only"] = rocksdict_reader(table.data, Path(folder))
+        seconds = {name: best_seconds(work, rounds) for name, work in works.items()}
     first = next(iter(seconds.values()))
     for name, taken in seconds.items():
-        rate = arguments.entries / taken / 1e6
+        rate = entries / taken / 1e6
         print(f"{name:<42} {rate:6.2f} M entries/core-second  {first / taken:5.2f} x the limit")
-
-
-if __name__ == "__main__":
-    main()

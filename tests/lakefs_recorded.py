@@ -14,7 +14,7 @@ from lakesweep.errors import LakesweepError
 from lakesweep.lakefs.addresses import Namespace
 from lakesweep.lakefs.columns import STAGED
 from lakesweep.lakefs.refs import Branch, Commit, Refs, Tag, make_refs
-from lakesweep.lakefs.repository import RangeFiles
+from lakesweep.lakefs.repository import DumpAge, RangeFiles
 from tests.lakefs import RealRepository
 
 
@@ -22,7 +22,7 @@ from tests.lakefs import RealRepository
 class RecordedRepository:
     """What a server said, and what came since: commits, branches, tags, and staged entries.
 
-    `broken` is what the server answers with instead.
+    `broken` is what the server answers with instead. With `age` the refs are those of a dump.
     """
 
     real: RealRepository
@@ -31,6 +31,7 @@ class RecordedRepository:
     tags: dict[str, Tag] = field(default_factory=dict)
     staging: list[dict[str, Any]] = field(default_factory=list)
     broken: LakesweepError | None = None
+    age: DumpAge | None = None
 
     def __post_init__(self) -> None:
         self.commits = {each["id"]: _commit(each) for each in self.real.answer("commits")}
@@ -63,6 +64,9 @@ class RecordedRepository:
         if self.broken is not None:
             raise self.broken
         return make_refs(self.commits.values(), self.branches.values(), self.tags.values())
+
+    def dump_age(self) -> DumpAge | None:
+        return self.age
 
     def staged(self) -> Iterator[pa.RecordBatch]:
         if self.broken is not None:

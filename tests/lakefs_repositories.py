@@ -161,6 +161,9 @@ class FolderRepository:
     def read_refs(self) -> Refs:
         return self.model.refs()
 
+    def dump_age(self) -> None:
+        return None
+
     def staged(self) -> Iterator[pa.RecordBatch]:
         rows = [
             {

@@ -222,7 +222,7 @@ def write_table(
     texts = {**_CONSTANT, **about, **covered, **_counts(rows, before_close)}
     texts["rocksdb.data.size"] = uvarint(data_size)
     _finish(file, handle, texts | dict(properties or {}))
-    return Written(table_id(_stream(rows), covered), bytes(file.data))
+    return Written(table_id([_stream(rows)], covered), bytes(file.data))
 
 
 def _write_data(

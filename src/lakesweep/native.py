@@ -18,9 +18,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import numpy as np
-from llvmlite import ir
+from llvmlite import binding, ir
 from numba import njit, types
-from numba.core import cgutils
+from numba.core import cgutils, config
 from numba.extending import intrinsic
 
 from lakesweep.kernel_cache import can_be_cached, install, keep_apart
@@ -31,6 +31,7 @@ Store = Callable[[int, int], None]
 Copy = Callable[[int, int, int], None]
 Count = Callable[[Any], int]
 Prefetch = Callable[[int], None]
+Checksum = Callable[[Any, Any], Any]
 
 
 install()
@@ -118,6 +119,24 @@ def _prefetch(_typing: Any, address: Any) -> Any:
     return types.void(address), generate
 
 
+def _crc32c(_typing: Any, _crc: Any, _word: Any) -> Any:
+    def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        word = ir.IntType(64)
+        kind = ir.FunctionType(word, [word, word])
+        function = cgutils.get_or_insert_function(
+            builder.module, kind, "llvm.x86.sse42.crc32.64.64"
+        )
+        return builder.call(function, args)
+
+    return types.uint64(types.uint64, types.uint64), generate
+
+
+def _has_crc32c() -> bool:
+    """Whether kernels are compiled for this very machine, and it has the instruction."""
+    is_own = not config.CPU_NAME and not config.CPU_FEATURES
+    return is_own and bool(binding.get_host_cpu_features().get("sse4.2", False))
+
+
 _DEFINED_FOR_ZERO = ir.Constant(ir.IntType(1), 0)
 
 # The number at an address: one byte; four, without a sign; eight, with and without a sign.
@@ -140,3 +159,7 @@ prefetch: Prefetch = intrinsic(_prefetch)
 # Bits of a word without a sign.
 count_ones = _make_count("ctpop")
 trailing_zeros = _make_count("cttz", _DEFINED_FOR_ZERO)
+
+# Take eight bytes into a checksum (CRC-32C) by an instruction, only where the machine has it.
+HAS_CRC32C = _has_crc32c()
+crc32c_word: Checksum = intrinsic(_crc32c)

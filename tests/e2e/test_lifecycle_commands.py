@@ -55,7 +55,8 @@ def test_a_plan_is_shown_explained_applied_and_undone(
     document = plan(lakesweep, str(namespace), "--override", "staged")
     name = str(document["plan"])
     assert document["kind"] == "lifecycle"
-    assert [guard["name"] for guard in document["guards"]] == ["first-run"]  # type: ignore[attr-defined]
+    guards = [guard["name"] for guard in document["guards"]]  # type: ignore[attr-defined]
+    assert guards == ["first-run", "refs-dump"]
 
     shown = lakesweep("lifecycle", "show", str(namespace))
     assert shown.document["plan"] == name
@@ -76,10 +77,13 @@ def test_a_plan_is_shown_explained_applied_and_undone(
 
     refused = lakesweep("lifecycle", "apply", name, "--engine", "local", "--yes")
     assert refused.code == 3
-    assert f"lakesweep lifecycle apply {name} --override first-run" in refused.error["hint"]
+    assert (
+        f"lakesweep lifecycle apply {name} --override first-run --override refs-dump"
+        in refused.error["hint"]
+    )
     applied = lakesweep(
         *("lifecycle", "apply", name, "--engine", "local", "--yes", "--quarantine"),
-        *("--override", "first-run"),
+        *("--override", "first-run", "--override", "refs-dump"),
     )
     assert applied.document["quarantined"] == len(doomed)
     assert stored(namespace) == before - doomed
@@ -103,7 +107,7 @@ def test_plans_of_one_kind_are_no_plans_of_another(
     lakesweep: Lakesweep, namespace: Path, command: str
 ) -> None:
     name = str(plan(lakesweep, str(namespace), "--override", "staged")["plan"])
-    words = ["--override", "first-run"] if command == "apply" else []
+    words = ["--override", "first-run", "--override", "refs-dump"] if command == "apply" else []
     done = lakesweep(command, name, *(["x"] if command == "explain" else []), *words)
     assert done.code == 2
     assert done.error["hint"] == f"lakesweep lifecycle show {name}"
@@ -120,7 +124,7 @@ def test_plans_may_lie_elsewhere(lakesweep: Lakesweep, namespace: Path, tmp_path
     document = plan(lakesweep, str(namespace), "--override", "staged", "--place", str(place))
     done = lakesweep(
         *("lifecycle", "apply", str(document["plan"]), "--engine", "local", "--yes"),
-        *("--quarantine", "--override", "first-run"),
+        *("--quarantine", "--override", "first-run", "--override", "refs-dump"),
     )
     assert done.document["quarantined"] > 0
     assert not (namespace / "_lakefs/retention/lc").exists()

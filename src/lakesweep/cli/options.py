@@ -79,6 +79,9 @@ GUARDS = (
     "catalog-lock",
     "policy-changed",
     "staged",
+    "refs-dump",
+    "stale-refs",
+    "clock",
 )
 
 

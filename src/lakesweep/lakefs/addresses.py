@@ -25,8 +25,6 @@ DATA = "data/"
 #: Where they put all else.
 METADATA = "_lakefs/"
 
-#: What early versions called an object, at the root of the namespace.
-_LEGACY_NAME = r"^[0-9a-f]{32}$"
 _SECURE_KEY = rf"^{DATA}(?s:.*)[^/]$"
 _STEPS = r"(^|/)\.{1,2}(/|$)"
 
@@ -173,15 +171,13 @@ def _simplified(address: str) -> str:
     return scheme + mark + posixpath.normpath(path)
 
 
-def may_be_deleted(addresses: pa.Array, types: pa.Array, *, legacy: bool = False) -> pa.Array:
+def may_be_deleted(addresses: pa.Array, types: pa.Array) -> pa.Array:
     """Which addresses are of objects that the repository itself wrote, and may ever go.
 
-    Relative ones below `data/`, and with `legacy` those of early versions at the root. Never what
-    was imported, nor anything whose name could lead elsewhere.
+    Relative ones below `data/`. Never what was imported or lies at the root, as early versions
+    wrote it, nor anything whose name could lead elsewhere.
     """
     named = pc.match_substring_regex(addresses, _SECURE_KEY)
-    if legacy:
-        named = pc.or_(named, pc.match_substring_regex(addresses, _LEGACY_NAME))
     steps = pc.match_substring_regex(addresses, _STEPS)
     return pc.and_(pc.and_not(named, steps), pc.equal(types, AddressType.RELATIVE))
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 _BYTES, _STRING, _INT, _STRINGS, _MAP, _EMBEDDED = range(6)
 
 
-def table_id(stream: bytes | memoryview, named: Mapping[str, bytes]) -> str:
+def table_id(pieces: Iterable[bytes | memoryview], named: Mapping[str, bytes]) -> str:
     """The id of a range or a metarange: of its records, and of what it was named for."""
-    found = hashlib.sha256(stream)
+    found = hashlib.sha256()
+    for piece in pieces:
+        found.update(piece)
     found.update(_encode_map(named))
     return found.hexdigest()
 

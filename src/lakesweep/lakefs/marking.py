@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 
 from lakesweep.errors import DamagedError
 from lakesweep.lakefs.addresses import METADATA, Namespace
+from lakesweep.lakefs.columns import ENTRIES
 from lakesweep.lakefs.ranges import decode_metarange, decode_range
 from lakesweep.storage.address import parse
 from lakesweep.storage.marking import FileLevel
@@ -28,6 +29,10 @@ from lakesweep.storage.outbox import Outbox, Pointer, children_of
 
 if TYPE_CHECKING:
     from lakesweep.storage.dataset_manifest import Dataset
+
+
+#: What marking needs of entries.
+_READ = pa.schema([ENTRIES.field(name) for name in ("address", "address_type", "size_bytes")])
 
 
 class Kind(StrEnum):
@@ -130,7 +135,7 @@ class RangeLevel(FileLevel[bytes]):
         return _read(self, pointer)
 
     def mark(self, outbox: Outbox, pointer: Pointer, found: bytes) -> Iterator[None]:
-        entries = decode_range(pointer.path, found, _id(pointer))
+        entries = decode_range(pointer.path, found, _id(pointer), _READ)
         _check_count(pointer, entries.num_rows)
         outbox.add(pointer.source, live_objects(entries, _namespace(pointer)))
         outbox.close(pointer, entries.num_rows)

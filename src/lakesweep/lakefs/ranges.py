@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakesweep.errors import DamagedError
-from lakesweep.lakefs.blocks import check
+from lakesweep.lakefs.blocks import Bytes, Numbers, check
 from lakesweep.lakefs.columns import ENTRIES, RANGES, AddressType
 from lakesweep.lakefs.properties import TableType
 from lakesweep.lakefs.table import Table, read_table
@@ -17,35 +19,48 @@ _FULL = r"^(?i:s3|mem|local|gs|https?)://"
 _BY_PREFIX, _RELATIVE = 0, 1
 
 
-def decode_range(path: str, data: bytes, range_id: str | None) -> pa.RecordBatch:
-    """The objects of a range, as rows of ENTRIES. With its id, that the file is its own."""
+def decode_range(
+    path: str, data: bytes, range_id: str | None, schema: pa.Schema = ENTRIES
+) -> pa.RecordBatch:
+    """The objects of a range, as rows of ENTRIES. With its id, that the file is its own.
+
+    With `schema` only some of the columns are made: few need identities and checksums.
+    """
     table = read_table(path, data, TableType.RANGES, range_id)
     if table.properties.entity:
         raise DamagedError(path, f"it holds {table.properties.entity} records, not objects")
-    return _entries(table)
+    return _entries(table, schema)
 
 
-def _entries(table: Table) -> pa.RecordBatch:
+def _entries(table: Table, schema: pa.Schema) -> pa.RecordBatch:
     from lakesweep.lakefs.walk import decode_entries, microseconds
 
     rows = len(table.keys)
     addresses, checksums = np.empty((2, rows, 2), np.int64)
-    numbers, has_time = np.empty((rows, 4), np.int64), np.empty(rows, np.uint8)
+    numbers, has_time = np.empty((4, rows), np.int64), np.empty(rows, np.uint8)
     state = decode_entries(table.raw, table.data, addresses, checksums, numbers, has_time)
     check(table.path, state)
     moments = np.empty(rows, np.int64)
     microseconds(numbers, moments)
     texts = table.gather(addresses, pa.string())
-    columns = [
-        table.keys,
-        texts,
-        _address_types(texts, numbers[:, 3]),
-        pa.array(np.ascontiguousarray(numbers[:, 0])),
-        table.gather(checksums, pa.string()),
-        pa.array(moments, mask=has_time == 0).cast(ENTRIES.field("modified").type),
-        table.gather(table.identities, pa.binary()),
-    ]
-    return pa.record_batch(columns, schema=ENTRIES)
+    columns: dict[str, Callable[[], pa.Array]] = {
+        "path": lambda: table.keys,
+        "address": lambda: texts,
+        "address_type": lambda: _address_types(texts, numbers[3]),
+        "size_bytes": lambda: pa.array(numbers[0]),
+        "checksum": lambda: table.gather(checksums, pa.string()),
+        "modified": lambda: _times(moments, has_time),
+        "identity": lambda: table.gather(table.identities, pa.binary()),
+    }
+    return pa.record_batch([columns[name]() for name in schema.names], schema=schema)
+
+
+def _times(moments: Numbers, has_time: Bytes) -> pa.Array:
+    """Moments in microseconds, as a column; null where there is none."""
+    kind = ENTRIES.field("modified").type
+    if has_time.all():
+        return pa.Array.from_buffers(kind, len(moments), [None, pa.py_buffer(moments)])
+    return pa.array(moments, mask=has_time == 0).cast(kind)
 
 
 def _address_types(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Protocol
 
 import pyarrow as pa
@@ -14,6 +16,23 @@ from lakesweep.lakefs.refs import Refs
 
 class StagingUnknownError(IncompleteError):
     """Nobody can be asked what is staged. Whoever was asked and failed says something else."""
+
+
+@dataclass(frozen=True, slots=True)
+class DumpAge:
+    """Of when refs are that were dumped, and how many ranges and metaranges were written since.
+
+    `dumped` is None where the store does not say. What made nothing new, as a branch or a tag on an
+    old commit, leaves no trace: none written since does not mean that nothing happened.
+    """
+
+    dumped: datetime | None
+    written_since: int = 0
+
+    def is_overtaken(self, before: DumpAge | None) -> bool:
+        """Whether more was written by now than before, and nobody has dumped the refs again."""
+        known = DumpAge(self.dumped) if before is None else before
+        return self.dumped == known.dumped and self.written_since > known.written_since
 
 
 class RangeFiles(Protocol):
@@ -57,6 +76,10 @@ class Repository(Protocol):
 
         In this order a commit that is made meanwhile is known, if not as a HEAD.
         """
+        ...
+
+    def dump_age(self) -> DumpAge | None:
+        """How old the refs are that `read_refs` gives; None where they are those of now."""
         ...
 
     def staged(self) -> Iterator[pa.RecordBatch]:

@@ -11,7 +11,7 @@ from lakesweep.lakefs.addresses import Namespace
 from lakesweep.lakefs.dumps import read_dump
 from lakesweep.lakefs.reading import Trees
 from lakesweep.lakefs.refs import Branch, Refs
-from lakesweep.lakefs.repository import RangeFiles
+from lakesweep.lakefs.repository import DumpAge, RangeFiles
 from lakesweep.lakefs.server import Server
 from lakesweep.lakefs.staging import staged_entries
 from lakesweep.lakefs.stored import StoredFiles
@@ -76,6 +76,10 @@ class ServedRepository:
             for branch in refs.branches
         )
         return Refs(refs.commits, branches, refs.tags)
+
+    def dump_age(self) -> DumpAge | None:
+        """None: each time the refs are dumped anew."""
+        return None
 
     def staged(self) -> Iterator[pa.RecordBatch]:
         """Rows of STAGED of all branches."""

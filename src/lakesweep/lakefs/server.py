@@ -27,8 +27,10 @@ _API = "/api/v1"
 _PAGE_ROWS = 1000
 #: What a server says that may say something else a moment later.
 _PASSING = (429, 500, 502, 503, 504)
+#: For how long to wait for a connection, and then for each piece of an answer.
+_TIMEOUT_SECONDS = (30, 120)
 #: A dump of a large repository is written before the answer comes.
-_TIMEOUT_SECONDS = (30, 1800)
+_DUMP_TIMEOUT_SECONDS = (30, 1800)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +158,7 @@ class Server:
         return self._ask(
             RefsDump,
             f"refs of {repository}",
-            lambda: self._client.internal_api.dump_refs_with_http_info(repository, **_RAW),
+            lambda: self._client.internal_api.dump_refs_with_http_info(repository, **_RAW_DUMP),
         )
 
     def commit(self, repository: str, id_: str) -> CommitRecord:
@@ -237,6 +239,7 @@ def _retries() -> Any:
 
 #: Answers come as they are: lakeFS' own client would make objects of each row.
 _RAW: Mapping[str, Any] = {"_preload_content": False, "_request_timeout": _TIMEOUT_SECONDS}
+_RAW_DUMP: Mapping[str, Any] = {**_RAW, "_request_timeout": _DUMP_TIMEOUT_SECONDS}
 
 
 def _pages(what: str, ask: Callable[[str], Any]) -> Iterator[Any]:

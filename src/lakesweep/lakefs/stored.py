@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakesweep.errors import MissingError, NotFoundError
-from lakesweep.lakefs.addresses import Namespace
+from lakesweep.lakefs.addresses import METADATA, Namespace
 from lakesweep.lakefs.dumps import parse_manifest, read_dump
 from lakesweep.lakefs.reading import Trees
 from lakesweep.lakefs.refs import Refs
-from lakesweep.lakefs.repository import RangeFiles, StagingUnknownError
+from lakesweep.lakefs.repository import DumpAge, RangeFiles, StagingUnknownError
 from lakesweep.storage.address import parse
 from lakesweep.storage.stores import Stores
 
 MANIFEST = "refs_manifest.json"
+_ID = r"/[0-9a-f]{64}$"
 
 
 class StoredFiles:
@@ -30,6 +33,29 @@ class StoredFiles:
         del meta
         address = parse(self._namespace.table(id_))
         return self._stores.open(address).read(address.key)
+
+    def dump_age(self) -> DumpAge:
+        """When the manifest of the refs was written, by the store's clock, and what came since."""
+        manifest = parse(self._namespace.table(MANIFEST))
+        dumped = self._stores.open(manifest).head(manifest.key).modified
+        return DumpAge(dumped, 0 if dumped is None else self._count_since(dumped))
+
+    def _count_since(self, moment: datetime) -> int:
+        younger = pc.field("modified") > moment
+        return sum(
+            page.filter(pc.match_substring_regex(page["key"], _ID)).filter(younger).num_rows
+            for page in self._pages()
+        )
+
+    def _pages(self) -> Iterator[pa.RecordBatch]:
+        folder = parse(self._namespace.address(METADATA))
+        cursor: object | None = None
+        while True:
+            page = self._stores.open(folder).list(folder.key, one_level=True, cursor=cursor)
+            yield page.entries
+            if page.next is None:
+                return
+            cursor = page.next
 
 
 class StoredRepository:
@@ -59,6 +85,10 @@ class StoredRepository:
                 hint="lakectl refs-dump lakefs://REPOSITORY writes one",
             ) from error
         return read_dump(Trees(self._files, self.namespace), parse_manifest(path, manifest))
+
+    def dump_age(self) -> DumpAge:
+        """How old its last dump is."""
+        return self._files.dump_age()
 
     def staged(self) -> Iterator[pa.RecordBatch]:
         """Never known: only a server can say."""

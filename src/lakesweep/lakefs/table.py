@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +25,8 @@ from lakesweep.lakefs.properties import Properties, TableType, read_properties
 
 #: Digits of two lengths, and two bars, around a record in what an id is the hash of.
 _FRAME_BYTES = 22
+#: So many records are written for hashing at a time: they stay in the caches of the machine.
+_STREAM_RECORDS = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,13 +138,30 @@ def _prove(
 ) -> None:
     from lakesweep.lakefs.walk import write_stream
 
-    keys, key_ends, values = records
-    room = len(keys) + properties.value_bytes + _FRAME_BYTES * len(values)
-    stream = np.empty(room, np.uint8)
-    size = write_stream(raw, keys, key_ends, values, stream)
-    found = table_id(stream[:size].data, properties.named)
+    values = records[2]
+    stream = np.empty(0, np.uint8)
+
+    def pieces() -> Iterator[memoryview]:
+        nonlocal stream
+        for first in range(0, len(values), _STREAM_RECORDS):
+            last = min(first + _STREAM_RECORDS, len(values))
+            room = _stream_bytes(records, first, last)
+            stream = stream if len(stream) >= room else np.empty(room, np.uint8)
+            size = write_stream(raw, *records, first, last, stream)
+            yield stream[:size].data
+
+    found = table_id(pieces(), properties.named)
     if found != id_:
         raise DamagedError(path, f"what it holds has the id {found}, not {id_}")
+
+
+def _stream_bytes(
+    records: tuple[Bytes, npt.NDArray[np.int32], Numbers], first: int, last: int
+) -> int:
+    _, key_ends, values = records
+    parts = values[first:last]
+    key_bytes = int(key_ends[last] - key_ends[first])
+    return key_bytes + int((parts[:, 1] - parts[:, 0]).sum()) + _FRAME_BYTES * len(parts)
 
 
 def byte_strings(

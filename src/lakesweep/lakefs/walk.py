@@ -13,7 +13,18 @@ from typing import Any
 import numpy as np
 
 from lakesweep.lakefs import states
-from lakesweep.native import address, copy, inlined, kernel, load8, load32, load_word, store8
+from lakesweep.native import (
+    HAS_CRC32C,
+    address,
+    copy,
+    crc32c_word,
+    inlined,
+    kernel,
+    load8,
+    load32,
+    load_word,
+    store8,
+)
 
 # The codec of blocks that have one; the others have 0.
 SNAPPY = 1
@@ -53,7 +64,16 @@ TABLES = _checksum_tables()
 
 
 @inlined
-def _crc32c(p: int, end: int, tables: int) -> int:
+def _crc32c_by_instruction(p: int, end: int, tables: int) -> Any:
+    crc = np.uint64(_WORD)
+    while end - p >= 8:
+        crc = crc32c_word(crc, load_word(p))
+        p += 8
+    return _crc32c_rest(p, end, np.int64(crc), tables)
+
+
+@inlined
+def _crc32c_by_tables(p: int, end: int, tables: int) -> Any:
     crc = _WORD
     while end - p >= 8:
         low = load32(p) ^ crc
@@ -69,14 +89,29 @@ def _crc32c(p: int, end: int, tables: int) -> int:
             ^ load32(tables + 4 * (high >> 24))
         )
         p += 8
+    return _crc32c_rest(p, end, crc, tables)
+
+
+@inlined
+def _crc32c_rest(p: int, end: int, crc: Any, tables: int) -> Any:
     while p < end:
         crc = load32(tables + 4 * ((crc ^ load8(p)) & 255)) ^ crc >> 8
         p += 1
     return crc ^ _WORD
 
 
+_crc32c = _crc32c_by_instruction if HAS_CRC32C else _crc32c_by_tables
+
+
 @kernel
-def masked_checksum(data: Any, start: int, end: int, tables: Any) -> int:
+def checksum_by_tables(data: Any, tables: Any) -> Any:
+    """The checksum of bytes, on any machine."""
+    at = address(data)
+    return _crc32c_by_tables(at, at + len(data), address(tables))
+
+
+@kernel
+def masked_checksum(data: Any, start: int, end: int, tables: Any) -> Any:
     """The checksum of some bytes, as it is stored behind them."""
     at = address(data)
     crc = _crc32c(at + start, at + end, address(tables))
@@ -260,11 +295,13 @@ def _is_after(heap: int, begin: int, end: int, key: int, length: int, shared: in
 
 
 @kernel
-def write_stream(raw: Any, keys: Any, key_ends: Any, values: Any, stream: Any) -> Any:
-    """Write what an id is the hash of: all records, each with its lengths; answers the size."""
+def write_stream(
+    raw: Any, keys: Any, key_ends: Any, values: Any, first: int, last: int, stream: Any
+) -> Any:
+    """Write what an id is the hash of: some records, each with its lengths; answers the size."""
     at, heap, out = address(raw), address(keys), address(stream)
     p = out
-    for row in range(len(values)):
+    for row in range(first, last):
         begin, end = key_ends[row], key_ends[row + 1]
         p = _write_part(p, heap + begin, end - begin)
         p = _write_part(p, at + values[row, 0], values[row, 1] - values[row, 0])
@@ -346,7 +383,7 @@ def decode_entries(
 ) -> int:
     """Decode the records of objects.
 
-    `addresses` and `checksums` get where they begin and end in `raw`. The columns of `numbers` are
+    `addresses` and `checksums` get where they begin and end in `raw`. The rows of `numbers` are
     size, seconds, nanoseconds and the type of the address.
     """
     at = address(raw)
@@ -354,7 +391,7 @@ def decode_entries(
         p, end = at + data[row, 0], at + data[row, 1]
         addresses[row, 0] = addresses[row, 1] = 0
         checksums[row, 0] = checksums[row, 1] = 0
-        numbers[row, :] = 0
+        numbers[0, row] = numbers[1, row] = numbers[2, row] = numbers[3, row] = 0
         has_time[row] = 0
         while p < end:
             key, p = _varint(p, end)
@@ -379,12 +416,12 @@ def decode_entries(
                 p += size
             elif key == 24 or key == 48:  # size, type
                 number, p = _varint(p, end)
-                numbers[row, 0 if key == 24 else 3] = number
+                numbers[0 if key == 24 else 3, row] = number
             else:
                 p = _skip(p, end, wire)
             if p < 0:
                 return states.BAD_RECORD
-        if numbers[row, 3] < 0 or numbers[row, 3] > 2:
+        if numbers[3, row] < 0 or numbers[3, row] > 2:
             return states.UNKNOWN_TYPE
     return states.FINE
 
@@ -397,7 +434,7 @@ def _decode_time(p: int, end: int, row: int, numbers: Any) -> bool:
             return False
         if key == 8 or key == 16:  # seconds, nanoseconds
             number, p = _varint(p, end)
-            numbers[row, key >> 3] = number
+            numbers[key >> 3, row] = number
         else:
             p = _skip(p, end, key & 7)
         if p < 0:
@@ -408,9 +445,9 @@ def _decode_time(p: int, end: int, row: int, numbers: Any) -> bool:
 @kernel
 def microseconds(numbers: Any, out: Any) -> None:
     """Moments of entries, none before or after what calendars know."""
-    for row in range(len(numbers)):
-        seconds = min(max(numbers[row, 1], _FIRST_SECOND), _LAST_SECOND)
-        nanoseconds = min(max(numbers[row, 2], 0), 999_999_999)
+    for row in range(len(out)):
+        seconds = min(max(numbers[1, row], _FIRST_SECOND), _LAST_SECOND)
+        nanoseconds = min(max(numbers[2, row], 0), 999_999_999)
         out[row] = seconds * 1_000_000 + nanoseconds // 1000
 
 

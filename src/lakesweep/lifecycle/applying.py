@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from lakesweep.errors import LakesweepError
+from lakesweep.lifecycle.dump_ages import load_ages
 from lakesweep.lifecycle.history import History, RunRecord, RunState
 from lakesweep.lifecycle.policy_file import parse_policy
 from lakesweep.lifecycle.refs_file import read_refs
@@ -53,6 +54,7 @@ def plan_sources(
         {other: openers[other] for other in details["neighbours"]},
         changes,
         without_staging=details["without_staging"],
+        ages=load_ages(details["dumps"]),
     )
 
 

@@ -138,7 +138,6 @@ class Standing:
 
     PROTECTS = 0
     OWN = 1
-    LEGACY = 2
 
 
 #: The ranges of the cache with what keeps them.

@@ -32,8 +32,8 @@ _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
 def fold(ranges: Sequence[pa.RecordBatch], namespace: Namespace, chunk: int) -> pa.RecordBatch:
-    """The entries (ENTRIES) of some ranges, as rows of FOLDED."""
-    rows = pa.Table.from_batches([each.select(_READ.names) for each in ranges], _READ)
+    """The entries (READ) of some ranges, as rows of FOLDED."""
+    rows = pa.Table.from_batches(ranges, READ)
     rows = rows.combine_chunks()
     if not rows.num_rows:
         return pa.RecordBatch.from_pylist([], FOLDED)
@@ -54,7 +54,8 @@ def fold(ranges: Sequence[pa.RecordBatch], namespace: Namespace, chunk: int) -> 
     return stand(entries, namespace, chunk)
 
 
-_READ = pa.schema(
+#: What is folded of entries.
+READ = pa.schema(
     [ENTRIES.field(name) for name in ("path", "address", "address_type", "size_bytes", "modified")]
 )
 
@@ -80,14 +81,13 @@ def stand(entries: _Distinct, namespace: Namespace, chunk: int) -> pa.RecordBatc
     """
     addresses, types = entries.addresses, entries.types
     own = may_be_deleted(addresses, types)
-    old = pc.and_not(may_be_deleted(addresses, types, legacy=True), own)
     keys = namespace.keys(addresses, types)
     columns = [
         pa.repeat(pa.scalar(chunk, pa.int64()), len(keys)),
         entries.members,
         entries.paths,
         keys,
-        pc.if_else(own, _number(Standing.OWN), pc.if_else(old, _number(Standing.LEGACY), _NONE)),
+        pc.if_else(own, _number(Standing.OWN), _NONE),
         entries.sizes,
         entries.latest,
         ages_of(entries.latest, entries.earliest, addresses),

@@ -175,7 +175,7 @@ class _Run:
             return None, required_commits(self._refs, last)
         if spec.selection is Selection.FULL:
             return "a full run was asked for", frozenset(self._refs.commits)
-        full = must_be_full(self._refs, spec.policy, spec.options, before)
+        full = must_be_full(self._refs, spec.policy, spec.options, before, spec.restored)
         if full is not None or before is None:
             return full, frozenset(self._refs.commits)
         return None, potential_commits(
@@ -198,7 +198,7 @@ class _Run:
             self._place(segments, potential),
             self._staged,
             None if before is None or by_commit else self._again(before),
-            OccurStep(ranker, self._namespace, window, self._spec.legacy),
+            OccurStep(ranker, self._namespace, window),
         )
 
     def _place(self, segments: Sequence[Segment], potential: frozenset[str]) -> Dataset:

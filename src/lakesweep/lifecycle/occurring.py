@@ -47,14 +47,12 @@ class Window:
 class OccurStep:
     """Says what entries (FOLDED) mean for their addresses (OCCURRENCES). Can be pickled.
 
-    Without `window` all that a rule covers may go. `legacy` lets objects at the root of the
-    namespace go, as early versions wrote them.
+    Without `window` all that a rule covers may go.
     """
 
     ranker: Ranker
     namespace: Namespace
     window: Window | None = None
-    legacy: bool = False
 
     def __call__(
         self, batches: Iterable[pa.RecordBatch], placed: Placed
@@ -70,8 +68,8 @@ class OccurStep:
         standing = batch["standing"].to_numpy()
         ages = micros_of(batch["age"])
         ranks[ages < 0] = reason_rank(Why.AGE_UNKNOWN)
-        ranks[standing == Standing.PROTECTS] = reason_rank(Why.IMPORTED)
-        own = (standing == Standing.OWN) | (self.legacy & (standing == Standing.LEGACY))
+        own = standing == Standing.OWN
+        ranks[~own] = reason_rank(Why.IMPORTED)
         new = self._is_new(ranks, ages, potential)
         due = pa.array(are_due(ranks, ages))
         columns = [

@@ -15,7 +15,7 @@ from lakesweep.errors import DamagedError, MissingError, UnreadableError
 from lakesweep.lakefs.addresses import METADATA, Namespace
 from lakesweep.lakefs.ranges import decode_metarange, decode_range
 from lakesweep.lifecycle.columns import EDGES, FOLDED, PARSED
-from lakesweep.lifecycle.folding import fold
+from lakesweep.lifecycle.folding import READ, fold
 from lakesweep.parallel import map_ordered
 from lakesweep.storage.datasets import DatasetWriter
 from lakesweep.sweep.answers import answer
@@ -48,9 +48,9 @@ class Source:
         return pa.RecordBatch.from_arrays(columns, schema=EDGES)
 
     def range(self, range_id: str, count: int) -> pa.RecordBatch:
-        """The entries of a range (ENTRIES), as many as its metarange says."""
+        """The entries of a range (READ), as many as its metarange says."""
         path, data = self._read(range_id, meta=False)
-        found = decode_range(path, data, range_id)
+        found = decode_range(path, data, range_id, READ)
         if found.num_rows != count:
             raise DamagedError(path, f"it has {found.num_rows} entries, its metarange says {count}")
         return found

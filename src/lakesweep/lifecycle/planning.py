@@ -21,6 +21,13 @@ from lakesweep.clock import Clock
 from lakesweep.errors import IncompleteError, LakesweepError, MissingError
 from lakesweep.lakefs.columns import STAGED
 from lakesweep.lakefs.repository import StagingUnknownError
+from lakesweep.lifecycle.dump_ages import (
+    Ages,
+    describe_ages,
+    describe_stale,
+    find_ages,
+    store_ages,
+)
 from lakesweep.lifecycle.insight import SAVED, ref_sizes, savings
 from lakesweep.lifecycle.job import find_addresses
 from lakesweep.lifecycle.lakes import refuse_nested, refuse_shared
@@ -29,7 +36,9 @@ from lakesweep.lifecycle.refs_file import write_refs
 from lakesweep.lifecycle.rereading import Changes, PlanSources
 from lakesweep.lifecycle.spec import Found, Spec
 from lakesweep.progress import SILENT, Progress
+from lakesweep.storage.address import parse
 from lakesweep.storage.datasets import Dataset, Part, commit_dataset, write_dataset
+from lakesweep.store.moments import moment
 from lakesweep.sweep.answers import ANSWERS, answers_of
 from lakesweep.sweep.columns import LISTING, VERDICTS
 from lakesweep.sweep.guards import Figures, look
@@ -46,7 +55,7 @@ from lakesweep.sweep.plans import (
     incomplete_roots,
 )
 from lakesweep.sweep.pruning import Pruner
-from lakesweep.sweep.records import LakeRecord
+from lakesweep.sweep.records import LakeRecord, RunKind
 from lakesweep.sweep.ruling import make_ruling
 from lakesweep.sweep.runs import Runs, new_name
 from lakesweep.sweep.stored_plan import publish_plan
@@ -88,6 +97,11 @@ class LifecycleOrder:
     policy_text: str = ""
     policy_name: str = "policy.json"
 
+    @property
+    def openers(self) -> Mapping[str, Opener]:
+        """The repository and its neighbours."""
+        return {self.spec.repository.name: self.opener, **self.neighbours}
+
 
 @dataclass(frozen=True)
 class _Judged:
@@ -118,6 +132,7 @@ class LifecyclePlanner:
         name = order.spec.run_id or new_name("plan", self.clock)
         address = f"{lake.plans}/{name}"
         surveyor = Surveyor(self.stores, self.engine, self.clock, self.progress, self.seconds)
+        ages = find_ages(order.openers)  # what is written from now on is seen when looking again
         with surveyor.phase("list"):
             listing, foreign = self._list(surveyor, lake, f"{address}/listing")
         refuse_nested(repository.name, foreign)
@@ -125,13 +140,12 @@ class LifecyclePlanner:
         with surveyor.phase("mark"):
             found, refs = self._find(order, name, address, started)
             lease.check()
-            marks = self._look_again(order, refs, listing, address)
+            marks = self._look_again(order, refs, ages, listing, address)
         lease.check()
         with surveyor.phase("judge"):
             rules = self._rules(order, marks, started)
             judged = self._judge(listing, found, marks, rules, address)
-        record = self.runs.lake(lake.name)
-        document = self._describe(order, name, started, listing, found, marks, judged, record)
+        document = self._describe(order, name, started, listing, found, marks, judged, ages)
         sizes = ref_sizes(self.stores, found.segments, refs, started)
         document = msgspec.structs.replace(document, details={**document.details, "refs": sizes})
         stored = {
@@ -164,11 +178,30 @@ class LifecyclePlanner:
         self, order: LifecycleOrder, name: str, address: str, started: datetime
     ) -> tuple[Found, Refs]:
         """What the policy says of all addresses, and the refs that it was said of."""
-        spec = replace(order.spec, run_id=name, now=started, folder=f"{address}/run")
+        spec = replace(
+            order.spec,
+            run_id=name,
+            now=started,
+            folder=f"{address}/run",
+            restored=self._restored(order.lake.name),
+        )
         staged = self._staged(spec, f"{address}/staged")
         # Only now: what is committed meanwhile was staged, or is seen as a commit.
         refs = spec.repository.read_refs()
         return find_addresses(spec, self.judges, refs, staged), refs
+
+    def _restored(self, lake: str) -> datetime | None:
+        """When objects last came back from quarantine."""
+        restores = (run for run in self.runs.list(lake) if run.kind is RunKind.RESTORE)
+        return next((moment(run.started_at) for run in restores), None)
+
+    def _clock_ahead(self, listing: Dataset, started: datetime) -> timedelta:
+        """By how much our clock is ahead of the store's, by a file that was written since."""
+        if not listing.parts:
+            return timedelta()
+        place = parse(listing.address + listing.parts[0].name)
+        written = self.stores.open(place).head(place.key).modified
+        return timedelta() if written is None else max(started - written, timedelta())
 
     def _staged(self, spec: Spec, address: str) -> Dataset | None:
         """What is staged; None where that cannot be known, which is for the policy to judge."""
@@ -178,10 +211,12 @@ class LifecyclePlanner:
             return None
 
     def _look_again(
-        self, order: LifecycleOrder, refs: Refs, listing: Dataset, address: str
+        self, order: LifecycleOrder, refs: Refs, ages: Ages, listing: Dataset, address: str
     ) -> Marks:
         """What is needed that the policy did not see: by what came meanwhile, and by neighbours."""
-        sources = sources_of(order, refs)(self.stores, order.lake, files_of(self.stores, listing))
+        sources = sources_of(order, refs, ages)(
+            self.stores, order.lake, files_of(self.stores, listing)
+        )
         marks = mark(MarkSpec(self.engine, self.stores, f"{address}/marks"), sources)
         for root in incomplete_roots(marks):
             raise IncompleteError(
@@ -247,8 +282,9 @@ class LifecyclePlanner:
         found: Found,
         marks: Marks,
         judged: _Judged,
-        record: LakeRecord,
+        ages: Ages,
     ) -> PlanDocument:
+        record = self.runs.lake(order.lake.name)
         policy = order.spec.policy
         totals = _amounts(judged.totals)
         grace = _shortest(order)
@@ -261,6 +297,9 @@ class LifecyclePlanner:
             grace=grace,
             shares=shares_of(judged.totals),
             is_policy_new=record.policy != policy.sha256,
+            dumps=describe_ages(ages),
+            stale_dumps=describe_stale(ages),
+            clock_ahead=self._clock_ahead(listing, started),
         )
         return PlanDocument(
             plan=name,
@@ -280,7 +319,7 @@ class LifecyclePlanner:
             locations=order.lake.locations,
             spec={"engine": self.engine.name, "listed": listing.rows, **found.figures},
             policy=policy.sha256,
-            details=_details(order, found, judged),
+            details={**_details(order, found, judged), "dumps": store_ages(ages)},
         )
 
     def _learn(self, lake: str, document: PlanDocument) -> None:
@@ -290,7 +329,7 @@ class LifecyclePlanner:
         self.runs.learn(lake, change)
 
 
-def sources_of(order: LifecycleOrder, refs: Refs) -> PlanSources:
+def sources_of(order: LifecycleOrder, refs: Refs, ages: Ages) -> PlanSources:
     """Who is asked what came since a repository had these refs."""
     spec = order.spec
     changes = Changes(spec.policy, refs, spec.tags_protect_history)
@@ -300,6 +339,7 @@ def sources_of(order: LifecycleOrder, refs: Refs) -> PlanSources:
         order.neighbours,
         changes,
         without_staging=spec.without_staging,
+        ages=ages,
     )
 
 

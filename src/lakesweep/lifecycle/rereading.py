@@ -10,9 +10,10 @@ this one are looked at as roots of lakes are.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from lakesweep.lifecycle.dump_ages import Ages, check_age
 from lakesweep.lifecycle.keepers import Keeper, find_keepers, places_of
 from lakesweep.sweep.lakefs_roots import LakefsRoots, Opener
 
@@ -57,7 +58,7 @@ class Changes:
 class PlanSources:
     """The sources of a plan by a policy: the repository, as far as it changed, and its neighbours.
 
-    A `root_sources.Sources`.
+    A `root_sources.Sources`. `ages` are those of dumps that the plan was made from.
     """
 
     repository: str
@@ -65,12 +66,13 @@ class PlanSources:
     neighbours: Mapping[str, Opener]
     changes: Changes
     without_staging: bool = False
+    ages: Ages = field(default_factory=dict)
 
     def __call__(self, stores: Stores, lake: Lake, _: Listing) -> Sequence[RootSource]:
         own = LakefsRoots(
             stores,
             self.repository,
-            {self.repository: self.opener},
+            self._checked({self.repository: self.opener}),
             lake.plans,
             self.changes.metaranges,
             without_staging=self.without_staging,
@@ -80,8 +82,13 @@ class PlanSources:
         others = LakefsRoots(
             stores,
             "neighbours",
-            self.neighbours,
+            self._checked(self.neighbours),
             lake.plans,
             without_staging=self.without_staging,
         )
         return [own, others]
+
+    def _checked(self, openers: Mapping[str, Opener]) -> dict[str, Opener]:
+        return {
+            name: check_age(opener, name, self.ages.get(name)) for name, opener in openers.items()
+        }

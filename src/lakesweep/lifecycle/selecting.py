@@ -43,7 +43,13 @@ class Before:
     commits: frozenset[str]
 
 
-def must_be_full(refs: Refs, policy: Policy, options: str, before: Before | None) -> str | None:
+def must_be_full(
+    refs: Refs,
+    policy: Policy,
+    options: str,
+    before: Before | None,
+    restored: datetime | None = None,
+) -> str | None:
     """Why all commits must be looked at; None where the last run may be built upon."""
     if before is None:
         return "no run has swept yet"
@@ -51,6 +57,8 @@ def must_be_full(refs: Refs, policy: Policy, options: str, before: Before | None
         return "the policy has changed since the last run that swept"
     if before.run.options != options:
         return "the options have changed since the last run that swept"
+    if restored is not None and restored >= before.run.started:
+        return "objects came back from quarantine since the last run that swept"
     heads = {*before.run.branches.values(), *before.run.tags.values()}
     heads |= {lost.commit_id for lost in before.run.lost}
     if not heads <= refs.commits.keys() or not before.commits <= refs.commits.keys():

@@ -26,8 +26,8 @@ class Spec:
     """What a run is told.
 
     `folder` is where its own datasets go, `home` where the tables of all runs are, by default below
-    the namespace. `grace` is how long a deleted branch holds what it held. `legacy` lets objects go
-    that early versions wrote at the root of the namespace.
+    the namespace. `grace` is how long a deleted branch holds what it held. `restored` is when
+    objects last came back from quarantine: what swept before then has not swept them.
     """
 
     repository: Repository
@@ -38,9 +38,9 @@ class Spec:
     home: str | None = None
     selection: Selection = Selection.FULL
     grace: timedelta = timedelta(days=7)
-    legacy: bool = False
     tags_protect_history: bool = False
     without_staging: bool = False
+    restored: datetime | None = None
 
     @property
     def place(self) -> str:
@@ -50,7 +50,7 @@ class Spec:
     @property
     def options(self) -> str:
         """What else decides which addresses go."""
-        return f"legacy={self.legacy} tags_protect_history={self.tags_protect_history}"
+        return f"tags_protect_history={self.tags_protect_history}"
 
     @property
     def today(self) -> int:

@@ -19,6 +19,8 @@ SHORTEST_GRACE = timedelta(hours=24)
 MOST_FALL = 0.2
 #: No more than this share of a location, or of the folder of a table, goes at once.
 MOST_SHARE = 0.5
+#: Clocks differ, and those of some stores have whole seconds only.
+MOST_AHEAD = timedelta(minutes=10)
 #: Shares say little of a handful of files.
 FEWEST_FILES = 100
 
@@ -74,6 +76,9 @@ class Figures:
     lacking: Sequence[str] = ()
     is_policy_new: bool = False
     repositories: Sequence[str] = ()
+    dumps: Sequence[str] = ()
+    stale_dumps: Sequence[str] = ()
+    clock_ahead: timedelta = timedelta()
 
 
 def look(figures: Figures) -> Iterator[Guard]:
@@ -98,6 +103,7 @@ def look(figures: Figures) -> Iterator[Guard]:
     if figures.repositories and figures.deletes:
         names = _some(figures.repositories)
         yield Guard("repositories", f"no root reads what they may have imported: {names}")
+    yield from _look_at_what_is_told(figures)
     if figures.foreign:
         yield Guard("foreign", f"claimed by others as well: {_some(figures.foreign)}")
     if figures.grace < SHORTEST_GRACE:
@@ -143,6 +149,31 @@ def _look_at_past(figures: Figures) -> Iterator[Guard]:
         yield Guard("first-run", "nothing was ever deleted from this lake by a plan")
     elif figures.is_policy_new:
         yield Guard("policy-changed", "the last plan that was applied was made by another policy")
+
+
+def _look_at_dumps(figures: Figures) -> Iterator[Guard]:
+    """Refs that no server told may be old: whatever was committed since is not known."""
+    if figures.dumps:
+        yield Guard(
+            "refs-dump",
+            "no server was asked, so commits, branches and tags that came since are not known:"
+            f" {_some(figures.dumps)}",
+        )
+    if figures.stale_dumps:
+        yield Guard("stale-refs", f"dump the refs again: {_some(figures.stale_dumps)}")
+
+
+def _look_at_what_is_told(figures: Figures) -> Iterator[Guard]:
+    """Doubts in refs and clocks, which matter only where something would go."""
+    if figures.deletes:
+        yield from _look_at_dumps(figures)
+        yield from _look_at_clock(figures.clock_ahead)
+
+
+def _look_at_clock(ahead: timedelta) -> Iterator[Guard]:
+    if ahead > MOST_AHEAD:
+        much = format_duration(ahead)
+        yield Guard("clock", f"the clock here is {much} ahead of the store's: all looks too old")
 
 
 def _look_at_fall(figures: Figures) -> Iterator[Guard]:

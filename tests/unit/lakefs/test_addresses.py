@@ -101,11 +101,6 @@ def test_only_what_the_server_wrote_may_go(address: str, expected: bool) -> None
     assert may_be_deleted(*full(address)).to_pylist() == [False]
 
 
-def test_names_of_early_versions_go_only_when_allowed() -> None:
-    old = relative("b0c968736d8f42a2b1c6284835f08226", "dummy", "data/x")
-    assert may_be_deleted(*old, legacy=True).to_pylist() == [True, False, True]
-
-
 def test_the_clock_in_a_name() -> None:
     times = creation_times(
         pa.array(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -15,6 +16,7 @@ from lakesweep.lakefs.ids import commit_id
 from lakesweep.lakefs.properties import TableType
 from lakesweep.lakefs.reading import Trees
 from lakesweep.lakefs.refs import Refs
+from lakesweep.lakefs.repository import DumpAge
 from lakesweep.lakefs.stored import StoredFiles, StoredRepository
 from lakesweep.storage.address import parse
 from lakesweep.storage.stores import Stores
@@ -38,6 +40,28 @@ def stored(repository: RealRepository) -> StoredRepository:
 
 def moment(seconds: int, nanos: int) -> datetime:
     return _EPOCH + timedelta(seconds=seconds, microseconds=nanos // 1000)
+
+
+def test_the_age_of_a_dump_and_what_was_written_since(
+    lakefs_repositories: RealRepositories, tmp_path: Path
+) -> None:
+    folder = lakefs_repositories.repository("branches").copy_to(tmp_path).folder / "_lakefs"
+    files = [path for path in folder.iterdir() if path.is_file()]
+    for path in files:
+        os.utime(path, (AS_OF.timestamp(), AS_OF.timestamp()))
+    repository = StoredRepository(Stores(), str(folder.parent))
+    assert repository.dump_age() == DumpAge(AS_OF, 0)
+
+    later = AS_OF + timedelta(seconds=1)
+    table = next(path for path in files if len(path.name) == 64)
+    for path in (table, folder / "dummy"):
+        os.utime(path, (later.timestamp(), later.timestamp()))
+
+    age = repository.dump_age()
+    assert age == DumpAge(AS_OF, 1)
+    assert age.is_overtaken(DumpAge(AS_OF, 0))
+    assert not age.is_overtaken(age)
+    assert not DumpAge(later, 1).is_overtaken(DumpAge(AS_OF, 0))
 
 
 @pytest.mark.parametrize("name", REPOSITORIES)

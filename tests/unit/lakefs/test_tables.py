@@ -1,16 +1,20 @@
 from __future__ import annotations
 
+import random
 import struct
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from lakesweep.errors import DamagedError, FormatError, TruncatedError
+from lakesweep.lakefs.columns import ENTRIES
 from lakesweep.lakefs.footer import FOOTER_BYTES, MAGIC
 from lakesweep.lakefs.properties import TableType
 from lakesweep.lakefs.ranges import decode_metarange, decode_range
 from lakesweep.lakefs.table import Table, read_table
+from lakesweep.lakefs.walk import TABLES, checksum_by_tables, masked_checksum
 from tests.lakefs import RealRepositories
 from tests.lakefs_tables import Entry, Layout, RangeOf, envelope, footer, sealed, write_table
 
@@ -265,3 +269,29 @@ def test_small_blocks_and_no_codec_are_read() -> None:
     layout = Layout(block_size=64, restart_interval=3, compress=False)
     table = write_table(rows, TableType.RANGES, layout=layout)
     assert decode_range("x", table.data, table.id).num_rows == 300
+
+
+@pytest.mark.parametrize("size", [*range(20), 4096, 4099])
+def test_checksums_are_the_same_with_and_without_an_instruction_for_them(size: int) -> None:
+    data = np.frombuffer(random.Random(size).randbytes(size), np.uint8)
+    crc = checksum_by_tables(data, TABLES)
+    masked = ((crc >> 15 | crc << 17 & 0xFFFFFFFF) + 0xA282EAD8) & 0xFFFFFFFF
+    assert masked_checksum(data, 0, size, TABLES) == masked
+
+
+def test_a_damaged_part_of_an_index_of_two_levels_is_found() -> None:
+    rows = [(b"a/long/way/to/the/key/%05d" % i, _ENTRY) for i in range(5000)]
+    table = write_table(rows, TableType.RANGES)
+    footer_at = len(table.data) - FOOTER_BYTES
+    ends = [i for i in range(footer_at - 6000, footer_at) if table.data[i : i + 7] == b"the/key"]
+    data = bytearray(table.data)
+    data[ends[0]] ^= 1
+    with pytest.raises(DamagedError, match="another checksum"):
+        read_table("x", bytes(data), TableType.RANGES, table.id)
+
+
+def test_what_is_not_asked_for_is_not_made() -> None:
+    table = write_table([(b"a", _ENTRY)], TableType.RANGES)
+    some = pa.schema([ENTRIES.field(name) for name in ("address", "size_bytes")])
+    found = decode_range("x", table.data, table.id, some)
+    assert found.equals(decode_range("x", table.data, table.id).select(some.names))

@@ -165,10 +165,10 @@ def test_only_what_the_server_wrote_may_go(folder: Path, address: str) -> None:
     assert going(run(model, BAR, folder)) == set()
 
 
-def test_objects_of_early_versions_go_where_it_is_asked_for(folder: Path) -> None:
+def test_objects_of_early_versions_never_go(folder: Path) -> None:
     address = "0123456789abcdef0123456789abcdef"
     model = history({"foo/bar/a": entry(address, 60)})
-    assert going(run(model, BAR, folder, legacy=True)) == {address}
+    assert going(run(model, BAR, folder)) == set()
 
 
 def test_tags_let_go_by_days_of_their_own(folder: Path) -> None:

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import pytest
 
 from lakesweep.errors import IncompleteError, NotFoundError, RefusedError, UnavailableError
 from lakesweep.lakefs.refs import Branch, Commit, Tag
+from lakesweep.lakefs.repository import DumpAge
 from lakesweep.lifecycle.explaining import Explainer
 from lakesweep.lifecycle.history import History
 from lakesweep.lifecycle.selecting import Selection
@@ -22,6 +23,7 @@ from lakesweep.storage.deleting import Limits
 from lakesweep.storage.stores import Stores
 from lakesweep.sweep.deleting import Delete
 from lakesweep.sweep.records import RunKind, RunStatus
+from lakesweep.sweep.sessions import running
 from tests.lakefs import AS_OF, RealRepositories
 from tests.lifecycle_plans import SMALL, Office, recorded
 from tests.planned import deletes, reasons
@@ -312,6 +314,40 @@ def test_the_first_plan_and_another_policy_ask_for_a_word(office: Office) -> Non
     assert office.apply(other, overridden=(*SMALL, "policy-changed")).figures["deleted"] > 0
 
 
+def test_refs_of_a_dump_ask_for_a_word(office: Office) -> None:
+    office.repository.age = DumpAge(AS_OF - timedelta(days=3), written_since=2)
+    plan = office.plan(RULES)
+    told = {guard.name: guard.message for guard in plan.document.guards}
+    assert "analytics (dumped 2026-11-12T" in told["refs-dump"]
+    assert "analytics (2 ranges or metaranges" in told["stale-refs"]
+
+    for missing in ("refs-dump", "stale-refs"):
+        others = {"refs-dump", "stale-refs"} - {missing}
+        with pytest.raises(RefusedError, match=missing):
+            office.apply(plan, overridden=(*SMALL, *others))
+
+    assert office.apply(plan, overridden=(*SMALL, "refs-dump", "stale-refs")).figures["deleted"]
+
+
+@pytest.mark.parametrize("who", ["own", "neighbour"])
+def test_a_commit_that_no_dump_tells_of_stops_before_the_first_delete(
+    lakefs_repositories: RealRepositories, tmp_path: Path, who: str
+) -> None:
+    own, other = (recorded(lakefs_repositories, each, tmp_path) for each in ("analytics", "wide"))
+    office = Office(own, (other,))
+    changed = own if who == "own" else other
+    changed.age = DumpAge(AS_OF)
+    plan, before = office.plan(RULES), office.stored()
+    changed.age = DumpAge(AS_OF, written_since=1)
+
+    with pytest.raises(IncompleteError, match="not those of its last dump"):
+        office.apply(plan, overridden=(*SMALL, "refs-dump"))
+    assert office.stored() == before
+
+    changed.age = DumpAge(AS_OF + timedelta(minutes=1), written_since=0)
+    assert office.apply(plan, overridden=(*SMALL, "refs-dump")).figures["deleted"]
+
+
 def test_a_neighbour_that_imported_an_object_keeps_it(
     lakefs_repositories: RealRepositories, tmp_path: Path
 ) -> None:
@@ -367,6 +403,29 @@ def test_refs_tell_what_they_hold(office: Office) -> None:
         commit = sizes[name]["commit"]
         assert sizes[name]["objects"] == len(entries[commit])
         assert sizes[name]["bytes"] == sum(entry["size_bytes"] for entry in entries[commit])
+
+
+def test_what_came_back_from_quarantine_is_found_again(office: Office) -> None:
+    first = office.plan(RULES)
+    office.apply(first, quarantine=True)
+    office.clock.sleep(60)
+    keeper, held = office.keeper(first)
+    with running(office.runs, office.lake.name, RunKind.RESTORE, plan=first.record.plan, spec={}):
+        keeper.restore(held)
+    office.clock.sleep(60)
+
+    again = office.plan(RULES, selection=Selection.INCREMENTAL)
+
+    assert deletes(again) == deletes(first)
+    assert "came back from quarantine" in again.document.details["full"]
+
+
+def test_a_clock_that_is_ahead_of_the_store_asks_for_a_word(office: Office) -> None:
+    office.clock.sleep((datetime.now(UTC) - office.clock.now() + timedelta(days=3)).total_seconds())
+    plan = office.plan(RULES)
+    assert "clock" in {guard.name for guard in plan.document.guards}
+    with pytest.raises(RefusedError, match=r"clock: .*ahead of the store"):
+        office.apply(plan)
 
 
 def test_later_runs_go_on_where_the_last_one_ended(office: Office) -> None:

@@ -56,6 +56,9 @@ class Served:
         tags = (Tag(each["id"], each["commit_id"]) for each in self.real.answer("tags"))
         return make_refs(commits, branches, tags)
 
+    def dump_age(self) -> None:
+        return None
+
     def staged(self) -> Iterator[pa.RecordBatch]:
         rows = [
             {

@@ -1,42 +1,27 @@
-"""A lifecycle run on Spark, from ranges to verdicts: the first over a repository, and the second.
+"""A repository of many commits, as lakeFS writes them, and runs over it.
 
-    python -m benchmarks.lifecycle                      # 1,000 commits, 1,000,000 distinct entries
-    python -m benchmarks.lifecycle --commits 100
-    python -m benchmarks.lifecycle --engine local       # in one process
-
-Each commit replaces a few objects in each of some ranges, so that these are written anew, as lakeFS
-does it. The first run reads all ranges and folds them, the second finds them in the cache. What is
-told as the peer is reading and decoding alone, one range after the other, in this process. Memory
-is that of the driver's Python, at its peak, above what it had before.
+Each commit replaces a few objects in each of some ranges, so that these are written anew.
 """
 
 from __future__ import annotations
 
-import argparse
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 
-from lakesweep.config import SparkSection
 from lakesweep.lakefs.addresses import Namespace
 from lakesweep.lakefs.columns import STAGED
 from lakesweep.lakefs.properties import TableType
-from lakesweep.lakefs.ranges import decode_range
+from lakesweep.lakefs.ranges import decode_metarange
 from lakesweep.lakefs.refs import Branch, Commit, Refs, make_refs
-from lakesweep.lifecycle.engine import LifecycleEngine, LocalEngine
+from lakesweep.lifecycle.engine import LifecycleEngine
 from lakesweep.lifecycle.job import find_addresses
 from lakesweep.lifecycle.policy_file import parse_policy
-from lakesweep.lifecycle.spark_engine import SparkLifecycle
 from lakesweep.lifecycle.spec import Found, Spec
-from lakesweep.spark.register import register
-from lakesweep.spark.session import open_session
 from lakesweep.storage.datasets import write_dataset
 from lakesweep.storage.stores import Stores
 from tests.lakefs_repositories import FolderFiles
@@ -53,8 +38,13 @@ class Shape:
     """How much is written: ranges at first, and objects that a commit replaces in a range."""
 
     commits: int
-    ranges: int
-    replaced: int
+    ranges: int = 500
+    replaced: int = 100
+
+    @property
+    def distinct(self) -> int:
+        changed = (self.commits - 1) * RANGES_IN_A_COMMIT * self.replaced
+        return self.ranges * KEYS_IN_A_RANGE + changed
 
 
 @dataclass(frozen=True)
@@ -73,6 +63,9 @@ class Made:
 
     def read_refs(self) -> Refs:
         return self.refs
+
+    def dump_age(self) -> None:
+        return None
 
     def staged(self) -> Iterator[pa.RecordBatch]:
         return iter(())
@@ -147,77 +140,13 @@ def run(made: Made, engine: LifecycleEngine, folder: Path, number: int) -> Found
     return find_addresses(spec, engine, made.refs, staged)
 
 
-def decode_all(made: Made) -> int:
-    """Read and decode every range here; gives the entries."""
-    count = 0
-    seen = set()
+def range_files(made: Made) -> Iterator[tuple[str, bytes]]:
+    """Every range of the repository once, with its id."""
+    seen: set[str] = set()
     for commit in made.refs.commits.values():
-        from lakesweep.lakefs.ranges import decode_metarange
-
         data = made.files.read(commit.metarange_id, meta=True)
-        for id_ in decode_metarange("", data, commit.metarange_id)["range_id"].to_pylist():
+        ids = decode_metarange("", data, commit.metarange_id)["range_id"].to_pylist()
+        for id_ in ids:
             if id_ not in seen:
                 seen.add(id_)
-                count += decode_range("", made.files.read(id_, meta=False), id_).num_rows
-    return count
-
-
-def peak_mb() -> float:
-    line = next(
-        line for line in Path("/proc/self/status").read_text().splitlines() if "VmHWM" in line
-    )
-    return int(line.split()[1]) / 1024
-
-
-@contextmanager
-def watched(name: str, entries: int) -> Iterator[Callable[[], float]]:
-    Path("/proc/self/clear_refs").write_text("5")
-    before, start = peak_mb(), time.perf_counter()
-    yield lambda: time.perf_counter() - start
-    took = time.perf_counter() - start
-    grown = peak_mb() - before
-    rate = entries / took / 1e6
-    print(f"{name:28} {took:7.1f} s {rate:7.2f} M entries/s   driver +{grown:.0f} MB", flush=True)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Time lifecycle runs over a made repository.")
-    parser.add_argument("--commits", type=int, default=1_000)
-    parser.add_argument("--ranges", type=int, default=500)
-    parser.add_argument("--replaced", type=int, default=100)
-    parser.add_argument("--engine", choices=["spark", "local"], default="spark")
-    parser.add_argument("--rounds", type=int, default=2)
-    arguments = parser.parse_args()
-    shape = Shape(arguments.commits, arguments.ranges, arguments.replaced)
-    with TemporaryDirectory() as temporary:
-        folder = Path(temporary)
-        made = make(shape, folder / "repo")
-        distinct = shape.ranges * KEYS_IN_A_RANGE
-        distinct += (shape.commits - 1) * RANGES_IN_A_COMMIT * shape.replaced
-        print(f"{shape.commits} commits, {made.entries:,} entries in ranges, {distinct:,} distinct")
-        with watched("decoding alone, one core", made.entries):
-            decode_all(made)
-        if arguments.engine == "local":
-            contest(made, LocalEngine(Stores()), folder, arguments.rounds)
-            return
-        with open_session(SparkSection()) as spark:
-            engine = SparkLifecycle(spark, register(spark))
-            spark.range(10).count()
-            contest(made, engine, folder, arguments.rounds)
-
-
-def contest(made: Made, engine: LifecycleEngine, folder: Path, rounds: int) -> None:
-    with watched("first run", made.entries) as clock:
-        found = run(made, engine, folder, 0)
-        cold = clock()
-    print(dict(found.figures))
-    warm = []
-    for number in range(1, rounds + 1):
-        with watched("next run", made.entries) as clock:
-            run(made, engine, folder, number)
-            warm.append(clock())
-    print(f"the first run takes {cold / min(warm):.1f} times as long as the next")
-
-
-if __name__ == "__main__":
-    main()
+                yield id_, made.files.read(id_, meta=False)
