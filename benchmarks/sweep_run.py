@@ -12,7 +12,6 @@ from pathlib import Path
 from threading import Event, Thread
 
 _TICK = os.sysconf("SC_CLK_TCK")
-_PAGE = os.sysconf("SC_PAGE_SIZE")
 _EVERY_SECONDS = 0.1
 
 
@@ -20,8 +19,8 @@ _EVERY_SECONDS = 0.1
 class Usage:
     """Peaks of resident bytes, and CPU seconds, by what the processes are.
 
-    `driver` is the command itself, `java` what it starts, `workers` are the Pythons below that;
-    pages that workers share with the process they were forked from count for each of them.
+    `driver` is the command itself, `java` what it starts, `workers` are the Pythons below that.
+    Pages that several processes share, as forked ones do, count for each with its part.
     """
 
     peaks: dict[str, int] = field(default_factory=dict)
@@ -37,8 +36,8 @@ class Usage:
         for process, kind in _tree(pid):
             with suppress(OSError, IndexError):  # it has ended
                 fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-                sizes[kind] += int(fields[21]) * _PAGE
                 self._seconds[process] = (int(fields[11]) + int(fields[12])) / _TICK
+                sizes[kind] += _resident(process)
         for kind, size in sizes.items():
             self.peaks[kind] = max(self.peaks.get(kind, 0), size)
 
@@ -80,6 +79,12 @@ def run(
 def _watch(usage: Usage, pid: int, done: Event) -> None:
     while not done.wait(_EVERY_SECONDS):
         usage.look(pid)
+
+
+def _resident(pid: int) -> int:
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    sizes = (int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+    return 1024 * next(sizes, 0)
 
 
 def _tree(pid: int) -> Iterator[tuple[int, str]]:

@@ -18,6 +18,11 @@ from lakesweep.errors import DamagedError
 ROWS = 2**16
 HEAP_BYTES = 2**22
 
+#: Small files get less room: the system takes and clears whole pages, some of 2 MB, where any byte
+#: of a slot is written to. A row may take one byte of a file; more than so many of heap are rare.
+_LEAST_ROWS, _LEAST_HEAP_BYTES = 2**8, 2**14
+_INFLATED = 16
+
 _DEEPEST = 4096
 
 
@@ -32,14 +37,19 @@ class Rows:
 class Gatherer:
     """Runs a programme over blocks, and hands out what it kept.
 
-    Room is made once and used again for every batch. A record that does not fit ends the batch,
-    and is walked again for the next; one that does not fit into an empty batch makes the room
-    larger. Text that is none raises ArrowInvalid. `spare_rows` is how many rows a block may claim
-    without a byte for each.
+    Room is made once, as a file of `size_bytes` may need it, and used again for every batch. A
+    record that does not fit ends the batch, and is walked again for the next; one that does not fit
+    into an empty batch makes the room larger. Text that is none raises ArrowInvalid. `spare_rows`
+    is how many rows a block may claim without a byte for each.
     """
 
     def __init__(
-        self, path: str, shapes: Sequence[Shape], program: npt.NDArray[np.int64], spare_rows: int
+        self,
+        path: str,
+        shapes: Sequence[Shape],
+        program: npt.NDArray[np.int64],
+        spare_rows: int,
+        size_bytes: int,
     ) -> None:
         from lakesweep.avro.walk import walk  # imports numba
 
@@ -48,7 +58,7 @@ class Gatherer:
         self._shapes = shapes
         self._program = program
         self._spare_rows = spare_rows
-        self._room = make_room(len(shapes), ROWS, HEAP_BYTES)
+        self._room = make_room(len(shapes), *_size_room(size_bytes))
         self._places = places(self._room)
         self._cursor = np.zeros(4, dtype=np.int64)
         self._stack = np.empty((_DEEPEST, 2), dtype=np.int64)
@@ -87,3 +97,9 @@ class Gatherer:
         self._cursor[3] = 0
         self._room.filled[:] = 0
         return Rows(count, slots)
+
+
+def _size_room(size_bytes: int) -> tuple[int, int]:
+    """How many rows, and bytes of heap, there is room for while a file of this size is read."""
+    rows = min(ROWS, max(_LEAST_ROWS, size_bytes))
+    return rows, min(HEAP_BYTES, max(_LEAST_HEAP_BYTES, size_bytes * _INFLATED))

@@ -40,7 +40,7 @@ def read_avro(path: str, data: Data, columns: Sequence[Column]) -> Iterator[pa.R
 
 
 def _read(preamble: Preamble, data: Data, plan: Plan) -> Iterator[pa.RecordBatch]:
-    gatherer = Gatherer(preamble.path, plan.shapes, plan.program, plan.spare_rows)
+    gatherer = Gatherer(preamble.path, plan.shapes, plan.program, plan.spare_rows, len(data))
     for chunk in _chunks(preamble, data):
         yield from map(plan.batch, gatherer.feed(chunk.data, chunk.blocks))
     yield from map(plan.batch, gatherer.finish())

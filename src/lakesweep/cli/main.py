@@ -22,6 +22,7 @@ from lakesweep.cli.sweep import add_sweep
 from lakesweep.cli.terminal import OutputClosedError, OutputFailedError, guarded_stdout
 from lakesweep.errors import LakesweepError, UsageError
 from lakesweep.progress import SILENT
+from lakesweep.spare_pandas import spare_pandas
 
 #: What a shell reports for a program whose reader went away (128 + SIGPIPE).
 _EXIT_CLOSED = 141
@@ -73,6 +74,7 @@ app.add_typer(catalog.app)
 
 def main() -> None:
     """Run the command line of this process."""
+    spare_pandas()
     code = run(sys.argv[1:])
     if code == _EXIT_INTERRUPTED:
         # Python would first wait for every request that is still under way.

@@ -21,6 +21,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from lakesweep.errors import SparkLostError, SparkSetupError
+from lakesweep.spare_pandas import without_pandas
 from lakesweep.spark.errors import root_cause
 
 #: It has no types of its own.
@@ -114,9 +115,11 @@ def _property(setting: tuple[str, str]) -> str:
 
 
 def _start(settings: Mapping[str, str]) -> SparkSession:
-    conf = SparkConf()
-    conf.setAll(list(settings.items()))
-    return SparkSession(SparkContext(conf=conf), options=dict(settings))
+    # On the way pyspark loads what its own tests need, pandas if it is there.
+    with without_pandas():
+        conf = SparkConf()
+        conf.setAll(list(settings.items()))
+        return SparkSession(SparkContext(conf=conf), options=dict(settings))
 
 
 def _stop(session: SparkSession) -> None:

@@ -31,8 +31,9 @@ _ALONE = {
     "spark.driver.memory": "2g",
 }
 #: For the Java of such a driver. Rows hardly ever come by it, so it never gets back what it takes
-#: to compile its own code twice, and there is little garbage for several threads to collect.
-_BRIEF = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+#: to compile its own code twice, and there is little garbage for several threads to collect. Of a
+#: machine's memory it would take a part at once; it gets more where it needs more.
+_BRIEF = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xms32m")
 
 
 def is_local(master: str) -> bool:

@@ -325,12 +325,19 @@ class TestBatches:
 
     def test_end_at_a_number_of_bytes_and_grow_for_one_large_value(self) -> None:
         sizes = [HEAP_BYTES - 10, 10, 1, 3 * HEAP_BYTES, 5]
-        data = write_avro(
-            record(("it", "string")), [{"it": "x" * size} for size in sizes], "deflate"
-        )
+        data = write_avro(record(("it", "string")), [{"it": "x" * size} for size in sizes])
         batches = list(read_avro("x", data, [Column("it", names=("it",))]))
         lengths = [[len(each) for each in batch["it"].to_pylist()] for batch in batches]
         assert lengths == [[HEAP_BYTES - 10, 10], [1], [3 * HEAP_BYTES, 5]]
+
+    def test_of_a_small_file_that_was_compressed_well_have_all_of_it(self) -> None:
+        values = [{"it": "x" * (size % 50_000)} for size in range(0, 2_000_000, 997)]
+        data = write_avro(record(("it", "string")), values, "deflate")
+        assert len(data) < 200_000  # and 50 MB as it is
+        batches = read_avro("x", data, [Column("it", names=("it",))])
+        assert [text for batch in batches for text in batch["it"].to_pylist()] == [
+            value["it"] for value in values
+        ]
 
     def test_stay_as_they_are_while_later_ones_are_read(self) -> None:
         data = write_avro(record(("it", "string")), [{"it": str(i)} for i in range(3 * ROWS)])
