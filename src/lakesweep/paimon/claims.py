@@ -66,6 +66,13 @@ class Claim:
         )
 
     @classmethod
+    def of_readers(cls, owner: Owner) -> Self:
+        """The files of data that readers of an owner's state open; none of a changelog."""
+        lists = owner.lists() if owner.needs_state else ()
+        state = tuple(each for each in lists if not _is_changelog(each))
+        return cls(owner.path, owner.branch.layout, lists=state, state=state)
+
+    @classmethod
     def _of_state(cls, owner: Owner) -> Self:
         lists = owner.lists()
         return cls(

@@ -8,7 +8,7 @@ path that anything live names is held, whatever else is said of it.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
@@ -80,11 +80,14 @@ class Protection:
         self._rows: dict[_Key, _Rows] = {}
         self._states: set[tuple[_Key, ...]] = set()
 
-    def hold_owners(self, leaving: Iterable[Owner] = ()) -> None:
+    def hold_owners(
+        self, leaving: Iterable[Owner] = (), claim_of: Callable[[Owner], Claim] = Claim.of
+    ) -> None:
         """Hold for all owners but those that leave, until a fresh listing shows no new ones.
 
-        UnreadableError where an owner, or something that it names, cannot be found although the
-        owner is still there.
+        `claim_of` says what an owner holds, if that is not all that it should. UnreadableError
+        where an owner, or something that it names, cannot be found although the owner is still
+        there.
         """
         if not len(self._candidates):  # nothing to be held
             return
@@ -93,7 +96,7 @@ class Protection:
             files = self._unknown(gone)
             if not files:
                 return
-            self._hold_files(files)
+            self._hold_files(files, claim_of)
         raise IncompleteError(
             f"{self._table.address.path} changes faster than it can be read",
             hint="run the same command again when fewer writers are at work",
@@ -107,10 +110,13 @@ class Protection:
             raise _unreadable(error) from error
         self._planned.update(claim.path for claim in claims)
 
+    def holds(self, paths: Hashes) -> npt.NDArray[np.bool_]:
+        """Which of some paths somebody holds."""
+        return self._held.contains(paths)
+
     def spare(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows that nobody holds."""
-        held = self._held.contains(file_hashes(batch["path"]))
-        return batch.filter(pa.array(~held))
+        return batch.filter(pa.array(~self.holds(file_hashes(batch["path"]))))
 
     def _unknown(self, gone: set[ObjectInfo]) -> list[OwnerFile]:
         return [
@@ -121,10 +127,10 @@ class Protection:
             and file.path not in self._planned
         ]
 
-    def _hold_files(self, files: Sequence[OwnerFile]) -> None:
+    def _hold_files(self, files: Sequence[OwnerFile], claim_of: Callable[[Owner], Claim]) -> None:
         owners = list(read_owners(files, workers=workers_for(self._table)))
         try:
-            self._hold([Claim.of(owner) for owner in owners])
+            self._hold([claim_of(owner) for owner in owners])
         except MissingError as error:
             if all(owner.exists() for owner in owners):
                 raise _unreadable(error) from error

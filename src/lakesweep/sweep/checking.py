@@ -75,7 +75,7 @@ class Checker:
 
     def _miss(self, lake: Lake, listing: Dataset, marks: Marks, address: str) -> Checked:
         locations = _folders(lake.locations)
-        optional = Chooser(self.stores, self.engine, f"{address}-chosen").optional(marks)
+        optional = Chooser(self.stores, self.engine, f"{address}-chosen").unneeded(marks)
         step = MissStep(self.stores, address, locations, _needs(self.stores, marks), optional)
         answers = self.engine.miss(step, listing, marks.content, ANSWERS)
         parts = answers_of(answers, "part", Part)

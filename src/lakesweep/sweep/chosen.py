@@ -22,6 +22,7 @@ from lakesweep.sweep.liveset import LiveSet
 from lakesweep.sweep.namings import file_names
 from lakesweep.sweep.owners import FolderMap, claimed_folder
 from lakesweep.sweep.roots import RootKind
+from lakesweep.sweep.still_shown import without_shown
 
 if TYPE_CHECKING:
     from lakesweep.storage.stores import Stores
@@ -93,8 +94,16 @@ class Chooser:
         return self._choose(marks, NamesIn(FolderMap((each, "") for each in folders)), "names")
 
     def optional(self, marks: Marks) -> Sequence[str]:
-        """What tables name and do not need; no filter where there is nothing of the kind."""
+        """What tables name and may not need; no filter where there is nothing of the kind."""
         return self._choose(marks, optional_files, "optional")
+
+    def unneeded(self, marks: Marks) -> Sequence[str]:
+        """What tables name and do not need, which takes another look at all of their manifests."""
+        files = self._chosen(marks, optional_files, "optional")
+        if not files.rows:
+            return ()
+        rest = without_shown(self.stores, self.on(files), marks, files, f"{self.folder}/unneeded")
+        return self.filter(rest, "optional") if rest.rows else ()
 
     def filter(self, rows: Dataset, name: str) -> Sequence[str]:
         """The filter of all files of a dataset."""
@@ -106,11 +115,15 @@ class Chooser:
         return LocalEngine(self.stores) if rows.rows <= self.few else self.engine
 
     def _choose(self, marks: Marks, choice: Choice, name: str) -> Sequence[str]:
-        content = marks.content
-        if not content.rows or not any(root.kind is RootKind.PAIMON_TABLE for root in marks.roots):
-            return ()
-        address = f"{self.folder}/{name}-hashes"
-        step = ChoiceStep(self.stores, address, choice)
-        answers = self.on(content).gather(step, content, ANSWERS)
-        chosen = commit_dataset(self.stores, address, answers_of(answers, "part", Part), HASHES)
+        chosen = self._chosen(marks, choice, name)
         return self.filter(chosen, name) if chosen.rows else ()
+
+    def _chosen(self, marks: Marks, choice: Choice, name: str) -> Dataset:
+        content = marks.content
+        address = f"{self.folder}/{name}-hashes"
+        parts: Iterable[Part] = ()
+        if content.rows and any(root.kind is RootKind.PAIMON_TABLE for root in marks.roots):
+            step = ChoiceStep(self.stores, address, choice)
+            answers = self.on(content).gather(step, content, ANSWERS)
+            parts = answers_of(answers, "part", Part)
+        return commit_dataset(self.stores, address, parts, HASHES)

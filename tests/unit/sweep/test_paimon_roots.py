@@ -279,6 +279,27 @@ def test_files_that_a_commit_deleted_may_be_missing(world: World) -> None:
     assert [(gap.table, gap.files) for gap in found.gaps] == [(table.address, 1)]
 
 
+@pytest.mark.parametrize("keeper", ["tag", "snapshot", "branch"])
+def test_a_file_that_a_commit_deleted_is_missed_by_older_owners(world: World, keeper: str) -> None:
+    table = world.table("t")
+    shared, old = File(data_name()), File(data_name())
+    first, second = table.manifest(shared, old), table.manifest(replace(old, kind=1))
+    put(table, shared.name)
+    row = table.snapshot(1, first)
+    table.snapshot(2, second, base=[first])
+    if keeper == "tag":
+        table.tag("v1", row)
+    if keeper == "branch":
+        table.schema(branch="dev")
+        table.snapshot(1, first, branch="dev")
+    if keeper != "snapshot":
+        table.delete("snapshot/snapshot-1")
+    desk = world.desk()
+    found = desk.check(desk.survey())
+    missing = [row["path"] for row in desk.rows(found.missing)]
+    assert missing == [table.path(f"bucket-0/{old.name}")]
+
+
 def test_only_names_of_paimon_go_from_its_folders(world: World) -> None:
     table = world.table("t", partition_keys=("_day",))
     commit(table, 1)
