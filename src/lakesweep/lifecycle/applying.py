@@ -66,7 +66,7 @@ def apply_plan(
         applied = applier.apply(order, document, session)
     except LakesweepError:
         with suppress(LakesweepError):  # the first error is the one to tell
-            _write_history(applier, document, RunState.FAILED, {})
+            _write_failure(applier, document)
         raise
     figures = {**applied.figures, "kept_by_remark": applied.kept_by_remark}
     _write_history(applier, document, _state(document, applied), figures)
@@ -82,6 +82,13 @@ def _state(document: PlanDocument, applied: Applied) -> RunState:
         and not any(reason.value in kept for reason in _HELD_BACK)
     )
     return RunState.SWEPT if is_whole else RunState.PARTIAL
+
+
+def _write_failure(applier: Applier, document: PlanDocument) -> None:
+    """Whoever is refused because all was done before does not make it undone."""
+    record = msgspec.convert(document.details["record"], RunRecord)
+    if not History(applier.stores, document.details["home"]).has_swept(record):
+        _write_history(applier, document, RunState.FAILED, {})
 
 
 def _write_history(

@@ -113,13 +113,14 @@ class History:
 
     def last_swept(self) -> RunRecord | None:
         """The newest run that swept."""
-        return next((run for run in self._records() if self._has_swept(run)), None)
+        return next((run for run in self._records() if self.has_swept(run)), None)
 
     def find(self, run_id: str) -> RunRecord | None:
         """A run by its id."""
         return next((run for run in self._records() if run.run_id == run_id), None)
 
-    def _has_swept(self, run: RunRecord) -> bool:
+    def has_swept(self, run: RunRecord) -> bool:
+        """Whether all is gone that a run found."""
         try:
             stats = self._read(self._stats_name(run), RunStats)
         except MissingError:

@@ -242,6 +242,7 @@ def test_a_run_that_died_is_gone_on_with(office: Office) -> None:
     assert applied.kept_by_remark == 0
     with pytest.raises(RefusedError, match="applied once"):
         office.apply(plan)
+    assert history(office).last_swept() is not None
 
 
 @dataclass
