@@ -116,9 +116,10 @@ class Tally:
         self._info = msgspec.structs.replace(self._info, filters=filters)
 
     def complain(self, problem: str) -> None:
-        """Something could not be done."""
+        """Something could not be done; what befalls several spans alike is told once."""
         with self._lock:
-            self.problems.append(problem)
+            if problem not in self.problems:
+                self.problems.append(problem)
 
     @property
     def failed(self) -> int:

@@ -111,7 +111,7 @@ def take(
     is_held = stored.value.expires_at and clock.now() < end + MARGIN
     if is_held and stored.value.run != superseded:
         raise LeaseHeldError(
-            f"{subject} is being swept by {stored.value.run} ({stored.value.holder})",
+            f"{subject} is being worked on by {stored.value.run} ({stored.value.holder})",
             hint=f"wait for it; if it is dead, its lease is free at {end + MARGIN:%H:%M:%S}Z",
         )
     wanted = LakeLease(token=stored.value.token + 1, run=run, holder=holder, expires_at=_end(clock))

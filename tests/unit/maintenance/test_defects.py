@@ -245,7 +245,7 @@ def test_a_run_that_died_is_taken_over_when_its_lease_has_ended() -> None:
         maintained.maintain()
     maintained.backend = alive
     maintained.store = maintained.open()
-    with pytest.raises(LeaseHeldError, match="the store is being swept by maintain-"):
+    with pytest.raises(LeaseHeldError, match="the store is being worked on by maintain-"):
         maintained.maintain()
     maintained.clock.sleep((TERM + MARGIN).total_seconds() + 1)
     assert maintained.maintain().success

@@ -66,7 +66,7 @@ def test_the_listing_is_stored_before_the_first_root_is_looked_at(world: World) 
 
 def test_the_lease_is_held_before_anything_is_listed(world: World) -> None:
     def is_refused() -> None:
-        with pytest.raises(LeaseHeldError, match="is being swept by plan-"):
+        with pytest.raises(LeaseHeldError, match="is being worked on by plan-"):
             plan(world)
 
     Process(world, at(f"list {LAKE}", is_refused)).plan()
