@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from lakesweep.lakefs.addresses import Namespace
 from lakesweep.lifecycle.columns import JUDGED, OCCURRENCES, Why
 from lakesweep.lifecycle.keepers import Keeper
-from lakesweep.lifecycle.occurring import micros_of, paths_of
+from lakesweep.lifecycle.occurring import distinct, micros_of, paths_of
 from lakesweep.lifecycle.policy import Rule
 from lakesweep.lifecycle.ranks import Ranker, Ranks, are_due, days_of, reasons_of
 from lakesweep.sweep.columns import HASHES
@@ -76,8 +76,8 @@ class JudgeStep:
         spell: Callable[..., str],
     ) -> pa.Array:
         """A text for each rank; there are few different ones."""
-        distinct, places = np.unique(ranks, return_inverse=True)
-        found = [find(int(rank)) for rank in distinct]
+        few, places = distinct(ranks)
+        found = [find(int(rank)) for rank in few]
         texts = [None if one is None else spell(one) for one in found]
         return pa.array(texts, pa.string()).take(pa.array(places))
 

@@ -94,8 +94,10 @@ class OccurStep:
         for number, match in enumerate(matches):
             codes = codes * 2 + match
             if number % _RULES_AT_ONCE == _RULES_AT_ONCE - 1:
-                codes = np.unique(codes, return_inverse=True)[1]
-        _, examples, codes = np.unique(codes, return_index=True, return_inverse=True)
+                codes = distinct(codes)[1]
+        found, codes = distinct(codes)
+        examples = np.empty(len(found), np.int64)
+        examples[codes] = np.arange(len(codes))  # any row of each
         covering = [
             tuple(rule for rule, match in enumerate(matches) if match[row]) for row in examples
         ]
@@ -104,7 +106,7 @@ class OccurStep:
     def _ranks(
         self, bits: list[int], holders: Numbers, covering: list[tuple[int, ...]], codes: Numbers
     ) -> tuple[Numbers, Mask]:
-        pairs, places = np.unique(holders * len(covering) + codes, return_inverse=True)
+        pairs, places = distinct(holders * len(covering) + codes)
         split = [divmod(int(pair), len(covering)) for pair in pairs]
         ranks = [self.ranker.rank(bits[holder], covering[code]) for holder, code in split]
         potential = [bool(bits[holder] & self.ranker.is_potential) for holder, _ in split]
@@ -116,6 +118,12 @@ class OccurStep:
         if self.window.by_commit:
             return potential
         return potential | (ages >= (days_of(ranks) - self.window.days) * _DAY)
+
+
+def distinct(numbers: Numbers) -> tuple[Numbers, Numbers]:
+    """Each number once, and which of them each is. They are few, so they need not be sorted."""
+    encoded = pa.array(numbers).dictionary_encode()
+    return encoded.dictionary.to_numpy(), encoded.indices.to_numpy().astype(np.int64)
 
 
 def _covers(prefix: Prefix, paths: pa.Array) -> Mask:

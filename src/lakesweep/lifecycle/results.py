@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from lakesweep.hashing import HashSet
 from lakesweep.lifecycle.columns import RESULTS
 from lakesweep.lifecycle.keepers import places_of, unpack_bits
-from lakesweep.lifecycle.occurring import OccurStep
+from lakesweep.lifecycle.occurring import OccurStep, distinct
 from lakesweep.sweep.columns import HASHES, hashes_of
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -63,7 +63,7 @@ class MatchStep:
         held = found["keepers"].combine_chunks().dictionary_encode()
         bits = [unpack_bits(each) for each in held.dictionary.to_pylist()]
         holders = held.indices.to_numpy().astype(np.int64)
-        pairs, places = np.unique(holders * len(covering) + codes, return_inverse=True)
+        pairs, places = distinct(holders * len(covering) + codes)
         split = [divmod(int(pair), len(covering)) for pair in pairs]
         texts = [self._words(bits[holder], covering[code]) for holder, code in split]
         return pa.array(texts, pa.string()).take(pa.array(places))
