@@ -83,7 +83,7 @@ def _boto3_client(server: S3Server) -> Any:
 @contextmanager
 def moto_server() -> Iterator[S3Server]:
     """An S3 server that keeps every key exactly, in memory, and has conditional writes."""
-    command = [str(_SCRIPTS / "moto_server"), "--host", "127.0.0.1", "--port", "0"]
+    command = [sys.executable, str(Path(__file__).with_name("moto_in_turn.py"))]
     with TemporaryDirectory(prefix="moto-") as scratch:
         log = Path(scratch) / "log"
         with running(command, log, r"Running on (http://[\d.]+:\d+)") as found:
