@@ -130,6 +130,10 @@ class Littered:
         self.table.commit(1, [], manifests)
         self.table.hint(1, 1)
 
+    def found_by(self, count: int) -> bool:
+        """Whether so many are all orphans, but for those that a filter takes for live ones."""
+        return 0.999 * self.orphans <= count <= self.orphans
+
     def plant(self) -> list[str]:
         """Make orphans, under new names; gives their paths."""
         paths = [self.table.place(at % PARTITIONS) for at in range(self.orphans)]
