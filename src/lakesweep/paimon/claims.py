@@ -129,7 +129,7 @@ def read_claim(table: PaimonTable, claim: Claim) -> ReadClaim:
     missing = set()
     for file in claim.lists:
         try:
-            manifests[file.name] = manifests_of(table, file.name, file.size_bytes)
+            manifests[file.name] = manifests_of(table, file.name, file.size_bytes, file.least)
         except MissingError:
             if file.needed:
                 raise

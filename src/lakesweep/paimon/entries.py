@@ -79,14 +79,20 @@ INDEX_ENTRIES = _schema(_INDEX_COLUMNS)
 _ENTRY_VERSION, _INDEX_VERSION = 2, 1
 
 
-def read_manifest_list(path: str, data: bytes, *, size_bytes: int | None = None) -> pa.Table:
+def read_manifest_list(
+    path: str, data: bytes, *, size_bytes: int | None = None, least: int = 0
+) -> pa.Table:
     """The manifests that a list names, as MANIFESTS; `size_bytes` is what its snapshot says.
 
-    A list that was cut between two blocks looks whole, so its size must be the one that is known.
+    A list that was cut between two blocks looks whole, so its size must be the one that is known,
+    and where the snapshot tells none, there must be so many manifests at `least`.
     """
     _check_size(path, data, size_bytes)
     batches = list(_rows(path, data, _LIST_COLUMNS, _ENTRY_VERSION))
-    return pa.Table.from_batches(batches, schema=MANIFESTS)
+    found = pa.Table.from_batches(batches, schema=MANIFESTS)
+    if found.num_rows < least:
+        raise TruncatedError(path, "names no manifest, although its snapshot counts rows in it")
+    return found
 
 
 def read_manifest(

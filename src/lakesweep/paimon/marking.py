@@ -112,7 +112,7 @@ class OwnerLevel(FileLevel[Snapshot]):
             text = _text_for(pointer, each.role)
             paths = pa.array([layout.manifest(each.name)])
             sizes = pa.array([each.size_bytes], _LONG)
-            needed = _is_needed(each.needed)
+            needed = pa.array([each.least if each.needed else None], _LONG)
             outbox.lead(children_of(pointer, Kind.MANIFEST_LIST, paths, sizes, needed, text))
         if found.index_manifest:
             paths = pa.array([layout.manifest(found.index_manifest)])
@@ -151,7 +151,9 @@ class ListLevel(_MetaLevel):
     def mark(self, outbox: Outbox, pointer: Pointer, found: bytes | None) -> Iterator[None]:
         if found is None:
             return
-        named = read_manifest_list(pointer.path, found, size_bytes=pointer.size_bytes)
+        named = read_manifest_list(
+            pointer.path, found, size_bytes=pointer.size_bytes, least=pointer.entries or 0
+        )
         manifests = named.combine_chunks()
         folder = f"{_layout(pointer).root}manifest/"
         paths = pc.binary_join_element_wise(folder, _column(manifests, "name"), "")

@@ -38,11 +38,11 @@ class NamedFiles(NamedTuple):
 
 
 def manifests_of(
-    table: PaimonTable, name: str, size_bytes: int | None = None
+    table: PaimonTable, name: str, size_bytes: int | None = None, least: int = 0
 ) -> tuple[ManifestFile, ...]:
-    """The manifests that a list names."""
+    """The manifests that a list names: so many at least."""
     path = table.layout.manifest(name)
-    found = read_manifest_list(path, table.read(path), size_bytes=size_bytes)
+    found = read_manifest_list(path, table.read(path), size_bytes=size_bytes, least=least)
     return tuple(
         ManifestFile(
             row["name"],

@@ -29,12 +29,16 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ManifestList:
-    """A list that an owner names, with the size that it says, and whether the owner needs it."""
+    """A list that an owner names, with the size that it says, and whether the owner needs it.
+
+    `least` is how many manifests it must name, as far as the rows tell that the owner counts.
+    """
 
     name: str
     size_bytes: int | None
     role: Role
     needed: bool
+    least: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,12 +120,14 @@ def lists_of(kind: Kind, it: Snapshot) -> tuple[ManifestList, ...]:
     # Nobody reads the changes of a tag: Paimon deletes them with the snapshot.
     changes = kind is not Kind.TAG
     found = (
-        (it.base_manifest_list, it.base_manifest_list_size, Role.BASE, state),
-        (it.delta_manifest_list, it.delta_manifest_list_size, Role.DELTA, state),
-        (it.changelog_manifest_list, it.changelog_manifest_list_size, Role.CHANGELOG, changes),
+        (it.base_manifest_list, it.base_manifest_list_size, Role.BASE, state, it.base_rows),
+        (it.delta_manifest_list, it.delta_manifest_list_size, Role.DELTA, state, it.delta_rows),
+        (it.changelog_manifest_list, it.changelog_manifest_list_size, Role.CHANGELOG, changes, 0),
     )
     return tuple(
-        ManifestList(name, size, role, needed) for name, size, role, needed in found if name
+        ManifestList(name, size, role, needed, least=int(rows != 0))
+        for name, size, role, needed, rows in found
+        if name
     )
 
 

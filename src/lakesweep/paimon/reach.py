@@ -193,9 +193,11 @@ class Walk:
             return None
 
     def _read_list(self, each: List) -> tuple[List, tuple[ManifestFile, ...]]:
-        name, size_bytes = each.file.name, each.file.size_bytes
+        file = each.file
         read = self._attempt(
-            name, lambda: manifests_of(self.table, name, size_bytes), needed=each.file.needed
+            file.name,
+            lambda: manifests_of(self.table, file.name, file.size_bytes, file.least),
+            needed=file.needed,
         )
         return each, read or ()
 

@@ -51,6 +51,18 @@ class Snapshot:
     changelog_manifest_list_size: int | None
     raw: Mapping[str, Any] = field(repr=False, compare=False)
 
+    @property
+    def delta_rows(self) -> int:
+        """How many rows more there are since the commit before; 0 where that is not known."""
+        return self.delta_record_count or 0
+
+    @property
+    def base_rows(self) -> int:
+        """How many rows there were before this commit; 0 where that is not known."""
+        if self.total_record_count is None or self.delta_record_count is None:
+            return 0
+        return self.total_record_count - self.delta_record_count
+
 
 @dataclass(frozen=True, slots=True)
 class Tag:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -63,3 +64,21 @@ def test_half_an_answer_ends_the_walk(java: JavaTable) -> None:
     for key in filter(is_there, calls_of(java, "read")):
         with pytest.raises(LakesweepError):
             reach(java, harmed(key, "read", half))
+
+
+def header(call: Call) -> object:
+    """An Avro file without its blocks: a whole one, of no rows."""
+    data = call.go_on()
+    sync = data[-16:]
+    return data[: data.index(sync) + len(sync)]
+
+
+def test_a_list_that_lost_its_manifests_ends_the_walk(java_tables: JavaWarehouses) -> None:
+    java = java_tables.table("s_dv")  # of a version that writes down no sizes of lists
+    newest = max((java.folder / "snapshot").glob("snapshot-*"), key=lambda path: path.name)
+    snapshot = json.loads(newest.read_text())
+    assert "deltaManifestListSize" not in snapshot
+    for name in ("baseManifestList", "deltaManifestList"):
+        key = str(java.folder / "manifest" / snapshot[name]).lstrip("/")
+        with pytest.raises(IncompleteError, match="names no manifest"):
+            reach(java, harmed(key, "read", header))
