@@ -100,6 +100,7 @@ def test_a_namespace_that_cannot_tell_what_is_staged_is_refused(
     )
     assert done.code == 3
     assert "staged" in done.error["message"]
+    assert not (namespace / "_lakefs/retention/lc").exists()  # nothing was listed for it
 
 
 @pytest.mark.parametrize("command", ["show", "explain", "apply"])
@@ -128,6 +129,8 @@ def test_plans_may_lie_elsewhere(lakesweep: Lakesweep, namespace: Path, tmp_path
     )
     assert done.document["quarantined"] > 0
     assert not (namespace / "_lakefs/retention/lc").exists()
+    tables = {"policy", "current_rule", "commits", "cache", "addresses", "stats"}
+    assert tables <= {folder.name for folder in place.iterdir()}
     assert len(list((place / "trash").rglob("*"))) > done.document["quarantined"]
 
 

@@ -189,7 +189,10 @@ def _read(policy: Path) -> bytes:
     try:
         return policy.read_bytes()
     except OSError as error:
-        raise ConfigError(f"the policy {policy} cannot be read: {error.strerror}") from error
+        raise ConfigError(
+            f"the policy {policy} cannot be read: {error.strerror}",
+            hint="give the file of a policy, such as policy.json",
+        ) from error
 
 
 def _show(context: Context, document: PlanDocument) -> None:

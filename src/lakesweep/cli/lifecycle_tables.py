@@ -32,11 +32,15 @@ def facts_table(document: PlanDocument, state: str) -> Table:
         ("made", format_moment(document.created.replace(microsecond=0))),
         ("expires", format_moment(document.expires.replace(microsecond=0))),
         *((("policy" if not number else ""), line) for number, line in enumerate(details["words"])),
-        ("commits", f"{commits}; {looked} looked at for what is due"),
+        ("commits", f"{commits}; {looked} looked at for what is due{_why(details['full'])}"),
         ("ranges", f"{spec['ranges']:,}, {parsed:,} of them read for the first time"),
         ("stored", format_count(spec["listed"], "object")),
     ]
     return Table(("plan", document.plan), rows)
+
+
+def _why(full: str | None) -> str:
+    return f": {full}" if full else ""
 
 
 def insight_tables(document: PlanDocument) -> Iterator[Table]:

@@ -86,6 +86,7 @@ class Repository(Protocol):
         """Rows of STAGED: what each branch shows that its HEAD does not have so.
 
         It is found by listing both, as a new upload of equal content is in no diff. What is
-        committed meanwhile may be among it. StagingUnknownError where nobody can tell.
+        committed meanwhile may be among it. StagingUnknownError where nobody can tell, at once and
+        not with the first row.
         """
         ...

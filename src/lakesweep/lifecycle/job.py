@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakesweep.errors import DamagedError, RefusedError, SparkJobError
-from lakesweep.lifecycle.columns import COMMITS, EDGES, METARANGES, POLICY_TABLE
+from lakesweep.lifecycle.columns import COMMITS, CURRENT_RULE, EDGES, METARANGES, POLICY_TABLE
 from lakesweep.lifecycle.engine import LifecycleEngine, Question
 from lakesweep.lifecycle.history import History, RunRecord, heads_of
 from lakesweep.lifecycle.judging import JudgeStep
@@ -61,13 +61,8 @@ def find_addresses(
 
     `staged` has rows of STAGED. RefusedError where it is None, unless the spec says so.
     """
-    if staged is None and not spec.without_staging:
-        raise RefusedError(
-            "staged",
-            f"it is not known what is staged in {spec.repository.name}: objects that were"
-            " uploaded and not yet committed could be deleted",
-            hint="let the server be asked, or override the guard staged",
-        )
+    if staged is None:
+        check_staging(spec)
     run = _Run(spec, engine, refs, staged)
     try:
         return run.judge(run.read_ranges())
@@ -76,6 +71,17 @@ def find_addresses(
         if not run.cache.drop_damaged():
             raise
     return run.judge(run.read_ranges())
+
+
+def check_staging(spec: Spec) -> None:
+    """RefusedError unless the spec goes on where nobody can tell what is staged."""
+    if not spec.without_staging:
+        raise RefusedError(
+            "staged",
+            f"it is not known what is staged in {spec.repository.name}: objects that were"
+            " uploaded and not yet committed could be deleted",
+            hint="let the server be asked, or override the guard staged",
+        )
 
 
 class _Run:
@@ -146,6 +152,7 @@ class _Run:
             self._warnings(),
             full,
         )
+        self._keep("current_rule", CURRENT_RULE, tables.current_rule.to_batches())
         self._keep("policy", POLICY_TABLE, tables.policy.to_batches())
         self._history.record(found.record)
         return found
@@ -169,12 +176,12 @@ class _Run:
         return pa.Table.from_batches(read_dataset(self._stores, stored), POLICY_TABLE)
 
     def _select(self, before: Before | None, last: pa.Table) -> tuple[str | None, frozenset[str]]:
-        """Why all commits are looked at, or None; and the potential ones."""
+        """Why all commits are looked at, empty if so asked, None if not; and the potential ones."""
         spec = self._spec
         if spec.selection is Selection.REQUIREMENT:
             return None, required_commits(self._refs, last)
         if spec.selection is Selection.FULL:
-            return "a full run was asked for", frozenset(self._refs.commits)
+            return "", frozenset(self._refs.commits)
         full = must_be_full(self._refs, spec.policy, spec.options, before, spec.restored)
         if full is not None or before is None:
             return full, frozenset(self._refs.commits)

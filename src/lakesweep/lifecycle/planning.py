@@ -29,7 +29,7 @@ from lakesweep.lifecycle.dump_ages import (
     store_ages,
 )
 from lakesweep.lifecycle.insight import SAVED, ref_sizes, savings
-from lakesweep.lifecycle.job import find_addresses
+from lakesweep.lifecycle.job import check_staging, find_addresses
 from lakesweep.lifecycle.lakes import refuse_nested, refuse_shared
 from lakesweep.lifecycle.plan_steps import SAID, SortStep, VerdictStep
 from lakesweep.lifecycle.refs_file import write_refs
@@ -129,6 +129,7 @@ class LifecyclePlanner:
         lake, repository = order.lake, order.spec.repository
         others = [opener().namespace for opener in order.neighbours.values()]
         refuse_shared(repository.name, repository.namespace, others)
+        self._refuse_unknown(order.spec)
         name = order.spec.run_id or new_name("plan", self.clock)
         address = f"{lake.plans}/{name}"
         surveyor = Surveyor(self.stores, self.engine, self.clock, self.progress, self.seconds)
@@ -164,6 +165,13 @@ class LifecyclePlanner:
             lease.check()
             Pruner(self.stores, self.runs, lake, self.clock.now()).prune()
         return document
+
+    def _refuse_unknown(self, spec: Spec) -> None:
+        """What would be refused in the end is refused before all objects are listed."""
+        try:
+            spec.repository.staged()
+        except StagingUnknownError:
+            check_staging(spec)
 
     def _list(
         self, surveyor: Surveyor, lake: Lake, address: str

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from difflib import get_close_matches
 from typing import Annotated, Any
 
 import yaml  # type: ignore[import-untyped]
@@ -117,7 +118,7 @@ def _too_short(models: Mapping[str, _RuleModel], floor: int) -> Iterator[str]:
     for rule_id, model in models.items():
         for key, days in model.rule(rule_id).all_days():
             if days < floor:
-                yield f"{rule_id}.{key}: {days} days are fewer than {floor}; allow them by name"
+                yield f"{rule_id}.{key}: {days} days are fewer than {floor}: see --floor"
 
 
 def _told(error: ValidationError, toml: str) -> Iterator[str]:
@@ -125,7 +126,14 @@ def _told(error: ValidationError, toml: str) -> Iterator[str]:
         path = [step for step in fault["loc"] if step != "[key]"]
         line = find_line(toml, path) if toml else None
         place = spell(path) + (f" (line {line})" if line else "")
-        yield f"{place}: {fault['msg']}" if place else fault["msg"]
+        said = _advice(str(path[-1])) if fault["type"] == "extra_forbidden" else fault["msg"]
+        yield f"{place}: {said}" if place else said
+
+
+def _advice(wrong: str) -> str:
+    near = get_close_matches(wrong, _RuleModel.model_fields, n=1, cutoff=0.5)
+    keys = f"did you mean {near[0]}?" if near else f"there are {', '.join(_RuleModel.model_fields)}"
+    return f"there is no such key; {keys}"
 
 
 def _wrong(name: str, faults: Iterable[str]) -> ConfigError:
@@ -139,8 +147,8 @@ def _unique(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
     """A mapping of these pairs; a key that stands twice would silently lose one of its values."""
     found: dict[Any, Any] = {}
     for key, value in pairs:
-        if not isinstance(key, Hashable):
-            raise ValueError(f"{key!r} cannot be a key")  # noqa: TRY004 (a wrong policy)
+        if not isinstance(key, str):  # YAML reads off, no and 1 as something else
+            raise ValueError(f"the key {key!r} is no text: put it in quotes")  # noqa: TRY004
         if key in found:
             raise ValueError(f"{key!r} stands there twice")
         found[key] = value

@@ -80,8 +80,8 @@ class Found:
     """What a run found. `verdicts` has a row (JUDGED) for each address that a rule covers.
 
     `results` has those that go (RESULTS), `totals` counts them all (TOTALS). `segments` is what was
-    read, from which evidence comes. `full` says why all commits were looked at, where less was
-    asked for.
+    read, from which evidence comes. `full` says why all commits were looked at where less was
+    asked for, and is empty where all were.
     """
 
     verdicts: Dataset

@@ -83,7 +83,7 @@ def test_days_are_whole_numbers_of_at_least_one(days: Any) -> None:
 
 
 def test_few_days_must_be_allowed() -> None:
-    refused(rule_of(days=6), "6 days are fewer than 7")
+    refused(rule_of(days=6), "6 days are fewer than 7: see --floor")
     refused(rule_of(tag_days={"v1": 2}), r"tag_days\.v1: 2 days are fewer than 7")
     assert parsed(rule_of(days=6), floor=6).rules[0].days == 6
 
@@ -192,6 +192,17 @@ def test_files_that_say_a_thing_twice_or_nothing_are_refused(name: str, data: by
 def test_a_wrong_key_is_told_with_its_line() -> None:
     with pytest.raises(ConfigError, match=r"rule1\.days \(line 4\)"):
         parse_policy(TOML.replace(b"10", b"'ten'"), "p.toml")
+
+
+def test_an_unknown_key_is_told_with_the_nearest_one() -> None:
+    refused(rule_of(brach_days={"b": 9}), r"r\.brach_days: .* did you mean branch_days\?")
+    refused(rule_of(zzz=1), "there are prefix, enabled, days, branch_days")
+
+
+@pytest.mark.parametrize("data", [b"off: {}", b"r: {branch_days: {1.0: 9}}"])
+def test_what_yaml_takes_for_something_else_must_be_in_quotes(data: bytes) -> None:
+    with pytest.raises(ConfigError, match="is no text: put it in quotes"):
+        parse_policy(data, "p.yaml")
 
 
 def test_the_hash_is_of_the_meaning() -> None:
