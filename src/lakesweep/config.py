@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -32,6 +33,7 @@ FILE_NAME = "lakesweep.toml"
 ENVIRONMENT_VARIABLE = "LAKESWEEP_CONFIG"
 
 _REFERENCE = re.compile(r"\$\{([^}]*)\}")
+_ADDRESS = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -105,6 +107,14 @@ def _as_text(value: object) -> object:
     return str(value) if isinstance(value, int | float) else value
 
 
+def _address(value: str) -> str:
+    """What is relative would mean another place for each folder that somebody stands in."""
+    if not _ADDRESS.match(value):
+        raise PydanticCustomError("address", "must be an address such as s3://lake/a or /srv/a")
+    return value
+
+
+Address = Annotated[str, AfterValidator(_address)]
 Duration = Annotated[timedelta, BeforeValidator(_duration)]
 Texts = Annotated[tuple[str, ...], BeforeValidator(_as_tuple)]
 Properties = Annotated[dict[str, str], BeforeValidator(_as_texts)]
@@ -274,12 +284,12 @@ def _contradiction(roots: Iterable[Root]) -> str | None:
 class LakeSection(Section):
     """The locations to keep clean, and the roots that keep files in them alive."""
 
-    locations: Annotated[Texts, Field(min_length=1)]
+    locations: Annotated[tuple[Address, ...], BeforeValidator(_as_tuple), Field(min_length=1)]
     grace: Duration = timedelta(days=7)
     exclude: Texts = ()
     unknown: Literal["keep", "delete"] = "keep"
-    plans: str | None = None
-    quarantine: str | None = None
+    plans: Address | None = None
+    quarantine: Address | None = None
     keep_plans: Duration = timedelta(days=30)
     roots: Annotated[tuple[Root, ...], BeforeValidator(_as_tuple)] = ()
 

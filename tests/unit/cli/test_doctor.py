@@ -160,13 +160,13 @@ def test_an_endpoint_that_does_not_answer_fails(tmp_path: Path, capsys: Capture)
         access_key_id = "a"
         secret_access_key = "b"
         [lakes.a]
-        locations = ["s3://lake/warehouse", "nonsense"]
+        locations = ["s3://lake/warehouse", "nonsense://lake"]
     """
     code, checks = _examine(tmp_path, text, capsys)
     assert code == 4
     assert checks["location s3://lake/warehouse"]["status"] == "fail"
     assert "endpoint" in checks["location s3://lake/warehouse"]["mend"]
-    assert "not an address" in checks["location nonsense"]["detail"]
+    assert "no kind of store" in checks["location nonsense://lake"]["detail"]
 
 
 def test_a_wrong_configuration_is_wrong_usage(tmp_path: Path, capsys: Capture) -> None:
