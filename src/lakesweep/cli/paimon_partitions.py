@@ -84,7 +84,7 @@ def _show_dropped(
         "dry_run": dry_run,
     }
     context.output.result(document, Table(columns, rows, numbers=frozenset(columns[1:])))
-    _say_end(context, [] if snapshot is None else [snapshot], dry_run=dry_run)
+    _say_end(context, partitions, [] if snapshot is None else [snapshot], dry_run=dry_run)
 
 
 ExpirationTime = Annotated[
@@ -192,7 +192,7 @@ def _show_verdicts(
     }
     columns = ("partition", f"time ({rule.zone})", "expires", "why")
     context.output.result(document, Table(columns, rows))
-    _say_end(context, snapshots, dry_run=dry_run)
+    _say_end(context, gone, snapshots, dry_run=dry_run)
 
 
 def _judged(verdict: Verdict, rule: ExpiryRule) -> dict[str, Any]:
@@ -256,8 +256,10 @@ def _say_totals(context: Context, branch: Branch, chosen: Sequence[Partition]) -
     context.output.say(f"{branch.table.address.path}: {', '.join(parts)} to drop")
 
 
-def _say_end(context: Context, snapshots: Sequence[int], *, dry_run: bool) -> None:
-    if dry_run:
+def _say_end(
+    context: Context, chosen: Sequence[Partition], snapshots: Sequence[int], *, dry_run: bool
+) -> None:
+    if dry_run and chosen:
         context.output.say("nothing was dropped; run the same with --yes in place of --dry-run")
     elif snapshots:
         numbers = ", ".join(map(str, snapshots))
