@@ -342,7 +342,7 @@ class Lakes(RuleBasedStateMachine):
 
 TestSweeps = Lakes.TestCase
 TestSweeps.settings = settings(
-    max_examples=int(os.environ.get("LAKESWEEP_EXAMPLES", "30")),
+    max_examples=int(os.environ.get("LAKESWEEP_EXAMPLES", "20")),
     stateful_step_count=16,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
