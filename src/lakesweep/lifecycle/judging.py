@@ -95,11 +95,11 @@ _TOGETHER = {
 def gather(occurrences: pa.Table) -> pa.Table:
     """All that occurrences say of each address that may go, in one row (GATHERED)."""
     lonely = _are_lonely(occurrences["h1"].to_numpy())
-    alone = occurrences.filter(pa.array(lonely)).select([*GATHERED.names, "candidate"])
-    several = _together(occurrences.filter(pa.array(~lonely)))
-    rows = pa.concat_tables([alone, several.select(alone.column_names).cast(alone.schema)])
-    known = rows.filter(pc.field("candidate") & pc.field("address").is_valid())
-    return known.select(GATHERED.names).cast(GATHERED)
+    told = occurrences.select([*GATHERED.names, "candidate"])
+    alone, several = told.filter(pa.array(lonely)), _together(told.filter(pa.array(~lonely)))
+    rows = pa.concat_tables([alone, several.select(told.column_names).cast(told.schema)])
+    known = pc.and_(rows["candidate"], rows["address"].is_valid())
+    return rows.select(GATHERED.names).filter(known).cast(GATHERED)
 
 
 def _are_lonely(keys: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:

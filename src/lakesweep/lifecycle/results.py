@@ -23,6 +23,8 @@ PATHS_NAMED = 1_000
 
 Numbers = npt.NDArray[np.int64]
 
+#: The columns of verdicts (JUDGED) that results need.
+MATCHED = [*HASHES.names, "address", "size_bytes", "modified", "due_before", "reason"]
 _ASCENDING = [(name, "ascending") for name in ("group", "path_text", "matched")]
 
 
@@ -34,7 +36,7 @@ class MatchStep:
     run_id: str
 
     def __call__(self, going: pa.Table, occurrences: pa.Table) -> pa.Table:
-        """The results of verdicts (JUDGED), from all OCCURRENCES of their addresses and others."""
+        """The results of verdicts (MATCHED), from all OCCURRENCES of their addresses and others."""
         ordered = going.take(pa.array(_by_hash(going)))
         columns = {
             "run_id": pa.repeat(pa.scalar(self.run_id), going.num_rows),
@@ -94,8 +96,11 @@ def _of(going: pa.Table, occurrences: pa.Table) -> pa.Table:
 
 
 def _by_hash(rows: pa.Table) -> Numbers:
+    """The order of rows by both halves of their hashes; where the first differ they are enough."""
     low, high = hashes_of(rows)
-    return np.lexsort((high, low))
+    order = np.argsort(low)
+    same = np.diff(low[order]) == 0
+    return np.lexsort((high, low)) if np.any(same & (np.diff(high[order]) != 0)) else order
 
 
 def _in_order(matched: pa.Table) -> tuple[pa.Table, Numbers]:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from lakesweep.lifecycle.columns import JUDGED, OCCURRENCES, RESULTS, TOTALS, Why
 from lakesweep.lifecycle.judging import JudgeStep, gather
-from lakesweep.lifecycle.results import MatchStep
+from lakesweep.lifecycle.results import MATCHED, MatchStep
 from lakesweep.storage.datasets import Dataset, DatasetWriter, Part, commit_dataset
 from lakesweep.sweep.answers import answer, answers_of
 from lakesweep.sweep.columns import HASHES
@@ -56,8 +56,8 @@ class WeighStep:
         occurrences = pa.Table.from_batches(batches, OCCURRENCES)
         gathered = gather(occurrences).combine_chunks()
         judged = pa.Table.from_batches(self.judge(gathered.to_batches()), JUDGED)
-        going = judged.filter(pc.field("verdict") == Why.EXPIRED.verdict.value)
-        staged = judged.filter(pc.field("reason") == Why.STAGED.value)
+        going = judged.select(MATCHED).filter(pc.equal(judged["reason"], Why.EXPIRED.value))
+        staged = judged.select(HASHES.names).filter(pc.equal(judged["reason"], Why.STAGED.value))
         yield self._write("verdicts", self.verdicts, JUDGED, judged)
         yield self._write("results", self.results, RESULTS, self.match(going, occurrences))
         yield self._write("waiting", self.waiting, HASHES, staged)

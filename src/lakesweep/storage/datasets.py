@@ -50,7 +50,7 @@ _ROWS_IN_A_GROUP = 1 << 16
 #: A part is made in memory, because stores take whole objects.
 _BYTES_IN_A_PART = 32 << 20
 #: Columns whose values hardly repeat: a dictionary of them costs time and space.
-_DISTINCT = frozenset({"path", "etag", "h1", "h2", "size_bytes", "modified"})
+_DISTINCT = frozenset({"path", "address", "etag", "h1", "h2", "size_bytes", "modified"})
 
 _FORMAT = ds.ParquetFileFormat(
     default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
