@@ -1,6 +1,7 @@
 """One job that uses all that Spark does for us, wherever Spark runs.
 
-    python -m tests.spark.job '{"section": {"master": "local[2]"}, "lake": "/…", "target": "/…"}'
+    python -m tests.spark.job '{"section": {"master": "local[2]"}, "lake": "/…", "target": "/…",
+        "repository": "/…"}'
 
 It runs in a process of its own, as a command would; what it found comes out as JSON.
 """
@@ -10,20 +11,29 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
+from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from lakesweep.config import SparkSection
+from lakesweep.lakefs.stored import StoredRepository
+from lakesweep.lifecycle.engine import LifecycleEngine
+from lakesweep.lifecycle.job import find_addresses
+from lakesweep.lifecycle.spark_engine import SparkLifecycle
+from lakesweep.lifecycle.spec import Spec
 from lakesweep.spark import datasets
 from lakesweep.spark.access import Access
 from lakesweep.spark.kernels import map_batches
 from lakesweep.spark.register import register
 from lakesweep.spark.session import open_session
+from tests.lakefs_repositories import NOW
+from tests.lifecycle_runs import policy_of, results_of
 
+POLICY = {"all": {"prefix": "*", "days": 40, "allow_empty_prefix": True}}
 COUNTED = pa.schema(
     [
         pa.field("path", pa.string(), nullable=False),
@@ -43,6 +53,7 @@ class Found:
     packages: list[str]
     committed: int
     error: str
+    expired: list[str]
 
 
 def count_letters(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -56,7 +67,7 @@ def count_letters(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
         yield pa.RecordBatch.from_arrays([*columns, letters, package], schema=COUNTED)
 
 
-def run(spark: SparkSession, access: Access, lake: str, target: str) -> Found:
+def run(spark: SparkSession, access: Access, lake: str, target: str, repository: str) -> Found:
     listing = spark.read.format("lakesweep.listing").load(lake)
     counted = map_batches(listing, count_letters, COUNTED)
     written = datasets.write(counted, target, access, COUNTED)
@@ -69,7 +80,24 @@ def run(spark: SparkSession, access: Access, lake: str, target: str) -> Found:
         packages=sorted({row.package for row in rows}),
         committed=written.rows,
         error=_error(spark),
+        expired=expire(_lifecycle(spark, access), repository),
     )
+
+
+def _lifecycle(spark: SparkSession, access: Access) -> SparkLifecycle:
+    """Nothing is so little that it is done on the driver; two tasks are enough."""
+    return SparkLifecycle(spark, replace(access, parts=2), few_entries=0, few_ranges=0)
+
+
+def expire(engine: LifecycleEngine, namespace: str) -> list[str]:
+    """The addresses of a lakeFS repository that go by a policy."""
+    repository = StoredRepository(engine.stores, namespace)
+    work = f"{namespace}-{uuid4()}"
+    spec = Spec(
+        *(repository, policy_of(POLICY), "run", NOW, work, f"{work}/lc"), without_staging=True
+    )
+    found = find_addresses(spec, engine, repository.read_refs(), None)
+    return sorted(results_of(found))
 
 
 def _error(spark: SparkSession) -> str:
@@ -85,7 +113,7 @@ def _error(spark: SparkSession) -> str:
 def main() -> None:
     given = json.loads(sys.argv[1])
     with open_session(SparkSection.model_validate(given["section"])) as spark:
-        found = run(spark, register(spark), given["lake"], given["target"])
+        found = run(spark, register(spark), given["lake"], given["target"], given["repository"])
     json.dump(asdict(found), sys.stdout)
 
 

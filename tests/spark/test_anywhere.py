@@ -14,8 +14,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from lakesweep.lifecycle.engine import LocalEngine
 from lakesweep.spark.access import Access
 from lakesweep.spark.shipping import zip_package
+from lakesweep.storage.stores import Stores
+from tests.lakefs import RealRepositories
 from tests.spark import job
 from tests.spark.conftest import HOME, ON_CLUSTER, QUICK
 from tests.spark.job import Found
@@ -32,10 +35,23 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
+def repository(
+    lakefs_repositories: RealRepositories, tmp_path_factory: pytest.TempPathFactory
+) -> str:
+    folder = tmp_path_factory.mktemp("anywhere")
+    return str(lakefs_repositories.repository("branches").copy_to(folder).folder)
+
+
+@pytest.fixture(scope="module")
 def local(
-    spark: SparkSession, access: Access, lake: Path, tmp_path_factory: pytest.TempPathFactory
+    spark: SparkSession,
+    access: Access,
+    lake: Path,
+    repository: str,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Found:
-    return job.run(spark, access, str(lake), str(tmp_path_factory.mktemp("local") / "rows"))
+    target = tmp_path_factory.mktemp("local") / "rows"
+    return job.run(spark, access, str(lake), str(target), repository)
 
 
 @pytest.fixture(scope="module")
@@ -50,9 +66,12 @@ def bare_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "bin" / "python"
 
 
-def run_job(section: dict[str, Any], lake: Path, folder: Path, **variables: str) -> Found:
+def run_job(
+    section: dict[str, Any], lake: Path, repository: str, folder: Path, **variables: str
+) -> Found:
     """Run the job in a process of its own, which must not say a word beside its answer."""
-    given = json.dumps({"section": section, "lake": str(lake), "target": str(folder / "rows")})
+    places = {"lake": str(lake), "target": str(folder / "rows"), "repository": repository}
+    given = json.dumps({"section": section, **places})
     environment = {**os.environ, **variables, "PYTHONPATH": str(Path.cwd())}
     stand = folder / "stand"
     stand.mkdir()
@@ -73,6 +92,7 @@ def check(found: Found, local: Found) -> None:
     assert found.rows == local.rows
     assert found.committed == 200
     assert found.error == local.error
+    assert found.expired == local.expired
     assert all(".zip" in package for package in found.packages)
 
 
@@ -90,18 +110,23 @@ def test_the_job_finds_all_files_locally(local: Found, lake: Path) -> None:
     assert local.error.startswith("MissingError: /nowhere/at/all")
 
 
+def test_the_job_expires_locally_what_one_process_would(local: Found, repository: str) -> None:
+    assert local.expired == job.expire(LocalEngine(Stores()), repository)
+    assert local.expired
+
+
 def test_a_cluster_without_the_package_finds_the_same(
-    cluster: str, lake: Path, local: Found, bare_python: Path, tmp_path: Path
+    cluster: str, lake: Path, repository: str, local: Found, bare_python: Path, tmp_path: Path
 ) -> None:
     section = {"master": cluster, "conf": ON_CLUSTER}
-    check(run_job(section, lake, tmp_path, PYSPARK_PYTHON=str(bare_python)), local)
+    check(run_job(section, lake, repository, tmp_path, PYSPARK_PYTHON=str(bare_python)), local)
 
 
 def test_spark_connect_without_the_package_finds_the_same(
-    lake: Path, local: Found, bare_python: Path, tmp_path: Path
+    lake: Path, repository: str, local: Found, bare_python: Path, tmp_path: Path
 ) -> None:
     section = {"remote": "local[2]", "conf": QUICK}
-    check(run_job(section, lake, tmp_path, PYSPARK_PYTHON=str(bare_python)), local)
+    check(run_job(section, lake, repository, tmp_path, PYSPARK_PYTHON=str(bare_python)), local)
 
 
 SUBMITTED = """\

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 
 import pyarrow as pa
@@ -76,19 +77,26 @@ class StoredRepository:
 
     def read_refs(self) -> Refs:
         """The refs of the dump; NotFoundError where there is none."""
-        path = self.namespace.table(MANIFEST)
-        try:
+        with self._telling_no_dump():
             manifest = self._files.read(MANIFEST, meta=True)
+        path = self.namespace.table(MANIFEST)
+        return read_dump(Trees(self._files, self.namespace), parse_manifest(path, manifest))
+
+    @contextmanager
+    def _telling_no_dump(self) -> Iterator[None]:
+        try:
+            yield
         except MissingError as error:
+            path = self.namespace.table(MANIFEST)
             raise NotFoundError(
                 f"{self.name} holds no dump of a repository's refs: there is no {path}",
                 hint="lakectl refs-dump lakefs://REPOSITORY writes one",
             ) from error
-        return read_dump(Trees(self._files, self.namespace), parse_manifest(path, manifest))
 
     def dump_age(self) -> DumpAge:
-        """How old its last dump is."""
-        return self._files.dump_age()
+        """How old its last dump is; NotFoundError where there is none."""
+        with self._telling_no_dump():
+            return self._files.dump_age()
 
     def staged(self) -> Iterator[pa.RecordBatch]:
         """Never known: only a server can say."""

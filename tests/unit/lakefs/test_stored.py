@@ -168,9 +168,10 @@ class TestDamage:
 
     def test_no_dump(self, real: RealRepository) -> None:
         self.manifest(real).unlink()
-        with pytest.raises(NotFoundError, match="no dump") as raised:
-            stored(real).read_refs()
-        assert "refs-dump" in (raised.value.hint or "")
+        for ask in (stored(real).read_refs, stored(real).dump_age):
+            with pytest.raises(NotFoundError, match="no dump") as raised:
+                ask()
+            assert "refs-dump" in (raised.value.hint or "")
 
     @pytest.mark.parametrize("text", ["", "{}", "[]", "{", '{"commits_meta_range_id": 1}'])
     def test_a_manifest_that_is_none(self, real: RealRepository, text: str) -> None:
