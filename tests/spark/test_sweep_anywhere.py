@@ -80,11 +80,15 @@ def goes(installed: Installed, plan: str) -> str:
     return f"{amount.files} files, {format_size(amount.bytes)} to delete"
 
 
-def test_a_cluster_plans_and_applies_as_one_process_does(
+def test_a_cluster_plans_and_applies_as_one_process_does_though_an_executor_is_killed(
     installed: Installed, local: list[dict[str, Any]], server: S3Server, cluster: str
 ) -> None:
     installed.use(master=cluster, conf=ON_CLUSTER)
-    done = installed("plan", "prod", *_NOW, "--exact", "--json")
+    before = marks(server)
+    with installed.start("plan", "prod", *_NOW, "--exact", "--json") as process:
+        await_that(lambda: bool(marks(server) - before), "marking")
+        os.kill(max(descendants(os.getpid(), "CoarseGrainedExecutorBackend")), signal.SIGKILL)
+        done = finish(process)
     plan = done.document["plan"]
     summary, *hints = talk(done)
     assert summary.startswith(f"{plan}: {goes(installed, plan)}; ")
@@ -105,19 +109,6 @@ def test_spark_connect_plans_and_applies_as_one_process_does(
     assert (done.code, done.err) == (0, "")
     assert rows(installed, done.document["plan"]) == local
     check_sweep(installed, server, done.document["plan"])
-
-
-def test_a_plan_outlives_an_executor_that_is_killed_while_it_marks(
-    installed: Installed, local: list[dict[str, Any]], server: S3Server, cluster: str
-) -> None:
-    installed.use(master=cluster, conf=ON_CLUSTER)
-    before = marks(server)
-    with installed.start("-q", "plan", "prod", *_NOW, "--exact", "--json") as process:
-        await_that(lambda: bool(marks(server) - before), "marking")
-        os.kill(max(descendants(os.getpid(), "CoarseGrainedExecutorBackend")), signal.SIGKILL)
-        done = finish(process)
-    assert (done.code, done.err) == (0, "")
-    assert rows(installed, done.document["plan"]) == local
 
 
 def marks(server: S3Server) -> set[str]:

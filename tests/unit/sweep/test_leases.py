@@ -45,7 +45,7 @@ def lake() -> Iterator[Lake]:
 
 def test_one_run_at_a_time(lake: Lake) -> None:
     first = lake.take("r1")
-    with pytest.raises(LeaseHeldError, match=r"swept by r1 \(host\)"):
+    with pytest.raises(LeaseHeldError, match=r"worked on by r1 \(host\)"):
         lake.take("r2")
     first.release()
     assert lake.take("r2").token == first.token + 1
