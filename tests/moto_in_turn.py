@@ -2,12 +2,14 @@
 
 moto looks whether a key or a row is as expected and writes it in two steps, so on threads of its
 own two conditional writes at once can both win. One at a time they cannot, as with the services
-that it plays.
+that it plays. It also looks through its own folders at each request for the service that is meant;
+once for each host will do, and a connection may be used again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from threading import Lock
 from typing import Any
 
@@ -19,15 +21,25 @@ from moto.moto_server.werkzeug_app import (
 from werkzeug.serving import run_simple
 
 
+class _Dispatcher(DomainDispatcherApplication):
+    @cache  # noqa: B019 - there is one for the whole process
+    def get_backend_for_host(self, host: str | None) -> Any:
+        return super().get_backend_for_host(host)
+
+
+class _Handler(MotoRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+
 def main() -> None:
     """Listen on a free port of 127.0.0.1, until somebody ends it."""
-    moto, turn = DomainDispatcherApplication(create_backend_app), Lock()
+    moto, turn = _Dispatcher(create_backend_app), Lock()
 
     def answer(environ: Any, start_response: Any) -> Iterable[bytes]:
         with turn:
             return list(moto(environ, start_response))
 
-    run_simple("127.0.0.1", 0, answer, threaded=True, request_handler=MotoRequestHandler)
+    run_simple("127.0.0.1", 0, answer, threaded=True, request_handler=_Handler)
 
 
 if __name__ == "__main__":
