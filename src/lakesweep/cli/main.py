@@ -6,6 +6,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from functools import cache
 from typing import Annotated
 
 import typer
@@ -110,9 +111,12 @@ def run(arguments: Sequence[str]) -> int:
     return _fail(arguments, _interrupted()) if code == _EXIT_INTERRUPTED else code
 
 
+#: Built from the signatures of all commands, which takes a while and gives the same every time.
+_command = cache(typer.main.get_command)
+
+
 def _invoke(arguments: Sequence[str]) -> int:
-    command = typer.main.get_command(app)
-    code = command.main(list(arguments), prog_name="lakesweep", standalone_mode=False)
+    code = _command(app).main(list(arguments), prog_name="lakesweep", standalone_mode=False)
     return code if isinstance(code, int) else 0
 
 
