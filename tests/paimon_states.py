@@ -1,4 +1,4 @@
-"""What a snapshot of a Paimon table says, for tests: read by fastavro, not by our own reader."""
+"""What a snapshot of a Paimon table says, for tests: read by libraries, not by our own reader."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import orc
 
 from lakesweep.paimon.layout import bucket_name
 from lakesweep.paimon.snapshots import Snapshot
@@ -25,6 +28,10 @@ def newest(table: PaimonTable) -> Snapshot:
 def records(table: PaimonTable, name: str) -> list[dict[str, Any]]:
     """The records of a manifest, a list or an index manifest."""
     data = table.read(table.layout.manifest(name))
+    if data.startswith(b"ORC"):
+        return list(orc.ORCFile(pa.BufferReader(data)).read().to_pylist())
+    if data.startswith(b"PAR1"):
+        return list(pq.read_table(pa.BufferReader(data)).to_pylist())
     return [record for record in fastavro.reader(io.BytesIO(data)) if isinstance(record, dict)]
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
 import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import orc
 
 from tests.iceberg_tables import BUCKET, Bucket
 
@@ -131,6 +134,49 @@ def encode(schema: Any, rows: Iterable[Row], codec: str = "zstandard") -> bytes:
     return file.getvalue()
 
 
+def as_parquet(table: pa.Table) -> bytes:
+    """Rows as a Parquet file."""
+    file = io.BytesIO()
+    pq.write_table(table, file, compression="zstd")
+    return file.getvalue()
+
+
+def as_orc(table: pa.Table) -> bytes:
+    """Rows as an ORC file."""
+    file = io.BytesIO()
+    orc.write_table(table, file, compression="zstd")
+    return file.getvalue()
+
+
+_PRIMITIVES = {"int": pa.int32(), "long": pa.int64(), "bytes": pa.binary(), "string": pa.string()}
+
+
+def arrow_type(avro: Any) -> pa.DataType:
+    """The Arrow type of an Avro type, as manifests have them."""
+    if isinstance(avro, list):
+        return arrow_type(next(each for each in avro if each != "null"))
+    if isinstance(avro, str):
+        return _PRIMITIVES[avro]
+    if avro["type"] == "record":
+        return pa.struct([_arrow_field(each) for each in avro["fields"]])
+    if avro["type"] == "array":
+        return pa.list_(arrow_type(avro["items"]))
+    return pa.timestamp("ms")
+
+
+def _arrow_field(field: Any) -> pa.Field:
+    return pa.field(field["name"], arrow_type(field["type"]), "null" in field["type"])
+
+
+def encode_as(write: Callable[[pa.Table], bytes]) -> Callable[[Any, Iterable[Row]], bytes]:
+    """What encodes rows under a schema of Avro's in another format."""
+
+    def encode_other(schema: Any, rows: Iterable[Row]) -> bytes:
+        return write(pa.Table.from_pylist(list(rows), schema=pa.schema(list(arrow_type(schema)))))
+
+    return encode_other
+
+
 @dataclass(frozen=True)
 class File:
     """A file that a manifest adds, or deletes if `kind` is 1."""
@@ -209,6 +255,7 @@ class Table:
     name: str = "t"
     options: Mapping[str, str] = field(default_factory=dict)
     partition_keys: Sequence[str] = ()
+    encode: Callable[[Any, Iterable[Row]], bytes] = encode
 
     def __post_init__(self) -> None:
         self.schema()
@@ -245,7 +292,7 @@ class Table:
     def manifest(self, *files: File, data: bytes | None = None, **listed: Any) -> Row:
         """A manifest, as the row that lists have of it."""
         rows = [file.row() for file in files]
-        data = encode(entry_schema(), rows) if data is None else data
+        data = self.encode(entry_schema(), rows) if data is None else data
         name = f"manifest-{unique_name(next(_numbers))}"
         self.write(f"manifest/{name}", data)
         return {
@@ -262,13 +309,13 @@ class Table:
     def list(self, *manifests: Row) -> str:
         """A manifest list, by its name."""
         name = f"manifest-list-{unique_name(next(_numbers))}"
-        self.write(f"manifest/{name}", encode(LIST_SCHEMA, manifests))
+        self.write(f"manifest/{name}", self.encode(LIST_SCHEMA, manifests))
         return name
 
     def index_manifest(self, *files: Index) -> str:
         """An index manifest, by its name."""
         name = f"index-manifest-{unique_name(next(_numbers))}"
-        self.write(f"manifest/{name}", encode(INDEX_SCHEMA, [file.row() for file in files]))
+        self.write(f"manifest/{name}", self.encode(INDEX_SCHEMA, [file.row() for file in files]))
         return name
 
     def snapshot(

@@ -15,9 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakesweep.errors import DamagedError
-from lakesweep.paimon.avro_writing import Row, RowFormat, widest
 from lakesweep.paimon.entries import ADD, DELETE
 from lakesweep.paimon.manifest_states import read_entries, read_entry_rows
+from lakesweep.paimon.row_formats import widest
+from lakesweep.paimon.rows import Row, RowFormat
 from lakesweep.paimon.survey import WORKERS, Survey
 from lakesweep.paimon.table import Branch
 from lakesweep.parallel import map_ordered
@@ -64,7 +65,7 @@ def find_deletions(branch: Branch, survey: Survey, targets: Iterable[bytes]) -> 
         how, entries = read_entry_rows(branch.table, manifests[number])
         formats.append(how)
         rows += [{**entries[place], "_KIND": DELETE} for place in chosen_rows]
-    return Deletions(rows, widest(formats))
+    return Deletions(rows, widest(branch.table.address.path, formats))
 
 
 def _live(branch: Branch, manifests: Sequence[Row], targets: pa.Array) -> list[_Mention]:

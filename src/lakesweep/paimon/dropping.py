@@ -11,13 +11,13 @@ from typing import Any
 from uuid import uuid4
 
 from lakesweep.errors import LakesweepError
-from lakesweep.paimon.avro_writing import read_format, read_rows
 from lakesweep.paimon.committing import Prepared, commit
 from lakesweep.paimon.deletions import Deletions, find_deletions
 from lakesweep.paimon.entries import read_index_manifest
 from lakesweep.paimon.manifest_merging import merge_manifests
 from lakesweep.paimon.manifest_states import total_rows
 from lakesweep.paimon.new_files import NewFiles
+from lakesweep.paimon.row_formats import check_alike, read_format, read_rows
 from lakesweep.paimon.snapshots import CommitKind, Snapshot
 from lakesweep.paimon.survey import Partition, Survey, survey_partitions
 from lakesweep.paimon.table import Branch
@@ -86,6 +86,8 @@ class _Dropper:
         if not targets:
             return None
         deletions = find_deletions(self._branch, survey, targets)
+        formats = (survey.state.list_format, deletions.format)
+        check_alike(self._branch.table.address.path, formats)
         files = NewFiles(self._branch)
         try:
             return Prepared(self._document(survey, deletions, files), files)

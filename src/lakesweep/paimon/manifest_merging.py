@@ -17,11 +17,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakesweep.errors import DamagedError
-from lakesweep.paimon.avro_writing import Row, RowFormat, widest
 from lakesweep.paimon.entries import ADD, DELETE
 from lakesweep.paimon.manifest_states import identity, read_entries, read_entry_rows
 from lakesweep.paimon.new_files import NewFiles
 from lakesweep.paimon.options import Options
+from lakesweep.paimon.row_formats import widest
+from lakesweep.paimon.rows import Row, RowFormat
 from lakesweep.paimon.table import Branch
 from lakesweep.parallel import map_ordered
 
@@ -113,7 +114,10 @@ class _Merger:
             formats.append(how)
             for row in rows:
                 _apply(entries, row, manifest)
-        return self.files.manifests(list(entries.values()), widest(formats)) if entries else []
+        if not entries:
+            return []
+        how = widest(self.branch.table.address.path, formats)
+        return self.files.manifests(list(entries.values()), how)
 
 
 def _size(manifests: Iterable[Row]) -> int:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from lakesweep.paimon.avro_writing import Row
 from lakesweep.paimon.binary_row import Value, encode_row
 from lakesweep.paimon.entries import ADD, DELETE
 from lakesweep.paimon.partitions import Partitioning
+from lakesweep.paimon.rows import Row
 
 _VERSION = 2
 

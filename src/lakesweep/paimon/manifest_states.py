@@ -8,8 +8,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from lakesweep.errors import TruncatedError
-from lakesweep.paimon.avro_writing import Row, RowFormat, read_format, read_rows, widest
 from lakesweep.paimon.entries import read_manifest, read_manifest_list
+from lakesweep.paimon.kinds import Kind
+from lakesweep.paimon.owners import Role, lists_of
+from lakesweep.paimon.row_formats import read_format, read_rows, widest
+from lakesweep.paimon.rows import Row, RowFormat
 from lakesweep.paimon.snapshots import Snapshot
 from lakesweep.paimon.table import Branch, PaimonTable
 
@@ -25,19 +28,17 @@ class ManifestState:
 
 def read_state(branch: Branch, snapshot: Snapshot) -> ManifestState:
     """Read both lists of a snapshot; a missing one is an error, never an empty one."""
-    lists = (
-        (snapshot.base_manifest_list, snapshot.base_manifest_list_size),
-        (snapshot.delta_manifest_list, snapshot.delta_manifest_list_size),
-    )
     rows: list[Row] = []
     formats = []
-    for name, size_bytes in lists:
-        path = branch.layout.manifest(name)
+    for each in lists_of(Kind.SNAPSHOT, snapshot):
+        if each.role is Role.CHANGELOG:
+            continue
+        path = branch.layout.manifest(each.name)
         data = branch.table.read(path)
-        read_manifest_list(path, data, size_bytes=size_bytes)  # it checks
+        read_manifest_list(path, data, size_bytes=each.size_bytes, least=each.least)  # it checks
         formats.append(read_format(path, data))
         rows += read_rows(path, data)
-    return ManifestState(snapshot, tuple(rows), widest(formats))
+    return ManifestState(snapshot, tuple(rows), widest(branch.table.address.path, formats))
 
 
 def read_entries(table: PaimonTable, manifest: Row) -> Iterator[pa.RecordBatch]:

@@ -8,8 +8,8 @@ from itertools import count
 from uuid import uuid4
 
 from lakesweep.errors import LakesweepError
-from lakesweep.paimon.avro_writing import Row, RowFormat
 from lakesweep.paimon.manifest_rows import list_row
+from lakesweep.paimon.rows import Row, RowFormat
 from lakesweep.paimon.table import Branch
 from lakesweep.storage.address import parse
 

@@ -9,10 +9,10 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakesweep.paimon.avro_writing import Row
 from lakesweep.paimon.binary_row import Value
 from lakesweep.paimon.entries import ADD
 from lakesweep.paimon.manifest_states import ManifestState, read_entries, read_state
+from lakesweep.paimon.rows import Row
 from lakesweep.paimon.snapshots import Snapshot
 from lakesweep.paimon.table import Branch
 from lakesweep.parallel import map_ordered

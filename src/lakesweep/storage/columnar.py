@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,28 +20,40 @@ _READ_ERRORS = (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError)
 Way = tuple[str, ...] | None
 
 
-def read_parquet(path: str, data: bytes, columns: Sequence[Column]) -> Iterator[pa.RecordBatch]:
-    """The columns, found by their field ids or names, in batches; one that is not there is null."""
+@contextmanager
+def open_parquet(path: str, data: bytes) -> Iterator[pq.ParquetFile]:
+    """A Parquet file; what is wrong with it, or comes up while it is read, is DamagedError."""
     if len(data) <= 2 * len(_PARQUET_MAGIC) or not data.endswith(_PARQUET_MAGIC):
         raise TruncatedError(path, "its Parquet footer is not there")
     try:
-        file = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
-        ways = _find_all(path, file.schema_arrow, columns)
-        for batch in file.iter_batches(columns=_wanted(ways)):
-            yield _chosen(batch, columns, ways)
+        yield pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
     except _READ_ERRORS as error:
         raise DamagedError(path, f"is no readable Parquet file: {error}") from error
 
 
-def read_orc(path: str, data: bytes, columns: Sequence[Column]) -> Iterator[pa.RecordBatch]:
+@contextmanager
+def open_orc(path: str, data: bytes) -> Iterator[orc.ORCFile]:
     """The same for an ORC file."""
     try:
-        file = orc.ORCFile(pa.BufferReader(data))
+        yield orc.ORCFile(pa.BufferReader(data))
+    except _READ_ERRORS as error:
+        raise DamagedError(path, f"is no readable ORC file: {error}") from error
+
+
+def read_parquet(path: str, data: bytes, columns: Sequence[Column]) -> Iterator[pa.RecordBatch]:
+    """The columns, found by their field ids or names, in batches; one that is not there is null."""
+    with open_parquet(path, data) as file:
+        ways = _find_all(path, file.schema_arrow, columns)
+        for batch in file.iter_batches(columns=_wanted(ways)):
+            yield _chosen(batch, columns, ways)
+
+
+def read_orc(path: str, data: bytes, columns: Sequence[Column]) -> Iterator[pa.RecordBatch]:
+    """The same for an ORC file."""
+    with open_orc(path, data) as file:
         ways = _find_all(path, file.schema, columns)
         for stripe in range(file.nstripes):
             yield _chosen(file.read_stripe(stripe, _wanted(ways)), columns, ways)
-    except _READ_ERRORS as error:
-        raise DamagedError(path, f"is no readable ORC file: {error}") from error
 
 
 def _find_all(path: str, schema: pa.Schema, columns: Sequence[Column]) -> list[Way]:

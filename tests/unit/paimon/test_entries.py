@@ -9,9 +9,7 @@ from typing import Any
 
 import fastavro
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from pyarrow import orc
 
 from lakesweep.errors import DamagedError, TruncatedError
 from lakesweep.paimon.entries import (
@@ -31,6 +29,9 @@ from tests.paimon_tables import (
     File,
     Index,
     Table,
+    arrow_type,
+    as_orc,
+    as_parquet,
     encode,
     entry_schema,
 )
@@ -82,34 +83,6 @@ def test_manifests_of_old_writers_are_read(codec: str) -> None:
     # They wrote records that may be null, and knew no external paths.
     found = read(encode(entry_schema(old=True), rows(), codec))
     assert found == [expected(file, external_path=None) for file in FILES]
-
-
-def as_parquet(table: pa.Table) -> bytes:
-    file = io.BytesIO()
-    pq.write_table(table, file, compression="zstd")
-    return file.getvalue()
-
-
-def as_orc(table: pa.Table) -> bytes:
-    file = io.BytesIO()
-    orc.write_table(table, file, compression="zstd")
-    return file.getvalue()
-
-
-PRIMITIVES = {"int": pa.int32(), "long": pa.int64(), "bytes": pa.binary(), "string": pa.string()}
-
-
-def arrow_type(avro: Any) -> pa.DataType:
-    """The Arrow type of an Avro type, as manifests have them."""
-    if isinstance(avro, list):
-        return arrow_type(next(each for each in avro if each != "null"))
-    if isinstance(avro, str):
-        return PRIMITIVES[avro]
-    if avro["type"] == "record":
-        return pa.struct([(each["name"], arrow_type(each["type"])) for each in avro["fields"]])
-    if avro["type"] == "array":
-        return pa.list_(arrow_type(avro["items"]))
-    return pa.timestamp("ms", "UTC")
 
 
 def java_rows(java_tables: JavaWarehouses, pattern: str) -> tuple[bytes, pa.Table]:

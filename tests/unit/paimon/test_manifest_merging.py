@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
-from lakesweep.errors import UnsupportedError
-from lakesweep.paimon.avro_writing import read_format
 from lakesweep.paimon.binary_row import encode_row
 from lakesweep.paimon.data_types import parse_type
 from lakesweep.paimon.dropping import drop_partitions
@@ -162,8 +158,3 @@ def test_manifests_of_old_versions_are_written_as_plain_records_with_all_fields(
     entries = records(table, delta["_FILE_NAME"])
     assert [entry["_FILE"]["_FILE_NAME"] for entry in entries] == ["old", "new", "gone"]
     assert all("_WRITE_COLS" in entry["_FILE"] for entry in entries)
-
-
-def test_manifests_that_are_not_avro_are_not_written() -> None:
-    with pytest.raises(UnsupportedError, match="is not Avro, and other manifests are read but not"):
-        read_format("manifest-1", b"ORC and so on")

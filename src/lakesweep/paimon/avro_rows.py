@@ -1,62 +1,43 @@
-"""Manifests, manifest lists and index manifests as rows that can be written again.
+"""Rows in Avro: what is written has every field of what was read.
 
-What is written has every field of what was read, in the form that all readers know: a plain record,
-never a union of one with null.
+It has the form that all readers know: a plain record, never a union of one with null.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Self
 
 from lakesweep.avro.container import read_header
 from lakesweep.avro.values import read_records
 from lakesweep.avro.writing import encode_avro
-from lakesweep.errors import UnsupportedError
-
-#: A row by the names of Paimon's fields.
-Row: TypeAlias = dict[str, Any]
-
-_MAGIC = b"Obj\x01"
+from lakesweep.paimon.rows import Row
 
 
 @dataclass(frozen=True, slots=True)
-class RowFormat:
-    """How rows are written: a schema as parsed JSON, and a codec of Avro's."""
+class AvroFormat:
+    """A schema as parsed JSON, and a codec of Avro's."""
 
     schema: Mapping[str, Any]
     codec: str
 
     def encode(self, rows: Sequence[Row]) -> bytes:
-        """A file of these rows."""
         return encode_avro(self.schema, rows, self.codec)
 
+    def widened(self, other: Self) -> Self:
+        return type(self)(_with_fields(self.schema, other.schema), self.codec)
 
-def read_rows(path: str, data: bytes) -> list[Row]:
+
+def read_avro_rows(path: str, data: bytes) -> list[Row]:
     """All rows of a file, each with all its fields."""
-    read_format(path, data)
     return list(read_records(path, data))
 
 
-def read_format(path: str, data: bytes) -> RowFormat:
-    """How a file was written; UnsupportedError where that is not Avro."""
-    if not data.startswith(_MAGIC):
-        raise UnsupportedError(
-            path,
-            "is not Avro, and other manifests are read but not written",
-            hint="drop the partitions with the engine that writes this table",
-        )
+def read_avro_format(path: str, data: bytes) -> AvroFormat:
+    """How a file was written."""
     header = read_header(path, data)
-    return RowFormat(_plain(header.schema), header.codec)
-
-
-def widest(formats: Sequence[RowFormat]) -> RowFormat:
-    """The format of the last, which is the newest, with what only the others have behind it."""
-    schema = formats[-1].schema
-    for other in formats[:-1]:
-        schema = _with_fields(schema, other.schema)
-    return RowFormat(schema, formats[-1].codec)
+    return AvroFormat(_plain(header.schema), header.codec)
 
 
 def _plain(schema: Any) -> Any:
