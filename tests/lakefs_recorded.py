@@ -15,6 +15,8 @@ from lakesweep.lakefs.addresses import Namespace
 from lakesweep.lakefs.columns import STAGED
 from lakesweep.lakefs.refs import Branch, Commit, Refs, Tag, make_refs
 from lakesweep.lakefs.repository import DumpAge, RangeFiles
+from lakesweep.lakefs.stored import StoredFiles
+from lakesweep.storage.stores import Stores
 from tests.lakefs import RealRepository
 
 
@@ -58,7 +60,7 @@ class RecordedRepository:
 
     @property
     def files(self) -> RangeFiles:
-        return _Files(self.real)
+        return StoredFiles(Stores(), self.namespace)
 
     def read_refs(self) -> Refs:
         if self.broken is not None:
@@ -86,15 +88,6 @@ class RecordedRepository:
                 "modified": datetime.now(UTC),
             }
         )
-
-
-@dataclass(frozen=True)
-class _Files:
-    real: RealRepository
-
-    def read(self, id_: str, *, meta: bool) -> bytes:
-        del meta
-        return (self.real.folder / "_lakefs" / id_).read_bytes()
 
 
 def _commit(answer: Mapping[str, Any]) -> Commit:

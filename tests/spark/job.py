@@ -1,7 +1,7 @@
 """One job that uses all that Spark does for us, wherever Spark runs.
 
     python -m tests.spark.job '{"section": {"master": "local[2]"}, "lake": "/…", "target": "/…",
-        "repository": "/…"}'
+        "repositories": "/…"}'
 
 It runs in a process of its own, as a command would; what it found comes out as JSON.
 """
@@ -12,26 +12,24 @@ import json
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from lakesweep.config import SparkSection
-from lakesweep.lakefs.stored import StoredRepository
-from lakesweep.lifecycle.engine import LifecycleEngine
-from lakesweep.lifecycle.job import find_addresses
 from lakesweep.lifecycle.spark_engine import SparkLifecycle
-from lakesweep.lifecycle.spec import Spec
 from lakesweep.spark import datasets
 from lakesweep.spark.access import Access
 from lakesweep.spark.kernels import map_batches
 from lakesweep.spark.register import register
 from lakesweep.spark.session import open_session
-from tests.lakefs_repositories import NOW
-from tests.lifecycle_runs import policy_of, results_of
+from lakesweep.sweep.spark_engine import SparkEngine
+from tests.lakefs import RealRepositories
+from tests.lifecycle_plans import Office, recorded
+from tests.planned import reasons
 
 POLICY = {"all": {"prefix": "*", "days": 40, "allow_empty_prefix": True}}
 COUNTED = pa.schema(
@@ -46,6 +44,16 @@ COUNTED = pa.schema(
 
 
 @dataclass(frozen=True)
+class Expired:
+    """What a policy said of the objects of a repository, and which of them are gone."""
+
+    reasons: dict[str, str]
+    gone: list[str]
+    deleted: int
+    kept_by_remark: int
+
+
+@dataclass(frozen=True)
 class Found:
     """What the job found: rows by path, and where executors have the package from."""
 
@@ -53,7 +61,7 @@ class Found:
     packages: list[str]
     committed: int
     error: str
-    expired: list[str]
+    expired: Expired
 
 
 def count_letters(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -67,10 +75,10 @@ def count_letters(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
         yield pa.RecordBatch.from_arrays([*columns, letters, package], schema=COUNTED)
 
 
-def run(spark: SparkSession, access: Access, lake: str, target: str, repository: str) -> Found:
+def run(spark: SparkSession, access: Access, lake: str, target: str, repositories: str) -> Found:
     listing = spark.read.format("lakesweep.listing").load(lake)
     counted = map_batches(listing, count_letters, COUNTED)
-    written = datasets.write(counted, target, access, COUNTED)
+    written = datasets.write(counted, f"{target}/rows", access, COUNTED)
     frame = datasets.read(spark, written, access)
     rows = frame.selectExpr(
         "path", "size_bytes", "unix_micros(modified) as modified", "letters", "package"
@@ -80,24 +88,34 @@ def run(spark: SparkSession, access: Access, lake: str, target: str, repository:
         packages=sorted({row.package for row in rows}),
         committed=written.rows,
         error=_error(spark),
-        expired=expire(_lifecycle(spark, access), repository),
+        expired=expire(_office(spark, access, repositories, target)),
     )
 
 
-def _lifecycle(spark: SparkSession, access: Access) -> SparkLifecycle:
+def _office(spark: SparkSession, access: Access, repositories: str, folder: str) -> Office:
     """Nothing is so little that it is done on the driver; two tasks are enough."""
-    return SparkLifecycle(spark, replace(access, parts=2), few_entries=0, few_ranges=0)
+    few = replace(access, parts=2)
+    office = open_office(repositories, folder)
+    office.engine = SparkEngine(spark, few, few_rows=0, few_pointers=0, few_live=0)
+    office.judges = SparkLifecycle(spark, few, few_entries=0, few_ranges=0)
+    return office
 
 
-def expire(engine: LifecycleEngine, namespace: str) -> list[str]:
-    """The addresses of a lakeFS repository that go by a policy."""
-    repository = StoredRepository(engine.stores, namespace)
-    work = f"{namespace}-{uuid4()}"
-    spec = Spec(
-        *(repository, policy_of(POLICY), "run", NOW, work, f"{work}/lc"), without_staging=True
-    )
-    found = find_addresses(spec, engine, repository.read_refs(), None)
-    return sorted(results_of(found))
+def open_office(repositories: str, folder: str) -> Office:
+    """A copy of a lakeFS repository in a folder."""
+    return Office(recorded(RealRepositories(Path(repositories)), "random-1", Path(folder)))
+
+
+def expire(office: Office) -> Expired:
+    """Let objects of a lakeFS repository go by a policy, one of which somebody takes up again."""
+    plan = office.plan(POLICY)
+    begin = f"{office.repository.real.folder}/"
+    said = {path.removeprefix(begin): reason for path, reason in reasons(plan).items()}
+    before = office.stored()
+    office.repository.stage("main", "again", min(key for key in said if said[key] == "expired"))
+    applied = office.apply(plan)
+    gone = before - office.stored()
+    return Expired(said, sorted(gone), applied.figures["deleted"], applied.kept_by_remark)
 
 
 def _error(spark: SparkSession) -> str:
@@ -113,7 +131,8 @@ def _error(spark: SparkSession) -> str:
 def main() -> None:
     given = json.loads(sys.argv[1])
     with open_session(SparkSection.model_validate(given["section"])) as spark:
-        found = run(spark, register(spark), given["lake"], given["target"], given["repository"])
+        places = (given[name] for name in ("lake", "target", "repositories"))
+        found = run(spark, register(spark), *places)
     json.dump(asdict(found), sys.stdout)
 
 

@@ -14,14 +14,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from lakesweep.lifecycle.engine import LocalEngine
 from lakesweep.spark.access import Access
 from lakesweep.spark.shipping import zip_package
-from lakesweep.storage.stores import Stores
 from tests.lakefs import RealRepositories
 from tests.spark import job
 from tests.spark.conftest import HOME, ON_CLUSTER, QUICK
-from tests.spark.job import Found
+from tests.spark.job import Expired, Found
 
 
 @pytest.fixture(scope="module")
@@ -35,23 +33,15 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def repository(
-    lakefs_repositories: RealRepositories, tmp_path_factory: pytest.TempPathFactory
-) -> str:
-    folder = tmp_path_factory.mktemp("anywhere")
-    return str(lakefs_repositories.repository("branches").copy_to(folder).folder)
-
-
-@pytest.fixture(scope="module")
 def local(
     spark: SparkSession,
     access: Access,
     lake: Path,
-    repository: str,
+    lakefs_repositories: RealRepositories,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Found:
-    target = tmp_path_factory.mktemp("local") / "rows"
-    return job.run(spark, access, str(lake), str(target), repository)
+    target = tmp_path_factory.mktemp("local")
+    return job.run(spark, access, str(lake), str(target), str(lakefs_repositories.folder))
 
 
 @pytest.fixture(scope="module")
@@ -67,10 +57,10 @@ def bare_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run_job(
-    section: dict[str, Any], lake: Path, repository: str, folder: Path, **variables: str
+    section: dict[str, Any], lake: Path, real: RealRepositories, folder: Path, **variables: str
 ) -> Found:
     """Run the job in a process of its own, which must not say a word beside its answer."""
-    places = {"lake": str(lake), "target": str(folder / "rows"), "repository": repository}
+    places = {"lake": str(lake), "target": str(folder), "repositories": str(real.folder)}
     given = json.dumps({"section": section, **places})
     environment = {**os.environ, **variables, "PYTHONPATH": str(Path.cwd())}
     stand = folder / "stand"
@@ -85,7 +75,8 @@ def run_job(
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert not list(stand.iterdir())
-    return Found(**json.loads(done.stdout))
+    found = json.loads(done.stdout)
+    return Found(**{**found, "expired": Expired(**found["expired"])})
 
 
 def check(found: Found, local: Found) -> None:
@@ -110,23 +101,39 @@ def test_the_job_finds_all_files_locally(local: Found, lake: Path) -> None:
     assert local.error.startswith("MissingError: /nowhere/at/all")
 
 
-def test_the_job_expires_locally_what_one_process_would(local: Found, repository: str) -> None:
-    assert local.expired == job.expire(LocalEngine(Stores()), repository)
-    assert local.expired
+def test_the_job_expires_locally_what_one_process_would(
+    local: Found, lakefs_repositories: RealRepositories, tmp_path: Path
+) -> None:
+    office = job.open_office(str(lakefs_repositories.folder), str(tmp_path))
+    assert local.expired == job.expire(office)
+    said = local.expired.reasons
+    assert local.expired.kept_by_remark == 1
+    assert len(local.expired.gone) == local.expired.deleted == [*said.values()].count("expired") - 1
 
 
 def test_a_cluster_without_the_package_finds_the_same(
-    cluster: str, lake: Path, repository: str, local: Found, bare_python: Path, tmp_path: Path
+    cluster: str,
+    lake: Path,
+    lakefs_repositories: RealRepositories,
+    local: Found,
+    bare_python: Path,
+    tmp_path: Path,
 ) -> None:
     section = {"master": cluster, "conf": ON_CLUSTER}
-    check(run_job(section, lake, repository, tmp_path, PYSPARK_PYTHON=str(bare_python)), local)
+    python = str(bare_python)
+    check(run_job(section, lake, lakefs_repositories, tmp_path, PYSPARK_PYTHON=python), local)
 
 
 def test_spark_connect_without_the_package_finds_the_same(
-    lake: Path, repository: str, local: Found, bare_python: Path, tmp_path: Path
+    lake: Path,
+    lakefs_repositories: RealRepositories,
+    local: Found,
+    bare_python: Path,
+    tmp_path: Path,
 ) -> None:
     section = {"remote": "local[2]", "conf": QUICK}
-    check(run_job(section, lake, repository, tmp_path, PYSPARK_PYTHON=str(bare_python)), local)
+    python = str(bare_python)
+    check(run_job(section, lake, lakefs_repositories, tmp_path, PYSPARK_PYTHON=python), local)
 
 
 SUBMITTED = """\

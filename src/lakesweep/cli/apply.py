@@ -90,13 +90,10 @@ def carry_out(
     """Apply a plan, if no guard says no and somebody agrees."""
     from lakesweep.sweep.applying import look
     from lakesweep.sweep.plans import check_kind
-    from lakesweep.sweep.runs import check_free
 
     order = _order(context, plan, pace, tuple(override or ()), quarantine=quarantine)
     document = look(context.app.stores, context.app.runs, order, context.clock.now())
     check_kind(document, way.kind)
-    if dry_run:
-        check_free(order.plan, order.plan.run)  # a run finds out by itself
     _announce(context, document, quarantine=quarantine)
     if dry_run:
         context.output.result(_document(document, None, dry_run=True))

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from lakesweep.errors import LakesweepError
+from lakesweep.lakefs.addresses import Namespace
 from lakesweep.lifecycle.dump_ages import load_ages
 from lakesweep.lifecycle.history import History, RunRecord, RunState
+from lakesweep.lifecycle.locking import locked
 from lakesweep.lifecycle.policy_file import parse_policy
 from lakesweep.lifecycle.refs_file import read_refs
 from lakesweep.lifecycle.rereading import Changes, PlanSources
@@ -30,8 +32,8 @@ if TYPE_CHECKING:
     from lakesweep.sweep.records import PlanRecord
     from lakesweep.sweep.sessions import Session
 
-#: Why objects are kept that the policy would let go: the next run has to look at them again.
-_HELD_BACK = (Reason.TOO_NEW, Reason.REFERENCED)
+#: Why objects are kept that the policy may let go: the next run has to look at them again.
+_HELD_BACK = (Reason.TOO_NEW, Reason.AGE_UNKNOWN, Reason.REFERENCED)
 
 
 def policy_of(document: PlanDocument) -> Policy:
@@ -62,6 +64,14 @@ def apply_plan(
     applier: Applier, order: ApplyOrder, document: PlanDocument, session: Session
 ) -> Applied:
     """Delete what a plan says, and write down in the repository's history what became of it."""
+    namespace = Namespace(document.details["namespace"])
+    with locked(applier.stores, namespace, session.record.run, session.lease):
+        return _apply(applier, order, document, session)
+
+
+def _apply(
+    applier: Applier, order: ApplyOrder, document: PlanDocument, session: Session
+) -> Applied:
     try:
         applied = applier.apply(order, document, session)
     except LakesweepError:
@@ -78,6 +88,7 @@ def _state(document: PlanDocument, applied: Applied) -> RunState:
     is_whole = (
         applied.stopped is None
         and not applied.figures["failed"]
+        and not applied.figures.get("changed")
         and not applied.kept_by_remark
         and not any(reason.value in kept for reason in _HELD_BACK)
     )

@@ -38,6 +38,7 @@ from lakesweep.sweep.guards import look_at_age, refuse
 from lakesweep.sweep.plans import PlanDocument, load_plan
 from lakesweep.sweep.records import LakeRecord, PlanRecord, RunStatus
 from lakesweep.sweep.root_sources import Sources, root_sources
+from lakesweep.sweep.runs import check_free
 from lakesweep.sweep.sessions import Session
 from lakesweep.sweep.settling import Settler
 from lakesweep.sweep.strays import check_runs_known
@@ -80,6 +81,7 @@ class Applied:
 
 def look(stores: Stores, runs: Runs, order: ApplyOrder, now: datetime) -> PlanDocument:
     """The plan, if no guard says no; RefusedError otherwise. Nothing is changed."""
+    check_free(order.plan, order.plan.run)  # what was applied is not asked to override anything
     document = load_plan(stores, order.plan)
     runs.check_unrestored(order.plan)
     check_runs_known(stores, runs, order.plan)
@@ -114,26 +116,26 @@ class Applier:
         control = Control(self.stores, folder, session.record.run, session.lease.token, self.clock)
         if order.plan.run is not None:
             control.take_over(run_folder(plan.address, order.plan.run), session.lease)
+        reins = Reins(control, session.lease)
         try:
-            applied = self._carry_out(order, document, session, control)
+            with session.lease.telling(reins.renew):
+                applied = self._carry_out(order, document, session, reins)
         except BaseException:
             # Tasks that nobody hears of any more may go on: they end before their next batch.
             with suppress(LakesweepError):
                 request_stop(self.stores, folder)
             raise
-        finally:
-            session.lease.listeners.clear()
         self._record(document, plan, session, applied)
         return applied
 
     def _carry_out(
-        self, order: ApplyOrder, document: PlanDocument, session: Session, control: Control
+        self, order: ApplyOrder, document: PlanDocument, session: Session, reins: Reins
     ) -> Applied:
         """Settle what goes and delete it, anew whenever roots move meanwhile."""
-        settler, reins = self._settler(order, document), Reins(control, session.lease)
+        settler = self._settler(order, document)
         tallies: list[dict[str, Any]] = []
-        folders = (f"{control.folder}/again-{number}" for number in count(1))
-        folder, every = control.folder, self.look_every.total_seconds()
+        folder, every = reins.control.folder, self.look_every.total_seconds()
+        folders = (f"{folder}/again-{number}" for number in count(1))
         while True:
             begin = time.monotonic()
             deleted = _sum(tallies)["deleted"]
@@ -141,7 +143,6 @@ class Applier:
             if tallies:
                 every = max(every, _REST * (time.monotonic() - begin))
             reins.renew(session.lease)
-            session.lease.listeners[:] = [reins.renew]
             control = reins.control  # of this round: the watch may begin another one at any time
             with watching(Watch(settler.sources_now(), settled.marks, every), reins.pause):
                 answers, gone = self._delete(order, settled.deletes, control, folder)

@@ -81,8 +81,17 @@ class HeldLease:
                 raise _lost(self.subject)
             renewed = found
         self.stored = renewed
-        for listener in self.listeners:
+        for listener in [*self.listeners]:
             listener(self)
+
+    @contextmanager
+    def telling(self, listener: Callable[[HeldLease], None]) -> Iterator[None]:
+        """Have somebody told whenever the lease was renewed, while the block runs."""
+        self.listeners.append(listener)
+        try:
+            yield
+        finally:
+            self.listeners.remove(listener)
 
     def release(self) -> None:
         """Let others begin at once."""

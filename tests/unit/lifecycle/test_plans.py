@@ -19,6 +19,7 @@ from lakesweep.lakefs.repository import DumpAge
 from lakesweep.lifecycle.explaining import Explainer
 from lakesweep.lifecycle.history import History
 from lakesweep.lifecycle.selecting import Selection
+from lakesweep.storage.datasets import load_dataset, read_dataset
 from lakesweep.storage.deleting import Limits
 from lakesweep.storage.stores import Stores
 from lakesweep.sweep.deleting import Delete
@@ -68,6 +69,10 @@ def test_what_every_rule_lets_go_is_deleted_and_nothing_else(office: Office) -> 
     swept = history(office).last_swept()
     assert swept is not None
     assert swept.run_id == plan.document.plan
+    results = load_dataset(office.stores, plan.document.details["results"])
+    assert f"/addresses/dt=2026-11-15/run_id={swept.run_id}/" in results.address
+    listed = [row for batch in read_dataset(office.stores, results) for row in batch.to_pylist()]
+    assert doomed == {row["address"] for row in listed} & before
 
 
 def test_what_was_deleted_is_not_counted_again(office: Office) -> None:
@@ -299,6 +304,7 @@ def test_an_object_that_changed_since_is_left_alone(office: Office) -> None:
 
     assert path.exists()
     assert applied.figures["changed"] == 1
+    assert history(office).last_swept() is None  # the next run looks at it again
 
 
 def test_the_first_plan_and_another_policy_ask_for_a_word(office: Office) -> None:

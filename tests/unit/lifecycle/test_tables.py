@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 import pytest
 
 from lakesweep.lakefs.refs import Branch, Commit, make_refs
 from lakesweep.lifecycle.columns import BRANCH_LAST
-from lakesweep.lifecycle.selecting import required_commits
+from lakesweep.lifecycle.history import RunRecord
+from lakesweep.lifecycle.keepers import find_keepers
+from lakesweep.lifecycle.selecting import Before, potential_commits, required_commits
 from lakesweep.lifecycle.tables import branch_last, current_rule, midnight, policy_table
 from tests.lifecycle_runs import policy_of
 
@@ -63,6 +65,44 @@ def test_of_two_rules_with_one_prefix_the_older_date_counts() -> None:
     before = policy_table(twice, "1", january(19))
     now = policy_table(twice, "2", january(20))
     assert set(rows(current_rule(now, before), "last_deleted")) == {(january(10),)}
+
+
+@pytest.mark.parametrize(
+    ("then", "last"),
+    [
+        ({"r": {"prefix": "a", "days": 5}}, january(14)),  # shorter then: its date, though later
+        ({"other": {"prefix": "a", "days": 9}}, january(10)),  # ids do not count
+        ({"r": {"prefix": "a/b", "days": 9}}, None),  # another prefix is another rule
+        ({"r": {"prefix": "a", "days": 9, "enabled": False}}, None),  # switched on again is new
+        ({"r": {"prefix": "a", "branch_days": {"main": 9}}}, None),  # was not for all branches
+    ],
+)
+def test_a_rule_that_was_changed_goes_on_where_its_prefix_and_branch_ended(
+    then: dict[str, dict[str, object]], last: datetime | None
+) -> None:
+    now = policy_table(policy_of({"r": {"prefix": "a", "days": 9}}), "2", january(20))
+    before = policy_table(policy_of(then), "1", january(19))
+    assert rows(current_rule(now, before), "last_deleted") == [(last,)]
+
+
+def test_a_commit_of_the_very_cut_off_may_hold_what_was_left() -> None:
+    policy = policy_of({"r": {"prefix": "a", "days": 10}})
+    cutoff = january(9)
+    moments = {"before": cutoff - timedelta(seconds=1), "at": cutoff, "head": january(19)}
+    commits = [
+        Commit(id_, tuple(moments)[:place][-1:], "", moment)
+        for place, (id_, moment) in enumerate(moments.items())
+    ]
+    refs = make_refs(commits, [Branch("main", "head")], [])
+    run = RunRecord("1", january(19, 5), policy.sha256, "", {"main": "head"}, {}, (), "")
+    found = potential_commits(
+        refs,
+        policy,
+        find_keepers(refs, policy),
+        Before(run, frozenset(moments)),
+        tags_protect_history=False,
+    )
+    assert found == {"at", "head"}
 
 
 def test_the_last_date_of_each_branch() -> None:
