@@ -29,7 +29,7 @@ def clean(
     store: ObjectStore, between: Callable[[], object] = lambda: None
 ) -> tuple[set[str], OrphanOutcome]:
     """Plan and delete, with something that happens in between; the keys that were planned."""
-    table = open_table(store)
+    table = open_table(store, CUT + timedelta(days=1))
     outcome = OrphanOutcome()
     with outcome.outcomes, plan_orphans(Group((table,)), CUT) as plan:
         paths = [path for batch in plan.batches() for path in batch["path"].to_pylist()]

@@ -36,6 +36,7 @@ class Claim:
     added: tuple[ManifestList, ...] = ()
     history: tuple[ManifestList, ...] = ()
     index_manifest: str | None = None
+    least_indexes: int = 0
     statistics: str | None = None
 
     @classmethod
@@ -82,6 +83,7 @@ class Claim:
             state=tuple(each for each in lists if not _is_changelog(each)),
             added=tuple(filter(_is_changelog, lists)),
             index_manifest=owner.snapshot.index_manifest,
+            least_indexes=owner.least_indexes,
             statistics=owner.snapshot.statistics,
         )
 
@@ -140,7 +142,7 @@ def read_claim(table: PaimonTable, claim: Claim) -> ReadClaim:
 def _index_paths(table: PaimonTable, claim: Claim) -> tuple[str, ...]:
     if claim.index_manifest is None:
         return ()
-    paths, _ = index_files_of(table, claim.layout, claim.index_manifest)
+    paths, _ = index_files_of(table, claim.layout, claim.index_manifest, claim.least_indexes)
     return tuple(paths.to_pylist())
 
 

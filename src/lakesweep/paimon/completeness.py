@@ -17,7 +17,7 @@ import pyarrow as pa
 from lakesweep.errors import IncompleteError
 from lakesweep.hashing import HashSet, hash_names
 from lakesweep.paimon.naming import names_of
-from lakesweep.paimon.owners import list_settled
+from lakesweep.paimon.owners import check_empty_branches, list_names, list_owner_files
 from lakesweep.paimon.protection import workers_for
 from lakesweep.paimon.reach import Walk
 from lakesweep.paimon.table import PaimonTable
@@ -40,13 +40,15 @@ class Used:
         self._progress = progress
         self._names = HashSet()
         self._owners: set[ObjectInfo] = set()
+        self._lists: set[str] = set()
         self._manifests: set[Hashable] = set()
 
     def look(self) -> None:
         """Read the owners that are not known yet, until a fresh listing shows no new ones."""
         for _ in range(_MOST_PASSES):
-            files = (file for each in self._table.branches() for file in list_settled(each))
+            files = list_owner_files(self._table)
             if all(file.info in self._owners for file in files):
+                check_empty_branches(files, self._table, lambda: self._lists)
                 return
             self._read()
         raise IncompleteError(
@@ -78,4 +80,5 @@ class Used:
                 self._names.add(hash_names(batch["path"]))
                 task.advance(batch.num_rows)
         self._owners.update(owner.file.info for owner in walk.owners)
+        self._lists |= list_names(walk.owners)
         self._manifests = manifests

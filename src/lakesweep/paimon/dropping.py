@@ -158,7 +158,8 @@ def _index_manifest(
         return None
     path = branch.layout.manifest(name)
     data = branch.table.read(path)
-    read_index_manifest(path, data)  # it checks
+    least = branch.layout.least_indexes(latest.total_record_count)
+    read_index_manifest(path, data, least=least)  # it checks
     rows, gone = read_rows(path, data), {partition.data for partition in chosen}
     kept = [row for row in rows if row["_PARTITION"] not in gone]
     if len(kept) == len(rows):

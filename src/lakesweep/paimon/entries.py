@@ -118,10 +118,16 @@ def read_manifest(
         raise TruncatedError(path, f"has {seen} of {entries} entries")
 
 
-def read_index_manifest(path: str, data: bytes) -> pa.Table:
-    """The index files of a snapshot, as INDEX_ENTRIES."""
+def read_index_manifest(path: str, data: bytes, *, least: int = 0) -> pa.Table:
+    """The index files of a snapshot, as INDEX_ENTRIES: so many at `least`.
+
+    No snapshot tells how long it is, and one that was cut behind its header looks empty.
+    """
     batches = list(_rows(path, data, _INDEX_COLUMNS, _INDEX_VERSION))
-    return pa.Table.from_batches(batches, schema=INDEX_ENTRIES)
+    found = pa.Table.from_batches(batches, schema=INDEX_ENTRIES)
+    if found.num_rows < least:
+        raise TruncatedError(path, "names no index file, although its snapshot has indexed rows")
+    return found
 
 
 def _check_size(path: str, data: bytes, size_bytes: int | None) -> None:

@@ -21,12 +21,14 @@ class Layout:
     """The addresses of a table's files; `root` is the table's own and ends in `/`.
 
     Schemas, snapshots, tags, changelogs and consumers lie in the branch, all else in the root.
+    `is_hashed` where each bucket with a file has an index file.
     """
 
     root: str
     partitioning: Partitioning
     options: Options
     branch: str = MAIN
+    is_hashed: bool = False
 
     @property
     def place(self) -> tuple[Hashable, ...]:
@@ -48,6 +50,10 @@ class Layout:
         """The folder of partitions and buckets."""
         inner = (self.options.text("data-file.path-directory") or "").strip("/")
         return f"{self.root}{inner}/" if inner else self.root
+
+    def least_indexes(self, rows: int | None) -> int:
+        """How many index files a snapshot must name that counts so many rows, if it names any."""
+        return int(self.is_hashed and bool(rows))
 
     def schema(self, number: int) -> str:
         return f"{self.branch_folder}schema/schema-{number}"

@@ -35,6 +35,7 @@ class LayoutText(msgspec.Struct, frozen=True, omit_defaults=True):
     fields: tuple[tuple[str, str], ...] = ()
     options: dict[str, str] = {}
     of_changes: bool = False
+    is_hashed: bool = False
 
     @classmethod
     def of(cls, branch: Branch) -> LayoutText:
@@ -45,6 +46,7 @@ class LayoutText(msgspec.Struct, frozen=True, omit_defaults=True):
             branch.table.address.path,
             tuple((field.name, field.type) for field in schema.partition_fields),
             {name: text for name, text in texts if text is not None},
+            is_hashed=schema.is_hashed,
         )
 
     def write(self) -> str:
@@ -58,7 +60,9 @@ def parse_layout(text: str) -> tuple[Layout, bool]:
     found = msgspec.json.decode(text, type=LayoutText)
     options = Options(found.options)
     fields = [Field(name, kind) for name, kind in found.fields]
-    return Layout(found.root, make_partitioning(fields, options), options), found.of_changes
+    partitioning = make_partitioning(fields, options)
+    layout = Layout(found.root, partitioning, options, is_hashed=found.is_hashed)
+    return layout, found.of_changes
 
 
 @lru_cache(maxsize=1024)

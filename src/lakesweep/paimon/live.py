@@ -35,7 +35,9 @@ def state_files(
         yield batch_of(Kind.DATA, named.paths[: entries.num_rows], entries["size_bytes"])
         yield batch_of(Kind.EXTRA, named.paths[entries.num_rows :])
     if snapshot.index_manifest is not None:
-        yield batch_of(Kind.INDEX, *index_files_of(table, layout, snapshot.index_manifest))
+        least = layout.least_indexes(snapshot.total_record_count)
+        found = index_files_of(table, layout, snapshot.index_manifest, least)
+        yield batch_of(Kind.INDEX, *found)
 
 
 def live_entries(

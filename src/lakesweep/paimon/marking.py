@@ -30,9 +30,12 @@ from lakesweep.paimon.naming import files_of, index_paths
 from lakesweep.paimon.owners import (
     OwnerFile,
     Role,
+    check_empty_branches,
+    list_names,
     list_settled,
     lists_of,
     needs_state,
+    read_owners,
 )
 from lakesweep.paimon.packs import Sidecar, find_sidecars, read_packs
 from lakesweep.paimon.roots import root_files
@@ -73,6 +76,8 @@ class TableLevel(FileLevel[FoundTable]):
             text = LayoutText.of(branch).write()
             texts[text] = None
             owners += [(file, text) for file in list_settled(branch)]
+        found = [file for file, _ in owners]
+        check_empty_branches(found, table, lambda: list_names(read_owners(found)))
         files = [batch for batch in root_files(table, ()) if batch.num_rows]
         return FoundTable(_facts(table, owners, tuple(texts)), owners, files)
 
@@ -116,7 +121,8 @@ class OwnerLevel(FileLevel[Snapshot]):
             outbox.lead(children_of(pointer, Kind.MANIFEST_LIST, paths, sizes, needed, text))
         if found.index_manifest:
             paths = pa.array([layout.manifest(found.index_manifest)])
-            needed = _is_needed(needs_state(kind))
+            least = layout.least_indexes(found.total_record_count)
+            needed = pa.array([least if needs_state(kind) else None], _LONG)
             unknown = pa.nulls(1, _LONG)
             children = children_of(
                 pointer, Kind.INDEX_MANIFEST, paths, unknown, needed, pointer.location
@@ -216,7 +222,8 @@ class IndexLevel(_MetaLevel):
     def mark(self, outbox: Outbox, pointer: Pointer, found: bytes | None) -> Iterator[None]:
         if found is None:
             return
-        entries = read_index_manifest(pointer.path, found).combine_chunks()
+        named = read_index_manifest(pointer.path, found, least=pointer.entries or 0)
+        entries = named.combine_chunks()
         kind = Kind.FORMER if pointer.entries is None else Kind.INDEX
         paths = index_paths(_layout(pointer), entries)
         outbox.add(pointer.source, batch_of(kind, paths, _column(entries, "size_bytes")))
@@ -273,10 +280,6 @@ def _named(
     files = batch_of(kind, paths, sizes)
     kinds = pc.if_else(is_added, kind.value, Kind.FORMER.value)
     return files.set_column(1, files.schema.field(1), kinds)
-
-
-def _is_needed(needed: bool) -> pa.Array:
-    return pa.array([0 if needed else None], _LONG)
 
 
 def _column(table: pa.Table, name: str) -> pa.Array:

@@ -69,10 +69,12 @@ def read_entries(
     )
 
 
-def index_files_of(table: PaimonTable, layout: Layout, name: str) -> tuple[pa.Array, pa.Array]:
-    """The index files that an index manifest names: their paths and sizes."""
+def index_files_of(
+    table: PaimonTable, layout: Layout, name: str, least: int = 0
+) -> tuple[pa.Array, pa.Array]:
+    """The index files that an index manifest names, so many at least: their paths and sizes."""
     path = table.layout.manifest(name)
-    found = read_index_manifest(path, table.read(path)).combine_chunks()
+    found = read_index_manifest(path, table.read(path), least=least).combine_chunks()
     return index_paths(layout, found), found["size_bytes"].combine_chunks()
 
 

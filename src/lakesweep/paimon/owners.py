@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from datetime import timedelta
 from enum import StrEnum
 
-from lakesweep.errors import DamagedError, IncompleteError, LakesweepError, MissingError
+from lakesweep.errors import DamagedError, IncompleteError, MissingError
 from lakesweep.paimon.kinds import Kind
-from lakesweep.paimon.naming import manifests_of
+from lakesweep.paimon.lost_commits import check_commits
 from lakesweep.paimon.snapshots import Snapshot
 from lakesweep.paimon.table import HINTS, Branch, Numbered, PaimonTable
 from lakesweep.parallel import map_ordered
 from lakesweep.storage.store import ObjectInfo
 
 _MOST_PASSES = 20
-_LONGEST_COMMIT = timedelta(hours=1)
 
 
 class Role(StrEnum):
@@ -97,6 +96,11 @@ class Owner:
         """Whether nobody can read it without its files of data and of indexes."""
         return needs_state(self.kind)
 
+    @property
+    def least_indexes(self) -> int:
+        """How many index files its index manifest must name, if it has one."""
+        return self.branch.layout.least_indexes(self.snapshot.total_record_count)
+
     def lists(self) -> tuple[ManifestList, ...]:
         """The lists that it names."""
         return lists_of(self.kind, self.snapshot)
@@ -139,8 +143,9 @@ def list_owner_files(table: PaimonTable) -> list[OwnerFile]:
 def list_branch(branch: Branch) -> list[OwnerFile]:
     """Those of one branch; DamagedError where it lost all its snapshots, or is no branch.
 
-    A branch that was never committed to has no snapshot, and no hint, tag or changelog either. But
-    each has a schema: a folder without one holds a branch whose name has a `/`, or lost it.
+    A branch that was never committed to has no snapshot, and no hint, tag or changelog, nor a
+    consumer that has read one. But each has a schema: a folder without one holds a branch whose
+    name has a `/`, or lost it.
     """
     if not branch.schema_files().files:
         raise DamagedError(
@@ -151,37 +156,36 @@ def list_branch(branch: Branch) -> list[OwnerFile]:
     files = list(_files(branch, snapshots))
     if not snapshots.files:
         hints = [snapshots.others[name] for name in HINTS if name in snapshots.others]
-        for info in (*hints, *(file.info for file in files)):
+        for info in (*hints, *(file.info for file in files), *_consumers(branch)):
             path = branch.table.address.base + info.key
             raise DamagedError(path, "tells of snapshots, and there is none")
         if branch is branch.table.main:
-            _check_never_committed(branch.table)
+            check_commits(branch, named=frozenset())
     return files
 
 
-def _check_never_committed(table: PaimonTable) -> None:
-    """DamagedError where a table without snapshots has a list of manifests, which commits write.
+def _consumers(branch: Branch) -> list[ObjectInfo]:
+    """The files of consumers that have read a snapshot."""
+    files = branch.consumer_files()
+    return [files[each.name] for each in branch.consumers() if each.next_snapshot > 1]
 
-    A first commit may be under way, so it has to be old. One that failed leaves its list behind as
-    well, but it is rarer than a folder that was lost with all its snapshots and hints.
+
+def check_empty_branches(
+    files: Iterable[OwnerFile], table: PaimonTable, named: Callable[[], AbstractSet[str]]
+) -> None:
+    """DamagedError where a branch has no snapshot among all `files`, and may have lost them.
+
+    For who deletes what nobody names; `named` are the lists that are named by all owners.
     """
-    before = table.clock.now() - _LONGEST_COMMIT
-    for name, info in table.list("manifest").files.items():
-        is_old = info.modified is not None and info.modified < before
-        if name.startswith("manifest-list-") and is_old and _names_manifests(table, name):
-            path = table.layout.manifest(name)
-            raise DamagedError(
-                path,
-                "tells of a commit, and there is no snapshot",
-                hint=f"bring back what was lost; if nothing was ever committed, delete {path}",
-            )
+    committed = {file.branch.name for file in files if file.kind is Kind.SNAPSHOT}
+    for branch in table.branches()[1:]:  # of the main one that is always looked at
+        if branch.name not in committed:
+            check_commits(branch, named())
 
 
-def _names_manifests(table: PaimonTable, name: str) -> bool:
-    try:
-        return bool(manifests_of(table, name))
-    except LakesweepError:  # it is no list, or has gone
-        return False
+def list_names(owners: Iterable[Owner]) -> set[str]:
+    """The lists that owners name."""
+    return {each.name for owner in owners for each in owner.lists()}
 
 
 def list_settled(branch: Branch) -> list[OwnerFile]:

@@ -168,12 +168,13 @@ class Walk:
                     seen.add(manifest.key)
                     yield manifest
 
-    def _index_manifests(self) -> Iterable[tuple[Layout, str, bool]]:
-        found: dict[Hashable, tuple[Layout, str, bool]] = {}
-        for owner in sorted(self.owners, key=lambda owner: not owner.needs_state):
+    def _index_manifests(self) -> Iterable[tuple[Layout, Owner]]:
+        """Each once, with the owner that needs it most."""
+        found: dict[Hashable, tuple[Layout, Owner]] = {}
+        for owner in sorted(self.owners, key=lambda it: (not it.needs_state, -it.least_indexes)):
             name, layout = owner.snapshot.index_manifest, self.layouts[owner.branch.name]
             if name is not None:
-                found.setdefault((layout.place, name), (layout, name, owner.needs_state))
+                found.setdefault((layout.place, name), (layout, owner))
         return found.values()
 
     def _list(self, branch: Branch) -> list[OwnerFile]:
@@ -222,9 +223,14 @@ class Walk:
             contents.sidecars.extend(find_sidecars(extra, own, named.rows[batch.num_rows :]))
         return contents
 
-    def _read_indexes(self, which: tuple[Layout, str, bool]) -> tuple[str, pa.Array, pa.Array]:
-        layout, name, needed = which
-        read = self._attempt(name, lambda: index_files_of(self.table, layout, name), needed=needed)
+    def _read_indexes(self, which: tuple[Layout, Owner]) -> tuple[str, pa.Array, pa.Array]:
+        layout, owner = which
+        name, least = owner.snapshot.index_manifest or "", owner.least_indexes
+        read = self._attempt(
+            name,
+            lambda: index_files_of(self.table, layout, name, least),
+            needed=owner.needs_state,
+        )
         return name, *(read or (pa.array([], pa.string()), pa.array([], pa.int64())))
 
     def _packs(self, sidecars: Iterable[Sidecar]) -> Iterator[pa.RecordBatch]:

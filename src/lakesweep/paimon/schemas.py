@@ -34,6 +34,16 @@ class Schema:
     options: Options
     raw: Mapping[str, Any]
 
+    @property
+    def is_hashed(self) -> bool:
+        """Whether keys find their buckets by an index, which each bucket with a file then has.
+
+        An index over all partitions is never stored, so partitions have to be parts of the key.
+        """
+        keys = {field.name for field in self.partition_fields}
+        is_dynamic = (self.options.text("bucket") or "-1").strip() == "-1"
+        return is_dynamic and bool(self.primary_keys) and keys <= set(self.primary_keys)
+
 
 class _Field(msgspec.Struct):
     name: str

@@ -172,7 +172,8 @@ class Branch:
         """Where the branch keeps its files."""
         newest = self.latest_schema
         partitioning = make_partitioning(newest.partition_fields, newest.options)
-        return Layout(self.table.address.path, partitioning, newest.options, self.name)
+        root, options = self.table.address.path, newest.options
+        return Layout(root, partitioning, options, self.name, newest.is_hashed)
 
     @cached_property
     def latest_schema(self) -> Schema:

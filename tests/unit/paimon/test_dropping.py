@@ -7,11 +7,16 @@ from typing import Any
 import pytest
 
 from lakesweep.clock import ManualClock
+from lakesweep.errors import TruncatedError
 from lakesweep.paimon.binary_row import encode_row
+from lakesweep.paimon.claims import Claim, read_claim
 from lakesweep.paimon.data_types import parse_type
 from lakesweep.paimon.dropping import drop_partitions
+from lakesweep.paimon.owners import list_owner_files
+from lakesweep.paimon.reach import reached_files
 from lakesweep.paimon.snapshots import Snapshot
 from lakesweep.paimon.table import Branch, PaimonTable
+from lakesweep.storage.tolerance import Strict
 from tests.moments import NOON
 from tests.paimon_states import index_names, live_files
 from tests.paimon_tables import File, Index, Table
@@ -106,3 +111,30 @@ def test_gaps_and_stale_hints_do_not_lead_astray() -> None:
     made.write("snapshot/LATEST", b"0")
     made.write("snapshot/EARLIEST", b"nonsense")
     assert _drop(made).id == 2
+
+
+def _hashed(rows: int) -> Table:
+    made = _table()
+    made.schema(primaryKeys=["id", "k"], options={"bucket": "-1"})
+    _commit(made, indexManifest=made.index_manifest(), totalRecordCount=rows)
+    return made
+
+
+def test_an_index_manifest_that_lost_its_entries_is_not_handed_on() -> None:
+    with pytest.raises(TruncatedError, match="names no index file"):
+        _drop(_hashed(rows=2))
+
+
+def test_a_table_without_rows_needs_no_index() -> None:
+    made = _hashed(rows=0)
+    table = _branch(made).table
+    assert list(reached_files(table, Strict()))
+    owners = [file.read() for file in list_owner_files(table)]
+    assert [read_claim(table, Claim.of(owner)).index_paths for owner in owners] == [()]
+
+
+def test_who_stays_holds_on_to_nothing_by_an_index_manifest_that_lost_its_entries() -> None:
+    table = _branch(_hashed(rows=2)).table
+    (owner,) = (file.read() for file in list_owner_files(table))
+    with pytest.raises(TruncatedError, match="names no index file"):
+        read_claim(table, Claim.of(owner))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from operator import eq
@@ -11,7 +12,9 @@ from typing import cast
 import pytest
 
 from lakesweep.errors import DamagedError, IncompleteError, UnavailableError
+from lakesweep.paimon.lost_commits import check_commits
 from lakesweep.paimon.owners import list_branch
+from lakesweep.storage.store import ObjectInfo
 from lakesweep.storage.wrappers.faults import Call, Fault, Faulty, fail
 from lakesweep.storage.wrappers.recording import Recording
 from tests.moments import NOON
@@ -245,3 +248,56 @@ def test_a_delete_that_fails_is_counted_and_the_others_go(
     left = planned & store.current().keys()
     assert len(left) == outcome.tally.failed > 0
     assert outcome.tally.deleted == len(planned) - len(left) > 0
+
+
+def lose_snapshots_of_branch(store: ListedStore, *folders: str) -> None:
+    beginnings = tuple(f"t/branch/branch-bare/{folder}/" for folder in folders)
+    store.delete([key for key in store.current() if key.startswith(beginnings)])
+
+
+def test_a_branch_that_lost_its_folder_of_snapshots_is_damaged(
+    java_tables: JavaWarehouses, cleaned: Clean
+) -> None:
+    """It looks as if it had never been committed to, but for lists that nobody names."""
+    store = in_memory(java_tables.table("branched"))
+    lose_snapshots_of_branch(store, "snapshot")
+    before = store.current()
+    with pytest.raises(IncompleteError, match="and branch bare has no snapshot"):
+        cleaned(store)
+    assert store.current() == before
+    for key in [key for key in before if key.startswith("t/branch/branch-bare/")]:
+        store.delete([key])  # as the hint says
+    assert cleaned(store)[0]
+
+
+def test_a_branch_whose_consumer_has_read_a_snapshot_had_one(java_tables: JavaWarehouses) -> None:
+    store = in_memory(java_tables.table("branched"))
+    lose_snapshots_of_branch(store, "snapshot", "tag", "changelog")
+    store.write("t/branch/branch-bare/consumer/consumer-a", b'{"nextSnapshot": 1}')
+    assert not list_branch(open_table(store).branch("bare"))
+    store.write("t/branch/branch-bare/consumer/consumer-a", b'{"nextSnapshot": 2}')
+    with pytest.raises(DamagedError, match="tells of snapshots, and there is none"):
+        list_branch(open_table(store).branch("bare"))
+
+
+class YoungBranch(ListedStore):
+    """A store in which a branch is three days younger than all else."""
+
+    def head(self, key: str) -> ObjectInfo:
+        info = super().head(key)
+        assert info.modified is not None
+        is_young = key.startswith("t/branch/")
+        return replace(info, modified=info.modified + timedelta(days=3)) if is_young else info
+
+
+def test_lists_that_are_older_than_a_branch_are_none_of_its_own(
+    java_tables: JavaWarehouses,
+) -> None:
+    store = YoungBranch()
+    for key, data in in_memory(java_tables.table("append_plain")).current().items():
+        store.write(key, data)
+    store.write("t/branch/branch-new/schema/schema-0", store.read("t/schema/schema-0"))
+    table = open_table(store, NOON + timedelta(days=9))
+    check_commits(table.branch("new"), frozenset())
+    with pytest.raises(DamagedError, match="tells of a commit"):
+        check_commits(table.main, frozenset())

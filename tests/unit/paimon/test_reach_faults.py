@@ -82,3 +82,12 @@ def test_a_list_that_lost_its_manifests_ends_the_walk(java_tables: JavaWarehouse
         key = str(java.folder / "manifest" / snapshot[name]).lstrip("/")
         with pytest.raises(IncompleteError, match="names no manifest"):
             reach(java, harmed(key, "read", header))
+
+
+def test_an_index_manifest_that_lost_its_entries_ends_the_walk(java_tables: JavaWarehouses) -> None:
+    """Of tables whose buckets all have an index; of others it may be empty by right."""
+    java = java_tables.table("pk_dynamic")
+    for path in (java.folder / "manifest").glob("index-manifest-*-0"):
+        if path.read_bytes().startswith(b"Obj"):
+            with pytest.raises(IncompleteError, match="names no index file"):
+                reach(java, harmed(str(path).lstrip("/"), "read", header))

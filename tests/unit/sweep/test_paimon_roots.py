@@ -300,6 +300,16 @@ def test_a_file_that_a_commit_deleted_is_missed_by_older_owners(world: World, ke
     assert missing == [table.path(f"bucket-0/{old.name}")]
 
 
+def test_an_index_manifest_that_lost_its_entries_is_not_believed(world: World) -> None:
+    table = world.table("t", partition_keys=("k",))
+    table.schema(primaryKeys=["id", "k"], options={"bucket": "-1"})
+    commit(table, 1, File(data_name()), indexManifest=table.index_manifest(), totalRecordCount=1)
+    put(table)
+    plan = world.desk().plan()
+    assert [root.name for root in plan.document.incomplete_roots] == [table.address]
+    assert not deletes(plan)
+
+
 def test_only_names_of_paimon_go_from_its_folders(world: World) -> None:
     table = world.table("t", partition_keys=("_day",))
     commit(table, 1)
