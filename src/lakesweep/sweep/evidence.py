@@ -5,13 +5,14 @@ Answers need the hashes of all referenced files, and of the rest only the rows t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakesweep.paimon.kinds import Kind
 from lakesweep.storage.address import identity
 from lakesweep.storage.datasets import read_dataset
 from lakesweep.storage.file_hashes import file_hashes, hash_columns
@@ -37,17 +38,33 @@ class Reference:
 
 
 def find_references(stores: StoreOpener, marks: Marks, path: str) -> list[Reference]:
-    """For each root that keeps a file one way in which it does so, by name of the root."""
-    named = {row["source"]: row for row in _naming(stores, marks, path)}
+    """For each root that keeps a file one way in which it does so, by name of the root.
+
+    That a table once deleted the file tells least: it is told where nothing else keeps it.
+    """
+    rows = list(_naming(stores, marks, path))
+    former = [row for row in rows if row["kind"] == Kind.FORMER]
+    kept = [row for row in rows if row["kind"] != Kind.FORMER]
+    found = {
+        (each.root.name, each.root.source): each
+        for some in (former, kept)
+        for each in _ways(stores, marks, some)
+    }
+    keys = ((root.name, root.source) for root in marks.roots)
+    return [found[key] for key in keys if key in found]
+
+
+def _ways(
+    stores: StoreOpener, marks: Marks, rows: Sequence[Mapping[str, Any]]
+) -> Iterator[Reference]:
+    named = {row["source"]: row for row in rows}
     towards = _climb(stores, marks, named)
     roots = [root for root in marks.roots if root.source in towards]
     ways = [tuple(_way(towards, root.source)) for root in roots]
     paths = _paths(stores, marks, {source for way in ways for source in way})
-    return [
-        Reference(root, row["path"], row["kind"], tuple(paths[source] for source in way))
-        for root, way in zip(roots, ways, strict=True)
-        if (row := named[way[-1]])
-    ]
+    for root, way in zip(roots, ways, strict=True):
+        row = named[way[-1]]
+        yield Reference(root, row["path"], row["kind"], tuple(paths[source] for source in way))
 
 
 def _naming(stores: StoreOpener, marks: Marks, path: str) -> Iterator[dict[str, Any]]:

@@ -147,6 +147,21 @@ def test_a_file_is_explained_by_the_table_and_the_way_to_it(world: World) -> Non
     assert not any("gc.enabled" in text or "unknown" in text for text in gone.would_be_kept_by)
 
 
+def test_a_file_that_a_tag_keeps_is_explained_as_what_it_is_and_not_as_deleted(
+    world: World,
+) -> None:
+    table = world.table("t")
+    old = File(data_name())
+    first = table.manifest(old)
+    table.tag("v1", table.snapshot(1, first))
+    table.delete("snapshot/snapshot-1")
+    table.tag("v2", table.snapshot(2, table.manifest(replace(old, kind=1)), base=[first]))
+    (path,) = put(table, old.name)
+    (reference,) = explain(world.desk().plan(), path).references
+    assert reference.kind == "data"
+    assert reference.through[-1] == table.path(f"manifest/{first['_FILE_NAME']}")
+
+
 def packs(folder: str, name: str) -> bytes:
     """A sidecar that names one pack."""
     texts = b"".join(struct.pack(">H", len(text)) + text.encode() for text in (folder, name))
