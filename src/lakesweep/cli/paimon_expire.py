@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lakesweep.cli.context import Context
-from lakesweep.cli.options import DryRun, Yes
+from lakesweep.cli.options import DryRun, Overrides, Yes
 from lakesweep.cli.output import Table
 from lakesweep.cli.paimon_tables import BranchName, TableAddress, open_table
 from lakesweep.cli.purging import Pace
@@ -61,11 +61,11 @@ class Keeping:
         self, context: Context, branch: Branch, said: Callable[[Options, datetime], Retention]
     ) -> Retention:
         """What the options of a branch say, overridden by what the call says."""
-        from lakesweep.paimon.retention import Overrides
+        from lakesweep.paimon.retention import Overrides as Given
 
         now = context.clock.now()
         cut = None if self.older_than is None else parse_moment(self.older_than, now)
-        given = Overrides(self.retain_min, self.retain_max, cut, self.limit)
+        given = Given(self.retain_min, self.retain_max, cut, self.limit)
         return given.over(said(branch.layout.options, now))
 
 
@@ -76,6 +76,7 @@ class Running:
     branch: BranchName = "main"
     dry_run: DryRun = False
     yes: Yes = False
+    override: Overrides = None
 
 
 @dataclass(frozen=True)
@@ -169,9 +170,12 @@ def expire_tags(
 def _expire(
     context: Context, branch: Branch, expiry: Expiry, words: _Words, pace: Pace, running: Running
 ) -> None:
+    from lakesweep.paimon.neighbours import check_copies
     from lakesweep.paimon.removal import carry_out, plan_expiry
 
     table = branch.table
+    if "foreign" not in (running.override or ()):
+        check_copies(table)
     with plan_expiry(table, expiry, progress=context.progress) as plan:
         count = format_count(len(expiry.leaving), words.noun)
         _say_plan(context, plan, count)

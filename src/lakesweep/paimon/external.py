@@ -38,7 +38,7 @@ def group_tables(tables: Sequence[PaimonTable]) -> list[Group]:
     roots = {table: external_roots(table) for table in tables}
     places = [folder_identity(root) for found in roots.values() for root in found]
     together = tuple(
-        table for table in tables if roots[table] or _overlaps(table.address.path, places)
+        table for table in tables if roots[table] or overlaps(table.address.path, places)
     )
     alone = tuple(table for table in tables if table not in together)
     groups = [Group((table,)) for table in alone]
@@ -58,6 +58,7 @@ def _roots(options: Options) -> Iterator[str]:
     yield options.text(_INDEX_ROOT) or ""
 
 
-def _overlaps(path: str, places: Sequence[str]) -> bool:
+def overlaps(path: str, places: Sequence[str]) -> bool:
+    """Whether a folder lies in one of some places (`folder_identity`), or one of them in it."""
     own = folder_identity(path)
     return any(place.startswith(own) or own.startswith(place) for place in places)

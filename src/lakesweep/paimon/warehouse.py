@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from lakesweep.clock import Clock
 from lakesweep.errors import LakesweepError, NotFoundError, RefusedError
+from lakesweep.paimon.databases import is_database, table_folders
 from lakesweep.paimon.external import Group, external_roots, group_tables
+from lakesweep.paimon.neighbours import check_guests, neighbour_roots
 from lakesweep.paimon.table import PaimonTable
-from lakesweep.storage.address import parse
-from lakesweep.storage.levels import list_folders
 from lakesweep.storage.stores import Stores
-
-_DATABASE = ".db"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +51,13 @@ class Warehouse:
                 "are whose cannot be told",
                 hint="clean the whole warehouse, or --override foreign if no other table does",
             )
+        for table in group.tables:
+            check_guests(table, self._roots_around)
+
+    @cached_property
+    def _roots_around(self) -> Mapping[str, tuple[str, ...]]:
+        """The external roots of tables in the same warehouse that are not in this call."""
+        return neighbour_roots(self.tables) if self.is_part else {}
 
 
 def _named(failures: Sequence[FailedTable]) -> str:
@@ -86,23 +92,6 @@ def _open(found: Warehouse, stores: Stores, folder: str, clock: Clock) -> None:
         found.failures.append(FailedTable(folder, error))
     else:
         found.tables.append(table)
-
-
-def is_database(path: str) -> bool:
-    """Whether an address is that of a database of a warehouse."""
-    return path.rstrip("/").endswith(_DATABASE)
-
-
-def table_folders(stores: Stores, path: str) -> Iterator[str]:
-    """The folders that may be tables: of all databases here, or of the database that this is."""
-    here = parse(path)
-    for name in list_folders(stores, here):
-        folder = f"{here.folder}{name}/"
-        if not name.endswith(_DATABASE):
-            yield here.base + folder
-            continue
-        for inner in list_folders(stores, here.child(folder)):
-            yield f"{here.base}{folder}{inner}/"
 
 
 def _nothing(path: str) -> NotFoundError:

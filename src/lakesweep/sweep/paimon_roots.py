@@ -9,12 +9,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from lakesweep.errors import LakesweepError, NotFoundError
+from lakesweep.paimon.databases import is_database, table_folders
 from lakesweep.paimon.marking import owner_numbers
 from lakesweep.paimon.needs import Needs
 from lakesweep.paimon.owners import OwnerFile, list_owner_files, read_owners
 from lakesweep.paimon.table import PaimonTable
 from lakesweep.paimon.versions import version_of
-from lakesweep.paimon.warehouse import is_database, table_folders
 from lakesweep.parallel import map_ordered
 from lakesweep.storage.address import folder_identity, identity, parse
 from lakesweep.sweep.roots import NoRoots, RootKind, RootProblem, RootRow

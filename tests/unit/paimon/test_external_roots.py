@@ -10,7 +10,9 @@ import pytest
 
 from lakesweep.clock import ManualClock
 from lakesweep.errors import RefusedError
+from lakesweep.paimon.databases import warehouse_of
 from lakesweep.paimon.external import external_roots, group_tables
+from lakesweep.paimon.neighbours import check_copies
 from lakesweep.paimon.orphans import plan_orphans
 from lakesweep.paimon.table import PaimonTable
 from lakesweep.paimon.warehouse import Warehouse, find_tables
@@ -114,6 +116,47 @@ def test_tables_without_external_roots_need_nobody(store: ListedStore) -> None:
     three = found(store, "w/b.db")
     assert not external_roots(three.tables[0])
     three.check_shared(*three.groups())
+
+
+@pytest.mark.parametrize("part", ["w/b.db/three", "w/b.db"])
+@pytest.mark.parametrize("root", ["w/b.db/three/bucket-0", "w"])
+def test_a_table_that_another_writes_into_is_not_cleaned_without_it(
+    store: ListedStore, java_tables: JavaWarehouses, part: str, root: str
+) -> None:
+    put(store, java_tables.table("stats"), "w/c.db/four", root)
+    three = found(store, part)
+    with pytest.raises(RefusedError, match=r"c\.db/four/ writes to .* and whose files are whose"):
+        three.check_shared(*three.groups())
+
+
+def test_neighbours_that_cannot_be_read_are_not_asked(store: ListedStore) -> None:
+    store.write("w/a.db/broken/schema/schema-0", b"{")
+    three = found(store, "w/b.db/three")
+    three.check_shared(*three.groups())
+
+
+def test_the_warehouse_of_a_table_is_around_its_database() -> None:
+    found = [warehouse_of(f"s3://b/{path}") for path in ("w/a.db/t", "a.db/t/", "w/t", "t")]
+    assert found == ["s3://b/w/", "s3://b/", "s3://b/w/", "s3://b/"]
+
+
+def test_a_copy_that_shares_files_with_its_original_is_found(
+    store: ListedStore, java_tables: JavaWarehouses
+) -> None:
+    (original,) = found(store, "w/a.db/one").tables
+    check_copies(original)  # two has the same root, and commits of its own
+    put(store, java_tables.table("append_plain"), "w/b.db/copy", "out")
+    (copy,) = found(store, "w/b.db/copy").tables
+    for one in (original, copy):
+        with pytest.raises(RefusedError, match="one is a copy of the other"):
+            check_copies(one)
+
+
+def test_a_copy_of_a_table_that_has_all_files_inside_shares_none(
+    store: ListedStore, java_tables: JavaWarehouses
+) -> None:
+    put(store, java_tables.table("compacted"), "w/b.db/copy")
+    check_copies(found(store, "w/b.db/copy").tables[0])
 
 
 def test_a_root_inside_the_table_is_looked_at_once(
