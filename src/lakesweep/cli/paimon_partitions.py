@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,7 +13,13 @@ from lakesweep.cli.options import DryRun, Overrides, Yes
 from lakesweep.cli.output import Table
 from lakesweep.cli.paimon_tables import BranchName, TableAddress, open_table
 from lakesweep.cli.zones import Zone, parse_zone
-from lakesweep.units import format_count, format_moment, format_size, parse_duration
+from lakesweep.units import (
+    format_count,
+    format_duration,
+    format_moment,
+    format_size,
+    parse_duration,
+)
 
 if TYPE_CHECKING:
     from lakesweep.paimon.partition_expiry import ExpiryRule, Verdict
@@ -140,7 +147,7 @@ def expire_partitions(
         "partition.timestamp-pattern": pattern,
         "partition.expiration-max-num": None if most is None else str(most),
     }
-    rule = _rule(at, expiration_time, given, zone)
+    rule = _with_lag(context, at, _rule(at, expiration_time, given, zone))
     now = context.clock.now()
     survey = _survey(context, at)
     naming = at.layout.partitioning
@@ -167,6 +174,22 @@ def _rule(branch: Branch, keep: str | None, given: dict[str, str | None], zone: 
     kept = None if keep is None else parse_duration(keep.replace(" ", ""))
     rule = ExpiryRule.of(branch.layout.options.with_values(said), kept)
     return replace(rule, zone=parse_zone(zone))
+
+
+def _with_lag(context: Context, branch: Branch, rule: ExpiryRule) -> ExpiryRule:
+    """The rule, with what commits tell of the zone where files were written."""
+    from dataclasses import replace
+
+    from lakesweep.paimon.partition_times import Strategy
+    from lakesweep.paimon.writer_clocks import clock_lag
+
+    lag = clock_lag(branch, rule.zone) if rule.strategy is Strategy.UPDATE_TIME else timedelta()
+    if lag:
+        context.output.say(
+            f"files look {format_duration(lag)} older than their commits, as if written in a zone "
+            f"west of {rule.zone}: they count as so much younger; --zone says where it was"
+        )
+    return replace(rule, lag=lag)
 
 
 def _show_verdicts(

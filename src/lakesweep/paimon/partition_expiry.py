@@ -24,7 +24,8 @@ _MOST = 100
 class ExpiryRule:
     """Which partitions expire: those whose time is more than `keep` ago, at most so many.
 
-    `batch` is how many go in one commit, None for all; times are on the clock of `zone`.
+    `batch` is how many go in one commit, None for all; times are on the clock of `zone`. Files are
+    younger by `lag` than they say, as far as `clock_lag` can tell.
     """
 
     keep: timedelta
@@ -34,6 +35,7 @@ class ExpiryRule:
     most: int = _MOST
     batch: int | None = None
     zone: tzinfo = UTC
+    lag: timedelta = timedelta()
 
     def __post_init__(self) -> None:
         """Refuse what makes no sense."""
@@ -136,6 +138,7 @@ class _Times:
 
     def __init__(self, partitioning: Partitioning, rule: ExpiryRule) -> None:
         self._strategy = rule.strategy
+        self._lag = rule.lag
         if not partitioning.keys:
             raise UsageError("the table is not partitioned", hint="it has no partitions to expire")
         if rule.strategy is Strategy.VALUES_TIME:
@@ -143,7 +146,7 @@ class _Times:
 
     def of(self, partition: Partition) -> PartitionTime:
         if self._strategy is Strategy.UPDATE_TIME:
-            return update_time(partition.newest_millis)
+            return update_time(partition.newest_millis, self._lag)
         return self._values.time_of(partition.values)
 
 

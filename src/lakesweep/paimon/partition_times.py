@@ -33,11 +33,14 @@ class PartitionTime:
     reason: str | None = None
 
 
-def update_time(newest_millis: int | None) -> PartitionTime:
-    """When the newest file of a partition was made, on the clock of whoever wrote it."""
+def update_time(newest_millis: int | None, lag: timedelta = timedelta()) -> PartitionTime:
+    """When the newest file of a partition was made, on the clock of whoever wrote it.
+
+    That clock is behind by `lag`.
+    """
     if newest_millis is None:
         return PartitionTime(None, "a file of it says no time of creation")
-    return PartitionTime(_EPOCH + timedelta(milliseconds=newest_millis))
+    return PartitionTime(_EPOCH + timedelta(milliseconds=newest_millis) + lag)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from lakesweep.paimon.snapshots import Snapshot, Tag
 from lakesweep.paimon.table import Branch
 
 #: From the first zone of the world to the last.
-_ZONES_APART = timedelta(hours=26)
+ZONES_APART = timedelta(hours=26)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class TagRule:
         if tag.created is None:
             return None
         said = tag.created.replace(tzinfo=self.zone)
-        is_near = tag.modified is not None and said < tag.modified < said + _ZONES_APART
+        is_near = tag.modified is not None and said < tag.modified < said + ZONES_APART
         return tag.modified if is_near else said
 
 

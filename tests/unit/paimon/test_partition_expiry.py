@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -9,6 +10,7 @@ import pytest
 from lakesweep.errors import UsageError
 from lakesweep.paimon.binary_row import encode_row
 from lakesweep.paimon.data_types import parse_type
+from lakesweep.paimon.dropping import drop_partitions
 from lakesweep.paimon.options import Options
 from lakesweep.paimon.partition_expiry import (
     ExpiryRule,
@@ -19,6 +21,7 @@ from lakesweep.paimon.partition_expiry import (
 from lakesweep.paimon.partition_times import Strategy
 from lakesweep.paimon.survey import survey_partitions
 from lakesweep.paimon.table import PaimonTable
+from lakesweep.paimon.writer_clocks import clock_lag
 from lakesweep.storage.store import ObjectStore
 from lakesweep.storage.stores import Stores
 from lakesweep.storage.wrappers.faults import Call, Fault, Faulty
@@ -147,3 +150,62 @@ def test_a_partition_that_became_newer_meanwhile_stays() -> None:
     assert done.snapshot is None
     assert table.main.snapshot_ids() == [1, 2]
     assert len(live_files(table, newest(table))) == 2
+
+
+MADE = 1_700_000_000_123
+EIGHT_HOURS = timedelta(hours=8)
+CALIFORNIA = timezone(-EIGHT_HOURS)
+
+
+def _committed(*delays: timedelta) -> PaimonTable:
+    """A table with a partition, and commits so much later than their files look in UTC."""
+    made = Table(partition_keys=["k"])
+    for number, delay in enumerate(delays, start=1):
+        at = MADE + int(delay.total_seconds() * 1000)
+        file = File(f"f{number}", partition=encode_row(["a"], [parse_type("STRING")]))
+        made.snapshot(number, made.manifest(file), timeMillis=at)
+    return PaimonTable.open(made.bucket.stores, made.address)
+
+
+@pytest.mark.parametrize(
+    ("delays", "lag"),
+    [
+        ([], timedelta()),
+        ([timedelta(seconds=-40)], timedelta()),
+        ([timedelta(minutes=14)], timedelta()),
+        ([EIGHT_HOURS + timedelta(seconds=59)], EIGHT_HOURS + timedelta(minutes=1)),
+        ([EIGHT_HOURS, timedelta(days=9)], EIGHT_HOURS),  # one commit was late
+        ([timedelta(days=9)], timedelta(hours=26)),
+    ],
+)
+def test_clocks_behind_their_commits_are_found(delays: list[timedelta], lag: timedelta) -> None:
+    assert clock_lag(_committed(*delays).main, UTC) == lag
+
+
+def test_no_clock_is_behind_in_the_zone_where_files_were_written() -> None:
+    assert clock_lag(_committed(EIGHT_HOURS).main, CALIFORNIA) == timedelta()
+
+
+def test_commits_that_add_nothing_tell_nothing() -> None:
+    table = _committed(EIGHT_HOURS)
+    drop_partitions(table.main, lambda survey: survey.partitions)
+    assert table.main.latest_id() == 2
+    assert clock_lag(table.main, UTC) == EIGHT_HOURS
+
+
+def test_a_partition_is_as_young_as_its_commits_say() -> None:
+    table = _committed(EIGHT_HOURS)
+    survey = survey_partitions(table.main, newest(table))
+    made = datetime.fromtimestamp(MADE / 1000, UTC)
+    rule = ExpiryRule(timedelta(hours=1), Strategy.UPDATE_TIME)
+
+    def expires(rule: ExpiryRule, now: datetime) -> bool:
+        (verdict,) = judge_partitions(survey, table.layout.partitioning, rule, now)
+        return verdict.expires
+
+    lagging = replace(rule, lag=clock_lag(table.main, UTC))
+    there = replace(rule, zone=CALIFORNIA)
+    for hours, expected in ((2, False), (8, False), (10, True)):
+        now = made + timedelta(hours=hours)
+        assert expires(rule, now)  # as UTC would have it
+        assert [expires(each, now) for each in (lagging, there)] == [expected, expected]
