@@ -48,7 +48,7 @@ def find_checksum() -> tuple[str, Callable[[bytes], int]]:
     except ImportError:
         import numpy as np
 
-        from lakesweep.lakefs.walk import TABLES, masked_checksum
+        from lakesweep.lakefs.checksums import TABLES, masked_checksum
 
         return "ours", lambda data: masked_checksum(
             np.frombuffer(data, np.uint8), 0, len(data), TABLES

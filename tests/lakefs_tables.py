@@ -14,10 +14,10 @@ from typing import NamedTuple
 import cramjam
 import numpy as np
 
+from lakesweep.lakefs.checksums import TABLES, masked_checksum
 from lakesweep.lakefs.footer import CRC32C, FOOTER_BYTES, MAGIC, VERSION
-from lakesweep.lakefs.ids import entry_identity, table_id
+from lakesweep.lakefs.ids import TableHash, entry_identity
 from lakesweep.lakefs.properties import TableType
-from lakesweep.lakefs.walk import TABLES, masked_checksum
 
 _SET = struct.pack("<Q", 1)
 _SEPARATOR = struct.pack("<Q", 2**64 - 1 << 8 & 2**64 - 1 | 0x11)
@@ -222,7 +222,9 @@ def write_table(
     texts = {**_CONSTANT, **about, **covered, **_counts(rows, before_close)}
     texts["rocksdb.data.size"] = uvarint(data_size)
     _finish(file, handle, texts | dict(properties or {}))
-    return Written(table_id([_stream(rows)], covered), bytes(file.data))
+    hashed = TableHash()
+    hashed.add(_stream(rows))
+    return Written(hashed.finish(covered), bytes(file.data))
 
 
 def _write_data(

@@ -17,7 +17,8 @@ from lakesweep.lifecycle.applying import apply_plan, plan_sources
 from lakesweep.lifecycle.engine import LifecycleEngine
 from lakesweep.lifecycle.engine import LocalEngine as LocalJudges
 from lakesweep.lifecycle.lakes import repository_lake
-from lakesweep.lifecycle.planning import LifecycleOrder, LifecyclePlanner
+from lakesweep.lifecycle.order import LifecycleOrder
+from lakesweep.lifecycle.planning import LifecyclePlanner
 from lakesweep.lifecycle.policy_file import parse_policy
 from lakesweep.lifecycle.spec import Spec
 from lakesweep.storage.files import OUTCOME_SCHEMA

@@ -19,7 +19,7 @@ from lakesweep.units import parse_duration
 
 if TYPE_CHECKING:
     from lakesweep.lakefs.repository import Repository
-    from lakesweep.lifecycle.planning import LifecycleOrder
+    from lakesweep.lifecycle.order import LifecycleOrder
     from lakesweep.sweep.lakefs_roots import Opener
     from lakesweep.sweep.plans import PlanDocument
     from lakesweep.sweep.sessions import Session
@@ -145,7 +145,7 @@ def _order(
     overridden: tuple[str, ...],
 ) -> LifecycleOrder:
     from lakesweep.lifecycle.lakes import repository_lake
-    from lakesweep.lifecycle.planning import LifecycleOrder
+    from lakesweep.lifecycle.order import LifecycleOrder
     from lakesweep.lifecycle.policy_file import parse_policy
     from lakesweep.lifecycle.selecting import Selection
     from lakesweep.lifecycle.spec import Spec

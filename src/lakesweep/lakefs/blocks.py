@@ -15,9 +15,6 @@ from lakesweep.lakefs import states
 Bytes = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.int64]
 
-#: Behind each block stand a byte for its codec and a checksum.
-TRAILER_BYTES = 5
-
 #: Far above what any range has; below it, offsets of 32 bits are enough.
 LARGEST_BYTES = 2**31 - 1
 
@@ -32,10 +29,23 @@ class Blocks:
 
 def read_blocks(path: str, data: bytes, handles: Numbers) -> Blocks:
     """Check and inflate blocks; a handle is where one begins, and how long it is stored."""
-    from lakesweep.lakefs.walk import TABLES, first_damaged, raw_sizes  # imports numba
+    bounds = check_blocks(path, data, handles)
+    raw = np.empty(int(bounds[-1]), np.uint8)
+    inflate(path, data, handles, bounds, raw)
+    raw.flags.writeable = False
+    return Blocks(raw, bounds)
+
+
+def check_blocks(path: str, data: bytes, handles: Numbers) -> Numbers:
+    """Check that blocks are whole; answers where they begin and end, one inflated behind another.
+
+    There is one number more than there are blocks.
+    """
+    from lakesweep.lakefs.checksums import TABLES, first_damaged, first_outside, raw_sizes
 
     file = np.frombuffer(data, np.uint8)
-    _check_places(path, handles, len(data))
+    if (row := first_outside(handles, len(data))) >= 0:
+        raise DamagedError(path, f"a block at byte {handles[row, 0]} lies beyond its end")
     if (row := first_damaged(file, handles, TABLES)) >= 0:
         raise DamagedError(path, f"the block at byte {handles[row, 0]} has another checksum")
     sizes = np.empty(len(handles), np.int64)
@@ -44,15 +54,7 @@ def read_blocks(path: str, data: bytes, handles: Numbers) -> Blocks:
     bounds = np.concatenate(([0], np.cumsum(sizes)))
     if bounds[-1] > LARGEST_BYTES:
         raise DamagedError(path, states.REASONS[states.TOO_LARGE])
-    return Blocks(_inflate(path, data, handles, bounds), bounds)
-
-
-def _check_places(path: str, handles: Numbers, end: int) -> None:
-    starts, sizes = handles.T
-    outside = (starts < 0) | (sizes < 0) | (starts > end) | (sizes > end)
-    outside |= starts + sizes + TRAILER_BYTES > end
-    if outside.any():
-        raise DamagedError(path, f"a block at byte {starts[outside][0]} lies beyond its end")
+    return bounds
 
 
 def _why_not_inflated(data: bytes, start: int, size: int) -> str:
@@ -65,17 +67,17 @@ def _why_not_inflated(data: bytes, start: int, size: int) -> str:
     )
 
 
-def _inflate(path: str, data: bytes, handles: Numbers, bounds: Numbers) -> Bytes:
-    from lakesweep.lakefs.walk import SNAPPY
+def inflate(path: str, data: bytes, handles: Numbers, bounds: Numbers, raw: Bytes) -> None:
+    """Inflate blocks that were checked to where their bounds are."""
+    from lakesweep.lakefs.checksums import SNAPPY
 
-    raw = np.empty(int(bounds[-1]), np.uint8)
-    source, target, inflate = memoryview(data), raw.data, cramjam.snappy.decompress_raw_into
-    begin = 0
+    source, target, decompress = memoryview(data), raw.data, cramjam.snappy.decompress_raw_into
+    begin = int(bounds[0])
     for (start, size), end in zip(handles.tolist(), bounds[1:].tolist(), strict=True):
         stored, room = source[start : start + size], target[begin:end]
         if data[start + size] == SNAPPY:
             try:
-                written = inflate(stored, room)
+                written = decompress(stored, room)
             except cramjam.DecompressionError as error:
                 raise DamagedError(path, f"the block at byte {start}: {error}") from None
             if written != end - begin:
@@ -83,8 +85,6 @@ def _inflate(path: str, data: bytes, handles: Numbers, bounds: Numbers) -> Bytes
         else:
             room[:] = stored
         begin = end
-    raw.flags.writeable = False
-    return raw
 
 
 def check(path: str, state: int) -> None:

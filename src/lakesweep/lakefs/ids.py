@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 _BYTES, _STRING, _INT, _STRINGS, _MAP, _EMBEDDED = range(6)
 
 
-def table_id(pieces: Iterable[bytes | memoryview], named: Mapping[str, bytes]) -> str:
+class TableHash:
     """The id of a range or a metarange: of its records, and of what it was named for."""
-    found = hashlib.sha256()
-    for piece in pieces:
-        found.update(piece)
-    found.update(_encode_map(named))
-    return found.hexdigest()
+
+    def __init__(self) -> None:
+        self._found = hashlib.sha256()
+
+    def add(self, piece: bytes | memoryview) -> None:
+        """Take some more records, each with its lengths."""
+        self._found.update(piece)
+
+    def finish(self, named: Mapping[str, bytes]) -> str:
+        """The id, when all records were taken."""
+        self._found.update(_encode_map(named))
+        return self._found.hexdigest()
 
 
 def _encode_int(number: int) -> bytes:

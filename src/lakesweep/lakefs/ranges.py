@@ -11,12 +11,17 @@ import pyarrow.compute as pc
 from lakesweep.errors import DamagedError
 from lakesweep.lakefs.blocks import Bytes, Numbers, check
 from lakesweep.lakefs.columns import ENTRIES, RANGES, AddressType
-from lakesweep.lakefs.properties import TableType
-from lakesweep.lakefs.table import Table, read_table
+from lakesweep.lakefs.properties import Properties, TableType
+from lakesweep.lakefs.table import RecordWalk, byte_strings, open_table, read_table
 
 #: What an address begins with that is complete, where its entry does not say of which type it is.
 _FULL = r"^(?i:s3|mem|local|gs|https?)://"
 _BY_PREFIX, _RELATIVE = 0, 1
+_TYPES = pa.array([AddressType.FULL, AddressType.RELATIVE], pa.string())
+#: The kind of an entry is that of its address, and so much more where it has a time.
+_HAS_TIME = 4
+#: So much is decoded at a time that it stays in the cache of a core.
+_GROUP_BYTES = 1 << 19
 
 
 def decode_range(
@@ -26,57 +31,87 @@ def decode_range(
 
     With `schema` only some of the columns are made: few need identities and checksums.
     """
-    table = read_table(path, data, TableType.RANGES, range_id)
-    if table.properties.entity:
-        raise DamagedError(path, f"it holds {table.properties.entity} records, not objects")
-    return _entries(table, schema)
+    opened = open_table(path, data, TableType.RANGES)
+    if opened.properties.entity:
+        raise DamagedError(path, f"it holds {opened.properties.entity} records, not objects")
+    columns = _Columns(opened.properties, schema)
+    walk = RecordWalk(opened, range_id)
+    for raw, values in walk.groups(_GROUP_BYTES):
+        check(path, columns.take(raw, values))
+    return columns.batch(path, walk.keys())
 
 
-def _entries(table: Table, schema: pa.Schema) -> pa.RecordBatch:
-    from lakesweep.lakefs.walk import decode_entries, microseconds
+class _Columns:
+    """The columns of a range, filled a group of records at a time.
 
-    rows = len(table.keys)
-    addresses, checksums = np.empty((2, rows, 2), np.int64)
-    numbers, has_time = np.empty((4, rows), np.int64), np.empty(rows, np.uint8)
-    state = decode_entries(table.raw, table.data, addresses, checksums, numbers, has_time)
-    check(table.path, state)
-    moments = np.empty(rows, np.int64)
-    microseconds(numbers, moments)
-    texts = table.gather(addresses, pa.string())
-    columns: dict[str, Callable[[], pa.Array]] = {
-        "path": lambda: table.keys,
-        "address": lambda: texts,
-        "address_type": lambda: _address_types(texts, numbers[3]),
-        "size_bytes": lambda: pa.array(numbers[0]),
-        "checksum": lambda: table.gather(checksums, pa.string()),
-        "modified": lambda: _times(moments, has_time),
-        "identity": lambda: table.gather(table.identities, pa.binary()),
-    }
-    return pa.record_batch([columns[name]() for name in schema.names], schema=schema)
+    Each has room for more than it needs; the machine gives memory where it is written.
+    """
 
+    def __init__(self, told: Properties, schema: pa.Schema) -> None:
+        self._schema = schema
+        self._rows = 0
+        wanted = {"address", *schema.names}  # without it no type can be told
+        self._texts = {
+            name: (
+                np.empty(told.value_bytes if name in wanted else 0, np.uint8),
+                np.zeros(told.records + 1, np.int32),
+            )
+            for name in ("address", "checksum", "identity")
+        }
+        self._numbers = np.empty((2, told.records), np.int64)
+        self._kinds = np.empty(told.records, np.uint8)
 
-def _times(moments: Numbers, has_time: Bytes) -> pa.Array:
-    """Moments in microseconds, as a column; null where there is none."""
-    kind = ENTRIES.field("modified").type
-    if has_time.all():
-        return pa.Array.from_buffers(kind, len(moments), [None, pa.py_buffer(moments)])
-    return pa.array(moments, mask=has_time == 0).cast(kind)
+    def take(self, raw: Bytes, values: Numbers) -> int:
+        """Decode some more records; a negative answer is the code of what is wrong."""
+        from lakesweep.lakefs.decoding import decode_entries
 
+        addresses, checksums, identities = self._texts.values()
+        texts = (*addresses, *checksums, *identities)
+        first = self._rows
+        self._rows += len(values)
+        return decode_entries(raw, values, first, *texts, self._numbers, self._kinds)
 
-def _address_types(
-    addresses: pa.Array, stored: np.ndarray[tuple[int], np.dtype[np.int64]]
-) -> pa.Array:
-    is_relative = stored == _RELATIVE
-    if (stored == _BY_PREFIX).any():
-        full = pc.match_substring_regex(addresses, _FULL).to_numpy(zero_copy_only=False)
-        is_relative |= (stored == _BY_PREFIX) & ~full
-    names = pa.array([AddressType.FULL, AddressType.RELATIVE], pa.string())
-    return names.take(pa.array(is_relative.astype(np.int8)))
+    def batch(self, path: str, keys: pa.Array) -> pa.RecordBatch:
+        """All rows."""
+        columns: dict[str, Callable[[], pa.Array]] = {
+            "path": lambda: keys,
+            "address": lambda: self._text(path, "address", pa.string()),
+            "address_type": lambda: self._types(path),
+            "size_bytes": lambda: pa.array(self._numbers[0]),
+            "checksum": lambda: self._text(path, "checksum", pa.string()),
+            "modified": self._times,
+            "identity": lambda: self._text(path, "identity", pa.binary()),
+        }
+        return pa.record_batch(
+            [columns[name]() for name in self._schema.names], schema=self._schema
+        )
+
+    def _text(self, path: str, name: str, kind: pa.DataType) -> pa.Array:
+        heap, ends = self._texts[name]
+        return byte_strings(path, kind, heap[: ends[-1]], ends)
+
+    def _types(self, path: str) -> pa.Array:
+        """The types of addresses; where an entry does not say it, by how its address begins."""
+        stored = self._kinds & 3
+        is_relative = stored == _RELATIVE
+        if (unsaid := stored == _BY_PREFIX).any():
+            texts = self._text(path, "address", pa.string())
+            full = pc.match_substring_regex(texts, _FULL).to_numpy(zero_copy_only=False)
+            is_relative |= unsaid & ~full
+        return _TYPES.take(pa.array(is_relative.view(np.int8)))
+
+    def _times(self) -> pa.Array:
+        """Moments as a column; null where there is none."""
+        kind, moments = ENTRIES.field("modified").type, self._numbers[1]
+        has_time = self._kinds >= _HAS_TIME
+        if has_time.all():
+            return pa.Array.from_buffers(kind, len(moments), [None, pa.py_buffer(moments)])
+        return pa.array(moments, mask=~has_time).cast(kind)
 
 
 def decode_metarange(path: str, data: bytes, metarange_id: str | None) -> pa.RecordBatch:
     """The ranges of a metarange, as rows of RANGES, which do not overlap."""
-    from lakesweep.lakefs.walk import decode_ranges
+    from lakesweep.lakefs.decoding import decode_ranges
 
     table = read_table(path, data, TableType.METARANGES, metarange_id)
     rows = len(table.keys)

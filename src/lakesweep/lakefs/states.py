@@ -17,6 +17,7 @@ BAD_RECORD: Final = -9
 UNKNOWN_TYPE: Final = -10
 BAD_HANDLE: Final = -11
 TOO_LARGE: Final = -12
+TOO_MANY: Final = -13
 
 REASONS: Final = {
     SHORT_BLOCK: "a block is shorter than its own bookkeeping",
@@ -30,5 +31,6 @@ REASONS: Final = {
     BAD_RECORD: "a record is not in the format of protobuf",
     UNKNOWN_TYPE: "an entry has an address of a type that is not known",
     BAD_HANDLE: "the index names a block in a way that cannot be read",
-    TOO_LARGE: "the keys take more room than any range may have",
+    TOO_LARGE: "it takes more room than any range may have",
+    TOO_MANY: "it has more records than it says, or longer ones",
 }

@@ -10,23 +10,21 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakesweep.errors import DamagedError, FormatError
+from lakesweep.lakefs import states
 from lakesweep.lakefs.blocks import (
-    Blocks,
+    LARGEST_BYTES,
     Bytes,
     Numbers,
     check,
+    check_blocks,
+    inflate,
     read_blocks,
     read_small_block,
     uvarint,
 )
 from lakesweep.lakefs.footer import Footer, read_footer
-from lakesweep.lakefs.ids import table_id
+from lakesweep.lakefs.ids import TableHash
 from lakesweep.lakefs.properties import Properties, TableType, read_properties
-
-#: Digits of two lengths, and two bars, around a record in what an id is the hash of.
-_FRAME_BYTES = 22
-#: So many records are written for hashing at a time: they stay in the caches of the machine.
-_STREAM_RECORDS = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +40,7 @@ class Table:
 
     def gather(self, parts: Numbers, kind: pa.DataType) -> pa.Array:
         """Parts of the records as a column; DamagedError for text that is none."""
-        from lakesweep.lakefs.walk import gather
+        from lakesweep.lakefs.decoding import gather
 
         sizes = int((parts[:, 1] - parts[:, 0]).sum())
         heap, ends = np.empty(sizes, np.uint8), np.zeros(len(parts) + 1, np.int32)
@@ -50,8 +48,19 @@ class Table:
         return byte_strings(self.path, kind, heap, ends)
 
 
-def read_table(path: str, data: bytes, kind: TableType, id_: str | None = None) -> Table:
-    """Read a whole file and check all that can be checked; with `id_`, that it is its own.
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A file whose blocks are known to be whole: where each lies, and where it is once inflated."""
+
+    path: str
+    data: bytes
+    properties: Properties
+    handles: Numbers
+    bounds: Numbers
+
+
+def open_table(path: str, data: bytes, kind: TableType) -> Opened:
+    """Check the frame of a file.
 
     FormatError, or what is below it, for a file that is damaged or no such table.
     """
@@ -59,8 +68,20 @@ def read_table(path: str, data: bytes, kind: TableType, id_: str | None = None) 
     properties = _read_properties(path, data, footer)
     if properties.type is not kind:
         raise FormatError(path, f"it holds {properties.type}, not {kind}")
-    blocks = read_blocks(path, data, _data_handles(path, data, footer, properties))
-    return _unpack(path, properties, blocks, id_)
+    handles = _data_handles(path, data, footer, properties)
+    return Opened(path, data, properties, handles, check_blocks(path, data, handles))
+
+
+def read_table(path: str, data: bytes, kind: TableType, id_: str | None = None) -> Table:
+    """Read a whole file and check all that can be checked; with `id_`, that it is its own."""
+    from lakesweep.lakefs.decoding import open_envelopes
+
+    opened = open_table(path, data, kind)
+    walk = RecordWalk(opened, id_)
+    [(raw, values)] = walk.groups(most_bytes=LARGEST_BYTES)
+    identities, parts = np.empty((2, len(values), 2), np.int64)
+    check(path, open_envelopes(raw, values, identities, parts))
+    return Table(path, opened.properties, walk.keys(), raw, identities, parts)
 
 
 def _read_properties(path: str, data: bytes, footer: Footer) -> Properties:
@@ -90,78 +111,77 @@ def _data_handles(path: str, data: bytes, footer: Footer, properties: Properties
 
 
 def _index_handles(path: str, data: bytes, handles: Numbers) -> Numbers:
-    from lakesweep.lakefs.walk import find_values, read_handles
+    from lakesweep.lakefs.unpacking import FEWEST_BYTES, read_index
 
     blocks = read_blocks(path, data, handles)
-    totals = _measure(path, blocks)
-    values = np.empty((totals[0], 2), np.int64)
-    find_values(blocks.raw, blocks.bounds, values)
-    found = np.empty((totals[0], 2), np.int64)
-    check(path, read_handles(blocks.raw, values, found))
-    return found
+    found = np.empty((len(blocks.raw) // FEWEST_BYTES, 2), np.int64)
+    count = read_index(blocks.raw, blocks.bounds, found)
+    check(path, count)
+    return found[:count].copy()
 
 
-def _measure(path: str, blocks: Blocks) -> list[int]:
-    from lakesweep.lakefs.walk import measure
+class RecordWalk:
+    """Takes a table apart, some blocks at a time, which stay in the cache of a core.
 
-    totals = np.zeros(4, np.int64)
-    check(path, measure(blocks.raw, blocks.bounds, totals))
-    return list(totals.tolist())
+    With an id it is proved at the end that it is the file's own.
+    """
 
+    def __init__(self, opened: Opened, id_: str | None) -> None:
+        self._opened = opened
+        self._id = id_
+        told = opened.properties
+        room = told.key_bytes + told.value_bytes
+        if max(room, told.records) > LARGEST_BYTES or told.value_bytes > opened.bounds[-1]:
+            raise DamagedError(opened.path, states.REASONS[states.TOO_LARGE])
+        self._keys = np.empty(told.key_bytes, np.uint8)
+        self._key_ends = np.zeros(told.records + 1, np.int32)
+        self._done = np.array([0, 0, 0, 0, told.value_bytes])
 
-def _unpack(path: str, properties: Properties, blocks: Blocks, id_: str | None) -> Table:
-    from lakesweep.lakefs.walk import open_envelopes, unpack
+    def groups(self, most_bytes: int) -> Iterator[tuple[Bytes, Numbers]]:
+        """Inflated blocks, about so many bytes at a time, and where the values are in them.
 
-    records, key_bytes, value_bytes, longest = _measure(path, blocks)
-    told = (properties.records, properties.key_bytes, properties.value_bytes)
-    if told != (records, key_bytes, value_bytes):
-        raise DamagedError(path, f"it has {records} records, and says {properties.records}")
-    keys = np.empty(key_bytes, np.uint8)
-    key_ends = np.zeros(records + 1, np.int32)
-    values = np.empty((records, 2), np.int64)
-    scratch = np.empty(longest, np.uint8)
-    check(path, unpack(blocks.raw, blocks.bounds, scratch, keys, key_ends, values))
-    if id_ is not None:
-        _prove(path, properties, blocks.raw, (keys, key_ends, values), id_)
-    identities, data = np.empty((2, records, 2), np.int64)
-    check(path, open_envelopes(blocks.raw, values, identities, data))
-    names = byte_strings(path, pa.binary(), keys, key_ends)
-    return Table(path, properties, names, blocks.raw, identities, data)
+        The next ones take their place. DamagedError, at the end at last, for what is not right.
+        """
+        from lakesweep.lakefs.unpacking import FEWEST_BYTES, FRAME_BYTES, unpack
 
+        opened, told = self._opened, self._opened.properties
+        path, bounds, hashed = opened.path, opened.bounds, TableHash()
+        cuts = _cuts(bounds, most_bytes)
+        largest = max(int(bounds[last] - bounds[first]) for first, last in cuts)
+        raw, values = np.empty(largest, np.uint8), np.empty((largest // FEWEST_BYTES, 2), np.int64)
+        frames = FRAME_BYTES * told.records
+        stream = np.empty(told.key_bytes + told.value_bytes + frames if self._id else 0, np.uint8)
+        for first, last in cuts:
+            here = bounds[first : last + 1] - bounds[first]
+            inflate(path, opened.data, opened.handles[first:last], here, raw)
+            before = self._done[0]
+            check(path, unpack(raw, here, self._keys, self._key_ends, values, stream, self._done))
+            hashed.add(stream[: self._done[3]].data)
+            yield raw, values[: self._done[0] - before]
+        self._finish(hashed)
 
-def _prove(
-    path: str,
-    properties: Properties,
-    raw: Bytes,
-    records: tuple[Bytes, npt.NDArray[np.int32], Numbers],
-    id_: str,
-) -> None:
-    from lakesweep.lakefs.walk import write_stream
+    def _finish(self, hashed: TableHash) -> None:
+        path, told, found = self._opened.path, self._opened.properties, self._done[:3].tolist()
+        if found != [told.records, told.key_bytes, told.value_bytes]:
+            raise DamagedError(path, f"it has {found[0]} records, and says {told.records}")
+        if self._id is not None and (own := hashed.finish(told.named)) != self._id:
+            raise DamagedError(path, f"what it holds has the id {own}, not {self._id}")
 
-    values = records[2]
-    stream = np.empty(0, np.uint8)
-
-    def pieces() -> Iterator[memoryview]:
-        nonlocal stream
-        for first in range(0, len(values), _STREAM_RECORDS):
-            last = min(first + _STREAM_RECORDS, len(values))
-            room = _stream_bytes(records, first, last)
-            stream = stream if len(stream) >= room else np.empty(room, np.uint8)
-            size = write_stream(raw, *records, first, last, stream)
-            yield stream[:size].data
-
-    found = table_id(pieces(), properties.named)
-    if found != id_:
-        raise DamagedError(path, f"what it holds has the id {found}, not {id_}")
+    def keys(self) -> pa.Array:
+        """All keys, when all groups were taken."""
+        return byte_strings(self._opened.path, pa.binary(), self._keys, self._key_ends)
 
 
-def _stream_bytes(
-    records: tuple[Bytes, npt.NDArray[np.int32], Numbers], first: int, last: int
-) -> int:
-    _, key_ends, values = records
-    parts = values[first:last]
-    key_bytes = int(key_ends[last] - key_ends[first])
-    return key_bytes + int((parts[:, 1] - parts[:, 0]).sum()) + _FRAME_BYTES * len(parts)
+def _cuts(bounds: Numbers, most_bytes: int) -> list[tuple[int, int]]:
+    """Which blocks are taken together: at least one, and several while they have so few bytes."""
+    cuts: list[tuple[int, int]] = []
+    first, blocks = 0, len(bounds) - 1
+    while first < blocks or not cuts:
+        last = int(np.searchsorted(bounds, bounds[first] + most_bytes, "right")) - 1
+        last = min(max(last, first + 1), blocks)
+        cuts.append((first, last))
+        first = last
+    return cuts
 
 
 def byte_strings(

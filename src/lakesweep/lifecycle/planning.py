@@ -8,49 +8,39 @@ repository: guards, lease, hash, outcomes and quarantine are the same.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
-import pyarrow as pa
 
 from lakesweep.clock import Clock
 from lakesweep.errors import IncompleteError, LakesweepError, MissingError
 from lakesweep.lakefs.columns import STAGED
 from lakesweep.lakefs.repository import StagingUnknownError
+from lakesweep.lifecycle.draft import PlanDraft
 from lakesweep.lifecycle.dump_ages import (
     Ages,
-    describe_ages,
-    describe_stale,
     find_ages,
-    store_ages,
 )
-from lakesweep.lifecycle.insight import SAVED, ref_sizes, savings
+from lakesweep.lifecycle.insight import ref_sizes
 from lakesweep.lifecycle.job import check_staging, find_addresses
 from lakesweep.lifecycle.lakes import refuse_nested, refuse_shared
-from lakesweep.lifecycle.plan_steps import SAID, SortStep, VerdictStep
+from lakesweep.lifecycle.pairing import pair_verdicts
 from lakesweep.lifecycle.refs_file import write_refs
-from lakesweep.lifecycle.rereading import Changes, PlanSources
 from lakesweep.lifecycle.spec import Found, Spec
 from lakesweep.progress import SILENT, Progress
 from lakesweep.storage.address import parse
-from lakesweep.storage.datasets import Dataset, Part, commit_dataset, write_dataset
+from lakesweep.storage.datasets import Dataset, write_dataset
 from lakesweep.store.moments import moment
-from lakesweep.sweep.answers import ANSWERS, answers_of
-from lakesweep.sweep.columns import LISTING, VERDICTS
-from lakesweep.sweep.guards import Figures, look
+from lakesweep.sweep.columns import LISTING
 from lakesweep.sweep.marker import MarkSpec
 from lakesweep.sweep.marking import mark
-from lakesweep.sweep.marks import Marks, RootState
-from lakesweep.sweep.planning import LIFE
+from lakesweep.sweep.marks import Marks
 from lakesweep.sweep.plans import (
-    Amount,
     PlanDocument,
-    PlanKind,
-    RootCounts,
     dataset_ref,
     incomplete_roots,
 )
@@ -60,56 +50,20 @@ from lakesweep.sweep.ruling import make_ruling
 from lakesweep.sweep.runs import Runs, new_name
 from lakesweep.sweep.stored_plan import publish_plan
 from lakesweep.sweep.surveying import Surveyor, files_of
-from lakesweep.sweep.tidying import remove_folder
-from lakesweep.sweep.totals import (
-    TOTALS,
-    Dimension,
-    classes_of,
-    merge,
-    reasons_of,
-    shares_of,
-)
 from lakesweep.sweep.verdicts import Verdict
 
 if TYPE_CHECKING:
     from lakesweep.lakefs.refs import Refs
     from lakesweep.lifecycle.engine import LifecycleEngine
+    from lakesweep.lifecycle.order import LifecycleOrder
     from lakesweep.storage.stores import Stores
     from lakesweep.sweep.engine import SweepEngine
     from lakesweep.sweep.formats import Foreign
     from lakesweep.sweep.judging import Rules
     from lakesweep.sweep.lake import Lake
-    from lakesweep.sweep.lakefs_roots import Opener
     from lakesweep.sweep.leases import HeldLease
 
 _DAY = timedelta(days=1)
-
-
-@dataclass(frozen=True)
-class LifecycleOrder:
-    """What is asked of a plan. `spec` has no folder yet; `neighbours` may have imported objects."""
-
-    lake: Lake
-    spec: Spec
-    opener: Opener
-    neighbours: Mapping[str, Opener] = field(default_factory=dict)
-    overridden: tuple[str, ...] = ()
-    policy_text: str = ""
-    policy_name: str = "policy.json"
-
-    @property
-    def openers(self) -> Mapping[str, Opener]:
-        """The repository and its neighbours."""
-        return {self.spec.repository.name: self.opener, **self.neighbours}
-
-
-@dataclass(frozen=True)
-class _Judged:
-    """The verdicts on all stored objects, and what was counted on the way."""
-
-    datasets: Mapping[str, Dataset]
-    totals: pa.Table
-    saved: dict[str, Any]
 
 
 @dataclass
@@ -145,8 +99,14 @@ class LifecyclePlanner:
         lease.check()
         with surveyor.phase("judge"):
             rules = self._rules(order, marks, started)
-            judged = self._judge(listing, found, marks, rules, address)
-        document = self._describe(order, name, started, listing, found, marks, judged, ages)
+            judged = pair_verdicts(
+                self.stores, self.engine, listing, found.verdicts, marks, rules, address
+            )
+        draft = PlanDraft(
+            order, name, started, self.engine.name, ages, listing, found, marks, judged
+        )
+        ahead = self._clock_ahead(listing, started)
+        document = draft.document(self.runs.lake(lake.name), self.clock.now(), ahead)
         sizes = ref_sizes(self.stores, found.segments, refs, started)
         document = msgspec.structs.replace(document, details={**document.details, "refs": sizes})
         stored = {
@@ -222,9 +182,7 @@ class LifecyclePlanner:
         self, order: LifecycleOrder, refs: Refs, ages: Ages, listing: Dataset, address: str
     ) -> Marks:
         """What is needed that the policy did not see: by what came meanwhile, and by neighbours."""
-        sources = sources_of(order, refs, ages)(
-            self.stores, order.lake, files_of(self.stores, listing)
-        )
+        sources = order.sources(refs, ages)(self.stores, order.lake, files_of(self.stores, listing))
         marks = mark(MarkSpec(self.engine, self.stores, f"{address}/marks"), sources)
         for root in incomplete_roots(marks):
             raise IncompleteError(
@@ -236,159 +194,11 @@ class LifecyclePlanner:
     def _rules(self, order: LifecycleOrder, marks: Marks, started: datetime) -> Rules:
         now = max(self.clock.now(), started)
         return make_ruling(
-            order.lake, marks, {}, order.overridden, now=now, cutoff=_cutoff(order, started)
+            order.lake, marks, {}, order.overridden, now=now, cutoff=order.cutoff(started)
         ).rules
-
-    def _judge(
-        self, listing: Dataset, found: Found, marks: Marks, rules: Rules, address: str
-    ) -> _Judged:
-        taken, free = self._sort(listing, marks, f"{address}/sorted")
-        answers = pa.concat_tables(
-            self.engine.pair(
-                VerdictStep(self.stores, f"{address}/keep", f"{address}/delete", rules, is_taken),
-                files,
-                found.verdicts,
-                SAID,
-                ANSWERS,
-            )
-            for files, is_taken in ((taken, True), (free, False))
-        )
-        datasets = {
-            verdict.value: commit_dataset(
-                self.stores,
-                f"{address}/{verdict}",
-                answers_of(answers, verdict.value, Part),
-                VERDICTS,
-            )
-            for verdict in Verdict
-        }
-        remove_folder(self.stores, f"{address}/sorted")
-        totals = pa.Table.from_pylist(
-            list(answers_of(answers, "total", dict[str, Any])), schema=TOTALS
-        )
-        saved = savings(answers_of(answers, SAVED, dict[str, Any]))
-        return _Judged(datasets, merge([totals]), saved)
-
-    def _sort(self, listing: Dataset, marks: Marks, folder: str) -> tuple[Dataset, Dataset]:
-        """What something needs that the policy did not see, and the rest."""
-        step = SortStep(self.stores, f"{folder}/taken", f"{folder}/free")
-        answers = self.engine.match(step, listing, marks.content, ANSWERS)
-        taken, free = (
-            commit_dataset(
-                self.stores, f"{folder}/{name}", answers_of(answers, name, Part), LISTING
-            )
-            for name in ("taken", "free")
-        )
-        return taken, free
-
-    def _describe(
-        self,
-        order: LifecycleOrder,
-        name: str,
-        started: datetime,
-        listing: Dataset,
-        found: Found,
-        marks: Marks,
-        judged: _Judged,
-        ages: Ages,
-    ) -> PlanDocument:
-        record = self.runs.lake(order.lake.name)
-        policy = order.spec.policy
-        totals = _amounts(judged.totals)
-        grace = _shortest(order)
-        figures = Figures(
-            was_applied=record.applied is not None,
-            live=_files(totals, Verdict.KEEP),
-            live_before=record.live,
-            listed=listing.rows,
-            deletes=_files(totals, Verdict.DELETE),
-            grace=grace,
-            shares=shares_of(judged.totals),
-            is_policy_new=record.policy != policy.sha256,
-            dumps=describe_ages(ages),
-            stale_dumps=describe_stale(ages),
-            clock_ahead=self._clock_ahead(listing, started),
-        )
-        return PlanDocument(
-            plan=name,
-            lake=order.lake.name,
-            kind=PlanKind.LIFECYCLE,
-            created=self.clock.now(),
-            expires=started + LIFE,
-            cut_off=_cutoff(order, started),
-            grace_seconds=grace.total_seconds(),
-            mode=order.spec.selection.value,
-            roots=RootCounts(complete=len(list(marks.in_state(RootState.COMPLETE))), incomplete=0),
-            totals=totals,
-            ages=tuple(classes_of(judged.totals, Dimension.AGE)),
-            sizes=tuple(classes_of(judged.totals, Dimension.SIZE)),
-            guards=tuple(look(figures)),
-            overridden=order.overridden,
-            locations=order.lake.locations,
-            spec={"engine": self.engine.name, "listed": listing.rows, **found.figures},
-            policy=policy.sha256,
-            details={**_details(order, found, judged), "dumps": store_ages(ages)},
-        )
 
     def _learn(self, lake: str, document: PlanDocument) -> None:
         def change(record: LakeRecord) -> LakeRecord:
-            return msgspec.structs.replace(record, live=_files(document.totals, Verdict.KEEP))
+            return msgspec.structs.replace(record, live=document.amount(Verdict.KEEP.value).files)
 
         self.runs.learn(lake, change)
-
-
-def sources_of(order: LifecycleOrder, refs: Refs, ages: Ages) -> PlanSources:
-    """Who is asked what came since a repository had these refs."""
-    spec = order.spec
-    changes = Changes(spec.policy, refs, spec.tags_protect_history)
-    return PlanSources(
-        spec.repository.name,
-        order.opener,
-        order.neighbours,
-        changes,
-        without_staging=spec.without_staging,
-        ages=ages,
-    )
-
-
-def _details(order: LifecycleOrder, found: Found, judged: _Judged) -> dict[str, Any]:
-    spec = order.spec
-    return {
-        "repository": spec.repository.name,
-        "namespace": spec.repository.namespace.location,
-        "aliases": list(spec.repository.namespace.aliases),
-        "neighbours": list(order.neighbours),
-        "home": spec.place,
-        "policy": order.policy_text,
-        "policy_name": order.policy_name,
-        "words": list(found.words),
-        "warnings": list(found.warnings),
-        "full": found.full,
-        "saved": judged.saved,
-        "record": msgspec.to_builtins(found.record),
-        "results": found.results.address,
-        "tags_protect_history": spec.tags_protect_history,
-        "without_staging": spec.without_staging,
-    }
-
-
-def _shortest(order: LifecycleOrder) -> timedelta:
-    """The shortest time that any rule lets objects live."""
-    days = [days for rule in order.spec.policy.rules for _, days in rule.all_days()]
-    return min(days, default=0) * _DAY
-
-
-def _cutoff(order: LifecycleOrder, started: datetime) -> datetime:
-    """What was written since is too new for every rule: rules count whole days."""
-    return started - _shortest(order)
-
-
-def _amounts(totals: pa.Table) -> dict[str, dict[str, Amount]]:
-    return {
-        verdict: {reason: Amount(**amount) for reason, amount in reasons.items()}
-        for verdict, reasons in reasons_of(totals).items()
-    }
-
-
-def _files(totals: Mapping[str, Mapping[str, Amount]], verdict: Verdict) -> int:
-    return sum(amount.files for amount in totals.get(verdict.value, {}).values())

@@ -9,12 +9,13 @@ import pyarrow as pa
 import pytest
 
 from lakesweep.errors import DamagedError, FormatError, TruncatedError
+from lakesweep.lakefs import ranges
+from lakesweep.lakefs.checksums import TABLES, checksum_by_tables, masked_checksum
 from lakesweep.lakefs.columns import ENTRIES
 from lakesweep.lakefs.footer import FOOTER_BYTES, MAGIC
 from lakesweep.lakefs.properties import TableType
 from lakesweep.lakefs.ranges import decode_metarange, decode_range
 from lakesweep.lakefs.table import Table, read_table
-from lakesweep.lakefs.walk import TABLES, checksum_by_tables, masked_checksum
 from tests.lakefs import RealRepositories
 from tests.lakefs_tables import Entry, Layout, RangeOf, envelope, footer, sealed, write_table
 
@@ -295,3 +296,17 @@ def test_what_is_not_asked_for_is_not_made() -> None:
     some = pa.schema([ENTRIES.field(name) for name in ("address", "size_bytes")])
     found = decode_range("x", table.data, table.id, some)
     assert found.equals(decode_range("x", table.data, table.id).select(some.names))
+
+
+@pytest.mark.parametrize("group_bytes", [1, 1_000])
+def test_a_few_blocks_at_a_time_say_what_all_together_say(
+    monkeypatch: pytest.MonkeyPatch, group_bytes: int
+) -> None:
+    rows = [(b"k%04d" % i, Entry(f"data/{i}", i, size_bytes=i).value()) for i in range(300)]
+    table = write_table(rows, TableType.RANGES, layout=Layout(block_size=200))
+    whole = decode_range("x", table.data, table.id)
+    monkeypatch.setattr(ranges, "_GROUP_BYTES", group_bytes)
+    assert decode_range("x", table.data, table.id).equals(whole)
+    assert whole["address"].to_pylist() == [f"data/{i}" for i in range(300)]
+    with pytest.raises(DamagedError, match="has the id"):
+        decode_range("x", table.data, "0" * 64)

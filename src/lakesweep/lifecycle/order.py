@@ -1,0 +1,58 @@
+"""What is asked of a plan by a policy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from lakesweep.lifecycle.rereading import Changes, PlanSources
+
+if TYPE_CHECKING:
+    from lakesweep.lakefs.refs import Refs
+    from lakesweep.lifecycle.dump_ages import Ages
+    from lakesweep.lifecycle.spec import Spec
+    from lakesweep.sweep.lake import Lake
+    from lakesweep.sweep.lakefs_roots import Opener
+
+
+@dataclass(frozen=True)
+class LifecycleOrder:
+    """What is asked of a plan. `spec` has no folder yet; `neighbours` may have imported objects."""
+
+    lake: Lake
+    spec: Spec
+    opener: Opener
+    neighbours: Mapping[str, Opener] = field(default_factory=dict)
+    overridden: tuple[str, ...] = ()
+    policy_text: str = ""
+    policy_name: str = "policy.json"
+
+    @property
+    def openers(self) -> Mapping[str, Opener]:
+        """The repository and its neighbours."""
+        return {self.spec.repository.name: self.opener, **self.neighbours}
+
+    @property
+    def shortest(self) -> timedelta:
+        """The shortest time that any rule lets objects live."""
+        days = [days for rule in self.spec.policy.rules for _, days in rule.all_days()]
+        return timedelta(days=min(days, default=0))
+
+    def cutoff(self, started: datetime) -> datetime:
+        """What was written since is too new for every rule: rules count whole days."""
+        return started - self.shortest
+
+    def sources(self, refs: Refs, ages: Ages) -> PlanSources:
+        """Who is asked what came since the repository had these refs."""
+        spec = self.spec
+        changes = Changes(spec.policy, refs, spec.tags_protect_history)
+        return PlanSources(
+            spec.repository.name,
+            self.opener,
+            self.neighbours,
+            changes,
+            without_staging=spec.without_staging,
+            ages=ages,
+        )
