@@ -53,6 +53,7 @@ def read_dump(trees: Trees, dump: RefsDump) -> Refs:
 def _values(
     trees: Trees, metarange_id: str, entity: str, decode: Callable[[str, bytes], Value]
 ) -> Iterator[Value]:
+    _check_entity(trees, metarange_id, entity)
     for row in trees.ranges(metarange_id).to_pylist():
         path = trees.namespace.table(row["range_id"])
         data = trees.files.read(row["range_id"], meta=False)
@@ -61,3 +62,13 @@ def _values(
             raise DamagedError(path, f"it has not the {row['count']} records of {entity} type")
         for record in table.gather(table.data, pa.binary()).to_pylist():
             yield decode(path, record)
+
+
+def _check_entity(trees: Trees, metarange_id: str, entity: str) -> None:
+    """Where there is nothing of a kind, a metarange says so: no id, or another kind, is no dump."""
+    path = trees.namespace.table(metarange_id)
+    if not metarange_id:
+        raise DamagedError(path, f"a refs dump does not name its metarange of {entity} type")
+    data = trees.files.read(metarange_id, meta=True)
+    if read_table(path, data, TableType.METARANGES).properties.entity != entity:
+        raise DamagedError(path, f"it has not the records of {entity} type")

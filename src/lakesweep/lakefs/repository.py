@@ -30,9 +30,9 @@ class DumpAge:
     written_since: int = 0
 
     def is_overtaken(self, before: DumpAge | None) -> bool:
-        """Whether more was written by now than before, and nobody has dumped the refs again."""
-        known = DumpAge(self.dumped) if before is None else before
-        return self.dumped == known.dumped and self.written_since > known.written_since
+        """Whether more was written since this dump than before; anything, if it is another one."""
+        is_known = before is not None and before.dumped == self.dumped
+        return self.written_since > (before.written_since if before and is_known else 0)
 
 
 class RangeFiles(Protocol):

@@ -13,7 +13,7 @@ import msgspec
 
 from lakesweep.errors import LakesweepError
 from lakesweep.lakefs.addresses import Namespace
-from lakesweep.lifecycle.dump_ages import load_ages
+from lakesweep.lakefs.dump_ages import load_ages
 from lakesweep.lifecycle.history import History, RunRecord, RunState
 from lakesweep.lifecycle.locking import locked
 from lakesweep.lifecycle.policy_file import parse_policy

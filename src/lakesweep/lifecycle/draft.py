@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pyarrow as pa
 
-from lakesweep.lifecycle.dump_ages import Ages, describe_ages, describe_stale, store_ages
+from lakesweep.lakefs.dump_ages import Ages, describe_ages, describe_stale, store_ages
 from lakesweep.sweep.guards import Figures, look
 from lakesweep.sweep.marks import Marks, RootState
 from lakesweep.sweep.planning import LIFE

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from lakesweep.lifecycle.rereading import Changes, PlanSources
 
 if TYPE_CHECKING:
+    from lakesweep.lakefs.dump_ages import Ages
     from lakesweep.lakefs.refs import Refs
-    from lakesweep.lifecycle.dump_ages import Ages
     from lakesweep.lifecycle.spec import Spec
     from lakesweep.sweep.lake import Lake
     from lakesweep.sweep.lakefs_roots import Opener

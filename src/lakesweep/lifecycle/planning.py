@@ -19,12 +19,12 @@ import msgspec
 from lakesweep.clock import Clock
 from lakesweep.errors import IncompleteError, LakesweepError, MissingError
 from lakesweep.lakefs.columns import STAGED
-from lakesweep.lakefs.repository import StagingUnknownError
-from lakesweep.lifecycle.draft import PlanDraft
-from lakesweep.lifecycle.dump_ages import (
+from lakesweep.lakefs.dump_ages import (
     Ages,
     find_ages,
 )
+from lakesweep.lakefs.repository import StagingUnknownError
+from lakesweep.lifecycle.draft import PlanDraft
 from lakesweep.lifecycle.insight import ref_sizes
 from lakesweep.lifecycle.job import check_staging, find_addresses
 from lakesweep.lifecycle.lakes import refuse_nested, refuse_shared

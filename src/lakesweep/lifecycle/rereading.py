@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from lakesweep.lifecycle.dump_ages import Ages, check_age
+from lakesweep.lakefs.dump_ages import Ages, check_age
 from lakesweep.lifecycle.keepers import Keeper, find_keepers, places_of
 from lakesweep.sweep.lakefs_roots import LakefsRoots, Opener
 

@@ -163,7 +163,11 @@ def _sha256(lines: Iterable[str]) -> str:
 
 
 def configured_openers(stores: Stores, root: LakefsRoot) -> Mapping[str, Opener]:
-    """Who opens the repositories that a configuration names."""
+    """Who opens the repositories that a configuration names.
+
+    A dump that was overtaken lacks commits, and so what keeps their objects: it is no repository.
+    """
+    from lakesweep.lakefs.dump_ages import check_age
     from lakesweep.lakefs.finding import ServerPlace, open_repository
     from lakesweep.lakefs.stored import StoredRepository
 
@@ -173,7 +177,7 @@ def configured_openers(stores: Stores, root: LakefsRoot) -> Mapping[str, Opener]
         for name in root.repositories:
             openers[name] = partial(open_repository, name, stores, places, os.environ)
     for location in root.namespaces:
-        openers[location] = partial(StoredRepository, stores, location)
+        openers[location] = check_age(partial(StoredRepository, stores, location), location, None)
     return openers
 
 

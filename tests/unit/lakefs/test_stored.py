@@ -61,7 +61,8 @@ def test_the_age_of_a_dump_and_what_was_written_since(
     assert age == DumpAge(AS_OF, 1)
     assert age.is_overtaken(DumpAge(AS_OF, 0))
     assert not age.is_overtaken(age)
-    assert not DumpAge(later, 1).is_overtaken(DumpAge(AS_OF, 0))
+    assert not DumpAge(later, 0).is_overtaken(DumpAge(AS_OF, 0))
+    assert DumpAge(later, 1).is_overtaken(DumpAge(AS_OF, 5))
 
 
 @pytest.mark.parametrize("name", REPOSITORIES)
@@ -211,6 +212,19 @@ class TestDamage:
         self.manifest(real).write_text(json.dumps(document))
         with pytest.raises(DamagedError, match="records of tag"):
             stored(real).read_refs()
+
+    @pytest.mark.parametrize("what", ["commits", "branches", "tags"])
+    def test_nothing_of_a_kind_is_not_a_kind_that_is_not_named(
+        self, real: RealRepository, what: str
+    ) -> None:
+        """Without its tags or branches a dump would let go what they hold."""
+        document = json.loads(self.manifest(real).read_text())
+        empty = write_table([], TableType.METARANGES, named={"entity": b"other"})
+        (real.folder / "_lakefs" / empty.id).write_bytes(empty.data)
+        for id_ in ("", empty.id):
+            self.manifest(real).write_text(json.dumps({**document, f"{what}_meta_range_id": id_}))
+            with pytest.raises(DamagedError, match=r"metarange of|the records of"):
+                stored(real).read_refs()
 
     def test_a_missing_range_of_a_commit(self, real: RealRepository) -> None:
         repository = stored(real)

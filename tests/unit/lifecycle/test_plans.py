@@ -345,11 +345,11 @@ def test_a_commit_that_no_dump_tells_of_stops_before_the_first_delete(
     changed = own if who == "own" else other
     changed.age = DumpAge(AS_OF)
     plan, before = office.plan(RULES), office.stored()
-    changed.age = DumpAge(AS_OF, written_since=1)
-
-    with pytest.raises(IncompleteError, match="not those of its last dump"):
-        office.apply(plan, overridden=(*SMALL, "refs-dump"))
-    assert office.stored() == before
+    for dumped in (AS_OF, AS_OF + timedelta(minutes=1)):  # and after another dump
+        changed.age = DumpAge(dumped, written_since=1)
+        with pytest.raises(IncompleteError, match="not those of its last dump"):
+            office.apply(plan, overridden=(*SMALL, "refs-dump"))
+        assert office.stored() == before
 
     changed.age = DumpAge(AS_OF + timedelta(minutes=1), written_since=0)
     assert office.apply(plan, overridden=(*SMALL, "refs-dump")).figures["deleted"]

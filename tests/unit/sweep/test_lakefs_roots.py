@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from lakesweep.config import LakeSection
-from lakesweep.errors import UnavailableError
+from lakesweep.config import LakefsRoot, LakeSection
+from lakesweep.errors import IncompleteError, UnavailableError
 from lakesweep.lakefs.refs import Branch, Tag
 from lakesweep.lakefs.repository import Repository
 from lakesweep.lakefs.served import find_namespace
 from lakesweep.storage.stores import Stores
-from lakesweep.sweep.lakefs_roots import LakefsRoots
-from lakesweep.sweep.roots import RootRow
+from lakesweep.sweep.lakefs_roots import LakefsRoots, configured_openers
+from lakesweep.sweep.roots import RootProblem, RootRow
 from tests.lakefs import RealRepositories
 from tests.lakefs_recorded import RecordedRepository
 from tests.planned import Desk, deletes, reasons
@@ -156,6 +156,27 @@ def test_a_server_that_does_not_answer_keeps_all(
 
     assert not deletes(plan)
     assert plan.document.roots.incomplete == 1
+
+
+def test_a_dump_that_lacks_later_commits_keeps_all(
+    lakefs_repositories: RealRepositories, tmp_path: Path
+) -> None:
+    folder = lakefs_repositories.repository("branches").copy_to(tmp_path).folder
+    root = LakefsRoot(type="lakefs", namespaces=(str(folder),), without_staging=True)
+    stores = Stores()
+    openers = configured_openers(stores, root)
+    roots = LakefsRoots(stores, "test", openers, str(tmp_path / "plans"), without_staging=True)
+    [row] = roots.collect()
+    assert isinstance(row, RootRow)
+
+    manifest = folder / "_lakefs" / "refs_manifest.json"
+    os.utime(manifest, (0, 0))
+
+    [problem] = roots.collect()
+    assert isinstance(problem, RootProblem)
+    assert "not those of its last dump" in problem.reason
+    with pytest.raises(IncompleteError, match="not those of its last dump"):
+        roots.look(row)
 
 
 def test_a_repository_inside_another_is_not_taken_for_its_objects(
