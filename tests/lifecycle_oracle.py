@@ -57,7 +57,7 @@ def _limits(
     tags = [name for name, id_ in model.tags.items() if id_ == made.id]
     for name in tags:
         yield _limit([rule.days_on_tag(name) for rule in rules], now)
-    if not holding and not tags:
+    if not holding:
         yield _limit([rule.days for rule in rules], now)
 
 

@@ -150,18 +150,15 @@ class Evidence:
         """The refs that keep a commit, each by its name."""
         branches = [*self.refs.branches, *(lost.branch() for lost in self.lost)]
         alive = len(self.refs.branches)
-        found = False
         for place in places_of(self._reaching[commit]):
-            found = True
             branch = branches[place]
             if branch.commit_id == commit:
                 yield RefKind.HEAD if place < alive else RefKind.DELETED, branch.name
             yield RefKind.BRANCH, branch.name
-        for place in places_of(self._tagged[commit]):
-            found = True
-            yield RefKind.TAG, self.refs.tags[place].name
-        if not found:
+        if not self._reaching[commit]:
             yield RefKind.DANGLING, None
+        for place in places_of(self._tagged[commit]):
+            yield RefKind.TAG, self.refs.tags[place].name
 
     @cached_property
     def _reaching(self) -> Mapping[str, int]:

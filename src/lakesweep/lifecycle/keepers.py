@@ -70,15 +70,15 @@ def find_keepers(
         for branch in branches:
             own[branch.commit_id] |= book.bit(kind, branch.name)
             reaching[branch.commit_id] |= book.bit(RefKind.BRANCH, branch.name)
-    for tag in refs.tags:
-        held = reaching if tags_protect_history else own
-        held[tag.commit_id] |= book.bit(RefKind.TAG, tag.name)
     _spread(refs, reaching)
     for commit in refs.commits:
-        own[commit] |= reaching[commit]
-        if not own[commit]:
-            own[commit] = book.bit(RefKind.DANGLING, "")
-    return Kept(book.keepers(), own)
+        own[commit] |= reaching[commit] or book.bit(RefKind.DANGLING, "")
+    tagged = dict.fromkeys(refs.commits, 0)
+    for tag in refs.tags:
+        tagged[tag.commit_id] |= book.bit(RefKind.TAG, tag.name)
+    if tags_protect_history:
+        _spread(refs, tagged)
+    return Kept(book.keepers(), {commit: own[commit] | tagged[commit] for commit in own})
 
 
 def _spread(refs: Refs, bits: dict[str, int]) -> None:

@@ -19,7 +19,8 @@ class RefKind(StrEnum):
     """How a ref holds a commit.
 
     A HEAD holds its own commit, a branch all that it reaches, a tag what it is on. What no branch
-    reaches, and no tag is on, is dangling. A deleted branch holds what its HEAD was, for a while.
+    reaches is dangling, whether or not a tag is on it: a tag may keep for longer, never for less.
+    A deleted branch holds what its HEAD was, for a while.
     """
 
     HEAD = "head"

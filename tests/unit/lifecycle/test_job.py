@@ -178,6 +178,18 @@ def test_tags_let_go_by_days_of_their_own(folder: Path) -> None:
     assert going(run(model, policy_of({"r": rule}), folder)) == {"data/1"}
 
 
+@pytest.mark.parametrize("days", [{"days": 100}, {"branch_days": {"main": 10}}])
+def test_a_tag_never_lets_go_what_is_kept_without_it(folder: Path, days: dict[str, Any]) -> None:
+    """Of what no branch has any more `days` has a say, whether or not a tag is on it."""
+    model = Model()
+    model.commit("main", {}, days=90)
+    dangling = model.commit(None, {"foo/bar/a": entry("data/1", 60)}, days=60)
+    policy = policy_of({"r": {"prefix": "foo/bar", "tag_days": {"v*": 10}, **days}})
+    assert going(run(model, policy, folder)) == set()
+    model.tags["v1"] = dangling
+    assert going(run(model, policy, folder)) == set()
+
+
 def test_what_a_tag_reaches_is_kept_where_it_is_asked_for(folder: Path) -> None:
     model = history({"foo/bar/a": entry("data/1", 60)})
     model.tags["v1"] = model.branches["main"]
