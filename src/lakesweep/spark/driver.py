@@ -19,6 +19,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
+from pyspark.sql.pandas import functions as pandas_functions
 
 from lakesweep.errors import SparkLostError, SparkSetupError
 from lakesweep.spare_pandas import without_pandas
@@ -35,6 +36,7 @@ _PYTHON = {
     "PYSPARK_DRIVER_PYTHON": "spark.pyspark.driver.python",
 }
 _STOP_SECONDS = 120.0
+PANDAS_CHECK = "require_minimum_pandas_version"
 #: Where Java names the cause, before or between the lines of a trace.
 _CAUSE = re.compile(r"Exception in thread|Caused by: |Error: |[\w.]+(Exception|Error): ")
 
@@ -115,11 +117,17 @@ def _property(setting: tuple[str, str]) -> str:
 
 
 def _start(settings: Mapping[str, str]) -> SparkSession:
-    # On the way pyspark loads what its own tests need, pandas if it is there.
+    # Only to look at its version, pyspark would load pandas.
+    vars(pandas_functions)[PANDAS_CHECK] = _accept
+    # On the way it loads what its own tests need, pandas if it is there.
     with without_pandas():
         conf = SparkConf()
         conf.setAll(list(settings.items()))
         return SparkSession(SparkContext(conf=conf), options=dict(settings))
+
+
+def _accept() -> None:
+    """Whatever pandas there is."""
 
 
 def _stop(session: SparkSession) -> None:

@@ -3,9 +3,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pyspark.sql.pandas import functions as pandas_functions
 
 from lakesweep.errors import SparkLostError, SparkSetupError
-from lakesweep.spark.driver import _property, _start_error
+from lakesweep.spark.driver import PANDAS_CHECK, _property, _start_error
 
 SAID = """WARNING: Using incubator modules: jdk.incubator.vector
 Exception in thread "main" org.apache.spark.SparkException: Could not parse 'x'
@@ -41,3 +42,7 @@ def test_where_java_said_nothing_the_error_itself_is_told(tmp_path: Path) -> Non
     (tmp_path / "log").touch()
     found = _start_error(RuntimeError("All masters are unresponsive! Giving up."), tmp_path / "log")
     assert (type(found), "Giving up" in found.message) == (SparkLostError, True)
+
+
+def test_what_pyspark_looks_at_pandas_with_is_what_the_driver_takes_away() -> None:
+    assert callable(vars(pandas_functions)[PANDAS_CHECK])
