@@ -16,6 +16,10 @@ import pyspark
 
 from lakesweep.private_folders import cache_home, make_private
 
+#: Java would put the archive to another address each time, and for that rewrite all of it. Where a
+#: Java does not know the option, Spark has it go on.
+_IN_PLACE = ("-XX:+UnlockDiagnosticVMOptions", "-XX:ArchiveRelocationMode=0")
+
 
 @dataclass(frozen=True, slots=True)
 class ClassArchive:
@@ -31,7 +35,7 @@ class ClassArchive:
     def reading(self) -> list[str]:
         """What lets Java use the archive, if it is there."""
         is_there = make_private(self.path.parent) and self.path.is_file()
-        return [f"-XX:SharedArchiveFile={self.path}"] if is_there else []
+        return [f"-XX:SharedArchiveFile={self.path}", *_IN_PLACE] if is_there else []
 
     @property
     def writing(self) -> list[str]:
