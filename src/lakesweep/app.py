@@ -193,7 +193,7 @@ class App:
             yield LocalEngine(self.stores)
             return
         from lakesweep.spark.access import Access
-        from lakesweep.spark.register import parts_for
+        from lakesweep.spark.cores import parts_for
         from lakesweep.spark.session import open_session
         from lakesweep.sweep.spark_engine import SparkEngine
 

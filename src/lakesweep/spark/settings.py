@@ -7,8 +7,10 @@ import re
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from lakesweep.config import SparkSection
+if TYPE_CHECKING:
+    from lakesweep.config import SparkSection
 
 _LOCAL = re.compile(r"local(\[(?P<cores>\*|\d+)(,\s*(\d+|\*))?\])?")
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"

@@ -10,9 +10,9 @@ import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812
 
 from lakesweep.spark import datasets
+from lakesweep.spark.cores import cores_of
 from lakesweep.spark.errors import translating
 from lakesweep.spark.kernels import map_batches, map_items
-from lakesweep.spark.register import cores_of
 from lakesweep.storage.datasets import read_dataset
 from lakesweep.storage.marks import POINTERS
 from lakesweep.sweep.columns import HASHES, LISTING, LIVE
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 _FILE = ["h1", "h2", "location"]
 #: A task for so many rows at least, where there are more than tasks are worth having.
 _ROWS_IN_A_SHARE = 1_000_000
+#: Fewer rows are judged in less time than a task needs to begin.
+_FEWEST_ROWS = 60_000
 
 
 def _run(batches: Iterator[pa.RecordBatch], step: Step, access: Access) -> Iterator[pa.RecordBatch]:
@@ -123,7 +125,7 @@ class SparkEngine:
             return self._join(step, listing, live, schema)
         frame = map_items(
             self.spark,
-            self._shares(listing),
+            self._shares(listing, _FEWEST_ROWS),
             _match_share,
             schema,
             step=step,
@@ -160,8 +162,9 @@ class SparkEngine:
         chosen = paired.select(*LISTING.names, *columns)
         return self._collect(self._map(chosen, step, schema), schema)
 
-    def _shares(self, rows: Dataset) -> list[Share]:
-        return cut_rows(rows, max(self.parts, rows.rows // _ROWS_IN_A_SHARE))
+    def _shares(self, rows: Dataset, fewest: int = 1) -> list[Share]:
+        few = min(self.parts, max(1, rows.rows // fewest))
+        return cut_rows(rows, max(few, rows.rows // _ROWS_IN_A_SHARE))
 
     def _map(self, frame: DataFrame, step: Step, schema: pa.Schema) -> DataFrame:
         return map_batches(frame, _run, schema, step=step, access=self.access)
