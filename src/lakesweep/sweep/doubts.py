@@ -90,10 +90,11 @@ class DoubtStep:
         writer = DatasetWriter(self.stores, self.address, HASHES)
         looks = _Looks(self)
         for batch in batches:
-            missing = batch.filter(pa.array(~stored.contains(hashes_of(batch))))
-            names = resolve(identities(missing["path"]))
+            known = resolve(identities(batch["path"]))
+            is_missing = pa.array(~stored.contains(hashes_of(batch)))
+            missing, names = batch.filter(is_missing), known.filter(is_missing)
             mine = pa.array(self.others.find(names) < 0)
-            for meant in (names.filter(mine), link_targets(resolve(identities(batch["path"])))):
+            for meant in (names.filter(mine), link_targets(known)):
                 columns = hash_columns(loose_hashes(meant))
                 writer.add(pa.RecordBatch.from_arrays(list(columns), schema=HASHES))
             looks.add(missing.filter(pa.array(self.locations.find(names) >= 0)))

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from lakesweep.storage.file_hashes import file_hashes
-from lakesweep.storage.local.aliases import link_targets, resolve, resolve_one
+from lakesweep.storage.local.aliases import _folders, link_targets, resolve, resolve_one
 
 
 @pytest.fixture
@@ -67,3 +67,9 @@ def test_links_lead_to_the_files_behind_them(tmp_path: Path) -> None:
     (folder / "second").symlink_to(folder / "link")
     paths = pa.array([f"{folder}/{name}" for name in ("file", "link", "second", "gone")])
     assert link_targets(paths).to_pylist() == [f"{folder}/file"] * 2
+
+
+def test_a_column_has_each_of_its_folders_once() -> None:
+    folders = [f"/{number % 7}/{number}/" for number in range(5_000)]
+    paths = pa.array([f"{folder}{name}" for name in "abc" for folder in folders])
+    assert list(_folders(paths)) == folders

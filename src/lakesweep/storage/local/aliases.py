@@ -59,7 +59,7 @@ def _real_folder(folder: str) -> str:
 
 
 def _folders(paths: pa.Array) -> Iterator[str]:
-    """The folders of a column, with a `/` at their end; few come several times."""
+    """The folders of a column, with a `/` at their end; each once a chunk."""
     for chunk in paths.chunks if isinstance(paths, pa.ChunkedArray) else [paths]:
         yield from _folders_of_chunk(chunk)
 

@@ -9,9 +9,8 @@ import numpy as np
 from lakesweep.native import address, inlined, kernel, load8, load_word
 
 _SLASH = ord("/")
-_SLOTS = 1 << 12
 _ODD = np.uint64(0x9E3779B97F4A7C15)
-_SHIFT = np.uint64(52)
+_SHIFT = np.uint64(32)
 
 
 @inlined
@@ -30,7 +29,10 @@ def _slot(start: int, size: int) -> Any:
         mixed ^= mixed >> np.uint64(29)
     if size >= 8:
         mixed = (mixed ^ load_word(start + size - 8)) * _ODD
-    return np.int64(mixed >> _SHIFT)
+    else:
+        for place in range(size):
+            mixed = (mixed ^ np.uint64(load8(start + place))) * _ODD
+    return np.int64((mixed * _ODD) >> _SHIFT)
 
 
 @inlined
@@ -46,22 +48,25 @@ def find_folders(data: Any, offsets: Any, first: Any, size: Any) -> int:
     """Find the folders that the paths of a column lie in.
 
     Puts a row that lies in each folder into `first` and the length of the folder, with the slash,
-    into `size`; answers how many there are. Few of them come several times.
+    into `size`; answers how many there are.
     """
     base = address(data)
-    slots = np.full(_SLOTS, -1, dtype=np.int64)
+    rows = len(offsets) - 1
+    count = 2
+    while count < 2 * rows:
+        count *= 2
+    slots = np.full(count, -1, dtype=np.int32)
     found = 0
-    for row in range(len(offsets) - 1):
+    for row in range(rows):
         start = base + offsets[row]
         length = _folder_size(start, base + offsets[row + 1])
-        slot = _slot(start, length)
-        known = slots[slot]
-        is_known = (
-            known >= 0
-            and size[known] == length
-            and _are_equal(start, base + offsets[first[known]], length)
-        )
-        if not is_known:
+        slot = _slot(start, length) & (count - 1)
+        while slots[slot] >= 0:
+            known = slots[slot]
+            if size[known] == length and _are_equal(start, base + offsets[first[known]], length):
+                break
+            slot = (slot + 1) & (count - 1)
+        else:
             first[found], size[found] = row, length
             slots[slot] = found
             found += 1
