@@ -76,6 +76,8 @@ app.add_typer(catalog.app)
 def main() -> None:
     """Run the command line of this process."""
     spare_pandas()
+    # What pyarrow lets go is given back at once, here and in the processes that Spark starts.
+    os.environ.setdefault("MIMALLOC_PURGE_DELAY", "0")
     code = run(sys.argv[1:])
     if code == _EXIT_INTERRUPTED:
         # Python would first wait for every request that is still under way.
