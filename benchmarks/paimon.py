@@ -91,8 +91,8 @@ class Contest:
         done = run(command, folder)
         answer: dict[str, Any] = json.loads(done.output.splitlines()[-1])
         call = answer["calls"][-1] if "calls" in answer else done.seconds
-        peak = sum(done.usage.peaks.values())
-        self.add(name, done.seconds, done.usage.cpu_seconds, call, peak_bytes=peak)
+        usage = done.usage
+        self.add(name, done.seconds, usage.cpu_seconds, call, peak_bytes=usage.peak_bytes)
         return answer
 
     def show(self) -> None:

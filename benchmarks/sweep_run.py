@@ -17,13 +17,14 @@ _EVERY_SECONDS = 0.1
 
 @dataclass
 class Usage:
-    """Peaks of resident bytes, and CPU seconds, by what the processes are.
+    """Peaks of resident bytes, of each and of all together, and CPU seconds.
 
     `driver` is the command itself, `java` what it starts, `workers` are the Pythons below that.
     Pages that several processes share, as forked ones do, count for each with its part.
     """
 
     peaks: dict[str, int] = field(default_factory=dict)
+    peak_bytes: int = 0
     _seconds: dict[int, float] = field(default_factory=dict)
 
     @property
@@ -38,6 +39,7 @@ class Usage:
                 fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
                 self._seconds[process] = (int(fields[11]) + int(fields[12])) / _TICK
                 sizes[kind] += _resident(process)
+        self.peak_bytes = max(self.peak_bytes, sum(sizes.values()))
         for kind, size in sizes.items():
             self.peaks[kind] = max(self.peaks.get(kind, 0), size)
 
