@@ -90,6 +90,8 @@ def test_a_branch_that_is_not_there_is_not_found(
     table = _own(java_tables, "branched", tmp_path)
     done = lakesweep("paimon", "expire-snapshots", str(table.folder), "--branch", "nope", "--yes")
     assert done.code == 6
+    assert "has no branch nope" in done.err
+    assert "main, bare, dev" in done.err
 
 
 def test_a_manifest_that_is_gone_stops_it(

@@ -106,7 +106,7 @@ def expire_snapshots(
     from lakesweep.paimon.expiring import choose_snapshots
     from lakesweep.paimon.retention import snapshot_retention
 
-    branch = open_table(context, table).branch(running.branch)
+    branch = open_table(context, table).find_branch(running.branch)
     retention = keeping.retention(context, branch, snapshot_retention)
     _say_retention(context, branch, retention, "snapshot")
     chosen = choose_snapshots(branch, retention)
@@ -127,7 +127,7 @@ def expire_changelogs(
     from lakesweep.paimon.changelog_expiry import choose_changelogs
     from lakesweep.paimon.retention import changelog_retention
 
-    branch = open_table(context, table).branch(running.branch)
+    branch = open_table(context, table).find_branch(running.branch)
     retention = keeping.retention(context, branch, changelog_retention)
     _say_retention(context, branch, retention, "changelog")
     chosen = choose_changelogs(branch, retention)
@@ -153,7 +153,7 @@ def expire_tags(
     """
     from lakesweep.paimon.tag_expiry import TagRule, choose_tags
 
-    branch = open_table(context, table).branch(running.branch)
+    branch = open_table(context, table).find_branch(running.branch)
     now = context.clock.now()
     cut = None if older_than is None else parse_moment(older_than, now)
     chosen = choose_tags(branch, TagRule(now, parse_zone(zone), cut))

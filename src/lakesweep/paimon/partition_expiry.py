@@ -71,7 +71,7 @@ def _strategy(text: str | None) -> Strategy:
         return Strategy(text)
     except ValueError:
         raise UsageError(
-            f"the table's partitions expire by {text!r}, which only its engine knows",
+            f"partitions are to expire by {text!r}, which at most the table's engine knows",
             hint=f"choose one of {', '.join(Strategy)} with --strategy",
         ) from None
 

@@ -42,7 +42,9 @@ class Retention:
         if self.retain_max < self.retain_min:
             raise _absurd(f"at most {self.retain_max} are retained, and at least {self.retain_min}")
         if self.limit < 0:
-            raise _absurd(f"no more than {self.limit} may go at a time")
+            raise UsageError(
+                f"the limit of {self.limit} is less than nothing", hint="write 0 or more"
+            )
 
     @property
     def cut_millis(self) -> int:

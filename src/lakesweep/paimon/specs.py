@@ -99,7 +99,7 @@ def _nothing(wanted: str, partitioning: Partitioning) -> Sequence[Value]:
 def _unknown_key(name: str, partitioning: Partitioning) -> UsageError:
     if not partitioning.keys:
         return UsageError("the table is not partitioned", hint="it has no partitions to name")
-    keys = ", ".join(partitioning.names)
-    return UsageError(
-        f"the table has no partition key {name!r}", hint=f"write key=value; its keys are {keys}"
-    )
+    hint = f"write key=value; its keys are {', '.join(partitioning.names)}"
+    if name in partitioning.names:
+        return UsageError(f"{name!r} names a key, and no value of it", hint=hint)
+    return UsageError(f"the table has no partition key {name!r}", hint=hint)

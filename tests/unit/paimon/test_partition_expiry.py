@@ -106,7 +106,7 @@ def test_the_options_of_the_table_are_the_rule() -> None:
     ("options", "message"),
     [
         ({}, "does not say when"),
-        ({"partition.expiration-strategy": "my.Factory"}, "which only its engine knows"),
+        ({"partition.expiration-strategy": "my.Factory"}, "which at most the table"),
         ({"partition.expiration-max-num": "0"}, "at least one partition"),
     ],
 )

@@ -43,11 +43,16 @@ def test_only_names_of_keys_end_a_value(text: str, spec: dict[str, str]) -> None
     assert parse_spec(text, BY_TWO) == spec
 
 
-@pytest.mark.parametrize("text", ["day=1", "=1", "", "dt", "2021-03-01"])
+@pytest.mark.parametrize("text", ["day=1", "=1", "", "2021-03-01"])
 def test_a_key_that_is_not_there_is_refused_with_those_that_are(text: str) -> None:
     with pytest.raises(UsageError, match="no partition key") as caught:
         parse_spec(text, BY_TWO)
     assert "dt, hr" in (caught.value.hint or "")
+
+
+def test_a_key_without_a_value_is_told() -> None:
+    with pytest.raises(UsageError, match="'dt' names a key, and no value of it"):
+        parse_spec("dt", BY_TWO)
 
 
 def test_a_key_that_is_named_twice_is_refused() -> None:
