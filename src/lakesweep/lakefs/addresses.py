@@ -30,7 +30,8 @@ _STEPS = r"(^|/)\.{1,2}(/|$)"
 
 #: How addresses begin that servers with a disk of their own give out.
 _LOCAL = "local://"
-_ODD = r"[%?#]"
+#: What servers have read in more than one way: once they took a `/` off, and folded double ones.
+_ODD = r"[%?#]|^/|[^:/]//"
 
 #: An xid: 12 bytes as 20 of these letters, the last of which holds only one bit.
 _XID = r"(?:^|/)(?P<xid>[0-9a-v]{19}[0g])(?:,[^/]*)?$"
@@ -168,7 +169,8 @@ def _decoded(address: str) -> set[str]:
 
 def _simplified(address: str) -> str:
     scheme, mark, path = address.rpartition("://")
-    return scheme + mark + posixpath.normpath(path)
+    simple = posixpath.normpath(path)
+    return scheme + mark + simple if mark else simple.lstrip("/")
 
 
 def may_be_deleted(addresses: pa.Array, types: pa.Array) -> pa.Array:

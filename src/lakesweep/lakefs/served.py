@@ -52,7 +52,7 @@ class ServedRepository:
     ) -> None:
         self.name = name
         self._server = server
-        self._told = server.repository(name).storage_namespace
+        self._told = trim_namespace(server.repository(name).storage_namespace)
         self.namespace = find_namespace(self._told, local_root)
         stored = StoredFiles(stores, self.namespace)
         self._files = ServedFiles(server, name, stored)
@@ -103,3 +103,10 @@ def find_namespace(told: str, local_root: str | None) -> Namespace:
         )
     folder = f"{local_root.rstrip('/')}/{told.removeprefix(_LOCAL).strip('/')}"
     return Namespace(folder, (told, _LOCAL + folder))
+
+
+def trim_namespace(told: str) -> str:
+    """A namespace without the `/` around its path, however many: so servers read it themselves."""
+    scheme, mark, rest = told.partition("://")
+    store, _, path = rest.partition("/")
+    return f"{scheme}{mark}{store}/{path.strip('/')}".rstrip("/")

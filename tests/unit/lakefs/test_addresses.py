@@ -52,6 +52,12 @@ def test_both_readings_of_an_odd_address_are_protected() -> None:
     assert {"data/a%41", "data/aA", "data/b"} <= set(protected.to_pylist())
 
 
+@pytest.mark.parametrize("address", ["/data/b", "//data/b", "data//b"])
+def test_slashes_that_servers_once_took_off_hide_no_object(address: str) -> None:
+    assert {address, "data/b"} <= set(S3.protected(*relative(address)).to_pylist())
+    assert "data/b" in S3.protected(*full(f"s3://lake/repos/r/{address}")).to_pylist()
+
+
 def test_a_query_does_not_hide_an_object() -> None:
     assert "data/b" in S3.protected(*full("s3://lake/repos/r/data/b?versionId=1")).to_pylist()
 

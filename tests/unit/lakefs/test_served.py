@@ -18,7 +18,7 @@ from lakesweep.errors import (
 from lakesweep.lakefs.finding import ServerPlace, open_repository
 from lakesweep.lakefs.reading import Trees
 from lakesweep.lakefs.repository import Repository
-from lakesweep.lakefs.served import find_namespace
+from lakesweep.lakefs.served import find_namespace, trim_namespace
 from lakesweep.lakefs.server import Access, Server, access_from
 from lakesweep.storage.stores import Stores
 from tests.dict_store import DictStore
@@ -200,6 +200,14 @@ class TestSettings:
             find_namespace("local://r1", None)
         with pytest.raises(ConfigError, match="memory"):
             find_namespace("mem://r1", None)
+
+
+@pytest.mark.parametrize("end", ["", "/", "//"])
+def test_a_namespace_is_read_as_its_server_reads_it(end: str) -> None:
+    """Objects would be taken for unreferenced ones beside `repo//data/`."""
+    assert trim_namespace(f"s3://lake/repo{end}") == "s3://lake/repo"
+    assert trim_namespace(f"s3://lake//re//po{end}") == "s3://lake/re//po"
+    assert trim_namespace(f"s3://lake{end}") == "s3://lake"
 
 
 def test_without_its_client_a_server_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
