@@ -55,7 +55,8 @@ def _sources(context: Context, plan: PlanRecord, document: PlanDocument) -> Plan
     from lakesweep.lifecycle.applying import plan_sources
 
     details = document.details
-    names = (details["repository"], *details["neighbours"])
+    # Those that were configured since may have imported objects as well.
+    names = (details["repository"], *details["neighbours"], *context.app.repository_names)
     openers: dict[str, Opener] = {name: _opener(context, name) for name in names}
     return plan_sources(context.app.stores, plan, document, openers)
 

@@ -34,7 +34,7 @@ from lakesweep.sweep.deleting import (
     RestStep,
     write_settled,
 )
-from lakesweep.sweep.guards import look_at_age, refuse
+from lakesweep.sweep.guards import look_at_age, look_at_policy, refuse
 from lakesweep.sweep.plans import PlanDocument, load_plan
 from lakesweep.sweep.records import LakeRecord, PlanRecord, RunStatus
 from lakesweep.sweep.root_sources import Sources, root_sources
@@ -85,7 +85,9 @@ def look(stores: Stores, runs: Runs, order: ApplyOrder, now: datetime) -> PlanDo
     document = load_plan(stores, order.plan)
     runs.check_unrestored(order.plan)
     check_runs_known(stores, runs, order.plan)
-    guards = [*document.guards, *look_at_age(now, document.expires)]
+    # Another policy may have come since the plan was made, and want for longer what it lets go.
+    newer = look_at_policy(document.policy, runs.lake(document.lake).policy)
+    guards = dict.fromkeys([*document.guards, *newer, *look_at_age(now, document.expires)])
     refuse(guards, {*order.overridden, *document.overridden}, document.plan, document.commands)
     return document
 

@@ -33,6 +33,11 @@ class Guard:
     message: str
 
 
+_POLICY_CHANGED = Guard(
+    "policy-changed", "the last plan that was applied was made by another policy"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Share:
     """How many of the files of one place would go."""
@@ -128,6 +133,12 @@ def look_at_age(now: datetime, expires: datetime) -> Iterator[Guard]:
         yield Guard("stale-plan", f"the plan expired at {expires:%Y-%m-%dT%H:%M:%SZ}")
 
 
+def look_at_policy(policy: str | None, applied: str | None) -> Iterator[Guard]:
+    """The guard against a policy that is not the one by which objects went last."""
+    if applied is not None and policy not in (None, applied):
+        yield _POLICY_CHANGED
+
+
 def refuse(
     guards: Collection[Guard], overridden: Collection[str], plan: str, commands: str = "lakesweep"
 ) -> None:
@@ -148,7 +159,7 @@ def _look_at_past(figures: Figures) -> Iterator[Guard]:
     if not figures.was_applied:
         yield Guard("first-run", "nothing was ever deleted from this lake by a plan")
     elif figures.is_policy_new:
-        yield Guard("policy-changed", "the last plan that was applied was made by another policy")
+        yield _POLICY_CHANGED
 
 
 def _look_at_dumps(figures: Figures) -> Iterator[Guard]:
