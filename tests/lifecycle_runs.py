@@ -19,7 +19,7 @@ from lakesweep.lifecycle.policy_file import parse_policy
 from lakesweep.lifecycle.spec import Found, Spec
 from lakesweep.storage.datasets import read_dataset, write_dataset
 from lakesweep.storage.stores import Stores
-from tests.lakefs_repositories import NOW, Model, write_repository
+from tests.lakefs_repositories import LOCATION, NOW, Model, write_repository
 
 _numbers = count()
 
@@ -66,9 +66,14 @@ def home_of(folder: Path) -> str:
     return f"{folder}/lc/"
 
 
+def history_of(folder: Path, location: str = LOCATION) -> History:
+    """The runs of a repository whose tables are below the folder."""
+    return History(Stores(), home_of(folder), location)
+
+
 def sweep(found: Found, folder: Path, now: datetime = NOW) -> None:
     """Write down that all that was found is gone."""
-    History(Stores(), home_of(folder)).finish(found.record, RunState.SWEPT, now, found.figures)
+    history_of(folder).finish(found.record, RunState.SWEPT, now, found.figures)
 
 
 def rows_of(found: Found) -> dict[str, dict[str, Any]]:

@@ -45,7 +45,7 @@ def policy_of(document: PlanDocument) -> Policy:
 def plan_sources(
     stores: Stores, plan: PlanRecord, document: PlanDocument, openers: Mapping[str, Opener]
 ) -> PlanSources:
-    """Who is asked what changed since a plan. `openers` open the repositories that it names."""
+    """Who is asked what changed since a plan. `openers` open it, its neighbours and later ones."""
     details = document.details
     refs = read_refs(stores, open_dataset(stores, plan.address, document.datasets, "refs"))
     changes = Changes(policy_of(document), refs, details["tags_protect_history"])
@@ -53,7 +53,7 @@ def plan_sources(
     return PlanSources(
         name,
         openers[name],
-        {other: openers[other] for other in details["neighbours"]},
+        {other: opener for other, opener in openers.items() if other != name},
         changes,
         without_staging=details["without_staging"],
         ages=load_ages(details["dumps"]),
@@ -98,7 +98,7 @@ def _state(document: PlanDocument, applied: Applied) -> RunState:
 def _write_failure(applier: Applier, document: PlanDocument) -> None:
     """Whoever is refused because all was done before does not make it undone."""
     record = msgspec.convert(document.details["record"], RunRecord)
-    if not History(applier.stores, document.details["home"]).has_swept(record):
+    if not _history(applier, document).has_swept(record):
         _write_history(applier, document, RunState.FAILED, {})
 
 
@@ -107,5 +107,8 @@ def _write_history(
 ) -> None:
     record = msgspec.convert(document.details["record"], RunRecord)
     counts = {name: count for name, count in figures.items() if isinstance(count, int)}
-    history = History(applier.stores, document.details["home"])
-    history.finish(record, state, applier.clock.now(), counts)
+    _history(applier, document).finish(record, state, applier.clock.now(), counts)
+
+
+def _history(applier: Applier, document: PlanDocument) -> History:
+    return History(applier.stores, document.details["home"], document.details["namespace"])

@@ -1,18 +1,21 @@
 """The runs of a repository, as files beside it: what each saw, and what became of it.
 
-    runs/<time>-<run>.json              what a run saw when it judged; never changed
+    runs/<repository>/<time>-<run>.json what a run saw when it judged; never changed
     stats/dt=<day>/run_id=<run>.json    what became of it, written last
     policy/run_id=<run>/                the policy table of the run
     commits/run_id=<run>/               the commits of the run
     addresses/dt=<day>/run_id=<run>/    the addresses that it found
 
-Only a run that swept, so that all it found is gone, tells the next one where to go on.
+Only a run that swept, so that all it found is gone, tells the next one where to go on. Several
+repositories may share a place, so each has a folder of runs. They are told apart by when the store
+wrote them down: the clock of a machine may have been wrong for a day.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeVar
 
@@ -20,13 +23,14 @@ import msgspec
 
 from lakesweep.errors import FormatError, MissingError, NotFoundError
 from lakesweep.lakefs.refs import Branch, Refs
-from lakesweep.storage.address import parse
+from lakesweep.storage.address import folder_identity, parse
 
 if TYPE_CHECKING:
     from lakesweep.storage.store import StoreOpener
 
 #: Where a repository's runs are kept, below its namespace.
 HOME = "_lakefs/retention/lc/"
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 T = TypeVar("T")
 
@@ -84,11 +88,13 @@ def heads_of(refs: Refs) -> tuple[dict[str, str], dict[str, str]]:
 
 
 class History:
-    """The runs below a home."""
+    """The runs of a repository, by the address of its namespace, below a home."""
 
-    def __init__(self, stores: StoreOpener, home: str) -> None:
+    def __init__(self, stores: StoreOpener, home: str, location: str) -> None:
         self._stores = stores
         self.home = home if home.endswith("/") else home + "/"
+        known = hashlib.sha256(folder_identity(location).encode())
+        self.runs = f"runs/{known.hexdigest()[:16]}/"
 
     def table(self, name: str, run_id: str) -> str:
         """The address of a table of a run."""
@@ -96,7 +102,7 @@ class History:
 
     def record(self, run: RunRecord) -> None:
         """Write down what a run saw."""
-        self._write(f"runs/{_stamp(run.started)}-{run.run_id}.json", run)
+        self._write(f"{self.runs}{_stamp(run.started)}-{run.run_id}.json", run)
 
     def finish(
         self, run: RunRecord, state: RunState, finished: datetime, figures: Mapping[str, int]
@@ -133,20 +139,21 @@ class History:
 
     def _records(self) -> Iterator[RunRecord]:
         """All runs, the newest first."""
-        for name in sorted(self._names("runs/"), reverse=True):
+        for _, name in sorted(self._names(), reverse=True):
             yield self._read(name, RunRecord)
 
-    def _names(self, folder: str) -> Iterator[str]:
+    def _names(self) -> Iterator[tuple[datetime, str]]:
+        """The records, and when the store wrote them."""
         place = parse(self.home)
-        prefix = place.key + folder
+        prefix = place.key + self.runs
         cursor: object | None = None
         while True:
             try:
                 page = self._stores.open(place).list(prefix, cursor=cursor)
             except NotFoundError:
                 return
-            for key in page.entries["key"].to_pylist():
-                yield key.removeprefix(place.key)
+            for row in page.entries.select(["key", "modified"]).to_pylist():
+                yield row["modified"] or _LONG_AGO, row["key"].removeprefix(place.key)
             if page.next is None:
                 return
             cursor = page.next

@@ -95,7 +95,8 @@ class _Run:
         self._stores = engine.stores
         self._refs = refs
         self._staged = staged
-        self._history = History(self._stores, spec.place)
+        self._namespace = spec.repository.namespace
+        self._history = History(self._stores, spec.place, self._namespace.location)
         self._lost = lost_branches(refs, self._history.last(), spec.now, spec.grace)
         self._kept = find_keepers(
             refs,
@@ -103,7 +104,6 @@ class _Run:
             [lost.branch() for lost in self._lost],
             tags_protect_history=spec.tags_protect_history,
         )
-        self._namespace = spec.repository.namespace
         self._parsed = 0
         self._tries = 0
         self.cache = RangeCache(self._stores, f"{self._history.home}cache/", self._namespace)
@@ -182,7 +182,7 @@ class _Run:
             return None, required_commits(self._refs, last)
         if spec.selection is Selection.FULL:
             return "", frozenset(self._refs.commits)
-        full = must_be_full(self._refs, spec.policy, spec.options, before, spec.restored)
+        full = must_be_full(spec.now, self._refs, spec.policy, spec.options, before, spec.restored)
         if full is not None or before is None:
             return full, frozenset(self._refs.commits)
         return None, potential_commits(

@@ -44,6 +44,7 @@ class Before:
 
 
 def must_be_full(
+    now: datetime,
     refs: Refs,
     policy: Policy,
     options: str,
@@ -53,6 +54,8 @@ def must_be_full(
     """Why all commits must be looked at; None where the last run may be built upon."""
     if before is None:
         return "no run has swept yet"
+    if before.run.started > now:
+        return "the last run that swept is of a time that is still to come"
     if before.run.policy_sha256 != policy.sha256:
         return "the policy has changed since the last run that swept"
     if before.run.options != options:

@@ -18,7 +18,7 @@ from tests.processes import scratch_folder
 @pytest.fixture
 def history() -> Iterator[History]:
     with scratch_folder("history") as folder:
-        yield History(Stores(), f"{folder}/lc")
+        yield History(Stores(), f"{folder}/lc", "s3://lake/repo")
 
 
 def record(run_id: str, days: int) -> RunRecord:
@@ -31,7 +31,7 @@ def test_a_home_that_is_not_there_has_no_runs(history: History) -> None:
 
 
 def test_only_runs_that_swept_are_built_upon(history: History) -> None:
-    states = {1: RunState.FAILED, 2: RunState.PARTIAL, 3: RunState.SWEPT, 4: RunState.SWEPT}
+    states = {4: RunState.SWEPT, 3: RunState.SWEPT, 2: RunState.PARTIAL, 1: RunState.FAILED}
     for days, state in states.items():
         run = record(f"run-{days}", days)
         history.record(run)
@@ -51,7 +51,7 @@ def test_the_last_word_on_a_run_counts(history: History) -> None:
 
 
 def test_a_record_that_is_none_is_an_error(history: History) -> None:
-    place = parse(f"{history.home}runs/20261115T120000.000000Z-x.json")
+    place = parse(f"{history.home}{history.runs}20261115T120000.000000Z-x.json")
     Stores().open(place).write(place.key, b"{}")
     with pytest.raises(FormatError, match="no record of a run"):
         history.last()

@@ -8,19 +8,30 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from lakesweep.errors import DamagedError, RefusedError, UnreadableError
 from lakesweep.lifecycle import results
 from lakesweep.lifecycle.engine import LocalEngine
-from lakesweep.lifecycle.history import History, RunState
+from lakesweep.lifecycle.history import RunState
 from lakesweep.lifecycle.job import find_addresses
 from lakesweep.lifecycle.selecting import Selection
 from lakesweep.lifecycle.spec import Spec
 from lakesweep.storage.stores import Stores
 from tests.lakefs_repositories import LOCATION, NOW, Model, entry, write_repository
 from tests.lakefs_tables import Entry
-from tests.lifecycle_runs import going, home_of, judge, policy_of, results_of, rows_of, run, sweep
+from tests.lifecycle_runs import (
+    going,
+    history_of,
+    home_of,
+    judge,
+    policy_of,
+    results_of,
+    rows_of,
+    run,
+    sweep,
+)
 
 BAR = policy_of({"r": {"prefix": "foo/bar", "days": 10}})
 
@@ -223,6 +234,20 @@ def test_a_branch_that_is_gone_holds_for_a_while(folder: Path, how: str) -> None
     assert going(run(model, BAR, folder)) == {"data/1"}
 
 
+@pytest.mark.parametrize("whose", ["of another repository", "of a clock that was wrong"])
+def test_a_run_in_between_does_not_shorten_the_grace_of_a_branch(folder: Path, whose: str) -> None:
+    model = Model()
+    first = model.commit("main", {}, days=90)
+    old = run(model, BAR, folder, now=NOW + timedelta(days=400)).record
+    model.branches["work"] = first
+    model.commit("work", {"foo/bar/a": entry("data/1", 60)}, days=60)
+    run(model, BAR, folder, now=NOW - timedelta(hours=2))
+    if whose == "of another repository":
+        history_of(folder, "s3://lake/other").record(msgspec.structs.replace(old, started=NOW))
+    del model.branches["work"]
+    assert rows_of(run(model, BAR, folder))["data/1"]["reason"] == "branch-deleted"
+
+
 def test_without_knowing_what_is_staged_nothing_is_judged(folder: Path) -> None:
     repository = write_repository(history({"foo/bar/a": entry("data/1", 60)}), folder / "repo")
     spec = Spec(repository, BAR, "run", NOW, f"{folder}/work", home_of(folder))
@@ -299,10 +324,18 @@ def test_an_incremental_run_looks_at_what_is_new(folder: Path) -> None:
 def test_a_run_that_did_not_sweep_is_not_built_upon(folder: Path) -> None:
     model = history({"foo/bar/a": entry("data/1", 60)})
     first = run(model, BAR, folder, **INCREMENTAL)
-    History(Stores(), home_of(folder)).finish(first.record, RunState.PARTIAL, NOW, {})
+    history_of(folder).finish(first.record, RunState.PARTIAL, NOW, {})
     again = run(model, BAR, folder, **INCREMENTAL)
     assert again.full == "no run has swept yet"
     assert going(again) == {"data/1"}
+
+
+def test_a_run_that_swept_by_a_clock_that_was_wrong_is_not_built_upon(folder: Path) -> None:
+    model = history({"foo/bar/a": entry("data/1", 9)})
+    sweep(run(model, BAR, folder, now=NOW + timedelta(days=400)), folder)
+    found = run(model, BAR, folder, now=NOW + timedelta(2), selection=Selection.INCREMENTAL)
+    assert "still to come" in (found.full or "")
+    assert going(found) == {"data/1"}
 
 
 def test_another_policy_asks_for_a_full_run(folder: Path) -> None:

@@ -54,7 +54,8 @@ def holding(office: Office, key: str) -> Commit:
 
 
 def history(office: Office) -> History:
-    return History(office.stores, office.repository.namespace.address("_lakefs/retention/lc"))
+    namespace = office.repository.namespace
+    return History(office.stores, namespace.address("_lakefs/retention/lc"), namespace.location)
 
 
 def test_what_every_rule_lets_go_is_deleted_and_nothing_else(office: Office) -> None:
@@ -321,6 +322,18 @@ def test_the_first_plan_and_another_policy_ask_for_a_word(office: Office) -> Non
     assert office.apply(other, overridden=(*SMALL, "policy-changed")).figures["deleted"] > 0
 
 
+def test_a_plan_by_an_older_policy_asks_for_a_word(office: Office) -> None:
+    office.apply(office.plan(RULES))
+    office.clock.sleep(60)
+    older = office.plan(RULES)
+    assert "policy-changed" not in {guard.name for guard in older.document.guards}
+    longer = office.plan({"state": {"prefix": "state", "days": 3000}})
+    office.apply(longer, overridden=(*SMALL, "policy-changed"))
+
+    with pytest.raises(RefusedError, match="policy-changed"):
+        office.apply(older)
+
+
 def test_refs_of_a_dump_ask_for_a_word(office: Office) -> None:
     office.repository.age = DumpAge(AS_OF - timedelta(days=3), written_since=2)
     plan = office.plan(RULES)
@@ -360,13 +373,17 @@ def test_a_neighbour_that_imported_an_object_keeps_it(
 ) -> None:
     own = recorded(lakefs_repositories, "analytics", tmp_path)
     other = recorded(lakefs_repositories, "branches", tmp_path)
-    path = min(deletes(Office(own).plan(RULES)))
+    later = Office(own)
+    plan = later.plan(RULES)
+    path = min(deletes(plan))
     [staged, *_] = other.staging
     staged["address"] = path
 
-    plan = Office(own, (other,)).plan(RULES)
+    assert reasons(Office(own, (other,)).plan(RULES))[path] == "referenced"
 
-    assert reasons(plan)[path] == "referenced"
+    later.neighbours = (other,)  # configured after the plan was made
+    assert later.apply(plan).kept_by_remark == 1
+    assert Path(path).exists()
 
 
 def test_repositories_that_share_a_folder_are_refused(
