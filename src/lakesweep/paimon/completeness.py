@@ -8,7 +8,7 @@ again at any time: then only the owners are read that came since, and what is ne
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,12 @@ import pyarrow as pa
 from lakesweep.errors import IncompleteError
 from lakesweep.hashing import HashSet, hash_names
 from lakesweep.paimon.naming import names_of
-from lakesweep.paimon.owners import check_empty_branches, list_names, list_owner_files
+from lakesweep.paimon.owners import (
+    OwnerFile,
+    check_empty_branches,
+    list_names,
+    list_owner_files,
+)
 from lakesweep.paimon.protection import workers_for
 from lakesweep.paimon.reach import Walk
 from lakesweep.paimon.table import PaimonTable
@@ -41,6 +46,7 @@ class Used:
         self._names = HashSet()
         self._owners: set[ObjectInfo] = set()
         self._lists: set[str] = set()
+        self._is_checked = False
         self._manifests: set[Hashable] = set()
 
     def look(self) -> None:
@@ -48,13 +54,19 @@ class Used:
         for _ in range(_MOST_PASSES):
             files = list_owner_files(self._table)
             if all(file.info in self._owners for file in files):
-                check_empty_branches(files, self._table, lambda: self._lists)
+                self._check_branches(files)
                 return
             self._read()
         raise IncompleteError(
             f"{self._table.address.path} changes faster than it can be read",
             hint="run the same command again when fewer writers are at work",
         )
+
+    def _check_branches(self, files: Sequence[OwnerFile]) -> None:
+        """Once: what was lost before files go is lost then, and what goes meanwhile is no loss."""
+        if not self._is_checked:
+            check_empty_branches(files, self._table, lambda: self._lists)
+            self._is_checked = True
 
     def has(self, paths: pa.Array) -> npt.NDArray[np.bool_]:
         """Which of these paths have names that are used."""
