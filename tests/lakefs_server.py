@@ -75,9 +75,9 @@ def _document(repository: RealRepository, call: str, query: Mapping[str, str]) -
             rows = [each for each in repository.answer("branches") if shown or not each["hidden"]]
             refs = [{"id": each["id"], "commit_id": each["commit_id"]} for each in rows]
             return _page(refs, "id", query)
-        case ["commits", id_]:
-            found = [each for each in repository.answer("commits") if each["id"] == id_]
-            return found[0] if found else _nothing(id_)
+        case ["commits", ref]:
+            id_, _ = _resolve(repository, ref)
+            return next(each for each in repository.answer("commits") if each["id"] == id_)
         case ["refs", "dump"]:
             return repository.answer("refs_dump")
         case ["refs", *ref, "objects", "ls"]:
@@ -89,12 +89,21 @@ def _nothing(what: str) -> object:
     raise NoSuchThingError(what)
 
 
-def _listing(repository: RealRepository, ref: str) -> Sequence[Mapping[str, Any]]:
+def _resolve(repository: RealRepository, ref: str) -> tuple[str, str | None]:
+    """The commit that a text means, and the branch, if it is one: ids of commits come first."""
+    ids = [each["id"] for each in repository.answer("commits") if each["id"].startswith(ref)]
+    if len(ids) == 1:
+        return ids[0], None
     heads = {each["id"]: each["commit_id"] for each in repository.answer("branches")}
     if ref not in heads:
         raise NoSuchThingError(ref)
-    staged = repository.answer("staged").get(ref, {"entries": [], "removed": []})
-    rows = {each["path"]: each for each in repository.entries[heads[ref]]}
+    return heads[ref], ref
+
+
+def _listing(repository: RealRepository, ref: str) -> Sequence[Mapping[str, Any]]:
+    commit, branch = _resolve(repository, ref)
+    staged = repository.answer("staged").get(branch, {"entries": [], "removed": []})
+    rows = {each["path"]: each for each in repository.entries[commit]}
     rows |= {each["path"]: each for each in staged["entries"]}
     for path in staged["removed"]:
         del rows[path]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pyarrow as pa
 
-from lakesweep.errors import ConfigError, LakesweepError
+from lakesweep.errors import ConfigError, IncompleteError, LakesweepError
 from lakesweep.lakefs.addresses import Namespace
 from lakesweep.lakefs.dumps import read_dump
 from lakesweep.lakefs.reading import Trees
@@ -18,6 +19,7 @@ from lakesweep.lakefs.stored import StoredFiles
 from lakesweep.storage.stores import Stores
 
 _LOCAL = "local://"
+_COMMIT = re.compile("[0-9a-f]{1,64}")
 
 
 class ServedFiles:
@@ -84,10 +86,22 @@ class ServedRepository:
     def staged(self) -> Iterator[pa.RecordBatch]:
         """Rows of STAGED of all branches."""
         for branch in self._server.branches(self.name, hidden=True):
+            self._refuse_mistaken(branch.id)
             metarange_id = self._server.commit(self.name, branch.commit_id).meta_range_id
             pages = self._server.objects(self.name, branch.id)
             committed = self._trees.entries(metarange_id)
             yield from staged_entries(branch.id, pages, committed, self._told)
+
+    def _refuse_mistaken(self, branch: str) -> None:
+        """IncompleteError for a name that the server takes for a commit: it would list that one."""
+        if _COMMIT.fullmatch(branch) and self._server.commit(self.name, branch).id.startswith(
+            branch
+        ):
+            raise IncompleteError(
+                f"what is staged on the branch {branch} of {self.name} cannot be listed: its name"
+                " is the beginning of a commit's id, and its server takes it for that commit",
+                hint="commit what is staged on it, and give the branch another name",
+            )
 
 
 def find_namespace(told: str, local_root: str | None) -> Namespace:

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import pickle
+import shutil
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +14,7 @@ from lakesweep.errors import (
     ConfigError,
     DamagedError,
     DeniedError,
+    IncompleteError,
     MissingError,
     NotFoundError,
     UnavailableError,
@@ -88,6 +92,22 @@ def test_a_new_upload_of_equal_content_is_staged(server: RecordedServer) -> None
     assert [(row["branch"], row["checksum"]) for row in again] == [
         ("work", "264adbc91466b88841687f0d4dd73ea7")
     ]
+
+
+def test_a_branch_that_its_server_takes_for_a_commit_is_not_taken_for_empty(
+    lakefs_repositories: RealRepositories, tmp_path: Path
+) -> None:
+    """Of a name that begins the id of one commit a server lists that, without what is staged."""
+    real = lakefs_repositories.repository("objects")
+    oracle = tmp_path / "oracle"
+    shutil.copytree(real.oracle, oracle)
+    name = real.answer("commits")[0]["id"][:6]
+    for file in (oracle / "branches.json", oracle / "staged.json"):
+        file.write_text(file.read_text().replace('"work"', f'"{name}"'))
+    with recorded_server(lakefs_repositories) as server:
+        server.known["objects"] = replace(real, oracle=oracle)
+        with pytest.raises(IncompleteError, match=f"branch {name} .* takes it for that commit"):
+            list(opened(server, "objects").staged())
 
 
 def test_entries_come_through_the_server_where_the_store_does_not_give_them(
