@@ -3,7 +3,7 @@
     scripts/setup-paimon-readers                       # fetches Java's; without it ours runs alone
     python -m benchmarks.paimon                        # 200,000 live files, 50,000 orphans
     python -m benchmarks.paimon --files 20000 --orphans 5000 --snapshots 100
-    python -m benchmarks.paimon --engines local spark
+    python -m benchmarks.paimon --engines local        # without Spark
 
 One table in 2,000 partitions with orphans between its files, and one of 400 snapshots that all but
 one of are to expire. Each contender is a new process, on the same tree in turn; orphans that were
@@ -46,6 +46,7 @@ _READERS = Path(".paimon-readers").resolve()
 _AGE_SECONDS = 20 * 86_400
 _EXPIRE = ["--retain-min", "1", "--retain-max", "1", "--limit", "1000000"]
 _ROUNDS_INSIDE = 3
+_ENGINES = ["local", "spark"]
 
 
 @dataclass
@@ -224,7 +225,7 @@ def main() -> None:
     parser.add_argument("--orphans", type=int, default=50_000)
     parser.add_argument("--snapshots", type=int, default=400)
     parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--engines", nargs="+", default=["local"], choices=["local", "spark"])
+    parser.add_argument("--engines", nargs="+", default=_ENGINES, choices=_ENGINES)
     parser.add_argument("--no-peer", action="store_true")
     arguments = parser.parse_args()
     has_peers = _READERS.is_dir() and not arguments.no_peer
