@@ -160,13 +160,14 @@ OCCURRENCES = pa.schema(
     ]
 )
 
-#: A verdict, as sweeps have it, on an address that some rule covers. `modified` is the age that it
-#: was judged by. `due_before` is null where no time would do: whatever else is known of the
-#: object's age must be before it as well. `holder` is the ref that keeps it longest.
+#: A verdict on an address that some rule covers. `modified` is the age that it was judged by.
+#: `due_before` is null where no time would do: whatever else is known of the object's age must be
+#: before it as well. `holder` is the ref that keeps it longest.
 JUDGED = pa.schema(
     [
-        *VERDICTS,
+        *HASHES,
         _key("address", pa.string()),
+        *(VERDICTS.field(name) for name in ("verdict", "reason", "rule", "size_bytes", "modified")),
         pa.field("due_before", _MOMENT),
         pa.field("holder", pa.string()),
         pa.field("prefix", pa.string()),

@@ -225,7 +225,7 @@ class _Run:
         spec = self._spec
         results = f"dt={spec.now:%Y-%m-%d}/run_id={spec.run_id}{self._again_name}/"
         return WeighStep(
-            JudgeStep(question.occur.ranker, self._namespace, spec.repository.name),
+            JudgeStep(question.occur.ranker),
             MatchStep(question.occur, spec.run_id),
             self._stores,
             self._own("verdicts"),

@@ -10,10 +10,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakesweep.lakefs.addresses import Namespace
 from lakesweep.lifecycle.columns import JUDGED, OCCURRENCES, Why
 from lakesweep.lifecycle.keepers import Keeper
-from lakesweep.lifecycle.occurring import distinct, micros_of, paths_of
+from lakesweep.lifecycle.occurring import distinct, micros_of
 from lakesweep.lifecycle.policy import Rule
 from lakesweep.lifecycle.ranks import Ranker, Ranks, are_due, days_of, reasons_of
 from lakesweep.sweep.columns import HASHES
@@ -31,14 +30,9 @@ GATHERED = pa.schema(
 
 @dataclass(frozen=True)
 class JudgeStep:
-    """Gives addresses (GATHERED) their verdicts (JUDGED). Can be pickled.
-
-    `repository` is what the column `table` says.
-    """
+    """Gives addresses (GATHERED) their verdicts (JUDGED). Can be pickled."""
 
     ranker: Ranker
-    namespace: Namespace
-    repository: str
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -50,13 +44,10 @@ class JudgeStep:
         before = days_of(ranks) * _DAY
         reasons = self._reasons(ranks, micros_of(batch["age"]))
         columns = {
-            "path": paths_of(self.namespace, batch["address"]),
             "verdict": _VERDICT_TEXTS.take(pa.array(reasons)),
             "reason": _WHY_TEXTS.take(pa.array(reasons)),
             "rule": self._texts(ranks, self.ranker.rule, lambda rule: rule.id),
             "modified": batch["age"],
-            "etag": pa.nulls(batch.num_rows, pa.string()),
-            "table": pa.repeat(pa.scalar(self.repository), batch.num_rows),
             "due_before": pa.array(before, mask=reasons_of(ranks) >= 0).cast(batch["age"].type),
             "holder": self._texts(ranks, self.ranker.keeper, lambda keeper: keeper.words),
             "prefix": self._texts(ranks, self.ranker.rule, lambda rule: rule.prefix.text),
