@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 
-from lakesweep.errors import LakesweepError
 from lakesweep.sweep.iceberg_scan import is_scan
 from lakesweep.sweep.marks import Marks, RootMark, RootState
 from lakesweep.sweep.roots import NoRoots, RootProblem, RootRow, RootSource, collect_roots
@@ -68,13 +67,29 @@ def _look(watch: Watch, pause: Callable[[], None], done: threading.Event) -> Non
     rest = watch.every_seconds
     while not done.wait(rest):
         begin = time.monotonic()
-        if watch.has_moved() and not done.is_set():
-            try:
-                pause()
-            except LakesweepError:
-                continue  # the next look tries again
+        if _may_have_moved(watch) and not done.is_set() and _has_paused(pause):
             return
         rest = max(watch.every_seconds, _REST * (time.monotonic() - begin))
+
+
+def _may_have_moved(watch: Watch) -> bool:
+    """Whether to settle anew, which tells what is wrong where looking fails: nobody hears it here.
+
+    A disk may be full, or a client of a catalog may raise what it likes.
+    """
+    try:
+        return watch.has_moved()
+    except Exception:
+        return True
+
+
+def _has_paused(pause: Callable[[], None]) -> bool:
+    """Whether the tasks were told; if not, the next look tries again."""
+    try:
+        pause()
+    except Exception:
+        return False
+    return True
 
 
 def _current(sources: Iterable[RootSource]) -> Iterator[RootSource]:

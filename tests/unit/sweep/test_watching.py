@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from lakesweep.sweep.marking import mark
 from lakesweep.sweep.roots import RootKind, RootProblem, RootRow
-from lakesweep.sweep.watching import Watch
+from lakesweep.sweep.watching import Watch, watching
 from tests.iceberg_tables import Bucket, Names, Table
 from tests.marked import spec_for
 
@@ -17,8 +18,11 @@ class Catalog(Names):
     """Names, some of which cannot be looked up."""
 
     more: tuple[RootProblem | RootRow, ...] = ()
+    fails_with: Exception | None = None
 
     def collect(self) -> Iterator[RootRow | RootProblem]:
+        if self.fails_with is not None:
+            raise self.fails_with
         yield from super().collect()
         yield from self.more
 
@@ -64,3 +68,21 @@ def test_a_name_that_is_listed_twice_has_not_moved() -> None:
     watch = _watch(catalog, bucket)
     catalog.more = (row,)
     assert not watch.has_moved()
+
+
+def test_whoever_cannot_look_any_more_pauses_the_run() -> None:
+    """A thread that died in silence would let files go that nobody watches."""
+    bucket = Bucket()
+    catalog = _catalog(bucket)
+    watch = _watch(catalog, bucket)
+    catalog.fails_with = OSError("no space left on device")
+    paused = threading.Event()
+    tries = iter([OSError("none here either")])
+
+    def pause() -> None:
+        for error in tries:
+            raise error
+        paused.set()
+
+    with watching(watch, pause):
+        assert paused.wait(30)
