@@ -12,9 +12,8 @@ this process, where nothing has to be loaded first. A bare walk and a bare loop 
 disk's limits.
 
 Java comes twice: 1.4.2 in a process of its own, which calls what its procedures call in local mode,
-and the procedures of 0.9.0 on Spark. `calls` are the seconds of the calls alone, in a dry run of
-the second one, when Java is warm. Memory is the peak of what is resident. On a busy machine seconds
-say little by themselves; CPU seconds say more.
+and the procedures of 0.9.0 on Spark. `call` are the seconds of the call alone. Memory is the peak
+of what is resident. On a busy machine seconds say little by themselves; CPU seconds say more.
 """
 
 from __future__ import annotations
@@ -91,7 +90,7 @@ class Contest:
         """Time a command, which prints a document."""
         done = run(command, folder)
         answer: dict[str, Any] = json.loads(done.output.splitlines()[-1])
-        call = answer["calls"][-1] if "calls" in answer else done.seconds
+        call = answer.get("call", done.seconds)
         usage = done.usage
         self.add(name, done.seconds, usage.cpu_seconds, call, peak_bytes=usage.peak_bytes)
         return answer
