@@ -69,6 +69,7 @@ class Office:
     neighbours: tuple[RecordedRepository, ...] = ()
     stores: Stores = field(default_factory=Stores)
     clock: ManualClock = field(default_factory=lambda: ManualClock(AS_OF))
+    home: str | None = None
 
     def __post_init__(self) -> None:
         store = Store(MemoryBackend(), types=TYPES, clock=self.clock)
@@ -78,7 +79,7 @@ class Office:
 
     @property
     def lake(self) -> Lake:
-        return repository_lake(self.repository.namespace)
+        return repository_lake(self.repository.namespace, self.home)
 
     @property
     def openers(self) -> Mapping[str, Opener]:
@@ -89,7 +90,8 @@ class Office:
         policy = parse_policy(text.encode(), "policy.json", floor=1)
         planner = LifecyclePlanner(self.stores, self.engine, self.judges, self.runs, self.clock)
         with running(self.runs, self.lake.name, RunKind.PLAN, spec={}) as session:
-            spec = Spec(self.repository, policy, session.record.run, session.started, "", **options)
+            about = {"home": self.home, **options}
+            spec = Spec(self.repository, policy, session.record.run, session.started, "", **about)
             others = {each.name: opener_of(each) for each in self.neighbours}
             order = LifecycleOrder(
                 self.lake, spec, opener_of(self.repository), others, policy_text=text
@@ -107,11 +109,10 @@ class Office:
         batch_rows: int = 4_000,
     ) -> Applied:
         record = self.runs.plan(plan.record.plan)
-        places = places_of(self.lake, record.plan)
         order = ApplyOrder(
             record,
             self.lake,
-            removal or (SetAside(places) if quarantine else Delete()),
+            removal or (self._set_aside(record.plan) if quarantine else Delete()),
             QUARANTINE_SCHEMA if quarantine else OUTCOME_SCHEMA,
             Pace(),
             overridden,
@@ -131,6 +132,9 @@ class Office:
                 look_every=timedelta(seconds=0.05),
             )
             return apply_plan(applier, order, document, session)
+
+    def _set_aside(self, plan: str) -> SetAside:
+        return SetAside(places_of(self.lake, plan))
 
     def keeper(self, plan: StoredPlan) -> tuple[Keeper, Any]:
         holding = find_holding(self.runs, plan.document.plan)

@@ -7,6 +7,7 @@ was stopped, that failed in part, or that kept something after all, is told as w
 from __future__ import annotations
 
 from contextlib import suppress
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -19,11 +20,13 @@ from lakesweep.lifecycle.locking import locked
 from lakesweep.lifecycle.policy_file import parse_policy
 from lakesweep.lifecycle.refs_file import read_refs
 from lakesweep.lifecycle.rereading import Changes, PlanSources
+from lakesweep.sweep.guards import look_at_clock, refuse
 from lakesweep.sweep.plans import PlanDocument, open_dataset
 from lakesweep.sweep.verdicts import Reason, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
 
     from lakesweep.lifecycle.policy import Policy
     from lakesweep.storage.stores import Stores
@@ -65,8 +68,19 @@ def apply_plan(
 ) -> Applied:
     """Delete what a plan says, and write down in the repository's history what became of it."""
     namespace = Namespace(document.details["namespace"])
-    with locked(applier.stores, namespace, session.record.run, session.lease):
+    with locked(applier.stores, namespace, session.record.run, session.lease) as lock:
+        _refuse_early(lock.written(), order, document)
         return _apply(applier, order, document, session)
+
+
+def _refuse_early(now: datetime | None, order: ApplyOrder, document: PlanDocument) -> None:
+    """RefusedError where by the store's clock it is not yet the time that a plan was made at.
+
+    A plan that lies elsewhere was not held against this clock when it was made.
+    """
+    ahead = timedelta() if now is None else document.created - now
+    overridden = {*order.overridden, *document.overridden}
+    refuse([*look_at_clock(ahead)], overridden, document.plan, document.commands)
 
 
 def _apply(

@@ -64,6 +64,10 @@ class Lock:
             self.release()
             self._lose(lease)
 
+    def written(self) -> datetime | None:
+        """When the store wrote the lock, by its own clock."""
+        return self.store.head(self._key).modified
+
     def release(self) -> None:
         """Let others begin at once."""
         self.store.delete([self._key])
@@ -104,14 +108,14 @@ class Lock:
 
 
 @contextmanager
-def locked(stores: StoreOpener, namespace: Namespace, run: str, lease: HeldLease) -> Iterator[None]:
+def locked(stores: StoreOpener, namespace: Namespace, run: str, lease: HeldLease) -> Iterator[Lock]:
     """Hold a repository while the block runs; LeaseHeldError where another run does."""
     place = parse(namespace.address(LOCKS))
     lock = Lock(stores.open(place), place.key, run)
     lock.take()
     try:
         with lease.telling(lock.renew):
-            yield
+            yield lock
     finally:
         with suppress(LakesweepError):  # or else it ends by itself
             lock.release()

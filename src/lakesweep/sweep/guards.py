@@ -133,6 +133,13 @@ def look_at_age(now: datetime, expires: datetime) -> Iterator[Guard]:
         yield Guard("stale-plan", f"the plan expired at {expires:%Y-%m-%dT%H:%M:%SZ}")
 
 
+def look_at_clock(ahead: timedelta) -> Iterator[Guard]:
+    """The guard against a clock that is ahead of the store's."""
+    if ahead > MOST_AHEAD:
+        much = format_duration(ahead)
+        yield Guard("clock", f"the clock here is {much} ahead of the store's: all looks too old")
+
+
 def look_at_policy(policy: str | None, applied: str | None) -> Iterator[Guard]:
     """The guard against a policy that is not the one by which objects went last."""
     if applied is not None and policy not in (None, applied):
@@ -178,13 +185,7 @@ def _look_at_what_is_told(figures: Figures) -> Iterator[Guard]:
     """Doubts in refs and clocks, which matter only where something would go."""
     if figures.deletes:
         yield from _look_at_dumps(figures)
-        yield from _look_at_clock(figures.clock_ahead)
-
-
-def _look_at_clock(ahead: timedelta) -> Iterator[Guard]:
-    if ahead > MOST_AHEAD:
-        much = format_duration(ahead)
-        yield Guard("clock", f"the clock here is {much} ahead of the store's: all looks too old")
+        yield from look_at_clock(figures.clock_ahead)
 
 
 def _look_at_fall(figures: Figures) -> Iterator[Guard]:

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from lakesweep.clock import ManualClock
 from lakesweep.errors import IncompleteError, NotFoundError, RefusedError, UnavailableError
 from lakesweep.lakefs.refs import Branch, Commit, Tag
 from lakesweep.lakefs.repository import DumpAge
@@ -28,6 +29,7 @@ from lakesweep.sweep.sessions import running
 from tests.lakefs import AS_OF, RealRepositories
 from tests.lifecycle_plans import SMALL, Office, recorded
 from tests.planned import deletes, reasons
+from tests.timed_store import TimedStore
 
 #: Lets old states go, and some events.
 RULES = {"events": {"prefix": "events", "days": 90}, "state": {"prefix": "state", "days": 30}}
@@ -450,6 +452,24 @@ def test_a_clock_that_is_ahead_of_the_store_asks_for_a_word(office: Office) -> N
     assert "clock" in {guard.name for guard in plan.document.guards}
     with pytest.raises(RefusedError, match=r"clock: .*ahead of the store"):
         office.apply(plan)
+
+
+def test_a_clock_that_only_the_place_of_plans_shares_is_seen_before_the_first_delete(
+    lakefs_repositories: RealRepositories, tmp_path: Path
+) -> None:
+    """A plan beside the machine, on its own disk, has never met the clock of the bucket."""
+    clock = ManualClock(datetime.now(UTC) + timedelta(days=3))
+    office = Office(
+        recorded(lakefs_repositories, "analytics", tmp_path),
+        stores=Stores(replace={"s3://disk": TimedStore("s3://disk/", clock)}),
+        clock=clock,
+        home="s3://disk/lc",
+    )
+    plan, before = office.plan(RULES), office.stored()
+    assert "clock" not in {guard.name for guard in plan.document.guards}
+    with pytest.raises(RefusedError, match=r"clock: .*ahead of the store"):
+        office.apply(plan)
+    assert office.stored() == before
 
 
 def test_later_runs_go_on_where_the_last_one_ended(office: Office) -> None:
