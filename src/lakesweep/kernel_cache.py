@@ -16,18 +16,13 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Callable, Iterator
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from numba import version_info
 from numba.core import caching, config
-from numba.core.runtime import rtsys
 
 from lakesweep.private_folders import cache_home, is_writable, make_private
-
-#: The last numba of which it is known what code needs that was compiled before.
-_KNOWN = (0, 68)
 
 
 class OwnLocator(caching._CacheLocator):  # type: ignore[misc]  # noqa: SLF001
@@ -80,19 +75,6 @@ def keep_apart(kernel: Any) -> None:
     cache, file = kernel._cache, kernel._cache._cache_file  # noqa: SLF001
     name = file._index_name.removesuffix(".nbi")  # noqa: SLF001
     cache._cache_file = OwnCacheFile(file._cache_path, name, file._source_stamp)  # noqa: SLF001
-    if version_info.short <= _KNOWN:
-        cache.load_overload = partial(_load, cache)
-
-
-def _load(cache: Any, signature: Any, target: Any) -> Any:
-    """What is kept of a kernel, by a compiler that has not learned all of its trade yet.
-
-    numba would teach it first, which takes a fifth of a second in every process. It does so again
-    where something is to be compiled.
-    """
-    rtsys.initialize(target)
-    with cache._guard_against_spurious_io_errors():  # noqa: SLF001
-        return cache._load_overload(signature, target)  # noqa: SLF001
 
 
 def can_be_cached(function: Callable[..., Any]) -> bool:
