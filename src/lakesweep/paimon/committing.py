@@ -149,7 +149,8 @@ def _create(branch: Branch, prepared: Prepared) -> bool:
         return False
     for look in range(_LOOKS):
         branch.table.clock.sleep(look)
-        if look and _newest(branch) == number:
+        # Once others went on, or back, the same write would put an old state above or below theirs.
+        if look and _newest(branch) != number - 1:
             return _is_ours(branch, prepared)
         try:
             return _write_new(branch, prepared)

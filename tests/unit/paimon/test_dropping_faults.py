@@ -179,6 +179,37 @@ def test_a_commit_without_any_answer_is_told_and_nothing_of_it_is_removed(
     assert len(names(store)) == len(names(original)) + 4
 
 
+def _go_on(store: ListedStore) -> None:
+    """Another commit comes, and what was the newest snapshot before it expires."""
+    last = max(_snapshots(store))
+    _drop(store, SECOND)
+    store.delete([f"t/snapshot/snapshot-{last}"])
+
+
+def _go_back(store: ListedStore) -> None:
+    last = max(_snapshots(store))
+    store.write("t/snapshot/LATEST", str(last - 1).encode())
+    store.delete([f"t/snapshot/snapshot-{last}"])
+
+
+@pytest.mark.parametrize(("is_made", "deed"), [(True, _go_on), (False, _go_back)])
+def test_a_commit_without_an_answer_is_not_made_again_once_others_went_on_or_back(
+    original: ListedStore, is_made: bool, deed: Callable[[ListedStore], None]
+) -> None:
+    store = original.copy_all()
+    number = max(_snapshots(store)) + 1
+
+    def effect(call: Call) -> Any:
+        if is_made:
+            call.go_on()
+        deed(store)
+        raise UnavailableError(call.path, "no answer")
+
+    with pytest.raises(UnavailableError, match="whether the commit was made"):
+        _drop(Faulty(store, [Fault(effect, frozenset({"write_new"}), times=1)]))
+    assert number not in _snapshots(store)
+
+
 def test_a_missing_manifest_of_the_newest_snapshot_is_an_error_and_no_empty_table(
     original: ListedStore,
 ) -> None:
