@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NoReturn, Self
 
@@ -22,8 +22,9 @@ from lakesweep.paimon.snapshots import (
     parse_snapshot,
     parse_tag,
 )
-from lakesweep.storage.address import Address, parse
-from lakesweep.storage.levels import Level, list_folders, list_level
+from lakesweep.storage.address import Address, StoreKind, parse
+from lakesweep.storage.levels import Level, list_level
+from lakesweep.storage.local.aliases import find_links, find_lost_files
 from lakesweep.storage.store import ObjectInfo
 
 if TYPE_CHECKING:
@@ -122,8 +123,8 @@ class PaimonTable:
         )
 
     def branches(self) -> list[Branch]:
-        """The main branch, then all others by name, those among them that are links to folders."""
-        found = list_folders(self.stores, self._folder("branch"))
+        """The main branch, then all others by name."""
+        found = self.list("branch").folders
         names = sorted(name.removeprefix(_BRANCH) for name in found if name.startswith(_BRANCH))
         if MAIN in names:
             path = f"{self.address.path}branch/{_BRANCH}{MAIN}/"
@@ -131,8 +132,17 @@ class PaimonTable:
         return [self.main, *(Branch(self, name) for name in names)]
 
     def list(self, folder: str) -> Level:
-        """What lies directly in a folder of the table."""
-        return list_level(self.stores, self._folder(folder))
+        """What lies directly in a folder of the table, links to folders among the folders.
+
+        DamagedError where a link leads nowhere: what is not there may keep files all the same.
+        """
+        address = self._folder(folder)
+        level = list_level(self.stores, address)
+        if address.kind is not StoreKind.FILE:
+            return level
+        for path in find_lost_files(address.folder):
+            raise DamagedError(path, "is a link that leads nowhere")
+        return replace(level, folders=(*level.folders, *find_links(address.folder)))
 
     def _folder(self, name: str) -> Address:
         return self.address.child(f"{self.address.folder}{name}/")

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from lakesweep.errors import MissingError
+from lakesweep.errors import DamagedError, MissingError
 from lakesweep.storage.address import Address, StoreKind
 from lakesweep.storage.files import FILE_SCHEMA
-from lakesweep.storage.local.aliases import find_links
+from lakesweep.storage.local.aliases import find_links, find_lost_link
 from lakesweep.storage.scanning import check_prefix
-from lakesweep.storage.store import ObjectInfo, ObjectStore, Page, StoreOpener
+from lakesweep.storage.store import ObjectInfo, Page, StoreOpener
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +24,14 @@ class Level:
 
 
 def list_level(stores: StoreOpener, folder: Address) -> Level:
-    """One level of a folder. One that is not there is empty; any other error is raised."""
+    """One level of a folder. One that is not there is empty; any other error is raised.
+
+    One that a link leads to is not there only if the link is not: DamagedError.
+    """
     prefix = folder.folder
     files: dict[str, ObjectInfo] = {}
     folders: list[str] = []
-    for page in _pages(stores.open(folder), prefix):
+    for page in _pages(stores, folder):
         for key, *rest in zip(*(column.to_pylist() for column in page.entries), strict=True):
             files[key.removeprefix(prefix)] = ObjectInfo(key, *rest)
         folders += [name.removeprefix(prefix).removesuffix("/") for name in page.folders]
@@ -56,15 +59,23 @@ def info_batch(kind: str, base: str, infos: Iterable[ObjectInfo]) -> pa.RecordBa
     return pa.RecordBatch.from_arrays(arrays, schema=FILE_SCHEMA)
 
 
-def _pages(store: ObjectStore, prefix: str) -> Iterator[Page]:
+def _pages(stores: StoreOpener, folder: Address) -> Iterator[Page]:
+    store, prefix = stores.open(folder), folder.folder
     cursor = None
     while True:
         try:
             page = store.list(prefix, one_level=True, cursor=cursor)
         except MissingError:
+            _check_not_lost(folder)
             return
         check_prefix(store, prefix, page.entries.column("key"))
         yield page
         cursor = page.next
         if cursor is None:
             return
+
+
+def _check_not_lost(folder: Address) -> None:
+    lost = find_lost_link(folder.folder) if folder.kind is StoreKind.FILE else None
+    if lost is not None:
+        raise DamagedError(lost, "is a link that leads nowhere")

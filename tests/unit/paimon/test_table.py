@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from lakesweep.clock import ManualClock
+from lakesweep.clock import ManualClock, SystemClock
 from lakesweep.errors import DamagedError, MissingError, NotFoundError, TruncatedError
-from lakesweep.paimon.owners import list_branch
 from lakesweep.paimon.table import Branch, PaimonTable
+from lakesweep.paimon.warehouse import find_tables
 from lakesweep.storage.address import parse
 from lakesweep.storage.store import ObjectStore
 from lakesweep.storage.stores import Stores
@@ -81,15 +81,38 @@ def test_a_folder_in_the_place_of_a_branch_called_main_is_damaged() -> None:
         opened(table).branches()
 
 
-def test_branches_that_are_links_are_branches(tmp_path: Path) -> None:
-    (tmp_path / "t" / "branch").mkdir(parents=True)
-    (tmp_path / "elsewhere").mkdir()
-    for name in ("elsewhere", "nowhere"):
-        (tmp_path / "t" / "branch" / f"branch-{name}").symlink_to(tmp_path / name)
+def _linked(tmp_path: Path, name: str) -> Path:
+    """A link in the place of something of a table, and what it leads to, which is not there."""
+    link, goal = tmp_path / "t" / name, tmp_path / "elsewhere"
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(goal)
+    return goal
+
+
+def test_branches_and_folders_of_tags_that_are_links_are_there(tmp_path: Path) -> None:
+    _linked(tmp_path, "branch/branch-b").mkdir()
+    _linked(tmp_path, "tag/tag-old")
+    (tmp_path / "elsewhere" / "1").write_text("{}")
     table = PaimonTable(Stores(), parse(str(tmp_path / "t")))
-    assert [branch.name for branch in table.branches()] == ["main", "elsewhere", "nowhere"]
-    with pytest.raises(DamagedError, match="holds no schema"):
-        list_branch(table.branch("nowhere"))
+    assert [branch.name for branch in table.branches()] == ["main", "b"]
+    assert list(table.main.tag_files()) == ["old/1"]
+
+
+@pytest.mark.parametrize("name", ["tag", "tag/tag-1", "branch", "branch/branch-b"])
+def test_links_that_lead_nowhere_are_no_empty_folders(tmp_path: Path, name: str) -> None:
+    _linked(tmp_path, name)
+    table = PaimonTable(Stores(), parse(str(tmp_path / "t")))
+    with pytest.raises(DamagedError, match="is a link that leads nowhere"):
+        [branch.tag_files() for branch in table.branches()]
+
+
+def test_a_database_or_table_that_is_a_link_to_nowhere_is_told(tmp_path: Path) -> None:
+    for name in ("w/gone.db", "w/shop.db/gone"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).symlink_to(tmp_path / "nowhere")
+    found = find_tables(Stores(), str(tmp_path / "w"), SystemClock())
+    lost = {failure.table.removeprefix(f"{tmp_path}/") for failure in found.failures}
+    assert lost == {"w/gone.db/", "w/shop.db/gone/"}
 
 
 def test_names_of_tags_and_consumers_may_have_slashes() -> None:

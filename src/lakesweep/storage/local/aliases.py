@@ -49,6 +49,24 @@ def find_links(folder: str) -> list[str]:
         return []
 
 
+def find_lost_link(folder: str) -> str | None:
+    """The path of the link, in the place of a local folder or above it, that leads nowhere."""
+    path = "/" + folder.rstrip("/")
+    while not os.path.lexists(path):
+        path = os.path.dirname(path)
+    return None if os.path.exists(path) else path
+
+
+def find_lost_files(folder: str) -> list[str]:
+    """The paths of links in a local folder that lead nowhere; editors lock files by hidden ones."""
+    try:
+        with os.scandir("/" + folder) as entries:
+            links = [each for each in entries if each.is_symlink() and each.name[0] != "."]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    return sorted(each.path for each in links if not os.path.exists(each.path))
+
+
 def _is_real(folder: str) -> bool:
     return _real_folder(folder[:-1]) == folder
 
