@@ -268,5 +268,5 @@ def _translated(path: str, error: Any) -> Exception:
 def _message(body: Any) -> str:
     try:
         return str(msgspec.json.decode(body or "{}").get("message", ""))
-    except (msgspec.DecodeError, AttributeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, AttributeError):
         return str(body)[:200]

@@ -167,7 +167,7 @@ class History:
         data = self._stores.open(place).read(place.key)
         try:
             return msgspec.json.decode(data, type=kind)
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise FormatError(place.path, f"this is no record of a run: {error}") from error
 
 

@@ -107,7 +107,7 @@ class RangeCache:
         data = self._stores.open(place).read(place.key)
         try:
             return msgspec.json.decode(data, type=_Document)
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise FormatError(place.path, str(error)) from error
 
     def new_folder(self) -> str:

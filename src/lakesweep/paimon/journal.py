@@ -123,7 +123,7 @@ def _read_note(table: PaimonTable, address: str) -> Note | None:
         return msgspec.json.decode(table.read(address + _NOTE), type=Note)
     except MissingError:
         return None
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise DamagedError(
             address + _NOTE, f"is no note of an expiry: {error}", hint=_damaged(address)
         ) from error

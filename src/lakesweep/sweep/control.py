@@ -68,7 +68,7 @@ class Control:
             leash = msgspec.json.decode(store.read(key), type=Leash)
         except MissingError as error:
             raise LeaseHeldError(f"{self.run}: its control object is gone") from error
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise LeaseHeldError(f"{self.run}: its control object is damaged") from error
         if (leash.run, leash.token) != (self.run, self.token):
             raise LeaseHeldError(f"{self.run}: {leash.run} has taken over")

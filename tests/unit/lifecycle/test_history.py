@@ -50,8 +50,9 @@ def test_the_last_word_on_a_run_counts(history: History) -> None:
     assert history.last_swept() == run
 
 
-def test_a_record_that_is_none_is_an_error(history: History) -> None:
+@pytest.mark.parametrize("data", [b"{}", b'{"run_id": "\xb2"}'])
+def test_a_record_that_is_none_is_an_error(history: History, data: bytes) -> None:
     place = parse(f"{history.home}{history.runs}20261115T120000.000000Z-x.json")
-    Stores().open(place).write(place.key, b"{}")
+    Stores().open(place).write(place.key, data)
     with pytest.raises(FormatError, match="no record of a run"):
         history.last()
