@@ -15,6 +15,7 @@ from lakesweep.paimon.options import Options
 from lakesweep.paimon.table import PaimonTable
 from lakesweep.parallel import map_ordered
 from lakesweep.storage.address import folder_identity
+from lakesweep.storage.local.aliases import resolve_one
 
 _DATA_ROOTS, _INDEX_ROOT = "data-file.external-paths", "global-index.external-path"
 
@@ -59,6 +60,14 @@ def _roots(options: Options) -> Iterator[str]:
 
 
 def overlaps(path: str, places: Sequence[str]) -> bool:
-    """Whether a folder lies in one of some places (`folder_identity`), or one of them in it."""
-    own = folder_identity(path)
-    return any(place.startswith(own) or own.startswith(place) for place in places)
+    """Whether a folder lies in one of some places, or one of them in it, whatever links lead there.
+
+    Places are given by `folder_identity`.
+    """
+    own = real_folder(path)
+    return any(place.startswith(own) or own.startswith(place) for place in map(resolve_one, places))
+
+
+def real_folder(path: str) -> str:
+    """The identity of everything below an address, without links on a disk."""
+    return resolve_one(folder_identity(path))

@@ -12,10 +12,10 @@ from contextlib import suppress
 
 from lakesweep.errors import LakesweepError, RefusedError
 from lakesweep.paimon.databases import table_folders, warehouse_of
-from lakesweep.paimon.external import external_roots, overlaps
+from lakesweep.paimon.external import external_roots, overlaps, real_folder
 from lakesweep.paimon.table import PaimonTable
 from lakesweep.parallel import map_ordered
-from lakesweep.storage.address import folder_identity, parse
+from lakesweep.storage.address import Address, StoreKind, folder_identity, parse
 
 _LIST = "manifest-list-"
 
@@ -24,8 +24,8 @@ def neighbour_roots(tables: Sequence[PaimonTable]) -> Mapping[str, tuple[str, ..
     """The external roots of other tables in the warehouse of some tables, by their folders."""
     if not tables:
         return {}
-    own = {folder_identity(table.address.path) for table in tables}
-    others = (each for each in _around(tables[0]) if folder_identity(each.address.path) not in own)
+    own = {real_folder(table.address.path) for table in tables}
+    others = (each for each in _around(tables[0]) if real_folder(each.address.path) not in own)
     found = map_ordered(_roots_of, others, workers=16)
     return {path: roots for path, roots in found if roots}
 
@@ -77,7 +77,19 @@ def _roots_of(table: PaimonTable) -> tuple[str, tuple[str, ...]]:
 
 
 def _around(table: PaimonTable) -> Iterator[PaimonTable]:
-    """The folders in the warehouse of a table that may be tables, itself among them."""
-    with suppress(LakesweepError):
-        for folder in table_folders(table.stores, warehouse_of(table.address.path)):
-            yield PaimonTable(table.stores, parse(folder), table.clock)
+    """The folders in the warehouse of a table that may be tables, itself among them.
+
+    A table that is reached through a link may lie in another warehouse than its name says.
+    """
+    for warehouse in _warehouses(table.address):
+        with suppress(LakesweepError):
+            for folder in table_folders(table.stores, warehouse):
+                yield PaimonTable(table.stores, parse(folder), table.clock)
+
+
+def _warehouses(table: Address) -> Iterator[str]:
+    named = warehouse_of(table.path)
+    yield named
+    real = warehouse_of(real_folder(table.path))
+    if table.kind is StoreKind.FILE and real != real_folder(named):
+        yield real

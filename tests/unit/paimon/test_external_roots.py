@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterable
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +18,7 @@ from lakesweep.paimon.neighbours import check_copies
 from lakesweep.paimon.orphans import plan_orphans
 from lakesweep.paimon.table import PaimonTable
 from lakesweep.paimon.warehouse import Warehouse, find_tables
+from lakesweep.storage.address import parse
 from lakesweep.storage.stores import Stores
 from tests.moments import NOON
 from tests.paimon import JavaTable, JavaWarehouses
@@ -150,6 +153,24 @@ def test_a_copy_that_shares_files_with_its_original_is_found(
     for one in (original, copy):
         with pytest.raises(RefusedError, match="one is a copy of the other"):
             check_copies(one)
+
+
+def test_a_copy_is_found_by_whatever_link_its_original_is_reached(
+    tmp_path: Path, java_tables: JavaWarehouses
+) -> None:
+    original = tmp_path / "w" / "a.db" / "one"
+    shutil.copytree(java_tables.table("append_plain").folder, original)
+    for path in (original / "schema").glob("schema-*"):
+        schema = json.loads(path.read_text())
+        schema["options"]["data-file.external-paths"] = f"file://{tmp_path}/out"
+        path.chmod(0o600)
+        path.write_text(json.dumps(schema))
+    (tmp_path / "link").symlink_to(original.parent)
+    linked = PaimonTable(Stores(), parse(str(tmp_path / "link" / "one")))
+    check_copies(linked)  # the same table under another name is no copy
+    shutil.copytree(original, tmp_path / "w" / "b.db" / "copy")
+    with pytest.raises(RefusedError, match="one is a copy of the other"):
+        check_copies(linked)
 
 
 def test_a_copy_of_a_table_that_has_all_files_inside_shares_none(
