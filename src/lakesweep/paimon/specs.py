@@ -47,7 +47,13 @@ def matching(
             raise _unknown_key(name, partitioning)
         at = partitioning.names.index(name)
         values = _meant(wanted, at, partitioning, {each.values[at] for each in partitions})
-        found = [each for each in found if each.values[at] in values]
+        # Zero is equal to what is below it by nothing, and yet another partition.
+        texts = {partitioning.text(value, at) for value in values}
+        found = [
+            each
+            for each in found
+            if each.values[at] in values and partitioning.text(each.values[at], at) in texts
+        ]
     return found
 
 

@@ -55,6 +55,14 @@ def test_a_key_without_a_value_is_told() -> None:
         parse_spec("dt", BY_TWO)
 
 
+@pytest.mark.parametrize(("text", "value"), [("0.0", "0.0"), ("0", "0.0"), ("-0.0", "-0.0")])
+def test_zeros_of_either_sign_are_partitions_of_their_own(text: str, value: str) -> None:
+    naming = _naming(k="DOUBLE")
+    partitions = [_partition(naming, -0.0), _partition(naming, 0.0), _partition(naming, None)]
+    found = matching({"k": text}, naming, partitions)
+    assert [each.path for each in found] == [f"k={value}"]
+
+
 def test_a_key_that_is_named_twice_is_refused() -> None:
     with pytest.raises(UsageError, match="twice"):
         parse_spec("dt=a,dt=b", BY_TWO)
