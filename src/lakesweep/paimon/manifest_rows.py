@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import copysign
 from typing import Any
 
 from lakesweep.paimon.binary_row import Value, encode_row
@@ -59,8 +60,9 @@ def _partition_stats(entries: Iterable[Row], partitioning: Partitioning) -> Row:
 
 
 def _order(value: Value) -> Any:
-    """Java's order: what is not a number is the greatest."""
-    return (value != value, value)  # noqa: PLR0124
+    """Java's order: what is not a number is the greatest, and of two zeros the negative is less."""
+    sign = copysign(1, value) if isinstance(value, float) else 0
+    return (value != value, value, sign)  # noqa: PLR0124
 
 
 def _row_ids(files: Sequence[Row]) -> tuple[int | None, int | None]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from lakesweep.paimon.binary_row import encode_row
 from lakesweep.paimon.data_types import parse_type
 from lakesweep.paimon.dropping import drop_partitions
+from lakesweep.paimon.manifest_rows import list_row
+from lakesweep.paimon.partitions import Partitioning, PartitionKey
 from lakesweep.paimon.snapshots import Snapshot
 from lakesweep.paimon.survey import Survey
 from lakesweep.paimon.table import PaimonTable
@@ -79,6 +81,17 @@ def test_as_many_as_the_table_says_become_one_and_what_is_deleted_goes() -> None
         "_NULL_COUNTS": [0],
     }
     assert row["_FILE_SIZE"] == len(table.read(table.layout.manifest(name)))
+
+
+def test_bounds_are_in_the_order_of_java() -> None:
+    """A reader who asks for -0.0 passes over a manifest that begins at 0.0."""
+    kind = parse_type("DOUBLE")
+    naming = Partitioning((PartitionKey("k", kind),), "", legacy=True)
+    values = [encode_row([value], [kind]) for value in (0.0, -0.0, float("nan"), 1.0)]
+    entries = [File("x", partition=value).row() for value in values]
+    for order in (entries, entries[::-1]):
+        found = list_row("m", 1, order, naming)["_PARTITION_STATS"]
+        assert (found["_MIN_VALUES"], found["_MAX_VALUES"]) == (values[1], values[2])
 
 
 def test_a_delete_of_a_file_in_an_older_manifest_stays() -> None:
