@@ -62,13 +62,20 @@ def _integer(text: str, kind: DataType) -> int:
 def _float(text: str, kind: DataType) -> float:
     import numpy as np
 
-    value = float(text)
+    value = float(_without_underscores(text))
     return float(np.float32(value)) if kind.root is Root.FLOAT else value
+
+
+def _without_underscores(text: str) -> str:
+    """Python reads 1_0 as ten, and nobody else does."""
+    if "_" in text:
+        raise ValueError(text)
+    return text
 
 
 def _decimal(text: str, kind: DataType) -> Decimal:
     step = Decimal((0, (1,), -kind.scale))
-    value = Decimal(text).quantize(step)
+    value = Decimal(_without_underscores(text)).quantize(step)
     if value != Decimal(text):  # what is near it is another partition
         raise ValueError(text)
     if len(value.as_tuple().digits) > (kind.size or 0):
@@ -89,7 +96,10 @@ def _time(text: str, _kind: DataType) -> int:
         raise ValueError(text)
     hour, minute, second = (int(part or 0) for part in found.groups()[:3])
     time(hour, minute, second)  # refuses what is none
-    return ((hour * 60 + minute) * 60 + second) * 1000 + _nanos(found[4]) // 1_000_000
+    millis, rest = divmod(_nanos(found[4]), 1_000_000)
+    if rest:  # what is near it is another partition
+        raise ValueError(text)
+    return ((hour * 60 + minute) * 60 + second) * 1000 + millis
 
 
 def _timestamp(text: str, kind: DataType) -> Timestamp:

@@ -159,6 +159,9 @@ def test_texts_become_values_of_the_type(kind: str, text: str, value: Value) -> 
         ("DATE", "2020-02-30"),
         ("DATE", "yesterday"),
         ("TIME", "25:00:00"),
+        ("TIME(3)", "12:34:56.7009"),
+        ("DOUBLE", "1_0"),
+        ("DECIMAL(4, 1)", "1_0"),
         ("TIMESTAMP(3)", "2020-01-01 99:00:00"),
         # What they would be rounded to is another partition.
         ("DECIMAL(5, 2)", "1.005"),
