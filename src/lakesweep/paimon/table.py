@@ -308,9 +308,13 @@ class Branch:
         return {name.removeprefix(prefix): info for name, info in found}
 
     def _deep_files(self, folder: str) -> Iterator[tuple[str, ObjectInfo]]:
-        """Files with those of folders in it: a `/` in the name of a tag makes a folder of it."""
-        yield from self._files(folder)
-        for inner in sorted(self.table.list(self.folder + folder).folders):
+        """Files with those of folders in it: a `/` in the name of a tag makes a folder of it.
+
+        The mark that a bucket may have in the place of a folder has no name in it.
+        """
+        level = self.table.list(self.folder + folder)
+        yield from sorted((name, info) for name, info in level.files.items() if name)
+        for inner in sorted(level.folders):
             if inner != _SUCCESS_FILES:
                 for name, info in self._deep_files(f"{folder}/{inner}"):
                     yield f"{inner}/{name}", info

@@ -16,6 +16,7 @@ from lakesweep.storage.store import ObjectStore
 from lakesweep.storage.stores import Stores
 from lakesweep.storage.wrappers.wrapped import Wrapped
 from tests.iceberg_tables import BUCKET, Bucket
+from tests.paimon_history import StoreBucket
 from tests.paimon_tables import Table
 
 
@@ -123,6 +124,16 @@ def test_names_of_tags_and_consumers_may_have_slashes() -> None:
     table.write("consumer/consumer-job/a", b'{"nextSnapshot": 1}')
     assert [tag.name for tag in main.tags()] == ["release/1/0"]
     assert [consumer.name for consumer in main.consumers()] == ["job/a"]
+
+
+def test_the_mark_of_a_folder_of_tags_is_no_tag() -> None:
+    bucket = StoreBucket()
+    table = Table(bucket)  # type: ignore[arg-type]
+    table.tag("release/1", table.snapshot(1))
+    bucket.write(f"{table.address}/tag/tag-release/", b"")
+    base = table.address.removesuffix("t")
+    main = PaimonTable.open(Stores(replace={base: bucket.store}), table.address).main
+    assert [tag.name for tag in main.tags()] == ["release/1"]
 
 
 def test_a_branch_that_is_not_there_is_not_found() -> None:
