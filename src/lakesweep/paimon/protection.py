@@ -35,7 +35,7 @@ from lakesweep.storage.tolerance import State
 COMPACT_SOURCE = 1
 _MOST_PASSES = 20
 _WORKERS = 16
-_WORKERS_NEARBY = {StoreKind.FILE: 4, StoreKind.MEMORY: 1}
+_NEARBY = frozenset({StoreKind.FILE, StoreKind.MEMORY})
 #: So many owners are looked at together: what they name is held in memory for as long.
 _CLAIMS_AT_ONCE = 256
 
@@ -242,5 +242,9 @@ def _unreadable(error: MissingError) -> UnreadableError:
 
 
 def workers_for(table: PaimonTable) -> int:
-    """How many threads read at once: what is near comes faster than it can be decoded."""
-    return _WORKERS_NEARBY.get(table.address.kind, _WORKERS)
+    """How many threads read at once.
+
+    What is near comes faster than it can be decoded, and threads that decode small files only take
+    the interpreter's lock from each other: one alone expires snapshots in half of the time of four.
+    """
+    return 1 if table.address.kind in _NEARBY else _WORKERS
