@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
 
 from lakesweep.clock import ManualClock
 from lakesweep.lakefs.repository import Repository
@@ -21,6 +23,7 @@ from lakesweep.lifecycle.order import LifecycleOrder
 from lakesweep.lifecycle.planning import LifecyclePlanner
 from lakesweep.lifecycle.policy_file import parse_policy
 from lakesweep.lifecycle.spec import Spec
+from lakesweep.storage.deleting import Limits
 from lakesweep.storage.files import OUTCOME_SCHEMA
 from lakesweep.storage.quarantine import QUARANTINE_SCHEMA
 from lakesweep.storage.stores import Stores
@@ -146,3 +149,26 @@ class Office:
         return {
             str(path.relative_to(folder)) for path in (folder / "data").rglob("*") if path.is_file()
         }
+
+
+def nothing() -> None:
+    """Do nothing."""
+
+
+@dataclass(frozen=True)
+class Around:
+    """Deletes as a run does, and does something before and behind each batch."""
+
+    before: Callable[[], None] = nothing
+    behind: Callable[[], None] = nothing
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        return {}
+
+    def __call__(
+        self, stores: Stores, batch: pa.RecordBatch, limits: Limits
+    ) -> Iterator[pa.RecordBatch]:
+        self.before()
+        yield from Delete()(stores, batch, limits)
+        self.behind()

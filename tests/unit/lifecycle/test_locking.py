@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from lakesweep.errors import LeaseHeldError
 from lakesweep.lifecycle.locking import DEAD_AFTER, LOCKS, Lock
 from lakesweep.storage.address import parse
-from lakesweep.storage.deleting import Limits
 from lakesweep.storage.stores import Stores
-from lakesweep.sweep.deleting import Delete
 from lakesweep.sweep.records import RunKind
 from lakesweep.sweep.sessions import running
 from tests.lakefs import RealRepositories
-from tests.lifecycle_plans import Office, recorded
+from tests.lifecycle_plans import Around, Office, recorded
 from tests.planned import deletes
 
 RULES = {"state": {"prefix": "state", "days": 30}}
@@ -31,24 +25,6 @@ def offices(lakefs_repositories: RealRepositories, tmp_path: Path) -> tuple[Offi
     """Two machines, each with a store of its own."""
     repository = recorded(lakefs_repositories, "analytics", tmp_path)
     return Office(repository), Office(repository)
-
-
-@dataclass
-class Between:
-    """Does something before the first batch goes."""
-
-    act: Callable[[], None]
-    delete: Delete = field(default_factory=Delete)
-
-    @property
-    def spec(self) -> dict[str, Any]:
-        return {}
-
-    def __call__(
-        self, stores: Stores, batch: pa.RecordBatch, limits: Limits
-    ) -> Iterator[pa.RecordBatch]:
-        self.act()
-        yield from self.delete(stores, batch, limits)
 
 
 def test_a_second_machine_does_not_delete_while_the_first_one_does(
@@ -62,7 +38,7 @@ def test_a_second_machine_does_not_delete_while_the_first_one_does(
         with pytest.raises(LeaseHeldError, match="are being deleted by apply-"):
             other.apply(second)
 
-    assert one.apply(first, removal=Between(meddle)).figures["deleted"] == len(doomed) > 0
+    assert one.apply(first, removal=Around(before=meddle)).figures["deleted"] == len(doomed) > 0
 
     late = other.apply(second)  # it was not touched before, and finds nothing left to do
     assert (late.figures["deleted"], late.figures["absent"]) == (0, len(doomed))

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -21,13 +20,11 @@ from lakesweep.lifecycle.explaining import Explainer
 from lakesweep.lifecycle.history import History
 from lakesweep.lifecycle.selecting import Selection
 from lakesweep.storage.datasets import load_dataset, read_dataset
-from lakesweep.storage.deleting import Limits
 from lakesweep.storage.stores import Stores
-from lakesweep.sweep.deleting import Delete
 from lakesweep.sweep.records import RunKind, RunStatus
 from lakesweep.sweep.sessions import running
 from tests.lakefs import AS_OF, RealRepositories
-from tests.lifecycle_plans import SMALL, Office, recorded
+from tests.lifecycle_plans import SMALL, Around, Office, recorded
 from tests.planned import deletes, reasons
 from tests.timed_store import TimedStore
 
@@ -216,31 +213,17 @@ class CrashError(BaseException):
     """The process ended here."""
 
 
-@dataclass
-class Dying:
-    """Deletes some batches, and dies with the next one."""
-
-    left: int
-    delete: Delete = field(default_factory=Delete)
-
-    @property
-    def spec(self) -> dict[str, Any]:
-        return {}
-
-    def __call__(
-        self, stores: Stores, batch: pa.RecordBatch, limits: Limits
-    ) -> Iterator[pa.RecordBatch]:
-        if not self.left:
-            raise CrashError
-        self.left -= 1
-        yield from self.delete(stores, batch, limits)
-
-
 def test_a_run_that_died_is_gone_on_with(office: Office) -> None:
     plan, before = office.plan(RULES), office.stored()
     doomed = keys(office, deletes(plan))
+    batches = iter(range(2))
+
+    def die() -> None:
+        if next(batches, None) is None:
+            raise CrashError
+
     with pytest.raises(CrashError):
-        office.apply(plan, removal=Dying(2), batch_rows=3)
+        office.apply(plan, removal=Around(before=die), batch_rows=3)
     assert 0 < len(before - office.stored()) < len(doomed)
 
     office.clock.sleep(timedelta(minutes=10).total_seconds())
@@ -253,34 +236,19 @@ def test_a_run_that_died_is_gone_on_with(office: Office) -> None:
     assert history(office).last_swept() is not None
 
 
-@dataclass
-class Meddling:
-    """Has somebody stage an object while others go."""
-
-    office: Office
-    keys: list[str]
-    delete: Delete = field(default_factory=Delete)
-
-    @property
-    def spec(self) -> dict[str, Any]:
-        return {}
-
-    def __call__(
-        self, stores: Stores, batch: pa.RecordBatch, limits: Limits
-    ) -> Iterator[pa.RecordBatch]:
-        yield from self.delete(stores, batch, limits)
-        while self.keys:
-            self.office.repository.stage("main", "again", self.keys.pop())
-            time.sleep(0.5)  # somebody looks at the repository every now and then
-
-
 def test_what_is_staged_while_objects_go_is_kept(office: Office) -> None:
     plan = office.plan(RULES)
     rows = [row for batch in plan.rows() for row in batch.to_pylist()]
     last = [row["path"] for row in rows if row["verdict"] == "delete"][-1]
-    [key] = keys(office, {last})
+    unstaged = keys(office, {last})
+    [key] = unstaged
 
-    applied = office.apply(plan, removal=Meddling(office, [key]), batch_rows=1)
+    def stage() -> None:
+        while unstaged:
+            office.repository.stage("main", "again", unstaged.pop())
+            time.sleep(0.5)  # somebody looks at the repository every now and then
+
+    applied = office.apply(plan, removal=Around(behind=stage), batch_rows=1)
 
     assert key in office.stored()
     assert applied.kept_by_remark == 1
