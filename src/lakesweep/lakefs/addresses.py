@@ -135,15 +135,31 @@ class Namespace:
 
     def _refuse_unknown(self, outside: pa.Array) -> None:
         """Whoever has a disk of his own may name the namespace in ways that nobody else knows."""
-        if not self._is_local or any(alias.startswith(f"{_LOCAL}/") for alias in self.aliases):
+        if not self._is_local:
             return
         local = outside.filter(pc.starts_with(outside, _LOCAL))
-        if len(local):
+        doubtful = local.filter(self._may_be_inside(local)) if self._knows_root else local
+        if len(doubtful):
             raise IncompleteError(
-                f"{local[0].as_py()} may lie in {self.location} or not: it is an address on the"
+                f"{doubtful[0].as_py()} may lie in {self.location} or not: it is an address on the"
                 " disk of a server whose folder is not known",
-                hint="say in which folder the server keeps its objects",
+                hint="set local_root to the folder that the server keeps its objects in, by the"
+                " name that the server has for it; where it is mounted elsewhere here, make a link"
+                " of that name",
             )
+
+    @property
+    def _knows_root(self) -> bool:
+        return any(alias.startswith(f"{_LOCAL}/") for alias in self.aliases)
+
+    def _may_be_inside(self, local: pa.Array) -> pa.Array:
+        """Which addresses end as those of the namespace do, in some other folder of a server."""
+        found = pa.repeat(pa.scalar(value=False), len(local))
+        for alias in self.aliases:
+            told = alias.removeprefix(_LOCAL).strip("/")
+            if alias.startswith(_LOCAL) and told:
+                found = pc.or_(found, pc.match_substring(local, f"/{told}/"))
+        return found
 
     def _readings(self, address: str) -> Sequence[str]:
         """What else an odd address may name inside the namespace."""

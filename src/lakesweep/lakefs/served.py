@@ -54,8 +54,8 @@ class ServedRepository:
     ) -> None:
         self.name = name
         self._server = server
-        self._told = trim_namespace(server.repository(name).storage_namespace)
-        self.namespace = find_namespace(self._told, local_root)
+        told = trim_namespace(server.repository(name).storage_namespace)
+        self.namespace = find_namespace(told, local_root)
         stored = StoredFiles(stores, self.namespace)
         self._files = ServedFiles(server, name, stored)
 
@@ -90,7 +90,7 @@ class ServedRepository:
             metarange_id = self._server.commit(self.name, branch.commit_id).meta_range_id
             pages = self._server.objects(self.name, branch.id)
             committed = self._trees.entries(metarange_id)
-            yield from staged_entries(branch.id, pages, committed, self._told)
+            yield from staged_entries(branch.id, pages, committed, self.namespace)
 
     def _refuse_mistaken(self, branch: str) -> None:
         """IncompleteError for a name that the server takes for a commit: it would list that one."""

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakesweep.lakefs.addresses import Namespace
 from lakesweep.lakefs.columns import STAGED, AddressType
 from lakesweep.lakefs.server import ObjectRecord
 from lakesweep.storage.address import identities
@@ -22,14 +23,15 @@ def staged_entries(
     branch: str,
     pages: Iterable[Sequence[ObjectRecord]],
     committed: Iterable[pa.RecordBatch],
-    namespace: str,
+    namespace: Namespace,
 ) -> Iterator[pa.RecordBatch]:
     """Compare a listing with the entries of HEAD, both in the order of paths, page by page."""
     tree = _Tree(_marks(batch, namespace) for batch in committed)
     for page in pages:
         if page:
             shown = _as_batch(branch, page)
-            known = pc.is_in(_mark(shown), value_set=tree.up_to(shown.column("path")[-1].as_py()))
+            marks = _marks(shown, namespace)
+            known = pc.is_in(marks["mark"], value_set=tree.up_to(marks["path"][-1].as_py()))
             if not pc.all(known).as_py():
                 yield shown.filter(pc.invert(known))
 
@@ -67,22 +69,24 @@ def _as_batch(branch: str, page: Sequence[ObjectRecord]) -> pa.RecordBatch:
     return pa.record_batch(arrays, schema=STAGED)
 
 
-def _marks(entries: pa.RecordBatch, namespace: str) -> pa.RecordBatch:
-    """What is compared of a tree's entries, with the addresses that a server would tell."""
-    relative = pc.equal(entries.column("address_type"), AddressType.RELATIVE)
-    address = entries.column("address")
-    inside = pc.binary_join_element_wise(namespace.rstrip("/"), address, "/")
-    told = entries.set_column(1, "address", pc.if_else(relative, inside, address))
-    return pa.record_batch([told.column("path"), _mark(told)], schema=_COMPARED)
+def _marks(entries: pa.RecordBatch, namespace: Namespace) -> pa.RecordBatch:
+    """Path, object and second of entries in one: what differs in any of them is staged.
 
-
-def _mark(entries: pa.RecordBatch) -> pa.Array:
-    """Path, address and second in one: what differs in any of them is staged."""
-    seconds = entries.column("modified").cast(pa.timestamp("us")).cast(pa.int64())
-    second = pc.floor(pc.divide(seconds.cast(pa.float64()), 1e6)).cast(pa.int64()).cast(pa.string())
-    return pc.binary_join_element_wise(
-        entries.column("path"),
-        identities(entries.column("address")).cast(pa.binary()),
-        second.fill_null("").cast(pa.binary()),
+    Servers tell full addresses of what entries name by its key, each in a spelling of its own.
+    """
+    addresses = entries["address"]
+    keys = namespace.keys(addresses, entries["address_type"])
+    mark = pc.binary_join_element_wise(
+        entries["path"],
+        pc.coalesce(keys, identities(addresses)).cast(pa.binary()),
+        _seconds(entries["modified"]).cast(pa.binary()),
         pa.scalar(b"\0", pa.binary()),
     )
+    return pa.record_batch([entries["path"], mark], schema=_COMPARED)
+
+
+def _seconds(moments: pa.Array) -> pa.Array:
+    """The seconds that servers tell of moments; empty where there is none."""
+    micros = moments.cast(pa.timestamp("us")).cast(pa.int64())
+    seconds = pc.floor(pc.divide(micros.cast(pa.float64()), 1e6)).cast(pa.int64())
+    return seconds.cast(pa.string()).fill_null("")

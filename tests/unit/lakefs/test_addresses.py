@@ -79,6 +79,14 @@ class TestLocalDisk:
         )
         assert found.to_pylist() == ["data/x", None, "z"]
 
+    @pytest.mark.parametrize("root", ["/lakefs/data", "/srv/link", "relative/data"])
+    def test_a_server_that_has_another_name_for_the_root_is_refused(self, root: str) -> None:
+        """As one in a container: what it calls so may be any of our objects."""
+        local = Namespace("/srv/lakefs/a/r", ("local://a/r", "local:///srv/lakefs/a/r"))
+        with pytest.raises(IncompleteError, match="not known") as error:
+            local.keys(*full(f"local://{root}/a/r/data/x"))
+        assert "local_root" in str(error.value.hint)
+
 
 @pytest.mark.parametrize(
     ("address", "expected"),
