@@ -36,6 +36,7 @@ from lakesweep.sweep.holding import Keeper, find_holding, places_of
 from lakesweep.sweep.lake import Lake
 from lakesweep.sweep.lakefs_roots import Opener
 from lakesweep.sweep.records import TYPES, RunKind
+from lakesweep.sweep.releasing import Released, Releaser
 from lakesweep.sweep.runs import Runs
 from lakesweep.sweep.sessions import running
 from lakesweep.sweep.stored_plan import StoredPlan, open_plan
@@ -142,6 +143,22 @@ class Office:
     def keeper(self, plan: StoredPlan) -> tuple[Keeper, Any]:
         holding = find_holding(self.runs, plan.document.plan)
         return Keeper(self.stores, self.runs, self.lake), holding
+
+    def empty(self, plan: StoredPlan) -> Released:
+        """End the hold of what a plan set aside."""
+        record = self.runs.plan(plan.record.plan)
+        releaser = Releaser(
+            self.stores,
+            self.engine,
+            self.runs,
+            self.clock,
+            sources=plan_sources(self.stores, record, plan.document, self.openers),
+            look_every=timedelta(seconds=0.05),
+        )
+        with running(
+            self.runs, self.lake.name, RunKind.EMPTY, plan=record.plan, spec={}
+        ) as session:
+            return releaser.release(self.lake, find_holding(self.runs, record.plan), session)
 
     def stored(self) -> set[str]:
         """The objects that are there, by their keys."""

@@ -42,7 +42,8 @@ from lakesweep.sweep.lake import Lake
 from lakesweep.sweep.liveset import Mode
 from lakesweep.sweep.planning import Planner, PlanOrder
 from lakesweep.sweep.plans import PlanDocument
-from lakesweep.sweep.records import TYPES, RunKind
+from lakesweep.sweep.records import TYPES, RunKind, RunStatus
+from lakesweep.sweep.releasing import Released, Releaser
 from lakesweep.sweep.roots import RootKind, RootProblem, RootRow
 from lakesweep.sweep.runs import Runs
 from lakesweep.sweep.sessions import Session, running
@@ -424,6 +425,25 @@ class Process:
         holding = find_holding(self.runs, plan)
         with self.running(RunKind.RESTORE, plan):
             return Keeper(self.stores, self.runs, self.lake).restore(holding)
+
+    def empty(self, plan: str, overridden: Sequence[str] = (), *, batch_rows: int = 1) -> Released:
+        """End the hold of what a plan set aside, file by file unless told."""
+        releaser = Releaser(
+            self.stores,
+            LocalEngine(self.stores),
+            self.runs,
+            self.world.clock,
+            sources=lambda *_: [self.source],
+            look_every=self.look_every,
+            batch_rows=batch_rows,
+        )
+        with self.running(RunKind.EMPTY, plan) as session:
+            holding = find_holding(self.runs, plan)
+            released = releaser.release(self.lake, holding, session, overridden)
+            session.figures = {**released.tally.document(), "failures": []}
+            if released.kept:
+                session.status = RunStatus.INCOMPLETE
+        return released
 
     @contextmanager
     def running(

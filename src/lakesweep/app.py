@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from lakesweep.storage.stores import Stores
     from lakesweep.store import Store
     from lakesweep.sweep.engine import SweepEngine
+    from lakesweep.sweep.holding import Holding
     from lakesweep.sweep.lake import Lake
     from lakesweep.sweep.records import PlanRecord
     from lakesweep.sweep.root_sources import Sources
@@ -178,6 +179,24 @@ class App:
         if is_repository(plan.lake):
             return find_repository_lake(plan.lake, home_of(plan.address))
         return self.lake(plan.lake)
+
+    def lake_of_holding(self, holding: Holding) -> Lake:
+        """The lake that files were set aside from, as far as it is known where it is not any more.
+
+        NotFoundError where nothing tells that.
+        """
+        from lakesweep.sweep.lake import former_lake
+        from lakesweep.sweep.lake_names import is_repository
+
+        plan = self.runs.plan(holding.plan)
+        if (
+            is_repository(holding.lake)
+            or holding.lake in self.config.lakes
+            or not holding.locations
+        ):
+            return self.lake_of(plan)
+        folder = plan.address.rstrip("/").rpartition("/")[0]
+        return former_lake(self.config.lakes, holding.lake, holding.locations, folder)
 
     @property
     def plans(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -93,6 +94,56 @@ def test_a_plan_is_shown_explained_applied_and_undone(
 
     assert lakesweep("quarantine", "restore", name).code == 0
     assert stored(namespace) == before
+
+
+def set_aside(lakesweep: Lakesweep, namespace: Path) -> str:
+    """The plan by which objects were set aside."""
+    name = str(plan(lakesweep, str(namespace), "--override", "staged")["plan"])
+    applied = lakesweep(
+        *("lifecycle", "apply", name, "--engine", "local", "--yes", "--quarantine"),
+        *("--override", "first-run", "--override", "refs-dump"),
+    )
+    assert applied.document["quarantined"] > 0
+    return name
+
+
+def trash(namespace: Path) -> set[str]:
+    found = (namespace / "_lakefs/retention/lc/trash").rglob("*")
+    return {str(path) for path in found if path.is_file()}
+
+
+def test_the_hold_of_objects_ends(lakesweep: Lakesweep, namespace: Path) -> None:
+    name = set_aside(lakesweep, namespace)
+    before = trash(namespace)
+    emptied = lakesweep("quarantine", "empty", name, "--engine", "local", "--yes")
+    assert (emptied.code, emptied.document["deleted"]) == (0, len(before)), emptied.err
+    assert not trash(namespace)
+
+
+def test_a_plan_that_is_gone_asks_for_a_word(lakesweep: Lakesweep, namespace: Path) -> None:
+    name = set_aside(lakesweep, namespace)
+    shutil.rmtree(namespace / "_lakefs/retention/lc/plans")
+    before = trash(namespace)
+    words = ("quarantine", "empty", name, "--engine", "local", "--yes")
+    refused = lakesweep(*words)
+    assert refused.code == 3
+    assert f"quarantine empty {name} --override plan-gone" in refused.error["hint"]
+    assert trash(namespace) == before
+    config = f'[lakes.all]\nlocations = ["{namespace.parent}/none"]\n'
+    config += f'roots = [{{type = "lakefs", namespaces = ["{namespace}"]}}]\n'
+    Path("lakesweep.toml").write_text(config)
+    emptied = lakesweep(*words, "--override", "plan-gone", "--override", "staged")
+    assert (emptied.code, emptied.document["deleted"]) == (0, len(before)), emptied.err
+
+
+def test_refs_that_cannot_be_read_keep_a_hold_from_ending(
+    lakesweep: Lakesweep, namespace: Path
+) -> None:
+    name = set_aside(lakesweep, namespace)
+    before = trash(namespace)
+    (namespace / "_lakefs/refs_manifest.json").unlink()
+    assert lakesweep("quarantine", "empty", name, "--engine", "local", "--yes").code == 4
+    assert trash(namespace) == before
 
 
 def test_a_namespace_that_cannot_tell_what_is_staged_is_refused(

@@ -118,12 +118,74 @@ def test_what_is_emptied_is_gone_for_good(lakesweep: Lakesweep) -> None:
     looked = lakesweep("quarantine", "empty", plan, "--dry-run")
     assert (looked.code, looked.document["files"]) == (0, len(doomed))
     assert lakesweep("quarantine", "empty", plan).code == 3  # nobody is there to ask
-    emptied = lakesweep("quarantine", "empty", plan, "--yes")
+    emptied = lakesweep("quarantine", "empty", plan, "--engine", "local", "--yes")
     assert (emptied.code, emptied.document["deleted"]) == (0, len(doomed))
     again = lakesweep("quarantine", "restore", plan)
     assert (again.code, again.document["absent"]) == (4, len(doomed))
     (held,) = lakesweep("quarantine", "list").document["held"]
     assert held["emptied_by"]
+
+
+def _roots(tmp_path: Path, text: str) -> None:
+    config = tmp_path / "lakesweep.toml"
+    config.write_text(f"{config.read_text()}\n{text}\n")
+
+
+def test_what_is_referenced_by_now_is_not_emptied(lakesweep: Lakesweep, tmp_path: Path) -> None:
+    plan = _plan(lakesweep)
+    one, *others = sorted(_paths(lakesweep, plan))
+    _apply(lakesweep, plan, "--quarantine")
+    (tmp_path / "pins.txt").write_text(f"{one}\n")
+    _roots(tmp_path, f"""roots = [{{type = "pinned", file = "{tmp_path}/pins.txt"}}]""")
+
+    emptied = lakesweep("quarantine", "empty", plan, "--engine", "local", "--yes")
+
+    assert (emptied.code, emptied.document["deleted"]) == (4, len(others))
+    assert (emptied.document["referenced"], emptied.document["referenced_files"]) == (1, [one])
+    told = f"lakesweep quarantine restore {plan} --path {one}"
+    assert f"try: {told}" in emptied.err
+    (held,) = lakesweep("quarantine", "list").document["held"]
+    assert (held["files"], held["emptied_by"]) == (1, None)
+    assert lakesweep(*told.split()[1:]).code == 0
+    assert one in {path for path, _ in _stored(lakesweep)}
+    assert lakesweep("quarantine", "empty", plan, "--engine", "local", "--yes").code == 0
+
+
+def test_a_root_that_cannot_be_read_keeps_a_hold_from_ending(
+    lakesweep: Lakesweep, tmp_path: Path
+) -> None:
+    plan = _plan(lakesweep)
+    doomed = _paths(lakesweep, plan)
+    _apply(lakesweep, plan, "--quarantine")
+    _roots(tmp_path, f"""roots = [{{type = "pinned", file = "{tmp_path}/gone.txt"}}]""")
+    emptied = lakesweep("quarantine", "empty", plan, "--engine", "local", "--yes")
+    assert emptied.code == 4
+    assert "gone.txt" in emptied.error["message"]
+    assert lakesweep("quarantine", "restore", plan).document["restored"] == len(doomed)
+
+
+def test_a_lake_that_is_not_configured_any_more_is_emptied_on_a_word(
+    lakesweep: Lakesweep, tmp_path: Path
+) -> None:
+    plan = _plan(lakesweep)
+    one, *others = sorted(_paths(lakesweep, plan))
+    _apply(lakesweep, plan, "--quarantine")
+    (tmp_path / "pins.txt").write_text(f"{one}\n")
+    (tmp_path / "lakesweep.toml").write_text(
+        f"""
+[lakes.other]
+locations = ["s3://elsewhere"]
+roots = [{{type = "pinned", file = "{tmp_path}/pins.txt"}}]
+"""
+    )
+    words = ("quarantine", "empty", plan, "--engine", "local", "--yes")
+    refused = lakesweep(*words)
+    assert refused.code == 3
+    assert "no lake prod any more" in refused.error["message"]
+    assert f"quarantine empty {plan} --override lake-gone" in refused.error["hint"]
+    emptied = lakesweep(*words, "--override", "lake-gone")  # what is still a root counts
+    assert (emptied.code, emptied.document["deleted"]) == (4, len(others))
+    assert lakesweep("quarantine", "restore", plan, "--path", one).code == 0
 
 
 def test_a_key_that_is_taken_again_is_left_alone(lakesweep: Lakesweep, moto: S3Server) -> None:

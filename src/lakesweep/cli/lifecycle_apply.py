@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from lakesweep.cli.apply import Quarantine, Way, carry_out
 from lakesweep.cli.context import Context
 from lakesweep.cli.engines import EngineChoice
+from lakesweep.cli.lifecycle_repositories import opener_of
 from lakesweep.cli.lifecycle_show import LifecyclePlan, plan_or_lake
 from lakesweep.cli.options import DryRun, Overrides, Yes
 from lakesweep.cli.purging import Pace
@@ -43,7 +44,7 @@ def apply(
         plan_or_lake(context, plan),
         engine,
         pace,
-        Way(PlanKind.LIFECYCLE, _sources, apply_plan),
+        Way(PlanKind.LIFECYCLE, sources_of, apply_plan),
         quarantine=quarantine,
         override=override,
         dry_run=dry_run,
@@ -51,15 +52,12 @@ def apply(
     )
 
 
-def _sources(context: Context, plan: PlanRecord, document: PlanDocument) -> PlanSources:
+def sources_of(context: Context, plan: PlanRecord, document: PlanDocument) -> PlanSources:
+    """Who is asked what changed since a plan."""
     from lakesweep.lifecycle.applying import plan_sources
 
     details = document.details
     # Those that were configured since may have imported objects as well.
     names = (details["repository"], *details["neighbours"], *context.app.repository_names)
-    openers: dict[str, Opener] = {name: _opener(context, name) for name in names}
+    openers: dict[str, Opener] = {name: opener_of(context, name) for name in names}
     return plan_sources(context.app.stores, plan, document, openers)
-
-
-def _opener(context: Context, name: str) -> Opener:
-    return lambda: context.app.repository(name)

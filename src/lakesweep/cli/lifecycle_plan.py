@@ -12,7 +12,7 @@ import typer
 from lakesweep.cli.addresses import absolute
 from lakesweep.cli.context import Context
 from lakesweep.cli.engines import EngineChoice
-from lakesweep.cli.lifecycle_repositories import RepositoryName, find_repository
+from lakesweep.cli.lifecycle_repositories import RepositoryName, find_repository, opener_of
 from lakesweep.cli.options import Overrides
 from lakesweep.errors import ConfigError
 from lakesweep.units import parse_duration
@@ -178,11 +178,7 @@ def _order(
 def neighbours_of(context: Context, repository: Repository) -> dict[str, Opener]:
     """The other repositories of the configuration: they may have imported objects of this one."""
     names = context.app.repository_names
-    return {name: _opener(context, name) for name in names if name != repository.name}
-
-
-def _opener(context: Context, name: str) -> Opener:
-    return lambda: context.app.repository(name)
+    return {name: opener_of(context, name) for name in names if name != repository.name}
 
 
 def _read(policy: Path) -> bytes:

@@ -11,6 +11,7 @@ from lakesweep.cli.addresses import absolute
 if TYPE_CHECKING:
     from lakesweep.cli.context import Context
     from lakesweep.lakefs.repository import Repository
+    from lakesweep.sweep.lakefs_roots import Opener
 
 RepositoryName = Annotated[
     str,
@@ -28,3 +29,8 @@ def find_repository(context: Context, name: str) -> Repository:
     from lakesweep.lakefs.finding import is_address
 
     return context.app.repository(absolute(name) if is_address(name) else name)
+
+
+def opener_of(context: Context, name: str) -> Opener:
+    """Who opens a repository of the configuration, or at a whole address."""
+    return lambda: context.app.repository(name)

@@ -82,6 +82,8 @@ GUARDS = (
     "refs-dump",
     "stale-refs",
     "clock",
+    "lake-gone",
+    "plan-gone",
 )
 
 

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated
+import shlex
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from lakesweep.cli.addresses import absolute
 from lakesweep.cli.context import Context
-from lakesweep.cli.options import DryRun, Yes, command, group
+from lakesweep.cli.engines import EngineChoice
+from lakesweep.cli.options import DryRun, Overrides, Yes, command, group
 from lakesweep.cli.output import Table
 from lakesweep.errors import IncompleteError
 from lakesweep.units import format_count, format_moment, format_size
 
 if TYPE_CHECKING:
     from lakesweep.storage.outcome import Tally
-    from lakesweep.sweep.holding import Holding, Keeper
+    from lakesweep.sweep.holding import Holding
     from lakesweep.sweep.records import RunKind
+    from lakesweep.sweep.sessions import Session
 
 _PLAN = "plan-20260101T000000-5c2f81aa"
 _SHOWN_FAILURES = 20
@@ -84,11 +88,16 @@ def restore(
     ends with code 4 unless all files are back. It can be repeated.
     """
     from lakesweep.storage.store import Outcome
+    from lakesweep.sweep.holding import Keeper
     from lakesweep.sweep.records import RunKind
 
-    keeper, holding = _keeper(context, plan)
+    holding = _find(context, plan)
+    lake = context.app.lake_of_holding(holding)
+    keeper = Keeper(context.app.stores, context.app.runs, lake)
     paths = [absolute(each) for each in path or ()]
-    tally = _run(context, holding, RunKind.RESTORE, lambda: keeper.restore(holding, paths))
+    with _running(context, holding, RunKind.RESTORE) as session:
+        tally = keeper.restore(holding, paths)
+        _record(session, tally)
     _show(context, holding, tally, "restored")
     if tally.counts[Outcome.RESTORED] < tally.found:
         raise typer.Exit(IncompleteError.exit_code)
@@ -102,15 +111,25 @@ def restore(
         f"lakesweep quarantine empty {_PLAN} --yes",
     ],
 )
-def empty(context: Context, plan: Name, dry_run: DryRun = False, yes: Yes = False) -> None:
-    """Delete for good what a plan set aside.
+def empty(
+    context: Context,
+    plan: Name,
+    engine: EngineChoice,
+    override: Overrides = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+) -> None:
+    """Delete for good what a plan set aside, unless something references it by now.
 
+    All roots are looked at again, as before any delete. What is referenced stays in quarantine, and
+    the command ends with code 4; so it does where a root cannot be read, and then nothing goes.
     Versions below the delete markers of a versioned bucket stay until a rule of the bucket ends
     them.
     """
-    from lakesweep.sweep.records import RunKind
+    from lakesweep.cli.releasing import release
+    from lakesweep.sweep.records import RunKind, RunStatus
 
-    keeper, holding = _keeper(context, plan)
+    holding = _find(context, plan)
     size = f"{format_count(holding.files, 'file')}, {format_size(holding.size_bytes)}"
     context.output.say(f"plan {holding.plan} of lake {holding.lake} holds {size}")
     if dry_run:
@@ -118,32 +137,48 @@ def empty(context: Context, plan: Name, dry_run: DryRun = False, yes: Yes = Fals
         context.output.say("nothing was deleted; run the same with --yes in place of --dry-run")
         return
     context.confirm(f"delete {size} for good?", yes=yes)
-    tally = _run(context, holding, RunKind.EMPTY, lambda: keeper.empty(holding))
-    _show(context, holding, tally, "deleted")
+    overridden = tuple(override or ())
+    spec = {"engine": engine.engine.value, "overridden": list(overridden)}
+    with engine.open(context) as chosen, _running(context, holding, RunKind.EMPTY, spec) as session:
+        released = release(context, chosen, holding, session, overridden)
+        _record(session, released.tally)
+        if released.kept:
+            session.status = RunStatus.INCOMPLETE
+    _show(context, holding, released.tally, "deleted", released.referenced)
 
 
-def _keeper(context: Context, name: str) -> tuple[Keeper, Holding]:
-    from lakesweep.sweep.holding import Keeper, find_holding, recount
+def _find(context: Context, name: str) -> Holding:
+    from lakesweep.sweep.holding import find_holding, recount
 
-    holding = recount(context.app.stores, find_holding(context.app.runs, name))
-    lake = context.app.lake(holding.lake)
-    return Keeper(context.app.stores, context.app.runs, lake), holding
+    return recount(context.app.stores, find_holding(context.app.runs, name))
 
 
-def _run(context: Context, holding: Holding, kind: RunKind, work: Callable[[], Tally]) -> Tally:
-    from lakesweep.sweep.records import RunStatus
+def _running(
+    context: Context, holding: Holding, kind: RunKind, spec: Mapping[str, Any] | None = None
+) -> AbstractContextManager[Session]:
     from lakesweep.sweep.sessions import running
 
-    with running(context.app.runs, holding.lake, kind, plan=holding.plan, spec={}) as session:
-        tally = work()
-        session.figures = {k: v for k, v in tally.document().items() if k != "failures"}
-        if tally.failed:
-            session.status = RunStatus.INCOMPLETE
-    return tally
+    return running(context.app.runs, holding.lake, kind, plan=holding.plan, spec=spec or {})
 
 
-def _show(context: Context, holding: Holding, tally: Tally, word: str) -> None:
+def _record(session: Session, tally: Tally) -> None:
+    from lakesweep.sweep.records import RunStatus
+
+    session.figures = {k: v for k, v in tally.document().items() if k != "failures"}
+    if tally.failed:
+        session.status = RunStatus.INCOMPLETE
+
+
+def _show(
+    context: Context,
+    holding: Holding,
+    tally: Tally,
+    word: str,
+    referenced: Sequence[str] = (),
+) -> None:
     document = {**tally.document(), "plan": holding.plan, "lake": holding.lake}
+    if referenced:
+        document["referenced_files"] = list(referenced)
     rows = [
         (name, f"{count:,}")
         for name, count in tally.document().items()
@@ -152,8 +187,21 @@ def _show(context: Context, holding: Holding, tally: Tally, word: str) -> None:
     context.output.result(document, Table((word, "files"), rows, numbers=frozenset({"files"})))
     for failure in tally.failures[:_SHOWN_FAILURES]:
         context.output.say(f"{failure.path}: {failure.reason}")
-    if tally.failed:
+    if referenced:
+        _tell_referenced(context, holding, referenced)
+    if tally.failed or referenced:
         raise typer.Exit(IncompleteError.exit_code)
+
+
+def _tell_referenced(context: Context, holding: Holding, paths: Sequence[str]) -> None:
+    """Name what something references by now, and the command that brings it back."""
+    for path in paths[:_SHOWN_FAILURES]:
+        context.output.say(f"{path}: something references it by now, so it stays in quarantine")
+    names = "".join(f" --path {shlex.quote(path)}" for path in paths)
+    several = len(paths) > _SHOWN_FAILURES  # all come back, and the next plan finds the rest again
+    context.output.say(
+        f"try: lakesweep quarantine restore {holding.plan}{'' if several else names}"
+    )
 
 
 def _document(holding: Holding) -> dict[str, object]:

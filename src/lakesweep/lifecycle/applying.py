@@ -19,7 +19,7 @@ from lakesweep.lifecycle.history import History, RunRecord, RunState
 from lakesweep.lifecycle.locking import locked
 from lakesweep.lifecycle.policy_file import parse_policy
 from lakesweep.lifecycle.refs_file import read_refs
-from lakesweep.lifecycle.rereading import Changes, PlanSources
+from lakesweep.lifecycle.rereading import Changes, OtherSources, PlanSources
 from lakesweep.sweep.guards import look_at_clock, refuse
 from lakesweep.sweep.plans import PlanDocument, open_dataset
 from lakesweep.sweep.verdicts import Reason, Verdict
@@ -53,14 +53,10 @@ def plan_sources(
     refs = read_refs(stores, open_dataset(stores, plan.address, document.datasets, "refs"))
     changes = Changes(policy_of(document), refs, details["tags_protect_history"])
     name = details["repository"]
-    return PlanSources(
-        name,
-        openers[name],
-        {other: opener for other, opener in openers.items() if other != name},
-        changes,
-        without_staging=details["without_staging"],
-        ages=load_ages(details["dumps"]),
-    )
+    neighbours = {other: opener for other, opener in openers.items() if other != name}
+    ages = load_ages(details["dumps"])
+    others = OtherSources(neighbours, details["without_staging"], ages)
+    return PlanSources(name, openers[name], changes.metaranges, others)
 
 
 def apply_plan(

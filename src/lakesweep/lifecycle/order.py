@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from lakesweep.lifecycle.rereading import Changes, PlanSources
+from lakesweep.lifecycle.rereading import Changes, OtherSources, PlanSources
 
 if TYPE_CHECKING:
     from lakesweep.lakefs.dump_ages import Ages
@@ -48,11 +48,5 @@ class LifecycleOrder:
         """Who is asked what came since the repository had these refs."""
         spec = self.spec
         changes = Changes(spec.policy, refs, spec.tags_protect_history)
-        return PlanSources(
-            spec.repository.name,
-            self.opener,
-            self.neighbours,
-            changes,
-            without_staging=spec.without_staging,
-            ages=ages,
-        )
+        others = OtherSources(self.neighbours, spec.without_staging, ages)
+        return PlanSources(spec.repository.name, self.opener, changes.metaranges, others)

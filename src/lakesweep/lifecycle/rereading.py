@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from lakesweep.lakefs.dump_ages import Ages, check_age
 from lakesweep.lifecycle.keepers import Keeper, find_keepers, places_of
-from lakesweep.sweep.lakefs_roots import LakefsRoots, Opener
+from lakesweep.sweep.lakefs_roots import Chooser, LakefsRoots, Opener
 
 if TYPE_CHECKING:
     from lakesweep.lakefs.refs import Refs
@@ -54,41 +54,60 @@ class Changes:
         return {commit: sets[bits] for commit, bits in kept.commits.items()}
 
 
-@dataclass(frozen=True)
-class PlanSources:
-    """The sources of a plan by a policy: the repository, as far as it changed, and its neighbours.
+def shown_metaranges(refs: Refs) -> list[str]:
+    """The trees of all branches and tags, where nobody knows any more what has changed."""
+    heads = {branch.commit_id for branch in refs.branches} | {tag.commit_id for tag in refs.tags}
+    return sorted({refs.commits[head].metarange_id for head in heads} - {""})
 
-    A `root_sources.Sources`. `ages` are those of dumps that the plan was made from.
+
+@dataclass(frozen=True)
+class OtherSources:
+    """Whoever else may need objects of a repository. A `root_sources.Sources`.
+
+    `ages` are those of dumps that a plan was made from.
     """
 
-    repository: str
-    opener: Opener
-    neighbours: Mapping[str, Opener]
-    changes: Changes
+    neighbours: Mapping[str, Opener] = field(default_factory=dict)
     without_staging: bool = False
     ages: Ages = field(default_factory=dict)
 
     def __call__(self, stores: Stores, lake: Lake, _: Listing) -> Sequence[RootSource]:
+        if not self.neighbours:
+            return []
+        return [
+            LakefsRoots(
+                stores,
+                "neighbours",
+                _checked(self.neighbours, self.ages),
+                lake.plans,
+                without_staging=self.without_staging,
+            )
+        ]
+
+
+@dataclass(frozen=True)
+class PlanSources:
+    """The sources of a plan by a policy: the repository, as far as it changed, and all others.
+
+    A `root_sources.Sources`. `choose` tells which trees are read.
+    """
+
+    repository: str
+    opener: Opener
+    choose: Chooser
+    others: OtherSources
+
+    def __call__(self, stores: Stores, lake: Lake, listing: Listing) -> Sequence[RootSource]:
         own = LakefsRoots(
             stores,
             self.repository,
-            self._checked({self.repository: self.opener}),
+            _checked({self.repository: self.opener}, self.others.ages),
             lake.plans,
-            self.changes.metaranges,
-            without_staging=self.without_staging,
+            self.choose,
+            without_staging=self.others.without_staging,
         )
-        if not self.neighbours:
-            return [own]
-        others = LakefsRoots(
-            stores,
-            "neighbours",
-            self._checked(self.neighbours),
-            lake.plans,
-            without_staging=self.without_staging,
-        )
-        return [own, others]
+        return [own, *self.others(stores, lake, listing)]
 
-    def _checked(self, openers: Mapping[str, Opener]) -> dict[str, Opener]:
-        return {
-            name: check_age(opener, name, self.ages.get(name)) for name, opener in openers.items()
-        }
+
+def _checked(openers: Mapping[str, Opener], ages: Ages) -> dict[str, Opener]:
+    return {name: check_age(opener, name, ages.get(name)) for name, opener in openers.items()}

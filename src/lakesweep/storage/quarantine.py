@@ -9,15 +9,19 @@ and each of these kernels can be run again over the same files.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lakesweep.errors import LakesweepError
+from lakesweep.parallel import map_ordered
 from lakesweep.storage.address import Address, parse
 from lakesweep.storage.deleting import Limits, delete_files
 from lakesweep.storage.files import OUTCOME_SCHEMA
 from lakesweep.storage.grouping import group_by_store
+from lakesweep.storage.moving import is_there
 from lakesweep.storage.places import Places, quarantine_paths
 from lakesweep.storage.store import Outcome, StoreOpener
 from lakesweep.storage.wrappers.undoable import Undoable, Way, way_of
@@ -32,6 +36,7 @@ _NOT_MOVED = frozenset({Outcome.ABSENT.value, Outcome.CHANGED.value})
 #: The end of a copy that is about to be deleted.
 _COPIED = ("", None)
 _Texts = npt.NDArray[np.object_]
+_WORKERS = 16
 
 
 def set_aside(
@@ -79,6 +84,35 @@ def empty(
         for outcomes in delete_files(stores, [found.copies], limits=limits):
             found.fill(outcomes)
         yield found.outcomes()
+
+
+def keep_held(stores: StoreOpener, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Leave files in quarantine that something references by now: a batch of OUTCOME_SCHEMA.
+
+    Those that came back, or never went, are ABSENT from it; what cannot be told stays.
+    """
+    columns = (batch[name].to_pylist() for name in ("path", "way", "moved_to"))
+    held = map_ordered(partial(_is_held, stores), zip(*columns, strict=True), workers=_WORKERS)
+    outcomes = [(Outcome.REFERENCED if is_held else Outcome.ABSENT).value for is_held in held]
+    reasons = pa.nulls(batch.num_rows, pa.string())
+    return pa.RecordBatch.from_arrays(
+        [batch["path"], pa.array(outcomes, pa.string()), reasons, batch["size_bytes"]],
+        schema=OUTCOME_SCHEMA,
+    )
+
+
+def _is_held(stores: StoreOpener, file: tuple[str, str | None, str | None]) -> bool:
+    path, way, moved_to = file
+    try:
+        is_copied = moved_to is not None and _is_stored(stores, moved_to)
+        return is_copied or (way == Way.MARKER.value and not _is_stored(stores, path))
+    except LakesweepError:
+        return True
+
+
+def _is_stored(stores: StoreOpener, path: str) -> bool:
+    place = parse(path)
+    return is_there(stores.open(place), place.key)
 
 
 class _Emptied:

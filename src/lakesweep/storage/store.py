@@ -53,7 +53,8 @@ class Outcome(StrEnum):
     """What became of one delete, or of one step of a delete that can be undone.
 
     What is CHANGED was left as it is. What is OCCUPIED stays in quarantine, because another object
-    has its key by now. What is HELD stays in its bucket, as a version below a delete marker.
+    has its key by now, what is REFERENCED, because something needs it. What is HELD stays in its
+    bucket, as a version below a delete marker.
     """
 
     DELETED = "deleted"
@@ -67,6 +68,7 @@ class Outcome(StrEnum):
     RESTORED = "restored"
     OCCUPIED = "occupied"
     HELD = "held"
+    REFERENCED = "referenced"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ to `--override`. What an override never does: it never lets a file go that was j
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -147,18 +147,26 @@ def look_at_policy(policy: str | None, applied: str | None) -> Iterator[Guard]:
 
 
 def refuse(
-    guards: Collection[Guard], overridden: Collection[str], plan: str, commands: str = "lakesweep"
+    guards: Iterable[Guard],
+    overridden: Collection[str],
+    plan: str,
+    commands: str = "lakesweep",
+    again: str | None = None,
 ) -> None:
-    """RefusedError for the guards that say no and were not overridden."""
+    """RefusedError for the guards that say no and were not overridden.
+
+    `again` is the command that goes on with their names; apply, unless it is told.
+    """
     standing = [guard for guard in guards if guard.name not in overridden]
     if not standing:
         return
     lines = "\n".join(f"{guard.name}: {guard.message}" for guard in standing)
     names = " ".join(f"--override {name}" for name in dict.fromkeys(g.name for g in standing))
+    again = again or f"{commands} apply {plan}"
     raise RefusedError(
         standing[0].name,
         f"nothing was deleted; {format_count(len(standing), 'guard')} said no\n{lines}",
-        hint=f"look with {commands} show {plan}, then: {commands} apply {plan} {names}",
+        hint=f"look with {commands} show {plan}, then: {again} {names}",
     )
 
 

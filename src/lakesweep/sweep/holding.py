@@ -1,8 +1,8 @@
-"""What lies in quarantine, by the plan that set it aside; bringing it back, or ending its hold.
+"""What lies in quarantine, by the plan that set it aside; bringing it back.
 
 What a plan was to set aside was written down before the first file went: the `delete` dataset of
 each run that applied it, and the places, in the record of the run. So files are found again
-whatever happened to the run, or to the configuration since. Where the files of the plan are gone
+whatever happened to the run, or to the configuration since. Where these files of the plan are gone
 as well, what lies in the places is listed: each file is there under its whole old key.
 """
 
@@ -21,17 +21,17 @@ import pyarrow.compute as pc
 from lakesweep.errors import IncompleteError, MissingError, NotFoundError
 from lakesweep.hashing import Hashes, HashSet
 from lakesweep.storage.address import parse
+from lakesweep.storage.dataset_manifest import MANIFEST_NAME
 from lakesweep.storage.datasets import load_dataset, read_dataset
 from lakesweep.storage.file_hashes import file_hashes, hash_columns
 from lakesweep.storage.listing import list_files
 from lakesweep.storage.moving import is_there
 from lakesweep.storage.outcome import Tally
 from lakesweep.storage.places import Places
-from lakesweep.storage.quarantine import empty, held_files
+from lakesweep.storage.quarantine import held_files
 from lakesweep.storage.restoring import restore
 from lakesweep.sweep.columns import LISTING, hashes_of
 from lakesweep.sweep.control import run_folder
-from lakesweep.sweep.plans import DOCUMENT
 from lakesweep.sweep.records import RunKind, RunRecord, RunStatus
 from lakesweep.units import format_count
 
@@ -56,6 +56,7 @@ class Holding:
     runs: tuple[RunRecord, ...]
     restores: tuple[RunRecord, ...] = ()
     ended: str | None = None
+    empties: tuple[RunRecord, ...] = ()
     seen: tuple[int, int] | None = None
 
     @property
@@ -65,22 +66,29 @@ class Holding:
 
     @property
     def files(self) -> int:
-        """How many files it set aside, less those that were brought back."""
+        """How many files it set aside, less those that were brought back or are gone."""
         if self.seen is not None:
             return self.seen[0]
-        return _sum(self.runs, "quarantined") - self.restored
+        return _sum(self.runs, "quarantined") - self.restored - _sum(self.empties, "deleted")
 
     @property
     def size_bytes(self) -> int:
         """The bytes of these files."""
         if self.seen is not None:
             return self.seen[1]
-        return _sum(self.runs, "bytes_quarantined") - _sum(self.restores, "bytes_restored")
+        gone = _sum(self.restores, "bytes_restored") + _sum(self.empties, "bytes_deleted")
+        return _sum(self.runs, "bytes_quarantined") - gone
 
     @property
     def restored(self) -> int:
         """How many files were brought back."""
         return _sum(self.restores, "restored")
+
+    @property
+    def locations(self) -> tuple[str, ...]:
+        """Where its files lay, as far as its runs wrote that down."""
+        told = (places.places for run in self.runs if (places := _places(run)) is not None)
+        return tuple(dict.fromkeys(place.location for some in told for place in some))
 
     @property
     def since(self) -> int:
@@ -103,7 +111,7 @@ def holdings(runs: Runs, lake: str | None = None) -> Iterator[Holding]:
     """Everything that was set aside, newest first."""
     applied: dict[str, list[RunRecord]] = {}
     restored: dict[str, list[RunRecord]] = {}
-    ended: dict[str, str] = {}
+    emptied: dict[str, list[RunRecord]] = {}
     for run in runs.list(lake):
         if run.plan is None:
             continue
@@ -111,11 +119,12 @@ def holdings(runs: Runs, lake: str | None = None) -> Iterator[Holding]:
             applied.setdefault(run.plan, []).append(run)
         elif run.kind is RunKind.RESTORE:
             restored.setdefault(run.plan, []).append(run)
-        elif run.kind is RunKind.EMPTY and run.status is RunStatus.DONE:
-            ended.setdefault(run.plan, run.run)
+        elif run.kind is RunKind.EMPTY:
+            emptied.setdefault(run.plan, []).append(run)
     for plan, found in applied.items():
-        back = tuple(restored.get(plan, ()))
-        yield Holding(plan, found[0].lake, tuple(found), back, ended.get(plan))
+        back, empties = tuple(restored.get(plan, ())), tuple(emptied.get(plan, ()))
+        ended = next((run.run for run in empties if run.status is RunStatus.DONE), None)
+        yield Holding(plan, found[0].lake, tuple(found), back, ended, empties)
 
 
 def held_folders(runs: Runs) -> Iterator[str]:
@@ -153,7 +162,7 @@ def find_holding(runs: Runs, name: str) -> Holding:
 
 @dataclass(frozen=True)
 class Keeper:
-    """Brings back what a plan set aside, or lets go of it. Both may be repeated."""
+    """Finds what a plan set aside, and brings it back, as often as one likes."""
 
     stores: Stores
     runs: Runs
@@ -165,28 +174,25 @@ class Keeper:
         NotFoundError for a name of none of them; nothing is brought back then.
         """
         self._check_named(holding, paths)
-        return self._count(holding, restore(self.stores, self._files(holding, paths)))
-
-    def empty(self, holding: Holding) -> Tally:
-        """Delete for good what was set aside."""
-        return self._count(holding, empty(self.stores, self._files(holding, ())))
-
-    def _count(self, holding: Holding, outcomes: Iterable[pa.RecordBatch]) -> Tally:
         tally = Tally()
-        for batch in outcomes:
+        for batch in restore(self.stores, self.files(holding, paths)):
             tally.add(batch)
-        if not tally.found and holding.files > 0:
+        self.check_found(holding, tally.found)
+        return tally
+
+    def check_found(self, holding: Holding, found: int) -> None:
+        """IncompleteError where there must be files in quarantine, and none was found."""
+        if not found and holding.files > 0:
             held = format_count(holding.files, "file")
             raise IncompleteError(
                 f"{holding.plan} set {held} aside, and none of them is found: the list in"
                 f" {self.runs.plan(holding.plan).address} is gone, and the quarantine is empty",
                 hint="bring the folder of the plan back: by it alone versions are found again",
             )
-        return tally
 
     def _check_named(self, holding: Holding, paths: Collection[str]) -> None:
         left = {path: _hashes([path]) for path in paths}
-        for batch in self._files(holding, paths) if left else ():
+        for batch in self.files(holding, paths) if left else ():
             found = HashSet()
             found.add(hashes_of(batch))
             left = {path: one for path, one in left.items() if not found.contains(one)[0]}
@@ -196,15 +202,15 @@ class Keeper:
                 hint=f"lakesweep show {holding.plan} --verdict delete --files lists what it did",
             )
 
-    def _files(self, holding: Holding, paths: Collection[str]) -> Iterator[pa.RecordBatch]:
+    def files(self, holding: Holding, paths: Collection[str] = ()) -> Iterator[pa.RecordBatch]:
         """What all runs of a plan were to set aside; each file once for each place."""
         address = self.runs.plan(holding.plan).address
-        is_whole = self._is_stored(f"{address}/{DOCUMENT}")
         seen: dict[Places, HashSet] = {}
         for run in holding.runs:
             places = _places(run) or places_of(self.lake, holding.plan)
             known = seen.setdefault(places, HashSet())
-            rows = self._rows(address, run) if is_whole else _listed(self.stores, places)
+            is_told = self._is_stored(f"{run_folder(address, run.run)}/delete/{MANIFEST_NAME}")
+            rows = self._rows(address, run) if is_told else _listed(self.stores, places)
             new = (batch.filter(pa.array(known.add(hashes_of(batch)))) for batch in rows)
             yield from held_files(self.stores, (_select(batch, paths) for batch in new), places)
 

@@ -65,6 +65,18 @@ def find_lake(lakes: Mapping[str, LakeSection], name: str, plans: str) -> Lake:
     )
 
 
+def former_lake(
+    lakes: Mapping[str, LakeSection], name: str, locations: tuple[str, ...], plans: str
+) -> Lake:
+    """A lake that the configuration has no more, by what is known of it.
+
+    What kept its files alive is forgotten, but for roots of other lakes. `plans` is its own folder.
+    """
+    section = LakeSection(locations=locations)
+    roots = tuple(root for lake in lakes.values() for root in lake.roots)
+    return Lake(name, section, plans, roots_of_others=roots)
+
+
 def _alone(lakes: Mapping[str, LakeSection], name: str, plans: str) -> Lake:
     section = lakes[name]
     return Lake(name, section, f"{(section.plans or plans).rstrip('/')}/{name}")

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 KEPT_PLANS = 10
 #: What was never finished is left alone for so long.
 UNFINISHED_FOR = timedelta(days=2)
-_OWN_NAME = re.compile(r"(plan|check)-(?P<begun>\d{8}T\d{6})-[0-9a-f]{8}")
+_OWN_NAME = re.compile(r"(plan|check|empty)-(?P<begun>\d{8}T\d{6})-[0-9a-f]{8}")
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Pruner:
                 yield holding.plan
 
     def _unfinished(self) -> Iterator[str]:
-        """Folders of plans and checks that died. One with a document may be a plan of others."""
+        """Folders of runs that died. One with a document may be a plan of others."""
         known = {plan.plan for plan in self.runs.plans(self.lake.name)}
         folder = parse(self.lake.plans)
         for name in list_level(self.stores, folder).folders:

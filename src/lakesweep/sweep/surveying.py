@@ -107,13 +107,13 @@ class Surveyor:
     def _mark(self, lake: Lake, listing: Dataset, record: LakeRecord, address: str) -> Marks:
         sources = self.sources(self.stores, lake, files_of(self.stores, listing))
         with showing(self.stores, address, self.progress, "marked", unit="metadata files") as shown:
-            cache = self._earlier(record)
+            cache = self.earlier(record)
             spec = MarkSpec(self.engine, self.stores, address, cache=cache, counts=shown.folder)
             marks = mark(spec, sources)
             shown.reach(marks.datasets["sources"].rows)
         return marks
 
-    def _earlier(self, record: LakeRecord) -> Marks | None:
+    def earlier(self, record: LakeRecord) -> Marks | None:
         """The marks of the last plan; none where they are gone, or not what they were."""
         if record.marks is None:
             return None

@@ -99,18 +99,63 @@ def test_what_was_set_aside_comes_back(office: Office) -> None:
     assert office.stored() == before
 
 
-def test_a_commit_that_takes_up_old_objects_keeps_them(office: Office) -> None:
-    plan = office.plan(RULES)
-    doomed = keys(office, deletes(plan))
-    old = holding(office, min(doomed))
+def trash(office: Office) -> set[str]:
+    """The objects that lie in quarantine, by the keys that they had."""
+    folder = office.repository.real.folder
+    found = (path for path in (folder / "_lakefs/retention/lc/trash").rglob("*") if path.is_file())
+    return {f"data/{str(path).partition('/data/')[2]}" for path in found}
+
+
+def revive(office: Office, key: str) -> set[str]:
+    """Revert main to a commit that holds an object: the keys of all that the new commit holds."""
+    old = holding(office, key)
     head = office.repository.branches["main"].commit_id
     revived = replace(old, id="f" * 64, parents=(head,), created=AS_OF)
     office.repository.commits[revived.id] = revived
     office.repository.branches["main"] = Branch("main", revived.id)
-    held = {
+    return {
         entry["address"].removeprefix(f"{office.repository.real.namespace}/")
         for entry in office.repository.real.entries[old.id]
     }
+
+
+def test_a_hold_ends_for_what_no_commit_revived(office: Office) -> None:
+    plan = office.plan(RULES)
+    doomed = keys(office, deletes(plan))
+    office.apply(plan, quarantine=True)
+    assert trash(office) == doomed
+    office.clock.sleep(timedelta(days=60).total_seconds())
+    held = revive(office, min(doomed))
+
+    released = office.empty(plan)
+
+    assert keys(office, set(released.referenced)) == trash(office) == doomed & held
+    assert released.tally.deleted == len(doomed - held) > 0
+
+
+def test_a_branch_on_an_old_commit_keeps_its_objects_in_quarantine(office: Office) -> None:
+    plan = office.plan(RULES)
+    key = min(keys(office, deletes(plan)))
+    office.apply(plan, quarantine=True)
+    office.repository.branches["again"] = Branch("again", holding(office, key).id)
+    assert str(office.repository.real.folder / key) in office.empty(plan).referenced
+    assert key in trash(office)
+
+
+def test_a_hold_does_not_end_while_the_server_does_not_answer(office: Office) -> None:
+    plan = office.plan(RULES)
+    office.apply(plan, quarantine=True)
+    before = trash(office)
+    office.repository.broken = IncompleteError("the server does not answer")
+    with pytest.raises(IncompleteError, match="could not be read"):
+        office.empty(plan)
+    assert trash(office) == before
+
+
+def test_a_commit_that_takes_up_old_objects_keeps_them(office: Office) -> None:
+    plan = office.plan(RULES)
+    doomed = keys(office, deletes(plan))
+    held = revive(office, min(doomed))
 
     applied = office.apply(plan)
 

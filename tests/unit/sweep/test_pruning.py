@@ -8,10 +8,8 @@ from datetime import timedelta
 import pytest
 
 from lakesweep.errors import NotFoundError
-from lakesweep.sweep.holding import Keeper, find_holding
 from lakesweep.sweep.liveset import Mode
 from lakesweep.sweep.pruning import KEPT_PLANS, UNFINISHED_FOR
-from lakesweep.sweep.records import RunKind
 from tests.sweeps import LAKE, SMALL, DiedError, Process, World, apply, at, plan
 
 MONTH = timedelta(days=32)
@@ -38,12 +36,6 @@ def _folders(world: World) -> set[str]:
 
 def _sleep(world: World, time: timedelta) -> None:
     world.clock.sleep(time.total_seconds())
-
-
-def _empty(process: Process, name: str) -> None:
-    with process.running(RunKind.EMPTY, name):
-        keeper = Keeper(process.stores, process.runs, process.lake)
-        keeper.empty(find_holding(process.runs, name))
 
 
 def test_old_plans_go_but_for_the_last_ones(world: World) -> None:
@@ -83,7 +75,7 @@ def test_when_a_hold_has_ended_its_plan_goes(world: World) -> None:
     [held] = _plans(world, 1)
     Process(world).apply(held, aside=True)
     _plans(world, KEPT_PLANS)
-    _empty(Process(world), held)
+    Process(world).empty(held)
     _sleep(world, MONTH)
     plan(world)
     assert held not in _folders(world)
@@ -95,7 +87,7 @@ def test_a_hold_that_was_ended_in_part_keeps_its_plan(world: World) -> None:
     process = Process(world)
     process.gate.script = at("delete s3://lake/_lakesweep", process.gate.die)
     with suppress(DiedError):
-        _empty(process, held)
+        process.empty(held)
     _sleep(world, MONTH)
     _plans(world, KEPT_PLANS)
     _sleep(world, MONTH)

@@ -1,0 +1,106 @@
+"""Who is asked before the hold of files ends, for lakes and for repositories alike."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from lakesweep.cli.lifecycle_repositories import opener_of
+from lakesweep.errors import ConfigError, DamagedError, NotFoundError
+
+if TYPE_CHECKING:
+    from lakesweep.cli.context import Context
+    from lakesweep.sweep.engine import SweepEngine
+    from lakesweep.sweep.holding import Holding
+    from lakesweep.sweep.releasing import Released
+    from lakesweep.sweep.root_sources import Sources
+    from lakesweep.sweep.sessions import Session
+
+
+def release(
+    context: Context,
+    engine: SweepEngine,
+    holding: Holding,
+    session: Session,
+    overridden: Collection[str],
+) -> Released:
+    """End the hold of what nothing references by now."""
+    from lakesweep.sweep.releasing import Releaser
+
+    app = context.app
+    releaser = Releaser(
+        app.stores,
+        engine,
+        app.runs,
+        context.clock,
+        context.progress,
+        _sources(context, holding, overridden),
+    )
+    return releaser.release(app.lake_of_holding(holding), holding, session, overridden)
+
+
+def _sources(context: Context, holding: Holding, overridden: Collection[str]) -> Sources:
+    from lakesweep.sweep.lake_names import is_repository
+
+    if is_repository(holding.lake):
+        return _sources_of_repository(context, holding, overridden)
+    if holding.lake not in context.config.lakes:
+        why = (
+            f"the configuration has no lake {holding.lake} any more, so its roots are not known:"
+            " put it back, unless nothing reads its files any more"
+        )
+        _refuse("lake-gone", why, holding, overridden)
+    return context.app.root_sources
+
+
+def _sources_of_repository(
+    context: Context, holding: Holding, overridden: Collection[str]
+) -> Sources:
+    """The repository, as far as it changed since the plan, and others that may need its objects."""
+    from lakesweep.cli.lifecycle_apply import sources_of
+    from lakesweep.sweep.plans import load_plan
+
+    plan = context.app.runs.plan(holding.plan)
+    try:
+        found = sources_of(context, plan, load_plan(context.app.stores, plan))
+    except (NotFoundError, DamagedError) as error:
+        why = (
+            f"what was referenced when the plan was made is not known: {error.message}; bring its"
+            " folder back, or only what branches and tags show, and what is staged, is kept"
+        )
+        _refuse("plan-gone", why, holding, overridden)
+        return _sources_without_plan(context, holding, overridden)
+    try:
+        found.opener()
+    except (ConfigError, NotFoundError) as error:
+        why = (
+            f"repository {found.repository} cannot be asked what it references: {error.message};"
+            " configure it again, unless it is gone for good"
+        )
+        _refuse("lake-gone", why, holding, overridden)
+        return found.others
+    return found
+
+
+def _sources_without_plan(
+    context: Context, holding: Holding, overridden: Collection[str]
+) -> Sources:
+    from lakesweep.lifecycle.lakes import lake_name
+    from lakesweep.lifecycle.rereading import OtherSources, PlanSources, shown_metaranges
+
+    openers = {name: opener_of(context, name) for name in context.app.repository_names}
+    own = [name for name, each in openers.items() if lake_name(each().namespace) == holding.lake]
+    neighbours = {name: opener for name, opener in openers.items() if name not in own}
+    others = OtherSources(neighbours, "staged" in overridden)
+    if not own:
+        return others
+    return PlanSources(own[0], openers[own[0]], shown_metaranges, others)
+
+
+def _refuse(name: str, why: str, holding: Holding, overridden: Collection[str]) -> None:
+    """RefusedError where nobody could tell what is referenced, unless somebody knows it."""
+    from lakesweep.sweep.guards import Guard, refuse
+    from lakesweep.sweep.lake_names import commands_of
+
+    again = f"lakesweep quarantine empty {holding.plan}"
+    refuse([Guard(name, why)], overridden, holding.plan, commands_of(holding.lake), again)
