@@ -111,7 +111,10 @@ class Namespace:
         return sorted(found | {path for each in (*local, *found) for path in self._on_disk(each)})
 
     def _on_disk(self, address: str) -> Iterator[str]:
-        """Where the server may have what it calls so: by its full path, or below its root."""
+        """Where the server may have what it calls so: by its full path, or below its root.
+
+        Listings have the root in front of full paths too.
+        """
         if not address.startswith(_LOCAL):
             return
         path = address.removeprefix(_LOCAL)
@@ -120,7 +123,10 @@ class Namespace:
         for alias in self.aliases:
             below = "/" + alias.removeprefix(_LOCAL).strip("/") + "/"
             if alias.startswith(_LOCAL) and self.folder.endswith(below):
-                yield f"{self.folder.removesuffix(below)}/{path.lstrip('/')}"
+                root = self.folder.removesuffix(below)
+                yield f"{root}/{path.lstrip('/')}"
+                if path.startswith(f"{root}/"):
+                    yield path.removeprefix(root)
 
     def _inside(self, addresses: pa.Array) -> pa.Array:
         known = identities(addresses)

@@ -115,8 +115,10 @@ def find_namespace(told: str, local_root: str | None) -> Namespace:
             f"{told} is on the disk of its server, in a folder that is not known",
             hint="set local_root of the lakeFS root to the folder that the server keeps objects in",
         )
-    folder = f"{local_root.rstrip('/')}/{told.removeprefix(_LOCAL).strip('/')}"
-    return Namespace(folder, (told, _LOCAL + folder))
+    root = local_root.rstrip("/")
+    folder = f"{root}/{told.removeprefix(_LOCAL).strip('/')}"
+    # Where an entry has a full address, listings have the root in front of it once more.
+    return Namespace(folder, (told, _LOCAL + folder, _LOCAL + root + folder))
 
 
 def trim_namespace(told: str) -> str:

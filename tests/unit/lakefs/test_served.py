@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from lakesweep.errors import (
@@ -215,7 +216,10 @@ class TestSettings:
     def test_namespaces_of_disks(self) -> None:
         found = find_namespace("local://r1/", "/srv/lakefs/")
         assert found.location == "/srv/lakefs/r1"
-        assert found.aliases == ("local://r1/", "local:///srv/lakefs/r1")
+        told = ("local:///srv/lakefs/r1/data/x", "local:///srv/lakefs/srv/lakefs/r1/data/x")
+        for address in (*told, "local://r1/data/x", "/srv/lakefs/r1/data/x"):
+            keys = found.keys(pa.array([address]), pa.array(["full"]))
+            assert keys.to_pylist() == ["data/x"]
         with pytest.raises(ConfigError, match="not known"):
             find_namespace("local://r1", None)
         with pytest.raises(ConfigError, match="memory"):

@@ -7,13 +7,15 @@ import pytest
 
 from lakesweep.lakefs.addresses import Namespace
 from lakesweep.lakefs.columns import ENTRIES
+from lakesweep.lakefs.served import find_namespace
 from lakesweep.lakefs.server import ObjectRecord
 from lakesweep.lakefs.staging import staged_entries
 
 #: A namespace, and what its server puts in front of the keys that entries have.
 SPELLINGS = [
     (Namespace("s3://lake/r"), "s3://lake/r/"),
-    (Namespace("/srv/lakefs/r", ("local://r", "local:///srv/lakefs/r")), "local:///srv/lakefs/r/"),
+    (find_namespace("local://r", "/srv/lakefs"), "local:///srv/lakefs/r/"),
+    (find_namespace("local://r", "/srv/lakefs"), "local:///srv/lakefs/srv/lakefs/r/"),
     (
         Namespace("https://acme.blob.core.windows.net/c/r"),
         "https://acme.blob.core.windows.net/c/r/",

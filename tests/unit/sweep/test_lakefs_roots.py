@@ -105,7 +105,9 @@ def test_two_repositories_with_the_same_refs_are_two(
     assert deletes(desk.plan()) == unreferenced(first) | unreferenced(second)
 
 
-@pytest.mark.parametrize("spelled", ["local://{root}/{key}", "local://{key}"])
+@pytest.mark.parametrize(
+    "spelled", ["local://{root}/{key}", "local://{key}", "local://{root}{root}/{key}"]
+)
 def test_what_was_imported_from_the_disk_of_a_server_is_kept(
     lakefs_repositories: RealRepositories, tmp_path: Path, spelled: str
 ) -> None:
