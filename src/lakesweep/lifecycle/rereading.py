@@ -11,14 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
+from lakesweep.errors import IncompleteError
 from lakesweep.lakefs.dump_ages import Ages, check_age
 from lakesweep.lifecycle.keepers import Keeper, find_keepers, places_of
+from lakesweep.lifecycle.lakes import lake_name
 from lakesweep.sweep.lakefs_roots import Chooser, LakefsRoots, Opener
+from lakesweep.units import format_count
 
 if TYPE_CHECKING:
     from lakesweep.lakefs.refs import Refs
+    from lakesweep.lakefs.repository import Repository
     from lakesweep.lifecycle.policy import Policy
     from lakesweep.storage.stores import Stores
     from lakesweep.sweep.iceberg_scan import Listing
@@ -35,7 +40,17 @@ class Changes:
     tags_protect_history: bool = False
 
     def metaranges(self, refs: Refs) -> list[str]:
-        """The metaranges of these commits, each once."""
+        """The metaranges of these commits, each once.
+
+        IncompleteError where commits are gone: no server forgets any, so it is not the one that was
+        asked before, or its records are those of an earlier day.
+        """
+        if gone := len(self.before.commits.keys() - refs.commits.keys()):
+            raise IncompleteError(
+                f"{format_count(gone, 'commit')} of the plan are not there any more, so another"
+                " repository answers, or its server forgot what happened since",
+                hint="see which server is asked, then plan again",
+            )
         before, now = self._keepers(self.before), self._keepers(refs)
         found = {
             refs.commits[commit].metarange_id
@@ -101,7 +116,7 @@ class PlanSources:
         own = LakefsRoots(
             stores,
             self.repository,
-            _checked({self.repository: self.opener}, self.others.ages),
+            _checked({self.repository: partial(_open_same, self.opener, lake)}, self.others.ages),
             lake.plans,
             self.choose,
             without_staging=self.others.without_staging,
@@ -111,3 +126,15 @@ class PlanSources:
 
 def _checked(openers: Mapping[str, Opener], ages: Ages) -> dict[str, Opener]:
     return {name: check_age(opener, name, ages.get(name)) for name, opener in openers.items()}
+
+
+def _open_same(opener: Opener, lake: Lake) -> Repository:
+    """The repository; IncompleteError where it lies elsewhere than when its plan was made."""
+    repository = opener()
+    if lake_name(repository.namespace) != lake.name:
+        raise IncompleteError(
+            f"{repository.name} lies in {repository.namespace.location} by now, and the plan is of"
+            f" {lake.name}: it is another repository of that name",
+            hint="see which server is asked, then plan again",
+        )
+    return repository

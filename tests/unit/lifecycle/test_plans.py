@@ -16,15 +16,17 @@ from lakesweep.clock import ManualClock
 from lakesweep.errors import IncompleteError, NotFoundError, RefusedError, UnavailableError
 from lakesweep.lakefs.refs import Branch, Commit, Tag
 from lakesweep.lakefs.repository import DumpAge
+from lakesweep.lifecycle.applying import plan_sources
 from lakesweep.lifecycle.explaining import Explainer
 from lakesweep.lifecycle.history import History
 from lakesweep.lifecycle.selecting import Selection
 from lakesweep.storage.datasets import load_dataset, read_dataset
 from lakesweep.storage.stores import Stores
 from lakesweep.sweep.records import RunKind, RunStatus
+from lakesweep.sweep.roots import RootProblem
 from lakesweep.sweep.sessions import running
 from tests.lakefs import AS_OF, RealRepositories
-from tests.lifecycle_plans import SMALL, Around, Office, recorded
+from tests.lifecycle_plans import SMALL, Around, Office, opener_of, recorded
 from tests.planned import deletes, reasons
 from tests.timed_store import TimedStore
 
@@ -97,6 +99,34 @@ def test_what_was_set_aside_comes_back(office: Office) -> None:
     keeper.restore(held)
 
     assert office.stored() == before
+
+
+def test_a_server_that_forgot_commits_is_not_believed(office: Office) -> None:
+    plan, before = office.plan(RULES), office.stored()
+    head = office.repository.branches["main"]
+    (parent,) = office.repository.commits[head.commit_id].parents
+    del office.repository.commits[head.commit_id]
+    office.repository.branches["main"] = Branch("main", parent)
+
+    with pytest.raises(IncompleteError, match="1 commit of the plan"):
+        office.apply(plan)
+    assert office.stored() == before
+
+
+def test_another_repository_of_that_name_is_not_believed(
+    office: Office, lakefs_repositories: RealRepositories, tmp_path: Path
+) -> None:
+    plan = office.plan(RULES)
+    other = recorded(lakefs_repositories, "analytics", tmp_path / "other")
+    openers = {"analytics": opener_of(other)}
+
+    sources = plan_sources(office.stores, plan.record, plan.document, openers)
+    (root,) = (
+        root for each in sources(office.stores, office.lake, list) for root in each.collect()
+    )
+
+    assert isinstance(root, RootProblem)
+    assert "another repository of that name" in root.reason
 
 
 def trash(office: Office) -> set[str]:
