@@ -83,6 +83,7 @@ def check_extras() -> Iterator[Finding]:
     """Which optional libraries are there."""
     yield _extra("spark", ("pyspark",), "sweeps over whole lakes")
     yield _extra("cloud", ("obstore", "arro3.core"), "Google Cloud Storage and Azure")
+    yield _extra("lakefs", ("lakefs_sdk",), "repositories of lakeFS servers")
     yield _extra("postgresql", ("psycopg",), "a store in PostgreSQL")
     yield _extra("mysql", ("pymysql",), "a store in MariaDB or MySQL")
     yield _extra("mongodb", ("pymongo",), "a store in MongoDB")
@@ -293,6 +294,23 @@ def _check_catalog(name: str, properties: dict[str, str]) -> Finding:
         return Finding(f"catalog {name}", Status.FAIL, _first_line(error), mend)
     detail = f"can be listed, such as {first.full_name}" if first else "can be listed; it is empty"
     return Finding(f"catalog {name}", Status.OK, detail)
+
+
+def check_repositories(app: App) -> Iterator[Finding]:
+    """Whether each lakeFS repository is there: its server knows it, or its refs were dumped."""
+    for name in app.repository_names:
+        yield _check_repository(app, name)
+
+
+def _check_repository(app: App, name: str) -> Finding:
+    check = f"repository {name}"
+    try:
+        repository = app.repository(name)
+        age = repository.dump_age()
+    except LakesweepError as error:
+        return Finding(check, Status.FAIL, error.message, error.hint)
+    where = "by its server" if age is None else "by a dump of its refs"
+    return Finding(check, Status.OK, f"is known {where}, in {repository.namespace.location}")
 
 
 def _first_line(error: Exception) -> str:

@@ -20,7 +20,7 @@ def doctor(
         bool, typer.Option("--spark", help="Also start Spark and run a small job.")
     ] = False,
 ) -> None:
-    """Check Java, Spark, the store, catalogs, locations and rights; say how to mend each.
+    """Check Java, Spark, the store, roots, locations and rights; say how to mend each.
 
     Nothing is deleted. Where plans go to a bucket, an empty object is written there and removed.
     Ends with code 0 when nothing failed (warnings are no failures),
@@ -51,6 +51,7 @@ def _examine(context: Context, *, spark: bool) -> Iterator[Finding]:
     yield from checkups.check_locations(app)
     yield from checkups.check_plans(app)
     yield from checkups.check_catalogs(app)
+    yield from checkups.check_repositories(app)
     if spark:
         yield from checkups.check_spark(config, verbose=context.settings.verbose)
 

@@ -44,7 +44,7 @@ def open_repository(
     except MissingError as error:
         raise NotFoundError(
             f"the lakeFS server {access.endpoint} has no repository {name!r}: {error.reason}",
-            hint="lakectl repo list shows all of them",
+            hint="lakectl repo list shows all of them; the endpoint must be that of their server",
         ) from error
 
 

@@ -24,6 +24,12 @@ from lakesweep.lakefs.dumps import RefsDump
 Answer = TypeVar("Answer")
 
 _API = "/api/v1"
+_KEY_NAMES = ("LAKECTL_CREDENTIALS_ACCESS_KEY_ID", "LAKECTL_CREDENTIALS_SECRET_ACCESS_KEY")
+#: What a user needs, on the repository.
+_RIGHTS = "fs:ReadRepository, fs:ListBranches, fs:ListTags, fs:ListCommits, fs:ReadCommit and \
+fs:ListObjects"
+_WHERE = "see that a lakeFS server answers there; LAKECTL_SERVER_ENDPOINT_URL, or the endpoint of \
+the lakeFS root, says where it is"
 _PAGE_ROWS = 1000
 #: What a server says that may say something else a moment later.
 _PASSING = (429, 500, 502, 503, 504)
@@ -58,14 +64,13 @@ def access_from(environment: Mapping[str, str], endpoint: str | None = None) -> 
         )
     if urlsplit(endpoint).scheme not in {"http", "https"}:
         raise ConfigError(f"the endpoint {endpoint!r} is no http or https address")
-    names = ("LAKECTL_CREDENTIALS_ACCESS_KEY_ID", "LAKECTL_CREDENTIALS_SECRET_ACCESS_KEY")
-    missing = [name for name in names if not environment.get(name)]
+    missing = [name for name in _KEY_NAMES if not environment.get(name)]
     if missing:
         raise ConfigError(
             f"the lakeFS server {endpoint} needs credentials",
             hint=f"set {' and '.join(missing)}",
         )
-    return Access(endpoint, environment[names[0]], environment[names[1]])
+    return Access(endpoint, *(environment[name] for name in _KEY_NAMES))
 
 
 class RepositoryRecord(msgspec.Struct, frozen=True):
@@ -196,7 +201,7 @@ class Server:
             return msgspec.json.decode(self._bytes(what, call), type=kind)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise DamagedError(
-                f"{self.access.endpoint} {what}", f"no such answer: {error}"
+                f"{self.access.endpoint} {what}", f"no such answer: {error}", hint=_WHERE
             ) from None
 
     def _bytes(self, what: str, call: Callable[[], Any]) -> bytes:
@@ -210,7 +215,8 @@ class Server:
         except refusal as error:
             raise _translated(path, error) from error
         except HTTPError as error:
-            raise UnavailableError(path, str(error)) from error
+            cause = getattr(error, "reason", None) or error
+            raise UnavailableError(path, str(cause), hint=_WHERE) from error
 
 
 def _sdk(name: str) -> Any:
@@ -256,12 +262,17 @@ def _pages(what: str, ask: Callable[[str], Any]) -> Iterator[Any]:
 
 def _translated(path: str, error: Any) -> Exception:
     reason = f"{error.status} {error.reason}: {_message(error.body)}"
-    if error.status == 404:
-        return MissingError(path, reason)
-    if error.status in {401, 403}:
-        return DeniedError(path, reason)
-    if error.status == 0 or error.status >= 500:
-        return UnavailableError(path, reason)
+    match error.status:
+        case 404:
+            return MissingError(path, reason)
+        case 401:
+            return DeniedError(path, reason, hint=f"set {' and '.join(_KEY_NAMES)} to a key of it")
+        case 403:
+            return DeniedError(
+                path, reason, hint=f"grant {_RIGHTS}, or use the key of another user"
+            )
+        case status if status == 0 or status >= 500:
+            return UnavailableError(path, reason)
     return StorageError(path, reason)
 
 
@@ -269,4 +280,4 @@ def _message(body: Any) -> str:
     try:
         return str(msgspec.json.decode(body or "{}").get("message", ""))
     except (msgspec.DecodeError, UnicodeDecodeError, AttributeError):
-        return str(body)[:200]
+        return "no answer of a lakeFS server"

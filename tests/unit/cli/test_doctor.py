@@ -17,6 +17,8 @@ from lakesweep.storage.listing import list_files
 from lakesweep.storage.stores import Stores
 from lakesweep.store import Store
 from lakesweep.store.realms import RealmStatus
+from tests.lakefs import RealRepositories
+from tests.lakefs_server import SECRET, recorded_server
 
 Capture = pytest.CaptureFixture[str]
 
@@ -199,6 +201,39 @@ def _catalog(properties: str, location: Path) -> str:
         name = "prod"
         properties = {{ {properties} }}
     """
+
+
+@pytest.mark.parametrize(
+    ("secret", "found"),
+    [(SECRET, (0, "ok", None)), ("wrong", (4, "fail", "LAKECTL_CREDENTIALS_SECRET_ACCESS_KEY"))],
+)
+def test_repositories_are_looked_for(
+    tmp_path: Path,
+    capsys: Capture,
+    monkeypatch: pytest.MonkeyPatch,
+    lakefs_repositories: RealRepositories,
+    secret: str,
+    found: tuple[int, str, str | None],
+) -> None:
+    with recorded_server(lakefs_repositories) as server:
+        for name, value in server.environment.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setenv("LAKECTL_CREDENTIALS_SECRET_ACCESS_KEY", secret)
+        text = f"""
+            [lakes.a]
+            locations = ["{tmp_path}"]
+            [[lakes.a.roots]]
+            type = "lakefs"
+            endpoint = "{server.endpoint}"
+            repositories = ["actions"]
+            namespaces = ["{lakefs_repositories.repository("bare").folder}"]
+        """
+        code, checks = _examine(tmp_path, text, capsys)
+    there = checks["repository actions"]
+    assert (code, there["status"]) == found[:2]
+    assert (found[2] or "") in (there["mend"] or "")
+    bare = checks[f"repository {lakefs_repositories.repository('bare').folder}"]
+    assert bare["status"] == "ok"
 
 
 def test_people_get_a_table(tmp_path: Path, capsys: Capture) -> None:

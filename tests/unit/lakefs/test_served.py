@@ -152,8 +152,15 @@ class TestFailures:
 
     def test_wrong_credentials(self, server: RecordedServer) -> None:
         asked = Server(Access(server.endpoint, KEY, "wrong"))
-        with pytest.raises(DeniedError, match=r"401 .*error authenticating"):
+        with pytest.raises(DeniedError, match=r"401 .*error authenticating") as error:
             asked.repository("actions")
+        assert "LAKECTL_CREDENTIALS_SECRET_ACCESS_KEY" in error.value.hint
+
+    def test_a_user_without_rights_is_told_which(self, server: RecordedServer) -> None:
+        server.broken["/repositories/"] = 403
+        with pytest.raises(DeniedError, match="403") as error:
+            Server(Access(server.endpoint, KEY, SECRET)).repository("actions")
+        assert "fs:ListCommits" in error.value.hint
 
     @pytest.mark.parametrize(
         ("status", "error"), [(500, UnavailableError), (403, DeniedError), (404, MissingError)]
@@ -170,8 +177,9 @@ class TestFailures:
 
     def test_a_server_that_is_not_there(self) -> None:
         nobody = Server(Access("http://127.0.0.1:9", KEY, SECRET))
-        with pytest.raises(UnavailableError):
+        with pytest.raises(UnavailableError, match="refused") as error:
             nobody.repository("actions")
+        assert "LAKECTL_SERVER_ENDPOINT_URL" in error.value.hint
 
     def test_a_server_that_is_something_else(self, server: RecordedServer) -> None:
         server.broken["/commits/"] = 200
