@@ -122,7 +122,7 @@ class Settler:
             shown.reach(marks.datasets["sources"].rows)
         for doubt in _doubts(before, marks):
             raise IncompleteError(
-                f"{doubt}; this run deleted nothing",
+                f"{doubt}; nothing more is deleted",
                 hint="mend it, then apply the same plan again",
             )
         if gone := list(_gone(before, marks, self.document.created)):
