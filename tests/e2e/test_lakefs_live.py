@@ -200,7 +200,9 @@ def test_a_policy_from_its_plan_to_the_last_delete(
     assert not plan(lakesweep, live)["totals"]["delete"]  # all is younger than the policy says
 
     clock.days = 40
-    name = plan(lakesweep, live)["plan"]
+    document = plan(lakesweep, live)
+    name = document["plan"]
+    assert document["totals"]["keep"]["staged"]["files"] == 2
     assert deletes(lakesweep, "lifecycle", "show", name) == doomed
     versions = lakesweep("lifecycle", "explain", name, "old/replaced").document["objects"]
     assert {each["verdict"]: each["reason"] for each in versions} == {

@@ -200,7 +200,10 @@ def micros_of(moments: pa.Array) -> Numbers:
 def staged_occurrences(
     batches: Iterable[pa.RecordBatch], namespace: Namespace
 ) -> Iterator[pa.RecordBatch]:
-    """What staged changes (STAGED) mean for addresses (OCCURRENCES): they keep them."""
+    """What staged changes (STAGED) mean for addresses (OCCURRENCES): they keep them.
+
+    They are looked at for that reason alone, so that each is told as what it is.
+    """
     for batch in batches:
         keys = namespace.protected(batch["address"], batch["address_type"])
         count = len(keys)
@@ -209,7 +212,7 @@ def staged_occurrences(
             pa.repeat(pa.scalar(reason_rank(Why.STAGED), pa.int64()), count),
             pa.nulls(count, OCCURRENCES.field("age").type),
             pa.nulls(count, pa.int64()),
-            pa.repeat(pa.scalar(value=False), count),
+            pa.repeat(pa.scalar(value=True), count),
             *(pa.nulls(count, pa.binary()) for _ in range(2)),
         ]
         yield pa.RecordBatch.from_arrays(columns, schema=OCCURRENCES)

@@ -240,6 +240,16 @@ def test_what_is_staged_meanwhile_is_kept(office: Office) -> None:
     assert key in office.stored()
 
 
+def test_an_upload_that_was_never_committed_is_told_as_staged(office: Office) -> None:
+    upload = office.repository.real.folder / "data" / "new" / "upload"
+    upload.parent.mkdir()
+    upload.write_bytes(b"new")
+    assert reasons(office.plan(RULES))[str(upload)] == "uncovered"  # nothing names it yet
+
+    office.repository.stage("main", "new", "data/new/upload")
+    assert reasons(office.plan(RULES))[str(upload)] == "staged"
+
+
 def test_a_commit_that_cannot_be_read_stops_before_the_first_delete(office: Office) -> None:
     plan, before = office.plan(RULES), office.stored()
     head = office.repository.commits[office.repository.branches["main"].commit_id]
