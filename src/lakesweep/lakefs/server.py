@@ -243,6 +243,9 @@ def _retries() -> Any:
     )
 
 
+#: What servers put in place of bytes that are no text: there the next page would not begin.
+_NO_TEXT = "\N{REPLACEMENT CHARACTER}"
+
 #: Answers come as they are: lakeFS' own client would make objects of each row.
 _RAW: Mapping[str, Any] = {"_preload_content": False, "_request_timeout": _TIMEOUT_SECONDS}
 _RAW_DUMP: Mapping[str, Any] = {**_RAW, "_request_timeout": _DUMP_TIMEOUT_SECONDS}
@@ -258,6 +261,12 @@ def _pages(what: str, ask: Callable[[str], Any]) -> Iterator[Any]:
         if page.pagination.next_offset <= after:
             raise DamagedError(what, "the server goes round in circles")
         after = page.pagination.next_offset
+        if _NO_TEXT in after:
+            raise DamagedError(
+                what,
+                f"a page ends with {after!r}, which is no text: what follows cannot be asked for",
+                hint="delete that path on the branch, or give it another name",
+            )
 
 
 def _translated(path: str, error: Any) -> Exception:
