@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, NoReturn
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from tests.lakefs import RealRepositories, RealRepository
@@ -31,13 +31,17 @@ class NoSuchThingError(Exception):
 
 @dataclass
 class RecordedServer:
-    """What the server knows, where it is, and what it was asked."""
+    """What the server knows, where it is, and what it was asked.
+
+    Old servers looked for commits first, by the beginnings of their ids, and then for branches.
+    """
 
     repositories: RealRepositories
     endpoint: str = ""
     asked: list[str] = field(default_factory=list)
     broken: dict[str, int] = field(default_factory=dict)
     known: dict[str, RealRepository] = field(default_factory=dict)
+    is_old: bool = True
 
     @property
     def environment(self) -> Mapping[str, str]:
@@ -56,7 +60,27 @@ class RecordedServer:
             raise NoSuchThingError(f"repository {name}")
         if call.startswith("metadata/object/"):
             return _read(repository, call.rpartition("/")[2])
-        return json.dumps(_document(repository, call, query)).encode()
+        return json.dumps(self._document(repository, call, query)).encode()
+
+    def _document(self, repository: RealRepository, call: str, query: Mapping[str, str]) -> object:
+        match unquote(call).split("/"):
+            case [""]:
+                return repository.answer("repository")["repository"]
+            case ["branches"]:
+                shown = query.get("show_hidden") == "True" or query.get("show_hidden") == "true"
+                rows = [
+                    each for each in repository.answer("branches") if shown or not each["hidden"]
+                ]
+                refs = [{"id": each["id"], "commit_id": each["commit_id"]} for each in rows]
+                return _page(refs, "id", query)
+            case ["commits", ref]:
+                id_, _ = _resolve(repository, ref, is_old=self.is_old)
+                return next(each for each in repository.answer("commits") if each["id"] == id_)
+            case ["refs", "dump"]:
+                return repository.answer("refs_dump")
+            case ["refs", *ref, "objects", "ls"]:
+                return _page(_listing(repository, "/".join(ref), is_old=self.is_old), "path", query)
+        return _nothing(call)
 
 
 def _read(repository: RealRepository, id_: str) -> bytes:
@@ -66,42 +90,22 @@ def _read(repository: RealRepository, id_: str) -> bytes:
     return path.read_bytes()
 
 
-def _document(repository: RealRepository, call: str, query: Mapping[str, str]) -> object:
-    match unquote(call).split("/"):
-        case [""]:
-            return repository.answer("repository")["repository"]
-        case ["branches"]:
-            shown = query.get("show_hidden") == "True" or query.get("show_hidden") == "true"
-            rows = [each for each in repository.answer("branches") if shown or not each["hidden"]]
-            refs = [{"id": each["id"], "commit_id": each["commit_id"]} for each in rows]
-            return _page(refs, "id", query)
-        case ["commits", ref]:
-            id_, _ = _resolve(repository, ref)
-            return next(each for each in repository.answer("commits") if each["id"] == id_)
-        case ["refs", "dump"]:
-            return repository.answer("refs_dump")
-        case ["refs", *ref, "objects", "ls"]:
-            return _page(_listing(repository, "/".join(ref)), "path", query)
-    return _nothing(call)
-
-
-def _nothing(what: str) -> object:
+def _nothing(what: str) -> NoReturn:
     raise NoSuchThingError(what)
 
 
-def _resolve(repository: RealRepository, ref: str) -> tuple[str, str | None]:
-    """The commit that a text means, and the branch, if it is one: ids of commits come first."""
-    ids = [each["id"] for each in repository.answer("commits") if each["id"].startswith(ref)]
-    if len(ids) == 1:
-        return ids[0], None
+def _resolve(repository: RealRepository, ref: str, *, is_old: bool) -> tuple[str, str | None]:
+    """The commit that a text means, and the branch, if it is one; only that may have an `@`."""
+    name = ref.removesuffix("@")
     heads = {each["id"]: each["commit_id"] for each in repository.answer("branches")}
-    if ref not in heads:
-        raise NoSuchThingError(ref)
-    return heads[ref], ref
+    ids = [each["id"] for each in repository.answer("commits") if each["id"].startswith(name)]
+    if len(ids) == 1 and (is_old or name not in heads or name in ids):
+        return (ids[0], None) if name == ref else _nothing(ref)
+    return (heads[name], name) if name in heads else _nothing(ref)
 
 
-def _listing(repository: RealRepository, ref: str) -> Sequence[Mapping[str, Any]]:
-    commit, branch = _resolve(repository, ref)
+def _listing(repository: RealRepository, ref: str, *, is_old: bool) -> Sequence[Mapping[str, Any]]:
+    commit, branch = _resolve(repository, ref, is_old=is_old)
     staged = repository.answer("staged").get(branch, {"entries": [], "removed": []})
     rows = {each["path"]: each for each in repository.entries[commit]}
     rows |= {each["path"]: each for each in staged["entries"]}

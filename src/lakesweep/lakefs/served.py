@@ -7,7 +7,13 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from lakesweep.errors import ConfigError, IncompleteError, LakesweepError
+from lakesweep.errors import (
+    ConfigError,
+    IncompleteError,
+    LakesweepError,
+    MissingError,
+    StorageError,
+)
 from lakesweep.lakefs.addresses import Namespace
 from lakesweep.lakefs.dumps import read_dump
 from lakesweep.lakefs.reading import Trees
@@ -94,14 +100,22 @@ class ServedRepository:
 
     def _refuse_mistaken(self, branch: str) -> None:
         """IncompleteError for a name that the server takes for a commit: it would list that one."""
-        if _COMMIT.fullmatch(branch) and self._server.commit(self.name, branch).id.startswith(
-            branch
-        ):
+        if _COMMIT.fullmatch(branch) and not self._is_taken_for_branch(branch):
             raise IncompleteError(
                 f"what is staged on the branch {branch} of {self.name} cannot be listed: its name"
                 " is the beginning of a commit's id, and its server takes it for that commit",
                 hint="commit what is staged on it, and give the branch another name",
             )
+
+    def _is_taken_for_branch(self, name: str) -> bool:
+        """Servers of today look for a branch first, unless the name is a whole id."""
+        if not self._server.commit(self.name, name).id.startswith(name):
+            return True
+        try:
+            self._server.commit(self.name, f"{name}@")  # which only branches may have behind them
+        except (MissingError, StorageError):
+            return False
+        return True
 
 
 def find_namespace(told: str, local_root: str | None) -> Namespace:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import pickle
 import shutil
 import sys
@@ -95,10 +96,11 @@ def test_a_new_upload_of_equal_content_is_staged(server: RecordedServer) -> None
     ]
 
 
-def test_a_branch_that_its_server_takes_for_a_commit_is_not_taken_for_empty(
+@pytest.fixture
+def called_like_a_commit(
     lakefs_repositories: RealRepositories, tmp_path: Path
-) -> None:
-    """Of a name that begins the id of one commit a server lists that, without what is staged."""
+) -> Iterator[tuple[RecordedServer, str]]:
+    """A server with a branch whose name is the beginning of one commit's id."""
     real = lakefs_repositories.repository("objects")
     oracle = tmp_path / "oracle"
     shutil.copytree(real.oracle, oracle)
@@ -107,8 +109,48 @@ def test_a_branch_that_its_server_takes_for_a_commit_is_not_taken_for_empty(
         file.write_text(file.read_text().replace('"work"', f'"{name}"'))
     with recorded_server(lakefs_repositories) as server:
         server.known["objects"] = replace(real, oracle=oracle)
-        with pytest.raises(IncompleteError, match=f"branch {name} .* takes it for that commit"):
-            list(opened(server, "objects").staged())
+        yield server, name
+
+
+def test_a_branch_that_its_server_takes_for_a_commit_is_not_taken_for_empty(
+    called_like_a_commit: tuple[RecordedServer, str],
+) -> None:
+    """An old server lists the commit, without what is staged."""
+    server, name = called_like_a_commit
+    with pytest.raises(IncompleteError, match=f"branch {name} .* takes it for that commit"):
+        list(opened(server, "objects").staged())
+
+
+def test_a_branch_that_is_called_like_its_head_is_listed_by_servers_of_today(
+    called_like_a_commit: tuple[RecordedServer, str],
+) -> None:
+    server, name = called_like_a_commit
+    server.is_old = False
+    branches = server.known["objects"].oracle / "branches.json"
+    [head] = [each["id"] for each in server.known["objects"].answer("commits")][:1]
+    told = json.loads(branches.read_text())
+    [own] = [each for each in told if each["id"] == name]
+    own["commit_id"] = head
+    branches.write_text(json.dumps(told))
+    found = {
+        row["branch"] for batch in opened(server, "objects").staged() for row in batch.to_pylist()
+    }
+    assert name in found
+
+
+def test_a_page_that_ends_with_a_path_that_is_no_text_is_not_gone_on_from(
+    lakefs_repositories: RealRepositories, tmp_path: Path
+) -> None:
+    """Servers tell such bytes as another letter, behind which they would leave paths out."""
+    real = lakefs_repositories.repository("wide")
+    oracle = tmp_path / "oracle"
+    shutil.copytree(real.oracle, oracle)
+    lines = (oracle / "entries.jsonl").read_text().replace("/", "/\\ufffd")
+    (oracle / "entries.jsonl").write_text(lines)
+    with recorded_server(lakefs_repositories) as server:
+        server.known["wide"] = replace(real, oracle=oracle)
+        with pytest.raises(DamagedError, match="no text"):
+            list(opened(server, "wide").staged())
 
 
 def test_entries_come_through_the_server_where_the_store_does_not_give_them(
