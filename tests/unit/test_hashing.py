@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lakesweep.hashing import Hashes, HashSet, hash128
+from lakesweep.hashing import Hashes, HashSet, hash128, hash_order
 
 # The published key and inputs: bytes counting up from zero. The answers are those of OpenSSL too.
 KEY = int.from_bytes(bytes(range(16)), "little")
@@ -100,3 +100,15 @@ class TestHashSet:
         assert seen.contains(many).all()
         assert len(seen) == 100_000
         assert 24 * len(seen) <= seen.nbytes <= 48 * len(seen)
+
+
+class TestHashOrder:
+    def test_sorts_by_low_words(self) -> None:
+        assert hash_order(words((5, 1), (2**64 - 1, 0), (3, 9))).tolist() == [2, 0, 1]
+
+    def test_sorts_by_high_words_where_the_low_ones_are_equal(self) -> None:
+        assert hash_order(words((5, 9), (5, 2), (3, 7), (5, 4))).tolist() == [2, 1, 3, 0]
+
+    def test_brings_equal_hashes_together(self) -> None:
+        found = hash_order(words((5, 9), (5, 2), (5, 9), (5, 2))).tolist()
+        assert [sorted(found[:2]), sorted(found[2:])] == [[1, 3], [0, 2]]

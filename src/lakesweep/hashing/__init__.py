@@ -7,6 +7,7 @@ hashes may stand for a set of strings, at 16 bytes each.
 from __future__ import annotations
 
 from lakesweep.hashing.hashset import HashSet
+from lakesweep.hashing.order import hash_order
 from lakesweep.hashing.strings import Hashes, hash128, hash_names
 
-__all__ = ["HashSet", "Hashes", "hash128", "hash_names"]
+__all__ = ["HashSet", "Hashes", "hash128", "hash_names", "hash_order"]

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakesweep.hashing import hash128
+from lakesweep.hashing import hash128, hash_order
 from lakesweep.lakefs.addresses import Namespace, creation_times, may_be_deleted
 from lakesweep.lakefs.columns import ENTRIES, AddressType
 from lakesweep.lifecycle.columns import FOLDED, Standing
@@ -39,17 +39,20 @@ def fold(ranges: Sequence[pa.RecordBatch], namespace: Namespace, chunk: int) -> 
         return pa.RecordBatch.from_pylist([], FOLDED)
     places = np.repeat(np.arange(len(ranges)), [each.num_rows for each in ranges])
     order, starts = _groups(rows)
-    firsts = rows.select(["path", "address", "address_type"]).take(pa.array(order[starts]))
+    firsts = np.minimum.reduceat(order, starts)
+    # As they come, which is by their paths: what is alike is then close together, and small.
+    told = np.argsort(firsts)
+    texts = rows.select(["path", "address", "address_type"]).take(pa.array(firsts[told]))
     micros = _micros(rows["modified"])[order]
     sizes = rows["size_bytes"].to_numpy()[order]
     entries = _Distinct(
-        members=_members(places[order], starts, len(ranges)),
-        paths=_one(firsts["path"]),
-        addresses=_one(firsts["address"]),
-        types=_one(firsts["address_type"]),
-        sizes=pa.array(np.maximum.reduceat(sizes, starts)),
-        latest=_moments(np.maximum.reduceat(micros, starts)),
-        earliest=_moments(np.minimum.reduceat(micros, starts)),
+        members=_members(places[order], starts, len(ranges), told),
+        paths=_one(texts["path"]),
+        addresses=_one(texts["address"]),
+        types=_one(texts["address_type"]),
+        sizes=pa.array(np.maximum.reduceat(sizes, starts)[told]),
+        latest=_moments(np.maximum.reduceat(micros, starts)[told]),
+        earliest=_moments(np.minimum.reduceat(micros, starts)[told]),
     )
     return stand(entries, namespace, chunk)
 
@@ -136,7 +139,7 @@ def _groups(rows: pa.Table) -> tuple[Numbers, Numbers]:
     full = pc.equal(rows["address_type"], AddressType.FULL).to_numpy().astype(np.uint64)
     low, high = (path * _ODD + key for path, key in zip(paths, keys, strict=True))
     low ^= full
-    order = np.lexsort((high, low))
+    order = hash_order((low, high))
     changes = (np.diff(low[order]) != 0) | (np.diff(high[order]) != 0)
     return order, np.flatnonzero(np.concatenate([[True], changes]))
 
@@ -151,15 +154,15 @@ def _texts(paths: pa.ChunkedArray) -> pa.Array:
     return pa.Array.from_buffers(pa.string(), len(found), found.buffers(), offset=found.offset)
 
 
-def _members(places: Numbers, starts: Numbers, ranges: int) -> pa.Array:
-    """A bit for each range of a group's rows, which are together."""
+def _members(places: Numbers, starts: Numbers, ranges: int, told: Numbers) -> pa.Array:
+    """A bit for each range of a group's rows, which are together; `told` orders the groups."""
     bits = np.uint64(1) << (places % _BITS).astype(np.uint64)
     words = [
         np.bitwise_or.reduceat(np.where(places // _BITS == word, bits, np.uint64(0)), starts)
         for word in range((ranges + _BITS - 1) // _BITS)
     ]
     width = (ranges + 7) // 8
-    data = np.stack(words, axis=1).astype("<u8").view(np.uint8)[:, :width]
+    data = np.stack(words, axis=1)[told].astype("<u8").view(np.uint8)[:, :width]
     fixed = pa.FixedSizeBinaryArray.from_buffers(
         pa.binary(width), len(starts), [None, pa.py_buffer(np.ascontiguousarray(data))]
     )
