@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -83,30 +82,31 @@ _TOGETHER = {
 }
 
 
+def are_alone(occurrences: pa.Table) -> pa.Array:
+    """Which occurrences are the only one of their address.
+
+    Most are, and need no grouping. Those of which another has half of the hash count as several.
+    """
+    halves = occurrences["h1"].to_numpy()
+    order = np.argsort(halves)
+    same = np.diff(halves[order]) == 0
+    alone = np.ones(len(halves), np.bool_)
+    alone[order[1:][same]] = False
+    alone[order[:-1][same]] = False
+    return pa.array(alone)
+
+
+def may_go(occurrences: pa.Table) -> pa.ChunkedArray:
+    """Which occurrences are of an address that may go."""
+    return pc.and_(occurrences["candidate"], occurrences["address"].is_valid())
+
+
 def gather(occurrences: pa.Table) -> pa.Table:
     """All that occurrences say of each address that may go, in one row (GATHERED)."""
-    lonely = _are_lonely(occurrences["h1"].to_numpy())
-    told = occurrences.select([*GATHERED.names, "candidate"])
-    alone, several = told.filter(pa.array(lonely)), _together(told.filter(pa.array(~lonely)))
-    rows = pa.concat_tables([alone, several.select(told.column_names).cast(told.schema)])
-    known = pc.and_(rows["candidate"], rows["address"].is_valid())
-    return rows.select(GATHERED.names).filter(known).cast(GATHERED)
-
-
-def _are_lonely(keys: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """Which keys no other row has. Most addresses occur once, and grouping them is slow."""
-    order = np.argsort(keys)
-    same = np.diff(keys[order]) == 0
-    lonely = np.ones(len(keys), np.bool_)
-    lonely[order[1:][same]] = False
-    lonely[order[:-1][same]] = False
-    return lonely
-
-
-def _together(occurrences: pa.Table) -> pa.Table:
-    rows = occurrences.group_by(HASHES.names).aggregate(list(_TOGETHER.items()))
+    grouped = occurrences.group_by(HASHES.names).aggregate(list(_TOGETHER.items()))
     names = {f"{name}_{how}": name for name, how in _TOGETHER.items()}
-    return rows.rename_columns([names.get(name, name) for name in rows.column_names])
+    rows = grouped.rename_columns([names.get(name, name) for name in grouped.column_names])
+    return rows.filter(may_go(rows)).select(GATHERED.names).cast(GATHERED)
 
 
 def candidates_of(occurrences: pa.RecordBatch) -> pa.RecordBatch:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakesweep.hashing import HashSet
+from lakesweep.hashing import HashSet, hash_order
 from lakesweep.lifecycle.columns import RESULTS
 from lakesweep.lifecycle.keepers import places_of, unpack_bits
 from lakesweep.lifecycle.occurring import OccurStep, distinct
@@ -37,21 +37,34 @@ class MatchStep:
 
     def __call__(self, going: pa.Table, occurrences: pa.Table) -> pa.Table:
         """The results of verdicts (MATCHED), from all OCCURRENCES of their addresses and others."""
-        ordered = going.take(pa.array(_by_hash(going)))
+        ordered = going.take(pa.array(hash_order(hashes_of(going))))
+        rows, groups = _in_order(self._match(_of(going, occurrences)))
+        paths, counts = _lists(rows["path_text"], groups, going.num_rows)
+        matched, _ = _lists(rows["matched"], groups, going.num_rows)
+        return self._results(ordered, paths, matched, counts)
+
+    def alone(self, going: pa.Table, occurrences: pa.Table) -> pa.Table:
+        """The same where each address has one occurrence, in the row of its verdict."""
+        rows = self._match(occurrences)
+        edges = pa.array(np.arange(going.num_rows + 1, dtype=np.int32))
+        paths, matched = (
+            pa.ListArray.from_arrays(edges, rows[name].combine_chunks())
+            for name in ("path_text", "matched")
+        )
+        return self._results(going, paths, matched, np.ones(going.num_rows, np.int64))
+
+    def _results(
+        self, going: pa.Table, paths: pa.ListArray, matched: pa.ListArray, counts: Numbers
+    ) -> pa.Table:
         columns = {
             "run_id": pa.repeat(pa.scalar(self.run_id), going.num_rows),
-            "age": ordered["modified"],
-            **self._paths(_of(going, occurrences), going.num_rows),
+            "age": going["modified"],
+            "paths": paths,
+            "matched_rules": matched,
+            "path_count": pa.array(counts),
         }
-        arrays = [columns[name] if name in columns else ordered[name] for name in RESULTS.names]
+        arrays = [columns[name] if name in columns else going[name] for name in RESULTS.names]
         return pa.table(arrays, names=RESULTS.names).cast(RESULTS)
-
-    def _paths(self, found: pa.Table, addresses: int) -> dict[str, pa.Array]:
-        """What names each address, in the order of their hashes."""
-        rows, groups = _in_order(self._match(found))
-        paths, counts = _lists(rows["path_text"], groups, addresses)
-        matched, _ = _lists(rows["matched"], groups, addresses)
-        return {"paths": paths, "matched_rules": matched, "path_count": pa.array(counts)}
 
     def _match(self, found: pa.Table) -> pa.Table:
         paths = spell_paths(found["path"])
@@ -95,17 +108,9 @@ def _of(going: pa.Table, occurrences: pa.Table) -> pa.Table:
     return due.filter(pa.array(chosen.contains(hashes_of(due)))).combine_chunks()
 
 
-def _by_hash(rows: pa.Table) -> Numbers:
-    """The order of rows by both halves of their hashes; where the first differ they are enough."""
-    low, high = hashes_of(rows)
-    order = np.argsort(low)
-    same = np.diff(low[order]) == 0
-    return np.lexsort((high, low)) if np.any(same & (np.diff(high[order]) != 0)) else order
-
-
 def _in_order(matched: pa.Table) -> tuple[pa.Table, Numbers]:
     """Rows by their hashes, then by their texts; and the number of the address of each."""
-    order = _by_hash(matched)
+    order = hash_order(hashes_of(matched))
     groups = _groups([words[order] for words in hashes_of(matched)])
     several = np.flatnonzero(np.bincount(groups)[groups] > 1)
     rest = matched.take(pa.array(order[several])).append_column("group", pa.array(groups[several]))

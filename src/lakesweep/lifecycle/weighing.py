@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakesweep.lifecycle.columns import JUDGED, OCCURRENCES, RESULTS, TOTALS, Why
-from lakesweep.lifecycle.judging import JudgeStep, gather
+from lakesweep.lifecycle.judging import GATHERED, JudgeStep, are_alone, gather, may_go
 from lakesweep.lifecycle.results import MATCHED, MatchStep
 from lakesweep.storage.datasets import Dataset, DatasetWriter, Part, commit_dataset
 from lakesweep.sweep.answers import answer, answers_of
@@ -54,14 +54,30 @@ class WeighStep:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         occurrences = pa.Table.from_batches(batches, OCCURRENCES)
-        gathered = gather(occurrences).combine_chunks()
+        is_alone = are_alone(occurrences)
+        alone = occurrences.filter(pc.and_(is_alone, may_go(occurrences)))
+        several = occurrences.filter(pc.invert(is_alone))
+        gathered = pa.concat_tables([alone.select(GATHERED.names), gather(several)])
+        gathered = gathered.combine_chunks()
         judged = pa.Table.from_batches(self.judge(gathered.to_batches()), JUDGED)
-        going = judged.select(MATCHED).filter(pc.equal(judged["reason"], Why.EXPIRED.value))
         staged = judged.select(HASHES.names).filter(pc.equal(judged["reason"], Why.STAGED.value))
         yield self._write("verdicts", self.verdicts, JUDGED, judged)
-        yield self._write("results", self.results, RESULTS, self.match(going, occurrences))
+        yield self._write("results", self.results, RESULTS, self._match(judged, alone, several))
         yield self._write("waiting", self.waiting, HASHES, staged)
         yield answer("totals", _total(judged, gathered["rank"]).to_pylist())
+
+    def _match(self, judged: pa.Table, alone: pa.Table, several: pa.Table) -> pa.Table:
+        """Results, from verdicts on occurrences that are alone, and then on others."""
+        verdicts = judged.select(MATCHED)
+        goes = pc.equal(judged["reason"], Why.EXPIRED.value)
+        count = alone.num_rows
+        here = goes.slice(0, count)
+        return pa.concat_tables(
+            [
+                self.match.alone(verdicts.slice(0, count).filter(here), alone.filter(here)),
+                self.match(verdicts.slice(count).filter(goes.slice(count)), several),
+            ]
+        )
 
     def _write(self, name: str, address: str, schema: pa.Schema, rows: pa.Table) -> pa.RecordBatch:
         writer = DatasetWriter(self.stores, address, schema)
