@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
@@ -143,12 +144,13 @@ def held_by(batch: pa.RecordBatch, placed: Placed) -> tuple[list[int], Numbers]:
     chunks = batch["chunk"].to_numpy()
     holders = np.empty(len(chunks), np.int64)
     found: dict[int, int] = {}
-    for chunk in np.unique(chunks):
-        here = chunks == chunk
-        members = batch["members"].filter(pa.array(here)).dictionary_encode()
-        held = _held(members.dictionary, placed.get(int(chunk), {}))
+    # The rows of a chunk come together.
+    changes = (np.flatnonzero(np.diff(chunks)) + 1).tolist()
+    for start, end in pairwise([0, *changes, len(chunks)]):
+        members = batch["members"].slice(start, end - start).dictionary_encode()
+        held = _held(members.dictionary, placed.get(int(chunks[start]), {}))
         places = [found.setdefault(bits, len(found)) for bits in held]
-        holders[here] = np.array(places, np.int64)[members.indices.to_numpy()]
+        holders[start:end] = np.array(places, np.int64)[members.indices.to_numpy()]
     return list(found), holders
 
 

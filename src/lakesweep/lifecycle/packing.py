@@ -25,6 +25,7 @@ PACKED = pa.schema(
 
 #: A task holds so many rows before it packs them.
 _ROWS_AT_ONCE = 1 << 18
+_NARROW = 1 << 16
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
@@ -43,14 +44,18 @@ def pack(batches: Iterable[pa.RecordBatch], keys: Keys, buckets: int) -> Iterato
 
 
 def _pack(rows: pa.Table, keys: Keys, buckets: int) -> pa.RecordBatch:
-    numbers = (keys(rows) % np.uint64(buckets)).astype(np.int32)
-    ordered = rows.take(pa.array(np.argsort(numbers, kind="stable")))
-    found, counts = np.unique(numbers, return_counts=True)
+    numbers = keys(rows) % np.uint64(buckets)
+    # Numbers of 16 bits are sorted without comparing them.
+    narrow = numbers.astype(np.uint16 if buckets <= _NARROW else np.int32)
+    ordered = rows.take(pa.array(np.argsort(narrow, kind="stable")))
+    found, counts = np.unique(narrow, return_counts=True)
     starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
     values = [
         _stream(ordered.slice(start, count)) for start, count in zip(starts, counts, strict=True)
     ]
-    return pa.RecordBatch.from_arrays([pa.array(found), pa.array(values)], schema=PACKED)
+    return pa.RecordBatch.from_arrays(
+        [pa.array(found, pa.int32()), pa.array(values)], schema=PACKED
+    )
 
 
 def _stream(rows: pa.Table) -> bytes:

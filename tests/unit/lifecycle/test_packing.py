@@ -29,7 +29,7 @@ def _batches(count: int, size: int) -> list[pa.RecordBatch]:
     return list(table.to_batches(max_chunksize=size))
 
 
-@pytest.mark.parametrize("buckets", [1, 4, 100])
+@pytest.mark.parametrize("buckets", [1, 4, 100, 1 << 17])
 def test_all_rows_come_back_those_of_a_key_in_one_bucket(
     monkeypatch: pytest.MonkeyPatch, buckets: int
 ) -> None:
