@@ -58,7 +58,7 @@ class App:
         progress: Progress = SILENT,
     ) -> None:
         self.config = config
-        self.folder = folder or Path.cwd()
+        self.folder = (folder or Path.cwd()).absolute()
         self.clock = clock or SystemClock()
         self.progress = progress
         self._other_stores: dict[str, Store] = {}

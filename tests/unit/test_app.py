@@ -24,6 +24,12 @@ def _app(text: str) -> App:
     return App(parse_config(text, Path("lakesweep.toml"), {}))
 
 
+def test_plans_have_an_address_wherever_the_configuration_is() -> None:
+    """As with `--config lakesweep.toml`."""
+    app = App(Config(), folder=Path("conf"))
+    assert app.plans == f"{Path.cwd()}/conf/.lakesweep/plans"
+
+
 def test_catalogs_of_all_lakes_are_found_by_name() -> None:
     app = _app(
         _LAKE.format(lake="a", catalog="x", uri="1") + _LAKE.format(lake="b", catalog="y", uri="2")
