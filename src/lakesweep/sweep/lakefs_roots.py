@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakesweep.errors import LakesweepError
+from lakesweep.errors import IncompleteError, LakesweepError
 from lakesweep.hashing import hash128
 from lakesweep.lakefs.addresses import METADATA
 from lakesweep.lakefs.columns import STAGED
@@ -88,6 +88,7 @@ class LakefsRoots:
             sha256 = self._read_staged(repository, staged)
             # Only now: what is committed meanwhile was staged, or is seen as a commit.
             refs = repository.read_refs()
+            _refuse_bare(name, refs)
             chosen = self.choose(refs)
             where = (location, *repository.namespace.aliases)  # a copy may have the same refs
             version = _sha256([sha256, refs_version(refs), *where, *chosen])
@@ -105,6 +106,16 @@ class LakefsRoots:
             if not self.without_staging:
                 raise
             return "unknown"
+
+
+def _refuse_bare(name: str, refs: Refs) -> None:
+    """IncompleteError where there is no commit: with none, all objects would be unreferenced."""
+    if not refs.commits:
+        raise IncompleteError(
+            f"{name} has no commit, not even the first one, which all repositories have: its refs"
+            " were lost, or are not restored yet",
+            hint="lakectl refs-restore brings them back from a dump",
+        )
 
 
 @dataclass(frozen=True)

@@ -133,6 +133,21 @@ def test_what_is_staged_is_kept(lakefs_repositories: RealRepositories, tmp_path:
     assert deletes(desk_of(repository).plan()) == unreferenced(repository) - {path}
 
 
+def test_a_repository_whose_refs_are_not_restored_keeps_all(
+    lakefs_repositories: RealRepositories, tmp_path: Path
+) -> None:
+    repository = recorded(lakefs_repositories, "objects", tmp_path)
+    for refs in (repository.commits, repository.branches, repository.tags):
+        refs.clear()
+    repository.staging.clear()
+
+    plan = desk_of(repository).plan()
+
+    assert not deletes(plan)
+    [root] = plan.document.incomplete_roots
+    assert "no commit" in root.reason
+
+
 def test_a_range_that_is_missing_keeps_all(
     lakefs_repositories: RealRepositories, tmp_path: Path
 ) -> None:
