@@ -41,6 +41,10 @@ def in_a_month() -> ManualClock:
     return ManualClock(datetime.now(UTC) + timedelta(days=30))
 
 
+#: The clock of a desk is ahead, so that all files are old.
+_OVERRIDDEN = (*SMALL, "clock")
+
+
 @dataclass
 class Desk:
     """A lake, and whoever plans and checks it. `roots` stand in for those of the section."""
@@ -87,7 +91,7 @@ class Desk:
     ) -> Applied:
         """Delete what a plan says, whatever guards of small lakes say."""
         order = ApplyOrder(
-            plan.record, self.lake, Delete(), OUTCOME_SCHEMA, Pace(), SMALL, batch_rows
+            plan.record, self.lake, Delete(), OUTCOME_SCHEMA, Pace(), _OVERRIDDEN, batch_rows
         )
         document = look(self.stores, self.runs, order, self.clock.now())
         spec: dict[str, Any] = {}

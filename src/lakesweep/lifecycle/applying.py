@@ -7,7 +7,6 @@ was stopped, that failed in part, or that kept something after all, is told as w
 from __future__ import annotations
 
 from contextlib import suppress
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -20,6 +19,7 @@ from lakesweep.lifecycle.locking import locked
 from lakesweep.lifecycle.policy_file import parse_policy
 from lakesweep.lifecycle.refs_file import read_refs
 from lakesweep.lifecycle.rereading import Changes, OtherSources, PlanSources
+from lakesweep.sweep.clocks import ahead_of
 from lakesweep.sweep.guards import look_at_clock, refuse
 from lakesweep.sweep.plans import PlanDocument, open_dataset
 from lakesweep.sweep.verdicts import Reason, Verdict
@@ -74,9 +74,9 @@ def _refuse_early(now: datetime | None, order: ApplyOrder, document: PlanDocumen
 
     A plan that lies elsewhere was not held against this clock when it was made.
     """
-    ahead = timedelta() if now is None else document.created - now
+    guards = look_at_clock(ahead_of(document.created, now))
     overridden = {*order.overridden, *document.overridden}
-    refuse([*look_at_clock(ahead)], overridden, document.plan, document.commands)
+    refuse(guards, overridden, document.plan, document.commands)
 
 
 def _apply(

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -32,9 +32,9 @@ from lakesweep.lifecycle.pairing import pair_verdicts
 from lakesweep.lifecycle.refs_file import write_refs
 from lakesweep.lifecycle.spec import Found, Spec
 from lakesweep.progress import SILENT, Progress
-from lakesweep.storage.address import parse
 from lakesweep.storage.datasets import Dataset, write_dataset
 from lakesweep.store.moments import moment
+from lakesweep.sweep.clocks import ahead_of_dataset
 from lakesweep.sweep.columns import LISTING
 from lakesweep.sweep.marker import MarkSpec
 from lakesweep.sweep.marking import mark
@@ -62,8 +62,6 @@ if TYPE_CHECKING:
     from lakesweep.sweep.judging import Rules
     from lakesweep.sweep.lake import Lake
     from lakesweep.sweep.leases import HeldLease
-
-_DAY = timedelta(days=1)
 
 
 @dataclass
@@ -105,7 +103,7 @@ class LifecyclePlanner:
         draft = PlanDraft(
             order, name, started, self.engine.name, ages, listing, found, marks, judged
         )
-        ahead = self._clock_ahead(listing, started)
+        ahead = ahead_of_dataset(self.stores, listing, started)
         document = draft.document(self.runs.lake(lake.name), self.clock.now(), ahead)
         sizes = ref_sizes(self.stores, found.segments, refs, started)
         document = msgspec.structs.replace(document, details={**document.details, "refs": sizes})
@@ -162,14 +160,6 @@ class LifecyclePlanner:
         """When objects last came back from quarantine."""
         restores = (run for run in self.runs.list(lake) if run.kind is RunKind.RESTORE)
         return next((moment(run.started_at) for run in restores), None)
-
-    def _clock_ahead(self, listing: Dataset, started: datetime) -> timedelta:
-        """By how much our clock is ahead of the store's, by a file that was written since."""
-        if not listing.parts:
-            return timedelta()
-        place = parse(listing.address + listing.parts[0].name)
-        written = self.stores.open(place).head(place.key).modified
-        return timedelta() if written is None else max(started - written, timedelta())
 
     def _staged(self, spec: Spec, address: str) -> Dataset | None:
         """What is staged; None where that cannot be known, which is for the policy to judge."""

@@ -24,6 +24,7 @@ from lakesweep.storage.datasets import Dataset, Part, commit_dataset
 from lakesweep.store.moments import micros, moment
 from lakesweep.sweep.answers import answers_of
 from lakesweep.sweep.checking import Doubter, Doubtful
+from lakesweep.sweep.clocks import ahead_of_dataset
 from lakesweep.sweep.columns import VERDICTS
 from lakesweep.sweep.counting import showing
 from lakesweep.sweep.formats import Format
@@ -214,6 +215,7 @@ class Planner:
             opted_in=ruling.opted_in,
             missing=doubtful.missing,
             lacking=doubtful.tables,
+            clock_ahead=ahead_of_dataset(self.stores, listing, started),
             repositories=[each.folder for each in ruling.formats if each.format is Format.LAKEFS],
         )
         return PlanDocument(
