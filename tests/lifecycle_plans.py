@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakesweep.clock import ManualClock
+from lakesweep.config import Root
 from lakesweep.lakefs.repository import Repository
 from lakesweep.lifecycle.applying import apply_plan, plan_sources
 from lakesweep.lifecycle.engine import LifecycleEngine
@@ -74,6 +75,8 @@ class Office:
     stores: Stores = field(default_factory=Stores)
     clock: ManualClock = field(default_factory=lambda: ManualClock(AS_OF))
     home: str | None = None
+    #: Those of lakes beside the repository.
+    roots: tuple[Root, ...] = ()
 
     def __post_init__(self) -> None:
         store = Store(MemoryBackend(), types=TYPES, clock=self.clock)
@@ -83,7 +86,8 @@ class Office:
 
     @property
     def lake(self) -> Lake:
-        return repository_lake(self.repository.namespace, self.home)
+        lake = repository_lake(self.repository.namespace, self.home)
+        return replace(lake, roots_of_others=self.roots)
 
     @property
     def openers(self) -> Mapping[str, Opener]:

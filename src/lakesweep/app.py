@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -25,6 +26,7 @@ from lakesweep.progress import SILENT, Progress
 if TYPE_CHECKING:
     from lakesweep.catalog import Catalogs
     from lakesweep.iceberg.targets import IcebergTargets
+    from lakesweep.lakefs.addresses import Namespace
     from lakesweep.lakefs.repository import Repository
     from lakesweep.lifecycle.engine import LifecycleEngine
     from lakesweep.maintenance.engine import ScanEngine
@@ -168,7 +170,7 @@ class App:
         from lakesweep.sweep.lake_names import is_repository
 
         if is_repository(name):
-            return find_repository_lake(name)
+            return self._beside_lakes(find_repository_lake(name))
         return find_lake(self.config.lakes, name, self.plans)
 
     def lake_of(self, plan: PlanRecord) -> Lake:
@@ -177,8 +179,20 @@ class App:
         from lakesweep.sweep.lake_names import is_repository
 
         if is_repository(plan.lake):
-            return find_repository_lake(plan.lake, home_of(plan.address))
+            return self._beside_lakes(find_repository_lake(plan.lake, home_of(plan.address)))
         return self.lake(plan.lake)
+
+    def repository_lake(self, namespace: Namespace, home: str | None = None) -> Lake:
+        """A repository as a lake, beside those of the configuration."""
+        from lakesweep.lifecycle.lakes import repository_lake
+
+        return self._beside_lakes(repository_lake(namespace, home))
+
+    def _beside_lakes(self, lake: Lake) -> Lake:
+        """A repository that roots of lakes may reach into. Others of its kind are asked apart."""
+        roots = (root for each in self.config.lakes.values() for root in each.roots)
+        others = tuple(root for root in roots if not isinstance(root, LakefsRoot))
+        return replace(lake, roots_of_others=others)
 
     def lake_of_holding(self, holding: Holding) -> Lake:
         """The lake that files were set aside from, as far as it is known where it is not any more.

@@ -96,6 +96,38 @@ def test_a_plan_is_shown_explained_applied_and_undone(
     assert stored(namespace) == before
 
 
+def test_roots_of_lakes_keep_objects_and_the_repository_itself_is_none_of_them(
+    lakesweep: Lakesweep, namespace: Path, tmp_path: Path
+) -> None:
+    words = ("--override", "staged")
+    name = plan(lakesweep, str(namespace), *words)["plan"]
+    lines = lakesweep("lifecycle", "show", str(name), "--verdict", "delete").lines
+    doomed = {line["path"] for line in lines}
+    (tmp_path / "pins.txt").write_text(f"{min(doomed)}\n")
+    (tmp_path / "lakesweep.toml").write_text(
+        f"""
+[lakes.all]
+locations = ["{namespace}"]
+[[lakes.all.roots]]
+type = "lakefs"
+namespaces = ["{namespace}"]
+[[lakes.all.roots]]
+type = "pinned"
+file = "{tmp_path}/pins.txt"
+"""
+    )
+    again = plan(lakesweep, str(namespace), *words)["plan"]
+    lines = lakesweep("lifecycle", "show", str(again), "--verdict", "delete").lines
+    assert {line["path"] for line in lines} == doomed - {min(doomed)}
+
+    (tmp_path / "pins.txt").unlink()
+    done = lakesweep(
+        *("lifecycle", "plan", str(namespace), "--policy", "policy.json", "--engine", "local"),
+        *words,
+    )
+    assert (done.code, "pins.txt could not be read" in done.error["message"]) == (4, True)
+
+
 def set_aside(lakesweep: Lakesweep, namespace: Path) -> str:
     """The plan by which objects were set aside."""
     name = str(plan(lakesweep, str(namespace), "--override", "staged")["plan"])

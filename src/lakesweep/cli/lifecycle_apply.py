@@ -60,4 +60,4 @@ def sources_of(context: Context, plan: PlanRecord, document: PlanDocument) -> Pl
     # Those that were configured since may have imported objects as well.
     names = (details["repository"], *details["neighbours"], *context.app.repository_names)
     openers: dict[str, Opener] = {name: opener_of(context, name) for name in names}
-    return plan_sources(context.app.stores, plan, document, openers)
+    return plan_sources(context.app.stores, plan, document, openers, context.app.root_sources)

@@ -144,7 +144,6 @@ def _order(
     wanted: Wanted,
     overridden: tuple[str, ...],
 ) -> LifecycleOrder:
-    from lakesweep.lifecycle.lakes import repository_lake
     from lakesweep.lifecycle.order import LifecycleOrder
     from lakesweep.lifecycle.policy_file import parse_policy
     from lakesweep.lifecycle.selecting import Selection
@@ -165,13 +164,14 @@ def _order(
         without_staging="staged" in overridden,
     )
     return LifecycleOrder(
-        repository_lake(repository.namespace, home),
+        context.app.repository_lake(repository.namespace, home),
         spec,
         lambda: find_repository(context, repo),
         neighbours_of(context, repository),
         overridden,
         data.decode(),
         wanted.policy.name,
+        context.app.root_sources,
     )
 
 

@@ -91,7 +91,8 @@ def _sources_without_plan(
     openers = {name: opener_of(context, name) for name in context.app.repository_names}
     own = [name for name, each in openers.items() if lake_name(each().namespace) == holding.lake]
     neighbours = {name: opener for name, opener in openers.items() if name not in own}
-    others = OtherSources(neighbours, "staged" in overridden)
+    of_lakes = context.app.root_sources
+    others = OtherSources(neighbours, "staged" in overridden, of_lakes=of_lakes)
     if not own:
         return others
     return PlanSources(own[0], openers[own[0]], shown_metaranges, others)

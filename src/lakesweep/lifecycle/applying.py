@@ -22,6 +22,7 @@ from lakesweep.lifecycle.rereading import Changes, OtherSources, PlanSources
 from lakesweep.sweep.clocks import ahead_of
 from lakesweep.sweep.guards import look_at_clock, refuse
 from lakesweep.sweep.plans import PlanDocument, open_dataset
+from lakesweep.sweep.root_sources import Sources, root_sources
 from lakesweep.sweep.verdicts import Reason, Verdict
 
 if TYPE_CHECKING:
@@ -46,7 +47,11 @@ def policy_of(document: PlanDocument) -> Policy:
 
 
 def plan_sources(
-    stores: Stores, plan: PlanRecord, document: PlanDocument, openers: Mapping[str, Opener]
+    stores: Stores,
+    plan: PlanRecord,
+    document: PlanDocument,
+    openers: Mapping[str, Opener],
+    of_lakes: Sources = root_sources,
 ) -> PlanSources:
     """Who is asked what changed since a plan. `openers` open it, its neighbours and later ones."""
     details = document.details
@@ -55,7 +60,7 @@ def plan_sources(
     name = details["repository"]
     neighbours = {other: opener for other, opener in openers.items() if other != name}
     ages = load_ages(details["dumps"])
-    others = OtherSources(neighbours, details["without_staging"], ages)
+    others = OtherSources(neighbours, details["without_staging"], ages, of_lakes)
     return PlanSources(name, openers[name], changes.metaranges, others)
 
 

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from lakesweep.lifecycle.rereading import Changes, OtherSources, PlanSources
+from lakesweep.sweep.root_sources import Sources, root_sources
 
 if TYPE_CHECKING:
     from lakesweep.lakefs.dump_ages import Ages
@@ -19,7 +20,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LifecycleOrder:
-    """What is asked of a plan. `spec` has no folder yet; `neighbours` may have imported objects."""
+    """What is asked of a plan. `spec` has no folder yet; `neighbours` may have imported objects.
+
+    `of_lakes` tells the roots of other lakes, which the lake of the repository names.
+    """
 
     lake: Lake
     spec: Spec
@@ -28,6 +32,7 @@ class LifecycleOrder:
     overridden: tuple[str, ...] = ()
     policy_text: str = ""
     policy_name: str = "policy.json"
+    of_lakes: Sources = root_sources
 
     @property
     def openers(self) -> Mapping[str, Opener]:
@@ -48,5 +53,5 @@ class LifecycleOrder:
         """Who is asked what came since the repository had these refs."""
         spec = self.spec
         changes = Changes(spec.policy, refs, spec.tags_protect_history)
-        others = OtherSources(self.neighbours, spec.without_staging, ages)
+        others = OtherSources(self.neighbours, spec.without_staging, ages, self.of_lakes)
         return PlanSources(spec.repository.name, self.opener, changes.metaranges, others)

@@ -50,7 +50,7 @@ class VerdictStep:
     """Writes stored objects (LISTING, and SAID of them) into two datasets of VERDICTS.
 
     The store's own clock has a say: an object that it calls younger than the policy wants stays.
-    What is taken stays whatever the policy says.
+    What is taken stays whatever the policy says, and so does what roots of lakes pin.
     """
 
     stores: Stores
@@ -66,8 +66,9 @@ class VerdictStep:
         }
         totals, saved = Sum(), Saved()
         for batch in batches:
-            verdicts = self._judge(batch)
-            totals.add(tally(verdicts, resolve(identities(batch["path"])), self.rules))
+            names = resolve(identities(batch["path"]))
+            verdicts = self._judge(batch, names)
+            totals.add(tally(verdicts, names, self.rules))
             saved.add(verdicts, batch)
             for verdict, writer in writers.items():
                 writer.add(verdicts.filter(pc.equal(verdicts["verdict"], verdict.value)))
@@ -76,10 +77,10 @@ class VerdictStep:
         yield answer("total", totals.total().to_pylist())
         yield answer(SAVED, saved.rows())
 
-    def _judge(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def _judge(self, batch: pa.RecordBatch, names: pa.Array) -> pa.RecordBatch:
         is_due = pc.fill_null(pc.equal(batch["verdict"], Verdict.DELETE.value), False)
         said = pc.fill_null(batch["reason"], Reason.UNCOVERED.value)
-        reasons = pc.if_else(is_due, self._second_look(batch), said)
+        reasons = pc.if_else(is_due, self._second_look(batch, names), said)
         is_delete = pc.equal(reasons, Reason.EXPIRED.value)
         columns = {
             "verdict": pc.if_else(is_delete, Verdict.DELETE.value, Verdict.KEEP.value),
@@ -90,10 +91,20 @@ class VerdictStep:
         arrays = [columns[name] if name in columns else batch[name] for name in VERDICTS.names]
         return pa.RecordBatch.from_arrays(arrays, schema=VERDICTS)
 
-    def _second_look(self, batch: pa.RecordBatch) -> pa.Array:
+    def _second_look(self, batch: pa.RecordBatch, names: pa.Array) -> pa.Array:
         """What becomes of objects that the policy lets go."""
         if self.is_taken:
             return pa.repeat(Reason.REFERENCED.value, batch.num_rows)
+        reasons = self._by_age(batch)
+        for folders, reason in (
+            (self.rules.opted_out, Reason.OPTED_OUT),
+            (self.rules.pinned, Reason.PINNED),
+        ):
+            inside = pa.array(folders.find_with_self(names) >= 0)
+            reasons = pc.if_else(inside, reason.value, reasons)
+        return reasons
+
+    def _by_age(self, batch: pa.RecordBatch) -> pa.Array:
         modified, before = batch["modified"], batch["due_before"]
         believed = pc.and_(
             pc.less_equal(modified, pa.scalar(self.rules.now)),

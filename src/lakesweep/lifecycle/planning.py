@@ -20,7 +20,6 @@ from lakesweep.clock import Clock
 from lakesweep.errors import IncompleteError, LakesweepError, MissingError
 from lakesweep.lakefs.columns import STAGED
 from lakesweep.lakefs.dump_ages import (
-    Ages,
     find_ages,
 )
 from lakesweep.lakefs.repository import StagingUnknownError
@@ -62,6 +61,7 @@ if TYPE_CHECKING:
     from lakesweep.sweep.judging import Rules
     from lakesweep.sweep.lake import Lake
     from lakesweep.sweep.leases import HeldLease
+    from lakesweep.sweep.roots import RootSource
 
 
 @dataclass
@@ -93,7 +93,9 @@ class LifecyclePlanner:
         with surveyor.phase("mark"):
             found, refs = self._find(order, name, address, started)
             lease.check()
-            marks = self._look_again(order, refs, ages, listing, address)
+            sources = order.sources(refs, ages)(self.stores, lake, files_of(self.stores, listing))
+            cache = surveyor.earlier(self.runs.lake(lake.name))
+            marks = self._look_again(sources, cache, f"{address}/marks")
         lease.check()
         with surveyor.phase("judge"):
             rules = self._rules(order, marks, started)
@@ -118,7 +120,7 @@ class LifecyclePlanner:
         document = msgspec.structs.replace(document, datasets=datasets, seconds=dict(self.seconds))
         lease.check()
         publish_plan(self.stores, self.runs, address, document, lease.token)
-        self._learn(lake.name, document)
+        self._learn(lake.name, document, marks)
         with suppress(LakesweepError):  # the plan is made; the next one tidies up
             lease.check()
             Pruner(self.stores, self.runs, lake, self.clock.now()).prune()
@@ -169,15 +171,16 @@ class LifecyclePlanner:
             return None
 
     def _look_again(
-        self, order: LifecycleOrder, refs: Refs, ages: Ages, listing: Dataset, address: str
+        self, sources: Sequence[RootSource], cache: Marks | None, address: str
     ) -> Marks:
-        """What is needed that the policy did not see: by what came meanwhile, and by neighbours."""
-        sources = order.sources(refs, ages)(self.stores, order.lake, files_of(self.stores, listing))
-        marks = mark(MarkSpec(self.engine, self.stores, f"{address}/marks"), sources)
+        """What is needed that the policy did not see: by what came meanwhile, and by others."""
+        marks = mark(MarkSpec(self.engine, self.stores, address, cache=cache), sources)
         for root in incomplete_roots(marks):
             raise IncompleteError(
-                f"{root.name} could not be read, so no plan was made: {root.reason}",
-                hint="mend it, then plan again",
+                f"{root.name} could not be read, and may reference objects of the repository, so"
+                f" no plan was made: {root.reason}",
+                hint="mend it, then plan again; or, if it can reference no object of this"
+                " repository, leave that root out of the configuration meanwhile",
             )
         return marks
 
@@ -187,8 +190,13 @@ class LifecyclePlanner:
             order.lake, marks, {}, order.overridden, now=now, cutoff=order.cutoff(started)
         ).rules
 
-    def _learn(self, lake: str, document: PlanDocument) -> None:
+    def _learn(self, lake: str, document: PlanDocument, marks: Marks) -> None:
         def change(record: LakeRecord) -> LakeRecord:
-            return msgspec.structs.replace(record, live=document.amount(Verdict.KEEP.value).files)
+            return msgspec.structs.replace(
+                record,
+                live=document.amount(Verdict.KEEP.value).files,
+                marks=marks.address,
+                mark_hashes={name: each.sha256 for name, each in marks.datasets.items()},
+            )
 
         self.runs.learn(lake, change)

@@ -4,7 +4,7 @@ A commit that was made since, a branch or a tag that was put on an old commit, a
 is a longer one: each may need objects that the plan lets go. So the trees of all commits are read
 that are new, or that are kept by something that did not keep them when the plan was made, and what
 they hold stays. So does all that is staged. Other repositories that may have imported objects of
-this one are looked at as roots of lakes are.
+this one are looked at as roots of lakes are, and so are all roots of the lakes of a configuration.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from lakesweep.lakefs.dump_ages import Ages, check_age
 from lakesweep.lifecycle.keepers import Keeper, find_keepers, places_of
 from lakesweep.lifecycle.lakes import lake_name
 from lakesweep.sweep.lakefs_roots import Chooser, LakefsRoots, Opener
+from lakesweep.sweep.root_sources import Sources, root_sources
 from lakesweep.units import format_count
 
 if TYPE_CHECKING:
@@ -79,25 +80,27 @@ def shown_metaranges(refs: Refs) -> list[str]:
 class OtherSources:
     """Whoever else may need objects of a repository. A `root_sources.Sources`.
 
-    `ages` are those of dumps that a plan was made from.
+    These are other repositories, and the roots of configured lakes: a table may have been
+    registered by the addresses of objects. `ages` are those of dumps that a plan was made from.
     """
 
     neighbours: Mapping[str, Opener] = field(default_factory=dict)
     without_staging: bool = False
     ages: Ages = field(default_factory=dict)
+    of_lakes: Sources = root_sources
 
-    def __call__(self, stores: Stores, lake: Lake, _: Listing) -> Sequence[RootSource]:
+    def __call__(self, stores: Stores, lake: Lake, listing: Listing) -> Sequence[RootSource]:
+        found = list(self.of_lakes(stores, lake, listing))
         if not self.neighbours:
-            return []
-        return [
-            LakefsRoots(
-                stores,
-                "neighbours",
-                _checked(self.neighbours, self.ages),
-                lake.plans,
-                without_staging=self.without_staging,
-            )
-        ]
+            return found
+        repositories = LakefsRoots(
+            stores,
+            "neighbours",
+            _checked(self.neighbours, self.ages),
+            lake.plans,
+            without_staging=self.without_staging,
+        )
+        return [repositories, *found]
 
 
 @dataclass(frozen=True)
