@@ -180,6 +180,10 @@ def test_refs_and_entries_are_those_that_the_server_tells(
     assert set(commits) == story.commits
     assert [id_ for id_, line in commits.items() if line["dangling"]] == [story.dangling]
 
+    # Whoever asks a server has it write a dump, which the bucket alone is enough for from then on.
+    stored = lakesweep("lifecycle", "refs", live.namespace).lines
+    assert {line["commit"]: line for line in stored if line["kind"] == "commit"} == commits
+
     for commit in story.commits:
         found = lakesweep("lifecycle", "entries", live.name, commit).lines
         assert [

@@ -74,7 +74,7 @@ def test_an_unknown_ref(lakesweep: Lakesweep, branches: RealRepository) -> None:
 def test_a_folder_that_is_no_repository(lakesweep: Lakesweep, tmp_path: Path) -> None:
     done = lakesweep("lifecycle", "refs", str(tmp_path))
     assert done.code == 6
-    assert "refs-dump" in done.error["hint"]
+    assert "lifecycle refs NAME" in done.error["hint"]
 
 
 def test_a_name_without_a_server(lakesweep: Lakesweep, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,7 +40,8 @@ def _open(opener: Opener, name: str, before: DumpAge | None) -> Repository:
     if age is not None and age.is_overtaken(before):
         raise IncompleteError(
             f"{name}: {_since(age)}, so that its refs are not those of its last dump",
-            hint="dump its refs again: lakectl refs-dump lakefs://REPOSITORY; then plan again",
+            hint="dump its refs again: lakesweep lifecycle refs NAME has its server do so; then"
+            " plan again",
         )
     return repository
 

@@ -44,7 +44,7 @@ def read_dump(trees: Trees, dump: RefsDump) -> Refs:
         branches = list(_values(trees, dump.branches_meta_range_id, "branch", decode_branch))
         commits = list(_values(trees, dump.commits_meta_range_id, "commit", decode_commit))
     except MissingError as error:
-        hint = "dump the refs again: lakectl refs-dump lakefs://REPOSITORY"
+        hint = "dump the refs again: lakesweep lifecycle refs NAME has its server do so"
         reason = "a refs dump names it, so the dump is not complete"
         raise UnreadableError(error.path, "missing", reason, hint=hint) from error
     return make_refs(commits, branches, tags)

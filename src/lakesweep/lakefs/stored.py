@@ -90,7 +90,7 @@ class StoredRepository:
             path = self.namespace.table(MANIFEST)
             raise NotFoundError(
                 f"{self.name} holds no dump of a repository's refs: there is no {path}",
-                hint="lakectl refs-dump lakefs://REPOSITORY writes one",
+                hint="lakesweep lifecycle refs NAME has its server write one",
             ) from error
 
     def dump_age(self) -> DumpAge:

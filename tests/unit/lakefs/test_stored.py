@@ -172,7 +172,7 @@ class TestDamage:
         for ask in (stored(real).read_refs, stored(real).dump_age):
             with pytest.raises(NotFoundError, match="no dump") as raised:
                 ask()
-            assert "refs-dump" in (raised.value.hint or "")
+            assert "lifecycle refs NAME" in (raised.value.hint or "")
 
     @pytest.mark.parametrize("text", ["", "{}", "[]", "{", '{"commits_meta_range_id": 1}'])
     def test_a_manifest_that_is_none(self, real: RealRepository, text: str) -> None:
