@@ -63,7 +63,11 @@ def access_from(environment: Mapping[str, str], endpoint: str | None = None) -> 
             hint="set LAKECTL_SERVER_ENDPOINT_URL, or give the address of a storage namespace",
         )
     if urlsplit(endpoint).scheme not in {"http", "https"}:
-        raise ConfigError(f"the endpoint {endpoint!r} is no http or https address")
+        bare = endpoint.rpartition("://")[2]
+        raise ConfigError(
+            f"the endpoint {endpoint!r} is no http or https address",
+            hint=f"write it as https://{bare}, or as http://{bare} where it has no certificate",
+        )
     missing = [name for name in _KEY_NAMES if not environment.get(name)]
     if missing:
         raise ConfigError(

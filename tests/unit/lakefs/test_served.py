@@ -254,6 +254,12 @@ class TestSettings:
         with pytest.raises(ConfigError, match=match):
             access_from(environment)
 
+    @pytest.mark.parametrize("endpoint", ["lakefs.example.com", "lakefs://lakefs.example.com"])
+    def test_an_endpoint_without_its_scheme_is_told_with_it(self, endpoint: str) -> None:
+        with pytest.raises(ConfigError, match="no http or https address") as caught:
+            access_from({}, endpoint)
+        assert "https://lakefs.example.com" in caught.value.hint
+
     def test_the_configured_server_comes_first(self, server: RecordedServer) -> None:
         environment = {**server.environment, "LAKECTL_SERVER_ENDPOINT_URL": "http://127.0.0.1:9"}
         places: tuple[Any, ...] = (
