@@ -163,7 +163,10 @@ class Server:
         return self._all_refs(f"branches of {repository}", call, repository, show_hidden=hidden)
 
     def dump_refs(self, repository: str) -> RefsDump:
-        """Have all refs written down as they are now: tags, branches, then commits."""
+        """Have all refs written down as they are now: tags, branches, then commits.
+
+        A dump in the background would have commits first, and may lack those of its HEADs.
+        """
         return self._ask(
             RefsDump,
             f"refs of {repository}",
