@@ -61,6 +61,10 @@ class Made:
     def files(self) -> FolderFiles:
         return FolderFiles(self.folder)
 
+    @property
+    def editor(self) -> None:
+        return None
+
     def read_refs(self) -> Refs:
         return self.refs
 

@@ -62,6 +62,10 @@ class RecordedRepository:
     def files(self) -> RangeFiles:
         return StoredFiles(Stores(), self.namespace)
 
+    @property
+    def editor(self) -> None:
+        return None
+
     def read_refs(self) -> Refs:
         if self.broken is not None:
             raise self.broken

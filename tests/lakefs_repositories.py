@@ -158,6 +158,10 @@ class FolderRepository:
     def files(self) -> FolderFiles:
         return FolderFiles(self.folder)
 
+    @property
+    def editor(self) -> None:
+        return None
+
     def read_refs(self) -> Refs:
         return self.model.refs()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -29,6 +29,15 @@ class NoSuchThingError(Exception):
     """The server answers 404."""
 
 
+def variables_of(endpoint: str) -> dict[str, str]:
+    """The variables by which lakeFS' own tools find a server."""
+    return {
+        "LAKECTL_SERVER_ENDPOINT_URL": endpoint,
+        "LAKECTL_CREDENTIALS_ACCESS_KEY_ID": KEY,
+        "LAKECTL_CREDENTIALS_SECRET_ACCESS_KEY": SECRET,
+    }
+
+
 @dataclass
 class RecordedServer:
     """What the server knows, where it is, and what it was asked.
@@ -46,11 +55,7 @@ class RecordedServer:
     @property
     def environment(self) -> Mapping[str, str]:
         """The variables by which lakeFS' own tools find it."""
-        return {
-            "LAKECTL_SERVER_ENDPOINT_URL": self.endpoint,
-            "LAKECTL_CREDENTIALS_ACCESS_KEY_ID": KEY,
-            "LAKECTL_CREDENTIALS_SECRET_ACCESS_KEY": SECRET,
-        }
+        return variables_of(self.endpoint)
 
     def answer(self, path: str, query: Mapping[str, str]) -> bytes:
         """What the server says to a call on a repository."""
@@ -72,14 +77,16 @@ class RecordedServer:
                     each for each in repository.answer("branches") if shown or not each["hidden"]
                 ]
                 refs = [{"id": each["id"], "commit_id": each["commit_id"]} for each in rows]
-                return _page(refs, "id", query)
+                return page_of(refs, "id", query)
             case ["commits", ref]:
                 id_, _ = _resolve(repository, ref, is_old=self.is_old)
                 return next(each for each in repository.answer("commits") if each["id"] == id_)
             case ["refs", "dump"]:
                 return repository.answer("refs_dump")
             case ["refs", *ref, "objects", "ls"]:
-                return _page(_listing(repository, "/".join(ref), is_old=self.is_old), "path", query)
+                return page_of(
+                    _listing(repository, "/".join(ref), is_old=self.is_old), "path", query
+                )
         return _nothing(call)
 
 
@@ -116,7 +123,8 @@ def _listing(repository: RealRepository, ref: str, *, is_old: bool) -> Sequence[
     return [{name: row[name] for name in kept} | {"path_type": "object"} for row in ordered]
 
 
-def _page(rows: Sequence[Mapping[str, Any]], key: str, query: Mapping[str, str]) -> object:
+def page_of(rows: Sequence[Mapping[str, Any]], key: str, query: Mapping[str, str]) -> object:
+    """Rows as a server answers them, some at a time."""
     after = query.get("after", "").encode()
     ahead = [row for row in rows if row[key].encode() > after] if after else list(rows)
     most = max(_PAGE_ROWS, len(rows) // _PAGES)
@@ -131,13 +139,44 @@ def _page(rows: Sequence[Mapping[str, Any]], key: str, query: Mapping[str, str])
     return {"pagination": about, "results": page}
 
 
+#: Answers a call: its method, path, query and body; with a status and a body.
+Answer = Callable[[str, str, Mapping[str, str], bytes], tuple[int, bytes]]
+
+
 @contextmanager
 def recorded_server(repositories: RealRepositories) -> Iterator[RecordedServer]:
     """A server on a port of its own, for as long as it is needed."""
     recorded = RecordedServer(repositories)
 
+    def answer(method: str, path: str, query: Mapping[str, str], _: bytes) -> tuple[int, bytes]:
+        recorded.asked.append(f"{method} {path}")
+        broken = next((s for part, s in recorded.broken.items() if part in path), None)
+        if broken is not None:
+            return broken, b'{"message":"broken on purpose"}'
+        return 200, recorded.answer(path, query)
+
+    with serving(answer) as recorded.endpoint:
+        yield recorded
+
+
+@contextmanager
+def serving(answer: Answer) -> Iterator[str]:
+    """An endpoint at which calls are answered so, for whoever has the key and the secret."""
+
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+
+        def _serve(self) -> None:
+            parts = urlsplit(self.path)
+            query = {key: values[-1] for key, values in parse_qs(parts.query).items()}
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            try:
+                status, said = answer(self.command, parts.path, query, body)
+            except NoSuchThingError as error:
+                status, said = 404, json.dumps({"message": f"{error} not found"}).encode()
+            if self.headers.get("Authorization") != _AUTHORIZATION:
+                status, said = 401, b'{"message":"error authenticating request"}'
+            self._send(status, said)
 
         def do_GET(self) -> None:
             self._serve()
@@ -145,20 +184,11 @@ def recorded_server(repositories: RealRepositories) -> Iterator[RecordedServer]:
         def do_PUT(self) -> None:
             self._serve()
 
-        def _serve(self) -> None:
-            parts = urlsplit(self.path)
-            query = {key: values[-1] for key, values in parse_qs(parts.query).items()}
-            recorded.asked.append(f"{self.command} {parts.path}")
-            broken = next((s for part, s in recorded.broken.items() if part in parts.path), None)
-            if broken is not None:
-                self._send(broken, b'{"message":"broken on purpose"}')
-            elif self.headers.get("Authorization") != _AUTHORIZATION:
-                self._send(401, b'{"message":"error authenticating request"}')
-            else:
-                try:
-                    self._send(200, recorded.answer(parts.path, query))
-                except NoSuchThingError as error:
-                    self._send(404, json.dumps({"message": f"{error} not found"}).encode())
+        def do_POST(self) -> None:
+            self._serve()
+
+        def do_DELETE(self) -> None:
+            self._serve()
 
         def _send(self, status: int, body: bytes) -> None:
             self.send_response(status)
@@ -174,9 +204,8 @@ def recorded_server(repositories: RealRepositories) -> Iterator[RecordedServer]:
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
     thread.start()
-    recorded.endpoint = f"http://127.0.0.1:{server.server_address[1]}"
     try:
-        yield recorded
+        yield f"http://127.0.0.1:{server.server_address[1]}"
     finally:
         server.shutdown()
         thread.join()

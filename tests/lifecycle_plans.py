@@ -115,6 +115,7 @@ class Office:
         quarantine: bool = False,
         removal: Any = None,
         batch_rows: int = 4_000,
+        at_once: bool = False,
     ) -> Applied:
         record = self.runs.plan(plan.record.plan)
         order = ApplyOrder(
@@ -139,7 +140,8 @@ class Office:
                 sources=plan_sources(self.stores, record, document, self.openers),
                 look_every=timedelta(seconds=0.05),
             )
-            return apply_plan(applier, order, document, session)
+            opener = opener_of(self.repository)
+            return apply_plan(applier, order, document, session, opener, at_once=at_once)
 
     def _set_aside(self, plan: str) -> SetAside:
         return SetAside(places_of(self.lake, plan))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from tests.command import Lakesweep
 from tests.lakefs import RealRepositories
 from tests.lakefs_server import RecordedServer, recorded_server
+from tests.lakefs_working_server import RefusalError, WorkingServer, working_server
 from tests.lifecycle_plans import recorded
 from tests.servers import S3Server
 
@@ -271,3 +273,98 @@ repositories = ["objects"]
     lines = lakesweep("show", "prod", "--verdict", "delete").lines
     uploads = lakefs_repositories.repository("objects").answer("repository")["abandoned_uploads"]
     assert set(uploads) <= {line["path"] for line in lines}
+
+
+@pytest.fixture
+def working(
+    lakesweep: Lakesweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[WorkingServer]:
+    """Old logs on two branches, something staged on one of them, and a policy that expires them."""
+    rule = {"prefix": "logs", "days": 30, "enabled": True, "expire_heads": True}
+    Path("policy.json").write_text(json.dumps({"logs": rule}))
+    with working_server(tmp_path / "objects") as server:
+        for name in ("a", "b"):
+            server.put("main", f"logs/{name}", days=100)
+        server.put("main", "keep/c", days=100)
+        server.commit("main", days=100)
+        server.branch("dev")
+        server.put("dev", "work/mine")
+        for name, value in server.environment.items():
+            monkeypatch.setenv(name, value)
+        assert lakesweep.config is not None
+        lakesweep.config.write_text(
+            f"""
+[lakes.prod]
+locations = ["{server.namespace}"]
+
+[[lakes.prod.roots]]
+type = "lakefs"
+endpoint = "{server.endpoint}"
+repositories = ["repo"]
+local_root = "{server.folder}"
+"""
+        )
+        yield server
+
+
+_APPLY = ("lifecycle", "apply", "repo", "--engine", "local")
+_WORDS = ("--override", "first-run", "--override", "share", "--override", "zero-live")
+
+
+def _plan_logs(lakesweep: Lakesweep) -> None:
+    done = lakesweep(*("lifecycle", "plan", "repo", "--policy", "policy.json", "--engine", "local"))
+    assert done.code == 0, done.err
+
+
+def test_what_expires_on_heads_is_taken_off_first(
+    lakesweep: Lakesweep, working: WorkingServer
+) -> None:
+    before, staged = working.stored(), dict(working.staged["dev"])
+    _plan_logs(lakesweep)
+    dry = lakesweep(*_APPLY, *_WORDS, "--dry-run")
+    assert dry.document["to_take_off"] == {"dev": 2, "main": 2}
+    assert (dry.document["waiting"], dry.document["deleted"]) == (2, 0)
+    assert "0 files, 0 B to delete" in dry.err
+    assert "2 paths to take off branch main, by a commit" in dry.err
+    assert "2 files, 12 B wait for the next run" in dry.err
+
+    done = lakesweep(*_APPLY, *_WORDS, "--yes")
+
+    assert done.code == 0  # whoever works on a branch is no failure
+    assert (done.document["taken_off"], done.document["waiting"]) == (2, 2)
+    assert "branch dev is left as it is: something is staged on it" in done.err
+    assert set(working.shown("main")) == {"keep/c"}
+    assert working.staged["dev"] == staged
+    assert working.stored() == before
+
+    working.commit("dev")
+    _plan_logs(lakesweep)
+    shown = lakesweep(*_APPLY, *_WORDS, "--yes", json=False)
+    assert re.search(r"dev +2$", shown.out, re.MULTILINE)
+    _plan_logs(lakesweep)
+    assert lakesweep(*_APPLY, *_WORDS, "--yes").document["deleted"] == 2
+    assert set(working.shown("dev")) == {"keep/c", "work/mine"}
+    assert working.readable()
+
+
+def test_a_branch_that_refuses_is_told_by_the_exit_code(
+    lakesweep: Lakesweep, working: WorkingServer
+) -> None:
+    def refuse() -> None:
+        raise RefusalError(412, "pre-merge hook aborted")
+
+    working.before["merge/main"] = refuse
+    _plan_logs(lakesweep)
+    done = lakesweep(*_APPLY, *_WORDS, "--yes")
+    assert done.code == 4
+    assert "pre-merge hook aborted" in done.err
+    assert done.document["branches_refused"] == 1
+
+
+def test_bytes_may_go_at_once(lakesweep: Lakesweep, working: WorkingServer) -> None:
+    _plan_logs(lakesweep)
+    dry = lakesweep(*_APPLY, *_WORDS, "--bytes-at-once", "--dry-run")
+    assert "2 files, 12 B to delete" in dry.err
+    done = lakesweep(*_APPLY, *_WORDS, "--bytes-at-once", "--yes")
+    assert done.document["deleted"] == 2
+    assert "logs/a" in working.shown("main")

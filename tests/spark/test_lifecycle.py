@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import cast
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -17,9 +18,14 @@ from lakesweep.lifecycle.selecting import Selection
 from lakesweep.lifecycle.spark_engine import SparkLifecycle
 from lakesweep.spark.access import Access
 from lakesweep.storage.stores import Stores
+from lakesweep.sweep.spark_engine import SparkEngine
+from tests.lakefs import AS_OF
+from tests.lakefs_recorded import RecordedRepository
 from tests.lakefs_repositories import NOW, Model, entry, write_repository
+from tests.lakefs_working_server import working_server
 from tests.lifecycle_models import grow, models, policies
 from tests.lifecycle_oracle import expired
+from tests.lifecycle_plans import Office
 from tests.lifecycle_runs import going, judge, policy_of, results_of, run, sweep
 from tests.processes import scratch_folder
 
@@ -83,3 +89,23 @@ def test_a_missing_range_ends_the_run(engine: SparkLifecycle, folder: Path) -> N
     (folder / "repo" / "_lakefs" / id_).unlink()
     with pytest.raises(UnreadableError, match="a commit needs it"):
         judge(repository, policy, folder, engine=engine)
+
+
+def test_paths_are_taken_off_heads(spark: SparkSession, folder: Path) -> None:
+    with working_server(folder, now=AS_OF) as server:
+        for number in range(40):
+            server.put("main", f"logs/{number}", days=100)
+        server.put("main", "keep", days=100)
+        server.commit("main", days=100)
+        office = Office(cast(RecordedRepository, server.opened()))
+        access = Access(Stores(), parts=2)
+        office.engine = SparkEngine(spark, access, few_rows=0, few_live=0)
+        office.judges = SparkLifecycle(spark, access, few_entries=0, few_ranges=0)
+        rules = {"logs": {"prefix": "logs", "days": 30, "expire_heads": True}}
+
+        first = office.apply(office.plan(rules))
+        assert (first.figures["taken_off"], first.figures["waiting"]) == (40, 40)
+        assert set(server.shown("main")) == {"keep"}
+        office.clock.sleep(60)
+        assert office.apply(office.plan(rules)).figures["deleted"] == 40
+        assert server.readable()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from lakesweep.sweep.sessions import Session
 
 _SHOWN_FAILURES = 20
+_SHOWN_BRANCHES = 20
 
 
 Quarantine = Annotated[
@@ -40,6 +41,8 @@ class Way:
     kind: PlanKind
     sources: Callable[[Context, PlanRecord, PlanDocument], Sources]
     apply: Callable[[Applier, ApplyOrder, PlanDocument, Session], Applied]
+    waits: Callable[[PlanDocument], dict[str, Any]] = lambda _: {}
+    """What is taken off branches first and goes in a later run: `files`, `bytes`, `branches`."""
 
 
 def apply(
@@ -94,13 +97,14 @@ def carry_out(
     order = _order(context, plan, pace, tuple(override or ()), quarantine=quarantine)
     document = look(context.app.stores, context.app.runs, order, context.clock.now())
     check_kind(document, way.kind)
-    _announce(context, document, quarantine=quarantine)
+    waits = way.waits(document)
+    _announce(context, document, waits, quarantine=quarantine)
     if dry_run:
-        context.output.result(_document(document, None, dry_run=True))
+        context.output.result(_document(document, None, dry_run=True) | _taken_off(waits))
         context.output.say("nothing was deleted; run the same with --yes in place of --dry-run")
         return
     question = "set aside {}?" if quarantine else "delete {} for good?"
-    context.confirm(question.format(_size(document)), yes=yes)
+    context.confirm(question.format(_size(document, waits)), yes=yes)
     _apply(context, engine, order, document, way)
 
 
@@ -156,25 +160,49 @@ def _order(
     )
 
 
-def _announce(context: Context, document: PlanDocument, *, quarantine: bool) -> None:
+def _announce(
+    context: Context, document: PlanDocument, waits: dict[str, Any], *, quarantine: bool
+) -> None:
     what = "to set aside" if quarantine else "to delete"
-    context.output.say(f"plan {document.plan} of lake {document.lake}: {_size(document)} {what}")
+    size = _size(document, waits)
+    context.output.say(f"plan {document.plan} of lake {document.lake}: {size} {what}")
+    branches = waits.get("branches", [])
+    for each in branches[:_SHOWN_BRANCHES]:
+        paths = format_count(each["paths"], "path")
+        context.output.say(f"{paths} to take off branch {each['name']}, by a commit")
+    if (more := len(branches) - _SHOWN_BRANCHES) > 0:
+        context.output.say(f"and off {more:,} more branches")
+    if files := waits.get("files"):
+        size = f"{format_count(files, 'file')}, {format_size(waits['bytes'])}"
+        context.output.say(f"{size} wait for the next run, when no branch has them any more")
 
 
-def _size(document: PlanDocument) -> str:
+def _size(document: PlanDocument, waits: dict[str, Any]) -> str:
     amount = document.amount("delete")
-    return f"{format_count(amount.files, 'file')}, {format_size(amount.bytes)}"
+    files, size = amount.files - waits.get("files", 0), amount.bytes - waits.get("bytes", 0)
+    return f"{format_count(files, 'file')}, {format_size(size)}"
+
+
+def _taken_off(waits: dict[str, Any]) -> dict[str, Any]:
+    """What a dry run tells of what would be taken off branches."""
+    if not waits:
+        return {}
+    branches = {each["name"]: each["paths"] for each in waits["branches"]}
+    return {"waiting": waits["files"], "to_take_off": branches}
 
 
 def _show(context: Context, document: PlanDocument, applied: Applied, run: str) -> None:
-    context.output.result(_document(document, applied, run=run), _table(applied))
+    context.output.result(_document(document, applied, run=run), *_tables(applied))
     for failure in applied.figures["failures"][:_SHOWN_FAILURES]:
         context.output.say(f"{failure['path']}: {failure['reason']}")
+    untouched = [each for each in applied.figures.get("branches", []) if each["reason"]]
+    for each in untouched[:_SHOWN_BRANCHES]:
+        context.output.say(f"branch {each['branch']} is left as it is: {each['reason']}")
     if applied.stopped:
         from lakesweep.sweep.applying import stop_error
 
         raise stop_error(applied)
-    if applied.figures["failed"]:
+    if applied.figures["failed"] or applied.figures.get("branches_refused"):
         raise typer.Exit(IncompleteError.exit_code)
 
 
@@ -203,10 +231,20 @@ def _nothing_done(document: PlanDocument) -> dict[str, Any]:
     return {**Tally().document(), "found": document.amount("delete").files}
 
 
+def _tables(applied: Applied) -> Iterator[Table]:
+    yield _table(applied)
+    changed = [each for each in applied.figures.get("branches", []) if not each["reason"]]
+    if changed:
+        rows = [(each["branch"], f"{each['paths']:,}") for each in changed[:_SHOWN_BRANCHES]]
+        yield Table(("branch", "paths taken off"), rows, numbers=frozenset({"paths taken off"}))
+
+
 def _table(applied: Applied) -> Table:
     figures = applied.figures
     names = ("found", "deleted", "quarantined", "changed", "absent", "failed")
     rows = [(name, f"{figures[name]:,}") for name in names if name in figures]
+    if "waiting" in figures:
+        rows.append(("waiting for the next run", f"{figures['waiting']:,}"))
     rows.append(("kept after all", f"{applied.kept_by_remark:,}"))
     rows.append(("freed", format_size(figures["bytes_deleted"])))
     return Table(("outcome", "files"), rows, numbers=frozenset({"files"}))

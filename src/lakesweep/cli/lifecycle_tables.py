@@ -35,8 +35,16 @@ def facts_table(document: PlanDocument, state: str) -> Table:
         ("commits", f"{commits}; {looked} looked at for what is due{_why(details['full'])}"),
         ("ranges", f"{spec['ranges']:,}, {parsed:,} of them read for the first time"),
         ("stored", format_count(spec["listed"], "object")),
+        *_heads(details.get("heads")),
     ]
     return Table(("plan", document.plan), rows)
+
+
+def _heads(held: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
+    """What is first taken off branches."""
+    if held and held["files"]:
+        paths, waits = format_count(held["paths"], "path"), format_count(held["files"], "object")
+        yield "HEADs", f"{paths} to be taken off branches first; {waits} wait for the next run"
 
 
 def _why(full: str | None) -> str:

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
 from lakesweep.errors import IncompleteError
 from lakesweep.lakefs.addresses import Namespace
 from lakesweep.lakefs.refs import Refs
+
+if TYPE_CHECKING:
+    from lakesweep.lakefs.editing import Editor
 
 
 class StagingUnknownError(IncompleteError):
@@ -51,7 +54,7 @@ class RangeFiles(Protocol):
 
 
 class Repository(Protocol):
-    """One repository, read only.
+    """One repository, read only but for its `editor`.
 
     Nothing is answered in part: what cannot be read to its end raises an error of
     `lakesweep.errors`. Two calls are two moments; call `staged` before `read_refs`, since a commit
@@ -70,6 +73,11 @@ class Repository(Protocol):
 
     @property
     def files(self) -> RangeFiles: ...
+
+    @property
+    def editor(self) -> Editor | None:
+        """Who takes paths off its branches; None where nobody can commit."""
+        ...
 
     def read_refs(self) -> Refs:
         """All tags, then all branches, hidden ones too, then all commits, dangling ones too.

@@ -16,6 +16,7 @@ from lakesweep.errors import (
 )
 from lakesweep.lakefs.addresses import Namespace
 from lakesweep.lakefs.dumps import read_dump
+from lakesweep.lakefs.editing import Editor
 from lakesweep.lakefs.reading import Trees
 from lakesweep.lakefs.refs import Branch, Refs
 from lakesweep.lakefs.repository import DumpAge, RangeFiles
@@ -69,6 +70,11 @@ class ServedRepository:
     def files(self) -> RangeFiles:
         """The files of ranges and metaranges."""
         return self._files
+
+    @property
+    def editor(self) -> Editor:
+        """Who takes paths off its branches, through the server."""
+        return Editor(self._server, self.name)
 
     @property
     def _trees(self) -> Trees:

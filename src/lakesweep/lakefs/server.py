@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -35,8 +35,11 @@ _PAGE_ROWS = 1000
 _PASSING = (429, 500, 502, 503, 504)
 #: For how long to wait for a connection, and then for each piece of an answer.
 _TIMEOUT_SECONDS = (30, 120)
-#: A dump of a large repository is written before the answer comes.
-_DUMP_TIMEOUT_SECONDS = (30, 1800)
+#: A dump of a large repository, or a commit of many changes, is written before the answer comes.
+_LONG_TIMEOUT_SECONDS = (30, 1800)
+
+#: So many paths may be deleted by one call.
+MOST_PATHS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +99,27 @@ class CommitRecord(msgspec.Struct, frozen=True):
 
     id: str
     meta_range_id: str
+    parents: tuple[str, ...] = ()
+
+
+class PathError(msgspec.Struct, frozen=True):
+    """Why a path was not deleted."""
+
+    status_code: int
+    message: str
+    path: str = ""
+
+
+class _PathErrors(msgspec.Struct, frozen=True):
+    errors: tuple[PathError, ...] = ()
+
+
+class _Merged(msgspec.Struct, frozen=True):
+    reference: str
+
+
+class _Diff(msgspec.Struct, frozen=True):
+    results: list[Any]
 
 
 class ObjectRecord(msgspec.Struct, frozen=True):
@@ -126,8 +150,8 @@ class _Objects(msgspec.Struct, frozen=True):
 class Server:
     """The few calls of a lakeFS server that are of use here. Can be pickled, and shared.
 
-    All of them only read, but for the dump of refs, which lets the server write files that say
-    what is so already.
+    Most of them only read. The dump of refs lets the server write files that say what is so
+    already. Those that change branches stand last; `editing` has them in the order that is safe.
     """
 
     def __init__(self, access: Access) -> None:
@@ -141,12 +165,19 @@ class Server:
 
     @cached_property
     def _client(self) -> Any:
+        return self._connect(_retries())
+
+    @cached_property
+    def _writer(self) -> Any:
+        return self._connect(_write_retries())
+
+    def _connect(self, retries: Any) -> Any:
         settings = _sdk("configuration").Configuration(
             host=self.access.url,
             username=self.access.access_key_id,
             password=self.access.secret_access_key,
         )
-        settings.retries = _retries()
+        settings.retries = retries
         return _sdk("client").LakeFSClient(settings)
 
     def repository(self, name: str) -> RepositoryRecord:
@@ -162,6 +193,18 @@ class Server:
         call = self._client.branches_api.list_branches_with_http_info
         return self._all_refs(f"branches of {repository}", call, repository, show_hidden=hidden)
 
+    def branch(self, repository: str, name: str) -> RefRecord:
+        """One branch."""
+        call = self._client.branches_api.get_branch_with_http_info
+        return self._ask(RefRecord, f"branch {name}", lambda: call(repository, name, **_RAW))
+
+    def has_changes(self, repository: str, branch: str) -> bool:
+        """Whether anything is staged on a branch that its HEAD does not say."""
+        call = self._client.branches_api.diff_branch_with_http_info
+        what = f"changes of {repository}/{branch}"
+        found = self._ask(_Diff, what, lambda: call(repository, branch, amount=1, **_RAW))
+        return bool(found.results)
+
     def dump_refs(self, repository: str) -> RefsDump:
         """Have all refs written down as they are now: tags, branches, then commits.
 
@@ -170,7 +213,7 @@ class Server:
         return self._ask(
             RefsDump,
             f"refs of {repository}",
-            lambda: self._client.internal_api.dump_refs_with_http_info(repository, **_RAW_DUMP),
+            lambda: self._client.internal_api.dump_refs_with_http_info(repository, **_RAW_LONG),
         )
 
     def commit(self, repository: str, id_: str) -> CommitRecord:
@@ -193,6 +236,58 @@ class Server:
         """The file of a `range` or a `meta_range`."""
         call = self._client.internal_api.get_metadata_object_with_http_info
         return self._bytes(f"{kind} {id_}", lambda: call(repository, id_, kind, **_RAW))
+
+    def create_hidden_branch(self, repository: str, name: str, commit: str) -> None:
+        """Make a branch on a commit that listings leave out unless asked."""
+        said = _model("BranchCreation")(name=name, source=commit, hidden=True)
+        call = self._writer.branches_api.create_branch_with_http_info
+        self._bytes(f"branch {name}", lambda: call(repository, said, **_RAW))
+
+    def delete_branch(self, repository: str, name: str) -> None:
+        """Delete a branch and what is staged on it; MissingError where there is none."""
+        call = self._writer.branches_api.delete_branch_with_http_info
+        self._bytes(f"branch {name}", lambda: call(repository, name, **_RAW))
+
+    def delete_objects(
+        self, repository: str, branch: str, paths: Sequence[str]
+    ) -> tuple[PathError, ...]:
+        """Stage the deletes of paths, at most MOST_PATHS; those that failed are answered.
+
+        It may be repeated, so it is. What is not there is deleted already.
+        """
+        said = _model("PathList")(paths=list(paths))
+        call = self._client.objects_api.delete_objects_with_http_info
+        what = f"objects of {repository}/{branch}"
+        answered = self._ask(_PathErrors, what, lambda: call(repository, branch, said, **_RAW))
+        return answered.errors
+
+    def commit_changes(
+        self, repository: str, branch: str, message: str, metadata: Mapping[str, str]
+    ) -> CommitRecord:
+        """Commit all that is staged on a branch. UnavailableError may mean that it was done."""
+        said = _model("CommitCreation")(message=message, metadata=dict(metadata))
+        call = self._writer.commits_api.commit_with_http_info
+        what = f"commit on {repository}/{branch}"
+        return self._ask(CommitRecord, what, lambda: call(repository, branch, said, **_RAW_LONG))
+
+    def merge(
+        self, repository: str, source: str, branch: str, message: str, metadata: Mapping[str, str]
+    ) -> str:
+        """Merge a commit into a branch; answers the new commit. Conflicts are refused.
+
+        UnavailableError may mean that it was done.
+        """
+        said = _model("Merge")(message=message, metadata=dict(metadata))
+        call = self._writer.refs_api.merge_into_branch_with_http_info
+        what = f"merge into {repository}/{branch}"
+        ask = partial(call, repository, source, branch, said, **_RAW_LONG)
+        return self._ask(_Merged, what, ask).reference
+
+    def revert_merge(self, repository: str, branch: str, commit: str) -> None:
+        """Undo what a merge brought to a branch, by another commit."""
+        said = _model("RevertCreation")(ref=commit, parent_number=1)
+        call = self._writer.branches_api.revert_branch_with_http_info
+        self._bytes(f"revert of {commit}", lambda: call(repository, branch, said, **_RAW_LONG))
 
     def _all_refs(
         self, what: str, call: Callable[..., Any], repository: str, **asked: Any
@@ -237,8 +332,20 @@ def _sdk(name: str) -> Any:
         ) from error
 
 
+def _model(name: str) -> Any:
+    """A body of a call, as lakeFS' own client has it."""
+    return getattr(_sdk("models"), name)
+
+
+def _write_retries() -> Any:
+    """Only what never reached the server is sent again: nothing is to be done twice."""
+    from urllib3 import Retry
+
+    return Retry(total=4, connect=4, read=0, redirect=0, status=0, other=0, backoff_factor=0.1)
+
+
 def _retries() -> Any:
-    """All calls may be repeated: they read, or have written what is so already."""
+    """Calls that may be repeated: they read, or have written what is so already."""
     from urllib3 import Retry
 
     return Retry(
@@ -255,7 +362,7 @@ _NO_TEXT = "\N{REPLACEMENT CHARACTER}"
 
 #: Answers come as they are: lakeFS' own client would make objects of each row.
 _RAW: Mapping[str, Any] = {"_preload_content": False, "_request_timeout": _TIMEOUT_SECONDS}
-_RAW_DUMP: Mapping[str, Any] = {**_RAW, "_request_timeout": _DUMP_TIMEOUT_SECONDS}
+_RAW_LONG: Mapping[str, Any] = {**_RAW, "_request_timeout": _LONG_TIMEOUT_SECONDS}
 
 
 def _pages(what: str, ask: Callable[[str], Any]) -> Iterator[Any]:

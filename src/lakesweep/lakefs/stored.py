@@ -75,6 +75,11 @@ class StoredRepository:
         """The files of ranges and metaranges."""
         return self._files
 
+    @property
+    def editor(self) -> None:
+        """Nobody: only a server commits."""
+        return None
+
     def read_refs(self) -> Refs:
         """The refs of the dump; NotFoundError where there is none."""
         with self._telling_no_dump():

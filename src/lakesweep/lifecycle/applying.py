@@ -7,17 +7,20 @@ was stopped, that failed in part, or that kept something after all, is told as w
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from lakesweep.errors import LakesweepError
+from lakesweep.errors import LakesweepError, RefusedError
 from lakesweep.lakefs.addresses import Namespace
 from lakesweep.lakefs.dump_ages import load_ages
+from lakesweep.lifecycle.heads import Heads
 from lakesweep.lifecycle.history import History, RunRecord, RunState
 from lakesweep.lifecycle.locking import locked
 from lakesweep.lifecycle.policy_file import parse_policy
 from lakesweep.lifecycle.refs_file import read_refs
+from lakesweep.lifecycle.releasing import HeadRelease
 from lakesweep.lifecycle.rereading import Changes, OtherSources, PlanSources
 from lakesweep.sweep.clocks import ahead_of
 from lakesweep.sweep.guards import look_at_clock, refuse
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
+    from lakesweep.lakefs.repository import Repository
     from lakesweep.lifecycle.policy import Policy
     from lakesweep.storage.stores import Stores
     from lakesweep.sweep.applying import Applied, Applier, ApplyOrder
@@ -64,14 +68,60 @@ def plan_sources(
     return PlanSources(name, openers[name], changes.metaranges, others)
 
 
+def waits(document: PlanDocument, *, at_once: bool) -> dict[str, Any]:
+    """What a plan takes off HEADs before it goes, in a later run; `files` and `paths` of it."""
+    nothing = {"files": 0, "bytes": 0, "paths": 0, "branches": []}
+    return (None if at_once else document.details.get("heads")) or nothing
+
+
 def apply_plan(
-    applier: Applier, order: ApplyOrder, document: PlanDocument, session: Session
+    applier: Applier,
+    order: ApplyOrder,
+    document: PlanDocument,
+    session: Session,
+    opener: Opener,
+    *,
+    at_once: bool = False,
 ) -> Applied:
-    """Delete what a plan says, and write down in the repository's history what became of it."""
+    """Delete what a plan says, and write down in the repository's history what became of it.
+
+    What a HEAD holds is first taken off it, and goes in a later run, unless `at_once`.
+    """
     namespace = Namespace(document.details["namespace"])
     with locked(applier.stores, namespace, session.record.run, session.lease) as lock:
         _refuse_early(lock.written(), order, document)
+        if "heads" in document.datasets and not at_once:
+            release = _release(applier, order, document, session, opener())
+            applier = replace(applier, release=release)
         return _apply(applier, order, document, session)
+
+
+def _release(
+    applier: Applier,
+    order: ApplyOrder,
+    document: PlanDocument,
+    session: Session,
+    repository: Repository,
+) -> HeadRelease:
+    editor = repository.editor
+    if editor is None:
+        raise RefusedError(
+            "expire-heads",
+            f"the plan takes paths off branches of {repository.name}, and nobody can commit there",
+            hint="configure its server again, or apply the plan with --bytes-at-once",
+        )
+    stores, address = applier.stores, order.plan.address
+    refs = read_refs(stores, open_dataset(stores, address, document.datasets, "refs"))
+    rules = ", ".join(rule.id for rule in policy_of(document).head_rules)
+    return HeadRelease(
+        stores,
+        applier.engine,
+        editor,
+        Heads(repository, refs),
+        open_dataset(stores, address, document.datasets, "heads"),
+        session.record.run,
+        {"lakesweep-plan": document.plan, "lakesweep-rules": rules},
+    )
 
 
 def _refuse_early(now: datetime | None, order: ApplyOrder, document: PlanDocument) -> None:
@@ -104,6 +154,7 @@ def _state(document: PlanDocument, applied: Applied) -> RunState:
         applied.stopped is None
         and not applied.figures["failed"]
         and not applied.figures.get("changed")
+        and not applied.figures.get("waiting")
         and not applied.kept_by_remark
         and not any(reason.value in kept for reason in _HELD_BACK)
     )

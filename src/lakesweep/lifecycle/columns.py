@@ -187,6 +187,9 @@ TOTALS = pa.schema(
     ]
 )
 
+#: An entry of a HEAD whose object goes, in a range that it is in.
+HEAD_ENTRIES = pa.schema([*HASHES, _key("path", pa.binary()), _key("range_id", pa.string())])
+
 #: An address that goes, with its paths and with the rules that let it go on each.
 RESULTS = pa.schema(
     [

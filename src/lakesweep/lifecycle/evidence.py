@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakesweep.lakefs.temporary import adopt
 from lakesweep.lifecycle.columns import EVIDENCE, Standing, Why
 from lakesweep.lifecycle.keepers import places_of
 from lakesweep.lifecycle.occurring import member_places
@@ -163,7 +164,9 @@ class Evidence:
     @cached_property
     def _reaching(self) -> Mapping[str, int]:
         branches = [*self.refs.branches, *(lost.branch() for lost in self.lost)]
-        return self.refs.reaching([branch.commit_id for branch in branches])
+        bits = dict(self.refs.reaching([branch.commit_id for branch in branches]))
+        adopt(self.refs, bits)
+        return bits
 
     @cached_property
     def _tagged(self) -> Mapping[str, int]:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from lakesweep.lakefs.refs import Branch, Refs
+from lakesweep.lakefs.temporary import adopt
 from lakesweep.lifecycle.policy import Policy
 from lakesweep.lifecycle.terms import RefKind, Terms, terms
 
@@ -71,6 +72,7 @@ def find_keepers(
             own[branch.commit_id] |= book.bit(kind, branch.name)
             reaching[branch.commit_id] |= book.bit(RefKind.BRANCH, branch.name)
     _spread(refs, reaching)
+    adopt(refs, reaching)
     for commit in refs.commits:
         own[commit] |= reaching[commit] or book.bit(RefKind.DANGLING, "")
     tagged = dict.fromkeys(refs.commits, 0)

@@ -23,7 +23,9 @@ from lakesweep.lakefs.dump_ages import (
     find_ages,
 )
 from lakesweep.lakefs.repository import StagingUnknownError
+from lakesweep.lakefs.temporary import without_temporary
 from lakesweep.lifecycle.draft import PlanDraft
+from lakesweep.lifecycle.heads import Heads, Held
 from lakesweep.lifecycle.insight import ref_sizes
 from lakesweep.lifecycle.job import check_staging, find_addresses
 from lakesweep.lifecycle.lakes import refuse_nested, refuse_shared
@@ -108,7 +110,9 @@ class LifecyclePlanner:
         ahead = ahead_of_dataset(self.stores, listing, started)
         document = draft.document(self.runs.lake(lake.name), self.clock.now(), ahead)
         sizes = ref_sizes(self.stores, found.segments, refs, started)
-        document = msgspec.structs.replace(document, details={**document.details, "refs": sizes})
+        held = self._held(order.spec, refs, judged.datasets[Verdict.DELETE.value], address)
+        details = {"refs": sizes, "heads": None if held is None else held.figures}
+        document = msgspec.structs.replace(document, details={**document.details, **details})
         stored = {
             "refs": write_refs(self.stores, f"{address}/refs", refs),
             "listing": listing,
@@ -117,6 +121,8 @@ class LifecyclePlanner:
         datasets = {name: dataset_ref(name, dataset) for name, dataset in stored.items()} | {
             name: dataset_ref(f"marks/{name}", dataset) for name, dataset in marks.datasets.items()
         }
+        if held is not None:
+            datasets["heads"] = dataset_ref("heads/entries", held.entries)
         document = msgspec.structs.replace(document, datasets=datasets, seconds=dict(self.seconds))
         lease.check()
         publish_plan(self.stores, self.runs, address, document, lease.token)
@@ -155,8 +161,15 @@ class LifecyclePlanner:
         )
         staged = self._staged(spec, f"{address}/staged")
         # Only now: what is committed meanwhile was staged, or is seen as a commit.
-        refs = spec.repository.read_refs()
+        refs = without_temporary(spec.repository.read_refs())
         return find_addresses(spec, self.judges, refs, staged), refs
+
+    def _held(self, spec: Spec, refs: Refs, deletes: Dataset, address: str) -> Held | None:
+        """What HEADs hold of what goes; None where it is not taken off them first."""
+        if spec.repository.editor is None or not spec.policy.head_rules:
+            return None
+        heads = Heads(spec.repository, refs)
+        return heads.held(self.stores, self.engine, spec.policy, deletes, f"{address}/heads")
 
     def _restored(self, lake: str) -> datetime | None:
         """When objects last came back from quarantine."""

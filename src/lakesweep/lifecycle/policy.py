@@ -126,6 +126,11 @@ class Policy:
         lines = sorted(msgspec.json.encode(_meaning(rule)) for rule in self.rules)
         return hashlib.sha256(b"\n".join(lines)).hexdigest()
 
+    @property
+    def head_rules(self) -> tuple[Rule, ...]:
+        """Those that let go what HEADs hold."""
+        return tuple(rule for rule in self.rules if rule.expire_heads)
+
     def words(self) -> tuple[str, ...]:
         """The policy in sentences, one a rule."""
         return tuple(rule.words() for rule in self.all_rules)

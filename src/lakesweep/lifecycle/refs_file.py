@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lakesweep.lakefs.refs import Branch, Commit, Refs, Tag, make_refs
+from lakesweep.lakefs.temporary import MARK
 from lakesweep.storage.datasets import Dataset, read_dataset, write_dataset
 
 if TYPE_CHECKING:
@@ -17,7 +18,8 @@ _COMMIT, _BRANCH, _TAG = "commit", "branch", "tag"
 _ROWS = 1 << 14
 
 #: A commit, a branch or a tag. `name` is that of the ref, or the id of the commit; `commit_id` is
-#: what a ref is on. Ids of parents stand with spaces between them.
+#: what a ref is on. Ids of parents stand with spaces between them. `takes_off` is what temporary
+#: commits have in their metadata (see `lakefs.temporary`).
 REFS = pa.schema(
     [
         pa.field("what", pa.string(), nullable=False),
@@ -31,12 +33,13 @@ REFS = pa.schema(
         pa.field("message", pa.string()),
         pa.field("version", pa.int64()),
         pa.field("generation", pa.int64()),
+        pa.field("takes_off", pa.string()),
     ]
 )
 
 
 def write_refs(stores: StoreOpener, address: str, refs: Refs) -> Dataset:
-    """Store refs; metadata of commits is left out."""
+    """Store refs; other metadata of commits is left out."""
     return write_dataset(stores, address, REFS, _batches(refs))
 
 
@@ -80,6 +83,7 @@ def _rows(refs: Refs) -> Iterator[dict[str, Any]]:
             "message": commit.message,
             "version": commit.version,
             "generation": commit.generation,
+            "takes_off": commit.metadata.get(MARK),
         }
 
 
@@ -93,4 +97,5 @@ def _commit(row: dict[str, Any]) -> Commit:
         row["message"],
         row["version"],
         row["generation"],
+        {} if row.get("takes_off") is None else {MARK: row["takes_off"]},  # older plans have none
     )

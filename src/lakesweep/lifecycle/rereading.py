@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from lakesweep.errors import IncompleteError
 from lakesweep.lakefs.dump_ages import Ages, check_age
+from lakesweep.lakefs.temporary import without_temporary
 from lakesweep.lifecycle.keepers import Keeper, find_keepers, places_of
 from lakesweep.lifecycle.lakes import lake_name
 from lakesweep.sweep.lakefs_roots import Chooser, LakefsRoots, Opener
@@ -52,7 +53,7 @@ class Changes:
                 " repository answers, or its server forgot what happened since",
                 hint="see which server is asked, then plan again",
             )
-        before, now = self._keepers(self.before), self._keepers(refs)
+        before, now = self._keepers(self.before), self._keepers(without_temporary(refs))
         found = {
             refs.commits[commit].metarange_id
             for commit, keepers in now.items()

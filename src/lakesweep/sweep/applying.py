@@ -7,18 +7,18 @@ stays. What is left is written down, read back, and only then deleted, while the
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 import pyarrow as pa
 
 from lakesweep.clock import Clock
-from lakesweep.errors import LakesweepError, StoppedError
+from lakesweep.errors import LakesweepError, LeaseHeldError, StoppedError
 from lakesweep.progress import SILENT, Progress
 from lakesweep.storage.datasets import Dataset, Part, commit_dataset
 from lakesweep.store.moments import micros
@@ -70,6 +70,36 @@ class ApplyOrder:
     batch_rows: int = BATCH_ROWS
 
 
+class Release(Protocol):
+    """Has roots let go of files before these are deleted."""
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        """What to tell of it. `waiting` are files of the plan that go in no part of this run."""
+        ...
+
+    def __call__(self, deletes: Dataset, folder: str, check: Callable[[], None]) -> Dataset | None:
+        """What of files (VERDICTS) goes now; None if roots were changed: it is settled anew.
+
+        It may write to a folder. `check` raises StoppedError or LeaseHeldError where the run may
+        not go on, which are raised on.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class NoRelease:
+    """Leaves roots as they are."""
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        return {}
+
+    def __call__(self, deletes: Dataset, folder: str, check: Callable[[], None]) -> Dataset:
+        del folder, check
+        return deletes
+
+
 @dataclass(frozen=True)
 class Applied:
     """What an apply did. `kept_by_remark` are files of the plan that stay after all."""
@@ -103,6 +133,7 @@ class Applier:
     progress: Progress = SILENT
     sources: Sources = root_sources
     look_every: timedelta = LOOK_EVERY
+    release: Release = field(default_factory=NoRelease)
 
     def apply(self, order: ApplyOrder, document: PlanDocument, session: Session) -> Applied:
         """Delete what the plan says and nothing needs. `session` holds the lease of the lake."""
@@ -146,13 +177,22 @@ class Applier:
                 every = max(every, _REST * (time.monotonic() - begin))
             reins.renew(session.lease)
             control = reins.control  # of this round: the watch may begin another one at any time
+            try:
+                deletes = self.release(settled.deletes, folder, control.check)
+            except (StoppedError, LeaseHeldError) as error:
+                return Applied(0, {**_sum(tallies), **self.release.figures}, error.message)
+            if deletes is None:
+                folder = next(folders)
+                continue
             with watching(Watch(settler.sources_now(), settled.marks, every), reins.pause):
-                answers, gone = self._delete(order, settled.deletes, control, folder)
+                answers, gone = self._delete(order, deletes, control, folder)
             tallies += answers_of(answers, "tally", dict[str, Any])
             stops = list(answers_of(answers, "stopped", str))
             if stops or not any(answers_of(answers, "paused", str)):
+                figures = {**_sum(tallies), **self.release.figures}
                 kept = document.amount(Verdict.DELETE.value).files - gone
-                return Applied(kept, _sum(tallies), stops[0] if stops else None)
+                kept = max(0, kept - figures.get("waiting", 0))
+                return Applied(kept, figures, stops[0] if stops else None)
             folder = next(folders)
 
     def _settler(self, order: ApplyOrder, document: PlanDocument) -> Settler:
@@ -212,7 +252,8 @@ class Applier:
         self, document: PlanDocument, plan: PlanRecord, session: Session, applied: Applied
     ) -> None:
         session.figures = {**applied.figures, "kept_by_remark": applied.kept_by_remark}
-        session.figures.pop("failures", None)
+        for told in ("failures", "branches"):
+            session.figures.pop(told, None)
         if applied.stopped:
             session.status, session.message = RunStatus.STOPPED, applied.stopped
             return

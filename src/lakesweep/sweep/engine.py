@@ -75,8 +75,9 @@ class SweepEngine(MarkEngine, Protocol):
     ) -> pa.Table:
         """All that a step yields for listed files, each with what another dataset says of it.
 
-        `said` has `h1` and `h2`, one row a file. Those of its columns that are named, none of which
-        LISTING has, come to the step behind those of LISTING, null for files it says nothing of.
+        `listing` has `h1` and `h2`, and a file may be in it more than once; `said` has one row a
+        file. Those of its columns that are named, none of which `listing` has, come to the step
+        behind those of `listing`, null for files it says nothing of.
         """
         ...
 
@@ -125,7 +126,7 @@ class LocalEngine(LocalMarkEngine):
             read_dataset(self.stores, said, names),
             pa.schema([said.schema.field(name) for name in names]),
         )
-        files = gather(read_dataset(self.stores, listing, LISTING.names), _PAIRED_ROWS)
+        files = gather(read_dataset(self.stores, listing), _PAIRED_ROWS)
         paired = (batch for some in files for batch in _pair(some, told))
         return pa.Table.from_batches(step(paired), schema)
 
@@ -133,7 +134,7 @@ class LocalEngine(LocalMarkEngine):
 def _pair(files: pa.RecordBatch, told: pa.Table) -> Iterator[pa.RecordBatch]:
     together = pa.Table.from_batches([files]).join(told, ["h1", "h2"], join_type="left outer")
     others = [name for name in told.column_names if name not in HASHES.names]
-    yield from together.select([*LISTING.names, *others]).to_batches()
+    yield from together.select([*files.schema.names, *others]).to_batches()
 
 
 def known_hashes(stores: StoreOpener, files: Dataset) -> HashSet:

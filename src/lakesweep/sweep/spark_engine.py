@@ -158,8 +158,8 @@ class SparkEngine:
         schema: pa.Schema,
     ) -> pa.Table:
         told = self._read(said, [*HASHES.names, *columns])
-        paired = self._read(listing, LISTING.names).join(told, HASHES.names, "left")
-        chosen = paired.select(*LISTING.names, *columns)
+        paired = self._read(listing).join(told, HASHES.names, "left")
+        chosen = paired.select(*listing.schema.names, *columns)
         return self._collect(self._map(chosen, step, schema), schema)
 
     def _shares(self, rows: Dataset, fewest: int = 1) -> list[Share]:

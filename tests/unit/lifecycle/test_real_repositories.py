@@ -47,6 +47,10 @@ class Served:
     def files(self) -> FolderFiles:
         return FolderFiles(str(self.real.folder))
 
+    @property
+    def editor(self) -> None:
+        return None
+
     def read_refs(self) -> Refs:
         commits = (
             Commit(each["id"], tuple(each["parents"]), each["meta_range_id"], _created(each))

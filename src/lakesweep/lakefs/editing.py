@@ -1,0 +1,204 @@
+"""Taking paths off branches, in commits of their own.
+
+Nothing is ever staged on a branch that somebody uses: a commit there would carry what others have
+staged. So a hidden branch is made on the HEAD, the paths are deleted and committed there, and that
+commit is merged. A server refuses to merge into a branch on which something is staged, and where a
+path was changed meanwhile. It compares contents, though, and not addresses: an upload of equal
+bytes that was committed meanwhile would be taken off as well. So a merge stays only if the HEAD
+that it met is the one that was looked at; otherwise it is undone at once.
+
+Whoever dies in between leaves a hidden branch, which the next run removes (see `temporary`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+
+from lakesweep.errors import (
+    IncompleteError,
+    LakesweepError,
+    LeaseHeldError,
+    MissingError,
+    StoppedError,
+    UnavailableError,
+)
+from lakesweep.lakefs.server import Server
+from lakesweep.lakefs.temporary import MARK, PREFIX
+
+
+class BranchMovedError(IncompleteError):
+    """Somebody works on the branch. A later run will find it otherwise."""
+
+
+@dataclass(frozen=True)
+class Edit:
+    """What is done to branches: those whose HEAD is a commit lose some paths.
+
+    `temporary` is the name of the branch that is made for it, `metadata` what its commits say of
+    themselves.
+    """
+
+    head: str
+    branches: Sequence[str]
+    temporary: str
+    message: str
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Edited:
+    """What became of a branch: so many paths are off it, or why not. `is_busy` will pass."""
+
+    branch: str
+    paths: int = 0
+    reason: str | None = None
+    is_busy: bool = False
+
+
+@dataclass(frozen=True)
+class Editor:
+    """Takes paths off the branches of a repository."""
+
+    server: Server
+    repository: str
+
+    def heads(self) -> dict[str, str]:
+        """All branches and their HEADs, hidden ones too, without those that were left over."""
+        found = self.server.branches(self.repository, hidden=True)
+        return {each.id: each.commit_id for each in found if not each.id.startswith(PREFIX)}
+
+    def remove_left_over(self) -> None:
+        """Remove what runs left that died. Call it only where no other run can be under way.
+
+        A branch that cannot be removed is left to the next run: it is in nobody's way.
+        """
+        found = [each.id for each in self.server.branches(self.repository, hidden=True)]
+        for name in found:
+            if name.startswith(PREFIX):
+                self._remove(name)
+
+    def take_off(
+        self, edit: Edit, pages: Iterable[Sequence[str]], check: Callable[[], None]
+    ) -> Iterator[Edited]:
+        """Take paths off branches, of which each page has at most MOST_PATHS.
+
+        `check` is called between all steps, and may end it by an error; whatever else fails is
+        answered.
+        """
+        checked = [
+            self._try(branch, partial(self._check_free, branch, edit.head))
+            for branch in edit.branches
+        ]
+        yield from (each for each in checked if each.reason is not None)
+        free = [each.branch for each in checked if each.reason is None]
+        if not free:
+            return
+        try:
+            yield from self._take_off(edit, free, pages, check)
+        finally:
+            self._remove(edit.temporary)
+
+    def _take_off(
+        self,
+        edit: Edit,
+        branches: Sequence[str],
+        pages: Iterable[Sequence[str]],
+        check: Callable[[], None],
+    ) -> Iterator[Edited]:
+        try:
+            made, paths = self._prepare(edit, pages, check)
+        except LakesweepError as error:
+            yield from [_refused(branch, error) for branch in branches]
+            return
+        for branch in branches:
+            check()
+            yield self._try(branch, partial(self._merge, branch, edit, made), paths)
+
+    def _try(self, branch: str, step: Callable[[], None], paths: int = 0) -> Edited:
+        try:
+            step()
+        except LakesweepError as error:
+            return _refused(branch, error)
+        return Edited(branch, paths)
+
+    def _check_free(self, branch: str, head: str) -> None:
+        """BranchMovedError where a merge would be refused, or meet another HEAD."""
+        if self.server.branch(self.repository, branch).commit_id != head:
+            raise BranchMovedError("somebody has committed to it since")
+        if self.server.has_changes(self.repository, branch):
+            raise BranchMovedError("something is staged on it")
+
+    def _prepare(
+        self, edit: Edit, pages: Iterable[Sequence[str]], check: Callable[[], None]
+    ) -> tuple[str, int]:
+        """The commit that lacks the paths, and how many it lacks."""
+        self._create(edit)
+        count, failures = 0, 0
+        reason = "there was nothing to take off"
+        for page in pages:
+            check()
+            errors = self.server.delete_objects(self.repository, edit.temporary, page)
+            count, failures = count + len(page), failures + len(errors)
+            reason = next((f"{each.path}: {each.message}" for each in errors), reason)
+        if count == failures:
+            raise IncompleteError(reason)
+        check()
+        return self._commit(edit), count - failures
+
+    def _create(self, edit: Edit) -> None:
+        try:
+            self.server.create_hidden_branch(self.repository, edit.temporary, edit.head)
+        except UnavailableError:
+            # It may have been made all the same; nobody else uses the name.
+            self.server.branch(self.repository, edit.temporary)
+
+    def _commit(self, edit: Edit) -> str:
+        metadata = {**edit.metadata, MARK: edit.head}
+        try:
+            made = self.server.commit_changes(
+                self.repository, edit.temporary, edit.message, metadata
+            ).id
+        except UnavailableError:
+            made = self.server.branch(self.repository, edit.temporary).commit_id
+            if made == edit.head:
+                raise
+        if self.server.commit(self.repository, made).parents != (edit.head,):
+            raise BranchMovedError(f"somebody else has committed to {edit.temporary}")
+        return made
+
+    def _merge(self, branch: str, edit: Edit, made: str) -> None:
+        self._check_free(branch, edit.head)
+        try:
+            merged = self.server.merge(self.repository, made, branch, edit.message, edit.metadata)
+        except UnavailableError:
+            merged = self.server.branch(self.repository, branch).commit_id
+            if made not in self.server.commit(self.repository, merged).parents:
+                raise
+        if self.server.commit(self.repository, merged).parents[:1] != (edit.head,):
+            self._undo(branch, merged)
+
+    def _undo(self, branch: str, merged: str) -> None:
+        try:
+            self.server.revert_merge(self.repository, branch, merged)
+        except LakesweepError as error:
+            raise IncompleteError(
+                f"somebody committed to it at the same moment, and merge {merged} may have taken"
+                f" off what came so; it could not be undone: {error.message}",
+                hint=f"lakectl branch revert lakefs://{self.repository}/{branch} {merged} -m 1",
+            ) from error
+        raise BranchMovedError("somebody committed to it at the same moment, so it was undone")
+
+    def _remove(self, temporary: str) -> None:
+        with suppress(LakesweepError):  # the next run tries again, and meanwhile it holds nothing
+            self.server.delete_branch(self.repository, temporary)
+
+
+def _refused(branch: str, error: LakesweepError) -> Edited:
+    """What is told of a branch; what ends the whole run is raised again."""
+    if isinstance(error, StoppedError | LeaseHeldError):
+        raise error
+    is_busy = isinstance(error, BranchMovedError | MissingError)
+    return Edited(branch, reason=error.message, is_busy=is_busy)
