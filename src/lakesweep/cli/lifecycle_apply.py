@@ -61,7 +61,7 @@ def apply(
     def carry(
         applier: Applier, order: ApplyOrder, document: PlanDocument, session: Session
     ) -> Applied:
-        opener = _opener(context, document.details["repository"])
+        opener = opener_of(context, document.details["repository"])
         return apply_plan(applier, order, document, session, opener, at_once=bytes_at_once)
 
     carry_out(
