@@ -1,0 +1,110 @@
+"""Taking paths off branches of a real lakeFS server; see `conftest.py` for when it runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from lakesweep.lakefs.editing import Edit, Editor
+from lakesweep.lakefs.server import Server, access_from
+from lakesweep.lakefs.temporary import PREFIX
+from tests.lakefs_live import ENDPOINT, Live, live_repository, name_of
+
+_HOOK = """
+name: no merges
+on: {pre-merge: {branches: [main]}}
+hooks: [{id: refuses, type: lua, properties: {script: 'error("not today")'}}]
+"""
+
+
+@pytest.fixture
+def live() -> Iterator[Live]:
+    with live_repository() as live:
+        yield live
+
+
+@pytest.fixture
+def server() -> Server:
+    return Server(access_from(os.environ, ENDPOINT))
+
+
+def edit(live: Live, *branches: str) -> Edit:
+    head = live.heads()[branches[0]]
+    return Edit(head, branches, f"{PREFIX}test-0", "take off", {"why": "a test"})
+
+
+def paths(live: Live, ref: str) -> list[str]:
+    return [each.path for each in live.listed(ref)]
+
+
+def nothing() -> None:
+    """May go on."""
+
+
+def test_paths_come_off_branches_and_nothing_else_does(live: Live, server: Server) -> None:
+    for path in ("a", "b", "c"):
+        live.put("main", path, path)
+    head = live.commit("main")
+    for name in ("clean", "busy"):
+        live.branch(name, "main")
+    live.put("busy", "unfinished", "mine")
+    wanted = edit(live, "main", "clean", "busy")
+
+    done = list(Editor(server, live.name).take_off(wanted, [["a"], ["b"]], nothing))
+
+    assert {each.branch: (each.paths, each.is_busy) for each in done} == {
+        "main": (2, False),
+        "clean": (2, False),
+        "busy": (0, True),
+    }
+    assert paths(live, "main") == paths(live, "clean") == ["c"]
+    assert paths(live, "busy") == ["a", "b", "c", "unfinished"]
+    assert live.heads().keys() == {"main", "clean", "busy"}
+    assert live.heads()["busy"] == head
+
+
+@pytest.mark.parametrize("content", ["one", "two"])
+def test_a_path_that_is_committed_in_the_moment_of_a_merge_stays(
+    live: Live, server: Server, content: str
+) -> None:
+    """The server would merge over equal bytes at another address."""
+    for path in ("a", "b"):
+        live.put("main", path, "one")
+    live.commit("main")
+    made: list[str] = []
+
+    class Late(Server):
+        def merge(self, repository: str, source: str, branch: str, *said: Any) -> str:
+            made.append(live.put("main", "a", content))
+            live.put("main", "new", content)
+            live.commit("main")
+            return super().merge(repository, source, branch, *said)
+
+    editor = Editor(Late(server.access), live.name)
+    [done] = editor.take_off(edit(live, "main"), [["a", "b"]], nothing)
+
+    assert done.reason is not None
+    assert paths(live, "main") == ["a", "b", "new"]
+    assert name_of(live.stat("main", "a").physical_address) == made[0]
+
+
+def test_a_hook_that_refuses_and_a_branch_that_is_gone_are_told(live: Live, server: Server) -> None:
+    live.put("main", "a", "one")
+    live.put("main", "_lakefs_actions/no.yaml", _HOOK)
+    live.commit("main")
+    editor = Editor(server, live.name)
+
+    done = list(editor.take_off(edit(live, "main", "gone"), [["a"]], nothing))
+
+    assert [(each.branch, each.is_busy) for each in done] == [("gone", True), ("main", False)]
+    assert "not today" in str(done[1].reason)
+    assert paths(live, "main") == ["_lakefs_actions/no.yaml", "a"]
+
+
+def test_what_was_left_over_is_removed(live: Live, server: Server) -> None:
+    live.branch(f"{PREFIX}dead-0", "main", hidden=True)
+    Editor(server, live.name).remove_left_over()
+    assert live.heads().keys() == {"main"}

@@ -1,0 +1,55 @@
+"""Branches and commits that are made to take paths off others, and nobody's own."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from lakesweep.lakefs.refs import Branch, Commit, Refs, make_refs
+from lakesweep.lakefs.temporary import MARK, PREFIX, adopt, temporary_name, without_temporary
+
+_NOW = datetime(2026, 11, 15, tzinfo=UTC)
+
+
+def commit(id_: str, *parents: str, marked: bool = False) -> Commit:
+    metadata = {MARK: parents[0]} if marked else {}
+    return Commit(id_, parents, f"m-{id_}", _NOW, metadata=metadata)
+
+
+def refs(*branches: tuple[str, str]) -> Refs:
+    """`head` on top of `first`, and beside it what takes paths off `head`, and what follows it."""
+    commits = [
+        commit("first"),
+        commit("head", "first"),
+        commit("ours", "head", marked=True),
+        commit("merge", "head", "ours"),
+        commit("theirs", "ours"),
+    ]
+    return make_refs(commits, [Branch(name, head) for name, head in branches], ())
+
+
+@pytest.mark.parametrize("head", ["head", "ours"])
+def test_what_a_run_left_is_no_branch(head: str) -> None:
+    found = refs(("main", "head"), (temporary_name("apply-1", 0), head))
+    assert [branch.name for branch in without_temporary(found).branches] == ["main"]
+    assert without_temporary(found).commits == found.commits
+
+
+@pytest.mark.parametrize(("main", "head"), [("head", "theirs"), ("first", "head")])
+def test_what_somebody_else_uses_is_a_branch(main: str, head: str) -> None:
+    """He committed to it, or his own branch was put elsewhere."""
+    found = refs(("main", main), (f"{PREFIX}x", head))
+    assert without_temporary(found) == found
+
+
+def test_what_nothing_reaches_is_kept_as_its_parent_is() -> None:
+    bits = {"first": 3, "head": 2, "ours": 0, "merge": 0, "theirs": 0}
+    adopt(refs(("main", "head")), bits)
+    assert bits == {"first": 3, "head": 2, "ours": 2, "merge": 0, "theirs": 0}
+
+
+def test_what_a_branch_reaches_is_kept_by_that() -> None:
+    bits = {"first": 3, "head": 2, "ours": 1, "merge": 1, "theirs": 0}
+    adopt(refs(("main", "merge")), bits)
+    assert bits["ours"] == 1
