@@ -78,6 +78,8 @@ def test_a_path_that_is_committed_in_the_moment_of_a_merge_stays(
 
     class Late(Server):
         def merge(self, repository: str, source: str, branch: str, *said: Any) -> str:
+            live.remove("main", "a")
+            live.commit("main")
             made.append(live.put("main", "a", content))
             live.put("main", "new", content)
             live.commit("main")

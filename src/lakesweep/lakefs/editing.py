@@ -3,9 +3,9 @@
 Nothing is ever staged on a branch that somebody uses: a commit there would carry what others have
 staged. So a hidden branch is made on the HEAD, the paths are deleted and committed there, and that
 commit is merged. A server refuses to merge into a branch on which something is staged, and where a
-path was changed meanwhile. It compares contents, though, and not addresses: an upload of equal
-bytes that was committed meanwhile would be taken off as well. So a merge stays only if the HEAD
-that it met is the one that was looked at; otherwise it is undone at once.
+path was changed meanwhile. It compares contents, though, and not addresses: a path that was deleted
+meanwhile and came back with equal bytes would be taken off as well. So a merge stays only if the
+HEAD that it met is the one that was looked at; otherwise it is undone at once.
 
 Whoever dies in between leaves a hidden branch, which the next run removes (see `temporary`).
 """

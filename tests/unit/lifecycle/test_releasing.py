@@ -254,6 +254,8 @@ def test_who_commits_a_path_at_the_same_moment_keeps_it(
 
     def commit() -> None:
         if not made:
+            server.staged["main"] = {"logs/a": None}
+            server.commit("main")
             made.append(server.put("main", "logs/a", content=content))
             server.commit("main")
 
