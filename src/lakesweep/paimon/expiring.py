@@ -86,9 +86,10 @@ class SnapshotExpiry:
             return
         table = self.branch.table
         for file in files:
-            write(self.branch, self.branch.layout.changelog(file.number), table.read(file.path))
-        latest = max(self.branch.changelog_ids())
-        write_hint(self.branch, "changelog", "LATEST", latest)
+            with suppress(MissingError):  # whoever deleted it has written its changelog before
+                write(self.branch, self.branch.layout.changelog(file.number), table.read(file.path))
+        if numbers := self.branch.changelog_ids():
+            write_hint(self.branch, "changelog", "LATEST", max(numbers))
 
 
 def choose_snapshots(branch: Branch, retention: Retention) -> SnapshotExpiry:

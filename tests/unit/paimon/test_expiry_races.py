@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 
 import pytest
 
@@ -12,6 +13,7 @@ from lakesweep.paimon.table import PaimonTable
 from lakesweep.storage.deleting import delete_files
 from lakesweep.storage.stores import Stores
 from lakesweep.storage.wrappers.faults import Call, Fault, Faulty
+from lakesweep.storage.wrappers.recording import Recording
 from tests.dict_store import Death
 from tests.paimon import JavaTable, JavaWarehouses
 from tests.paimon_expiry import (
@@ -62,6 +64,28 @@ def test_two_runs_of_different_plans_do_no_harm(java: JavaTable, first: int, sec
     assert names(store).keys() == names(done).keys()
     assert names(store)["snapshot/EARLIEST"] == b"8"
     assert not missing_files(store, java)
+
+
+def test_a_run_that_deletes_what_another_is_about_to_read_does_no_harm(
+    java_tables: JavaWarehouses,
+) -> None:
+    """Where changelogs outlive snapshots, these are read once more when they go."""
+    java = java_tables.table("pk_decoupled")
+    before, done = in_memory(java), in_memory(java)
+    undisturbed = Recording(done)
+    expire(undisturbed, keep())
+    key = min(key for key in undisturbed.keys("read") if "/snapshot/snapshot-" in key)
+    for moment in range(undisturbed.keys("read").count(key)):
+        store = before.copy_all()
+
+        def step_in(call: Call, store: ListedStore = store) -> object:
+            expire(store, keep())
+            return call.go_on()
+
+        fault = Fault(step_in, frozenset({"read"}), key.__eq__, skip=moment, times=1)
+        with suppress(ChangedError):
+            expire(Faulty(store, [fault]), keep())
+        assert names(store).keys() == names(done).keys(), moment
 
 
 def test_a_tag_that_comes_meanwhile_keeps_all_its_files(java: JavaTable) -> None:
