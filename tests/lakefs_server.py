@@ -59,6 +59,9 @@ class RecordedServer:
 
     def answer(self, path: str, query: Mapping[str, str]) -> bytes:
         """What the server says to a call on a repository."""
+        if path == _API.rstrip("/"):
+            told = [each.answer("repository")["repository"] for each in self.known.values()]
+            return json.dumps(page_of(told, "id", query)).encode()
         name, _, call = path.removeprefix(_API).partition("/")
         repository = self.known.setdefault(name, self.repositories.repository(name))
         if not repository.oracle.exists():

@@ -86,6 +86,8 @@ class WorkingServer:
     before: dict[str, Callable[[], None]] = field(default_factory=dict)
     behind: dict[str, Callable[[], None]] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
+    others: list[dict[str, str]] = field(default_factory=list)
+    lists_repositories: bool = True
     numbers: Iterator[int] = field(default_factory=count)
 
     def __post_init__(self) -> None:
@@ -188,6 +190,10 @@ class WorkingServer:
     def answer(
         self, method: str, path: str, query: Mapping[str, str], body: bytes
     ) -> tuple[int, bytes]:
+        if path == _API.rstrip("/"):
+            if not self.lists_repositories:
+                return 403, b'{"message":"insufficient permissions"}'
+            return 200, json.dumps(page_of([self._repository, *self.others], "id", query)).encode()
         call = f"{method} {unquote(path).removeprefix(_API + self.name).lstrip('/')}"
         self.asked.append(call)
         try:
@@ -209,7 +215,7 @@ class WorkingServer:
     def _told(self, what: list[str], query: Mapping[str, str]) -> object:
         match what:
             case [""]:
-                return {"id": self.name, "storage_namespace": f"local://{self.name}"}
+                return self._repository
             case ["metadata", "object", _, id_]:
                 return (self.namespace / "_lakefs" / id_).read_bytes()
             case ["branches"]:
@@ -249,6 +255,10 @@ class WorkingServer:
             case _:
                 raise NoSuchThingError("/".join(what))
         return said
+
+    @property
+    def _repository(self) -> dict[str, str]:
+        return {"id": self.name, "storage_namespace": f"local://{self.name}"}
 
     def _ref(self, branch: str) -> dict[str, str]:
         if branch not in self.branches:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from lakesweep.catalog import Catalogs
     from lakesweep.iceberg.targets import IcebergTargets
     from lakesweep.lakefs.addresses import Namespace
+    from lakesweep.lakefs.finding import ServerPlace
     from lakesweep.lakefs.repository import Repository
     from lakesweep.lifecycle.engine import LifecycleEngine
     from lakesweep.maintenance.engine import ScanEngine
@@ -282,14 +283,25 @@ class App:
 
     def repository(self, name: str) -> Repository:
         """A lakeFS repository by its name on a configured server, or by its address."""
-        from lakesweep.lakefs.finding import ServerPlace, open_repository
+        from lakesweep.lakefs.finding import open_repository
 
-        places = tuple(
+        return open_repository(name, self.stores, self._lakefs_servers, os.environ)
+
+    def siblings(self, repository: str) -> Mapping[str, Namespace]:
+        """All other repositories of the server of one, configured or not."""
+        from lakesweep.lakefs.finding import siblings_of
+
+        return siblings_of(repository, self._lakefs_servers, os.environ)
+
+    @property
+    def _lakefs_servers(self) -> tuple[ServerPlace, ...]:
+        from lakesweep.lakefs.finding import ServerPlace
+
+        return tuple(
             ServerPlace(root.endpoint, root.repositories, root.local_root)
             for root in self._roots(LakefsRoot)
             if root.endpoint is not None
         )
-        return open_repository(name, self.stores, places, os.environ)
 
     @property
     def repository_names(self) -> list[str]:

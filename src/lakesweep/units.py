@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from lakesweep.errors import UsageError
@@ -80,6 +81,12 @@ def format_size(size_bytes: int) -> str:
 def format_count(count: int, noun: str) -> str:
     """A number of things: `1 file`, `1,200 files`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def format_some(names: Sequence[str], most: int = 5) -> str:
+    """The first of some names, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def format_moment(moment: datetime) -> str:

@@ -316,6 +316,35 @@ def _plan_logs(lakesweep: Lakesweep) -> None:
     assert done.code == 0, done.err
 
 
+def test_other_repositories_of_the_server_are_told_and_must_lie_apart(
+    lakesweep: Lakesweep, working: WorkingServer
+) -> None:
+    words = ("lifecycle", "plan", "repo", "--policy", "policy.json", "--engine", "local")
+    assert "have imported" not in lakesweep(*words).err
+
+    working.others = [
+        {"id": "apart", "storage_namespace": "local://apart"},
+        {"id": "passing", "storage_namespace": "mem://passing"},
+    ]
+    assert re.search(
+        "imported from this one is not known,.*: apart$", lakesweep(*words).err, re.MULTILINE
+    )
+
+    working.others = [{"id": "inside", "storage_namespace": "local://repo/data/inside"}]
+    refused = lakesweep(*words)
+    assert refused.code == 3
+    assert "shares its folder" in refused.err
+
+
+def test_a_server_that_does_not_list_its_repositories_is_told_of(
+    lakesweep: Lakesweep, working: WorkingServer
+) -> None:
+    working.lists_repositories = False
+    _plan_logs(lakesweep)
+    [warning] = lakesweep("lifecycle", "show", "repo").document["details"]["warnings"]
+    assert "does not say which other repositories it has" in warning
+
+
 def test_what_expires_on_heads_is_taken_off_first(
     lakesweep: Lakesweep, working: WorkingServer
 ) -> None:

@@ -14,10 +14,13 @@ from lakesweep.cli.context import Context
 from lakesweep.cli.engines import EngineChoice
 from lakesweep.cli.lifecycle_repositories import RepositoryName, find_repository, opener_of
 from lakesweep.cli.options import Overrides
-from lakesweep.errors import ConfigError
+from lakesweep.errors import ConfigError, DeniedError
 from lakesweep.units import parse_duration
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lakesweep.lakefs.addresses import Namespace
     from lakesweep.lakefs.repository import Repository
     from lakesweep.lifecycle.order import LifecycleOrder
     from lakesweep.sweep.lakefs_roots import Opener
@@ -172,6 +175,7 @@ def _order(
         data.decode(),
         wanted.policy.name,
         context.app.root_sources,
+        _siblings(context, repository),
     )
 
 
@@ -179,6 +183,13 @@ def neighbours_of(context: Context, repository: Repository) -> dict[str, Opener]
     """The other repositories of the configuration: they may have imported objects of this one."""
     names = context.app.repository_names
     return {name: opener_of(context, name) for name in names if name != repository.name}
+
+
+def _siblings(context: Context, repository: Repository) -> Mapping[str, Namespace] | None:
+    try:
+        return context.app.siblings(repository.name)
+    except DeniedError:
+        return None
 
 
 def _read(policy: Path) -> bytes:

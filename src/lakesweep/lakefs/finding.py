@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lakesweep.errors import MissingError, NotFoundError
+from lakesweep.lakefs.addresses import Namespace
 from lakesweep.lakefs.repository import Repository
-from lakesweep.lakefs.served import ServedRepository
-from lakesweep.lakefs.server import Server, access_from
+from lakesweep.lakefs.served import ServedRepository, find_namespace, trim_namespace
+from lakesweep.lakefs.server import Access, Server, access_from
 from lakesweep.lakefs.stored import StoredRepository
 from lakesweep.storage.stores import Stores
 
@@ -36,9 +37,7 @@ def open_repository(
     """A repository by name or address; a server is asked for a name alone."""
     if is_address(name):
         return StoredRepository(stores, name)
-    place = _find_place(name, places)
-    access = access_from(environment, place.endpoint if place else None)
-    local_root = place.local_root if place else None
+    access, local_root = _find_server(name, places, environment)
     try:
         return ServedRepository(Server(access), name, stores, local_root=local_root)
     except MissingError as error:
@@ -46,6 +45,33 @@ def open_repository(
             f"the lakeFS server {access.endpoint} has no repository {name!r}: {error.reason}",
             hint="lakectl repo list shows all of them; the endpoint must be that of their server",
         ) from error
+
+
+def siblings_of(
+    name: str, places: tuple[ServerPlace, ...], environment: Mapping[str, str]
+) -> Mapping[str, Namespace]:
+    """All other repositories of the server of one, but for those that live in its memory.
+
+    None for an address. DeniedError where the server may not say.
+    """
+    if is_address(name):
+        return {}
+    access, local_root = _find_server(name, places, environment)
+    told = {each.id: each.storage_namespace for each in Server(access).repositories()}
+    return {
+        other: find_namespace(trim_namespace(namespace), local_root)
+        for other, namespace in told.items()
+        if other != name and not namespace.startswith("mem://")
+    }
+
+
+def _find_server(
+    name: str, places: tuple[ServerPlace, ...], environment: Mapping[str, str]
+) -> tuple[Access, str | None]:
+    """The server of a repository, and where it keeps `local://` namespaces."""
+    place = _find_place(name, places)
+    access = access_from(environment, place.endpoint if place else None)
+    return access, place.local_root if place else None
 
 
 def _find_place(name: str, places: tuple[ServerPlace, ...]) -> ServerPlace | None:

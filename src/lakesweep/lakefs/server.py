@@ -142,6 +142,11 @@ class _Refs(msgspec.Struct, frozen=True):
     results: list[RefRecord]
 
 
+class _Repositories(msgspec.Struct, frozen=True):
+    pagination: _Pagination
+    results: list[RepositoryRecord]
+
+
 class _Objects(msgspec.Struct, frozen=True):
     pagination: _Pagination
     results: list[ObjectRecord]
@@ -187,6 +192,16 @@ class Server:
             f"repository {name}",
             lambda: self._client.repositories_api.get_repository_with_http_info(name, **_RAW),
         )
+
+    def repositories(self) -> Iterator[RepositoryRecord]:
+        """All repositories of the server."""
+        call = self._client.repositories_api.list_repositories_with_http_info
+
+        def ask(after: str) -> _Repositories:
+            wanted = {"after": after, "amount": _PAGE_ROWS}
+            return self._ask(_Repositories, "repositories", lambda: call(**wanted, **_RAW))
+
+        return (each for page in _pages("repositories", ask) for each in page.results)
 
     def branches(self, repository: str, *, hidden: bool) -> Iterator[RefRecord]:
         """All branches, without or with those that are hidden."""

@@ -94,7 +94,7 @@ class PlanDraft:
             "policy": self.order.policy_text,
             "policy_name": self.order.policy_name,
             "words": list(self.found.words),
-            "warnings": list(self.found.warnings),
+            "warnings": [*self.found.warnings, *self.order.warnings()],
             "full": self.found.full,
             "saved": self.judged.saved,
             "record": msgspec.to_builtins(self.found.record),

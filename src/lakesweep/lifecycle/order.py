@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from lakesweep.lifecycle.rereading import Changes, OtherSources, PlanSources
 from lakesweep.sweep.root_sources import Sources, root_sources
+from lakesweep.units import format_some
 
 if TYPE_CHECKING:
+    from lakesweep.lakefs.addresses import Namespace
     from lakesweep.lakefs.dump_ages import Ages
     from lakesweep.lakefs.refs import Refs
     from lakesweep.lifecycle.spec import Spec
@@ -22,7 +24,8 @@ if TYPE_CHECKING:
 class LifecycleOrder:
     """What is asked of a plan. `spec` has no folder yet; `neighbours` may have imported objects.
 
-    `of_lakes` tells the roots of other lakes, which the lake of the repository names.
+    `of_lakes` tells the roots of other lakes, which the lake of the repository names. `siblings`
+    are all other repositories of the server, None where it does not say.
     """
 
     lake: Lake
@@ -33,11 +36,25 @@ class LifecycleOrder:
     policy_text: str = ""
     policy_name: str = "policy.json"
     of_lakes: Sources = root_sources
+    siblings: Mapping[str, Namespace] | None = field(default_factory=dict)
 
     @property
     def openers(self) -> Mapping[str, Opener]:
         """The repository and its neighbours."""
         return {self.spec.repository.name: self.opener, **self.neighbours}
+
+    def warnings(self) -> Iterator[str]:
+        """Of which repositories it is not known what they have imported from this one."""
+        if self.siblings is None:
+            yield (
+                "its server does not say which other repositories it has: what they have imported"
+                " from this one is not known"
+            )
+        elif unknown := sorted(self.siblings.keys() - self.neighbours.keys()):
+            yield (
+                "what other repositories of the server have imported from this one is not known, as"
+                f" no root of the configuration names them: {format_some(unknown)}"
+            )
 
     @property
     def shortest(self) -> timedelta:

@@ -82,6 +82,7 @@ class LifecyclePlanner:
         """Write a plan. `started` was read before the lease was taken."""
         lake, repository = order.lake, order.spec.repository
         others = [opener().namespace for opener in order.neighbours.values()]
+        others += (order.siblings or {}).values()
         refuse_shared(repository.name, repository.namespace, others)
         self._refuse_unknown(order.spec)
         name = order.spec.run_id or new_name("plan", self.clock)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from lakesweep.errors import RefusedError
-from lakesweep.units import format_count, format_duration
+from lakesweep.units import format_count, format_duration, format_some
 
 #: No shorter grace without saying so.
 SHORTEST_GRACE = timedelta(hours=24)
@@ -94,28 +94,28 @@ def look(figures: Figures) -> Iterator[Guard]:
     yield from _look_at_fall(figures)
     yield from (_too_much(share) for share in figures.shares if _is_too_much(share))
     if figures.incomplete:
-        names = _some(figures.incomplete)
+        names = format_some(figures.incomplete)
         yield Guard("incomplete", f"could not be read, so all that they may share stays: {names}")
     if lost := [root for root in figures.gone if root.deletes]:
         yield look_at_gone(lost)
     if figures.empty and figures.deletes:
-        names = _some(figures.empty)
+        names = format_some(figures.empty)
         yield Guard("empty-catalog", f"lists no table at all, which is hardly true: {names}")
     if figures.missing and figures.deletes:
         files = format_count(figures.missing, "file")
-        tables = _some(figures.lacking)
+        tables = format_some(figures.lacking)
         yield Guard("missing", f"at least {files} referenced and not stored: by {tables}")
     if figures.repositories and figures.deletes:
-        names = _some(figures.repositories)
+        names = format_some(figures.repositories)
         yield Guard("repositories", f"no root reads what they may have imported: {names}")
     yield from _look_at_what_is_told(figures)
     if figures.foreign:
-        yield Guard("foreign", f"claimed by others as well: {_some(figures.foreign)}")
+        yield Guard("foreign", f"claimed by others as well: {format_some(figures.foreign)}")
     if figures.grace < SHORTEST_GRACE:
         grace, shortest = format_duration(figures.grace), format_duration(SHORTEST_GRACE)
         yield Guard("grace", f"a grace of {grace} is under {shortest}: writers may lose files")
     if figures.opted_in:
-        names = _some(figures.opted_in)
+        names = format_some(figures.opted_in)
         yield Guard("gc.enabled", f"these tables say gc.enabled=false: {names}")
 
 
@@ -123,7 +123,7 @@ def look_at_gone(gone: Sequence[Gone]) -> Guard:
     """The guard of roots that were known, and are not listed any more."""
     files = sum(root.deletes for root in gone)
     what = f"; {format_count(files, 'file')} of them would go" if files else ""
-    names = _some([f"{root.name}{_last_seen(root)}" for root in gone])
+    names = format_some([f"{root.name}{_last_seen(root)}" for root in gone])
     return Guard("roots-gone", f"known before, and not listed now{what}: {names}")
 
 
@@ -183,10 +183,10 @@ def _look_at_dumps(figures: Figures) -> Iterator[Guard]:
         yield Guard(
             "refs-dump",
             "no server was asked, so commits, branches and tags that came since are not known:"
-            f" {_some(figures.dumps)}",
+            f" {format_some(figures.dumps)}",
         )
     if figures.stale_dumps:
-        yield Guard("stale-refs", f"dump the refs again: {_some(figures.stale_dumps)}")
+        yield Guard("stale-refs", f"dump the refs again: {format_some(figures.stale_dumps)}")
 
 
 def _look_at_what_is_told(figures: Figures) -> Iterator[Guard]:
@@ -215,8 +215,3 @@ def _too_much(share: Share) -> Guard:
 def _last_seen(root: Gone) -> str:
     where = f"in {root.origin} " if root.origin else ""
     return f" (last seen {where}at {root.seen:%Y-%m-%dT%H:%M:%SZ})"
-
-
-def _some(names: Sequence[str], most: int = 5) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
