@@ -69,7 +69,19 @@ def open_table(path: str, data: bytes, kind: TableType) -> Opened:
     if properties.type is not kind:
         raise FormatError(path, f"it holds {properties.type}, not {kind}")
     handles = _data_handles(path, data, footer, properties)
-    return Opened(path, data, properties, handles, check_blocks(path, data, handles))
+    bounds = check_blocks(path, data, handles)
+    _refuse_lies(path, properties, int(bounds[-1]))
+    return Opened(path, data, properties, handles, bounds)
+
+
+def _refuse_lies(path: str, told: Properties, raw_bytes: int) -> None:
+    """Room is made for as much as a file says to have, so it must fit into its blocks.
+
+    Only keys may be longer than what is stored of them.
+    """
+    room = told.key_bytes + told.value_bytes
+    if room > LARGEST_BYTES or max(told.records, told.value_bytes) > raw_bytes:
+        raise DamagedError(path, states.REASONS[states.TOO_LARGE])
 
 
 def read_table(path: str, data: bytes, kind: TableType, id_: str | None = None) -> Table:
@@ -130,9 +142,6 @@ class RecordWalk:
         self._opened = opened
         self._id = id_
         told = opened.properties
-        room = told.key_bytes + told.value_bytes
-        if max(room, told.records) > LARGEST_BYTES or told.value_bytes > opened.bounds[-1]:
-            raise DamagedError(opened.path, states.REASONS[states.TOO_LARGE])
         self._keys = np.empty(told.key_bytes, np.uint8)
         self._key_ends = np.zeros(told.records + 1, np.int32)
         self._done = np.array([0, 0, 0, 0, told.value_bytes])

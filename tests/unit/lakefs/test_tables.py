@@ -17,7 +17,16 @@ from lakesweep.lakefs.properties import TableType
 from lakesweep.lakefs.ranges import decode_metarange, decode_range
 from lakesweep.lakefs.table import Table, read_table
 from tests.lakefs import RealRepositories
-from tests.lakefs_tables import Entry, Layout, RangeOf, envelope, footer, sealed, write_table
+from tests.lakefs_tables import (
+    Entry,
+    Layout,
+    RangeOf,
+    envelope,
+    footer,
+    sealed,
+    uvarint,
+    write_table,
+)
 
 _ENTRY = Entry("data/s/x", 1_700_000_000, size_bytes=3, checksum="abc").value()
 _OBJECT_COLUMNS = {
@@ -211,6 +220,14 @@ class TestDamage:
         wrong = {name: b"3" if name == "count" else b"\x03"}
         data = write_table([(b"k", _ENTRY)], TableType.RANGES, properties=wrong).data
         self.refused(data, "records")
+
+    @pytest.mark.parametrize("number", [1_000, 2**31 - 2, 2**40, 2**64 - 1])
+    @pytest.mark.parametrize("name", ["num.entries", "raw.key.size", "raw.value.size"])
+    def test_counts_that_no_memory_has_room_for(self, name: str, number: int) -> None:
+        wrong = {f"rocksdb.{name}": uvarint(number)}
+        count = {"count": b"%d" % number} if name == "num.entries" else {}
+        data = write_table([(b"k", _ENTRY)], TableType.RANGES, properties=wrong | count).data
+        self.refused(data, "records" if name == "raw.key.size" and number == 1_000 else "room")
 
     def test_a_wrong_number_of_blocks(self) -> None:
         wrong = {"rocksdb.num.data.blocks": b"\x02"}
