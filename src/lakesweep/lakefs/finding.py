@@ -50,18 +50,20 @@ def open_repository(
 def siblings_of(
     name: str, places: tuple[ServerPlace, ...], environment: Mapping[str, str]
 ) -> Mapping[str, Namespace]:
-    """All other repositories of the server of one, but for those that live in its memory.
+    """All other repositories of the server of one, where we can read them.
 
-    None for an address. DeniedError where the server may not say.
+    A server may keep some in its memory, or on a disk that is not known. None for an address.
+    DeniedError where the server may not say.
     """
     if is_address(name):
         return {}
     access, local_root = _find_server(name, places, environment)
     told = {each.id: each.storage_namespace for each in Server(access).repositories()}
+    hidden = ("mem://",) if local_root else ("mem://", "local://")
     return {
         other: find_namespace(trim_namespace(namespace), local_root)
         for other, namespace in told.items()
-        if other != name and not namespace.startswith("mem://")
+        if other != name and not namespace.startswith(hidden)
     }
 
 

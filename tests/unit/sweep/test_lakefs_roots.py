@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,6 +21,7 @@ from lakesweep.sweep.lakefs_roots import LakefsRoots, configured_openers
 from lakesweep.sweep.roots import RootProblem, RootRow
 from tests.lakefs import RealRepositories
 from tests.lakefs_recorded import RecordedRepository
+from tests.lakefs_working_server import WorkingServer, working_server
 from tests.planned import Desk, deletes, reasons
 
 
@@ -146,6 +148,59 @@ def test_a_repository_whose_refs_are_not_restored_keeps_all(
     assert not deletes(plan)
     [root] = plan.document.incomplete_roots
     assert "no commit" in root.reason
+
+
+@pytest.fixture
+def working(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkingServer]:
+    """A server with a repository that has one object, and one that nothing names."""
+    with working_server(tmp_path / "objects") as server:
+        for name, value in server.environment.items():
+            monkeypatch.setenv(name, value)
+        server.put("main", "a")
+        server.commit("main")
+        server.put("main", "b")
+        server.staged["main"].clear()
+        for path in server.namespace.glob("data/**/*"):
+            os.utime(path, (1_700_000_000, 1_700_000_000))
+        yield server
+
+
+def desk_of_server(server: WorkingServer) -> Desk:
+    root = LakefsRoot(
+        type="lakefs",
+        endpoint=server.endpoint,
+        repositories=("repo",),
+        local_root=str(server.folder),
+    )
+    desk = Desk(Stores(), LakeSection(locations=(str(server.namespace),)))
+    openers = configured_openers(desk.stores, root)
+    desk.roots = [LakefsRoots(desk.stores, "test", openers, desk.plans)]
+    return desk
+
+
+def test_a_repository_whose_folder_another_one_has_too_keeps_all(working: WorkingServer) -> None:
+    """As where one was renamed: its refs are restored to a bare one in the same folder."""
+    desk = desk_of_server(working)
+    working.others = [{"id": "apart", "storage_namespace": "local://repository"}]
+    first = desk.plan()
+    assert len(deletes(first)) == 1
+
+    working.others = [{"id": "new", "storage_namespace": "local://repo/"}]
+    plan = desk.plan()
+
+    assert not deletes(plan)
+    [root] = plan.document.incomplete_roots
+    assert "in one folder with new" in root.reason
+
+
+def test_a_server_that_does_not_list_its_repositories_keeps_all(working: WorkingServer) -> None:
+    working.lists_repositories = False
+
+    plan = desk_of_server(working).plan()
+
+    assert not deletes(plan)
+    [root] = plan.document.incomplete_roots
+    assert "grant fs:ListRepositories" in root.reason
 
 
 def test_a_range_that_is_missing_keeps_all(
