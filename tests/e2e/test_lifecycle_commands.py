@@ -191,6 +191,15 @@ def test_a_namespace_that_cannot_tell_what_is_staged_is_refused(
     assert not (namespace / "_lakefs/retention/lc").exists()  # nothing was listed for it
 
 
+def test_a_namespace_that_is_not_there_is_not_found(lakesweep: Lakesweep) -> None:
+    """In place of a word on what is staged, which sends people to the wrong option."""
+    done = lakesweep(
+        *("lifecycle", "plan", "no/such", "--policy", "policy.json", "--engine", "local")
+    )
+    assert done.code == 6
+    assert "holds no dump" in done.error["message"]
+
+
 @pytest.mark.parametrize("command", ["show", "explain", "apply"])
 def test_plans_of_one_kind_are_no_plans_of_another(
     lakesweep: Lakesweep, namespace: Path, command: str

@@ -84,11 +84,11 @@ class LifecyclePlanner:
         others = [opener().namespace for opener in order.neighbours.values()]
         others += (order.siblings or {}).values()
         refuse_shared(repository.name, repository.namespace, others)
+        ages = find_ages(order.openers)  # what is written from now on is seen when looking again
         self._refuse_unknown(order.spec)
         name = order.spec.run_id or new_name("plan", self.clock)
         address = f"{lake.plans}/{name}"
         surveyor = Surveyor(self.stores, self.engine, self.clock, self.progress, self.seconds)
-        ages = find_ages(order.openers)  # what is written from now on is seen when looking again
         with surveyor.phase("list"):
             listing, foreign = self._list(surveyor, lake, f"{address}/listing")
         refuse_nested(repository.name, foreign)
