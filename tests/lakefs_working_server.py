@@ -3,7 +3,7 @@
 It does with these what a real one does, as far as the calls are of use to us: it compares contents
 and not addresses, refuses to merge into a branch on which something is staged, to commit or merge
 where nothing changes, and where both sides changed a path. A commit of equal bytes leaves the
-address that was there. Its objects lie on its own disk.
+address that was there, and a merge drops what is staged of them. Its objects lie on its own disk.
 
 with working_server(folder) as server:
     server.put("main", "logs/a", days=100)
@@ -128,14 +128,10 @@ class WorkingServer:
         metadata: Mapping[str, str] | None = None,
     ) -> str:
         head = self.commits[self.branches[branch]]
-        changes = {
-            path: each
-            for path, each in self.staged.pop(branch, {}).items()
-            if _identity(each) != _identity(head.tree.get(path))  # or the old address stays
-        }
-        tree = _changed(head.tree, changes)
+        tree = _changed(head.tree, self._changes(branch))
         if tree == head.tree:
             raise RefusalError(400, "commit: no changes")
+        self.staged.pop(branch)
         made = self._add((head.id,), tree, message, metadata or {}, self._ago(days))
         self.branches[branch] = made
         return made
@@ -165,6 +161,7 @@ class WorkingServer:
         metadata = {**metadata, ".lakefs.merge.strategy": "default"}
         made = self._add((ours.id, theirs.id), tree, message, metadata, self._ago(0))
         self.branches[into] = made
+        self.staged.pop(into, None)
         return made
 
     def revert(self, branch: str, commit: str, parent: int) -> None:
@@ -172,6 +169,7 @@ class WorkingServer:
         undone, head = self.commits[commit], self.commits[self.branches[branch]]
         tree = _merged(undone.tree, head.tree, self.commits[undone.parents[parent - 1]].tree)
         self.branches[branch] = self._add((head.id,), tree, "Revert", {}, self._ago(0))
+        self.staged.pop(branch, None)
 
     def shown(self, ref: str) -> Tree:
         """What a branch or a commit shows."""
@@ -225,8 +223,8 @@ class WorkingServer:
             case ["branches", name]:
                 return self._ref(name)
             case ["branches", name, "diff"]:
-                staged = self.staged.get(name, {})
-                return page_of([{"path": path} for path in sorted(staged)], "path", query)
+                rows = [{"path": path} for path in sorted(self._changes(name))]
+                return page_of(rows, "path", query)
             case ["commits", id_]:
                 return self._commit(self._resolve(id_))
             case ["refs", "dump"]:
@@ -267,7 +265,12 @@ class WorkingServer:
 
     def _commit(self, id_: str) -> dict[str, Any]:
         made = self.commits[id_]
-        return {"id": id_, "meta_range_id": made.metarange_id, "parents": list(made.parents)}
+        return {
+            "id": id_,
+            "meta_range_id": made.metarange_id,
+            "parents": list(made.parents),
+            "metadata": dict(made.metadata),
+        }
 
     def _object(self, path: str, each: Entry) -> dict[str, Any]:
         return {
@@ -288,8 +291,14 @@ class WorkingServer:
                 self.staged.setdefault(branch, {})[path] = None
         return {"errors": []}
 
+    def _changes(self, branch: str) -> dict[str, Entry | None]:
+        """What is staged and differs from HEAD by its contents. All else is lost by any commit."""
+        tree = self.commits[self.branches[branch]].tree
+        staged = self.staged.get(branch, {}).items()
+        return {path: each for path, each in staged if _identity(each) != _identity(tree.get(path))}
+
     def _refuse_staged(self, branch: str) -> None:
-        if self.staged.get(branch):
+        if self._changes(branch):
             raise RefusalError(400, "uncommitted changes (dirty branch)")
 
     def _resolve(self, ref: str) -> str:

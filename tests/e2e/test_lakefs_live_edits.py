@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from lakesweep.lakefs.editing import Edit, Editor
+from lakesweep.lakefs.served import ServedRepository
 from lakesweep.lakefs.server import Server, access_from
-from lakesweep.lakefs.temporary import PREFIX
-from tests.lakefs_live import ENDPOINT, Live, live_repository, name_of
+from lakesweep.lakefs.temporary import temporary_name
+from lakesweep.storage.stores import Stores
+from tests.lakefs_live import ENDPOINT, ROOT, Live, live_repository, name_of
 
 _HOOK = """
 name: no merges
@@ -33,7 +35,11 @@ def server() -> Server:
 
 def edit(live: Live, *branches: str) -> Edit:
     head = live.heads()[branches[0]]
-    return Edit(head, branches, f"{PREFIX}test-0", "take off", {"why": "a test"})
+    return Edit(head, branches, temporary_name("test", head), "take off", {"why": "a test"})
+
+
+def editor_of(live: Live, server: Server) -> Editor:
+    return ServedRepository(server, live.name, Stores(), local_root=ROOT).editor
 
 
 def paths(live: Live, ref: str) -> list[str]:
@@ -53,7 +59,7 @@ def test_paths_come_off_branches_and_nothing_else_does(live: Live, server: Serve
     live.put("busy", "unfinished", "mine")
     wanted = edit(live, "main", "clean", "busy")
 
-    done = list(Editor(server, live.name).take_off(wanted, [["a"], ["b"]], nothing))
+    done = list(editor_of(live, server).take_off(wanted, [["a"], ["b"]], nothing))
 
     assert {each.branch: (each.paths, each.is_busy) for each in done} == {
         "main": (2, False),
@@ -85,7 +91,7 @@ def test_a_path_that_is_committed_in_the_moment_of_a_merge_stays(
             live.commit("main")
             return super().merge(repository, source, branch, *said)
 
-    editor = Editor(Late(server.access), live.name)
+    editor = editor_of(live, Late(server.access))
     [done] = editor.take_off(edit(live, "main"), [["a", "b"]], nothing)
 
     assert done.reason is not None
@@ -93,11 +99,26 @@ def test_a_path_that_is_committed_in_the_moment_of_a_merge_stays(
     assert name_of(live.stat("main", "a").physical_address) == made[0]
 
 
+def test_a_path_that_was_uploaded_again_stays(live: Live, server: Server) -> None:
+    """The server would drop equal bytes that are staged, which are in no diff."""
+    for path in ("a", "b"):
+        live.put("main", path, "one")
+    live.commit("main")
+    live.branch("dev", "main")
+    made = live.put("main", "a", "one")
+
+    done = list(editor_of(live, server).take_off(edit(live, "main", "dev"), [["a"]], nothing))
+
+    assert {each.branch: each.is_busy for each in done} == {"main": True, "dev": False}
+    assert name_of(live.stat("main", "a").physical_address) == made
+    assert paths(live, "dev") == ["b"]
+
+
 def test_a_hook_that_refuses_and_a_branch_that_is_gone_are_told(live: Live, server: Server) -> None:
     live.put("main", "a", "one")
     live.put("main", "_lakefs_actions/no.yaml", _HOOK)
     live.commit("main")
-    editor = Editor(server, live.name)
+    editor = editor_of(live, server)
 
     done = list(editor.take_off(edit(live, "main", "gone"), [["a"]], nothing))
 
@@ -107,6 +128,11 @@ def test_a_hook_that_refuses_and_a_branch_that_is_gone_are_told(live: Live, serv
 
 
 def test_what_was_left_over_is_removed(live: Live, server: Server) -> None:
-    live.branch(f"{PREFIX}dead-0", "main", hidden=True)
-    Editor(server, live.name).remove_left_over()
-    assert live.heads().keys() == {"main"}
+    live.put("main", "a", "one")
+    head = live.commit("main")
+    for name in ("dead", "used"):
+        live.branch(temporary_name(name, head), "main", hidden=True)
+    live.put(temporary_name("used", head), "b", "mine")
+    live.commit(temporary_name("used", head))
+    editor_of(live, server).remove_left_over()
+    assert live.heads().keys() == {"main", temporary_name("used", head)}

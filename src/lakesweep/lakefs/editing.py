@@ -5,7 +5,8 @@ staged. So a hidden branch is made on the HEAD, the paths are deleted and commit
 commit is merged. A server refuses to merge into a branch on which something is staged, and where a
 path was changed meanwhile. It compares contents, though, and not addresses: a path that was deleted
 meanwhile and came back with equal bytes would be taken off as well. So a merge stays only if the
-HEAD that it met is the one that was looked at; otherwise it is undone at once.
+HEAD that it met is the one that was looked at; otherwise it is undone at once. Equal bytes that are
+staged are no change to it either, and a merge drops them: only listings tell.
 
 Whoever dies in between leaves a hidden branch, which the next run removes (see `temporary`).
 """
@@ -17,6 +18,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
+import pyarrow as pa
+
 from lakesweep.errors import (
     IncompleteError,
     LakesweepError,
@@ -25,8 +28,8 @@ from lakesweep.errors import (
     StoppedError,
     UnavailableError,
 )
-from lakesweep.lakefs.server import Server
-from lakesweep.lakefs.temporary import MARK, PREFIX
+from lakesweep.lakefs.server import RefRecord, Server
+from lakesweep.lakefs.temporary import MARK, PREFIX, is_nobodys
 
 
 class BranchMovedError(IncompleteError):
@@ -60,25 +63,27 @@ class Edited:
 
 @dataclass(frozen=True)
 class Editor:
-    """Takes paths off the branches of a repository."""
+    """Takes paths off the branches of a repository.
+
+    `staged_on` gives rows of STAGED, of a branch with a HEAD.
+    """
 
     server: Server
     repository: str
-
-    def heads(self) -> dict[str, str]:
-        """All branches and their HEADs, hidden ones too, without those that were left over."""
-        found = self.server.branches(self.repository, hidden=True)
-        return {each.id: each.commit_id for each in found if not each.id.startswith(PREFIX)}
+    staged_on: Callable[[str, str], Iterator[pa.RecordBatch]]
 
     def remove_left_over(self) -> None:
         """Remove what runs left that died. Call it only where no other run can be under way.
 
         A branch that cannot be removed is left to the next run: it is in nobody's way.
         """
-        found = [each.id for each in self.server.branches(self.repository, hidden=True)]
-        for name in found:
-            if name.startswith(PREFIX):
-                self._remove(name)
+        found = list(self.server.branches(self.repository, hidden=True))
+        for branch in found:
+            if branch.id.startswith(PREFIX) and self._is_nobodys(branch):
+                self._remove(branch.id)
+
+    def _is_nobodys(self, branch: RefRecord) -> bool:
+        return is_nobodys(branch.id, self.server.commit(self.repository, branch.commit_id))
 
     def take_off(
         self, edit: Edit, pages: Iterable[Sequence[str]], check: Callable[[], None]
@@ -89,8 +94,7 @@ class Editor:
         answered.
         """
         checked = [
-            self._try(branch, partial(self._check_free, branch, edit.head))
-            for branch in edit.branches
+            self._try(branch, partial(self._check_free, branch, edit)) for branch in edit.branches
         ]
         yield from (each for each in checked if each.reason is not None)
         free = [each.branch for each in checked if each.reason is None]
@@ -124,12 +128,18 @@ class Editor:
             return _refused(branch, error)
         return Edited(branch, paths)
 
-    def _check_free(self, branch: str, head: str) -> None:
-        """BranchMovedError where a merge would be refused, or meet another HEAD."""
-        if self.server.branch(self.repository, branch).commit_id != head:
-            raise BranchMovedError("somebody has committed to it since")
+    def _check_free(self, branch: str, edit: Edit) -> None:
+        """BranchMovedError where a merge would be refused, meet another HEAD, or drop an upload."""
+        self._check_head(branch, edit.head)
         if self.server.has_changes(self.repository, branch):
             raise BranchMovedError("something is staged on it")
+        if any(each.num_rows for each in self.staged_on(branch, edit.head)):
+            raise BranchMovedError("something was uploaded again, and is not committed")
+        self._check_head(branch, edit.head)  # listing it took its time
+
+    def _check_head(self, branch: str, head: str) -> None:
+        if self.server.branch(self.repository, branch).commit_id != head:
+            raise BranchMovedError("somebody has committed to it since")
 
     def _prepare(
         self, edit: Edit, pages: Iterable[Sequence[str]], check: Callable[[], None]
@@ -170,7 +180,7 @@ class Editor:
         return made
 
     def _merge(self, branch: str, edit: Edit, made: str) -> None:
-        self._check_free(branch, edit.head)
+        self._check_free(branch, edit)
         try:
             merged = self.server.merge(self.repository, made, branch, edit.message, edit.metadata)
         except UnavailableError:

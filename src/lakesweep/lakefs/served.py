@@ -74,7 +74,7 @@ class ServedRepository:
     @property
     def editor(self) -> Editor:
         """Who takes paths off its branches, through the server."""
-        return Editor(self._server, self.name)
+        return Editor(self._server, self.name, self._staged_on)
 
     @property
     def _trees(self) -> Trees:
@@ -98,11 +98,14 @@ class ServedRepository:
     def staged(self) -> Iterator[pa.RecordBatch]:
         """Rows of STAGED of all branches."""
         for branch in self._server.branches(self.name, hidden=True):
-            self._refuse_mistaken(branch.id)
-            metarange_id = self._server.commit(self.name, branch.commit_id).meta_range_id
-            pages = self._server.objects(self.name, branch.id)
-            committed = self._trees.entries(metarange_id)
-            yield from staged_entries(branch.id, pages, committed, self.namespace)
+            yield from self._staged_on(branch.id, branch.commit_id)
+
+    def _staged_on(self, branch: str, head: str) -> Iterator[pa.RecordBatch]:
+        self._refuse_mistaken(branch)
+        metarange_id = self._server.commit(self.name, head).meta_range_id
+        pages = self._server.objects(self.name, branch)
+        committed = self._trees.entries(metarange_id)
+        yield from staged_entries(branch, pages, committed, self.namespace)
 
     def _refuse_mistaken(self, branch: str) -> None:
         """IncompleteError for a name that the server takes for a commit: it would list that one."""

@@ -100,6 +100,7 @@ class CommitRecord(msgspec.Struct, frozen=True):
     id: str
     meta_range_id: str
     parents: tuple[str, ...] = ()
+    metadata: Mapping[str, str] = {}
 
 
 class PathError(msgspec.Struct, frozen=True):

@@ -2,30 +2,55 @@
 
 Such a commit is its parent without some paths, so it holds nothing that its parent does not. A run
 that died may leave a branch on one, and a merge that was refused leaves the commit to nobody.
+
+The name of such a branch says which HEAD it was made for. Where it is on another commit, or is only
+called alike, it is somebody's own.
 """
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from dataclasses import replace
-from typing import Final
+from typing import Final, Protocol
 
-from lakesweep.lakefs.refs import Branch, Commit, Refs
+from lakesweep.lakefs.refs import Refs
 
-#: What the names of such branches begin with. Nobody else may use it.
+
+class Marked(Protocol):
+    """What is looked at of a commit."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def parents(self) -> tuple[str, ...]: ...
+    @property
+    def metadata(self) -> Mapping[str, str]: ...
+
+
+#: What the names of such branches begin with.
 PREFIX: Final = "lakesweep-expire-heads-"
-#: What the metadata of such commits have.
+#: What the metadata of such commits have: the id of the parent.
 MARK: Final = "lakesweep-takes-paths-off"
 
 
-def temporary_name(run: str, number: int) -> str:
-    """What the branch for one HEAD is called, in one run."""
-    return f"{PREFIX}{run}-{number}"
+def temporary_name(run: str, head: str) -> str:
+    """What the branch is called that a run makes for a HEAD."""
+    return f"{PREFIX}{run}-{head}"
 
 
-def is_temporary(commit: Commit) -> bool:
-    """Whether a commit is its parent without some paths."""
-    return MARK in commit.metadata and len(commit.parents) == 1
+def is_temporary(commit: Marked) -> bool:
+    """Whether a commit is its parent without some paths.
+
+    A commit that somebody else made, and that got the metadata of such a one, has another parent.
+    """
+    return commit.parents == (commit.metadata.get(MARK),)
+
+
+def is_nobodys(name: str, head: Marked) -> bool:
+    """Whether a branch with this HEAD was made so, and nobody else has used it since."""
+    made_for = name.rpartition("-")[2]
+    is_ours = head.id == made_for or (is_temporary(head) and head.parents == (made_for,))
+    return name.startswith(PREFIX) and is_ours
 
 
 def adopt(refs: Refs, bits: MutableMapping[str, int]) -> None:
@@ -36,20 +61,10 @@ def adopt(refs: Refs, bits: MutableMapping[str, int]) -> None:
 
 
 def without_temporary(refs: Refs) -> Refs:
-    """Refs without the branches that are nobody's.
-
-    One that somebody committed to is his.
-    """
-    named = [branch for branch in refs.branches if branch.name.startswith(PREFIX)]
-    if not named:
-        return refs
-    others = [branch for branch in refs.branches if not branch.name.startswith(PREFIX)]
-    reached = refs.reached(branch.commit_id for branch in others)
-
-    def is_used(branch: Branch) -> bool:
-        head = refs.commits[branch.commit_id]
-        return head.id not in reached and not is_temporary(head)
-
-    nobodys = {branch.name for branch in named if not is_used(branch)}
-    kept = (branch for branch in refs.branches if branch.name not in nobodys)
+    """Refs without the branches that are nobody's."""
+    kept = (
+        branch
+        for branch in refs.branches
+        if not is_nobodys(branch.name, refs.commits[branch.commit_id])
+    )
     return replace(refs, branches=tuple(kept))

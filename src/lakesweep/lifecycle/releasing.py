@@ -99,21 +99,19 @@ class HeadRelease:
 
     def _edits(self, counts: Mapping[str, int]) -> Iterator[tuple[Edit, list[str]]]:
         """What to do to each HEAD that is as it was, and the ranges that it is about."""
-        branches: dict[str, set[str]] = {}
+        branches: dict[str, list[str]] = {}
+        # Those that came since were not judged: other rules may hold for them, or none.
         for branch in self.heads.refs.branches:
-            branches.setdefault(branch.commit_id, set()).add(branch.name)
-        for name, commit in self.editor.heads().items():  # some may have come since
-            if commit in branches:
-                branches[commit].add(name)
-        for number, (commit, names) in enumerate(sorted(branches.items())):
+            branches.setdefault(branch.commit_id, []).append(branch.name)
+        for commit, names in sorted(branches.items()):
             ranges = [range_id for range_id in self.heads.ranges(commit) if range_id in counts]
             if ranges:
-                yield self._edit(number, commit, names), ranges
+                yield self._edit(commit, names), ranges
 
-    def _edit(self, number: int, commit: str, branches: set[str]) -> Edit:
+    def _edit(self, commit: str, branches: list[str]) -> Edit:
         plan, rules = self.metadata["lakesweep-plan"], self.metadata["lakesweep-rules"]
         message = f"Take off what has expired by {rules} ({plan})"
-        name = temporary_name(self.run, number)
+        name = temporary_name(self.run, commit)
         return Edit(commit, sorted(branches), name, message, self.metadata)
 
     def _add(self, each: Edited) -> None:

@@ -31,16 +31,40 @@ def refs(*branches: tuple[str, str]) -> Refs:
 
 @pytest.mark.parametrize("head", ["head", "ours"])
 def test_what_a_run_left_is_no_branch(head: str) -> None:
-    found = refs(("main", "head"), (temporary_name("apply-1", 0), head))
+    found = refs(("main", "head"), (temporary_name("apply-1", "head"), head))
     assert [branch.name for branch in without_temporary(found).branches] == ["main"]
     assert without_temporary(found).commits == found.commits
 
 
-@pytest.mark.parametrize(("main", "head"), [("head", "theirs"), ("first", "head")])
-def test_what_somebody_else_uses_is_a_branch(main: str, head: str) -> None:
-    """He committed to it, or his own branch was put elsewhere."""
-    found = refs(("main", main), (f"{PREFIX}x", head))
+@pytest.mark.parametrize(
+    ("name", "head"),
+    [
+        (temporary_name("apply-1", "head"), "theirs"),
+        (temporary_name("apply-1", "head"), "first"),
+        (temporary_name("apply-1", "first"), "ours"),
+        (f"{PREFIX}x", "head"),
+        ("x-head", "head"),
+        ("head", "head"),
+    ],
+)
+def test_what_somebody_else_uses_is_a_branch(name: str, head: str) -> None:
+    """He committed to it, has put it elsewhere, or only calls it so."""
+    found = refs(("main", "head"), (name, head))
     assert without_temporary(found) == found
+
+
+def test_a_branch_that_was_put_elsewhere_makes_nobodys_no_branch() -> None:
+    found = refs(("main", "first"), (temporary_name("apply-1", "head"), "head"))
+    assert [branch.name for branch in without_temporary(found).branches] == ["main"]
+
+
+def test_whoever_has_the_metadata_of_another_commit_is_not_temporary() -> None:
+    """As a cherry-pick has them."""
+    picked = Commit("picked", ("first",), "m-picked", _NOW, metadata={MARK: "head"})
+    found = make_refs([commit("first"), picked], [Branch("main", "first")], ())
+    bits = {"first": 1, "picked": 0}
+    adopt(found, bits)
+    assert bits["picked"] == 0
 
 
 def test_what_nothing_reaches_is_kept_as_its_parent_is() -> None:

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from lakesweep.lakefs.editing import Edit
-from lakesweep.lakefs.temporary import PREFIX
+from lakesweep.lakefs.temporary import PREFIX, temporary_name
 from lakesweep.lifecycle.history import History
 from lakesweep.lifecycle.selecting import Selection
 from lakesweep.sweep.applying import Applied
@@ -149,6 +149,67 @@ def test_a_branch_on_which_something_is_staged_stays_as_it_is(
     assert run(office).figures["deleted"] == 3
     assert server.readable()
     assert "work/mine" in server.shown("dev")
+
+
+@pytest.mark.parametrize("moment", ["GET branches", "/commits"])
+def test_what_was_uploaded_again_and_not_committed_stays(
+    server: WorkingServer, office: Office, moment: str
+) -> None:
+    """Servers take equal bytes for no change, and drop them with a merge."""
+    made: list[str] = []
+
+    def upload() -> None:
+        if not made:
+            made.append(server.put("main", "logs/a"))
+
+    server.behind[moment] = upload
+
+    applied = run(office)
+
+    assert outcomes(applied) == {"main": "waits", "dev": "changed"}
+    assert server.shown("main")["logs/a"].address == made[0]
+    assert server.readable()
+
+
+def test_a_branch_that_came_since_and_that_no_rule_covers_loses_nothing(
+    server: WorkingServer, office: Office
+) -> None:
+    """It came after the repository was looked at, and before paths were taken off."""
+    covered = {"main": 30, "dev": 30}
+    plan = office.plan({"logs": {"prefix": "logs", "branch_days": covered, "expire_heads": True}})
+    head = server.branches["main"]
+
+    def come() -> None:
+        server.branches["late"] = head
+
+    server.behind["refs/dump"] = come
+
+    applied = office.apply(plan)
+
+    assert outcomes(applied) == {"main": "changed", "dev": "changed"}
+    assert server.branches["late"] == head
+    assert applied.figures["deleted"] == 0
+
+
+def test_branches_that_people_call_so_are_theirs(server: WorkingServer, office: Office) -> None:
+    """One is on a commit of others, and to one somebody committed."""
+    head = server.branches["main"]
+    mine, used, left = f"{PREFIX}mine", temporary_name("1", head), temporary_name("2", head)
+    for name in (mine, used, left):
+        server.branch(name, hidden=True)
+    server.staged[used] = {"logs/a": None}
+    server.commit(used)
+    for branch in ("main", "dev"):
+        server.staged[branch] = dict.fromkeys(["logs/a", "logs/b", "logs/c"])
+        server.commit(branch)
+    theirs = {name: server.branches[name] for name in (mine, used)}
+    rules = {"logs": {"prefix": "logs", "days": 30}, "tmp": {**RULES["logs"], "prefix": "tmp"}}
+
+    plan = office.plan(rules)
+    office.apply(plan)
+
+    assert not deletes(plan)
+    assert {name: server.branches[name] for name in temporary(server)} == theirs
 
 
 def test_what_was_staged_since_is_found_before_anything_is_made(
@@ -318,7 +379,7 @@ def test_whoever_died_is_no_loss(server: WorkingServer, office: Office, steps: i
     editor = server.opened().editor
     assert editor is not None
     head = server.branches["main"]
-    edit = Edit(head, ["dev", "main"], f"{PREFIX}dead-0", "dead")
+    edit = Edit(head, ["dev", "main"], temporary_name("dead", head), "dead")
     with pytest.raises(CrashError):
         list(editor.take_off(edit, [["logs/a"], ["logs/b"]], check))
     assert temporary(server)
