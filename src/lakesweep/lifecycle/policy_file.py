@@ -9,6 +9,7 @@ branches and tags may be patterns.
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
@@ -156,13 +157,21 @@ def _unique(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
 
 
 class _Loader(yaml.SafeLoader):  # type: ignore[misc]
-    """YAML without keys that stand twice."""
+    """YAML without keys that stand twice, and with plain numbers: 030 would be 24."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         keys = (self.construct_object(key, deep=True) for key, _ in node.value)
         _unique((key, None) for key in keys)
         found: dict[Any, Any] = super().construct_mapping(node, deep)
         return found
+
+    def construct_plain_int(self, node: yaml.ScalarNode) -> int:
+        if not re.fullmatch("[1-9][0-9]*|0", node.value):
+            raise ValueError(f"{node.value} is no plain number: write it with decimal digits alone")
+        return int(node.value)
+
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_plain_int)
 
 
 def _parse_json(text: str) -> Any:

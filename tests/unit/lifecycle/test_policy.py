@@ -205,6 +205,13 @@ def test_what_yaml_takes_for_something_else_must_be_in_quotes(data: bytes) -> No
         parse_policy(data, "p.yaml")
 
 
+@pytest.mark.parametrize("days", ["030", "0100", "1:30", "3_0", "0x1e", "0b11110", "-030"])
+def test_numbers_are_what_people_take_them_for(days: str) -> None:
+    """YAML has 030 for 24, and 1:30 for 90."""
+    with pytest.raises(ConfigError, match=f"{days} is no plain number"):
+        parse_policy(f"r: {{prefix: a, days: {days}, enabled: true}}".encode(), "p.yaml")
+
+
 def test_the_hash_is_of_the_meaning() -> None:
     policy = parsed(WRITTEN, floor=5)
     renamed = parsed({"x": WRITTEN["rule2"], "y": WRITTEN["rule1"]}, floor=5)
