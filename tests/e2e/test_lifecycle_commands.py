@@ -154,6 +154,25 @@ def test_the_hold_of_objects_ends(lakesweep: Lakesweep, namespace: Path) -> None
     assert not trash(namespace)
 
 
+def test_another_policy_asks_for_a_word(lakesweep: Lakesweep, namespace: Path) -> None:
+    """It may want for longer what was set aside."""
+    name = set_aside(lakesweep, namespace)
+    longer = {**POLICY, "events": {**POLICY["events"], "days": 900}}
+    Path("policy.json").write_text(json.dumps(longer))
+    later = str(plan(lakesweep, str(namespace), "--override", "staged")["plan"])
+    words = ("--override", "policy-changed", "--override", "refs-dump")
+    assert lakesweep("lifecycle", "apply", later, "--engine", "local", "--yes", *words).code == 0
+    before = trash(namespace)
+
+    empty = ("quarantine", "empty", name, "--engine", "local", "--yes")
+    refused = lakesweep(*empty)
+
+    assert refused.code == 3
+    assert f"quarantine empty {name} --override policy-changed" in refused.error["hint"]
+    assert trash(namespace) == before
+    assert lakesweep(*empty, "--override", "policy-changed").document["deleted"] == len(before)
+
+
 def test_a_plan_that_is_gone_asks_for_a_word(lakesweep: Lakesweep, namespace: Path) -> None:
     name = set_aside(lakesweep, namespace)
     shutil.rmtree(namespace / "_lakefs/retention/lc/plans")

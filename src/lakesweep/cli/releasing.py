@@ -58,11 +58,13 @@ def _sources_of_repository(
 ) -> Sources:
     """The repository, as far as it changed since the plan, and others that may need its objects."""
     from lakesweep.cli.lifecycle_apply import sources_of
+    from lakesweep.sweep.guards import look_at_policy
     from lakesweep.sweep.plans import load_plan
 
     plan = context.app.runs.plan(holding.plan)
     try:
-        found = sources_of(context, plan, load_plan(context.app.stores, plan))
+        document = load_plan(context.app.stores, plan)
+        found = sources_of(context, plan, document)
     except (NotFoundError, DamagedError) as error:
         why = (
             f"what was referenced when the plan was made is not known: {error.message}; bring its"
@@ -70,6 +72,10 @@ def _sources_of_repository(
         )
         _refuse("plan-gone", why, holding, overridden)
         return _sources_without_plan(context, holding, overridden)
+    # A policy that came since may want for longer what this one let go.
+    applied = context.app.runs.lake(holding.lake).policy
+    for guard in look_at_policy(document.policy, applied):
+        _refuse(guard.name, guard.message, holding, overridden)
     try:
         found.opener()
     except (ConfigError, NotFoundError) as error:
