@@ -12,10 +12,10 @@ from lakesweep.errors import DamagedError, MissingError, UnreadableError
 from lakesweep.lakefs.messages import decode_branch, decode_commit, decode_tag
 from lakesweep.lakefs.properties import TableType
 from lakesweep.lakefs.reading import Trees
-from lakesweep.lakefs.refs import Refs, make_refs
+from lakesweep.lakefs.refs import Branch, Commit, Refs, Tag, make_refs
 from lakesweep.lakefs.table import read_table
 
-Value = TypeVar("Value")
+Ref = TypeVar("Ref", Commit, Branch, Tag)
 
 
 class RefsDump(msgspec.Struct, frozen=True):
@@ -51,8 +51,8 @@ def read_dump(trees: Trees, dump: RefsDump) -> Refs:
 
 
 def _values(
-    trees: Trees, metarange_id: str, entity: str, decode: Callable[[str, bytes], Value]
-) -> Iterator[Value]:
+    trees: Trees, metarange_id: str, entity: str, decode: Callable[[str, bytes], Ref]
+) -> Iterator[Ref]:
     _check_entity(trees, metarange_id, entity)
     for row in trees.ranges(metarange_id).to_pylist():
         path = trees.namespace.table(row["range_id"])
@@ -60,8 +60,18 @@ def _values(
         table = read_table(path, data, TableType.RANGES, row["range_id"])
         if (table.properties.entity, len(table.keys)) != (entity, row["count"]):
             raise DamagedError(path, f"it has not the {row['count']} records of {entity} type")
-        for record in table.gather(table.data, pa.binary()).to_pylist():
-            yield decode(path, record)
+        records = table.gather(table.data, pa.binary())
+        for key, record in zip(table.keys.to_pylist(), records.to_pylist(), strict=True):
+            value = decode(path, record)
+            _check_name(path, key, value)
+            yield value
+
+
+def _check_name(path: str, key: bytes, value: Commit | Branch | Tag) -> None:
+    """No two records may be one: keys differ, so names do."""
+    name = value.id if isinstance(value, Commit) else value.name
+    if name.encode() != key:
+        raise DamagedError(path, f"it has {name!r} where {key!r} belongs")
 
 
 def _check_entity(trees: Trees, metarange_id: str, entity: str) -> None:

@@ -323,6 +323,11 @@ class TestRecords:
         with pytest.raises(DamagedError):
             self.dumped(tmp_path, [("aa", data)], ref_data("main", "aa"))
 
+    def test_commits_under_another_id_are_not_taken_for_one(self, tmp_path: Path) -> None:
+        one, two = commit_data("aa", "x", 0, []), commit_data("aa", "y", 0, [])
+        with pytest.raises(DamagedError, match="where b'bb' belongs"):
+            self.dumped(tmp_path, [("aa", one), ("bb", two)], ref_data("main", "aa"))
+
     @pytest.mark.parametrize("data", [b"", b"\x0a\x04main", b"\x07"])
     def test_a_branch_that_is_none(self, tmp_path: Path, data: bytes) -> None:
         with pytest.raises(DamagedError):
