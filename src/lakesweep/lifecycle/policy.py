@@ -20,6 +20,8 @@ import msgspec
 NamedDays: TypeAlias = tuple[tuple[str, int], ...]
 
 _WILD = "*?["
+#: Where servers find the hooks of a branch.
+_HOOKS = b"_lakefs_actions/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +140,7 @@ class Policy:
     def warnings(self, branches: Iterable[str], tags: Iterable[str]) -> tuple[str, ...]:
         """What may not mean what its writer thought."""
         known = {"branch": tuple(branches), "tag": tuple(tags)}
-        return (*self._unknown(known), *self._overlaps())
+        return (*self._unknown(known), *self._overlaps(), *self._hooks())
 
     def _unknown(self, known: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
         for rule in self.rules:
@@ -152,6 +154,11 @@ class Policy:
             for other in self.rules[place + 1 :]:
                 if _overlap(rule.prefix, other.prefix) and _meaning(rule) != _meaning(other):
                     yield f"{rule.id} and {other.id} overlap: the longer retention counts"
+
+    def _hooks(self) -> Iterator[str]:
+        for rule in self.head_rules:
+            if rule.prefix.covers(_HOOKS):
+                yield f"{rule.id}: hooks of branches expire too, as they lie in {_HOOKS.decode()}"
 
 
 def _overlap(one: Prefix, other: Prefix) -> bool:

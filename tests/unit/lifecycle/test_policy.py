@@ -102,6 +102,14 @@ def test_rules_that_overlap_are_told() -> None:
     assert apart.warnings([], []) == ()
 
 
+@pytest.mark.parametrize("prefix", ["*", "_lakefs*", "_lakefs_actions"])
+def test_hooks_that_expire_on_heads_are_told(prefix: str) -> None:
+    rule = {"prefix": prefix, "days": 10, "allow_empty_prefix": True}
+    [told] = policy_of({"all": {**rule, "expire_heads": True}}).warnings([], [])
+    assert "hooks" in told
+    assert policy_of({"all": rule}).warnings([], []) == ()
+
+
 @pytest.mark.parametrize(
     ("prefix", "path", "covers"),
     [
