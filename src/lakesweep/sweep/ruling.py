@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+import pyarrow as pa
 from msgspec.structs import replace
 
 from lakesweep.lakefs.addresses import DATA
@@ -65,11 +66,12 @@ def make_ruling(
     gone = gone_roots(marks, memory)
     used = (folder for root in marks.roots if root.kind not in _LISTS for folder in root.folders)
     namespaces = tuple(_namespaces(marks))
+    locations = _map((location, location) for location in lake.locations)
     formats = tuple(_not_read(namespaces, outside_of(used, found)))
     rules = Rules(
         now=now,
         cutoff=cutoff,
-        locations=_map((location, location) for location in lake.locations),
+        locations=locations,
         tables=tables,
         pinned=_map(_of_kind(marks, RootKind.PINNED)),
         own=_map((folder, "Lakesweep's own") for folder in lake.own_folders),
@@ -83,7 +85,7 @@ def make_ruling(
         namings=namings_of(tables, _named_by(marks, overridden)),
         history=history_of(tables, facts, snapshots),
         repositories=_map(namespaces),
-        objects=_map((f"{folder.rstrip('/')}/{DATA}", name) for folder, name in namespaces),
+        objects=FolderMap(_objects(namespaces, locations)),
     )
     return Ruling(
         rules,
@@ -159,6 +161,17 @@ def _namespaces(marks: Marks) -> Iterator[tuple[str, str]]:
     for root in _tables(marks):
         if root.kind is RootKind.LAKEFS and root.facts:
             yield root.facts.location, root.name
+
+
+def _objects(namespaces: Claims, locations: FolderMap) -> Iterator[tuple[str, str]]:
+    """The folders of objects that the lake has as a whole.
+
+    A part of one may be that of a repository which lies inside, and whose signs are not listed.
+    """
+    for folder, name in namespaces:
+        data = claimed_folder(f"{folder.rstrip('/')}/{DATA}")
+        if locations.find(pa.array([data]))[0] >= 0:
+            yield data, name
 
 
 def _not_read(namespaces: Claims, found: Iterable[Foreign]) -> Iterator[Foreign]:

@@ -265,6 +265,18 @@ def test_a_repository_inside_another_is_not_taken_for_its_objects(
     assert deletes(both.plan()) == unreferenced(outer) | unreferenced(RecordedRepository(inner))
 
 
+def test_a_part_of_the_objects_is_no_place_to_look_for_garbage(
+    lakefs_repositories: RealRepositories, tmp_path: Path
+) -> None:
+    """It may be that of a repository which lies inside, whose signs are outside of it."""
+    outer = recorded(lakefs_repositories, "objects", tmp_path)
+    inner = lakefs_repositories.repository("random-1").copy_to(outer.real.folder / "data")
+    whole = desk_of(outer, location=f"{outer.real.folder}/data")
+
+    assert not deletes(desk_of(outer, location=f"{inner.folder}/data").plan())
+    assert deletes(whole.plan()) == unreferenced(outer)
+
+
 def test_states_are_not_left_behind(lakefs_repositories: RealRepositories, tmp_path: Path) -> None:
     desk = desk_of(recorded(lakefs_repositories, "objects", tmp_path))
     desk.plans = f"{tmp_path}/plans"
