@@ -35,6 +35,12 @@ def test_refs_for_people(lakesweep: Lakesweep, branches: RealRepository) -> None
     assert done.err == "7 branches, 2 tags, 30 commits, 6 of them on no branch\n"
 
 
+def test_one_of_a_kind(lakesweep: Lakesweep, lakefs_repositories: RealRepositories) -> None:
+    folder = lakefs_repositories.repository("empty").folder
+    done = lakesweep("lifecycle", "refs", str(folder), json=False)
+    assert done.err == "1 branch, 0 tags, 1 commit, 0 of them on no branch\n"
+
+
 @pytest.mark.parametrize("ref", ["main", "bb87af2a1a1a"])
 def test_entries_of_a_commit(lakesweep: Lakesweep, branches: RealRepository, ref: str) -> None:
     lines = lakesweep("lifecycle", "entries", str(branches.folder), ref).lines

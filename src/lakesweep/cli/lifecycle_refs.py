@@ -76,9 +76,9 @@ def refs(context: Context, repo: RepositoryName) -> None:
     found = find_repository(context, repo).read_refs()
     dangling = found.dangling()
     context.output.lines(_lines(found, dangling))
-    heads = f"{len(found.branches):,} branches, {len(found.tags):,} tags"
-    commits = format_count(len(found.commits), "commit")
-    context.output.say(f"{heads}, {commits}, {len(dangling):,} of them on no branch")
+    branches = f"{len(found.branches):,} {'branch' if len(found.branches) == 1 else 'branches'}"
+    tags, commits = format_count(len(found.tags), "tag"), format_count(len(found.commits), "commit")
+    context.output.say(f"{branches}, {tags}, {commits}, {len(dangling):,} of them on no branch")
 
 
 def _lines(found: Refs, dangling: frozenset[str]) -> Iterator[RefLine | CommitLine]:
