@@ -72,6 +72,7 @@ class WorkingServer:
 
     `before` and `behind` are done when a call comes that has the text in it, and when it was
     carried out: they may raise RefusalError, so that the call is refused, or its answer lost.
+    Hooks of the branches in `hooked` refuse merges, whose commits are made all the same.
     """
 
     folder: Path
@@ -83,6 +84,7 @@ class WorkingServer:
     hidden: set[str] = field(default_factory=set)
     staged: dict[str, dict[str, Entry | None]] = field(default_factory=dict)
     tags: dict[str, str] = field(default_factory=dict)
+    hooked: set[str] = field(default_factory=set)
     before: dict[str, Callable[[], None]] = field(default_factory=dict)
     behind: dict[str, Callable[[], None]] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
@@ -160,6 +162,8 @@ class WorkingServer:
         tree = _merged(base.tree, ours.tree, theirs.tree)
         metadata = {**metadata, ".lakefs.merge.strategy": "default"}
         made = self._add((ours.id, theirs.id), tree, message, metadata, self._ago(0))
+        if into in self.hooked:
+            raise RefusalError(412, "pre-merge hook aborted")
         self.branches[into] = made
         self.staged.pop(into, None)
         return made

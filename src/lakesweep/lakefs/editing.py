@@ -181,8 +181,9 @@ class Editor:
 
     def _merge(self, branch: str, edit: Edit, made: str) -> None:
         self._check_free(branch, edit)
+        metadata = {**edit.metadata, MARK: made}
         try:
-            merged = self.server.merge(self.repository, made, branch, edit.message, edit.metadata)
+            merged = self.server.merge(self.repository, made, branch, edit.message, metadata)
         except UnavailableError:
             merged = self.server.branch(self.repository, branch).commit_id
             if made not in self.server.commit(self.repository, merged).parents:

@@ -1,7 +1,8 @@
 """Branches and commits that are made only so that paths can be taken off other branches.
 
-Such a commit is its parent without some paths, so it holds nothing that its parent does not. A run
-that died may leave a branch on one, and a merge that was refused leaves the commit to nobody.
+Such a commit is its first parent without some paths, so it holds nothing that this one does not. A
+run that died may leave a branch on one. A merge that was refused leaves the commit to nobody, and
+its own too: servers make that before they ask hooks.
 
 The name of such a branch says which HEAD it was made for. Where it is on another commit, or is only
 called alike, it is somebody's own.
@@ -29,7 +30,7 @@ class Marked(Protocol):
 
 #: What the names of such branches begin with.
 PREFIX: Final = "lakesweep-expire-heads-"
-#: What the metadata of such commits have: the id of the parent.
+#: What the metadata of such commits have: the id of the last parent.
 MARK: Final = "lakesweep-takes-paths-off"
 
 
@@ -39,11 +40,11 @@ def temporary_name(run: str, head: str) -> str:
 
 
 def is_temporary(commit: Marked) -> bool:
-    """Whether a commit is its parent without some paths.
+    """Whether a commit is its first parent without some paths, by itself or by a merge of such.
 
     A commit that somebody else made, and that got the metadata of such a one, has another parent.
     """
-    return commit.parents == (commit.metadata.get(MARK),)
+    return commit.parents[-1:] == (commit.metadata.get(MARK),)
 
 
 def is_nobodys(name: str, head: Marked) -> bool:

@@ -13,7 +13,7 @@ _NOW = datetime(2026, 11, 15, tzinfo=UTC)
 
 
 def commit(id_: str, *parents: str, marked: bool = False) -> Commit:
-    metadata = {MARK: parents[0]} if marked else {}
+    metadata = {MARK: parents[-1]} if marked else {}
     return Commit(id_, parents, f"m-{id_}", _NOW, metadata=metadata)
 
 
@@ -23,7 +23,7 @@ def refs(*branches: tuple[str, str]) -> Refs:
         commit("first"),
         commit("head", "first"),
         commit("ours", "head", marked=True),
-        commit("merge", "head", "ours"),
+        commit("merge", "head", "ours", marked=True),
         commit("theirs", "ours"),
     ]
     return make_refs(commits, [Branch(name, head) for name, head in branches], ())
@@ -41,6 +41,7 @@ def test_what_a_run_left_is_no_branch(head: str) -> None:
     [
         (temporary_name("apply-1", "head"), "theirs"),
         (temporary_name("apply-1", "head"), "first"),
+        (temporary_name("apply-1", "head"), "merge"),
         (temporary_name("apply-1", "first"), "ours"),
         (f"{PREFIX}x", "head"),
         ("x-head", "head"),
@@ -70,7 +71,7 @@ def test_whoever_has_the_metadata_of_another_commit_is_not_temporary() -> None:
 def test_what_nothing_reaches_is_kept_as_its_parent_is() -> None:
     bits = {"first": 3, "head": 2, "ours": 0, "merge": 0, "theirs": 0}
     adopt(refs(("main", "head")), bits)
-    assert bits == {"first": 3, "head": 2, "ours": 2, "merge": 0, "theirs": 0}
+    assert bits == {"first": 3, "head": 2, "ours": 2, "merge": 2, "theirs": 0}
 
 
 def test_what_a_branch_reaches_is_kept_by_that() -> None:

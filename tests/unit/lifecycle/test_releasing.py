@@ -395,19 +395,26 @@ def test_whoever_died_is_no_loss(server: WorkingServer, office: Office, steps: i
     assert server.readable()
 
 
-@pytest.mark.parametrize("is_there", [True, False])
+@pytest.mark.parametrize(("is_there", "is_made"), [(True, False), (False, False), (False, True)])
 def test_what_was_left_over_pins_nothing(
-    server: WorkingServer, office: Office, is_there: bool
+    server: WorkingServer, office: Office, is_there: bool, is_made: bool
 ) -> None:
-    """The rule says nothing of other branches, nor of commits that no branch has."""
+    """The rule says nothing of other branches, nor of commits that no branch has.
+
+    A merge that a hook refuses is made as a commit, which is then nobody's.
+    """
     rules = {
         "logs": {"prefix": "logs", "branch_days": {"main": 30, "dev": 30}, "expire_heads": True}
     }
-    server.before["merge"] = refuse(412)
+    if is_made:
+        server.hooked |= {"main", "dev"}
+    else:
+        server.before["merge"] = refuse(412)
     if is_there:
         server.before["DELETE branches"] = refuse(412)
     office.apply(office.plan(rules))
     assert bool(temporary(server)) is is_there
+    assert any(len(each.parents) > 1 for each in server.commits.values()) is is_made
     server.before.clear()
     office.clock.sleep(3600)
     server.staged["main"] = {"keep/d": None}
