@@ -287,6 +287,12 @@ class App:
 
         return open_repository(name, self.stores, self._lakefs_servers, os.environ)
 
+    def repository_alone(self, name: str) -> Repository:
+        """The same; IncompleteError where another repository has come to its folder."""
+        from lakesweep.lakefs.finding import open_alone
+
+        return open_alone(name, self.stores, self._lakefs_servers, os.environ)
+
     def siblings(self, repository: str) -> Mapping[str, Namespace]:
         """All other repositories of the server of one, configured or not."""
         from lakesweep.lakefs.finding import siblings_of

@@ -364,13 +364,27 @@ def test_other_repositories_of_the_server_are_told_and_must_lie_apart(
     assert "shares its folder" in refused.err
 
 
-def test_a_server_that_does_not_list_its_repositories_is_told_of(
+def test_a_server_that_does_not_list_its_repositories_is_not_believed(
     lakesweep: Lakesweep, working: WorkingServer
 ) -> None:
     working.lists_repositories = False
+    done = lakesweep("lifecycle", "plan", "repo", "--policy", "policy.json", "--engine", "local")
+    assert done.code == 4
+    assert "grant fs:ListRepositories" in done.err
+
+
+def test_a_repository_that_came_to_the_folder_since_stops_an_apply(
+    lakesweep: Lakesweep, working: WorkingServer
+) -> None:
     _plan_logs(lakesweep)
-    [warning] = lakesweep("lifecycle", "show", "repo").document["details"]["warnings"]
-    assert "does not say which other repositories it has" in warning
+    working.others = [{"id": "new", "storage_namespace": "local://repo"}]
+    before = working.stored()
+
+    done = lakesweep(*_APPLY, *_WORDS, "--yes", "--bytes-at-once")
+
+    assert done.code == 4
+    assert "in one folder with new" in done.err
+    assert working.stored() == before
 
 
 def test_what_expires_on_heads_is_taken_off_first(

@@ -85,4 +85,6 @@ def sources_of(context: Context, plan: PlanRecord, document: PlanDocument) -> Pl
     # Those that were configured since may have imported objects as well.
     names = (details["repository"], *details["neighbours"], *context.app.repository_names)
     openers: dict[str, Opener] = {name: opener_of(context, name) for name in names}
+    # Servers let another one be made in the same folder at any time.
+    openers[names[0]] = lambda: context.app.repository_alone(names[0])
     return plan_sources(context.app.stores, plan, document, openers, context.app.root_sources)

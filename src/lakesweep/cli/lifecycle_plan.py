@@ -14,13 +14,10 @@ from lakesweep.cli.context import Context
 from lakesweep.cli.engines import EngineChoice
 from lakesweep.cli.lifecycle_repositories import RepositoryName, find_repository, opener_of
 from lakesweep.cli.options import Overrides
-from lakesweep.errors import ConfigError, DeniedError
+from lakesweep.errors import ConfigError
 from lakesweep.units import parse_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from lakesweep.lakefs.addresses import Namespace
     from lakesweep.lakefs.repository import Repository
     from lakesweep.lifecycle.order import LifecycleOrder
     from lakesweep.sweep.lakefs_roots import Opener
@@ -102,7 +99,7 @@ def plan(
     from lakesweep.sweep.sessions import running
 
     repository = find_repository(context, repo)
-    order = _order(context, repository, repo, wanted, tuple(override or ()))
+    order = _order(context, repository, wanted, tuple(override or ()))
     for line in order.spec.policy.words():
         context.output.say(line)
     engine.warn(context, order.lake)
@@ -143,7 +140,6 @@ def _plan(
 def _order(
     context: Context,
     repository: Repository,
-    repo: str,
     wanted: Wanted,
     overridden: tuple[str, ...],
 ) -> LifecycleOrder:
@@ -169,13 +165,13 @@ def _order(
     return LifecycleOrder(
         context.app.repository_lake(repository.namespace, home),
         spec,
-        lambda: find_repository(context, repo),
+        lambda: context.app.repository_alone(repository.name),
         neighbours_of(context, repository),
         overridden,
         data.decode(),
         wanted.policy.name,
         context.app.root_sources,
-        _siblings(context, repository),
+        context.app.siblings(repository.name),
     )
 
 
@@ -183,13 +179,6 @@ def neighbours_of(context: Context, repository: Repository) -> dict[str, Opener]
     """The other repositories of the configuration: they may have imported objects of this one."""
     names = context.app.repository_names
     return {name: opener_of(context, name) for name in names if name != repository.name}
-
-
-def _siblings(context: Context, repository: Repository) -> Mapping[str, Namespace] | None:
-    try:
-        return context.app.siblings(repository.name)
-    except DeniedError:
-        return None
 
 
 def _read(policy: Path) -> bytes:

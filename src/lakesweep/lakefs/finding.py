@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from lakesweep.errors import MissingError, NotFoundError
+from lakesweep.errors import DeniedError, IncompleteError, MissingError, NotFoundError
 from lakesweep.lakefs.addresses import Namespace
 from lakesweep.lakefs.repository import Repository
 from lakesweep.lakefs.served import ServedRepository, find_namespace, trim_namespace
 from lakesweep.lakefs.server import Access, Server, access_from
 from lakesweep.lakefs.stored import StoredRepository
+from lakesweep.storage.address import folder_identity
 from lakesweep.storage.stores import Stores
 
 
@@ -47,18 +48,47 @@ def open_repository(
         ) from error
 
 
+def open_alone(
+    name: str,
+    stores: Stores,
+    places: tuple[ServerPlace, ...],
+    environment: Mapping[str, str],
+    named: Collection[str] = (),
+) -> Repository:
+    """A repository; IncompleteError where another one that is not named lies in its folder.
+
+    Servers let a bare one be made there, as who renames a repository does.
+    """
+    repository = open_repository(name, stores, places, environment)
+    own = folder_identity(repository.namespace.location)
+    for other, namespace in siblings_of(name, places, environment).items():
+        if other not in named and folder_identity(namespace.location) == own:
+            raise IncompleteError(
+                f"{name} has its objects in one folder with {other}, which its root does not name,"
+                " so that it is not known what that one needs of them; name it, or delete it on the"
+                " server, which leaves all objects, where nobody uses it any more"
+            )
+    return repository
+
+
 def siblings_of(
     name: str, places: tuple[ServerPlace, ...], environment: Mapping[str, str]
 ) -> Mapping[str, Namespace]:
     """All other repositories of the server of one, where we can read them.
 
     A server may keep some in its memory, or on a disk that is not known. None for an address.
-    DeniedError where the server may not say.
+    IncompleteError where the server may not say.
     """
     if is_address(name):
         return {}
     access, local_root = _find_server(name, places, environment)
-    told = {each.id: each.storage_namespace for each in Server(access).repositories()}
+    try:
+        told = {each.id: each.storage_namespace for each in Server(access).repositories()}
+    except DeniedError as error:
+        raise IncompleteError(
+            f"{name} may share its folder with others, as its server does not say which"
+            f" repositories it has; grant fs:ListRepositories: {error.message}"
+        ) from error
     hidden = ("mem://",) if local_root else ("mem://", "local://")
     return {
         other: find_namespace(trim_namespace(namespace), local_root)

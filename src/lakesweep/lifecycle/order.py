@@ -25,7 +25,7 @@ class LifecycleOrder:
     """What is asked of a plan. `spec` has no folder yet; `neighbours` may have imported objects.
 
     `of_lakes` tells the roots of other lakes, which the lake of the repository names. `siblings`
-    are all other repositories of the server, None where it does not say.
+    are all other repositories of the server.
     """
 
     lake: Lake
@@ -36,7 +36,7 @@ class LifecycleOrder:
     policy_text: str = ""
     policy_name: str = "policy.json"
     of_lakes: Sources = root_sources
-    siblings: Mapping[str, Namespace] | None = field(default_factory=dict)
+    siblings: Mapping[str, Namespace] = field(default_factory=dict)
 
     @property
     def openers(self) -> Mapping[str, Opener]:
@@ -45,12 +45,7 @@ class LifecycleOrder:
 
     def warnings(self) -> Iterator[str]:
         """Of which repositories it is not known what they have imported from this one."""
-        if self.siblings is None:
-            yield (
-                "its server does not say which other repositories it has: what they have imported"
-                " from this one is not known"
-            )
-        elif unknown := sorted(self.siblings.keys() - self.neighbours.keys()):
+        if unknown := sorted(self.siblings.keys() - self.neighbours.keys()):
             yield (
                 "what other repositories of the server have imported from this one is not known, as"
                 f" no root of the configuration names them: {format_some(unknown)}"

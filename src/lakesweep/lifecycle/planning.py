@@ -82,7 +82,7 @@ class LifecyclePlanner:
         """Write a plan. `started` was read before the lease was taken."""
         lake, repository = order.lake, order.spec.repository
         others = [opener().namespace for opener in order.neighbours.values()]
-        others += (order.siblings or {}).values()
+        others += order.siblings.values()
         refuse_shared(repository.name, repository.namespace, others)
         ages = find_ages(order.openers)  # what is written from now on is seen when looking again
         self._refuse_unknown(order.spec)

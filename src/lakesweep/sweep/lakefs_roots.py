@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -18,13 +18,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakesweep.errors import DeniedError, IncompleteError, LakesweepError
+from lakesweep.errors import IncompleteError, LakesweepError
 from lakesweep.hashing import hash128
 from lakesweep.lakefs.addresses import METADATA
 from lakesweep.lakefs.columns import STAGED
 from lakesweep.lakefs.marking import State, staged_parts
 from lakesweep.lakefs.repository import StagingUnknownError
-from lakesweep.storage.address import folder_identity, parse
+from lakesweep.storage.address import parse
 from lakesweep.storage.datasets import write_dataset
 from lakesweep.storage.moving import is_there
 from lakesweep.storage.spool import Spool
@@ -32,7 +32,6 @@ from lakesweep.sweep.roots import RootKind, RootProblem, RootRow
 
 if TYPE_CHECKING:
     from lakesweep.config import LakefsRoot
-    from lakesweep.lakefs.addresses import Namespace
     from lakesweep.lakefs.refs import Refs
     from lakesweep.lakefs.repository import Repository
     from lakesweep.storage.stores import Stores
@@ -181,45 +180,17 @@ def configured_openers(stores: Stores, root: LakefsRoot) -> Mapping[str, Opener]
     Nor is one that has its objects among those of another one, which nobody asks.
     """
     from lakesweep.lakefs.dump_ages import check_age
-    from lakesweep.lakefs.finding import ServerPlace, open_repository, siblings_of
+    from lakesweep.lakefs.finding import ServerPlace, open_alone
     from lakesweep.lakefs.stored import StoredRepository
 
     openers: dict[str, Opener] = {}
     if root.endpoint is not None:
         places = (ServerPlace(root.endpoint, root.repositories, root.local_root),)
         for name in root.repositories:
-            opener = partial(open_repository, name, stores, places, os.environ)
-            siblings = partial(siblings_of, name, places, os.environ)
-            openers[name] = partial(_open_alone, opener, siblings, root.repositories)
+            openers[name] = partial(open_alone, name, stores, places, os.environ, root.repositories)
     for location in root.namespaces:
         openers[location] = check_age(partial(StoredRepository, stores, location), location, None)
     return openers
-
-
-def _open_alone(
-    opener: Opener, siblings: Callable[[], Mapping[str, Namespace]], named: Collection[str]
-) -> Repository:
-    """A repository; IncompleteError where another one that is not named lies in its folder.
-
-    Servers let a bare one be made there, as who renames a repository does.
-    """
-    repository = opener()
-    own = folder_identity(repository.namespace.location)
-    try:
-        others = siblings()
-    except DeniedError as error:
-        raise IncompleteError(
-            f"{repository.name} may share its folder with others, as its server does not say which"
-            f" repositories it has; grant fs:ListRepositories: {error.message}"
-        ) from error
-    for name, namespace in others.items():
-        if name not in named and folder_identity(namespace.location) == own:
-            raise IncompleteError(
-                f"{repository.name} has its objects in one folder with {name}, which its root does"
-                " not name, so that it is not known what that one needs of them; name it, or delete"
-                " it on the server, which leaves all objects, where nobody uses it any more"
-            )
-    return repository
 
 
 def _called(name: str) -> str:
