@@ -35,9 +35,9 @@ from pyiceberg.manifest import (
 from pyiceberg.types import DateType, IntegerType, NestedField, StructType
 from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
-from lakesweep.avro import Column, read_avro
+from lakesweep.avro import ProjectedColumn, read_avro
 from lakesweep.avro.codecs import Inflate, find_codec
-from lakesweep.avro.container import find_blocks, read_preamble
+from lakesweep.avro.container import find_blocks, read_raw_header
 
 ENTRIES = {"wide": 120_000, "thin": 500_000}
 PER_MANIFEST = 20_000
@@ -46,11 +46,11 @@ BLOCK_BYTES = 64_000
 ROUNDS = 3
 
 COLUMNS = [
-    Column("status", ids=(0,), required=True),
-    Column("content", ids=(2, 134)),
-    Column("path", ids=(2, 100), required=True),
-    Column("format", ids=(2, 101)),
-    Column("size", ids=(2, 104)),
+    ProjectedColumn("status", ids=(0,), required=True),
+    ProjectedColumn("content", ids=(2, 134)),
+    ProjectedColumn("path", ids=(2, 100), required=True),
+    ProjectedColumn("format", ids=(2, 101)),
+    ProjectedColumn("size", ids=(2, 104)),
 ]
 KEPT = {"status", "data_file", "content", "file_path", "file_format", "file_size_in_bytes"}
 
@@ -136,7 +136,7 @@ def read_ours(data: bytes) -> int:
 def inflate_only(inflate: Inflate) -> Callable[[bytes], int]:
     def read(data: bytes) -> int:
         view, count = memoryview(data), 0
-        for table in find_blocks(read_preamble("manifest", data), data):
+        for table in find_blocks(read_raw_header("manifest", data), data):
             for first, end, records in table.tolist():
                 inflate(view[first:end])
                 count += records

@@ -18,14 +18,14 @@ from lakesweep.catalog import (
     Catalog,
     Catalogs,
     Create,
+    EntityType,
     GenericTable,
-    Kind,
     Namespace,
     Rename,
     Table,
     Update,
 )
-from lakesweep.catalog.heads import NAMED
+from lakesweep.catalog.commits import NAMED
 from lakesweep.store import Store
 
 _BATCH = 5_000
@@ -67,10 +67,10 @@ def _listing(catalog: Catalog, tables: int) -> None:
 
     def scan() -> int:
         # All entries are looked at, and those at the top are counted.
-        return sum(named.kind is Kind.NAMESPACE for _, named in names.items())
+        return sum(named.kind is EntityType.NAMESPACE for _, named in names.items())
 
     def page() -> int:
-        return len(catalog.list(kinds=[Kind.NAMESPACE], size=1_000).items)
+        return len(catalog.list(kinds=[EntityType.NAMESPACE], size=1_000).items)
 
     full, jump = _best(scan), _best(lambda: sum(1 for _ in view.children(namespaces=True)))
     print(f"top level of {tables:,} tables and {_NAMESPACES} namespaces:")
@@ -111,7 +111,7 @@ def _by_full_names(catalog: Catalog, tables: int) -> float:
     start = time.perf_counter()
     view = catalog.snapshot()
     index = catalog.realm.index(view.head.names, NAMED)
-    from lakesweep.store.index import Update as IndexUpdate
+    from lakesweep.store.index import IndexUpdate
     from lakesweep.store.index.keys import key
 
     ids = iter(range(1 << 40, 1 << 41))

@@ -16,9 +16,9 @@ import pyarrow as pa
 from benchmarks import contest
 from benchmarks.list_s3 import rclone_with_files
 from benchmarks.model_s3 import Bucket, model_server
-from lakesweep.storage.deleting import delete_files
+from lakesweep.storage.deleting.bulk_delete import delete_files
+from lakesweep.storage.object_store import Outcome
 from lakesweep.storage.s3.store import S3Store
-from lakesweep.storage.store import Outcome
 from lakesweep.storage.stores import Stores
 from tests.servers import S3Server
 

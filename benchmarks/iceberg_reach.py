@@ -19,11 +19,11 @@ import fastavro
 
 from benchmarks.avro_decode import BLOCK_BYTES, SCHEMA, entries, read_ours
 from benchmarks.contest import hold
+from lakesweep.iceberg.metadata import load_metadata
 from lakesweep.iceberg.reach import reached_files
-from lakesweep.iceberg.reading import load_metadata
+from lakesweep.marks.unreadable import Strict
+from lakesweep.storage.datasets.unique_files import unique_files
 from lakesweep.storage.stores import Stores
-from lakesweep.storage.tolerance import Strict
-from lakesweep.storage.unique import unique_files
 
 MANIFESTS = 200
 PER_MANIFEST = 1_000

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import msgspec
 import pyarrow as pa
 
-from lakesweep.cli.json_lines import encode_lines
-from lakesweep.storage.files import FILE_SCHEMA
+from lakesweep.cli.render.json_lines import encode_lines
+from lakesweep.storage.file_batches import FILE_SCHEMA
 
 _ROWS = 50_000
 _ROUNDS = 7

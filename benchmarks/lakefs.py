@@ -28,8 +28,8 @@ from tempfile import TemporaryDirectory
 from benchmarks import lakefs_ranges
 from benchmarks.lakefs_repository import Made, Shape, make, range_files, run
 from lakesweep.config import SparkSection
-from lakesweep.lakefs.ranges import decode_range
-from lakesweep.lifecycle.engine import LifecycleEngine, LocalEngine
+from lakesweep.lakefs.ranges.reader import decode_range
+from lakesweep.lifecycle.judge.engine import LifecycleEngine, LocalLifecycleEngine
 from lakesweep.spark.register import register
 from lakesweep.spark.session import open_session
 from lakesweep.storage.stores import Stores
@@ -124,13 +124,13 @@ def contest(shape: Shape, engine: LifecycleEngine, rounds: int) -> None:
 @contextmanager
 def opened(name: str) -> Iterator[LifecycleEngine]:
     if name == "local":
-        yield LocalEngine(Stores())
+        yield LocalLifecycleEngine(Stores())
         return
-    from lakesweep.lifecycle.spark_engine import SparkLifecycle
+    from lakesweep.lifecycle.judge.spark_engine import SparkLifecycleEngine
 
     with open_session(SparkSection()) as spark:
         spark.range(10).count()
-        yield SparkLifecycle(spark, register(spark))
+        yield SparkLifecycleEngine(spark, register(spark))
 
 
 def main() -> None:

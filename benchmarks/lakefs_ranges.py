@@ -14,12 +14,16 @@ from typing import Any
 
 import cramjam
 
-from lakesweep.lakefs.footer import read_footer
-from lakesweep.lakefs.properties import TableType
-from lakesweep.lakefs.ranges import decode_range
-from lakesweep.lakefs.table import _data_handles, _read_properties, open_table
-from lakesweep.lakefs.unpacking import FRAME_BYTES
-from lakesweep.lifecycle.folding import READ
+from lakesweep.lakefs.ranges.reader import decode_range
+from lakesweep.lakefs.ranges.record_kernels import FRAME_BYTES
+from lakesweep.lakefs.ranges.sstable import (
+    SSTableType,
+    _data_handles,
+    _read_properties,
+    open_sstable,
+    read_footer,
+)
+from lakesweep.lifecycle.entries.reader import READ
 from tests.lakefs_tables import Entry, Written, write_table
 
 _LETTERS = "0123456789abcdefghijklmnopqrstuv"
@@ -41,7 +45,7 @@ def make_range(entries: int) -> Written:
         )
         return key.encode(), value.value()
 
-    return write_table(sorted(map(entry, range(entries))), TableType.RANGES)
+    return write_table(sorted(map(entry, range(entries))), SSTableType.RANGES)
 
 
 def find_checksum() -> tuple[str, Callable[[bytes], int]]:
@@ -50,7 +54,7 @@ def find_checksum() -> tuple[str, Callable[[bytes], int]]:
     except ImportError:
         import numpy as np
 
-        from lakesweep.lakefs.checksums import TABLES, masked_checksum
+        from lakesweep.lakefs.ranges.checksums import TABLES, masked_checksum
 
         return "ours", lambda data: masked_checksum(
             np.frombuffer(data, np.uint8), 0, len(data), TABLES
@@ -74,7 +78,7 @@ def limit(data: bytes) -> Callable[[], None]:
 
 def proof(data: bytes) -> Callable[[], object]:
     """Hash as many bytes as the id is proved by."""
-    told = open_table("x", data, TableType.RANGES).properties
+    told = open_sstable("x", data, SSTableType.RANGES).properties
     records = bytes(told.key_bytes + told.value_bytes + FRAME_BYTES * told.records)
     return lambda: hashlib.sha256(records).digest()
 

@@ -13,16 +13,15 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from lakesweep.lakefs.addresses import Namespace
+from lakesweep.lakefs.addresses import StorageNamespace
 from lakesweep.lakefs.columns import STAGED
-from lakesweep.lakefs.properties import TableType
-from lakesweep.lakefs.ranges import decode_metarange
-from lakesweep.lakefs.refs import Branch, Commit, Refs, make_refs
-from lakesweep.lifecycle.engine import LifecycleEngine
-from lakesweep.lifecycle.job import find_addresses
-from lakesweep.lifecycle.policy_file import parse_policy
-from lakesweep.lifecycle.spec import Found, Spec
-from lakesweep.storage.datasets import write_dataset
+from lakesweep.lakefs.ranges.reader import decode_metarange
+from lakesweep.lakefs.ranges.sstable import SSTableType
+from lakesweep.lakefs.refs.commit_graph import Refs, RepositoryBranch, RepositoryCommit, make_refs
+from lakesweep.lifecycle.judge.engine import LifecycleEngine
+from lakesweep.lifecycle.judge.pipeline import JudgedAddresses, LifecycleSpec, judge_addresses
+from lakesweep.lifecycle.policy.parser import parse_policy
+from lakesweep.storage.datasets.writer import write_dataset
 from lakesweep.storage.stores import Stores
 from tests.lakefs_repositories import FolderFiles
 from tests.lakefs_tables import Entry, RangeOf, write_table
@@ -55,7 +54,7 @@ class Made:
     refs: Refs
     entries: int
     name: str = "benchmark"
-    namespace: Namespace = Namespace("s3://lake/benchmark")  # noqa: RUF009 (a value)
+    namespace: StorageNamespace = StorageNamespace("s3://lake/benchmark")  # noqa: RUF009 (a value)
 
     @property
     def files(self) -> FolderFiles:
@@ -103,7 +102,7 @@ def _value(place: int, key: int, commit: int, shape: Shape) -> bytes:
 
 
 def _store(values: dict[bytes, bytes], folder: str) -> RangeOf:
-    written = write_table(values.items(), TableType.RANGES)
+    written = write_table(values.items(), SSTableType.RANGES)
     Path(folder, "_lakefs", written.id).write_bytes(written.data)
     keys = list(values)
     return RangeOf(written.id, keys[0], keys[-1], len(written.data), len(keys))
@@ -122,26 +121,26 @@ def make(shape: Shape, folder: Path) -> Made:
         for commit, version in versions:
             changes.setdefault(commit, {})[place] = version
     current: dict[int, RangeOf] = {}
-    commits: list[Commit] = []
+    commits: list[RepositoryCommit] = []
     for number in range(shape.commits):
         current |= changes.get(number, {})
         told = [(version.max_key, version.value()) for _, version in sorted(current.items())]
-        written = write_table(told, TableType.METARANGES)
+        written = write_table(told, SSTableType.METARANGES)
         (folder / "_lakefs" / written.id).write_bytes(written.data)
         created = datetime.fromtimestamp(_age(number, shape), UTC)
         parents = (commits[-1].id,) if commits else ()
-        commits.append(Commit(f"{number:064x}", parents, written.id, created))
-    refs = make_refs(commits, [Branch("main", commits[-1].id)], [])
+        commits.append(RepositoryCommit(f"{number:064x}", parents, written.id, created))
+    refs = make_refs(commits, [RepositoryBranch("main", commits[-1].id)], [])
     entries = sum(version.count for column in columns for _, version in column)
     return Made(str(folder), refs, entries)
 
 
-def run(made: Made, engine: LifecycleEngine, folder: Path, number: int) -> Found:
+def run(made: Made, engine: LifecycleEngine, folder: Path, number: int) -> JudgedAddresses:
     place = f"{folder}/work-{number}"
     staged = write_dataset(Stores(), f"{place}/staged", STAGED, made.staged())
     policy = parse_policy(POLICY, "policy.json")
-    spec = Spec(made, policy, f"run-{number}", NOW, place, f"{folder}/lc")
-    return find_addresses(spec, engine, made.refs, staged)
+    spec = LifecycleSpec(made, policy, f"run-{number}", NOW, place, f"{folder}/lc")
+    return judge_addresses(spec, engine, made.refs, staged)
 
 
 def range_files(made: Made) -> Iterator[tuple[str, bytes]]:

@@ -21,7 +21,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from lakesweep.storage.contract import pages_of
-from lakesweep.storage.listing import list_files
+from lakesweep.storage.listing.locations import list_files
 from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.stores import Stores
 

@@ -19,9 +19,14 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from lakesweep.storage.batches import keep_memory_flat
-from lakesweep.storage.listing import list_files
-from lakesweep.storage.store import ENTRY_SCHEMA, Capabilities, ObjectStore, Page
+from lakesweep.storage.file_batches import use_system_allocator
+from lakesweep.storage.listing.locations import list_files
+from lakesweep.storage.object_store import (
+    ENTRY_SCHEMA,
+    ListingPage,
+    ObjectStore,
+    StorageCapabilities,
+)
 from lakesweep.storage.stores import Stores
 
 SIZES = (100_000, 1_000_000)
@@ -35,14 +40,14 @@ class MadeUpStore:
     """A flat folder of `count` files that exist only in the pages that are asked for."""
 
     base = "memory://made-up/"
-    capabilities = Capabilities(delete_batch=1, ordered=True)
+    capabilities = StorageCapabilities(delete_batch=1, ordered=True)
 
     def __init__(self, count: int) -> None:
         self._files = range(count)
 
     def list(
         self, prefix: str, *, one_level: bool = False, after: str = "", cursor: object | None = None
-    ) -> Page:
+    ) -> ListingPage:
         assert prefix == "t/"
         assert not (one_level and after)
         time.sleep(_PAGE_SECONDS)
@@ -58,7 +63,7 @@ class MadeUpStore:
             pa.array([f"{number:032x}" for number in range(start, end)], pa.string()),
         ]
         entries = pa.RecordBatch.from_arrays(columns, schema=ENTRY_SCHEMA)
-        return Page(entries, (), end if end < len(self._files) else None)
+        return ListingPage(entries, (), end if end < len(self._files) else None)
 
     def _key(self, number: int) -> str:
         """Evenly spread names, as random ones are in the long run."""
@@ -75,7 +80,7 @@ def _fill(folder: Path, count: int) -> None:
 
 def _list(location: str, count: int) -> dict[str, float]:
     """List in this process and measure it; what was loaded before the listing is left out."""
-    keep_memory_flat()
+    use_system_allocator()
     made_up: dict[str, ObjectStore] = {MadeUpStore.base: MadeUpStore(count)}  # type: ignore[dict-item]
     stores = Stores(replace=made_up)
     before, start = _peak_bytes(), time.perf_counter()

@@ -19,10 +19,10 @@ import botocore.session
 
 from benchmarks import contest
 from benchmarks.model_s3 import Bucket, model_server
-from lakesweep.storage.listing import list_files
-from lakesweep.storage.s3.documents import parse_page
+from lakesweep.storage.listing.locations import list_files
 from lakesweep.storage.s3.keys import Encoding, decode
 from lakesweep.storage.s3.store import S3Store
+from lakesweep.storage.s3.xml_bodies import parse_page
 from lakesweep.storage.stores import Stores
 from tests.servers import S3Server, rclone_server
 

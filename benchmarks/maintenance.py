@@ -27,12 +27,11 @@ from sqlalchemy import make_url
 
 from lakesweep.clock import ManualClock, SystemClock
 from lakesweep.maintenance.config import MaintenanceConfig
-from lakesweep.maintenance.engine import LocalScan, Report
-from lakesweep.maintenance.records import TYPES as RECORDS
-from lakesweep.maintenance.records import MaintenanceRunInformation
-from lakesweep.maintenance.scanning import RowScan
+from lakesweep.maintenance.maintained_realms import MaintenanceRunSpec
+from lakesweep.maintenance.row_scan import LocalScan, RowScan, ScanReport
+from lakesweep.maintenance.run_records import TYPES as RECORDS
+from lakesweep.maintenance.run_records import MaintenanceRunInformation
 from lakesweep.maintenance.service import MaintenanceService
-from lakesweep.maintenance.spec import MaintenanceRunSpec
 from lakesweep.store import LINKS, NO_INDEX, Attempt, Commit, IndexRoot, Store, key, seal
 from tests.database_servers import connect, postgresql_server
 
@@ -64,7 +63,7 @@ class TimedScan(LocalScan):
 
     seconds = 0.0
 
-    def scan(self, scan: RowScan, spans: Any, report: Report) -> None:
+    def scan(self, scan: RowScan, spans: Any, report: ScanReport) -> None:
         start = time.process_time()
         super().scan(scan, spans, report)
         TimedScan.seconds += time.process_time() - start

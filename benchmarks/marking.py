@@ -15,13 +15,13 @@ from pathlib import Path
 
 from benchmarks.contest import hold
 from benchmarks.iceberg_reach import MANIFESTS, PER_MANIFEST, decode, make_table, walk
-from lakesweep.storage.batches import keep_memory_flat
+from lakesweep.storage.file_batches import use_system_allocator
 from lakesweep.storage.stores import Stores
-from lakesweep.sweep.iceberg_roots import MetadataRoots
-from lakesweep.sweep.mark_engine import LocalMarkEngine
-from lakesweep.sweep.marker import MarkSpec
-from lakesweep.sweep.marking import mark
-from lakesweep.sweep.marks import Marks
+from lakesweep.sweep.engine.local_engine import LocalMarkEngine
+from lakesweep.sweep.mark.mark_phase import mark
+from lakesweep.sweep.mark.marker import MarkSpec
+from lakesweep.sweep.mark.marks import Marks
+from lakesweep.sweep.roots.iceberg import MetadataRoots
 
 
 class Bench:
@@ -44,7 +44,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Marking a large table.")
     parser.add_argument("--wide", action="store_true", help="entries with statistics")
     kind = "wide" if parser.parse_args().wide else "thin"
-    keep_memory_flat()
+    use_system_allocator()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         bench = Bench(folder, make_table(folder, kind))

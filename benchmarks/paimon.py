@@ -35,9 +35,9 @@ from typing import Any
 from benchmarks.list_local import walk
 from benchmarks.paimon_table import BigTable, Littered, write_history
 from benchmarks.sweep_run import run
-from lakesweep.paimon.external import Group
-from lakesweep.paimon.orphans import plan_orphans
-from lakesweep.paimon.table import PaimonTable
+from lakesweep.paimon.model.external_paths import TableGroup
+from lakesweep.paimon.model.table import PaimonTable
+from lakesweep.paimon.orphans.orphan_files import plan_orphans
 from lakesweep.storage.stores import Stores
 
 _COMMAND = Path(sys.executable).with_name("lakesweep")
@@ -214,7 +214,7 @@ class Bench:
 
 def plan_inside(table: Path) -> int:
     opened = PaimonTable.open(Stores(), str(table))
-    with plan_orphans(Group((opened,)), datetime.now(UTC) - timedelta(days=1)) as plan:
+    with plan_orphans(TableGroup((opened,)), datetime.now(UTC) - timedelta(days=1)) as plan:
         return plan.total_files
 
 

@@ -34,14 +34,14 @@ from benchmarks.avro_decode import (
     tell,
 )
 from lakesweep.avro.codecs import find_codec
-from lakesweep.paimon.binary_row import encode_row
-from lakesweep.paimon.data_types import parse_type
-from lakesweep.paimon.entries import read_manifest
-from lakesweep.paimon.layout import Layout
-from lakesweep.paimon.naming import files_of
-from lakesweep.paimon.options import Options
-from lakesweep.paimon.partitions import make_partitioning
-from lakesweep.paimon.schemas import Field
+from lakesweep.paimon.manifests.entries import read_manifest
+from lakesweep.paimon.manifests.named_files import files_of
+from lakesweep.paimon.model.binary_row import encode_row
+from lakesweep.paimon.model.data_types import parse_type
+from lakesweep.paimon.model.layout import Layout
+from lakesweep.paimon.model.options import Options
+from lakesweep.paimon.model.partitioning import make_partitioning
+from lakesweep.paimon.model.schemas import PaimonField
 from tests.paimon_tables import NO_PARTITION, File, entry_schema
 
 COLUMNS = {"wide": 20, "thin": 4}
@@ -109,7 +109,7 @@ def manifests(kind: str) -> list[bytes]:
 
 
 LAYOUT = Layout(
-    "s3://lake/db.db/t/", make_partitioning([Field("dt", "STRING")], Options()), Options()
+    "s3://lake/db.db/t/", make_partitioning([PaimonField("dt", "STRING")], Options()), Options()
 )
 
 

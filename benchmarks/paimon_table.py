@@ -13,8 +13,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from lakesweep.paimon.binary_row import encode_row
-from lakesweep.paimon.data_types import parse_type
+from lakesweep.paimon.model.binary_row import encode_row
+from lakesweep.paimon.model.data_types import parse_type
 from tests.paimon_tables import LIST_SCHEMA, NO_PARTITION, File, Row, encode, entry_schema
 
 PARTITIONS = 2_000

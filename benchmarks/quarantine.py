@@ -23,11 +23,11 @@ from tempfile import TemporaryDirectory
 import pyarrow as pa
 
 from benchmarks.list_local import Best, make_tree
-from lakesweep.storage.deleting import delete_files
-from lakesweep.storage.listing import list_files
-from lakesweep.storage.places import Places
-from lakesweep.storage.quarantine import held_files, set_aside
-from lakesweep.storage.restoring import restore
+from lakesweep.storage.deleting.bulk_delete import delete_files
+from lakesweep.storage.deleting.quarantine import held_files, quarantine_files
+from lakesweep.storage.deleting.quarantine_store import QuarantineFolders
+from lakesweep.storage.deleting.restore import restore_files
+from lakesweep.storage.listing.locations import list_files
 from lakesweep.storage.stores import Stores
 
 
@@ -39,8 +39,8 @@ class Tree:
     files: list[pa.RecordBatch]
 
     @property
-    def places(self) -> Places:
-        return Places.of([(self.folder, f"{self.folder}/_lakesweep/quarantine/plan-1")])
+    def places(self) -> QuarantineFolders:
+        return QuarantineFolders.of([(self.folder, f"{self.folder}/_lakesweep/quarantine/plan-1")])
 
     def paths(self) -> list[str]:
         return [path for batch in self.files for path in batch["path"].to_pylist()]
@@ -82,11 +82,11 @@ def delete(tree: Tree, *, verify: bool) -> int:
 
 
 def move(tree: Tree) -> int:
-    return count(set_aside(Stores(), tree.files, tree.places), "quarantined")
+    return count(quarantine_files(Stores(), tree.files, tree.places), "quarantined")
 
 
 def bring_back(tree: Tree) -> int:
-    return count(restore(Stores(), held_files(Stores(), tree.files, tree.places)), "restored")
+    return count(restore_files(Stores(), held_files(Stores(), tree.files, tree.places)), "restored")
 
 
 def count(batches: Iterable[pa.RecordBatch], outcome: str) -> int:

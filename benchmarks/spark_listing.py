@@ -28,13 +28,13 @@ from pyspark.sql import DataFrame, SparkSession
 from benchmarks.list_local import list_location, make_tree, walk
 from lakesweep.config import SparkSection
 from lakesweep.spark import datasets
-from lakesweep.spark.access import Access
+from lakesweep.spark.executor_access import ExecutorAccess
 from lakesweep.spark.kernels import map_items
-from lakesweep.spark.listing import LISTED
+from lakesweep.spark.listing_source import LISTED_SCHEMA
 from lakesweep.spark.register import register
 from lakesweep.spark.session import open_session
-from lakesweep.storage.datasets import PART_SCHEMA, write_parts
-from lakesweep.storage.pieces import Piece, cut_locations, list_pieces
+from lakesweep.storage.datasets.writer import PART_SCHEMA, write_parts
+from lakesweep.storage.listing.locations import Piece, cut_locations, list_pieces
 
 COUNT = pa.schema([("rows", pa.int64())])
 
@@ -138,22 +138,22 @@ def show(files: int, results: dict[str, list[Timing]]) -> None:
         print(f"{first / seconds:>15.2f} x{cpu.here:>12.2f}{cpu.java:>7.2f}{cpu.workers:>9.2f}")
 
 
-def plan(access: Access, folder: str) -> list[tuple[Piece, ...]]:
+def plan(access: ExecutorAccess, folder: str) -> list[tuple[Piece, ...]]:
     return cut_locations(access.stores, [folder], access.parts)
 
 
-def list_and_count(spark: SparkSession, access: Access, folder: str) -> int:
+def list_and_count(spark: SparkSession, access: ExecutorAccess, folder: str) -> int:
     """No row leaves the tasks: what listing itself takes."""
     counted = map_items(spark, plan(access, folder), count_files, COUNT, access=access)
     return sum(row.rows for row in counted.collect())
 
 
-def count_files(pieces: tuple[Piece, ...], access: Access) -> Iterator[pa.RecordBatch]:
+def count_files(pieces: tuple[Piece, ...], access: ExecutorAccess) -> Iterator[pa.RecordBatch]:
     rows = sum(batch.num_rows for batch in list_pieces(access.stores, pieces))
     yield pa.RecordBatch.from_pydict({"rows": [rows]}, schema=COUNT)
 
 
-def list_and_write(spark: SparkSession, access: Access, folder: str, target: str) -> int:
+def list_and_write(spark: SparkSession, access: ExecutorAccess, folder: str, target: str) -> int:
     """Rows go from the listing to Parquet inside one task, and never through Java."""
     written = map_items(
         spark, plan(access, folder), write_files, PART_SCHEMA, access=access, target=target
@@ -161,9 +161,11 @@ def list_and_write(spark: SparkSession, access: Access, folder: str, target: str
     return sum(row.rows for row in written.collect())
 
 
-def write_files(pieces: tuple[Piece, ...], access: Access, target: str) -> Iterator[pa.RecordBatch]:
+def write_files(
+    pieces: tuple[Piece, ...], access: ExecutorAccess, target: str
+) -> Iterator[pa.RecordBatch]:
     stores = access.stores
-    return write_parts(stores, target, LISTED, list_pieces(stores, pieces))
+    return write_parts(stores, target, LISTED_SCHEMA, list_pieces(stores, pieces))
 
 
 def listing(spark: SparkSession, folder: str) -> DataFrame:

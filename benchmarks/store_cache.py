@@ -20,11 +20,11 @@ import msgspec
 from benchmarks.contest import per_cpu_second
 from lakesweep.clock import SystemClock
 from lakesweep.store import Commit, Realm, Store
-from lakesweep.store.backend import ObjectRow, RowKey
-from lakesweep.store.backends.caching import CachingBackend
 from lakesweep.store.backends.memory import MemoryBackend
-from lakesweep.store.bounded import ENTRY_BYTES
-from lakesweep.store.cache import Cache, size_of
+from lakesweep.store.backends.rows import ObjectRow, RowKey
+from lakesweep.store.cache.cache import StoreCache, size_of
+from lakesweep.store.cache.caching_backend import CachingBackend
+from lakesweep.store.cache.eviction import ENTRY_BYTES
 
 _KEYS = 50_000
 _REQUESTS = 300_000
@@ -60,7 +60,7 @@ def _row(key: int) -> ObjectRow:
 def _own(keys: Sequence[int], max_bytes: int) -> float:
     memory = MemoryBackend()
     memory.write("acme", [_row(key) for key in range(_KEYS)])
-    cache = Cache(max_bytes, SystemClock())
+    cache = StoreCache(max_bytes, SystemClock())
     backend = CachingBackend(memory, cache)
     for key in keys[:_WARM_UP]:
         backend.fetch("acme", [RowKey(key)])

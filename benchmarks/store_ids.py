@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from lakesweep.clock import SystemClock
-from lakesweep.store.ids import Lease, MemoryRows, NodeLease, SnowflakeIds
+from lakesweep.store.ids import LeasedNode, MemoryLeaseRows, NodeLease, SnowflakeIds
 from lakesweep.store.ids.snowflake import millisecond_of
 
 _ROUNDS = 7
@@ -21,9 +21,9 @@ _PROCESSES = 8
 class _Held:
     """A lease that was taken elsewhere."""
 
-    lease: Lease
+    lease: LeasedNode
 
-    def lease_at(self, _millisecond: int) -> Lease:
+    def lease_at(self, _millisecond: int) -> LeasedNode:
         return self.lease
 
     def release(self, _end: int) -> None: ...
@@ -41,7 +41,7 @@ def _in_blocks(source: SnowflakeIds) -> None:
 
 def _rate(action: Callable[[SnowflakeIds], None]) -> float:
     """The best ids a second of CPU time. A node has no more than 4,096 a millisecond of time."""
-    source = SnowflakeIds(SystemClock(), NodeLease(MemoryRows(), random.Random()))
+    source = SnowflakeIds(SystemClock(), NodeLease(MemoryLeaseRows(), random.Random()))
     best = float("inf")
     for _ in range(_ROUNDS):
         start = time.process_time()
@@ -50,13 +50,13 @@ def _rate(action: Callable[[SnowflakeIds], None]) -> float:
     return _COUNT / best
 
 
-def _ids_of(lease: Lease) -> list[int]:
+def _ids_of(lease: LeasedNode) -> list[int]:
     source = SnowflakeIds(SystemClock(), _Held(lease))
     return [source.next() for _ in range(_COUNT // 4)] + source.take(_COUNT // 4)
 
 
-def _leases() -> list[Lease]:
-    rows, chance = MemoryRows(), random.Random()
+def _leases() -> list[LeasedNode]:
+    rows, chance = MemoryLeaseRows(), random.Random()
     now = millisecond_of(SystemClock().now())
     return [NodeLease(rows, chance).lease_at(now) for _ in range(_PROCESSES)]
 

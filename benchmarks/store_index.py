@@ -9,7 +9,7 @@ import random
 import time
 from collections.abc import Callable, Sequence
 
-from lakesweep.store.index import BYTES, Index, Nodes, Update
+from lakesweep.store.index import BYTES, Index, IndexUpdate, NodeCache
 from lakesweep.store.index.keys import encode
 
 _KEYS = 100_000
@@ -46,11 +46,11 @@ def _random_keys() -> list[bytes]:
 
 def _grow(keys: Sequence[bytes], batch: int) -> None:
     shelf = Shelf()
-    index = Index.empty(BYTES, Nodes(shelf.load))
+    index = Index.empty(BYTES, NodeCache(shelf.load))
     heads = 0
     start = time.process_time()
     for i in range(0, len(keys), batch):
-        update = Update(index, shelf.write)
+        update = IndexUpdate(index, shelf.write)
         for key in keys[i : i + batch]:
             update.put(key, _VALUE)
         index = update.finish()
@@ -65,7 +65,7 @@ def _grow(keys: Sequence[bytes], batch: int) -> None:
 
 def _tree(shelf: Shelf) -> bytes:
     """100k tables: 20 namespaces of 50 folders of 100."""
-    update = Update(Index.empty(BYTES, Nodes(shelf.load)), shelf.write)
+    update = IndexUpdate(Index.empty(BYTES, NodeCache(shelf.load)), shelf.write)
     for i in range(_KEYS):
         folder, table = divmod(i, 100)
         space, folder = divmod(folder, 50)
@@ -83,7 +83,7 @@ def _read(shelf: Shelf, data: bytes, action: Callable[[Index[bytes]], int]) -> f
     best = float("inf")
     for _ in range(_ROUNDS):
         shelf.loaded = shelf.trips = 0
-        index = Index.parse(data, BYTES, Nodes(shelf.load))
+        index = Index.parse(data, BYTES, NodeCache(shelf.load))
         start = time.process_time()
         action(index)
         best = min(best, time.process_time() - start)

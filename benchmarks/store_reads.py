@@ -19,16 +19,11 @@ from sqlalchemy import make_url
 
 from benchmarks.contest import hold
 from lakesweep.clock import SystemClock
-from lakesweep.store.backend import RowKey
-from lakesweep.store.backends.sql import SqlBackend
-from lakesweep.store.objects import Objects
-from lakesweep.store.types import ObjectTypes
-from tests.database_servers import (
-    DatabaseServer,
-    connect,
-    mariadb_server,
-    postgresql_server,
-)
+from lakesweep.store.backends.rows import RowKey
+from lakesweep.store.backends.sql.backend import SqlBackend
+from lakesweep.store.objects.object_types import ObjectTypes
+from lakesweep.store.objects.objects import Objects
+from tests.database_servers import DatabaseServer, connect, mariadb_server, postgresql_server
 from tests.stores import CountingIds
 
 _OBJECTS = 10_000

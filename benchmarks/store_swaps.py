@@ -19,11 +19,11 @@ from typing import Any
 
 from sqlalchemy import make_url
 
+from lakesweep.bench import CommitLoad, run_bench
+from lakesweep.bench.load import BENCH_TYPES, run_writer, warm_up
+from lakesweep.bench.measurement import BenchResult
 from lakesweep.clock import SystemClock
 from lakesweep.store import Store
-from lakesweep.store.bench import Load, run_bench
-from lakesweep.store.bench.load import BENCH_TYPES, warm_up, work
-from lakesweep.store.bench.result import BenchResult
 from tests.database_servers import connect, mariadb_server, postgresql_server
 from tests.processes import scratch_folder
 
@@ -83,13 +83,13 @@ def _measure(title: str, url: str, open_raw: Callable[[str], Execute], mark: str
     bare = Bare(open_raw(url), mark)
     swaps, commits = [], []
     with Store.open(url, types=BENCH_TYPES) as store:
-        realm, load = store.create_realm("bench"), Load(writers=1, commits=_COMMITS)
+        realm, load = store.create_realm("bench"), CommitLoad(writers=1, commits=_COMMITS)
         realm.references.ensure([load.reference(0)])
         warm_up(realm, 0)
         for _ in range(_ROUNDS):
             swaps.append(bare.seconds())
-            commits.append(work(realm, load, 0, SystemClock(), lambda: None).seconds)
-    many = run_bench(url, Load(writers=_WRITERS, commits=_MANY_COMMITS))
+            commits.append(run_writer(realm, load, 0, SystemClock(), lambda: None).seconds)
+    many = run_bench(url, CommitLoad(writers=_WRITERS, commits=_MANY_COMMITS))
     assert many.is_good, many
     print(f"\n{title:30}{_HEADER}")
     first = _show("bare UPDATE", swaps, None)
@@ -115,7 +115,7 @@ def _measure_memory() -> None:
     print(f"{'in the memory of the process':30}{_HEADER}")
     first = None
     for writers in (1, _WRITERS):
-        load = Load(writers=writers, commits=_MEMORY_COMMITS // writers)
+        load = CommitLoad(writers=writers, commits=_MEMORY_COMMITS // writers)
         results = [run_bench("memory:", load) for _ in range(_MEMORY_ROUNDS)]
         best = max(results, key=lambda each: each.commits_per_second)
         assert best.is_good, best

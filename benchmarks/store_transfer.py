@@ -22,7 +22,7 @@ from pathlib import Path
 import msgspec
 
 from lakesweep.store import LINKS, NO_INDEX, Attempt, Commit, IndexRoot, Store, key, seal
-from lakesweep.store.transfer import Kind, content_hash, export_realm, import_realm, new_file
+from lakesweep.store.transfer import ExportKind, content_hash, export_realm, import_realm, new_file
 
 SIZES = (10_000, 200_000)
 _AT_ONCE = 5_000
@@ -74,7 +74,7 @@ def _copy_rows(source: Path, target: Path) -> int:
         return count
 
 
-def _export(source: Path, file: Path, kind: Kind) -> int:
+def _export(source: Path, file: Path, kind: ExportKind) -> int:
     with Store.open(_url(source), cache_bytes=0) as store, new_file(file, replace=True) as new:
         return export_realm(store, "acme", new.write, kind=kind).end.items
 
@@ -100,7 +100,7 @@ def _compare(folder: Path, count: int) -> None:
     print(f"{count:,} objects\n{'':34}{'objects/CPU s':>15}{'to bare':>8}")
     bare = _measure("bare copy of rows", lambda: _copy_rows(source, folder / "bare.db"), None)
     hashes = []
-    for kind in Kind:
+    for kind in ExportKind:
         for suffix in ("ndjson", "ndjson.gz"):
             file, target = folder / f"{kind}.{suffix}", folder / f"{kind}-{suffix}.db"
             name = f"{kind}, {suffix}"
@@ -151,7 +151,7 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.export:
         source, file = arguments.export
-        _export(source, file, Kind.LIVE)
+        _export(source, file, ExportKind.LIVE)
         print(_peak_bytes())
     elif arguments.imported:
         file, target = arguments.imported

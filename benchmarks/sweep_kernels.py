@@ -22,13 +22,13 @@ import pyarrow.compute as pc
 
 from benchmarks.contest import per_cpu_second
 from lakesweep.hashing import Hashes
-from lakesweep.hashing.bloom import MOST_SHARD_BYTES, BloomFilter, shape_for
-from lakesweep.iceberg.names import kinds_by_name
+from lakesweep.hashing.bloom_filter import MOST_SHARD_BYTES, BloomFilter, shape_for
+from lakesweep.iceberg.file_kinds import kinds_by_name
 from lakesweep.sweep.columns import LISTING
-from lakesweep.sweep.judging import Rules, judge
-from lakesweep.sweep.kinds import Names
-from lakesweep.sweep.owners import FolderMap
-from lakesweep.sweep.totals import tally
+from lakesweep.sweep.judge.reasons import JudgeRules, judge
+from lakesweep.sweep.judge.totals import count_verdicts
+from lakesweep.sweep.paths.file_names import FileNames
+from lakesweep.sweep.paths.folder_map import FolderMap
 
 _BATCH = 1 << 16
 _FOLDERS = 100_000
@@ -93,14 +93,14 @@ def measure_owners(folders: list[str], paths: list[str]) -> None:
 def measure_names(paths: list[str]) -> None:
     print("\nkinds by name")
     column = pa.array(paths)
-    ours = _show("a glance, then patterns", _rate(lambda: Names(column).kinds(), len(paths)))
+    ours = _show("a glance, then patterns", _rate(lambda: FileNames(column).kinds(), len(paths)))
     _show_peers(ours, {"patterns in Arrow": _rate(lambda: kinds_by_name(column), len(paths))})
 
 
 def measure_judging(folders: list[str], paths: list[str]) -> None:
     print("\njudging and counting")
     tables = FolderMap((folder, folder) for folder in folders)
-    rules = Rules(
+    rules = JudgeRules(
         now=_NOW,
         cutoff=_NOW - timedelta(days=7),
         locations=FolderMap([("s3://lake-bucket/", "lake")]),
@@ -111,7 +111,7 @@ def measure_judging(folders: list[str], paths: list[str]) -> None:
     rows = list(_judge(listing, pa.array(_DRAW.random(len(paths)) < 0.5), rules))
     counted = _show(
         "count by all dimensions",
-        _rate(lambda: [tally(batch, batch["path"], rules) for batch in rows], len(paths)),
+        _rate(lambda: [count_verdicts(batch, batch["path"], rules) for batch in rows], len(paths)),
     )
     trie, some = _trie(folders), listing.slice(0, 20_000).to_pylist()
     cutoff = rules.cutoff
@@ -123,13 +123,13 @@ def measure_judging(folders: list[str], paths: list[str]) -> None:
     _show_peers(counted, {"a Counter in Python": _rate(lambda: _count(judged), len(judged))})
 
 
-def _measure_judge(listing: pa.RecordBatch, share: float, rules: Rules) -> float:
+def _measure_judge(listing: pa.RecordBatch, share: float, rules: JudgeRules) -> float:
     live = pa.array(_DRAW.random(listing.num_rows) < share)
     rate = _rate(lambda: list(_judge(listing, live, rules)), listing.num_rows)
     return _show(f"judge, {share:.0%} referenced", rate)
 
 
-def _judge(listing: pa.RecordBatch, live: pa.Array, rules: Rules) -> Iterator[pa.RecordBatch]:
+def _judge(listing: pa.RecordBatch, live: pa.Array, rules: JudgeRules) -> Iterator[pa.RecordBatch]:
     for start in range(0, listing.num_rows, _BATCH):
         batch = listing.slice(start, _BATCH)
         yield judge(batch, batch["path"], live.slice(start, _BATCH), rules)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping
 
-from lakesweep.store.backend import Backend, ObjectRow, Reference, RowKey
-from lakesweep.store.backends.passing import PassingBackend
+from lakesweep.store.backends.backend import Backend
+from lakesweep.store.backends.rows import ObjectRow, Reference, RowKey
+from lakesweep.store.backends.wrapper import BackendWrapper
 
 
-class AskedBackend(PassingBackend):
+class AskedBackend(BackendWrapper):
     """Counts reads of references, reads of objects, and the rows that those name."""
 
     def __init__(self, backend: Backend) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import fastavro
 import pyarrow as pa
 
-from lakesweep.avro import Column, read_avro
+from lakesweep.avro import ProjectedColumn, read_avro
 
 SYNC = bytes(range(16))
 CODECS = ("null", "deflate", "snappy", "zstandard", "bzip2", "xz")
@@ -64,17 +64,17 @@ def array(items: Any) -> dict[str, Any]:
     return {"type": "array", "items": items}
 
 
-def rows(data: Any, columns: Sequence[Column]) -> list[dict[str, Any]]:
+def rows(data: Any, columns: Sequence[ProjectedColumn]) -> list[dict[str, Any]]:
     """The rows of a file."""
     return [row for batch in read_avro("some.avro", data, columns) for row in batch.to_pylist()]
 
 
 def column(data: Any, *names: str, **options: Any) -> list[Any]:
     """The values of one column, found by names."""
-    return [row["it"] for row in rows(data, [Column("it", names=names, **options)])]
+    return [row["it"] for row in rows(data, [ProjectedColumn("it", names=names, **options)])]
 
 
-def only_batch(data: Any, *columns: Column) -> pa.RecordBatch:
+def only_batch(data: Any, *columns: ProjectedColumn) -> pa.RecordBatch:
     """The batch of a file that has one."""
     (batch,) = read_avro("some.avro", data, columns)
     return batch

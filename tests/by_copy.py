@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 
-from lakesweep.storage.expected import Expected, expected_of
-from lakesweep.storage.moving import move_by_copy
-from lakesweep.storage.store import Deletion
-from lakesweep.storage.wrappers.wrapped import Wrapped
+from lakesweep.storage.moves import move_by_copy
+from lakesweep.storage.object_store import Deletion, Expected, expected_of
+from lakesweep.storage.wrappers.base import StoreWrapper
 
 
-class ByCopy(Wrapped):
+class ByCopy(StoreWrapper):
     """Moves objects by calls of the store behind it, as stores over a network do."""
 
     def move(self, source: str, target: str, expected: Expected | None = None) -> None:

@@ -13,7 +13,7 @@ from tests.lakefs import RealRepositories
 from tests.paimon import JavaWarehouses
 from tests.servers import S3Server, moto_server, rclone_server
 
-pytest.register_assert_rewrite("lakesweep.storage.contract", "lakesweep.store.contract")
+pytest.register_assert_rewrite("lakesweep.storage.contract", "lakesweep.store.backends.contract")
 # How long an example takes says how busy the machine is, and nothing about the code.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")

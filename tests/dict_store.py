@@ -10,9 +10,18 @@ from datetime import timedelta
 from typing import Any
 
 from lakesweep.errors import ChangedError, ExistsError, MissingError
-from lakesweep.storage.expected import CHANGED, Expected, check_is_expected, is_expected
-from lakesweep.storage.store import Capabilities, Deletion, ObjectInfo, Outcome, Page
-from lakesweep.storage.wrappers.wrapped import Wrapped
+from lakesweep.storage.object_store import (
+    CHANGED,
+    Deletion,
+    Expected,
+    ListingPage,
+    ObjectInfo,
+    Outcome,
+    StorageCapabilities,
+    check_is_expected,
+    is_expected,
+)
+from lakesweep.storage.wrappers.base import StoreWrapper
 from tests.moments import NOON
 
 
@@ -38,7 +47,7 @@ class DictStore:
         self._stacks: dict[str, list[Stored | None]] = {}
         self._lock = threading.Lock()
         self._written = 0
-        self.capabilities = Capabilities(
+        self.capabilities = StorageCapabilities(
             delete_batch=3, reports_absent=True, verified_deletes=True, renames=renames
         )
 
@@ -54,7 +63,7 @@ class DictStore:
 
     def list(
         self, prefix: str, *, one_level: bool = False, after: str = "", cursor: object | None = None
-    ) -> Page:
+    ) -> ListingPage:
         raise NotImplementedError
 
     def head(self, key: str) -> ObjectInfo:
@@ -133,7 +142,7 @@ class Death(BaseException):
     """The process is gone; nothing catches this."""
 
 
-class Mortal(Wrapped):
+class Mortal(StoreWrapper):
     """Passes on so many calls and then dies, before the last of them or right after it.
 
     Once dead it answers nobody: whatever runs on other threads dies with it.

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from lakesweep.storage.store import ObjectStore
+from lakesweep.storage.object_store import ObjectStore
 from lakesweep.storage.stores import Stores
 from lakesweep.storage.wrappers.recording import Recording
-from lakesweep.sweep.roots import RootKind, RootProblem, RootRow
+from lakesweep.sweep.roots.root import RootKind, RootProblem, RootRow
 from tests.unit.iceberg.test_manifests import FILE_FIELDS, LIST_SCHEMA, encode, entry_schema
 
 BUCKET = "s3://lake"

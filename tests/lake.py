@@ -15,14 +15,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from lakesweep.iceberg.kinds import Kind
+from lakesweep.iceberg.file_kinds import IcebergKind
 from lakesweep.storage.address import identity
-from lakesweep.storage.store import ObjectStore
+from lakesweep.storage.object_store import ObjectStore
 
 ARCHIVE = Path(__file__).parent / "data" / "iceberg.tar.xz"
 BUCKET = "lake"
 
-_KINDS = {"metadata-json": Kind.METADATA}
+_KINDS = {"metadata-json": IcebergKind.METADATA}
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class EngineTable:
 
     def _kind(self, name: str) -> str:
         if self.is_view:
-            return Kind.VIEW_METADATA
+            return IcebergKind.VIEW_METADATA
         return _KINDS.get(name, name)
 
 

@@ -11,11 +11,18 @@ from typing import Any
 import pyarrow as pa
 
 from lakesweep.errors import LakesweepError
-from lakesweep.lakefs.addresses import Namespace
+from lakesweep.lakefs.addresses import StorageNamespace
 from lakesweep.lakefs.columns import STAGED
-from lakesweep.lakefs.refs import Branch, Commit, Refs, Tag, make_refs
-from lakesweep.lakefs.repository import DumpAge, RangeFiles
-from lakesweep.lakefs.stored import StoredFiles
+from lakesweep.lakefs.ranges.reader import RangeFiles
+from lakesweep.lakefs.refs.commit_graph import (
+    Refs,
+    RepositoryBranch,
+    RepositoryCommit,
+    RepositoryTag,
+    make_refs,
+)
+from lakesweep.lakefs.repository.interface import DumpAge
+from lakesweep.lakefs.repository.stored import StoredFiles
 from lakesweep.storage.stores import Stores
 from tests.lakefs import RealRepository
 
@@ -28,9 +35,9 @@ class RecordedRepository:
     """
 
     real: RealRepository
-    commits: dict[str, Commit] = field(default_factory=dict)
-    branches: dict[str, Branch] = field(default_factory=dict)
-    tags: dict[str, Tag] = field(default_factory=dict)
+    commits: dict[str, RepositoryCommit] = field(default_factory=dict)
+    branches: dict[str, RepositoryBranch] = field(default_factory=dict)
+    tags: dict[str, RepositoryTag] = field(default_factory=dict)
     staging: list[dict[str, Any]] = field(default_factory=list)
     broken: LakesweepError | None = None
     age: DumpAge | None = None
@@ -38,11 +45,12 @@ class RecordedRepository:
     def __post_init__(self) -> None:
         self.commits = {each["id"]: _commit(each) for each in self.real.answer("commits")}
         self.branches = {
-            each["id"]: Branch(each["id"], each["commit_id"], each["hidden"])
+            each["id"]: RepositoryBranch(each["id"], each["commit_id"], each["hidden"])
             for each in self.real.answer("branches")
         }
         self.tags = {
-            each["id"]: Tag(each["id"], each["commit_id"]) for each in self.real.answer("tags")
+            each["id"]: RepositoryTag(each["id"], each["commit_id"])
+            for each in self.real.answer("tags")
         }
         self.staging = [
             _staged(branch, each)
@@ -55,8 +63,8 @@ class RecordedRepository:
         return self.real.name
 
     @cached_property
-    def namespace(self) -> Namespace:
-        return Namespace(str(self.real.folder), (self.real.namespace,))
+    def namespace(self) -> StorageNamespace:
+        return StorageNamespace(str(self.real.folder), (self.real.namespace,))
 
     @property
     def files(self) -> RangeFiles:
@@ -94,8 +102,8 @@ class RecordedRepository:
         )
 
 
-def _commit(answer: Mapping[str, Any]) -> Commit:
-    return Commit(
+def _commit(answer: Mapping[str, Any]) -> RepositoryCommit:
+    return RepositoryCommit(
         answer["id"],
         tuple(answer["parents"]),
         answer["meta_range_id"],

@@ -16,11 +16,17 @@ from pathlib import Path
 import pyarrow as pa
 
 from lakesweep.errors import MissingError
-from lakesweep.lakefs.addresses import Namespace
+from lakesweep.lakefs.addresses import StorageNamespace
 from lakesweep.lakefs.columns import STAGED, AddressType
-from lakesweep.lakefs.ids import commit_id
-from lakesweep.lakefs.properties import TableType
-from lakesweep.lakefs.refs import Branch, Commit, Refs, Tag, make_refs
+from lakesweep.lakefs.ranges.ids import commit_id
+from lakesweep.lakefs.ranges.sstable import SSTableType
+from lakesweep.lakefs.refs.commit_graph import (
+    Refs,
+    RepositoryBranch,
+    RepositoryCommit,
+    RepositoryTag,
+    make_refs,
+)
 from tests.lakefs_tables import Entry, RangeOf, Written, write_table
 
 #: Where the repositories lie, as their addresses tell it; their files are in folders.
@@ -88,11 +94,13 @@ class Model:
 
     def refs(self) -> Refs:
         commits = (
-            Commit(made.id, made.parents, made.metarange.id if made.metarange else "", made.created)
+            RepositoryCommit(
+                made.id, made.parents, made.metarange.id if made.metarange else "", made.created
+            )
             for made in self.commits.values()
         )
-        branches = (Branch(name, id_) for name, id_ in self.branches.items())
-        tags = (Tag(name, id_) for name, id_ in self.tags.items())
+        branches = (RepositoryBranch(name, id_) for name, id_ in self.branches.items())
+        tags = (RepositoryTag(name, id_) for name, id_ in self.tags.items())
         return make_refs(commits, branches, tags)
 
 
@@ -114,7 +122,7 @@ def _cut(tree: Tree) -> Iterator[list[bytes]]:
 def write_ranges(tree: Tree) -> tuple[Written, ...]:
     values = {key.encode("utf-8", "surrogateescape"): made.value() for key, made in tree.items()}
     cut = ([(key, values[key]) for key in keys] for keys in _cut(tree))
-    return tuple(write_table(records, TableType.RANGES) for records in cut)
+    return tuple(write_table(records, SSTableType.RANGES) for records in cut)
 
 
 def write_metarange(ranges: Iterable[Written], tree: Tree) -> Written:
@@ -122,7 +130,7 @@ def write_metarange(ranges: Iterable[Written], tree: Tree) -> Written:
         (keys[-1], RangeOf(written.id, keys[0], keys[-1], len(written.data), len(keys)).value())
         for keys, written in zip(_cut(tree), ranges, strict=True)
     ]
-    return write_table(told, TableType.METARANGES)
+    return write_table(told, SSTableType.METARANGES)
 
 
 @dataclass(frozen=True)
@@ -151,8 +159,8 @@ class FolderRepository:
     name: str = "repo"
 
     @property
-    def namespace(self) -> Namespace:
-        return Namespace(LOCATION)
+    def namespace(self) -> StorageNamespace:
+        return StorageNamespace(LOCATION)
 
     @property
     def files(self) -> FolderFiles:

@@ -14,10 +14,9 @@ from typing import NamedTuple
 import cramjam
 import numpy as np
 
-from lakesweep.lakefs.checksums import TABLES, masked_checksum
-from lakesweep.lakefs.footer import CRC32C, FOOTER_BYTES, MAGIC, VERSION
-from lakesweep.lakefs.ids import TableHash, entry_identity
-from lakesweep.lakefs.properties import TableType
+from lakesweep.lakefs.ranges.checksums import TABLES, masked_checksum
+from lakesweep.lakefs.ranges.ids import SSTableHash, entry_identity
+from lakesweep.lakefs.ranges.sstable import CRC32C, FOOTER_BYTES, MAGIC, VERSION, SSTableType
 
 _SET = struct.pack("<Q", 1)
 _SEPARATOR = struct.pack("<Q", 2**64 - 1 << 8 & 2**64 - 1 | 0x11)
@@ -203,7 +202,7 @@ class _Index:
 
 def write_table(
     records: Iterable[tuple[bytes, bytes]],
-    kind: TableType,
+    kind: SSTableType,
     *,
     named: Mapping[str, bytes] | None = None,
     layout: Layout = SERVER,
@@ -222,7 +221,7 @@ def write_table(
     texts = {**_CONSTANT, **about, **covered, **_counts(rows, before_close)}
     texts["rocksdb.data.size"] = uvarint(data_size)
     _finish(file, handle, texts | dict(properties or {}))
-    hashed = TableHash()
+    hashed = SSTableHash()
     hashed.add(_stream(rows))
     return Written(hashed.finish(covered), bytes(file.data))
 

@@ -23,10 +23,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from lakesweep.lakefs.finding import ServerPlace, open_repository
-from lakesweep.lakefs.ids import commit_id, entry_identity
-from lakesweep.lakefs.properties import TableType
-from lakesweep.lakefs.repository import Repository
+from lakesweep.lakefs.ranges.ids import commit_id, entry_identity
+from lakesweep.lakefs.ranges.sstable import SSTableType
+from lakesweep.lakefs.repository.interface import Repository
+from lakesweep.lakefs.repository.lookup import open_repository
+from lakesweep.lakefs.server.access import ConfiguredServer
 from lakesweep.storage.stores import Stores
 from tests.lakefs_repositories import write_metarange, write_ranges
 from tests.lakefs_server import NoSuchThingError, page_of, serving, variables_of
@@ -106,7 +107,7 @@ class WorkingServer:
         return variables_of(self.endpoint)
 
     def opened(self) -> Repository:
-        place = ServerPlace(self.endpoint, (self.name,), str(self.folder))
+        place = ConfiguredServer(self.endpoint, (self.name,), str(self.folder))
         return open_repository(self.name, Stores(), (place,), self.environment)
 
     # What people do.
@@ -372,11 +373,11 @@ class WorkingServer:
         keys = sorted(each.encode() for each in records)
         rows = [(key, envelope(key, records[key.decode()])) for key in keys]
         if not rows:
-            return self._write(write_table([], TableType.METARANGES, named=named))
-        table = write_table(rows, TableType.RANGES, named=named)
+            return self._write(write_table([], SSTableType.METARANGES, named=named))
+        table = write_table(rows, SSTableType.RANGES, named=named)
         self._write(table)
         told = RangeOf(table.id, keys[0], keys[-1], len(table.data), len(keys)).value()
-        return self._write(write_table([(keys[-1], told)], TableType.METARANGES, named=named))
+        return self._write(write_table([(keys[-1], told)], SSTableType.METARANGES, named=named))
 
 
 def _changed(tree: Tree, changes: Mapping[str, Entry | None]) -> Tree:

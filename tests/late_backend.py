@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import TypeVar
 
-from lakesweep.store.backend import Backend, ObjectRow, Reference, RowKey
-from lakesweep.store.backends.passing import PassingBackend
+from lakesweep.store.backends.backend import Backend
+from lakesweep.store.backends.rows import ObjectRow, Reference, RowKey
+from lakesweep.store.backends.wrapper import BackendWrapper
 
 Answer = TypeVar("Answer")
 
 
-class LateBackend(PassingBackend):
+class LateBackend(BackendWrapper):
     """Between what the next call finds or does and its answer, `meanwhile` happens, once."""
 
     def __init__(self, backend: Backend) -> None:

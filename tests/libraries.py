@@ -24,10 +24,10 @@ from lakesweep.store import (
     key,
     seal,
 )
-from lakesweep.store.backend import Backend
+from lakesweep.store.backends.backend import Backend
 from lakesweep.store.backends.memory import MemoryBackend
-from lakesweep.store.transfer import Exported, Kind, export_realm
-from lakesweep.store.types import UnknownObject
+from lakesweep.store.objects.object_types import UnknownObject
+from lakesweep.store.transfer import Exported, ExportKind, export_realm
 from tests.moments import NOON
 
 
@@ -134,7 +134,11 @@ def _changed(realm: Realm) -> int:
 
 
 def export_bytes(
-    store: Store, name: str = "acme", *, kind: Kind = Kind.LIVE, history: int | None = None
+    store: Store,
+    name: str = "acme",
+    *,
+    kind: ExportKind = ExportKind.LIVE,
+    history: int | None = None,
 ) -> bytes:
     """An export, as it would be in a file."""
     sink = io.BytesIO()
@@ -142,6 +146,8 @@ def export_bytes(
     return sink.getvalue()
 
 
-def export_file(store: Store, path: Path, name: str = "acme", kind: Kind = Kind.LIVE) -> Exported:
+def export_file(
+    store: Store, path: Path, name: str = "acme", kind: ExportKind = ExportKind.LIVE
+) -> Exported:
     with path.open("wb") as file:
         return export_realm(store, name, file.write, kind=kind, clock=ManualClock(NOON))

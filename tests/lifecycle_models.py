@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from lakesweep.lifecycle.policy import Policy
+from lakesweep.lifecycle.policy.rules import LifecyclePolicy
 from tests.lakefs_repositories import LOCATION, Model, entry
 from tests.lakefs_tables import Entry
 from tests.lifecycle_runs import policy_of
@@ -50,7 +50,7 @@ def entries(draw: Callable[..., Any]) -> Entry:
 
 
 @st.composite
-def policies(draw: Callable[..., Any]) -> Policy:
+def policies(draw: Callable[..., Any]) -> LifecyclePolicy:
     rules: dict[str, dict[str, Any]] = {}
     for number in range(draw(st.integers(1, 3))):
         names = st.sampled_from((*BRANCHES, "rel-*", "gone"))

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
-from lakesweep.lifecycle.policy import Policy, Rule
+from lakesweep.lifecycle.policy.rules import LifecyclePolicy, LifecycleRule
 from tests.lakefs_repositories import NOW, Made, Model
 
 _ALPHABET = "0123456789abcdefghijklmnopqrstuv"
 
 
 def expired(
-    model: Model, policy: Policy, now: datetime = NOW, lost: Sequence[tuple[str, str]] = ()
+    model: Model, policy: LifecyclePolicy, now: datetime = NOW, lost: Sequence[tuple[str, str]] = ()
 ) -> set[str]:
     """The addresses that may go. `lost` are branches that are gone, and hold what they held."""
     kept, candidates = {address for _, address in model.staged}, set()
@@ -40,7 +40,11 @@ def expired(
 
 
 def _limits(
-    model: Model, made: Made, rules: list[Rule], now: datetime, lost: Sequence[tuple[str, str]]
+    model: Model,
+    made: Made,
+    rules: list[LifecycleRule],
+    now: datetime,
+    lost: Sequence[tuple[str, str]],
 ) -> Iterator[datetime | None]:
     """What each ref that keeps a commit says of a path: before when an object must have come."""
     branches = [*model.branches.items(), *lost]

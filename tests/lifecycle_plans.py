@@ -15,32 +15,34 @@ import pyarrow as pa
 
 from lakesweep.clock import ManualClock
 from lakesweep.config import Root
-from lakesweep.lakefs.repository import Repository
-from lakesweep.lifecycle.applying import apply_plan, plan_sources
-from lakesweep.lifecycle.engine import LifecycleEngine
-from lakesweep.lifecycle.engine import LocalEngine as LocalJudges
-from lakesweep.lifecycle.lakes import repository_lake
-from lakesweep.lifecycle.order import LifecycleOrder
-from lakesweep.lifecycle.planning import LifecyclePlanner
-from lakesweep.lifecycle.policy_file import parse_policy
-from lakesweep.lifecycle.spec import Spec
-from lakesweep.storage.deleting import Limits
-from lakesweep.storage.files import OUTCOME_SCHEMA
-from lakesweep.storage.quarantine import QUARANTINE_SCHEMA
+from lakesweep.lakefs.repository.interface import Repository
+from lakesweep.lifecycle.apply.applier import apply_lifecycle_plan, plan_sources
+from lakesweep.lifecycle.judge.engine import LifecycleEngine
+from lakesweep.lifecycle.judge.engine import LocalLifecycleEngine as LocalJudges
+from lakesweep.lifecycle.judge.pipeline import LifecycleSpec
+from lakesweep.lifecycle.plan.document import LifecyclePlanRequest
+from lakesweep.lifecycle.plan.planner import LifecyclePlanner
+from lakesweep.lifecycle.policy.parser import parse_policy
+from lakesweep.lifecycle.repository_lake import repository_lake
+from lakesweep.runs.records import TYPES, RunKind
+from lakesweep.runs.run_log import RunLog
+from lakesweep.runs.sessions import run_session
+from lakesweep.storage.deleting.bulk_delete import DeleteRate
+from lakesweep.storage.deleting.quarantine import QUARANTINE_SCHEMA
+from lakesweep.storage.file_batches import OUTCOME_SCHEMA
 from lakesweep.storage.stores import Stores
 from lakesweep.store import Store
 from lakesweep.store.backends.memory import MemoryBackend
-from lakesweep.sweep.applying import Applied, Applier, ApplyOrder, look
-from lakesweep.sweep.deleting import Delete, Pace, SetAside
-from lakesweep.sweep.engine import LocalEngine, SweepEngine
-from lakesweep.sweep.holding import Keeper, find_holding, places_of
+from lakesweep.sweep.apply.applier import Applier, ApplyRequest, ApplyResult, load_applicable_plan
+from lakesweep.sweep.apply.deletion import DeleteRemoval, QuarantineRemoval, TotalDeleteRate
+from lakesweep.sweep.engine.local_engine import LocalSweepEngine
+from lakesweep.sweep.engine.protocol import SweepEngine
+from lakesweep.sweep.holdings import find_holding, quarantine_places
 from lakesweep.sweep.lake import Lake
-from lakesweep.sweep.lakefs_roots import Opener
-from lakesweep.sweep.records import TYPES, RunKind
-from lakesweep.sweep.releasing import Released, Releaser
-from lakesweep.sweep.runs import Runs
-from lakesweep.sweep.sessions import running
-from lakesweep.sweep.stored_plan import StoredPlan, open_plan
+from lakesweep.sweep.plan.stored_plan import StoredPlan, open_plan
+from lakesweep.sweep.quarantine.emptying import EmptyingResult, QuarantineEmptier
+from lakesweep.sweep.quarantine.restore import QuarantineRestorer
+from lakesweep.sweep.roots.lakefs import RepositoryOpener
 from tests.lakefs import AS_OF, RealRepositories
 from tests.lakefs_recorded import RecordedRepository
 
@@ -58,7 +60,7 @@ def recorded(repositories: RealRepositories, name: str, folder: Path) -> Recorde
     return RecordedRepository(real)
 
 
-def opener_of(repository: RecordedRepository) -> Opener:
+def opener_of(repository: RecordedRepository) -> RepositoryOpener:
     return partial(_itself, repository)
 
 
@@ -80,8 +82,8 @@ class Office:
 
     def __post_init__(self) -> None:
         store = Store(MemoryBackend(), types=TYPES, clock=self.clock)
-        self.runs = Runs(store.create_realm("acme"), self.clock)
-        self.engine: SweepEngine = LocalEngine(self.stores)
+        self.runs = RunLog(store.create_realm("acme"), self.clock)
+        self.engine: SweepEngine = LocalSweepEngine(self.stores)
         self.judges: LifecycleEngine = LocalJudges(self.stores)
 
     @property
@@ -90,18 +92,20 @@ class Office:
         return replace(lake, roots_of_others=self.roots)
 
     @property
-    def openers(self) -> Mapping[str, Opener]:
+    def openers(self) -> Mapping[str, RepositoryOpener]:
         return {each.name: opener_of(each) for each in (self.repository, *self.neighbours)}
 
     def plan(self, rules: Mapping[str, Mapping[str, Any]], **options: Any) -> StoredPlan:
         text = json.dumps({id_: {"enabled": True, **rule} for id_, rule in rules.items()})
         policy = parse_policy(text.encode(), "policy.json", floor=1)
         planner = LifecyclePlanner(self.stores, self.engine, self.judges, self.runs, self.clock)
-        with running(self.runs, self.lake.name, RunKind.PLAN, spec={}) as session:
+        with run_session(self.runs, self.lake.name, RunKind.PLAN, spec={}) as session:
             about = {"home": self.home, **options}
-            spec = Spec(self.repository, policy, session.record.run, session.started, "", **about)
+            spec = LifecycleSpec(
+                self.repository, policy, session.record.run, session.started, "", **about
+            )
             others = {each.name: opener_of(each) for each in self.neighbours}
-            order = LifecycleOrder(
+            order = LifecyclePlanRequest(
                 self.lake, spec, opener_of(self.repository), others, policy_text=text
             )
             document = planner.plan(order, session.started, session.lease)
@@ -116,20 +120,20 @@ class Office:
         removal: Any = None,
         batch_rows: int = 4_000,
         at_once: bool = False,
-    ) -> Applied:
+    ) -> ApplyResult:
         record = self.runs.plan(plan.record.plan)
-        order = ApplyOrder(
+        order = ApplyRequest(
             record,
             self.lake,
-            removal or (self._set_aside(record.plan) if quarantine else Delete()),
+            removal or (self._set_aside(record.plan) if quarantine else DeleteRemoval()),
             QUARANTINE_SCHEMA if quarantine else OUTCOME_SCHEMA,
-            Pace(),
+            TotalDeleteRate(),
             overridden,
             batch_rows,
         )
-        document = look(self.stores, self.runs, order, self.clock.now())
+        document = load_applicable_plan(self.stores, self.runs, order, self.clock.now())
         spec = {"quarantine": quarantine, **order.removal.spec}
-        with running(
+        with run_session(
             self.runs, self.lake.name, RunKind.APPLY, plan=record.plan, spec=spec
         ) as session:
             applier = Applier(
@@ -141,19 +145,19 @@ class Office:
                 look_every=timedelta(seconds=0.05),
             )
             opener = opener_of(self.repository)
-            return apply_plan(applier, order, document, session, opener, at_once=at_once)
+            return apply_lifecycle_plan(applier, order, document, session, opener, at_once=at_once)
 
-    def _set_aside(self, plan: str) -> SetAside:
-        return SetAside(places_of(self.lake, plan))
+    def _set_aside(self, plan: str) -> QuarantineRemoval:
+        return QuarantineRemoval(quarantine_places(self.lake, plan))
 
-    def keeper(self, plan: StoredPlan) -> tuple[Keeper, Any]:
+    def keeper(self, plan: StoredPlan) -> tuple[QuarantineRestorer, Any]:
         holding = find_holding(self.runs, plan.document.plan)
-        return Keeper(self.stores, self.runs, self.lake), holding
+        return QuarantineRestorer(self.stores, self.runs, self.lake), holding
 
-    def empty(self, plan: StoredPlan) -> Released:
+    def empty(self, plan: StoredPlan) -> EmptyingResult:
         """End the hold of what a plan set aside."""
         record = self.runs.plan(plan.record.plan)
-        releaser = Releaser(
+        releaser = QuarantineEmptier(
             self.stores,
             self.engine,
             self.runs,
@@ -161,7 +165,7 @@ class Office:
             sources=plan_sources(self.stores, record, plan.document, self.openers),
             look_every=timedelta(seconds=0.05),
         )
-        with running(
+        with run_session(
             self.runs, self.lake.name, RunKind.EMPTY, plan=record.plan, spec={}
         ) as session:
             return releaser.release(self.lake, find_holding(self.runs, record.plan), session)
@@ -190,8 +194,8 @@ class Around:
         return {}
 
     def __call__(
-        self, stores: Stores, batch: pa.RecordBatch, limits: Limits
+        self, stores: Stores, batch: pa.RecordBatch, limits: DeleteRate
     ) -> Iterator[pa.RecordBatch]:
         self.before()
-        yield from Delete()(stores, batch, limits)
+        yield from DeleteRemoval()(stores, batch, limits)
         self.behind()

@@ -10,34 +10,34 @@ from pathlib import Path
 from typing import Any
 
 from lakesweep.lakefs.columns import STAGED
-from lakesweep.lakefs.repository import Repository
-from lakesweep.lifecycle.engine import LifecycleEngine, LocalEngine
-from lakesweep.lifecycle.history import History, RunState
-from lakesweep.lifecycle.job import find_addresses
-from lakesweep.lifecycle.policy import Policy
-from lakesweep.lifecycle.policy_file import parse_policy
-from lakesweep.lifecycle.spec import Found, Spec
-from lakesweep.storage.datasets import read_dataset, write_dataset
+from lakesweep.lakefs.repository.interface import Repository
+from lakesweep.lifecycle.judge.engine import LifecycleEngine, LocalLifecycleEngine
+from lakesweep.lifecycle.judge.pipeline import JudgedAddresses, LifecycleSpec, judge_addresses
+from lakesweep.lifecycle.policy.parser import parse_policy
+from lakesweep.lifecycle.policy.rules import LifecyclePolicy
+from lakesweep.lifecycle.run_history import LifecycleHistory, LifecycleRunState
+from lakesweep.storage.datasets.reader import read_dataset
+from lakesweep.storage.datasets.writer import write_dataset
 from lakesweep.storage.stores import Stores
 from tests.lakefs_repositories import LOCATION, NOW, Model, write_repository
 
 _numbers = count()
 
 
-def policy_of(rules: dict[str, dict[str, Any]], floor: int = 1) -> Policy:
+def policy_of(rules: dict[str, dict[str, Any]], floor: int = 1) -> LifecyclePolicy:
     whole = {id_: {"enabled": True, **rule} for id_, rule in rules.items()}
     return parse_policy(json.dumps(whole).encode(), "policy.json", floor=floor)
 
 
 def run(
     model: Model,
-    policy: Policy,
+    policy: LifecyclePolicy,
     folder: Path,
     *,
     now: datetime = NOW,
     engine: LifecycleEngine | None = None,
     **options: Any,
-) -> Found:
+) -> JudgedAddresses:
     """Judge a model whose files are below the folder."""
     repository = write_repository(model, folder / "repo")
     return judge(repository, policy, folder, now=now, engine=engine, **options)
@@ -45,20 +45,23 @@ def run(
 
 def judge(
     repository: Repository,
-    policy: Policy,
+    policy: LifecyclePolicy,
     folder: Path,
     *,
     now: datetime = NOW,
     engine: LifecycleEngine | None = None,
     **options: Any,
-) -> Found:
+) -> JudgedAddresses:
     stores = Stores()
     run_id = f"run-{next(_numbers)}"
     place = f"{folder}/runs/{run_id}"
     staged = write_dataset(stores, f"{place}/staged", STAGED, repository.staged())
-    spec = Spec(repository, policy, run_id, now, place, home=home_of(folder))
-    return find_addresses(
-        replace(spec, **options), engine or LocalEngine(stores), repository.read_refs(), staged
+    spec = LifecycleSpec(repository, policy, run_id, now, place, home=home_of(folder))
+    return judge_addresses(
+        replace(spec, **options),
+        engine or LocalLifecycleEngine(stores),
+        repository.read_refs(),
+        staged,
     )
 
 
@@ -66,27 +69,27 @@ def home_of(folder: Path) -> str:
     return f"{folder}/lc/"
 
 
-def history_of(folder: Path, location: str = LOCATION) -> History:
+def history_of(folder: Path, location: str = LOCATION) -> LifecycleHistory:
     """The runs of a repository whose tables are below the folder."""
-    return History(Stores(), home_of(folder), location)
+    return LifecycleHistory(Stores(), home_of(folder), location)
 
 
-def sweep(found: Found, folder: Path, now: datetime = NOW) -> None:
+def sweep(found: JudgedAddresses, folder: Path, now: datetime = NOW) -> None:
     """Write down that all that was found is gone."""
-    history_of(folder).finish(found.record, RunState.SWEPT, now, found.figures)
+    history_of(folder).finish(found.record, LifecycleRunState.SWEPT, now, found.figures)
 
 
-def rows_of(found: Found) -> dict[str, dict[str, Any]]:
+def rows_of(found: JudgedAddresses) -> dict[str, dict[str, Any]]:
     """The verdicts by address."""
     batches = read_dataset(Stores(), found.verdicts)
     return {row["address"]: row for batch in batches for row in batch.to_pylist()}
 
 
-def going(found: Found) -> set[str]:
+def going(found: JudgedAddresses) -> set[str]:
     return {address for address, row in rows_of(found).items() if row["verdict"] == "delete"}
 
 
-def results_of(found: Found) -> dict[str, dict[str, Any]]:
+def results_of(found: JudgedAddresses) -> dict[str, dict[str, Any]]:
     """The results by address."""
     batches = read_dataset(Stores(), found.results)
     return {row["address"]: row for batch in batches for row in batch.to_pylist()}

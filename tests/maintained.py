@@ -9,17 +9,17 @@ from typing import Any
 
 from lakesweep.clock import ManualClock
 from lakesweep.maintenance.config import MaintenanceConfig
-from lakesweep.maintenance.identifiers import Plugin
+from lakesweep.maintenance.plugin_api import Plugin
 from lakesweep.maintenance.plugins import OURS
-from lakesweep.maintenance.records import TYPES as RECORDS
-from lakesweep.maintenance.records import MaintenanceRunInformation
+from lakesweep.maintenance.run_records import TYPES as RECORDS
+from lakesweep.maintenance.run_records import MaintenanceRunInformation
 from lakesweep.maintenance.service import MaintenanceService
 from lakesweep.store import Realm, Store
-from lakesweep.store.backend import Backend
+from lakesweep.store.backends.backend import Backend
 from lakesweep.store.backends.memory import MemoryBackend
-from lakesweep.store.backends.passing import PassingBackend
-from lakesweep.store.history import History
-from lakesweep.store.reach import Walk
+from lakesweep.store.backends.wrapper import BackendWrapper
+from lakesweep.store.commits.log import LogRetention
+from lakesweep.store.realms.reachability import ReachabilityWalk
 from tests.libraries import TYPES, Page, Shelf, commit, shelve
 from tests.moments import NOON
 
@@ -60,7 +60,7 @@ class Maintained:
 
 def heads_reach(realm: Realm) -> set[int]:
     """All that the heads of a realm lead to, found by a walk of its own."""
-    walk = Walk(realm, lambda _: History(1))
+    walk = ReachabilityWalk(realm, lambda _: LogRetention(1))
     return {found.id for found in walk.reach(list(realm.references.list()))}
 
 
@@ -69,7 +69,7 @@ def stored_ids(backend: Backend, realm: str) -> set[int]:
     return {head.id for head in backend.scan_rows(realm)}
 
 
-class Interleaved(PassingBackend):
+class Interleaved(BackendWrapper):
     """Before each call, something else happens: what others do while maintenance runs."""
 
     def __init__(self, backend: Backend) -> None:
@@ -89,7 +89,7 @@ class Killed(BaseException):
     """The process ends here, without another word to the database."""
 
 
-class Mortal(PassingBackend):
+class Mortal(BackendWrapper):
     """Dies before its n-th call, and stays dead."""
 
     def __init__(self, backend: Backend, calls: int) -> None:

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from itertools import count
 
 from lakesweep.storage.address import identity
-from lakesweep.storage.datasets import read_dataset
+from lakesweep.storage.datasets.reader import read_dataset
 from lakesweep.storage.stores import Stores
-from lakesweep.sweep.lineage import trace
-from lakesweep.sweep.mark_engine import LocalMarkEngine
-from lakesweep.sweep.mark_sink import is_among
-from lakesweep.sweep.marker import MarkSpec
-from lakesweep.sweep.marks import Marks, RootMark, RootState
+from lakesweep.sweep.engine.local_engine import LocalMarkEngine
+from lakesweep.sweep.mark.lineage import trace
+from lakesweep.sweep.mark.mark_sink import is_among
+from lakesweep.sweep.mark.marker import MarkSpec
+from lakesweep.sweep.mark.marks import Marks, RootMark, RootState
 
 _numbers = count()
 

@@ -24,14 +24,14 @@ _PRELOADED = (
     "pyiceberg.io.pyarrow",
     "lakesweep.app",
     "lakesweep.cli.main",
-    "lakesweep.cli.apply",
-    "lakesweep.cli.plan",
-    "lakesweep.store.backends.sqlite",
-    "lakesweep.sweep.applying",
-    "lakesweep.sweep.components",
-    "lakesweep.sweep.folder_table",
-    "lakesweep.sweep.holding",
-    "lakesweep.sweep.planning",
+    "lakesweep.cli.sweep.apply",
+    "lakesweep.cli.sweep.plan",
+    "lakesweep.store.backends.sql.sqlite",
+    "lakesweep.sweep.apply.applier",
+    "lakesweep.sweep.paths.file_name_kernels",
+    "lakesweep.sweep.paths.folder_kernels",
+    "lakesweep.sweep.quarantine.restore",
+    "lakesweep.sweep.plan.planner",
 )
 _SECONDS = 120
 #: The exit code of a process that was killed.

@@ -14,15 +14,15 @@ import pyarrow as pa
 
 from lakesweep.errors import MissingError
 from lakesweep.storage.address import Address
-from lakesweep.storage.expected import Expected
-from lakesweep.storage.store import (
+from lakesweep.storage.object_store import (
     ENTRY_SCHEMA,
-    Capabilities,
     Deletion,
+    Expected,
+    ListingPage,
     ObjectInfo,
     ObjectStore,
     Outcome,
-    Page,
+    StorageCapabilities,
     check_keys,
 )
 
@@ -64,8 +64,8 @@ class PagedStore:
         self.keys = frozenset(self.keys)
 
     @property
-    def capabilities(self) -> Capabilities:
-        return Capabilities(
+    def capabilities(self) -> StorageCapabilities:
+        return StorageCapabilities(
             delete_batch=self.delete_batch,
             parallel_deletes=self.parallel_deletes,
             ordered=self.ordered,
@@ -74,7 +74,7 @@ class PagedStore:
 
     def list(
         self, prefix: str, *, one_level: bool = False, after: str = "", cursor: object | None = None
-    ) -> Page:
+    ) -> ListingPage:
         call = ListCall(prefix, one_level, after, cursor)
         with self._lock:
             self.list_calls.append(call)
@@ -83,7 +83,7 @@ class PagedStore:
         page, rest = names[: self.page_rows], names[self.page_rows :]
         keys = [key for key, is_folder in page if not is_folder]
         folders = tuple(name for name, is_folder in page if is_folder)
-        return Page(entries_of(keys), folders, page[-1] if rest else None)
+        return ListingPage(entries_of(keys), folders, page[-1] if rest else None)
 
     def head(self, key: str) -> ObjectInfo:
         if key not in self.keys:

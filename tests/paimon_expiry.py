@@ -10,19 +10,18 @@ from typing import Any
 import pyarrow as pa
 
 from lakesweep.clock import ManualClock
-from lakesweep.paimon.changelog_expiry import choose_changelogs
-from lakesweep.paimon.expiring import choose_snapshots
-from lakesweep.paimon.naming import index_files_of, manifests_of
-from lakesweep.paimon.owners import Owner, list_owner_files, read_owners
-from lakesweep.paimon.removal import Expiry, ExpiryOutcome, carry_out, plan_expiry
-from lakesweep.paimon.retention import (
-    Overrides,
+from lakesweep.paimon.expire.expiry import Expiry, ExpiryOutcome, apply_expiry, plan_expiry
+from lakesweep.paimon.expire.retention import (
+    RetentionOverrides,
     changelog_retention,
     snapshot_retention,
 )
-from lakesweep.paimon.table import PaimonTable
-from lakesweep.storage.deleting import delete_files
-from lakesweep.storage.store import ENTRY_SCHEMA, ObjectStore, Page
+from lakesweep.paimon.expire.snapshot_expiry import choose_changelogs, choose_snapshots
+from lakesweep.paimon.manifests.named_files import index_files_of, manifests_of
+from lakesweep.paimon.model.table import PaimonTable
+from lakesweep.paimon.reach.owners import FileOwner, list_owner_files, read_owners
+from lakesweep.storage.deleting.bulk_delete import delete_files
+from lakesweep.storage.object_store import ENTRY_SCHEMA, ListingPage, ObjectStore
 from lakesweep.storage.stores import Stores
 from tests.dict_store import DictStore
 from tests.moments import NOON
@@ -38,7 +37,7 @@ class ListedStore(DictStore):
 
     def list(
         self, prefix: str, *, one_level: bool = False, after: str = "", cursor: object | None = None
-    ) -> Page:
+    ) -> ListingPage:
         assert not after
         assert cursor is None
         keys = sorted(key for key in self.current() if key.startswith(prefix))
@@ -53,7 +52,9 @@ class ListedStore(DictStore):
             {"key": i.key, "size_bytes": i.size_bytes, "modified": i.modified, "etag": i.etag}
             for i in infos
         ]
-        return Page(pa.RecordBatch.from_pylist(rows, schema=ENTRY_SCHEMA), tuple(sorted(folders)))
+        return ListingPage(
+            pa.RecordBatch.from_pylist(rows, schema=ENTRY_SCHEMA), tuple(sorted(folders))
+        )
 
     def copy_all(self) -> ListedStore:
         """Another store with the same objects."""
@@ -94,18 +95,18 @@ def expire(
     table = open_table(store, now)
     with plan_expiry(table, choose(table)) as plan:
         paths = [path for batch in plan.all_batches() for path in batch["path"].to_pylist()]
-        outcome = carry_out(plan, lambda batches: delete_files(table.stores, batches))
+        outcome = apply_expiry(plan, lambda batches: delete_files(table.stores, batches))
     assert len(paths) == len(set(paths)) == plan.total_files
     return {path.removeprefix(f"{ROOT}/") for path in paths}, outcome
 
 
 def keep(least: int = 1, most: int = 1, branch: str = "main") -> Choose:
     """Expire snapshots until few are left."""
-    overrides = Overrides(retain_min=least, retain_max=most, limit=1000)
+    overrides = RetentionOverrides(retain_min=least, retain_max=most, limit=1000)
     return snapshots_by(overrides, branch)
 
 
-def snapshots_by(overrides: Overrides, branch: str = "main") -> Choose:
+def snapshots_by(overrides: RetentionOverrides, branch: str = "main") -> Choose:
     """Expire snapshots by what a call says, at the time when the newest was committed."""
 
     def choose(table: PaimonTable) -> Expiry:
@@ -115,7 +116,7 @@ def snapshots_by(overrides: Overrides, branch: str = "main") -> Choose:
     return choose
 
 
-def changelogs_by(overrides: Overrides) -> Choose:
+def changelogs_by(overrides: RetentionOverrides) -> Choose:
     """The same for changelogs."""
 
     def choose(table: PaimonTable) -> Expiry:
@@ -126,14 +127,14 @@ def changelogs_by(overrides: Overrides) -> Choose:
     return choose
 
 
-def overrides_of(case: Mapping[str, Any]) -> Overrides:
+def overrides_of(case: Mapping[str, Any]) -> RetentionOverrides:
     """What a case of Java's was called with."""
     if case["args"] == "java api":
         most = 2 if case["case"].startswith("expire_changelog") else 1
-        return Overrides(retain_min=1, retain_max=most)
+        return RetentionOverrides(retain_min=1, retain_max=most)
     found = dict(re.findall(r"(\w+)=>'?([^',]*)'?", case["args"]))
     cut = found.get("older_than")
-    return Overrides(
+    return RetentionOverrides(
         retain_min=_number(found.get("retain_min")),
         retain_max=_number(found.get("retain_max")),
         cut=None if cut is None else datetime.fromisoformat(cut).replace(tzinfo=UTC),
@@ -155,7 +156,7 @@ def missing_files(store: DictStore, java: JavaTable) -> set[str]:
     return needed - there.keys()
 
 
-def _needs(table: PaimonTable, owner: Owner, there: Mapping[str, bytes]) -> Iterator[str]:
+def _needs(table: PaimonTable, owner: FileOwner, there: Mapping[str, bytes]) -> Iterator[str]:
     snapshot = owner.snapshot
     for each in owner.lists():
         path = table.layout.manifest(each.name)
@@ -172,7 +173,7 @@ def _needs(table: PaimonTable, owner: Owner, there: Mapping[str, bytes]) -> Iter
         yield table.layout.statistics(snapshot.statistics)
 
 
-def _java_name(owner: Owner) -> str:
+def _java_name(owner: FileOwner) -> str:
     return f"{owner.branch.name}:{owner.path.rpartition('/')[2]}"
 
 

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Protocol
 
-from lakesweep.paimon.external import Group
-from lakesweep.paimon.orphans import OrphanOutcome, plan_orphans, remove_orphans
-from lakesweep.storage.deleting import delete_files
-from lakesweep.storage.store import ObjectStore
+from lakesweep.paimon.model.external_paths import TableGroup
+from lakesweep.paimon.orphans.orphan_files import OrphanOutcome, plan_orphans, remove_orphans
+from lakesweep.storage.deleting.bulk_delete import delete_files
+from lakesweep.storage.object_store import ObjectStore
 from tests.moments import NOON
 from tests.paimon_expiry import open_table
 
@@ -31,7 +31,7 @@ def clean(
     """Plan and delete, with something that happens in between; the keys that were planned."""
     table = open_table(store, CUT + timedelta(days=1))
     outcome = OrphanOutcome()
-    with outcome.outcomes, plan_orphans(Group((table,)), CUT) as plan:
+    with outcome.outcomes, plan_orphans(TableGroup((table,)), CUT) as plan:
         paths = [path for batch in plan.batches() for path in batch["path"].to_pylist()]
         between()
         remove_orphans(plan, lambda batches: delete_files(table.stores, batches), outcome)

@@ -11,14 +11,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import orc
 
-from lakesweep.paimon.layout import bucket_name
-from lakesweep.paimon.snapshots import Snapshot
-from lakesweep.paimon.table import PaimonTable
+from lakesweep.paimon.model.layout import bucket_name
+from lakesweep.paimon.model.snapshots import PaimonSnapshot
+from lakesweep.paimon.model.table import PaimonTable
 
 _KINDS = ("ADD", "DELETE")
 
 
-def newest(table: PaimonTable) -> Snapshot:
+def newest(table: PaimonTable) -> PaimonSnapshot:
     """The newest snapshot of the main branch."""
     number = table.main.latest_id()
     assert number is not None
@@ -35,13 +35,13 @@ def records(table: PaimonTable, name: str) -> list[dict[str, Any]]:
     return [record for record in fastavro.reader(io.BytesIO(data)) if isinstance(record, dict)]
 
 
-def manifests(table: PaimonTable, snapshot: Snapshot) -> list[dict[str, Any]]:
+def manifests(table: PaimonTable, snapshot: PaimonSnapshot) -> list[dict[str, Any]]:
     """The rows of the manifests of a snapshot: of its base list, then of its delta list."""
     lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
     return [row for name in lists for row in records(table, name)]
 
 
-def live_files(table: PaimonTable, snapshot: Snapshot) -> dict[str, dict[str, Any]]:
+def live_files(table: PaimonTable, snapshot: PaimonSnapshot) -> dict[str, dict[str, Any]]:
     """The live files of a snapshot by their paths below the table, as Java merges entries."""
     live: dict[object, dict[str, Any]] = {}
     for manifest in manifests(table, snapshot):
@@ -57,7 +57,7 @@ def live_files(table: PaimonTable, snapshot: Snapshot) -> dict[str, dict[str, An
     return {_path(table, entry): entry for entry in live.values()}
 
 
-def delta_entries(table: PaimonTable, snapshot: Snapshot) -> list[tuple[object, ...]]:
+def delta_entries(table: PaimonTable, snapshot: PaimonSnapshot) -> list[tuple[object, ...]]:
     """(kind, path, bucket, buckets, level, rows) of each entry of a snapshot's own change."""
     return sorted(
         (
@@ -72,13 +72,13 @@ def delta_entries(table: PaimonTable, snapshot: Snapshot) -> list[tuple[object, 
     )
 
 
-def index_names(table: PaimonTable, snapshot: Snapshot) -> set[str]:
+def index_names(table: PaimonTable, snapshot: PaimonSnapshot) -> set[str]:
     """The names of the index files of a snapshot."""
     name = snapshot.index_manifest
     return set() if name is None else {row["_FILE_NAME"] for row in records(table, name)}
 
 
-def _delta(table: PaimonTable, snapshot: Snapshot) -> Iterator[dict[str, Any]]:
+def _delta(table: PaimonTable, snapshot: PaimonSnapshot) -> Iterator[dict[str, Any]]:
     for manifest in records(table, snapshot.delta_manifest_list):
         yield from records(table, manifest["_FILE_NAME"])
 

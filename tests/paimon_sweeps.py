@@ -7,16 +7,16 @@ from datetime import timedelta
 from itertools import count
 
 from lakesweep.clock import Clock, ManualClock
-from lakesweep.paimon.orphans import OrphanOutcome
-from lakesweep.storage.store import ObjectStore
+from lakesweep.paimon.orphans.orphan_files import OrphanOutcome
+from lakesweep.runs.records import TYPES
+from lakesweep.runs.run_log import RunLog
+from lakesweep.storage.object_store import ObjectStore
 from lakesweep.storage.stores import Stores
 from lakesweep.store import Store
 from lakesweep.store.backends.memory import MemoryBackend
-from lakesweep.sweep.deleting import Pace
-from lakesweep.sweep.engine import LocalEngine
+from lakesweep.sweep.apply.deletion import TotalDeleteRate
+from lakesweep.sweep.engine.local_engine import LocalSweepEngine
 from lakesweep.sweep.paimon_orphans import OrphanSweeper
-from lakesweep.sweep.records import TYPES
-from lakesweep.sweep.runs import Runs
 from tests.paimon_expiry import ROOT, open_table
 from tests.paimon_orphans import CUT
 
@@ -26,9 +26,9 @@ _numbers = count()
 def sweeper_of(stores: Stores, path: str = ROOT, clock: Clock | None = None) -> OrphanSweeper:
     """Whoever sweeps the tables of an address; after all that is in memory was written."""
     clock = clock or ManualClock(CUT + timedelta(days=1))
-    runs = Runs(Store(MemoryBackend(), types=TYPES, clock=clock).create_realm("acme"), clock)
+    runs = RunLog(Store(MemoryBackend(), types=TYPES, clock=clock).create_realm("acme"), clock)
     plans = f"memory://swept-{next(_numbers)}/plans"
-    return OrphanSweeper(stores, LocalEngine(stores), runs, clock, plans, path)
+    return OrphanSweeper(stores, LocalSweepEngine(stores), runs, clock, plans, path)
 
 
 def sweep(
@@ -44,5 +44,5 @@ def sweep(
     between()
     outcome = OrphanOutcome()
     with outcome.outcomes:
-        sweeper.remove(found, outcome, Pace(), None)
+        sweeper.remove(found, outcome, TotalDeleteRate(), None)
     return {path.removeprefix("memory://bucket/") for path in paths}, outcome

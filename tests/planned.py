@@ -11,24 +11,26 @@ from typing import Any
 from lakesweep.clock import Clock, ManualClock
 from lakesweep.config import LakeSection
 from lakesweep.progress import SILENT, Progress
-from lakesweep.storage.datasets import Dataset, read_dataset
-from lakesweep.storage.files import OUTCOME_SCHEMA
+from lakesweep.runs.records import TYPES, RunKind
+from lakesweep.runs.run_log import RunLog
+from lakesweep.runs.sessions import run_session
+from lakesweep.storage.datasets.manifest import Dataset
+from lakesweep.storage.datasets.reader import read_dataset
+from lakesweep.storage.file_batches import OUTCOME_SCHEMA
 from lakesweep.storage.stores import Stores
 from lakesweep.store import Store
 from lakesweep.store.backends.memory import MemoryBackend
-from lakesweep.sweep.applying import Applied, Applier, ApplyOrder, look
-from lakesweep.sweep.checking import Checked, Checker
-from lakesweep.sweep.deleting import Delete, Pace
-from lakesweep.sweep.engine import LocalEngine, SweepEngine
+from lakesweep.sweep.apply.applier import Applier, ApplyRequest, ApplyResult, load_applicable_plan
+from lakesweep.sweep.apply.deletion import DeleteRemoval, TotalDeleteRate
+from lakesweep.sweep.engine.local_engine import LocalSweepEngine
+from lakesweep.sweep.engine.protocol import SweepEngine
+from lakesweep.sweep.inspect.check import CheckResult, LakeChecker
 from lakesweep.sweep.lake import Lake
-from lakesweep.sweep.planning import Planner, PlanOrder
-from lakesweep.sweep.records import TYPES, RunKind
-from lakesweep.sweep.root_sources import Sources, root_sources
-from lakesweep.sweep.roots import RootSource
-from lakesweep.sweep.runs import Runs
-from lakesweep.sweep.sessions import running
-from lakesweep.sweep.stored_plan import StoredPlan, open_plan
-from lakesweep.sweep.surveying import Survey, Surveyor
+from lakesweep.sweep.mark.survey import LakeSurvey, Surveyor
+from lakesweep.sweep.plan.planner import Planner, PlanRequest
+from lakesweep.sweep.plan.stored_plan import StoredPlan, open_plan
+from lakesweep.sweep.roots.root import RootSource
+from lakesweep.sweep.roots.sources import RootSourceFactory, root_sources
 
 _numbers = count()
 WEEK = timedelta(days=7)
@@ -59,7 +61,7 @@ class Desk:
 
     def __post_init__(self) -> None:
         store = Store(MemoryBackend(), types=TYPES, clock=self.clock)
-        self.runs = Runs(store.create_realm("acme"), self.clock)
+        self.runs = RunLog(store.create_realm("acme"), self.clock)
 
     @property
     def lake(self) -> Lake:
@@ -68,7 +70,7 @@ class Desk:
     def plan(
         self, engine: SweepEngine | None = None, *, grace: timedelta = WEEK, **order: Any
     ) -> StoredPlan:
-        with running(self.runs, "prod", RunKind.PLAN, spec={}) as session:
+        with run_session(self.runs, "prod", RunKind.PLAN, spec={}) as session:
             planner = Planner(
                 self.stores,
                 self._engine(engine),
@@ -77,7 +79,7 @@ class Desk:
                 self.progress,
                 sources=self._sources,
             )
-            wanted = PlanOrder(self.lake, grace, **order)
+            wanted = PlanRequest(self.lake, grace, **order)
             document = planner.plan(wanted, session.started, session.lease)
         return open_plan(self.stores, self.runs, document.plan)
 
@@ -88,14 +90,22 @@ class Desk:
         *,
         look_every: timedelta = WEEK,
         batch_rows: int = 100,
-    ) -> Applied:
+    ) -> ApplyResult:
         """Delete what a plan says, whatever guards of small lakes say."""
-        order = ApplyOrder(
-            plan.record, self.lake, Delete(), OUTCOME_SCHEMA, Pace(), _OVERRIDDEN, batch_rows
+        order = ApplyRequest(
+            plan.record,
+            self.lake,
+            DeleteRemoval(),
+            OUTCOME_SCHEMA,
+            TotalDeleteRate(),
+            _OVERRIDDEN,
+            batch_rows,
         )
-        document = look(self.stores, self.runs, order, self.clock.now())
+        document = load_applicable_plan(self.stores, self.runs, order, self.clock.now())
         spec: dict[str, Any] = {}
-        with running(self.runs, "prod", RunKind.APPLY, plan=document.plan, spec=spec) as session:
+        with run_session(
+            self.runs, "prod", RunKind.APPLY, plan=document.plan, spec=spec
+        ) as session:
             applier = Applier(
                 self.stores,
                 self._engine(engine),
@@ -106,8 +116,8 @@ class Desk:
             )
             return applier.apply(order, document, session)
 
-    def survey(self, engine: SweepEngine | None = None) -> Survey:
-        with running(self.runs, "prod", RunKind.CHECK, spec={}) as session:
+    def survey(self, engine: SweepEngine | None = None) -> LakeSurvey:
+        with run_session(self.runs, "prod", RunKind.CHECK, spec={}) as session:
             surveyor = Surveyor(
                 self.stores, self._engine(engine), self.clock, sources=self._sources
             )
@@ -115,8 +125,8 @@ class Desk:
             record = self.runs.lake("prod")
             return surveyor.survey(self.lake, record, address, session.lease)
 
-    def check(self, survey: Survey, engine: SweepEngine | None = None) -> Checked:
-        checker = Checker(self.stores, self._engine(engine), self._sources)
+    def check(self, survey: LakeSurvey, engine: SweepEngine | None = None) -> CheckResult:
+        checker = LakeChecker(self.stores, self._engine(engine), self._sources)
         return checker.check(self.lake, survey, f"{self.plans}/check-{next(_numbers)}")
 
     def rows(self, dataset: Dataset) -> list[dict[str, Any]]:
@@ -124,10 +134,10 @@ class Desk:
         return [row for batch in batches for row in batch.to_pylist()]
 
     def _engine(self, engine: SweepEngine | None) -> SweepEngine:
-        return engine or LocalEngine(self.stores)
+        return engine or LocalSweepEngine(self.stores)
 
     @property
-    def _sources(self) -> Sources:
+    def _sources(self) -> RootSourceFactory:
         given = self.roots
         return root_sources if given is None else lambda *_: given
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 from lakesweep.catalog import TYPES, Catalog, Catalogs, Table
 from lakesweep.clock import ManualClock
 from lakesweep.store import Store
-from lakesweep.store.backend import Backend
+from lakesweep.store.backends.backend import Backend
 from lakesweep.store.backends.memory import MemoryBackend
 from tests.moments import NOON
 

@@ -10,16 +10,16 @@ from random import Random
 import msgspec
 
 from lakesweep.clock import Clock, ManualClock
-from lakesweep.store.backend import Backend
-from lakesweep.store.commit import Change, Commit
-from lakesweep.store.commits import Attempt, Commits
-from lakesweep.store.indexes import Indexes
-from lakesweep.store.links import Link
-from lakesweep.store.log import Log
-from lakesweep.store.objects import Objects
-from lakesweep.store.references import References
-from lakesweep.store.turns import Turns
-from lakesweep.store.types import ObjectTypes
+from lakesweep.store.backends.backend import Backend
+from lakesweep.store.commits.commit import Change, Commit
+from lakesweep.store.commits.committer import Attempt, Committer
+from lakesweep.store.commits.fair_lock import FairLocks
+from lakesweep.store.commits.log import Log
+from lakesweep.store.commits.references import References
+from lakesweep.store.index.object_nodes import Indexes
+from lakesweep.store.objects.links import Link
+from lakesweep.store.objects.object_types import ObjectTypes
+from lakesweep.store.objects.objects import Objects
 from tests.moments import NOON
 
 REALM = "acme"
@@ -63,7 +63,7 @@ class Writer:
     backend: Backend
     references: References
     objects: Objects
-    commits: Commits
+    commits: Committer
     log: Log
 
 
@@ -80,8 +80,8 @@ def open_writer(
     clock = clock or ManualClock(NOON)
     references = References(backend, REALM, clock, cached)
     objects = Objects(cached or backend, REALM, TYPES, clock, ids)
-    commits = Commits(
-        references, objects, Indexes(objects), ids, clock, Turns(), Random(7), patience_seconds
+    commits = Committer(
+        references, objects, Indexes(objects), ids, clock, FairLocks(), Random(7), patience_seconds
     )
     return Writer(backend, references, objects, commits, Log(references, objects))
 

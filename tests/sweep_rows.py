@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 
-from lakesweep.storage.file_hashes import file_hashes, hash_columns
+from lakesweep.storage.file_identity import file_hashes, hash_columns
 from lakesweep.sweep.columns import LISTING
-from lakesweep.sweep.judging import Rules
-from lakesweep.sweep.owners import FolderMap
+from lakesweep.sweep.judge.reasons import JudgeRules
+from lakesweep.sweep.paths.folder_map import FolderMap
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 OLD = NOW - timedelta(days=30)
@@ -19,7 +19,7 @@ def folders(*pairs: tuple[str, str]) -> FolderMap:
     return FolderMap(pairs)
 
 
-RULES = Rules(
+RULES = JudgeRules(
     now=NOW,
     cutoff=NOW - timedelta(days=7),
     locations=folders(("s3://b/wh/", "s3://b/wh")),

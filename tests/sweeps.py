@@ -21,32 +21,40 @@ import fastavro
 from lakesweep.clock import ManualClock
 from lakesweep.config import LakeSection
 from lakesweep.errors import DeniedError, MissingError, UnavailableError
-from lakesweep.storage.datasets import Dataset, load_dataset, read_dataset
-from lakesweep.storage.expected import Expected, is_expected
-from lakesweep.storage.files import OUTCOME_SCHEMA
-from lakesweep.storage.listing import list_files
-from lakesweep.storage.outcome import Tally
-from lakesweep.storage.quarantine import QUARANTINE_SCHEMA
-from lakesweep.storage.store import Deletion, ObjectInfo, ObjectStore, Page
+from lakesweep.runs.records import TYPES, RunKind, RunStatus
+from lakesweep.runs.run_log import RunLog
+from lakesweep.runs.sessions import Session, run_session
+from lakesweep.storage.datasets.manifest import Dataset
+from lakesweep.storage.datasets.reader import load_dataset, read_dataset
+from lakesweep.storage.deleting.outcome_totals import OutcomeTotals
+from lakesweep.storage.deleting.quarantine import QUARANTINE_SCHEMA
+from lakesweep.storage.file_batches import OUTCOME_SCHEMA
+from lakesweep.storage.listing.locations import list_files
+from lakesweep.storage.object_store import (
+    Deletion,
+    Expected,
+    ListingPage,
+    ObjectInfo,
+    ObjectStore,
+    is_expected,
+)
 from lakesweep.storage.stores import Stores
-from lakesweep.storage.wrappers.wrapped import Wrapped
+from lakesweep.storage.wrappers.base import StoreWrapper
 from lakesweep.store import Store
-from lakesweep.store.backend import Backend
+from lakesweep.store.backends.backend import Backend
 from lakesweep.store.backends.memory import MemoryBackend
-from lakesweep.store.backends.passing import PassingBackend
-from lakesweep.sweep.applying import Applied, Applier, ApplyOrder, look
-from lakesweep.sweep.deleting import Delete, Pace, SetAside
-from lakesweep.sweep.engine import LocalEngine
-from lakesweep.sweep.holding import Keeper, find_holding, places_of
+from lakesweep.store.backends.wrapper import BackendWrapper
+from lakesweep.sweep.apply.applier import Applier, ApplyRequest, ApplyResult, load_applicable_plan
+from lakesweep.sweep.apply.deletion import DeleteRemoval, QuarantineRemoval, TotalDeleteRate
+from lakesweep.sweep.engine.local_engine import LocalSweepEngine
+from lakesweep.sweep.holdings import find_holding, quarantine_places
+from lakesweep.sweep.judge.live_set import MatchMode
 from lakesweep.sweep.lake import Lake
-from lakesweep.sweep.liveset import Mode
-from lakesweep.sweep.planning import Planner, PlanOrder
-from lakesweep.sweep.plans import PlanDocument
-from lakesweep.sweep.records import TYPES, RunKind, RunStatus
-from lakesweep.sweep.releasing import Released, Releaser
-from lakesweep.sweep.roots import RootKind, RootProblem, RootRow
-from lakesweep.sweep.runs import Runs
-from lakesweep.sweep.sessions import Session, running
+from lakesweep.sweep.plan.document import PlanDocument
+from lakesweep.sweep.plan.planner import Planner, PlanRequest
+from lakesweep.sweep.quarantine.emptying import EmptyingResult, QuarantineEmptier
+from lakesweep.sweep.quarantine.restore import QuarantineRestorer
+from lakesweep.sweep.roots.root import RootKind, RootProblem, RootRow
 from tests.by_copy import ByCopy
 from tests.iceberg_tables import Bucket, File, Table
 from tests.moments import NOON
@@ -257,7 +265,7 @@ class GatedSource:
             raise UnavailableError("catalog", "does not answer")
 
 
-class GatedStore(Wrapped):
+class GatedStore(StoreWrapper):
     """A store behind a gate. Reads of tables pass unseen: they come from many threads at once."""
 
     def __init__(
@@ -274,7 +282,7 @@ class GatedStore(Wrapped):
 
     def list(
         self, prefix: str, *, one_level: bool = False, after: str = "", cursor: object | None = None
-    ) -> Page:
+    ) -> ListingPage:
         self._enter("list", prefix)
         return self.store.list(prefix, one_level=one_level, after=after, cursor=cursor)
 
@@ -326,7 +334,7 @@ class GatedStore(Wrapped):
         self._gate.enter(f"{method} {self.base}{' '.join(keys)}")
 
 
-class GatedDatabase(PassingBackend):
+class GatedDatabase(BackendWrapper):
     """The database behind a gate."""
 
     def __init__(self, backend: Backend, gate: Gate) -> None:
@@ -359,7 +367,7 @@ class Process:
         self.source = GatedSource(world.catalog, self.gate)
         database = GatedDatabase(world.database, self.gate)
         self.store = Store(database, types=TYPES, clock=world.clock)
-        self.runs = Runs(self.store.realm(REALM), world.clock)
+        self.runs = RunLog(self.store.realm(REALM), world.clock)
         section = {"locations": (LAKE,), "unknown": "delete", "roots": (), **section}
         self.lake = Lake("prod", LakeSection(**section), f"{PLANS}/prod", neighbours or {})
         self.session: Session | None = None
@@ -369,13 +377,13 @@ class Process:
         self.gate.script = script
 
     def planner(self) -> Planner:
-        engine = LocalEngine(self.stores)
+        engine = LocalSweepEngine(self.stores)
         return Planner(
             self.stores, engine, self.runs, self.world.clock, sources=lambda *_: [self.source]
         )
 
     def applier(self) -> Applier:
-        engine = LocalEngine(self.stores)
+        engine = LocalSweepEngine(self.stores)
         return Applier(
             self.stores,
             engine,
@@ -386,21 +394,25 @@ class Process:
         )
 
     def plan(
-        self, *, grace: timedelta = GRACE, mode: Mode = Mode.EXACT, overridden: Sequence[str] = ()
+        self,
+        *,
+        grace: timedelta = GRACE,
+        mode: MatchMode = MatchMode.EXACT,
+        overridden: Sequence[str] = (),
     ) -> PlanDocument:
-        order = PlanOrder(self.lake, grace, mode, tuple(overridden))
+        order = PlanRequest(self.lake, grace, mode, tuple(overridden))
         with self.running(RunKind.PLAN) as session:
             return self.planner().plan(order, session.started, session.lease)
 
     def order(
         self, plan: str, overridden: Sequence[str] = SMALL, *, aside: bool = False
-    ) -> ApplyOrder:
-        return ApplyOrder(
+    ) -> ApplyRequest:
+        return ApplyRequest(
             self.runs.plan(plan),
             self.lake,
-            SetAside(places_of(self.lake, plan)) if aside else Delete(),
+            QuarantineRemoval(quarantine_places(self.lake, plan)) if aside else DeleteRemoval(),
             QUARANTINE_SCHEMA if aside else OUTCOME_SCHEMA,
-            Pace(),
+            TotalDeleteRate(),
             tuple(overridden),
             batch_rows=4,
         )
@@ -412,25 +424,27 @@ class Process:
         *,
         aside: bool = False,
         meanwhile: Callable[[], object] = lambda: None,
-    ) -> Applied:
+    ) -> ApplyResult:
         """Apply a plan; `meanwhile` is what happens while somebody is asked to confirm."""
         applier, order = self.applier(), self.order(plan, overridden, aside=aside)
-        document = look(self.stores, self.runs, order, self.world.clock.now())
+        document = load_applicable_plan(self.stores, self.runs, order, self.world.clock.now())
         meanwhile()
         spec = {"quarantine": aside, **order.removal.spec}
         with self.running(RunKind.APPLY, plan, spec) as session:
             return applier.apply(order, document, session)
 
-    def restore(self, plan: str) -> Tally:
+    def restore(self, plan: str) -> OutcomeTotals:
         holding = find_holding(self.runs, plan)
         with self.running(RunKind.RESTORE, plan):
-            return Keeper(self.stores, self.runs, self.lake).restore(holding)
+            return QuarantineRestorer(self.stores, self.runs, self.lake).restore(holding)
 
-    def empty(self, plan: str, overridden: Sequence[str] = (), *, batch_rows: int = 1) -> Released:
+    def empty(
+        self, plan: str, overridden: Sequence[str] = (), *, batch_rows: int = 1
+    ) -> EmptyingResult:
         """End the hold of what a plan set aside, file by file unless told."""
-        releaser = Releaser(
+        releaser = QuarantineEmptier(
             self.stores,
-            LocalEngine(self.stores),
+            LocalSweepEngine(self.stores),
             self.runs,
             self.world.clock,
             sources=lambda *_: [self.source],
@@ -449,7 +463,7 @@ class Process:
     def running(
         self, kind: RunKind, plan: str | None = None, spec: Mapping[str, Any] | None = None
     ) -> Iterator[Session]:
-        with running(self.runs, "prod", kind, plan=plan, spec=spec or {}) as session:
+        with run_session(self.runs, "prod", kind, plan=plan, spec=spec or {}) as session:
             self.session = session
             yield session
 
@@ -459,7 +473,7 @@ def plan(world: World, **how: Any) -> PlanDocument:
     return Process(world).plan(**how)
 
 
-def apply(world: World, plan: str, overridden: Sequence[str] = SMALL) -> Applied:
+def apply(world: World, plan: str, overridden: Sequence[str] = SMALL) -> ApplyResult:
     """Apply a plan, by a process of its own."""
     return Process(world).apply(plan, overridden)
 

@@ -12,15 +12,18 @@ import pyarrow as pa
 
 from lakesweep.clock import Clock
 from lakesweep.errors import ExistsError, MissingError, UnsupportedError
-from lakesweep.storage.expected import CHANGED, Expected, check_is_expected, is_expected
-from lakesweep.storage.store import (
+from lakesweep.storage.object_store import (
+    CHANGED,
     ENTRY_SCHEMA,
-    Capabilities,
     Deletion,
+    Expected,
+    ListingPage,
     ObjectInfo,
     Outcome,
-    Page,
+    StorageCapabilities,
+    check_is_expected,
     check_keys,
+    is_expected,
 )
 
 _numbers = count()
@@ -38,7 +41,7 @@ class Timed:
 class TimedStore:
     """Answers every listing in one page, and takes deletes one after another, few keys each."""
 
-    capabilities = Capabilities(
+    capabilities = StorageCapabilities(
         delete_batch=3,
         parallel_deletes=1,
         ordered=True,
@@ -55,7 +58,7 @@ class TimedStore:
 
     def list(
         self, prefix: str, *, one_level: bool = False, after: str = "", cursor: object | None = None
-    ) -> Page:
+    ) -> ListingPage:
         assert cursor is None
         found = {key: self.objects[key] for key in sorted(self.objects) if key.startswith(prefix)}
         folders: dict[str, None] = {}
@@ -69,7 +72,7 @@ class TimedStore:
         columns = list(zip(*rows, strict=True)) or [()] * len(ENTRY_SCHEMA)
         arrays = [pa.array(*pair) for pair in zip(columns, ENTRY_SCHEMA.types, strict=True)]
         entries = pa.RecordBatch.from_arrays(arrays, schema=ENTRY_SCHEMA)
-        return Page(entries, tuple(each for each in folders if each > after))
+        return ListingPage(entries, tuple(each for each in folders if each > after))
 
     def head(self, key: str) -> ObjectInfo:
         return _info(key, self._get(key))

@@ -25,23 +25,23 @@ from lakesweep.progress import SILENT, Progress
 
 if TYPE_CHECKING:
     from lakesweep.catalog import Catalogs
-    from lakesweep.iceberg.targets import IcebergTargets
-    from lakesweep.lakefs.addresses import Namespace
-    from lakesweep.lakefs.finding import ServerPlace
-    from lakesweep.lakefs.repository import Repository
-    from lakesweep.lifecycle.engine import LifecycleEngine
-    from lakesweep.maintenance.engine import ScanEngine
-    from lakesweep.maintenance.runs import MaintenanceRuns
+    from lakesweep.iceberg.known_tables import IcebergTables
+    from lakesweep.lakefs.addresses import StorageNamespace
+    from lakesweep.lakefs.repository.interface import Repository
+    from lakesweep.lakefs.server.access import ConfiguredServer
+    from lakesweep.lifecycle.judge.engine import LifecycleEngine
+    from lakesweep.maintenance.row_scan import ScanEngine
+    from lakesweep.maintenance.run_log import MaintenanceRuns
     from lakesweep.maintenance.service import MaintenanceService
+    from lakesweep.runs.records import PlanRecord
+    from lakesweep.runs.run_log import RunLog
     from lakesweep.storage.options import StorageOptions
     from lakesweep.storage.stores import Stores
     from lakesweep.store import Store
-    from lakesweep.sweep.engine import SweepEngine
-    from lakesweep.sweep.holding import Holding
+    from lakesweep.sweep.engine.protocol import SweepEngine
+    from lakesweep.sweep.holdings import Holding
     from lakesweep.sweep.lake import Lake
-    from lakesweep.sweep.records import PlanRecord
-    from lakesweep.sweep.root_sources import Sources
-    from lakesweep.sweep.runs import Runs
+    from lakesweep.sweep.roots.sources import RootSourceFactory
 
 Root = TypeVar("Root")
 
@@ -69,7 +69,7 @@ class App:
     @cached_property
     def store_url(self) -> str:
         """The database of the store; the same one from every folder."""
-        from lakesweep.store.urls import anchored
+        from lakesweep.store.backends.urls import anchored
 
         return anchored(self.config.store.url, self.folder)
 
@@ -82,10 +82,10 @@ class App:
         return store
 
     def _open_store(self, url: str) -> Store:
-        from lakesweep.catalog.heads import TYPES as CATALOG_TYPES
-        from lakesweep.maintenance.records import TYPES as MAINTENANCE_TYPES
+        from lakesweep.catalog.commits import TYPES as CATALOG_TYPES
+        from lakesweep.maintenance.run_records import TYPES as MAINTENANCE_TYPES
+        from lakesweep.runs.records import TYPES
         from lakesweep.store import Store
-        from lakesweep.sweep.records import TYPES
 
         types = {**TYPES, **CATALOG_TYPES, **MAINTENANCE_TYPES}
         return Store.open(url, types=types, clock=self.clock)
@@ -93,8 +93,8 @@ class App:
     def open_realm(self, root: LakesweepRoot) -> Catalogs:
         """What the realm of a root holds. It may be inactive: its tables keep their files."""
         from lakesweep.catalog import Catalogs
-        from lakesweep.store.realms import RealmStatus
-        from lakesweep.store.urls import anchored
+        from lakesweep.store.backends.urls import anchored
+        from lakesweep.store.realms.registry import RealmStatus
 
         url = self.store_url if root.url is None else anchored(root.url, self.folder)
         if url != self.store_url and url not in self._other_stores:
@@ -104,9 +104,9 @@ class App:
         return Catalogs(store.realm_in(name, {RealmStatus.ACTIVE, RealmStatus.INACTIVE}))
 
     @property
-    def root_sources(self) -> Sources:
+    def root_sources(self) -> RootSourceFactory:
         """Who is asked for the roots of a lake."""
-        from lakesweep.sweep.root_sources import root_sources
+        from lakesweep.sweep.roots.sources import root_sources
 
         return partial(root_sources, open_realm=self.open_realm)
 
@@ -116,7 +116,7 @@ class App:
         The file, if it was created.
         """
         from lakesweep.store import Store
-        from lakesweep.store.urls import sqlite_file
+        from lakesweep.store.backends.urls import sqlite_file
 
         file = sqlite_file(self.store_url)
         if file is None or file.exists():
@@ -126,17 +126,17 @@ class App:
         return file
 
     @cached_property
-    def runs(self) -> Runs:
+    def runs(self) -> RunLog:
         """The record of runs and plans, in the configured realm."""
-        from lakesweep.sweep.runs import Runs
+        from lakesweep.runs.run_log import RunLog
 
         self.prepare_store()
-        return Runs(self.store.realm(self.config.store.realm), self.clock)
+        return RunLog(self.store.realm(self.config.store.realm), self.clock)
 
     @cached_property
     def maintenance_runs(self) -> MaintenanceRuns:
         """The log of maintenance runs."""
-        from lakesweep.maintenance.runs import MaintenanceRuns
+        from lakesweep.maintenance.run_log import MaintenanceRuns
 
         retained = self.config.maintenance.retained_runs
         return MaintenanceRuns(self.store.system, self.clock, retained)
@@ -144,19 +144,21 @@ class App:
     @cached_property
     def maintenance(self) -> MaintenanceService:
         """What keeps the store small."""
-        from lakesweep.maintenance.config import MaintenanceConfig, Retention
+        from lakesweep.maintenance.config import LogRetentionRule, MaintenanceConfig
         from lakesweep.maintenance.service import MaintenanceService
 
         section = self.config.maintenance
-        kept = {name: Retention(**each.model_dump()) for name, each in section.history.items()}
+        kept = {
+            name: LogRetentionRule(**each.model_dump()) for name, each in section.history.items()
+        }
         config = MaintenanceConfig(**{**section.model_dump(), "history": kept})
         return MaintenanceService(self.store, config, self.clock, self.progress)
 
     @contextmanager
     def scan_engine(self, name: str, *, verbose: bool = False) -> Iterator[ScanEngine]:
         """Where rows of the store are scanned: `local` in this process, `spark` on executors."""
-        from lakesweep.maintenance.engine import LocalScan
         from lakesweep.maintenance.remote_scan import RemoteScan
+        from lakesweep.maintenance.row_scan import LocalScan
 
         if name == "local":
             yield LocalScan(self.config.maintenance.scan_workers)
@@ -166,9 +168,9 @@ class App:
 
     def lake(self, name: str) -> Lake:
         """A lake of the configuration, or a repository that a plan was made for."""
-        from lakesweep.lifecycle.lakes import find_repository_lake
+        from lakesweep.lifecycle.repository_lake import find_repository_lake
+        from lakesweep.runs.run_names import is_repository
         from lakesweep.sweep.lake import find_lake
-        from lakesweep.sweep.lake_names import is_repository
 
         if is_repository(name):
             return self._beside_lakes(find_repository_lake(name))
@@ -176,16 +178,16 @@ class App:
 
     def lake_of(self, plan: PlanRecord) -> Lake:
         """The lake that a plan was made for."""
-        from lakesweep.lifecycle.lakes import find_repository_lake, home_of
-        from lakesweep.sweep.lake_names import is_repository
+        from lakesweep.lifecycle.repository_lake import find_repository_lake, home_of
+        from lakesweep.runs.run_names import is_repository
 
         if is_repository(plan.lake):
             return self._beside_lakes(find_repository_lake(plan.lake, home_of(plan.address)))
         return self.lake(plan.lake)
 
-    def repository_lake(self, namespace: Namespace, home: str | None = None) -> Lake:
+    def repository_lake(self, namespace: StorageNamespace, home: str | None = None) -> Lake:
         """A repository as a lake, beside those of the configuration."""
-        from lakesweep.lifecycle.lakes import repository_lake
+        from lakesweep.lifecycle.repository_lake import repository_lake
 
         return self._beside_lakes(repository_lake(namespace, home))
 
@@ -200,8 +202,8 @@ class App:
 
         NotFoundError where nothing tells that.
         """
+        from lakesweep.runs.run_names import is_repository
         from lakesweep.sweep.lake import former_lake
-        from lakesweep.sweep.lake_names import is_repository
 
         plan = self.runs.plan(holding.plan)
         if (
@@ -222,21 +224,23 @@ class App:
     def engine(self, name: str, *, verbose: bool = False) -> Iterator[SweepEngine]:
         """Where a sweep runs: `local` in this process, `spark` in a session that ends with it."""
         if name == "local":
-            from lakesweep.sweep.engine import LocalEngine
+            from lakesweep.sweep.engine.local_engine import LocalSweepEngine
 
-            yield LocalEngine(self.stores)
+            yield LocalSweepEngine(self.stores)
             return
-        from lakesweep.spark.access import Access
-        from lakesweep.spark.cores import parts_for
+        from lakesweep.spark.executor_access import ExecutorAccess
         from lakesweep.spark.session import open_session
-        from lakesweep.sweep.spark_engine import SparkEngine
+        from lakesweep.spark.settings import suggested_tasks
+        from lakesweep.sweep.engine.spark_engine import SparkSweepEngine
 
         # Java takes its time to start, and most of it another core's.
         threading.Thread(target=_load_kernels, daemon=True).start()
         with ExitStack() as stack:
             with self.progress.task("starting Spark", unit=""):
                 spark = stack.enter_context(open_session(self.config.spark, verbose=verbose))
-            yield SparkEngine(spark, Access(self.stores, self.catalogs, parts_for(spark)))
+            yield SparkSweepEngine(
+                spark, ExecutorAccess(self.stores, self.catalogs, suggested_tasks(spark))
+            )
 
     def close(self) -> None:
         """Let go of the stores that somebody used."""
@@ -248,10 +252,10 @@ class App:
     @cached_property
     def stores(self) -> Stores:
         """Every object store that addresses may name."""
-        from lakesweep.storage.batches import keep_memory_flat
+        from lakesweep.storage.file_batches import use_system_allocator
         from lakesweep.storage.stores import Stores
 
-        keep_memory_flat()
+        use_system_allocator()
         return Stores(self.storage_options, clock=self.clock)
 
     @cached_property
@@ -260,19 +264,19 @@ class App:
         return {root.name: root.properties for root in self._roots(IcebergCatalogRoot)}
 
     @cached_property
-    def iceberg(self) -> IcebergTargets:
+    def iceberg(self) -> IcebergTables:
         """Iceberg tables and views, by name or address."""
-        from lakesweep.iceberg.targets import IcebergTargets, Strangers
-        from lakesweep.sweep.realm_roots import RealmTables
+        from lakesweep.iceberg.known_tables import ForeignFiles, IcebergTables
+        from lakesweep.sweep.roots.own_catalog import RealmTables
 
         files = [path for root in self._roots(IcebergMetadataRoot) for path in root.files]
         realms = RealmTables([partial(self.open_realm, r) for r in self._roots(LakesweepRoot)])
         pins = [root.file for root in self._roots(PinnedRoot)]
-        strangers = Strangers(
+        strangers = ForeignFiles(
             (*(root.path for root in self._roots(PaimonWarehouseRoot)), *realms.folders()),
             tuple(f"lakefs {root.called}" for root in self._roots(LakefsRoot)),
         )
-        return IcebergTargets(
+        return IcebergTables(
             self.stores,
             self.catalogs,
             realms.beside(files),
@@ -283,28 +287,28 @@ class App:
 
     def repository(self, name: str) -> Repository:
         """A lakeFS repository by its name on a configured server, or by its address."""
-        from lakesweep.lakefs.finding import open_repository
+        from lakesweep.lakefs.repository.lookup import open_repository
 
         return open_repository(name, self.stores, self._lakefs_servers, os.environ)
 
     def repository_alone(self, name: str) -> Repository:
         """The same; IncompleteError where another repository has come to its folder."""
-        from lakesweep.lakefs.finding import open_alone
+        from lakesweep.lakefs.repository.lookup import open_alone
 
         return open_alone(name, self.stores, self._lakefs_servers, os.environ)
 
-    def siblings(self, repository: str) -> Mapping[str, Namespace]:
+    def siblings(self, repository: str) -> Mapping[str, StorageNamespace]:
         """All other repositories of the server of one, configured or not."""
-        from lakesweep.lakefs.finding import siblings_of
+        from lakesweep.lakefs.repository.lookup import siblings_of
 
         return siblings_of(repository, self._lakefs_servers, os.environ)
 
     @property
-    def _lakefs_servers(self) -> tuple[ServerPlace, ...]:
-        from lakesweep.lakefs.finding import ServerPlace
+    def _lakefs_servers(self) -> tuple[ConfiguredServer, ...]:
+        from lakesweep.lakefs.server.access import ConfiguredServer
 
         return tuple(
-            ServerPlace(root.endpoint, root.repositories, root.local_root)
+            ConfiguredServer(root.endpoint, root.repositories, root.local_root)
             for root in self._roots(LakefsRoot)
             if root.endpoint is not None
         )
@@ -318,15 +322,15 @@ class App:
 
     def judges(self, engine: SweepEngine) -> LifecycleEngine:
         """Where policies are judged: where the engine runs."""
-        from lakesweep.lifecycle.engine import LocalEngine
+        from lakesweep.lifecycle.judge.engine import LocalLifecycleEngine
 
         if engine.name == "local":
-            return LocalEngine(self.stores)
-        from lakesweep.lifecycle.spark_engine import SparkLifecycle
-        from lakesweep.sweep.spark_engine import SparkEngine
+            return LocalLifecycleEngine(self.stores)
+        from lakesweep.lifecycle.judge.spark_engine import SparkLifecycleEngine
+        from lakesweep.sweep.engine.spark_engine import SparkSweepEngine
 
-        assert isinstance(engine, SparkEngine)
-        return SparkLifecycle(engine.spark, engine.access)
+        assert isinstance(engine, SparkSweepEngine)
+        return SparkLifecycleEngine(engine.spark, engine.access)
 
     def _roots(self, kind: type[Root]) -> Iterator[Root]:
         for lake in self.config.lakes.values():
@@ -345,6 +349,6 @@ def _load_kernels() -> None:
     """Load what compares files, which takes most of a second; whoever needs it sooner waits."""
     import pyarrow as pa
 
-    from lakesweep.storage.file_hashes import file_hashes
+    from lakesweep.storage.file_identity import file_hashes
 
     file_hashes(pa.array(["/"]))

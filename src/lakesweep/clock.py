@@ -1,4 +1,4 @@
-"""Time, as a parameter."""
+"""Time as a parameter."""
 
 from __future__ import annotations
 

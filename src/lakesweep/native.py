@@ -1,15 +1,15 @@
-"""How hot loops over bytes are compiled: numba, with the few machine words that it lacks.
+"""Compile hot loops over bytes: numba, with the few machine instructions that it lacks.
 
-Inside a kernel memory is named by address, as a number: arrays that are handed from function to
-function would be counted up and down on the way, at many times the price of the work itself.
-Nothing is checked here: the kernels check before they read or write.
+Inside a kernel, memory is an address, as a number: arrays passed from function to function
+would be reference-counted on the way, at many times the price of the work itself. Nothing is
+checked here: the kernels check before they read or write.
 
-Importing this module imports numba, which takes about a second. Modules with kernels are therefore
-imported inside the functions that run them. Compiled kernels are cached beside their source, or in
-another folder where that one cannot be written; see `kernel_cache`. `NUMBA_CACHE_DIR` names one.
-Without any of them each process compiles for itself, which takes some seconds. So does each new
-set of argument types: arrays that kernels read are handed to them as read-only and contiguous.
-A kernel is compiled anew when its own file changes; after a change of this file, touch those.
+Importing this module imports numba, which takes about a second, so modules with kernels are
+imported inside the functions that run them. Compiled kernels are cached beside their source, or
+elsewhere if that folder is not writable; see `kernel_cache`. `NUMBA_CACHE_DIR` overrides both.
+Without a cache each process compiles for itself, which takes some seconds. So does each new
+set of argument types: arrays that kernels read are passed as read-only and contiguous. A
+kernel is recompiled when its own file changes; after changing this file, touch the others.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Work on several items at a time, in order and in bounded memory."""
+"""Process several items at a time, in order and in bounded memory."""
 
 from __future__ import annotations
 

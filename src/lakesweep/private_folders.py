@@ -1,4 +1,4 @@
-"""Folders for what a program keeps and later runs: nobody else may be able to write there."""
+"""Folders for files that a program writes and later executes: nobody else may write there."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""How far a long piece of work has come, told to whoever waits for it.
+"""Progress of long-running work.
 
-A kernel takes a `Progress`, opens a task and advances it once a batch. What becomes of it is the
-caller's choice: nothing, a bar on a terminal, or a plain line every few seconds.
+A kernel takes a `Progress`, opens a task and advances it once a batch. The caller decides what
+is shown: nothing, a bar on a terminal, or a plain line every few seconds.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
 
-class Task(Protocol):
+class ProgressTask(Protocol):
     """One piece of work under way. Safe to share between threads, cheap to call once a batch."""
 
     def advance(self, count: int, size_bytes: int = 0) -> None:
@@ -37,7 +37,7 @@ class Progress(Protocol):
 
     def task(
         self, label: str, *, total: int | None = None, unit: str = "files"
-    ) -> AbstractContextManager[Task]:
+    ) -> AbstractContextManager[ProgressTask]:
         """Open a task; `label` is what has happened to what is counted, such as `listed`."""
         ...
 
@@ -54,7 +54,9 @@ class SilentProgress:
     """Shows nothing."""
 
     @contextmanager
-    def task(self, label: str, *, total: int | None = None, unit: str = "files") -> Iterator[Task]:
+    def task(
+        self, label: str, *, total: int | None = None, unit: str = "files"
+    ) -> Iterator[ProgressTask]:
         del label, total, unit
         yield _Nothing()
 
@@ -82,7 +84,9 @@ class LineProgress:
         self._patience = patience_seconds
 
     @contextmanager
-    def task(self, label: str, *, total: int | None = None, unit: str = "files") -> Iterator[Task]:
+    def task(
+        self, label: str, *, total: int | None = None, unit: str = "files"
+    ) -> Iterator[ProgressTask]:
         task = _LineTask(self._stream, self._clock, self._every, label, unit, total)
         done = threading.Event()
         watch = threading.Thread(target=task.watch, args=(done, self._patience), daemon=True)
@@ -178,7 +182,9 @@ class BarProgress:
         self._timer: threading.Timer | None = None
 
     @contextmanager
-    def task(self, label: str, *, total: int | None = None, unit: str = "files") -> Iterator[Task]:
+    def task(
+        self, label: str, *, total: int | None = None, unit: str = "files"
+    ) -> Iterator[ProgressTask]:
         display = self._enter()
         task_id = display.add_task(label, total=total, count="", size="", rate="")
         try:

@@ -1,4 +1,4 @@
-"""On which line of a TOML file a key stands, which Python's own parser does not tell."""
+"""Find the line of a key in a TOML file, which Python's own parser does not report."""
 
 from __future__ import annotations
 

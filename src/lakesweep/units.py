@@ -1,4 +1,4 @@
-"""Durations, sizes and points in time, as people write and read them."""
+"""Parse and format durations, sizes and points in time."""
 
 from __future__ import annotations
 

@@ -18,8 +18,8 @@ from lakesweep.errors import (
     UnavailableError,
 )
 from lakesweep.storage.cloud.store import CloudStore, open_azure, open_gcs
+from lakesweep.storage.object_store import Outcome
 from lakesweep.storage.options import StorageOptions
-from lakesweep.storage.store import Outcome
 
 AZURE = "container@account.dfs.core.windows.net"
 

@@ -11,13 +11,14 @@ from itertools import count
 
 import pytest
 
-from lakesweep.store.backend import MAX_VALUE_BYTES, Backend, ObjectRow
-from lakesweep.store.backends.dynamo import DynamoBackend
-from lakesweep.store.contract import (
+from lakesweep.store.backends.backend import Backend
+from lakesweep.store.backends.contract import (
     CHECKS,
     lets_one_of_many_commits_win,
     lets_one_of_many_writers_win,
 )
+from lakesweep.store.backends.dynamo.backend import DynamoBackend
+from lakesweep.store.backends.rows import MAX_VALUE_BYTES, ObjectRow
 from tests.servers import S3Server
 
 ONE_CLIENT = frozenset({lets_one_of_many_writers_win, lets_one_of_many_commits_win})

@@ -11,7 +11,7 @@ from obstore.store import S3Store
 from lakesweep.errors import InexactKeyError
 from lakesweep.storage.cloud.store import Clients, CloudStore, open_memory
 from lakesweep.storage.contract import pages_of
-from lakesweep.storage.store import Capabilities
+from lakesweep.storage.object_store import StorageCapabilities
 from tests.servers import S3Server
 
 _NUMBERS = count()
@@ -35,7 +35,7 @@ def open_holding(moto: S3Server, request: pytest.FixtureRequest) -> Open:
             secret_access_key=moto.secret_access_key,
             client_options={"allow_http": True},
         )
-        capabilities = Capabilities(1000, ordered=request.param)
+        capabilities = StorageCapabilities(1000, ordered=request.param)
         return CloudStore(
             Clients(client, client), f"s3://{bucket}/", capabilities, (open_memory, ("unused",))
         )

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from lakesweep.store.backend import Backend
-from lakesweep.store.backends.dynamo import DynamoBackend
+from lakesweep.store.backends.backend import Backend
+from lakesweep.store.backends.dynamo.backend import DynamoBackend
 from lakesweep.store.backends.memory import MemoryBackend
-from lakesweep.store.backends.sql import SqlBackend
-from lakesweep.store.realms import RealmStatus
+from lakesweep.store.backends.sql.backend import SqlBackend
+from lakesweep.store.realms.registry import RealmStatus
 from tests.database_servers import DatabaseServer
 from tests.maintained import HEADS_ONLY, Maintained, prove_beside_a_writer
 from tests.servers import S3Server

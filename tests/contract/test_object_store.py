@@ -12,7 +12,7 @@ import pytest
 
 from lakesweep.storage.cloud.store import open_memory
 from lakesweep.storage.contract import CHECKS, EXACT_KEYS, Subject
-from lakesweep.storage.local import walk
+from lakesweep.storage.local import listing
 from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.options import StorageOptions
 from lakesweep.storage.s3.store import S3Store
@@ -34,7 +34,7 @@ def _without(*keys: str) -> Sequence[str]:
 
 @pytest.fixture
 def local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Subject:
-    monkeypatch.setattr(walk, "PAGE_ROWS", 100)
+    monkeypatch.setattr(listing, "PAGE_ROWS", 100)
     return Subject(
         LocalStore(str(tmp_path)),
         keys=_without(*_INEXACT),

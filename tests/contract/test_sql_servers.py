@@ -22,19 +22,18 @@ from lakesweep.errors import (
     UnreachableError,
     UsageError,
 )
-from lakesweep.store import contract
-from lakesweep.store.backend import (
+from lakesweep.store.backends import contract
+from lakesweep.store.backends.rows import (
     MAX_NAME_BYTES,
     MAX_REALM_BYTES,
     MAX_VALUE_BYTES,
     ObjectRow,
     Reference,
 )
-from lakesweep.store.backends.dialect import IDLE_SECONDS, Dialect
-from lakesweep.store.backends.pool import MAX_CONNECTIONS
-from lakesweep.store.backends.postgresql import FETCH_ROWS
-from lakesweep.store.backends.postgresql_heads import FETCH_PAGE
-from lakesweep.store.backends.sql import SqlBackend
+from lakesweep.store.backends.sql.backend import SqlBackend
+from lakesweep.store.backends.sql.database import MAX_CONNECTIONS
+from lakesweep.store.backends.sql.dialect import IDLE_SECONDS, Dialect
+from lakesweep.store.backends.sql.postgresql import FETCH_PAGE, FETCH_ROWS
 from tests.database_servers import PASSWORD, DatabaseServer, connect, paused
 from tests.processes import free_port
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from lakesweep.clock import SystemClock
-from lakesweep.store.backend import Backend
-from lakesweep.store.backends.caching import CachingBackend, TellingBackend
-from lakesweep.store.backends.faulty import Fault, FaultyBackend
+from lakesweep.store.backends.backend import Backend
+from lakesweep.store.backends.contract import CHECKS
+from lakesweep.store.backends.faults import BackendFault, FaultyBackend
 from lakesweep.store.backends.memory import MemoryBackend
-from lakesweep.store.backends.sql import SqlBackend
-from lakesweep.store.cache import Cache
-from lakesweep.store.contract import CHECKS
+from lakesweep.store.backends.sql.backend import SqlBackend
+from lakesweep.store.cache.cache import StoreCache
+from lakesweep.store.cache.caching_backend import CachingBackend, InvalidatingBackend
 from tests.database_servers import DatabaseServer
 
 
@@ -41,19 +41,19 @@ def mariadb(mariadb_databases: DatabaseServer) -> Iterator[Backend]:
 @pytest.fixture
 def faultless() -> Backend:
     """The wrapper that injects faults, when it injects none."""
-    return FaultyBackend(MemoryBackend(), lambda _: Fault.NONE, SystemClock())
+    return FaultyBackend(MemoryBackend(), lambda _: BackendFault.NONE, SystemClock())
 
 
 @pytest.fixture
 def telling() -> Backend:
     """The view of a database that only tells the cache."""
-    return TellingBackend(MemoryBackend(), Cache(2**20, SystemClock()))
+    return InvalidatingBackend(MemoryBackend(), StoreCache(2**20, SystemClock()))
 
 
 @pytest.fixture
 def caching() -> Backend:
     """The view that asks the cache first: whatever one process did, it sees at once."""
-    return CachingBackend(MemoryBackend(), Cache(2**20, SystemClock()))
+    return CachingBackend(MemoryBackend(), StoreCache(2**20, SystemClock()))
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)

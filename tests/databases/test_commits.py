@@ -10,7 +10,7 @@ from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 import pytest
 
 from lakesweep.clock import SystemClock
-from lakesweep.store.opening import open_backend
+from lakesweep.store.backends.urls import open_backend
 from tests.stores import CountingIds, Note, Writer, add, open_writer
 
 COMMITS = 20

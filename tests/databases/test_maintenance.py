@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakesweep.store.opening import open_backend
+from lakesweep.store.backends.urls import open_backend
 from tests.maintained import prove_beside_a_writer
 
 

@@ -8,9 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from lakesweep.errors import SchemaError
-from lakesweep.store.backend import Backend, ObjectRow, Reference
-from lakesweep.store.contract import CHECKS
-from lakesweep.store.opening import open_backend
+from lakesweep.store.backends.backend import Backend
+from lakesweep.store.backends.contract import CHECKS
+from lakesweep.store.backends.rows import ObjectRow, Reference
+from lakesweep.store.backends.urls import open_backend
 
 
 @pytest.fixture

@@ -9,13 +9,13 @@ import pytest
 
 from lakesweep.clock import ManualClock
 from lakesweep.store import Store
-from lakesweep.store.transfer import Kind, content_hash, import_realm
+from lakesweep.store.transfer import ExportKind, content_hash, import_realm
 from tests.libraries import export_file, fill, open_store
 from tests.moments import NOON
 
 
-@pytest.mark.parametrize("kind", list(Kind))
-def test_a_realm_goes_in_and_out(url: str, kind: Kind, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", list(ExportKind))
+def test_a_realm_goes_in_and_out(url: str, kind: ExportKind, tmp_path: Path) -> None:
     source = open_store()
     wanted = content_hash(fill(source))
     export_file(source, tmp_path / "in", kind=kind)

@@ -7,15 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from lakesweep.bench.processes import fresh_processes
 from lakesweep.catalog import (
     TYPES,
     Catalog,
+    CatalogPolicy,
     Catalogs,
     Create,
     Drop,
     GenericTable,
     Namespace,
-    Policy,
     Rename,
     Update,
     View,
@@ -23,7 +24,6 @@ from lakesweep.catalog import (
 from lakesweep.catalog.mutations import Mutation
 from lakesweep.errors import EntityChangedError
 from lakesweep.store import Store
-from lakesweep.store.bench.processes import fresh_processes
 from tests.realms import table
 
 WRITERS = 8
@@ -33,7 +33,7 @@ BATCHES = 5
 def _batch(writer: int, step: int) -> list[Mutation]:
     """From one state of a writer's namespace to the next: all of it is step's, or step - 1's."""
     here = f"w{writer}"
-    body = Policy(type="state", content=str(step))
+    body = CatalogPolicy(type="state", content=str(step))
     if step == 0:
         view = View(metadata_location=f"s3://lake/{here}/v/metadata/0.json")
         return [
@@ -52,15 +52,15 @@ def _batch(writer: int, step: int) -> list[Mutation]:
         Rename(f"{here}.v{last}", f"{here}.v{step}"),
         Update(f"{here}.state", body),
         *([Drop(f"{here}.old")] if step > 1 else []),
-        Create(f"{here}.old", Policy(type="old", content=str(last))),
+        Create(f"{here}.old", CatalogPolicy(type="old", content=str(last))),
     ]
 
 
 def _counted(catalog: Catalog) -> Mutation:
     """One more than there is; refused if somebody else counted meanwhile."""
     counter = catalog.snapshot(fresh=True).get("counter")
-    assert isinstance(counter, Policy)
-    more = Policy(type="counter", content=str(int(counter.content) + 1))
+    assert isinstance(counter, CatalogPolicy)
+    more = CatalogPolicy(type="counter", content=str(int(counter.content) + 1))
     return Update("counter", more, version=counter.version)
 
 
@@ -90,7 +90,7 @@ def _look(catalog: Catalog) -> int:
         if not mine:
             continue
         state = view.get((here, "state"))
-        assert isinstance(state, Policy)
+        assert isinstance(state, CatalogPolicy)
         step = int(state.content)
         old = {("old",)} if step else set()
         assert mine == {("state",), (f"ns{step}",), (f"ns{step}", "table"), (f"v{step}",)} | old
@@ -98,7 +98,7 @@ def _look(catalog: Catalog) -> int:
         assert orders.version == step + 1
         steps += step + 1
     counter = view.get("counter")
-    assert isinstance(counter, Policy)
+    assert isinstance(counter, CatalogPolicy)
     assert int(counter.content) == steps
     return steps
 
@@ -113,7 +113,7 @@ def test_every_observer_sees_all_of_a_batch_or_nothing(
     Store.create_tables(url)
     with Store.open(url, types=TYPES) as store:
         catalog = Catalogs(store.create_realm("acme")).create("shop")
-        catalog.apply([Create("counter", Policy(type="counter", content="0"))])
+        catalog.apply([Create("counter", CatalogPolicy(type="counter", content="0"))])
         fresh = fresh_processes()
         writers = [fresh.Process(target=_write, args=(url, each)) for each in range(WRITERS)]
         for writer in writers:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from lakesweep.cli.demo_deletes import delete_rows
-from lakesweep.cli.demo_lake import DemoLake
-from lakesweep.cli.demo_proof import prove_left, prove_same, read_all
-from lakesweep.cli.demo_rubbish import Planted, plant
+from lakesweep.demo.garbage import PlantedGarbage, add_garbage
+from lakesweep.demo.lake import DemoLake
+from lakesweep.demo.position_deletes import delete_rows
+from lakesweep.demo.proof import prove_left, prove_same, read_all
 from lakesweep.errors import LakesweepError
 from tests.command import Lakesweep
 from tests.transcript import Step
@@ -35,8 +35,8 @@ def lake(tmp_path: Path) -> DemoLake:
 
 
 @pytest.fixture
-def planted(lake: DemoLake) -> Planted:
-    return plant(lake)
+def planted(lake: DemoLake) -> PlantedGarbage:
+    return add_garbage(lake)
 
 
 def test_the_readme_shows_the_story_as_it_is_told(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_rubbish_of_every_kind_is_planted(lakesweep: Lakesweep, lake: DemoLake) 
 
 
 def test_one_file_comes_back_by_its_local_name(
-    lakesweep: Lakesweep, lake: DemoLake, planted: Planted, monkeypatch: pytest.MonkeyPatch
+    lakesweep: Lakesweep, lake: DemoLake, planted: PlantedGarbage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(lake.folder)
     plan = lakesweep("plan", "demo", "--engine", "local", "--override", "first-run").document

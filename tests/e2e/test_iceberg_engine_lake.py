@@ -9,14 +9,14 @@ from collections.abc import Iterator
 import pytest
 
 from lakesweep.iceberg.catalogs import open_catalog
-from lakesweep.iceberg.kinds import Kind
+from lakesweep.iceberg.file_kinds import IcebergKind
+from lakesweep.iceberg.metadata import load_metadata
 from lakesweep.iceberg.reach import reached_files
-from lakesweep.iceberg.reading import load_metadata
+from lakesweep.marks.unreadable import Strict
 from lakesweep.storage.address import identity
+from lakesweep.storage.datasets.unique_files import unique_files
 from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.stores import Stores
-from lakesweep.storage.tolerance import Strict
-from lakesweep.storage.unique import unique_files
 from tests.lake import BUCKET, EngineLake, EngineTable, table_names
 from tests.servers import S3Server, rclone_server
 
@@ -84,7 +84,7 @@ def test_a_table_reaches_exactly_what_the_engine_says(
 
 def test_the_lake_holds_every_kind_of_file(engine: EngineLake) -> None:
     kinds = {kind for table in engine.tables() for kind, _ in table.referenced()}
-    assert kinds == {kind.value for kind in Kind}
+    assert kinds == {kind.value for kind in IcebergKind}
 
 
 def test_what_no_table_reaches_is_what_the_engine_calls_unreferenced(engine: EngineLake) -> None:

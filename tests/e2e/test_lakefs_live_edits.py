@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from lakesweep.lakefs.editing import Edit, Editor
-from lakesweep.lakefs.served import ServedRepository
-from lakesweep.lakefs.server import Server, access_from
-from lakesweep.lakefs.temporary import temporary_name
+from lakesweep.lakefs.refs.temporary_branches import temporary_name
+from lakesweep.lakefs.repository.served import ServedRepository
+from lakesweep.lakefs.server.access import access_from
+from lakesweep.lakefs.server.branch_editor import BranchEdit, BranchEditor
+from lakesweep.lakefs.server.client import Server
 from lakesweep.storage.stores import Stores
 from tests.lakefs_live import ENDPOINT, ROOT, Live, live_repository, name_of
 
@@ -33,12 +34,12 @@ def server() -> Server:
     return Server(access_from(os.environ, ENDPOINT))
 
 
-def edit(live: Live, *branches: str) -> Edit:
+def edit(live: Live, *branches: str) -> BranchEdit:
     head = live.heads()[branches[0]]
-    return Edit(head, branches, temporary_name("test", head), "take off", {"why": "a test"})
+    return BranchEdit(head, branches, temporary_name("test", head), "take off", {"why": "a test"})
 
 
-def editor_of(live: Live, server: Server) -> Editor:
+def editor_of(live: Live, server: Server) -> BranchEditor:
     return ServedRepository(server, live.name, Stores(), local_root=ROOT).editor
 
 

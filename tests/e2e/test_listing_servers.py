@@ -13,16 +13,16 @@ import pytest
 
 from lakesweep.clock import ManualClock
 from lakesweep.errors import ThrottledError, UnavailableError
-from lakesweep.storage.deleting import delete_files
-from lakesweep.storage.listing import list_files, list_splits
+from lakesweep.storage.deleting.bulk_delete import delete_files
+from lakesweep.storage.deleting.outcome_totals import OutcomeTotals
+from lakesweep.storage.listing.key_splits import split
+from lakesweep.storage.listing.locations import list_files, list_splits
 from lakesweep.storage.local.store import LocalStore
-from lakesweep.storage.outcome import Tally
+from lakesweep.storage.object_store import ObjectStore
 from lakesweep.storage.s3.store import S3Store
-from lakesweep.storage.splitting import split
-from lakesweep.storage.store import ObjectStore
 from lakesweep.storage.stores import Stores
-from lakesweep.storage.wrappers.faults import Fault, Faulty, fail, lose
-from lakesweep.storage.wrappers.retrying import Retrying
+from lakesweep.storage.wrappers.faults import Faulty, StorageFault, fail, lose
+from lakesweep.storage.wrappers.retry import Retrying
 from tests.paged_store import OneStore
 from tests.servers import S3Server, rclone_server
 
@@ -74,7 +74,7 @@ def full(keys: Iterable[str]) -> list[str]:
     return sorted(BASE + key for key in keys)
 
 
-def with_faults(store: ObjectStore, faults: Sequence[Fault]) -> OneStore:
+def with_faults(store: ObjectStore, faults: Sequence[StorageFault]) -> OneStore:
     clock = ManualClock(datetime(2026, 1, 1, tzinfo=UTC))
     return OneStore(Retrying(Faulty(store, faults), clock, Random(1)))
 
@@ -96,15 +96,15 @@ def test_splits_list_the_bucket_each_file_once(server: S3Server) -> None:
 
 def test_a_storm_that_ends_does_not_shorten_a_listing(server: S3Server) -> None:
     store = S3Store(BUCKET, server.options())
-    storm = Fault(fail(ThrottledError, "slow down"), LIST, skip=2, times=5)
-    stores = with_faults(store, [storm, Fault(lose, LIST, skip=9, times=2)])
+    storm = StorageFault(fail(ThrottledError, "slow down"), LIST, skip=2, times=5)
+    stores = with_faults(store, [storm, StorageFault(lose, LIST, skip=9, times=2)])
     assert paths(list_files(stores, BASE + "flat/", workers=4)) == full(FLAT)
 
 
 @pytest.mark.parametrize("skip", [0, 1, 2])
 def test_a_page_that_stays_away_fails_the_listing(server: S3Server, skip: int) -> None:
     store = S3Store(BUCKET, server.options())
-    stores = with_faults(store, [Fault(fail(UnavailableError), LIST, skip=skip)])
+    stores = with_faults(store, [StorageFault(fail(UnavailableError), LIST, skip=skip)])
     with pytest.raises(UnavailableError):
         paths(list_files(stores, BASE + "flat/", workers=4))
 
@@ -112,7 +112,7 @@ def test_a_page_that_stays_away_fails_the_listing(server: S3Server, skip: int) -
 def test_what_is_listed_is_deleted_and_nothing_else(moto: S3Server) -> None:
     doomed = [f"t1/{number}" for number in range(120)]
     store = _bucket(moto, "deleting", [*doomed, "t10/a", "t1_bak/a"])
-    stores, tally = OneStore(store), Tally()
+    stores, tally = OneStore(store), OutcomeTotals()
     for outcome in delete_files(stores, list_files(stores, "s3a://deleting/t1"), batch_size=50):
         tally.add(outcome)
     assert (tally.deleted, tally.failed, tally.bytes_deleted) == (120, 0, 120)
@@ -124,7 +124,7 @@ def test_what_is_listed_is_deleted_and_nothing_else(moto: S3Server) -> None:
 
 def test_lost_answers_to_deletes_are_asked_for_again(moto: S3Server) -> None:
     store = _bucket(moto, "lossy", [f"{number:03d}" for number in range(60)])
-    stores = with_faults(store, [Fault(lose, DELETE, times=2)])
+    stores = with_faults(store, [StorageFault(lose, DELETE, times=2)])
     files = list_files(stores, "s3://lossy/")
     outcomes = list(delete_files(stores, files, batch_size=20))
     assert {o for batch in outcomes for o in batch.column("outcome").to_pylist()} == {"deleted"}
@@ -133,7 +133,7 @@ def test_lost_answers_to_deletes_are_asked_for_again(moto: S3Server) -> None:
 
 def test_deletes_whose_answers_stay_away_are_unknown(moto: S3Server) -> None:
     store = _bucket(moto, "silent", ["a/1", "b/1"])
-    stores = with_faults(store, [Fault(lose, DELETE, key="a/1".__eq__)])
+    stores = with_faults(store, [StorageFault(lose, DELETE, key="a/1".__eq__)])
     files = list_files(stores, "s3://silent/")
     batches = delete_files(stores, files, batch_size=1)
     outcomes = {row["path"]: row for batch in batches for row in batch.to_pylist()}

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from lakesweep.clock import ManualClock, SystemClock
-from lakesweep.maintenance.records import TYPES
-from lakesweep.maintenance.runs import MaintenanceRuns
+from lakesweep.maintenance.run_log import MaintenanceRuns
+from lakesweep.maintenance.run_records import TYPES
+from lakesweep.runs.leases import take_lease
+from lakesweep.runs.records import LeaseRecord
 from lakesweep.store import Realm, Store
-from lakesweep.sweep.leases import take
-from lakesweep.sweep.records import LakeLease
 from tests.command import Lakesweep
 
-_LEASE = LakeLease(token=0, run="", holder="", expires_at=0)
+_LEASE = LeaseRecord(token=0, run="", holder="", expires_at=0)
 
 
 @pytest.fixture
@@ -90,7 +90,9 @@ def test_a_run_under_way_is_left_alone_unless_it_is_superseded(
     with _open(file) as store:
         clock = SystemClock()
         runs = MaintenanceRuns(store.system, clock, 5)
-        other = take(store.system, clock, "the store", runs.lease(), "maintain-1", "elsewhere")
+        other = take_lease(
+            store.system, clock, "the store", runs.lease(), "maintain-1", "elsewhere"
+        )
         done = lakesweep("store", "maintain", "--yes")
         assert done.code == 5
         assert "maintain-1" in done.error["message"]

@@ -9,10 +9,10 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from lakesweep.storage.address import identity
 from lakesweep.storage.stores import Stores
-from lakesweep.sweep.iceberg_roots import CatalogRoots, MetadataRoots
-from lakesweep.sweep.marking import mark
-from lakesweep.sweep.marks import RootState
-from lakesweep.sweep.roots import RootSource
+from lakesweep.sweep.mark.mark_phase import mark
+from lakesweep.sweep.mark.marks import RootState
+from lakesweep.sweep.roots.iceberg import CatalogRoots, MetadataRoots
+from lakesweep.sweep.roots.root import RootSource
 from tests.e2e.test_pyiceberg_tables import BY_PLACE, SCHEMA, answer, rows
 from tests.iceberg_tables import Bucket, Table
 from tests.lake import EngineLake

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from lakesweep.app import App
-from lakesweep.sweep.engine import LocalEngine, SweepEngine
+from lakesweep.sweep.engine.local_engine import LocalSweepEngine
+from lakesweep.sweep.engine.protocol import SweepEngine
 from tests.command import Lakesweep
 from tests.paimon import JavaTable, JavaWarehouses
 from tests.servers import S3Server
@@ -36,7 +37,7 @@ def engine(
 @contextmanager
 def _engine_here(app: App, name: str, *, verbose: bool = False) -> Iterator[SweepEngine]:
     assert (name, verbose) == ("spark", False)
-    yield LocalEngine(app.stores)
+    yield LocalSweepEngine(app.stores)
 
 
 def _own(java_tables: JavaWarehouses, name: str, folder: Path) -> JavaTable:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lakesweep.paimon.table import PaimonTable
+from lakesweep.paimon.model.table import PaimonTable
 from lakesweep.storage.stores import Stores
 from tests.command import Done, Lakesweep
 from tests.paimon import JavaTable, JavaWarehouses

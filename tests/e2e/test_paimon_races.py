@@ -14,15 +14,15 @@ from threading import Barrier
 import pytest
 
 from lakesweep.errors import ChangedError, ExistsError, LakesweepError
-from lakesweep.paimon.binary_row import encode_row
-from lakesweep.paimon.data_types import parse_type
-from lakesweep.paimon.dropping import drop_partitions
-from lakesweep.paimon.expiring import choose_snapshots
-from lakesweep.paimon.removal import carry_out, plan_expiry
-from lakesweep.paimon.retention import Overrides, snapshot_retention
-from lakesweep.paimon.survey import Survey
-from lakesweep.paimon.table import PaimonTable
-from lakesweep.storage.deleting import delete_files
+from lakesweep.paimon.expire.expiry import apply_expiry, plan_expiry
+from lakesweep.paimon.expire.retention import RetentionOverrides, snapshot_retention
+from lakesweep.paimon.expire.snapshot_expiry import choose_snapshots
+from lakesweep.paimon.model.binary_row import encode_row
+from lakesweep.paimon.model.data_types import parse_type
+from lakesweep.paimon.model.table import PaimonTable
+from lakesweep.paimon.partitions.partition_drop import drop_partitions
+from lakesweep.paimon.partitions.snapshot_partitions import SnapshotPartitions
+from lakesweep.storage.deleting.bulk_delete import delete_files
 from lakesweep.storage.options import StorageOptions
 from lakesweep.storage.stores import Stores
 from tests.iceberg_tables import BUCKET
@@ -79,7 +79,7 @@ def _key(path: str, stores: Stores) -> str:
     return path.removeprefix(stores.open(path).base)
 
 
-def _only(wanted: bytes, _: Survey) -> list[bytes]:
+def _only(wanted: bytes, _: SnapshotPartitions) -> list[bytes]:
     return [wanted]
 
 
@@ -111,13 +111,13 @@ def _expire_often(place: Place, times: int) -> int:
     for _ in range(times):
         table = place.table()
         retention = snapshot_retention(table.options, table.clock.now())
-        wanted = Overrides(retain_min=2, retain_max=2, limit=100).over(retention)
+        wanted = RetentionOverrides(retain_min=2, retain_max=2, limit=100).over(retention)
         # One who finds that another has expired the same meanwhile leaves it at that.
         with (
             suppress(ChangedError),
             plan_expiry(table, choose_snapshots(table.main, wanted)) as plan,
         ):
-            carry_out(plan, partial(delete_files, table.stores))
+            apply_expiry(plan, partial(delete_files, table.stores))
             gone += plan.total_files
     return gone
 
@@ -130,7 +130,9 @@ def _run_drops(place: Place, pool: ProcessPoolExecutor) -> list[int]:
 def _pool() -> ProcessPoolExecutor:
     """Processes that need not import everything again, and so begin nearly at once."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["lakesweep.avro.walk", "tests.e2e.test_paimon_races"])
+    context.set_forkserver_preload(
+        ["lakesweep.avro.decoder_kernels", "tests.e2e.test_paimon_races"]
+    )
     return ProcessPoolExecutor(PROCESSES, mp_context=context)
 
 

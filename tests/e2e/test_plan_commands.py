@@ -13,16 +13,18 @@ from typing import Any
 import pytest
 
 from lakesweep.app import App
-from lakesweep.config import IcebergCatalogRoot, IcebergMetadataRoot, LakeSection, load_config
+from lakesweep.config import IcebergCatalogRoot, IcebergMetadataRoot, LakeSection
+from lakesweep.config_file import load_config
+from lakesweep.runs.fencing import is_stopped
+from lakesweep.runs.leases import take_lease
+from lakesweep.runs.records import RunKind
+from lakesweep.runs.run_names import run_folder
 from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.s3.store import S3Store
 from lakesweep.storage.stores import Stores
-from lakesweep.sweep.control import is_stopped, run_folder
-from lakesweep.sweep.explaining import explain
-from lakesweep.sweep.leases import take
-from lakesweep.sweep.liveset import Mode
-from lakesweep.sweep.records import RunKind
-from lakesweep.sweep.stored_plan import StoredPlan, open_plan
+from lakesweep.sweep.inspect.verdict_explanation import explain
+from lakesweep.sweep.judge.live_set import MatchMode
+from lakesweep.sweep.plan.stored_plan import StoredPlan, open_plan
 from tests.command import Lakesweep
 from tests.lake import BUCKET, EngineLake
 from tests.planned import Desk, deletes
@@ -162,8 +164,10 @@ def test_a_filter_finds_the_same_and_a_second_plan_reads_no_manifest(
     assert deleted(looking, done.document["plan"]) == orphans(engine)
 
 
-@pytest.mark.parametrize("mode", [Mode.EXACT, Mode.BLOOM])
-def test_exactly_the_orphans_would_go_from_a_local_folder(engine: EngineLake, mode: Mode) -> None:
+@pytest.mark.parametrize("mode", [MatchMode.EXACT, MatchMode.BLOOM])
+def test_exactly_the_orphans_would_go_from_a_local_folder(
+    engine: EngineLake, mode: MatchMode
+) -> None:
     stores = Stores(replace={"s3://lake": LocalStore(str(engine.bucket), "s3://lake/")})
     unlisted = tuple(t.metadata_path for t in engine.tables() if not t.name.startswith("lake."))
     properties = {"type": "sql", "uri": engine.catalog_uri}
@@ -340,7 +344,9 @@ def test_a_broken_manifest_keeps_all_that_its_table_may_use(
 def test_one_run_a_lake_at_a_time(lakesweep: Lakesweep) -> None:
     assert lakesweep.config is not None
     app = App(load_config(lakesweep.config, {}), folder=lakesweep.config.parent)
-    take(app.runs.realm, app.clock, "prod", app.runs.lake("prod").lease, "apply-1", "elsewhere")
+    take_lease(
+        app.runs.realm, app.clock, "prod", app.runs.lake("prod").lease, "apply-1", "elsewhere"
+    )
     for command in ("plan", "check"):
         done = lakesweep(command, "prod", "--engine", "local")
         assert (done.code, done.error["type"]) == (5, "LeaseHeldError")

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from lakesweep.store import Store
-from lakesweep.store.backend import ObjectRow
-from lakesweep.store.realms import RealmStatus
+from lakesweep.store.backends.rows import ObjectRow
+from lakesweep.store.realms.registry import RealmStatus
 from tests.command import Lakesweep
 from tests.database_servers import DatabaseServer
 from tests.stores import Note, Paper, add

@@ -10,9 +10,9 @@ import pytest
 import urllib3
 
 from lakesweep.errors import InexactKeyError
+from lakesweep.storage.object_store import Outcome
 from lakesweep.storage.options import StorageOptions
 from lakesweep.storage.s3.store import S3Store
-from lakesweep.storage.store import Outcome
 from tests.scripted import ScriptedServer, error, http, page, scripted_server
 from tests.servers import S3Server
 

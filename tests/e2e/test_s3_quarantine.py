@@ -20,14 +20,13 @@ from lakesweep.errors import (
     UnavailableError,
     UnsupportedError,
 )
-from lakesweep.storage.expected import Expected, expected_of
-from lakesweep.storage.files import FILE_SCHEMA
-from lakesweep.storage.listing import list_files
-from lakesweep.storage.places import Places
-from lakesweep.storage.quarantine import empty, held_files, set_aside
-from lakesweep.storage.restoring import restore
+from lakesweep.storage.deleting.quarantine import empty_quarantine, held_files, quarantine_files
+from lakesweep.storage.deleting.quarantine_store import QuarantineFolders
+from lakesweep.storage.deleting.restore import restore_files
+from lakesweep.storage.file_batches import FILE_SCHEMA
+from lakesweep.storage.listing.locations import list_files
+from lakesweep.storage.object_store import Expected, Outcome, expected_of
 from lakesweep.storage.s3.store import S3Store
-from lakesweep.storage.store import Outcome
 from lakesweep.storage.stores import Stores
 from tests.scripted import Script, ScriptedServer, error, http, scripted_server
 from tests.servers import S3Server
@@ -341,8 +340,8 @@ def content(stores: Stores, files: pa.RecordBatch) -> dict[str, bytes]:
     return {key: store.read(key) for key in keys}
 
 
-def places_of(location: str) -> Places:
-    return Places.of([(location, f"{location}/_lakesweep/quarantine/plan-1")])
+def places_of(location: str) -> QuarantineFolders:
+    return QuarantineFolders.of([(location, f"{location}/_lakesweep/quarantine/plan-1")])
 
 
 def outcomes(batches: Iterable[pa.RecordBatch]) -> set[str]:
@@ -354,11 +353,11 @@ def test_files_go_and_come_back_on_every_server(lake: tuple[Stores, str]) -> Non
     places, files = places_of(location), listed(stores, location)
     before = content(stores, files)
     for _ in range(2):  # a second attempt at any step changes nothing
-        assert outcomes(set_aside(stores, [files], places)) == {"quarantined"}
+        assert outcomes(quarantine_files(stores, [files], places)) == {"quarantined"}
     assert not set(files["path"].to_pylist()) & set(paths(stores, location))
     (held,) = held_files(stores, [files], places)
     for _ in range(2):
-        assert outcomes(restore(stores, [held])) == {"restored"}
+        assert outcomes(restore_files(stores, [held])) == {"restored"}
     assert content(stores, files) == before
     assert paths(stores, location) == files["path"].to_pylist()
 
@@ -366,9 +365,9 @@ def test_files_go_and_come_back_on_every_server(lake: tuple[Stores, str]) -> Non
 def test_the_hold_ends_on_every_server(lake: tuple[Stores, str]) -> None:
     stores, location = lake
     files = listed(stores, location)
-    done = list(set_aside(stores, [files], places_of(location)))
+    done = list(quarantine_files(stores, [files], places_of(location)))
     way = done[0]["way"][0].as_py()
-    assert outcomes(empty(stores, done)) == {"held" if way == "marker" else "deleted"}
+    assert outcomes(empty_quarantine(stores, done)) == {"held" if way == "marker" else "deleted"}
     assert paths(stores, location) == []
-    back = outcomes(restore(stores, done))
+    back = outcomes(restore_files(stores, done))
     assert back == {"restored" if way == "marker" else "absent"}

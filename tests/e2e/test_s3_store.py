@@ -24,14 +24,20 @@ from lakesweep.errors import (
     UnavailableError,
     UnsupportedError,
 )
-from lakesweep.storage.expected import CHANGED, Expected, expected_of
+from lakesweep.storage.object_store import (
+    CHANGED,
+    Deletion,
+    Expected,
+    ListingPage,
+    Outcome,
+    expected_of,
+)
 from lakesweep.storage.options import StorageOptions
-from lakesweep.storage.s3.client import Client
-from lakesweep.storage.s3.copying import PartsCopy
+from lakesweep.storage.s3.client import S3Client
 from lakesweep.storage.s3.errors import Operation
+from lakesweep.storage.s3.multipart_copy import MultipartCopy
 from lakesweep.storage.s3.store import S3Store
-from lakesweep.storage.s3.wire import Request
-from lakesweep.storage.store import Deletion, Outcome, Page
+from lakesweep.storage.s3.transport import S3Request
 from tests.scripted import SILENCE, ScriptedServer, error, http, page, scripted_server
 from tests.servers import S3Server
 
@@ -65,14 +71,14 @@ def scripted_store(scripted: ScriptedServer) -> S3Store:
     return S3Store("bucket", scripted.options())
 
 
-def pages(store: S3Store, prefix: str, **arguments: object) -> list[Page]:
+def pages(store: S3Store, prefix: str, **arguments: object) -> list[ListingPage]:
     found = [store.list(prefix, **arguments)]  # type: ignore[arg-type]
     while found[-1].next is not None:
         found.append(store.list(prefix, cursor=found[-1].next, **arguments))  # type: ignore[arg-type]
     return found
 
 
-def keys(found: list[Page]) -> list[str]:
+def keys(found: list[ListingPage]) -> list[str]:
     return [key for page in found for key in page.entries["key"].to_pylist()]
 
 
@@ -521,9 +527,9 @@ def test_a_large_object_is_copied_in_parts(moto: S3Server, moto_store: S3Store) 
     moto.boto3().put_object(
         Bucket=bucket, Key="a//b", Body=data, ContentType="text/odd", Metadata={"own": "kept"}
     )
-    client = Client(bucket, moto.options())
-    head = client.ask(Operation.READ, Request("HEAD", "s3://", "a//b"))
-    PartsCopy(client, "a//b", "copy", head, part_bytes=5 * MEBIBYTE).run()
+    client = S3Client(bucket, moto.options())
+    head = client.ask(Operation.READ, S3Request("HEAD", "s3://", "a//b"))
+    MultipartCopy(client, "a//b", "copy", head, part_bytes=5 * MEBIBYTE).run()
     copied = moto.boto3().get_object(Bucket=bucket, Key="copy")
     assert copied["Body"].read() == data
     assert (copied["ContentType"], copied["Metadata"]) == ("text/odd", {"own": "kept"})

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from lakesweep.store import Realm, Store
-from lakesweep.store.realms import RealmStatus
+from lakesweep.store.realms.registry import RealmStatus
 from tests.command import Lakesweep
 from tests.database_servers import DatabaseServer
 from tests.stores import Note, Paper, add

@@ -9,11 +9,11 @@ from random import Random
 
 import pytest
 
+from lakesweep.bench import CommitLoad, run_bench
+from lakesweep.bench.processes import fresh_processes
 from lakesweep.store import LINKS, Store
-from lakesweep.store.bench import Load, run_bench
-from lakesweep.store.bench.processes import fresh_processes
-from lakesweep.store.reach import reach
-from lakesweep.store.realm import Realm
+from lakesweep.store.realms.reachability import reach
+from lakesweep.store.realms.realm import Realm
 from tests.book_writers import TYPES, Book, Page, add_page, write_for_ever
 from tests.servers import S3Server
 
@@ -37,7 +37,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.mark.parametrize("url", DATABASES, indirect=True)
 def test_processes_commit_to_one_reference_without_a_failure(url: str) -> None:
-    result = run_bench(url, Load(writers=WRITERS, commits=500))
+    result = run_bench(url, CommitLoad(writers=WRITERS, commits=500))
     assert (result.commits, result.failures, result.errors) == (4_000, 0, ())
     assert result.log_complete
 
@@ -53,7 +53,7 @@ def test_writers_find_what_was_set_after_the_process_that_they_come_from_began(
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", moto.access_key_id)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", moto.secret_access_key)
     Store.create_tables("dynamodb://bench")
-    result = run_bench("dynamodb://bench", Load(writers=1, commits=2))
+    result = run_bench("dynamodb://bench", CommitLoad(writers=1, commits=2))
     assert (result.commits, result.errors, result.log_complete) == (2, (), True)
 
 

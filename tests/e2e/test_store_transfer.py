@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from lakesweep.bench.processes import fresh_processes
 from lakesweep.store import Store
-from lakesweep.store.bench.processes import fresh_processes
-from lakesweep.store.realms import RealmStatus
+from lakesweep.store.realms.registry import RealmStatus
 from lakesweep.store.transfer import content_hash, import_realm
 from tests.command import Lakesweep
 from tests.database_servers import DatabaseServer

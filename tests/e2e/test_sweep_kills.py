@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakesweep.app import App
-from lakesweep.config import load_config
-from lakesweep.sweep.deleting import outcome_parts
-from lakesweep.sweep.records import LakeLease, PlanStatus, RunStatus
+from lakesweep.config_file import load_config
+from lakesweep.runs.records import LeaseRecord, PlanStatus, RunStatus
+from lakesweep.sweep.apply.deletion import outcome_parts
 from tests.command import Lakesweep
 from tests.mortal import KILLED, run_mortal
 from tests.small_lake import SmallLake
@@ -61,7 +61,7 @@ class Shore:
     def _end_lease(self) -> None:
         """As if the minutes had passed for which a dead run holds it."""
         runs = self.app.runs
-        held = runs.realm.objects.fetch(runs.lake("prod").lease, LakeLease)
+        held = runs.realm.objects.fetch(runs.lake("prod").lease, LeaseRecord)
         assert held is not None
         if held.value.expires_at:
             ended = msgspec.structs.replace(held.value, expires_at=1)

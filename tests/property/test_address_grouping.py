@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lakesweep.errors import UsageError
 from lakesweep.storage.address import parse
-from lakesweep.storage.grouping import group_by_store
+from lakesweep.storage.deleting.store_groups import group_by_store
 
 BASES = [
     *("s3://b/", "S3A://b/", "s3n://b", "s3://c/", "s3:///", "gs://b/", "gcs://b/", "memory://m/"),

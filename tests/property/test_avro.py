@@ -10,7 +10,7 @@ import fastavro
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lakesweep.avro import Column
+from lakesweep.avro import ProjectedColumn
 from lakesweep.errors import DamagedError
 from tests.avro_files import CODECS, SYNC, file_of, rows, write_avro
 
@@ -268,8 +268,8 @@ def test_columns_are_as_fastavro_reads_them(
         path for path in dict.fromkeys(_paths(schema, named)) if _is_readable(schema, named, path)
     ]
     chosen = data.draw(st.lists(st.sampled_from(paths), max_size=6)) if paths else []
-    columns = [Column(f"c{i}", names=path) for i, path in enumerate(chosen)]
-    columns.append(Column("missing", names=("no such field",)))
+    columns = [ProjectedColumn(f"c{i}", names=path) for i, path in enumerate(chosen)]
+    columns.append(ProjectedColumn("missing", names=("no such field",)))
     oracle = list(fastavro.reader(io.BytesIO(write_avro(_plain(schema), records))))
     expected = [
         {f"c{i}": _expected(schema, named, record, path) for i, path in enumerate(chosen)}
@@ -292,7 +292,7 @@ def test_any_bytes_for_any_schema_give_the_rows_they_claim_or_damage(
     schema, named, _ = file
     paths = [path for path in _paths(schema, named) if _is_readable(schema, named, path)]
     chosen = data.draw(st.lists(st.sampled_from(paths), max_size=6)) if paths else []
-    columns = [Column(f"c{i}", names=path) for i, path in enumerate([*chosen, ("none",)])]
+    columns = [ProjectedColumn(f"c{i}", names=path) for i, path in enumerate([*chosen, ("none",)])]
     try:
         found = len(rows(file_of(schema, (count, body)), columns))
     except DamagedError:

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakesweep.hashing import Hashes
-from lakesweep.hashing.bloom import BloomFilter, BloomShape
 from lakesweep.hashing.bloom_file import dump_bloom, load_bloom
+from lakesweep.hashing.bloom_filter import BloomFilter, BloomShape
 
 words = st.integers(0, 2**64 - 1) | st.sampled_from([0, 1, 2**32, 2**63, 2**64 - 1])
 batches = st.lists(st.lists(st.tuples(words, words), max_size=70), max_size=4)

@@ -11,14 +11,14 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from lakesweep.catalog import (
     Catalog,
+    CatalogPolicy,
     Create,
     Drop,
     Entity,
     GenericTable,
+    MutationStatus,
     Namespace,
-    Policy,
     Rename,
-    Status,
     Undrop,
     Update,
 )
@@ -34,7 +34,7 @@ BODIES: st.SearchStrategy[Entity] = st.sampled_from(
     [
         *(Namespace(), Namespace(properties={"a": "b"})),
         *(Namespace(), table("x"), table("x", 2), table("y")),
-        *(GenericTable(format="csv", location="s3://lake/z"), Policy(type="t", content="1")),
+        *(GenericTable(format="csv", location="s3://lake/z"), CatalogPolicy(type="t", content="1")),
     ]
 )
 MUTATIONS: st.SearchStrategy[Mutation] = st.one_of(
@@ -72,7 +72,7 @@ class Model:
         self.dropped: list[tuple[Path, Known]] = []
         self.count = 0
 
-    def make(self, mutation: Mutation) -> Status:
+    def make(self, mutation: Mutation) -> MutationStatus:
         path = mutation.name
         assert isinstance(path, tuple)
         match mutation:
@@ -89,40 +89,40 @@ class Model:
                 assert to is None or isinstance(to, tuple)
                 return self._undrop(path, to or path)
 
-    def _create(self, path: Path, body: Entity) -> Status:
+    def _create(self, path: Path, body: Entity) -> MutationStatus:
         self._free(path)
         self.count += 1
         self.known[path] = Known(body, 1, self.count)
-        return Status.CREATED
+        return MutationStatus.CREATED
 
-    def _update(self, path: Path, body: Entity, version: int | None) -> Status:
+    def _update(self, path: Path, body: Entity, version: int | None) -> MutationStatus:
         old = self._expect(path, version)
         need(type(old.body) is type(body))
         if old.body == body:
-            return Status.UNCHANGED
+            return MutationStatus.UNCHANGED
         self.known[path] = Known(body, old.version + 1, old.number)
-        return Status.UPDATED
+        return MutationStatus.UPDATED
 
-    def _rename(self, path: Path, new: Path, version: int | None) -> Status:
+    def _rename(self, path: Path, new: Path, version: int | None) -> MutationStatus:
         old = self._expect(path, version)
         if path == new:
-            return Status.UNCHANGED
+            return MutationStatus.UNCHANGED
         self._free(new)
         need(new[: len(path)] != path)
         inside = [each for each in self.known if each[: len(path)] == path]
         moved = {(*new, *each[len(path) :]): self.known.pop(each) for each in inside}
         self.known |= {**moved, new: Known(old.body, old.version + 1, old.number)}
-        return Status.RENAMED
+        return MutationStatus.RENAMED
 
-    def _drop(self, path: Path, version: int | None) -> Status:
+    def _drop(self, path: Path, version: int | None) -> MutationStatus:
         self._expect(path, version)
         need(not any(each[:-1] == path for each in self.known))
         known = self.known.pop(path)
-        if not isinstance(known.body, Namespace | Policy):
+        if not isinstance(known.body, Namespace | CatalogPolicy):
             self.dropped.append((path, known))
-        return Status.DROPPED
+        return MutationStatus.DROPPED
 
-    def _undrop(self, path: Path, new: Path) -> Status:
+    def _undrop(self, path: Path, new: Path) -> MutationStatus:
         fitting = [each for each in self.dropped if each[0] == path]
         need(fitting)
         # The clock stands still, so it is the youngest of them.
@@ -131,7 +131,7 @@ class Model:
         self.dropped.remove(found)
         _, known = found
         self.known[new] = Known(known.body, known.version + 1, known.number)
-        return Status.UNDROPPED
+        return MutationStatus.UNDROPPED
 
     def _expect(self, path: Path, version: int | None) -> Known:
         need(path in self.known)
@@ -187,7 +187,7 @@ class Batches(RuleBasedStateMachine):
             assert self._commits() == commits
             return
         assert [each.status for each in outcome.results] == expected
-        changed = any(status is not Status.UNCHANGED for status in expected)
+        changed = any(status is not MutationStatus.UNCHANGED for status in expected)
         assert self._commits() == commits + changed
         assert (outcome.commit is not None) == changed
 
@@ -207,13 +207,13 @@ class Batches(RuleBasedStateMachine):
         stored = {
             path
             for path, known in self.model.known.items()
-            if not isinstance(known.body, Namespace | Policy)
+            if not isinstance(known.body, Namespace | CatalogPolicy)
         }
         assert {path for _, path in self.shop.at("s3://lake")} == stored
         gone = sorted(each.path for _, each in self.shop.dropped())
         assert gone == sorted(path for path, _ in self.model.dropped)
 
-    def _try(self, mutation: Mutation) -> Status | None:
+    def _try(self, mutation: Mutation) -> MutationStatus | None:
         try:
             return self.model.make(mutation)
         except ImpossibleError:

@@ -8,15 +8,8 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lakesweep.marks.covers import Cover, FolderUsage, add_covers, collapse, collapse_cover, cover
 from lakesweep.storage.address import identity
-from lakesweep.storage.covers import (
-    Amount,
-    Cover,
-    add_covers,
-    collapse,
-    collapse_cover,
-    cover,
-)
 
 STORES = st.sampled_from(["s3://a/", "s3a://a/", "s3://b/", "gs://b/", "/", "memory://m/"])
 KEYS = st.lists(st.sampled_from(["", "x", "xy", "y", "p=1", "\u017e"]), min_size=1, max_size=5).map(
@@ -59,12 +52,13 @@ def test_runs_of_paths_are_covered_as_if_each_stood_alone(
 @given(PATHS, st.integers(1, 8))
 def test_what_lies_in_collapsed_folders_is_what_lay_in_them(paths: list[str], most: int) -> None:
     folders = [identity(path).rpartition("/")[0] + "/" for path in paths]
-    before = add_covers({folder: Amount(1, 2)} for folder in folders)
+    before = add_covers({folder: FolderUsage(1, 2)} for folder in folders)
     after = collapse_cover(before, most)
     assert all(any(folder.startswith(outer) for outer in after) for folder in folders)
     if len(before) > most:
         assert after == {
-            outer: Amount(n := sum(f.startswith(outer) for f in folders), 2 * n) for outer in after
+            outer: FolderUsage(n := sum(f.startswith(outer) for f in folders), 2 * n)
+            for outer in after
         }
 
 

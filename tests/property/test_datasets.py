@@ -10,8 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakesweep.errors import IncompleteError, MissingError
-from lakesweep.storage.datasets import Dataset, DatasetWriter, Part, commit_dataset, load_dataset
-from lakesweep.storage.datasets import read_dataset as read
+from lakesweep.storage.datasets.manifest import Dataset, Part
+from lakesweep.storage.datasets.reader import load_dataset
+from lakesweep.storage.datasets.reader import read_dataset as read
+from lakesweep.storage.datasets.writer import DatasetWriter, commit_dataset
 from lakesweep.storage.stores import Stores
 
 SCHEMA = pa.schema(

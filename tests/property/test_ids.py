@@ -11,14 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from lakesweep.errors import LakesweepError
-from lakesweep.store.ids import (
-    EPOCH,
-    LeaseRow,
-    MemoryRows,
-    NodeLease,
-    SnowflakeIds,
-    decompose,
-)
+from lakesweep.store.ids import EPOCH, LeaseRow, MemoryLeaseRows, NodeLease, SnowflakeIds, decompose
 
 DURATION_MS = 100
 NODES = 2
@@ -47,7 +40,7 @@ class FailingRows:
     """Rows whose next calls may fail, with or without effect. Remembers every lease there was."""
 
     def __init__(self) -> None:
-        self._rows = MemoryRows()
+        self._rows = MemoryLeaseRows()
         self.faults: list[str] = []
         self.leases: set[tuple[int, LeaseRow]] = set()
 

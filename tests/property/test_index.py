@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from lakesweep.store.index import BYTES, Index, Limits, Nodes, Update
+from lakesweep.store.index import BYTES, Index, IndexLimits, IndexUpdate, NodeCache
 from lakesweep.store.index.keys import Component, component_end, decode, encode, prefix_end
 from lakesweep.store.index.tree import Child
 
 # So little room that a handful of entries spills, splits, merges and grows further levels.
-TINY = Limits(embedded=90, buffer=60, pending=150, stripe=160, page=120, root=70, block=50)
+TINY = IndexLimits(embedded=90, buffer=60, pending=150, stripe=160, page=120, root=70, block=50)
 
 components: st.SearchStrategy[Component] = (
     st.text(st.characters(exclude_categories=["Cs"]), max_size=4)
@@ -83,8 +83,8 @@ class IndexAgainstDict(RuleBasedStateMachine):
         super().__init__()
         self.rows: list[bytes] = []
         self.oracle: dict[bytes, bytes] = {}
-        self.index = Index.empty(BYTES, Nodes(self.load))
-        self.update = Update(self.index, self.write, TINY)
+        self.index = Index.empty(BYTES, NodeCache(self.load))
+        self.update = IndexUpdate(self.index, self.write, TINY)
 
     def load(self, ids: Sequence[int]) -> list[bytes]:
         return [self.rows[id_] for id_ in ids]
@@ -119,9 +119,9 @@ class IndexAgainstDict(RuleBasedStateMachine):
         self.index = self.update.finish()
         if forget:
             data = self.index.to_bytes()
-            self.index = Index.parse(data, BYTES, Nodes(self.load, kept_bytes=300))
+            self.index = Index.parse(data, BYTES, NodeCache(self.load, kept_bytes=300))
             assert self.index.to_bytes() == data
-        self.update = Update(self.index, self.write, TINY)
+        self.update = IndexUpdate(self.index, self.write, TINY)
 
     @rule(start=keys | spread, stop=st.none() | keys | spread, reverse=st.booleans())
     def read_range(self, start: bytes, stop: bytes | None, reverse: bool) -> None:
@@ -191,9 +191,9 @@ def _written(batches: list[list[tuple[bytes, bytes]]]) -> list[bytes]:
         rows.append(data)
         return len(rows) - 1
 
-    index = Index.empty(BYTES, Nodes(lambda ids: [rows[id_] for id_ in ids]))
+    index = Index.empty(BYTES, NodeCache(lambda ids: [rows[id_] for id_ in ids]))
     for batch in batches:
-        update = Update(index, write, TINY)
+        update = IndexUpdate(index, write, TINY)
         for key, value in batch:
             update.put(key, value)
         index = update.finish()

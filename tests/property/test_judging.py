@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakesweep.sweep.columns import LISTING
-from lakesweep.sweep.judging import Rules, judge
-from lakesweep.sweep.owners import FolderMap
+from lakesweep.sweep.judge.reasons import JudgeRules, judge
+from lakesweep.sweep.paths.folder_map import FolderMap
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 CUTOFF = NOW - timedelta(days=7)
@@ -52,7 +52,9 @@ def test_each_file_gets_the_first_reason_that_holds(
     maps: dict[str, Any] = {
         name: FolderMap((each, each) for each in found) for name, found in claimed.items()
     }
-    rules = Rules(now=NOW, cutoff=CUTOFF, excludes=globs, keep_unknown=unknown == "keep", **maps)
+    rules = JudgeRules(
+        now=NOW, cutoff=CUTOFF, excludes=globs, keep_unknown=unknown == "keep", **maps
+    )
     rows = judge(
         _listing(asked),
         pa.array([file.path for file in asked], pa.string()),

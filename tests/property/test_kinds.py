@@ -9,9 +9,9 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakesweep.iceberg.names import kinds_by_name
-from lakesweep.sweep import kinds
-from lakesweep.sweep.kinds import Names
+from lakesweep.iceberg.file_kinds import kinds_by_name
+from lakesweep.sweep.paths import file_names
+from lakesweep.sweep.paths.file_names import FileNames
 
 UUID = "5c2f9b1e-0a1b-4c2d-8e3f-0123456789ab"
 WORDS = f"""
@@ -30,11 +30,11 @@ paths = st.lists(names, max_size=5).map(lambda each: "s3://b/" + "/".join(each))
 @given(st.lists(paths, max_size=20))
 def test_names_say_the_same_at_a_glance(asked: list[str]) -> None:
     column = pa.array(asked, pa.string())
-    seen = Names(column)
+    seen = FileNames(column)
     assert seen.kinds().to_pylist() == kinds_by_name(column).to_pylist()
-    assert seen.families().to_pylist() == kinds._families_by_name(column).to_pylist()
+    assert seen.families().to_pylist() == file_names._families_by_name(column).to_pylist()
     assert seen.temporary().tolist() == [
-        re.search(kinds._TEMPORARY, path) is not None for path in asked
+        re.search(file_names._TEMPORARY, path) is not None for path in asked
     ]
     starts = np.full(len(asked), len("s3://b/"))
     assert seen.hidden(starts).tolist() == [

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakesweep.errors import FormatError
-from lakesweep.lakefs.properties import TableType
-from lakesweep.lakefs.ranges import decode_range
+from lakesweep.lakefs.ranges.reader import decode_range
+from lakesweep.lakefs.ranges.sstable import SSTableType
 from tests.lakefs_tables import Entry, Layout, Written, write_table
 
 _WHOLE = st.integers(-(2**63), 2**63 - 1)
@@ -40,7 +40,7 @@ _KEYS = st.binary(max_size=12) | st.binary(max_size=3).map(lambda tail: b"common
 def test_what_is_written_is_read_again(rows: dict[bytes, Entry], layout: Layout) -> None:
     ordered = sorted(rows.items())
     values = [(key, entry.value()) for key, entry in ordered]
-    table = write_table(values, TableType.RANGES, layout=layout)
+    table = write_table(values, SSTableType.RANGES, layout=layout)
     found = decode_range("x", table.data, table.id)
     assert found.column("path").to_pylist() == [key for key, _ in ordered]
     assert found.column("address").to_pylist() == [entry.address for _, entry in ordered]
@@ -54,7 +54,7 @@ def test_what_is_written_is_read_again(rows: dict[bytes, Entry], layout: Layout)
 def whole() -> tuple[Written, pa.RecordBatch]:
     layout = Layout(block_size=200)
     rows = [(b"folder/k%03d" % i, Entry(f"data/s/{i}", i, size_bytes=i).value()) for i in range(60)]
-    table = write_table(rows, TableType.RANGES, layout=layout)
+    table = write_table(rows, SSTableType.RANGES, layout=layout)
     return table, decode_range("x", table.data, None)
 
 
@@ -81,6 +81,6 @@ def test_a_changed_file_is_refused_or_says_the_same(
 def test_no_block_with_a_good_checksum_breaks_the_reader(data: st.DataObject) -> None:
     """Records that no writer would write, sealed as if one had."""
     rows = data.draw(st.lists(st.tuples(st.binary(max_size=9), st.binary(max_size=30)), max_size=9))
-    table = write_table(rows, TableType.RANGES)
+    table = write_table(rows, SSTableType.RANGES)
     with suppress(FormatError):
         decode_range("x", table.data, None)

@@ -7,8 +7,8 @@ from datetime import timedelta
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lakesweep.lifecycle.policy import Policy
-from lakesweep.lifecycle.selecting import Selection
+from lakesweep.lifecycle.judge.commit_selection import Selection
+from lakesweep.lifecycle.policy.rules import LifecyclePolicy
 from tests.lakefs_repositories import NOW, Model
 from tests.lifecycle_models import grow, models, policies, staged_addresses
 from tests.lifecycle_oracle import expired
@@ -20,7 +20,7 @@ _FEW = settings(max_examples=12, deadline=None, suppress_health_check=list(Healt
 
 @_FEW
 @given(models(), policies())
-def test_a_full_run_lets_go_what_the_oracle_lets_go(model: Model, policy: Policy) -> None:
+def test_a_full_run_lets_go_what_the_oracle_lets_go(model: Model, policy: LifecyclePolicy) -> None:
     with scratch_folder("lifecycle") as folder:
         assert going(run(model, policy, folder)) == expired(model, policy)
 

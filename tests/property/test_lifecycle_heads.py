@@ -9,7 +9,7 @@ from typing import cast
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from lakesweep.lakefs.temporary import PREFIX
+from lakesweep.lakefs.refs.temporary_branches import TEMPORARY_PREFIX
 from tests.lakefs import AS_OF
 from tests.lakefs_recorded import RecordedRepository
 from tests.lakefs_working_server import RefusalError, WorkingServer, working_server
@@ -95,5 +95,5 @@ def test_no_object_is_missed(chance: Random) -> None:
             server.behind.clear()
             office.clock.sleep(3600)
         office.apply(office.plan(RULES), overridden=SMALL)
-        assert not [name for name in server.branches if name.startswith(PREFIX)]
+        assert not [name for name in server.branches if name.startswith(TEMPORARY_PREFIX)]
         assert server.readable()

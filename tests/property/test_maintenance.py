@@ -14,21 +14,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from lakesweep.errors import LeaseHeldError
+from lakesweep.runs.leases import CLOCK_MARGIN, LEASE_TERM
 from lakesweep.store import Realm
-from lakesweep.store.backend import Reference
-from lakesweep.store.history import History
-from lakesweep.store.reach import Walk
-from lakesweep.store.realms import RealmStatus
-from lakesweep.sweep.leases import MARGIN, TERM
+from lakesweep.store.backends.rows import Reference
+from lakesweep.store.commits.log import LogRetention
+from lakesweep.store.realms.reachability import ReachabilityWalk
+from lakesweep.store.realms.registry import RealmStatus
 from tests.libraries import Page, Shelf, commit, shelve
-from tests.maintained import (
-    HEADS_ONLY,
-    Killed,
-    Maintained,
-    Mortal,
-    heads_reach,
-    stored_ids,
-)
+from tests.maintained import HEADS_ONLY, Killed, Maintained, Mortal, heads_reach, stored_ids
 
 _CONFIG = replace(HEADS_ONLY, scan_workers=1, delete_batch_size=3)
 _NAMES = ("acme", "other")
@@ -116,14 +109,14 @@ class Stores(RuleBasedStateMachine):
             realm, since = self._realm(name), self.maintained.clock.now() - _CONFIG.grace
             heads_reach(realm)  # which fails where anything is missing
             old = [head for head, moment in self.replaced[name] if moment > since]
-            walk = Walk(realm, lambda _: History(1))
+            walk = ReachabilityWalk(realm, lambda _: LogRetention(1))
             for _ in walk.reach([Reference("old", each, 0, 0) for each in old]):
                 pass
 
     def teardown(self) -> None:
         if not hasattr(self, "maintained"):
             return
-        self.maintained.clock.sleep((TERM + MARGIN).total_seconds() + 1)
+        self.maintained.clock.sleep((LEASE_TERM + CLOCK_MARGIN).total_seconds() + 1)
         self.maintained.pass_grace()
         self.maintained.config = _CONFIG
         assert self.maintained.maintain().success

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lakesweep.iceberg.kinds import Kind
-from lakesweep.sweep.marking import mark
+from lakesweep.iceberg.file_kinds import IcebergKind
+from lakesweep.sweep.mark.mark_phase import mark
 from tests.iceberg_tables import Bucket, File, Names, Table
 from tests.marked import incomplete, live, live_of, root, spec_for
 
-CONTENTS = {0: Kind.DATA, 1: Kind.POSITION_DELETE, 2: Kind.EQUALITY_DELETE}
+CONTENTS = {0: IcebergKind.DATA, 1: IcebergKind.POSITION_DELETE, 2: IcebergKind.EQUALITY_DELETE}
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def _write_table(
         else:
             table.snapshot(*named)
             path = table.document["snapshots"][-1]["manifest-list"]
-            expected.add((Kind.MANIFEST_LIST, path))
+            expected.add((IcebergKind.MANIFEST_LIST, path))
             if snapshot.is_missing:
                 written.bucket.delete(path)
                 written.broken.add(table.name)
@@ -105,7 +105,7 @@ def _write_table(
                 written.broken.add(table.name)
     pointer = table.commit()
     written.names.pointers[table.name] = pointer
-    written.expected[table.name] = {*expected, (Kind.METADATA, pointer)}
+    written.expected[table.name] = {*expected, (IcebergKind.METADATA, pointer)}
 
 
 def _oracle(manifest: Manifest, path: str) -> set[tuple[str, str]]:
@@ -116,7 +116,7 @@ def _oracle(manifest: Manifest, path: str) -> set[tuple[str, str]]:
         for n, status, content in ([] if manifest.is_missing else manifest.files)
         if status != 2
     }
-    return {(Kind.MANIFEST.value, path), *files}
+    return {(IcebergKind.MANIFEST.value, path), *files}
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])

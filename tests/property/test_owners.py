@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakesweep.sweep.owners import FolderMap
+from lakesweep.sweep.paths.folder_map import FolderMap
 
 # Few characters, so that folders meet; names around eight bytes, where words end.
 names = st.text("ab/ž", max_size=10) | st.sampled_from(["data", "sevenby", "eightbyt", "ninebytes"])

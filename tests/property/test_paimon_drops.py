@@ -10,12 +10,12 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakesweep.paimon.binary_row import encode_row
-from lakesweep.paimon.data_types import parse_type
-from lakesweep.paimon.dropping import drop_partitions
-from lakesweep.paimon.table import PaimonTable
+from lakesweep.paimon.model.binary_row import encode_row
+from lakesweep.paimon.model.data_types import parse_type
+from lakesweep.paimon.model.table import PaimonTable
+from lakesweep.paimon.partitions.partition_drop import drop_partitions
 from lakesweep.storage.stores import Stores
-from lakesweep.storage.wrappers.faults import Call, Fault, Faulty
+from lakesweep.storage.wrappers.faults import Faulty, InterceptedCall, StorageFault
 from tests.dict_store import Death
 from tests.iceberg_tables import BUCKET
 from tests.paimon_states import live_files, manifests, newest
@@ -43,7 +43,7 @@ def _row(value: str) -> bytes:
     return encode_row([value], [parse_type("STRING")])
 
 
-def _die(_: Call) -> Any:
+def _die(_: InterceptedCall) -> Any:
     raise Death
 
 
@@ -109,7 +109,7 @@ class History:
         return manifests(table, newest(table)) if self.snapshots else []
 
     def _stores(self, crash: int | None) -> Stores:
-        faults = [] if crash is None else [Fault(_die, WRITES, skip=crash)]
+        faults = [] if crash is None else [StorageFault(_die, WRITES, skip=crash)]
         return Stores(replace={BUCKET: Faulty(self.made.bucket.store, faults)})
 
     def _remember(self) -> None:

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from lakesweep.errors import ChangedError
-from lakesweep.paimon.dropping import drop_partitions
-from lakesweep.paimon.removal import Expiry
-from lakesweep.paimon.retention import Overrides
-from lakesweep.paimon.table import PaimonTable
-from lakesweep.paimon.tag_expiry import TagRule, choose_tags
-from lakesweep.storage.store import ObjectStore
-from lakesweep.storage.wrappers.faults import Call, Fault, Faulty
+from lakesweep.paimon.expire.expiry import Expiry
+from lakesweep.paimon.expire.retention import RetentionOverrides
+from lakesweep.paimon.expire.tag_expiry import TagRule, choose_tags
+from lakesweep.paimon.model.table import PaimonTable
+from lakesweep.paimon.partitions.partition_drop import drop_partitions
+from lakesweep.storage.object_store import ObjectStore
+from lakesweep.storage.wrappers.faults import Faulty, InterceptedCall, StorageFault
 from tests.dict_store import Death
 from tests.moments import NOON
 from tests.paimon_expiry import Choose, changelogs_by, expire, journals, keep, open_table
@@ -134,7 +134,7 @@ class Expiries(RuleBasedStateMachine):
 
     @rule(left=st.integers(1, 4), crash=crashes)
     def expire_changelogs(self, left: int, crash: int | None) -> None:
-        self._expire(changelogs_by(Overrides(1, left, limit=1000)), crash)
+        self._expire(changelogs_by(RetentionOverrides(1, left, limit=1000)), crash)
 
     @rule(where=at, crash=crashes)
     def expire_tags(self, where: int, crash: int | None) -> None:
@@ -156,12 +156,12 @@ class Expiries(RuleBasedStateMachine):
         works = self._works(self._branch(where))
         first, second = (works[name] for name in pair)
 
-        def step_in(call: Call) -> object:
+        def step_in(call: InterceptedCall) -> object:
             second(self.history.store)
             return call.go_on()
 
         with suppress(ChangedError):
-            first(Faulty(self.history.store, [Fault(step_in, skip=moment, times=1)]))
+            first(Faulty(self.history.store, [StorageFault(step_in, skip=moment, times=1)]))
         self.leaks |= "drop" in pair
 
     @invariant()
@@ -221,7 +221,7 @@ class Expiries(RuleBasedStateMachine):
 
     def _run(self, crash: int | None, work: Work) -> None:
         """Do some work, which dies at a change."""
-        faults = [] if crash is None else [Fault(_die, CHANGES, skip=crash)]
+        faults = [] if crash is None else [StorageFault(_die, CHANGES, skip=crash)]
         try:
             work(Faulty(self.history.store, faults))
         except Death:
@@ -242,7 +242,7 @@ def _all_tags(branch: str) -> Choose:
     return choose
 
 
-def _die(_: Call) -> None:
+def _die(_: InterceptedCall) -> None:
     raise Death
 
 

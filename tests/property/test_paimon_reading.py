@@ -14,18 +14,22 @@ from hypothesis import strategies as st
 
 from lakesweep.errors import FormatError
 from lakesweep.hashing import hash128
-from lakesweep.paimon.binary_row import encode_row
-from lakesweep.paimon.blob_references import parse_blob_references
-from lakesweep.paimon.data_types import parse_type
-from lakesweep.paimon.entries import read_index_manifest, read_manifest, read_manifest_list
-from lakesweep.paimon.layout import Layout, bucket_name
-from lakesweep.paimon.liveness import live_places
-from lakesweep.paimon.options import Options
-from lakesweep.paimon.partitions import escape, make_partitioning
-from lakesweep.paimon.schemas import Field, parse_schema
-from lakesweep.paimon.snapshots import parse_snapshot
+from lakesweep.paimon.manifests.blob_references import parse_blob_references
+from lakesweep.paimon.manifests.entries import (
+    read_index_manifest,
+    read_manifest,
+    read_manifest_list,
+)
+from lakesweep.paimon.model.binary_row import encode_row
+from lakesweep.paimon.model.data_types import parse_type
+from lakesweep.paimon.model.layout import Layout, bucket_name
+from lakesweep.paimon.model.options import Options
+from lakesweep.paimon.model.partitioning import escape, make_partitioning
+from lakesweep.paimon.model.schemas import PaimonField, parse_schema
+from lakesweep.paimon.model.snapshots import parse_snapshot
+from lakesweep.paimon.reach.live_files import live_positions
 from tests.paimon_tables import INDEX_SCHEMA, LIST_SCHEMA, File, Index, Table, encode, entry_schema
-from tests.unit.paimon.test_documents import SCHEMA, SNAPSHOT
+from tests.unit.paimon.model.test_json_documents import SCHEMA, SNAPSHOT
 
 TEXT = [parse_type("STRING")]
 texts = st.text("ab/=% :\N{GRINNING FACE}", min_size=1, max_size=12).filter(str.strip)
@@ -44,7 +48,7 @@ files = st.builds(
 def test_what_is_added_more_often_than_deleted_is_live(events: list[tuple[int, bool]]) -> None:
     names = pa.array([str(name) for name, _ in events], pa.string())
     is_added = np.array([added for _, added in events], dtype=bool)
-    places = live_places(hash128(names), is_added)
+    places = live_positions(hash128(names), is_added)
     balance: Counter[int] = Counter()
     for name, added in events:
         balance[name] += 1 if added else -1
@@ -56,7 +60,9 @@ def test_what_is_added_more_often_than_deleted_is_live(events: list[tuple[int, b
 @settings(deadline=None)
 @given(st.lists(st.tuples(texts, files), max_size=20))
 def test_every_path_is_made_as_if_it_were_alone(chosen: list[tuple[str, File]]) -> None:
-    layout = Layout("s3://b/t/", make_partitioning([Field("k", "STRING")], Options()), Options())
+    layout = Layout(
+        "s3://b/t/", make_partitioning([PaimonField("k", "STRING")], Options()), Options()
+    )
     columns: dict[str, list[Any]] = {
         "partition": [encode_row([text], TEXT) for text, _ in chosen],
         "bucket": [file.bucket for _, file in chosen],

@@ -12,10 +12,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from lakesweep.storage.files import FILE_SCHEMA
-from lakesweep.storage.places import Places
-from lakesweep.storage.quarantine import empty, held_files, set_aside
-from lakesweep.storage.restoring import restore
+from lakesweep.storage.deleting.quarantine import empty_quarantine, held_files, quarantine_files
+from lakesweep.storage.deleting.quarantine_store import QuarantineFolders
+from lakesweep.storage.deleting.restore import restore_files
+from lakesweep.storage.file_batches import FILE_SCHEMA
 from tests.by_copy import ByCopy
 from tests.dict_store import Death, DictStore, Mortal
 from tests.paged_store import OneStore
@@ -47,7 +47,7 @@ class Plan:
     """Files as they were listed, and where they go."""
 
     files: pa.RecordBatch
-    places: Places
+    places: QuarantineFolders
     folder: str
 
     @property
@@ -82,7 +82,7 @@ class Quarantine(RuleBasedStateMachine):
         folder = f"lake/_lakesweep/quarantine/plan-{len(self.plans)}/"
         rows = [self._row(key) for key in self.store.current() if "_lakesweep" not in key]
         files = pa.RecordBatch.from_pylist(rows, FILE_SCHEMA)
-        places = Places.of([(f"{BASE}lake", BASE + folder)])
+        places = QuarantineFolders.of([(f"{BASE}lake", BASE + folder)])
         self.plans.append(Plan(files, places, folder))
 
     @rule(number=PLANS, death=DEATHS)
@@ -90,7 +90,7 @@ class Quarantine(RuleBasedStateMachine):
         plan = self._plan(number)
         before, home = self._files(), self.store.current()
         done = self._run(
-            death, lambda stores: set_aside(stores, [plan.files], plan.places, workers=2)
+            death, lambda stores: quarantine_files(stores, [plan.files], plan.places, workers=2)
         )
         assert before <= self._files()
         now = self.store.current()
@@ -104,7 +104,7 @@ class Quarantine(RuleBasedStateMachine):
     def restore(self, number: int, death: tuple[int, bool] | None) -> None:
         plan = self._plan(number)
         before, home = self._files(), self.store.current()
-        done = self._run(death, lambda stores: restore(stores, self._held(plan), workers=2))
+        done = self._run(death, lambda stores: restore_files(stores, self._held(plan), workers=2))
         assert before <= self._files()
         now = self.store.current()
         for key, etag in plan.listed.items():
@@ -120,7 +120,7 @@ class Quarantine(RuleBasedStateMachine):
     def empty(self, number: int, death: tuple[int, bool] | None) -> None:
         plan = self._plan(number)
         before = self.store.current()
-        done = self._run(death, lambda stores: empty(stores, self._held(plan)))
+        done = self._run(death, lambda stores: empty_quarantine(stores, self._held(plan)))
         now = self.store.current()
         kept = {key: data for key, data in before.items() if not key.startswith(plan.folder)}
         assert kept.items() <= now.items()

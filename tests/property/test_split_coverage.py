@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakesweep.storage import splitting
-from lakesweep.storage.listing import list_files, list_splits
+from lakesweep.storage.listing import key_splits
+from lakesweep.storage.listing.key_splits import Split, split
+from lakesweep.storage.listing.locations import list_files, list_splits
+from lakesweep.storage.listing.scan import Scan
 from lakesweep.storage.local.store import LocalStore
-from lakesweep.storage.scanning import Scan
-from lakesweep.storage.splitting import Split, split
-from lakesweep.storage.store import ObjectStore
+from lakesweep.storage.object_store import ObjectStore
 from tests.paged_store import OneStore, PagedStore
 
 #: Around the surrogates, around the slash, the first and the last characters there are.
@@ -159,7 +159,7 @@ def test_splits_of_a_local_folder_name_each_file_once(
     keys: set[str], late: set[str], parts: int, most: int
 ) -> None:
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(splitting, "_MOST_FILES_READ_TWICE", most)
+        patch.setattr(key_splits, "_MOST_FILES_READ_TWICE", most)
         store = LocalStore(folder, "")
         touch(Path(folder), keys)
         splits = split(store, "", parts)

@@ -22,14 +22,15 @@ from hypothesis import strategies as st
 
 from lakesweep.clock import ManualClock
 from lakesweep.errors import StoreError
-from lakesweep.store.backend import Backend, ObjectRow, Reference, RowKey
-from lakesweep.store.backends.caching import CachingBackend, TellingBackend
-from lakesweep.store.backends.faulty import Fault, FaultyBackend
+from lakesweep.store.backends.backend import Backend
+from lakesweep.store.backends.faults import BackendFault, FaultyBackend
 from lakesweep.store.backends.memory import MemoryBackend
-from lakesweep.store.backends.passing import PassingBackend
-from lakesweep.store.cache import REFERENCE_SECONDS, Cache
-from lakesweep.store.peers import Message
-from lakesweep.store.references import moved
+from lakesweep.store.backends.rows import ObjectRow, Reference, RowKey
+from lakesweep.store.backends.wrapper import BackendWrapper
+from lakesweep.store.cache.cache import REFERENCE_SECONDS, StoreCache
+from lakesweep.store.cache.caching_backend import CachingBackend, InvalidatingBackend
+from lakesweep.store.cache.peers import Message
+from lakesweep.store.commits.references import moved
 from tests.moments import NOON
 
 Answer = TypeVar("Answer")
@@ -43,7 +44,13 @@ _OBJECTS = 3
 #: An action: of which thread, what, and with which object or for how long.
 Action = tuple[int, str, int]
 
-_FAULTS = (*[Fault.NONE] * 10, Fault.REFUSE, Fault.LOSE_ANSWER, Fault.LOSE_REQUEST, Fault.LATE)
+_FAULTS = (
+    *[BackendFault.NONE] * 10,
+    BackendFault.REFUSE,
+    BackendFault.LOSE_ANSWER,
+    BackendFault.LOSE_REQUEST,
+    BackendFault.LATE,
+)
 #: Each byte is a choice: it is drawn quickly, and made small well.
 _CHOICES = st.binary(min_size=150, max_size=150)
 
@@ -100,7 +107,7 @@ class Baton:
             self._back.release()
 
 
-class NotingBackend(PassingBackend):
+class NotingBackend(BackendWrapper):
     """Notes each state that the reference had, None for none, and since when."""
 
     def __init__(self, backend: Backend, clock: ManualClock) -> None:
@@ -127,7 +134,7 @@ class NotingBackend(PassingBackend):
         return done
 
 
-class InterruptedBackend(PassingBackend):
+class InterruptedBackend(BackendWrapper):
     """Lets others go on before and after each call."""
 
     def __init__(self, backend: Backend, baton: Baton) -> None:
@@ -173,16 +180,16 @@ class Process:
     """A cache, and how far in the history of the reference somebody in this process was."""
 
     world: World
-    cache: Cache = field(init=False)
+    cache: StoreCache = field(init=False)
     cached: CachingBackend = field(init=False)
-    telling: TellingBackend = field(init=False)
+    telling: InvalidatingBackend = field(init=False)
     known: int = 0
     removed: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self.cache = Cache(6_000, self.world.clock, peers=self.world)
+        self.cache = StoreCache(6_000, self.world.clock, peers=self.world)
         self.cached = CachingBackend(self.world.backend, self.cache)
-        self.telling = TellingBackend(self.world.backend, self.cache)
+        self.telling = InvalidatingBackend(self.world.backend, self.cache)
 
     def look(self) -> None:
         known, began = self.known, self.world.clock.monotonic()
@@ -274,7 +281,7 @@ class Process:
 class World:
     """Processes over one database."""
 
-    faults: deque[Fault]
+    faults: deque[BackendFault]
     baton: Baton
     clock: ManualClock = field(default_factory=lambda: ManualClock(NOON))
     database: NotingBackend = field(init=False)
@@ -304,8 +311,8 @@ class World:
                 with suppress(StoreError):  # nobody learned anything
                     self._do(process, kind, argument)
 
-    def _fault(self, _method: str) -> Fault:
-        return self.faults.popleft() if self.faults else Fault.NONE
+    def _fault(self, _method: str) -> BackendFault:
+        return self.faults.popleft() if self.faults else BackendFault.NONE
 
     def _do(self, process: Process, kind: str, argument: int) -> None:
         acts: dict[str, Callable[[], object]] = {

@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 
 from lakesweep.clock import ManualClock
 from lakesweep.errors import StoreError, UnknownOutcomeError
-from lakesweep.store.backends.caching import CachingBackend, TellingBackend
-from lakesweep.store.backends.faulty import Fault, FaultyBackend
+from lakesweep.store.backends.faults import BackendFault, FaultyBackend
 from lakesweep.store.backends.memory import MemoryBackend
-from lakesweep.store.cache import Cache
-from lakesweep.store.commit import Commit
-from lakesweep.store.objects import Stored
+from lakesweep.store.cache.cache import StoreCache
+from lakesweep.store.cache.caching_backend import CachingBackend, InvalidatingBackend
+from lakesweep.store.commits.commit import Commit
+from lakesweep.store.objects.objects import Stored
 from tests.moments import NOON
 from tests.stores import CountingIds, Note, Paper, Writer, add, open_writer
 
@@ -29,10 +29,10 @@ _WRITERS = 3
 _DEPTH = 3
 
 #: What befalls a call: a fault, and the writer that gets in before it, if any.
-Event = tuple[Fault, int | None]
+Event = tuple[BackendFault, int | None]
 
 #: Half of the calls go well, and nobody gets in before two of three.
-_FAULTS = (*[Fault.NONE] * len(Fault), *Fault)
+_FAULTS = (*[BackendFault.NONE] * len(BackendFault), *BackendFault)
 _INTRUDERS = (*[None] * 2 * _WRITERS, *range(_WRITERS))
 _KINDS = [(fault, intruder) for fault in _FAULTS for intruder in _INTRUDERS]
 
@@ -97,18 +97,18 @@ class World:
             self.busy.discard(number)
             deed.ended = self._tick()
 
-    def _choose(self, _method: str) -> Fault:
+    def _choose(self, _method: str) -> BackendFault:
         if not self.events:
-            return Fault.NONE
+            return BackendFault.NONE
         fault, intruder = self.events.popleft()
         if intruder is not None and len(self.busy) < _DEPTH:
             self.act(intruder)
         return fault
 
     def _open(self, number: int) -> Writer:
-        cache = Cache(20_000, self.clock)
+        cache = StoreCache(20_000, self.clock)
         return open_writer(
-            TellingBackend(self.backend, cache) if self.cached else self.backend,
+            InvalidatingBackend(self.backend, cache) if self.cached else self.backend,
             ids=CountingIds(1_000 + number, _WRITERS),
             clock=self.clock,
             patience_seconds=self.patience_seconds,
@@ -183,7 +183,7 @@ def test_no_commit_is_lost_or_done_twice(
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(st.lists(st.tuples(st.just(Fault.NONE), st.integers(0, _WRITERS - 1)), max_size=100))
+@given(st.lists(st.tuples(st.just(BackendFault.NONE), st.integers(0, _WRITERS - 1)), max_size=100))
 def test_without_faults_every_commit_is_done_and_nothing_is_left_behind(
     events: list[Event],
 ) -> None:

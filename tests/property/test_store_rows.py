@@ -12,13 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakesweep.errors import DamagedRowError
-from lakesweep.store import frames
-from lakesweep.store.backend import EVERY_ID, MAX_VALUE_BYTES
-from lakesweep.store.spans import split_span
+from lakesweep.store.backends.rows import EVERY_ID, MAX_VALUE_BYTES, split_span
+from lakesweep.store.objects import row_format
 
 _IDS = st.integers(EVERY_ID.first, EVERY_ID.last)
 _NEAR_LIMITS = st.builds(
-    lambda times, more: max(0, times * frames.MAX_PIECE_BYTES + more),
+    lambda times, more: max(0, times * row_format.MAX_PIECE_BYTES + more),
     st.integers(0, 3),
     st.integers(-20, 20),
 )
@@ -28,9 +27,9 @@ _NEAR_LIMITS = st.builds(
 @given(_NEAR_LIMITS, _IDS)
 def test_parts_make_up_the_payload_and_fit_in_rows(size: int, generation: int) -> None:
     payload = (b"0123456789abc" * (size // 13 + 1))[:size]
-    rows = frames.parts(payload, generation)
+    rows = row_format.encode_parts(payload, generation)
     assert all(len(row) <= MAX_VALUE_BYTES for row in rows)
-    parsed = [frames.parse(row) for row in rows]
+    parsed = [row_format.parse_frame(row) for row in rows]
     assert b"".join(frame.piece for frame in parsed) == payload
     assert {(frame.parts, frame.generation) for frame in parsed} <= {(len(rows), generation)}
     assert [frame.part for frame in parsed] == list(range(len(rows)))
@@ -38,12 +37,12 @@ def test_parts_make_up_the_payload_and_fit_in_rows(size: int, generation: int) -
 
 @given(st.binary(max_size=200), _IDS, st.data())
 def test_no_flipped_bit_goes_unseen(payload: bytes, generation: int, data: st.DataObject) -> None:
-    rows = [frames.whole(payload), *frames.parts(payload, generation)]
+    rows = [row_format.encode_whole(payload), *row_format.encode_parts(payload, generation)]
     row = bytearray(data.draw(st.sampled_from(rows)))
     place = data.draw(st.integers(0, len(row) - 1))
     row[place] ^= 1 << data.draw(st.integers(0, 7))
     with pytest.raises(DamagedRowError):
-        frames.parse(bytes(row))
+        row_format.parse_frame(bytes(row))
 
 
 @given(st.binary(max_size=300), st.integers(0, 3))
@@ -51,7 +50,7 @@ def test_no_bytes_at_all_break_the_parser(value: bytes, version: int) -> None:
     sealed = struct.pack(">BI", version, zlib.crc32(value, version)) + value
     for row in (value, sealed):
         with suppress(DamagedRowError):
-            frames.parse(row)
+            row_format.parse_frame(row)
 
 
 @given(_IDS, _IDS, st.integers(1, 50))

@@ -18,14 +18,14 @@ from hypothesis import strategies as st
 from lakesweep.clock import ManualClock
 from lakesweep.errors import LakesweepError
 from lakesweep.store import BYTES, LINKS, Attempt, Link, Realm, Store, seal
-from lakesweep.store.backends.faulty import Fault, FaultyBackend
+from lakesweep.store.backends.faults import BackendFault, FaultyBackend
 from lakesweep.store.backends.memory import MemoryBackend
-from lakesweep.store.reach import reach
-from lakesweep.store.realms import RealmStatus
-from lakesweep.store.transfer import Imported, Kind, content_hash, import_realm
-from lakesweep.store.transfer.content import snapshot
-from lakesweep.store.transfer.reader import ExportReader
-from lakesweep.store.types import UnknownObject
+from lakesweep.store.objects.object_types import UnknownObject
+from lakesweep.store.realms.reachability import reach
+from lakesweep.store.realms.registry import RealmStatus
+from lakesweep.store.transfer import ExportKind, Imported, content_hash, import_realm
+from lakesweep.store.transfer.export_file import ExportReader
+from lakesweep.store.transfer.realm_export import snapshot
 from tests.libraries import (
     ENTRIES,
     LARGE,
@@ -172,15 +172,15 @@ def test_a_walk_reaches_what_can_be_seen_and_nothing_else(
 @given(
     st.lists(_NAMES, max_size=3, unique=True),
     _DEEDS,
-    st.sampled_from(Kind),
+    st.sampled_from(ExportKind),
     st.none() | st.integers(1, 5),
 )
 def test_a_realm_comes_through_as_it_was(
-    names: list[str], deeds: list[Deed], kind: Kind, history: int | None
+    names: list[str], deeds: list[Deed], kind: ExportKind, history: int | None
 ) -> None:
     source = open_store()
     realm = _build(source, names, deeds)
-    history = None if kind is Kind.ROWS else history
+    history = None if kind is ExportKind.ROWS else history
     target = open_store(clock=ManualClock(_LATER))
     _import(target, export_bytes(source, kind=kind, history=history))
     copy = target.realm("acme")
@@ -188,12 +188,12 @@ def test_a_realm_comes_through_as_it_was(
     assert list(map(str, snapshot(copy))) == list(map(str, snapshot(realm)))
 
 
-def _golden(kind: Kind) -> bytes:
+def _golden(kind: ExportKind) -> bytes:
     return (_DATA / f"export-{kind}.ndjson").read_bytes()
 
 
-@pytest.mark.parametrize("kind", list(Kind))
-def test_a_flipped_bit_anywhere_is_seen(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", list(ExportKind))
+def test_a_flipped_bit_anywhere_is_seen(kind: ExportKind) -> None:
     data, random = bytearray(_golden(kind)), Random(7)
     for place in range(len(data)):
         bit = 1 << random.randrange(8)
@@ -208,8 +208,8 @@ def _is_closed(store: Store) -> bool:
     return all(realm.status not in open_states for realm in store.realms.list())
 
 
-@given(st.sampled_from(Kind), st.data())
-def test_nothing_becomes_active_of_a_damaged_export(kind: Kind, draw: st.DataObject) -> None:
+@given(st.sampled_from(ExportKind), st.data())
+def test_nothing_becomes_active_of_a_damaged_export(kind: ExportKind, draw: st.DataObject) -> None:
     data = bytearray(_golden(kind))
     place = draw.draw(st.integers(0, len(data) - 1))
     if draw.draw(st.booleans()):
@@ -222,8 +222,10 @@ def test_nothing_becomes_active_of_a_damaged_export(kind: Kind, draw: st.DataObj
     assert _is_closed(store)
 
 
-@pytest.mark.parametrize("kind", list(Kind))
-def test_an_export_that_is_cut_behind_any_line_is_finished_by_the_whole_one(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", list(ExportKind))
+def test_an_export_that_is_cut_behind_any_line_is_finished_by_the_whole_one(
+    kind: ExportKind,
+) -> None:
     data = _golden(kind)
     lines = data.splitlines(keepends=True)
     store = open_store(clock=ManualClock(_LATER))
@@ -236,18 +238,20 @@ def test_an_export_that_is_cut_behind_any_line_is_finished_by_the_whole_one(kind
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
-    st.sampled_from(Kind),
-    st.lists(st.just(Fault.NONE) | st.sampled_from(Fault), max_size=120),
+    st.sampled_from(ExportKind),
+    st.lists(st.just(BackendFault.NONE) | st.sampled_from(BackendFault), max_size=120),
 )
 def test_an_import_over_a_failing_database_is_repeated_until_it_is_done(
-    kind: Kind, faults: list[Fault]
+    kind: ExportKind, faults: list[BackendFault]
 ) -> None:
     memory, clock = MemoryBackend(), ManualClock(_LATER)
     neighbour = open_store(memory, clock).create_realm("other")
     commit(neighbour, "root", lambda _: Shelf())
     before = content_hash(neighbour)
     waiting = deque(faults)
-    backend = FaultyBackend(memory, lambda _: waiting.popleft() if waiting else Fault.NONE, clock)
+    backend = FaultyBackend(
+        memory, lambda _: waiting.popleft() if waiting else BackendFault.NONE, clock
+    )
     store = open_store(backend, clock)
     imported = None
     while imported is None:

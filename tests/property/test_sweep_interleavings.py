@@ -36,9 +36,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from lakesweep.errors import IncompleteError, LeaseHeldError, NotFoundError, RefusedError
-from lakesweep.store.moments import micros
-from lakesweep.sweep.control import request_stop
-from lakesweep.sweep.records import LakeLease, PlanStatus, RunStatus
+from lakesweep.runs.fencing import request_stop
+from lakesweep.runs.records import LeaseRecord, PlanStatus, RunStatus
+from lakesweep.timestamps import micros
 from tests.lake_writers import ACTS, Writers
 from tests.sweeps import (
     GRACE,
@@ -266,7 +266,7 @@ class Lakes(RuleBasedStateMachine):
     def _is_rightful(self, process: Process) -> bool:
         assert process.session is not None
         runs = Process(self.world).runs
-        lease = runs.realm.objects.fetch(runs.lake("prod").lease, LakeLease)
+        lease = runs.realm.objects.fetch(runs.lake("prod").lease, LeaseRecord)
         assert lease is not None
         is_held = lease.value.expires_at > micros(self.world.clock.now())
         return is_held and lease.value.token == process.session.lease.token

@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakesweep.config import SparkSection
-from lakesweep.spark.access import Access
+from lakesweep.spark.executor_access import ExecutorAccess
 from lakesweep.spark.register import register
 from lakesweep.spark.session import open_session
 from tests.processes import free_port, running, scratch_folder
@@ -59,7 +59,7 @@ def spark(events: Path) -> Iterator[SparkSession]:
 
 
 @pytest.fixture(scope="session")
-def access(spark: SparkSession) -> Access:
+def access(spark: SparkSession) -> ExecutorAccess:
     """What tasks reach: local folders and memory. The data sources are registered."""
     return register(spark)
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lakesweep.app import App
-from lakesweep.config import load_config
-from lakesweep.sweep.stored_plan import StoredPlan, open_plan
+from lakesweep.config_file import load_config
+from lakesweep.sweep.plan.stored_plan import StoredPlan, open_plan
 from tests.command import Done
 
 _COMMAND = str(Path(sys.executable).with_name("lakesweep"))

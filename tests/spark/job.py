@@ -20,13 +20,13 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from lakesweep.config import SparkSection
-from lakesweep.lifecycle.spark_engine import SparkLifecycle
+from lakesweep.lifecycle.judge.spark_engine import SparkLifecycleEngine
 from lakesweep.spark import datasets
-from lakesweep.spark.access import Access
+from lakesweep.spark.executor_access import ExecutorAccess
 from lakesweep.spark.kernels import map_batches
 from lakesweep.spark.register import register
 from lakesweep.spark.session import open_session
-from lakesweep.sweep.spark_engine import SparkEngine
+from lakesweep.sweep.engine.spark_engine import SparkSweepEngine
 from tests.lakefs import RealRepositories
 from tests.lifecycle_plans import Office, recorded
 from tests.planned import reasons
@@ -75,7 +75,9 @@ def count_letters(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
         yield pa.RecordBatch.from_arrays([*columns, letters, package], schema=COUNTED)
 
 
-def run(spark: SparkSession, access: Access, lake: str, target: str, repositories: str) -> Found:
+def run(
+    spark: SparkSession, access: ExecutorAccess, lake: str, target: str, repositories: str
+) -> Found:
     listing = spark.read.format("lakesweep.listing").load(lake)
     counted = map_batches(listing, count_letters, COUNTED)
     written = datasets.write(counted, f"{target}/rows", access, COUNTED)
@@ -92,12 +94,12 @@ def run(spark: SparkSession, access: Access, lake: str, target: str, repositorie
     )
 
 
-def _office(spark: SparkSession, access: Access, repositories: str, folder: str) -> Office:
+def _office(spark: SparkSession, access: ExecutorAccess, repositories: str, folder: str) -> Office:
     """Nothing is so little that it is done on the driver; two tasks are enough."""
     few = replace(access, parts=2)
     office = open_office(repositories, folder)
-    office.engine = SparkEngine(spark, few, few_rows=0, few_pointers=0, few_live=0)
-    office.judges = SparkLifecycle(spark, few, few_entries=0, few_ranges=0)
+    office.engine = SparkSweepEngine(spark, few, few_rows=0, few_pointers=0, few_live=0)
+    office.judges = SparkLifecycleEngine(spark, few, few_entries=0, few_ranges=0)
     return office
 
 

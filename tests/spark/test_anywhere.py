@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from lakesweep.spark.access import Access
-from lakesweep.spark.shipping import zip_package
+from lakesweep.spark.executor_access import ExecutorAccess
+from lakesweep.spark.executor_package import zip_package
 from tests.lakefs import RealRepositories
 from tests.spark import job
 from tests.spark.conftest import HOME, ON_CLUSTER, QUICK
@@ -35,7 +35,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def local(
     spark: SparkSession,
-    access: Access,
+    access: ExecutorAccess,
     lake: Path,
     lakefs_repositories: RealRepositories,
     tmp_path_factory: pytest.TempPathFactory,

@@ -9,8 +9,8 @@ from pyiceberg.catalog import load_catalog
 from pyspark.sql import SparkSession
 
 from lakesweep.errors import UnreadableError
-from lakesweep.spark.access import Access
-from lakesweep.spark.errors import translating
+from lakesweep.spark.error_translation import translating
+from lakesweep.spark.executor_access import ExecutorAccess
 from lakesweep.spark.register import register, register_sources
 from lakesweep.storage.address import identity
 from lakesweep.storage.local.store import LocalStore
@@ -29,7 +29,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> EngineLake:
 def lake(spark: SparkSession, engine: EngineLake) -> Iterator[EngineLake]:
     """The engine's lake, whose addresses lead the sources to the unpacked files."""
     store = LocalStore(str(engine.bucket), f"s3://{BUCKET}/")
-    register_sources(spark, Access(Stores(replace={f"s3://{BUCKET}": store})))
+    register_sources(spark, ExecutorAccess(Stores(replace={f"s3://{BUCKET}": store})))
     yield engine
     register(spark)
 
@@ -55,7 +55,7 @@ def test_manifests_are_read_by_several_tasks(spark: SparkSession, lake: EngineLa
 
 
 def test_a_file_that_cannot_be_read_ends_the_job(
-    spark: SparkSession, access: Access, tmp_path: Path
+    spark: SparkSession, access: ExecutorAccess, tmp_path: Path
 ) -> None:
     metadata = tmp_path / "v1.metadata.json"
     metadata.write_text(

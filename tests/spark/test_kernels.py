@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakesweep.errors import DeniedError, LakesweepError, SparkJobError
-from lakesweep.spark.errors import translating
+from lakesweep.spark.error_translation import translating
 from lakesweep.spark.kernels import map_batches, map_items
 
 Batches = Iterator[pa.RecordBatch]

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from lakesweep.errors import UnreadableError
-from lakesweep.lifecycle.policy import Policy
-from lakesweep.lifecycle.selecting import Selection
-from lakesweep.lifecycle.spark_engine import SparkLifecycle
-from lakesweep.spark.access import Access
+from lakesweep.lifecycle.judge.commit_selection import Selection
+from lakesweep.lifecycle.judge.spark_engine import SparkLifecycleEngine
+from lakesweep.lifecycle.policy.rules import LifecyclePolicy
+from lakesweep.spark.executor_access import ExecutorAccess
 from lakesweep.storage.stores import Stores
-from lakesweep.sweep.spark_engine import SparkEngine
+from lakesweep.sweep.engine.spark_engine import SparkSweepEngine
 from tests.lakefs import AS_OF
 from tests.lakefs_recorded import RecordedRepository
 from tests.lakefs_repositories import NOW, Model, entry, write_repository
@@ -39,9 +39,11 @@ _FEW = settings(
 
 
 @pytest.fixture(scope="module")
-def engine(spark: SparkSession) -> SparkLifecycle:
+def engine(spark: SparkSession) -> SparkLifecycleEngine:
     """Nothing is so little that it is done on the driver."""
-    return SparkLifecycle(spark, Access(Stores(), parts=2), few_entries=0, few_ranges=0)
+    return SparkLifecycleEngine(
+        spark, ExecutorAccess(Stores(), parts=2), few_entries=0, few_ranges=0
+    )
 
 
 @pytest.fixture
@@ -50,10 +52,10 @@ def folder() -> Iterator[Path]:
         yield path
 
 
-def test_random_repositories(engine: SparkLifecycle) -> None:
+def test_random_repositories(engine: SparkLifecycleEngine) -> None:
     @_FEW
     @given(models(20), policies())
-    def check(model: Model, policy: Policy) -> None:
+    def check(model: Model, policy: LifecyclePolicy) -> None:
         with scratch_folder("lifecycle") as folder:
             found = run(model, policy, folder, engine=engine)
             assert going(found) == expired(model, policy)
@@ -62,10 +64,10 @@ def test_random_repositories(engine: SparkLifecycle) -> None:
     check()
 
 
-def test_incremental_runs(engine: SparkLifecycle) -> None:
+def test_incremental_runs(engine: SparkLifecycleEngine) -> None:
     @_FEW
     @given(st.data(), policies())
-    def check(data: st.DataObject, policy: Policy) -> None:
+    def check(data: st.DataObject, policy: LifecyclePolicy) -> None:
         model, gone = data.draw(models(8)), set()
         with scratch_folder("lifecycle") as folder:
             for days in (9, 0):
@@ -80,7 +82,7 @@ def test_incremental_runs(engine: SparkLifecycle) -> None:
     check()
 
 
-def test_a_missing_range_ends_the_run(engine: SparkLifecycle, folder: Path) -> None:
+def test_a_missing_range_ends_the_run(engine: SparkLifecycleEngine, folder: Path) -> None:
     model = Model()
     model.commit("main", {"foo/bar/a": entry("data/1", 50)}, days=50)
     id_ = next(iter(model.commits.values())).ranges[0].id
@@ -98,9 +100,9 @@ def test_paths_are_taken_off_heads(spark: SparkSession, folder: Path) -> None:
         server.put("main", "keep", days=100)
         server.commit("main", days=100)
         office = Office(cast(RecordedRepository, server.opened()))
-        access = Access(Stores(), parts=2)
-        office.engine = SparkEngine(spark, access, few_rows=0, few_live=0)
-        office.judges = SparkLifecycle(spark, access, few_entries=0, few_ranges=0)
+        access = ExecutorAccess(Stores(), parts=2)
+        office.engine = SparkSweepEngine(spark, access, few_rows=0, few_live=0)
+        office.judges = SparkLifecycleEngine(spark, access, few_entries=0, few_ranges=0)
         rules = {"logs": {"prefix": "logs", "days": 30, "expire_heads": True}}
 
         first = office.apply(office.plan(rules))

@@ -7,11 +7,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from lakesweep.errors import LakesweepError, MissingError, UsageError
-from lakesweep.spark.access import Access
-from lakesweep.spark.errors import translating
-from lakesweep.spark.listing import ListingSource
+from lakesweep.spark.data_source import bind_access
+from lakesweep.spark.error_translation import translating
+from lakesweep.spark.executor_access import ExecutorAccess
+from lakesweep.spark.listing_source import ListingSource
 from lakesweep.spark.register import register
-from lakesweep.spark.sources import bind
 from lakesweep.storage.stores import Stores
 from tests.servers import S3Server
 
@@ -37,7 +37,7 @@ def files(*folders: Path) -> list[str]:
 
 
 def test_a_folder_is_listed_with_what_its_files_are(
-    spark: SparkSession, access: Access, tree: Path
+    spark: SparkSession, access: ExecutorAccess, tree: Path
 ) -> None:
     rows = spark.read.format(FORMAT).load(str(tree)).collect()
     assert {(row.path, row.size_bytes, row.modified.timestamp()) for row in rows} == {
@@ -47,14 +47,16 @@ def test_a_folder_is_listed_with_what_its_files_are(
     }
 
 
-def test_a_listing_is_spread_over_tasks(spark: SparkSession, access: Access, tree: Path) -> None:
+def test_a_listing_is_spread_over_tasks(
+    spark: SparkSession, access: ExecutorAccess, tree: Path
+) -> None:
     frame = spark.read.format(FORMAT).option("parts", "4").load(str(tree))
     assert frame.rdd.getNumPartitions() == 4
 
 
 @pytest.mark.parametrize("spell", [json.dumps, ";".join])
 def test_several_locations_come_in_one_option(
-    spark: SparkSession, access: Access, tree: Path, spell: object
+    spark: SparkSession, access: ExecutorAccess, tree: Path, spell: object
 ) -> None:
     assert callable(spell)
     locations = spell([str(tree / "t1"), str(tree / "t2")])
@@ -62,12 +64,16 @@ def test_several_locations_come_in_one_option(
     assert paths(frame) == files(tree / "t1", tree / "t2")
 
 
-def test_several_locations_may_be_loaded(spark: SparkSession, access: Access, tree: Path) -> None:
+def test_several_locations_may_be_loaded(
+    spark: SparkSession, access: ExecutorAccess, tree: Path
+) -> None:
     frame = spark.read.format(FORMAT).load([str(tree / "t1"), str(tree / "t2")])
     assert paths(frame) == files(tree / "t1", tree / "t2")
 
 
-def test_a_listing_can_be_asked_in_sql(spark: SparkSession, access: Access, tree: Path) -> None:
+def test_a_listing_can_be_asked_in_sql(
+    spark: SparkSession, access: ExecutorAccess, tree: Path
+) -> None:
     spark.read.format(FORMAT).load(str(tree)).createOrReplaceTempView("stored")
     row = spark.sql("select count(*) as files, sum(size_bytes) as bytes from stored").first()
     assert row is not None
@@ -75,7 +81,7 @@ def test_a_listing_can_be_asked_in_sql(spark: SparkSession, access: Access, tree
 
 
 def test_a_folder_that_is_not_there_is_missing(
-    spark: SparkSession, access: Access, tree: Path
+    spark: SparkSession, access: ExecutorAccess, tree: Path
 ) -> None:
     with pytest.raises(MissingError, match="nowhere"), translating():
         spark.read.format(FORMAT).load(str(tree / "nowhere")).collect()
@@ -91,20 +97,20 @@ def test_a_folder_that_is_not_there_is_missing(
     ],
 )
 def test_wrong_options_are_told(
-    spark: SparkSession, access: Access, options: dict[str, str], told: str
+    spark: SparkSession, access: ExecutorAccess, options: dict[str, str], told: str
 ) -> None:
     with pytest.raises(UsageError, match=told), translating():
         spark.read.format(FORMAT).options(**options).load().collect()
 
 
 def test_a_bucket_is_listed_with_credentials_that_nobody_sees(
-    spark: SparkSession, access: Access, moto: S3Server, events: Path
+    spark: SparkSession, access: ExecutorAccess, moto: S3Server, events: Path
 ) -> None:
     bucket = moto.make_bucket("spark-listing")
     for key in ("a//b", "t/1 é", "t/2/3", "trail/"):
         moto.boto3().put_object(Bucket=bucket, Key=key, Body=b"x")
-    reaching = Access(Stores({f"s3://{bucket}": moto.options()}))
-    spark.dataSource.register(bind(ListingSource, reaching))
+    reaching = ExecutorAccess(Stores({f"s3://{bucket}": moto.options()}))
+    spark.dataSource.register(bind_access(ListingSource, reaching))
     frame = spark.read.format(FORMAT).load(f"s3://{bucket}")
     assert paths(frame) == [f"s3://{bucket}/{key}" for key in ("a//b", "t/1 é", "t/2/3", "trail/")]
     (log,) = events.iterdir()
@@ -114,6 +120,6 @@ def test_a_bucket_is_listed_with_credentials_that_nobody_sees(
     register(spark)
 
 
-def test_a_wrong_key_is_told_as_such(spark: SparkSession, access: Access) -> None:
+def test_a_wrong_key_is_told_as_such(spark: SparkSession, access: ExecutorAccess) -> None:
     with pytest.raises(LakesweepError, match="names no bucket"), translating():
         spark.read.format(FORMAT).load("s3:///x").collect()

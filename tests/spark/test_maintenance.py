@@ -10,10 +10,10 @@ from pyspark.sql import SparkSession
 
 from lakesweep.clock import ManualClock, SystemClock
 from lakesweep.maintenance.remote_scan import RemoteScan
-from lakesweep.spark.access import Access
+from lakesweep.spark.executor_access import ExecutorAccess
 from lakesweep.storage.stores import Stores
-from lakesweep.store.backends.sql import SqlBackend
-from lakesweep.sweep.spark_engine import SparkEngine
+from lakesweep.store.backends.sql.backend import SqlBackend
+from lakesweep.sweep.engine.spark_engine import SparkSweepEngine
 from tests.libraries import fill
 from tests.maintained import Maintained, heads_reach, stored_ids
 
@@ -27,7 +27,7 @@ def test_executors_delete_what_nothing_leads_to(spark: SparkSession, tmp_path: P
         realm = fill(maintained.store)
         maintained.clock.sleep(24 * 3600)
         here = maintained.maintain(dry_run=True)
-        engine = SparkEngine(spark, Access(Stores({}), parts=2))
+        engine = SparkSweepEngine(spark, ExecutorAccess(Stores({}), parts=2))
         service = replace(maintained.service, engine=RemoteScan(engine, url))
         run = service.perform(service.build_spec())
         assert run.success, run.detailed_information

@@ -8,18 +8,19 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from lakesweep.spark.access import Access
-from lakesweep.storage.datasets import read_dataset
+from lakesweep.spark.executor_access import ExecutorAccess
+from lakesweep.storage.datasets.reader import read_dataset
 from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.stores import Stores
-from lakesweep.sweep import mark_cache
-from lakesweep.sweep.iceberg_roots import CatalogRoots, MetadataRoots
-from lakesweep.sweep.mark_engine import LocalMarkEngine, MarkEngine
-from lakesweep.sweep.marker import MarkSpec
-from lakesweep.sweep.marking import mark
-from lakesweep.sweep.marks import Marks
-from lakesweep.sweep.roots import RootSource
-from lakesweep.sweep.spark_engine import SparkEngine
+from lakesweep.sweep.engine.local_engine import LocalMarkEngine
+from lakesweep.sweep.engine.protocol import MarkEngine
+from lakesweep.sweep.engine.spark_engine import SparkSweepEngine
+from lakesweep.sweep.mark import mark_cache
+from lakesweep.sweep.mark.mark_phase import mark
+from lakesweep.sweep.mark.marker import MarkSpec
+from lakesweep.sweep.mark.marks import Marks
+from lakesweep.sweep.roots.iceberg import CatalogRoots, MetadataRoots
+from lakesweep.sweep.roots.root import RootSource
 from tests.lake import EngineLake
 
 
@@ -40,8 +41,8 @@ class Lake:
         self.engines: dict[str, MarkEngine] = {
             "local": LocalMarkEngine(self.stores),
             # Everything on executors, however little it is.
-            "spark": SparkEngine(
-                spark, Access(self.stores, parts=4), few_rows=0, few_pointers=0, few_live=0
+            "spark": SparkSweepEngine(
+                spark, ExecutorAccess(self.stores, parts=4), few_rows=0, few_pointers=0, few_live=0
             ),
         }
 

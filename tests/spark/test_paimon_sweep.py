@@ -12,12 +12,12 @@ from pyspark.sql import SparkSession
 
 from lakesweep.clock import SystemClock
 from lakesweep.config import IcebergCatalogRoot, LakeSection, PaimonWarehouseRoot
-from lakesweep.paimon.orphans import OrphanOutcome
-from lakesweep.paimon.warehouse import find_tables
-from lakesweep.spark.access import Access
+from lakesweep.paimon.model.warehouse import find_tables
+from lakesweep.paimon.orphans.orphan_files import OrphanOutcome
+from lakesweep.spark.executor_access import ExecutorAccess
 from lakesweep.storage.stores import Stores
-from lakesweep.sweep.deleting import Pace
-from lakesweep.sweep.spark_engine import SparkEngine
+from lakesweep.sweep.apply.deletion import TotalDeleteRate
+from lakesweep.sweep.engine.spark_engine import SparkSweepEngine
 from tests.paimon import JavaTable, JavaWarehouses
 from tests.paimon_sweeps import sweeper_of
 from tests.planned import Desk, deletes
@@ -33,9 +33,9 @@ def tables(java_tables: JavaWarehouses, tmp_path: Path) -> list[JavaTable]:
     return [java_tables.table(name).copy_to(tmp_path / "paimon") for name in NAMES]
 
 
-def engine_of(spark: SparkSession, stores: Stores) -> SparkEngine:
+def engine_of(spark: SparkSession, stores: Stores) -> SparkSweepEngine:
     """Which has even a few files of a level read by tasks."""
-    return SparkEngine(spark, Access(stores, parts=2), few_rows=0)
+    return SparkSweepEngine(spark, ExecutorAccess(stores, parts=2), few_rows=0)
 
 
 def orphans_of(tables: list[JavaTable]) -> set[str]:
@@ -70,7 +70,7 @@ def test_a_mixed_lake_loses_its_orphans_and_nothing_else(
     assert not plan.document.roots.incomplete
     assert deletes(plan) == orphans_of(tables) | small.orphans()
     before = stored(tmp_path / "paimon") | small.files()
-    applied = desk.apply(plan, SparkEngine(spark, Access(stores, parts=2)))
+    applied = desk.apply(plan, SparkSweepEngine(spark, ExecutorAccess(stores, parts=2)))
     assert applied.figures["failed"] == 0
     assert before - stored(tmp_path / "paimon") - small.files() == deletes(plan)
 
@@ -86,7 +86,7 @@ def test_orphans_go_as_in_one_process(
     stores, clock = Stores(), SystemClock()
     sweeper = replace(
         sweeper_of(stores, str(folder), clock),
-        engine=SparkEngine(spark, Access(stores, parts=2)),
+        engine=SparkSweepEngine(spark, ExecutorAccess(stores, parts=2)),
         plans=str(tmp_path / "plans"),
     )
     before = stored(folder)
@@ -96,7 +96,7 @@ def test_orphans_go_as_in_one_process(
     assert stored(folder) == before
     outcome = OrphanOutcome()
     with outcome.outcomes:
-        sweeper.remove(found, outcome, Pace(), None)
+        sweeper.remove(found, outcome, TotalDeleteRate(), None)
         told = [row for batch in outcome.outcomes.batches() for row in batch.to_pylist()]
     assert {row["outcome"] for row in told} == {"deleted"}
     assert before - stored(folder) == {row["path"] for row in told} == planned

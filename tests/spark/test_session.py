@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 
 from lakesweep.config import SparkSection
 from lakesweep.errors import NotFoundError, SparkJobError, SparkLostError, SparkSetupError
+from lakesweep.spark.kernels import count_rows
 from lakesweep.spark.session import open_session
-from lakesweep.spark.trial import count_rows
 from tests.processes import free_port
 from tests.spark.conftest import QUICK
 

@@ -20,10 +20,11 @@ from lakesweep.errors import (
     UsageError,
 )
 from lakesweep.spark import datasets
-from lakesweep.spark.access import Access
-from lakesweep.spark.errors import translating
+from lakesweep.spark.error_translation import translating
+from lakesweep.spark.executor_access import ExecutorAccess
 from lakesweep.spark.kernels import map_batches
-from lakesweep.storage.datasets import Dataset, load_dataset, read_dataset
+from lakesweep.storage.datasets.manifest import Dataset
+from lakesweep.storage.datasets.reader import load_dataset, read_dataset
 from lakesweep.storage.stores import Stores
 from tests.servers import S3Server
 
@@ -42,7 +43,7 @@ def ids(frame: DataFrame) -> list[int]:
 
 @pytest.fixture(scope="module")
 def dataset(
-    spark: SparkSession, access: Access, tmp_path_factory: pytest.TempPathFactory
+    spark: SparkSession, access: ExecutorAccess, tmp_path_factory: pytest.TempPathFactory
 ) -> Dataset:
     folder = tmp_path_factory.mktemp("datasets") / "numbers"
     return datasets.write(numbers(spark), str(folder), access)
@@ -68,7 +69,7 @@ def test_what_was_written_is_committed(dataset: Dataset) -> None:
 
 
 def test_spark_reads_a_local_folder_itself(
-    spark: SparkSession, access: Access, dataset: Dataset
+    spark: SparkSession, access: ExecutorAccess, dataset: Dataset
 ) -> None:
     frame = datasets.read(spark, dataset, access, ["id", "at"])
     assert frame.columns == ["id", "at"]
@@ -78,7 +79,7 @@ def test_spark_reads_a_local_folder_itself(
 
 @pytest.mark.parametrize("name", ["_hidden/.x", "odd {a,b} *?[x] é%41"])
 def test_any_folder_can_be_read(
-    spark: SparkSession, access: Access, tmp_path: Path, name: str
+    spark: SparkSession, access: ExecutorAccess, tmp_path: Path, name: str
 ) -> None:
     written = datasets.write(numbers(spark, 5), f"{tmp_path}/{name}", access)
     assert ids(datasets.read(spark, written, access)) == list(range(5))
@@ -88,13 +89,13 @@ def test_a_dataset_in_a_bucket_is_read_by_our_own_tasks(
     spark: SparkSession, moto: S3Server
 ) -> None:
     bucket = moto.make_bucket("spark-datasets")
-    reaching = Access(Stores({f"s3://{bucket}": moto.options()}))
+    reaching = ExecutorAccess(Stores({f"s3://{bucket}": moto.options()}))
     written = datasets.write(numbers(spark, 100), f"s3://{bucket}/numbers", reaching)
     assert ids(datasets.read(spark, written, reaching, ["id"])) == list(range(100))
 
 
 def test_a_dataset_is_a_source_for_everybody(
-    spark: SparkSession, access: Access, dataset: Dataset
+    spark: SparkSession, access: ExecutorAccess, dataset: Dataset
 ) -> None:
     frame = spark.read.format("lakesweep.dataset").load(dataset.address)
     assert frame.columns == ["id", "path", "at"]
@@ -102,7 +103,7 @@ def test_a_dataset_is_a_source_for_everybody(
 
 
 def test_a_dataset_without_rows_is_read_as_such(
-    spark: SparkSession, access: Access, tmp_path: Path
+    spark: SparkSession, access: ExecutorAccess, tmp_path: Path
 ) -> None:
     empty = datasets.write(numbers(spark).where("id < 0"), f"{tmp_path}/empty", access)
     frame = datasets.read(spark, empty, access)
@@ -110,14 +111,14 @@ def test_a_dataset_without_rows_is_read_as_such(
 
 
 def test_a_folder_without_a_dataset_is_missing(
-    spark: SparkSession, access: Access, tmp_path: Path
+    spark: SparkSession, access: ExecutorAccess, tmp_path: Path
 ) -> None:
     with pytest.raises(MissingError, match="no finished dataset"), translating():
         spark.read.format("lakesweep.dataset").load(str(tmp_path))
 
 
 def test_a_column_that_is_not_there_is_told(
-    spark: SparkSession, access: Access, dataset: Dataset
+    spark: SparkSession, access: ExecutorAccess, dataset: Dataset
 ) -> None:
     source = spark.read.format("lakesweep.dataset").option("columns", "id;size")
     with pytest.raises(UsageError, match="no column size"), translating():
@@ -140,7 +141,7 @@ def harm(dataset: Dataset, how: str) -> None:
 
 @pytest.mark.parametrize("how", ["removed", "cut"])
 def test_parts_are_looked_at_before_spark_reads_them(
-    spark: SparkSession, access: Access, copy: Dataset, how: str
+    spark: SparkSession, access: ExecutorAccess, copy: Dataset, how: str
 ) -> None:
     harm(copy, how)
     with pytest.raises(DamagedError, match="this part of the dataset"):
@@ -148,7 +149,7 @@ def test_parts_are_looked_at_before_spark_reads_them(
 
 
 def test_a_changed_page_stops_spark_itself(
-    spark: SparkSession, access: Access, copy: Dataset
+    spark: SparkSession, access: ExecutorAccess, copy: Dataset
 ) -> None:
     harm(copy, "changed")
     with pytest.raises(SparkJobError, match=r"reading file .*/part-"), translating():
@@ -157,7 +158,7 @@ def test_a_changed_page_stops_spark_itself(
 
 @pytest.mark.parametrize("how", ["removed", "changed"])
 def test_our_own_tasks_compare_every_part(
-    spark: SparkSession, access: Access, copy: Dataset, how: str
+    spark: SparkSession, access: ExecutorAccess, copy: Dataset, how: str
 ) -> None:
     harm(copy, how)
     with pytest.raises(DamagedError, match="this part of the dataset"), translating():
@@ -176,7 +177,7 @@ def die_once(batches: Iterator[pa.RecordBatch], flag: str) -> Iterator[pa.Record
 
 
 def test_a_worker_that_is_killed_while_it_writes_does_no_harm(
-    spark: SparkSession, access: Access, tmp_path: Path
+    spark: SparkSession, access: ExecutorAccess, tmp_path: Path
 ) -> None:
     rows = spark.range(0, 100_000, 1, 4)
     dying = map_batches(rows, die_once, pa.schema([("id", pa.int64())]), flag=f"{tmp_path}/flag")
@@ -192,7 +193,7 @@ def die_always(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def test_when_every_worker_dies_nothing_is_committed(
-    spark: SparkSession, access: Access, tmp_path: Path
+    spark: SparkSession, access: ExecutorAccess, tmp_path: Path
 ) -> None:
     dying = map_batches(spark.range(10), die_always, pa.schema([("id", pa.int64())]))
     with pytest.raises(SparkLostError, match="worker exited unexpectedly"):
@@ -202,7 +203,7 @@ def test_when_every_worker_dies_nothing_is_committed(
 
 
 def test_a_dataset_that_is_there_is_not_replaced(
-    spark: SparkSession, access: Access, dataset: Dataset
+    spark: SparkSession, access: ExecutorAccess, dataset: Dataset
 ) -> None:
     with pytest.raises(ExistsError, match="another dataset was committed"):
         datasets.write(numbers(spark, 5), dataset.address, access)

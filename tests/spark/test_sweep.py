@@ -14,19 +14,20 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakesweep.config import IcebergCatalogRoot, LakeSection
-from lakesweep.spark.access import Access
-from lakesweep.storage.datasets import read_dataset, write_dataset
+from lakesweep.spark.executor_access import ExecutorAccess
+from lakesweep.storage.datasets.reader import read_dataset
+from lakesweep.storage.datasets.writer import write_dataset
 from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.s3.store import S3Store
 from lakesweep.storage.stores import Stores
-from lakesweep.sweep.engine import LocalEngine
-from lakesweep.sweep.liveset import Mode
-from lakesweep.sweep.spark_engine import SparkEngine
+from lakesweep.sweep.engine.local_engine import LocalSweepEngine
+from lakesweep.sweep.engine.spark_engine import SparkSweepEngine
+from lakesweep.sweep.judge.live_set import MatchMode
 from tests.e2e.test_plan_commands import orphans, write_config
 from tests.lake import BUCKET, EngineLake
 from tests.planned import Desk, rows_of
 from tests.servers import moto_server
-from tests.unit.sweep.test_engine import SAID, SEEN, said, see
+from tests.unit.sweep.engine.test_local_engine import SAID, SEEN, said, see
 
 _CALL = pa.schema([("call", pa.int64())])
 
@@ -57,17 +58,19 @@ def desk(lake: EngineLake, tmp_path: Path) -> Desk:
 
 
 @pytest.fixture
-def engine(desk: Desk, spark: SparkSession) -> SparkEngine:
-    return SparkEngine(spark, Access(desk.stores, parts=3))
+def engine(desk: Desk, spark: SparkSession) -> SparkSweepEngine:
+    return SparkSweepEngine(spark, ExecutorAccess(desk.stores, parts=3))
 
 
-def as_if_large(engine: SparkEngine) -> SparkEngine:
+def as_if_large(engine: SparkSweepEngine) -> SparkSweepEngine:
     """Leaves to Spark what is done in memory where there is little of it."""
     return replace(engine, few_rows=0, few_pointers=0, few_live=0)
 
 
-@pytest.mark.parametrize("mode", [Mode.EXACT, Mode.BLOOM])
-def test_both_engines_give_the_same_verdicts(desk: Desk, engine: SparkEngine, mode: Mode) -> None:
+@pytest.mark.parametrize("mode", [MatchMode.EXACT, MatchMode.BLOOM])
+def test_both_engines_give_the_same_verdicts(
+    desk: Desk, engine: SparkSweepEngine, mode: MatchMode
+) -> None:
     def key(row: dict[str, object]) -> str:
         return str(row["path"])
 
@@ -77,13 +80,13 @@ def test_both_engines_give_the_same_verdicts(desk: Desk, engine: SparkEngine, mo
     assert spark.document.tables == local.document.tables
 
 
-def test_what_spark_joins_is_judged_the_same(desk: Desk, engine: SparkEngine) -> None:
+def test_what_spark_joins_is_judged_the_same(desk: Desk, engine: SparkSweepEngine) -> None:
     small, large = desk.plan(engine), desk.plan(as_if_large(engine))
     assert large.document.totals == small.document.totals
     assert large.document.tables == small.document.tables
 
 
-def test_both_engines_miss_the_same_files(desk: Desk, engine: SparkEngine) -> None:
+def test_both_engines_miss_the_same_files(desk: Desk, engine: SparkSweepEngine) -> None:
     survey = desk.survey()
     local, spark = desk.check(survey), desk.check(survey, engine)
     assert desk.rows(spark.missing) == desk.rows(local.missing)
@@ -91,20 +94,23 @@ def test_both_engines_miss_the_same_files(desk: Desk, engine: SparkEngine) -> No
     assert [gap.table for gap in spark.gaps] == ["lake.shop.t1"]
 
 
-def test_both_engines_pair_files_with_what_is_said_of_them(desk: Desk, engine: SparkEngine) -> None:
+def test_both_engines_pair_files_with_what_is_said_of_them(
+    desk: Desk, engine: SparkSweepEngine
+) -> None:
     files = desk.survey().listing
     some = (said(batch.slice(1), "old") for batch in read_dataset(desk.stores, files))
     rules = write_dataset(desk.stores, f"{desk.plans}/rules", SAID, some)
 
     local, spark = (
-        one.pair(see, files, rules, ["rule"], SEEN) for one in (LocalEngine(desk.stores), engine)
+        one.pair(see, files, rules, ["rule"], SEEN)
+        for one in (LocalSweepEngine(desk.stores), engine)
     )
 
     assert 0 < local["rule"].null_count < local.num_rows
     assert spark.sort_by("path").equals(local.sort_by("path").combine_chunks())
 
 
-def test_a_step_is_called_no_oftener_than_it_may_be(desk: Desk, engine: SparkEngine) -> None:
+def test_a_step_is_called_no_oftener_than_it_may_be(desk: Desk, engine: SparkSweepEngine) -> None:
     listing = desk.survey().listing
     for most in (1, 2):
         called = engine.gather(_one_row_a_call, listing, _CALL, most_calls=most)

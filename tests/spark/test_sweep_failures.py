@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from lakesweep.sweep.deleting import outcome_parts
+from lakesweep.sweep.apply.deletion import outcome_parts
 from tests.command import Lakesweep
 from tests.process_tree import await_end, await_that, descendants
 from tests.small_lake import SmallLake

@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 
 from lakesweep.app import App
-from lakesweep.config import Config, parse_config
+from lakesweep.config import Config
+from lakesweep.config_file import parse_config
 from lakesweep.errors import ConfigError
 from lakesweep.store import Store
-from lakesweep.store.ids.rows import leased_nodes
+from lakesweep.store.ids.node_leases import leased_nodes
 
 _LAKE = """
 [lakes.{lake}]

@@ -19,10 +19,8 @@ from lakesweep.config import (
     PaimonWarehouseRoot,
     PinnedRoot,
     StorageSection,
-    find_config,
-    load_config,
-    parse_config,
 )
+from lakesweep.config_file import find_config, load_config, parse_config
 from lakesweep.errors import ConfigError
 from lakesweep.maintenance.config import MaintenanceConfig
 from lakesweep.storage.options import StorageOptions

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lakesweep.kernel_cache import OwnCacheFile
-from lakesweep.spark.shipping import zip_package
+from lakesweep.spark.executor_package import zip_package
 
 NOWHERE = "/proc/nowhere"
 SCRIPT = """
@@ -20,7 +20,7 @@ import lakesweep
 assert ".zip" in lakesweep.__file__
 import pyarrow as pa
 from lakesweep.hashing import hash128
-from lakesweep.hashing.sip import hash_strings
+from lakesweep.hashing.siphash import hash_strings
 low, high = hash128(pa.array(["a", "b"]))
 print(low[0], high[0], sum(hash_strings.stats.cache_hits.values()))
 """
@@ -86,6 +86,6 @@ def test_code_of_another_source_is_never_run(tmp_path: Path) -> None:
 
 
 def test_kernels_keep_their_code_so() -> None:
-    from lakesweep.hashing.sip import hash_strings
+    from lakesweep.hashing.siphash import hash_strings
 
     assert isinstance(hash_strings._cache._cache_file, OwnCacheFile)  # type: ignore[attr-defined]

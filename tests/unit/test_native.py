@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakesweep.avro import walk
-from lakesweep.hashing import HashSet, hash128, probe, sip
+from lakesweep.avro import decoder_kernels
+from lakesweep.hashing import HashSet, hash128, hash_set_kernels, siphash
 from tests.avro_files import CODECS, column, record, write_avro
 
 
@@ -28,7 +28,12 @@ def test_kernels_are_compiled_once_whatever_holds_the_data() -> None:
     seen = HashSet()
     seen.add((low[::-1], high[::-1]))
     assert seen.contains((low, high)).all()
-    kernels: list[Any] = [walk.walk, walk.find_blocks, probe.add, probe.contains]
+    kernels: list[Any] = [
+        decoder_kernels.walk,
+        decoder_kernels.find_blocks,
+        hash_set_kernels.add,
+        hash_set_kernels.contains,
+    ]
     assert [len(kernel.overloads) for kernel in kernels] == [1, 1, 1, 1]
-    of_strings: Any = sip.hash_strings
+    of_strings: Any = siphash.hash_strings
     assert len(of_strings.overloads) <= 2, "one for strings, one for large strings"

@@ -1,4 +1,4 @@
-"""The codecs of Avro blocks."""
+"""The compression codecs of Avro blocks."""
 
 from __future__ import annotations
 

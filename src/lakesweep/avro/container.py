@@ -1,4 +1,4 @@
-"""Avro object container files: the header, and the blocks behind it."""
+"""Avro object container files: the header, and the blocks after it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakesweep.avro import ops
-from lakesweep.avro.schema import SchemaError, parse_json
+from lakesweep.avro import opcodes
+from lakesweep.avro.schema import AvroSchemaError, parse_json
 from lakesweep.errors import DamagedError, EncryptedError, TruncatedError
 
 Data: TypeAlias = bytes | memoryview | pa.Buffer
@@ -24,7 +24,7 @@ _LONGEST_VARINT = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Header:
+class AvroHeader:
     """What a file says of itself, with its schema as parsed JSON."""
 
     schema: Any
@@ -34,7 +34,7 @@ class Header:
 
 
 @dataclass(frozen=True, slots=True)
-class Preamble:
+class RawHeader:
     """A header as it stands in the file; `blocks_at` is the place of the first block."""
 
     path: str
@@ -56,39 +56,39 @@ class Preamble:
         return self.metadata["avro.schema"]
 
 
-def read_header(path: str, data: Data) -> Header:
+def read_header(path: str, data: Data) -> AvroHeader:
     """Read the header of a file. `path` names the file in errors."""
-    preamble = read_preamble(path, data)
+    preamble = read_raw_header(path, data)
     try:
         schema = parse_json(preamble.schema)
-    except SchemaError as error:
+    except AvroSchemaError as error:
         raise DamagedError(path, str(error)) from None
-    return Header(schema, preamble.codec, preamble.metadata, preamble.sync)
+    return AvroHeader(schema, preamble.codec, preamble.metadata, preamble.sync)
 
 
-def read_preamble(path: str, data: Data) -> Preamble:
+def read_raw_header(path: str, data: Data) -> RawHeader:
     """Read the header of a file, and leave its schema as it is."""
     reader = _Reader(path, memoryview(data))
     _check_magic(path, bytes(reader.data[: len(_MAGIC)]))
     reader.position = len(_MAGIC)
     metadata = reader.read_map()
     sync = reader.take(_SYNC_BYTES)
-    return Preamble(path, metadata, sync, reader.position)
+    return RawHeader(path, metadata, sync, reader.position)
 
 
-def find_blocks(preamble: Preamble, data: Data) -> Iterator[npt.NDArray[np.int64]]:
+def find_blocks(preamble: RawHeader, data: Data) -> Iterator[npt.NDArray[np.int64]]:
     """Find the blocks of a file: tables of (first byte, end, records)."""
-    from lakesweep.avro import walk
+    from lakesweep.avro import decoder_kernels
 
     everything = read_only(data)
     sync = np.frombuffer(preamble.sync, dtype=np.uint8)
     position = preamble.blocks_at
     while position < len(everything):
         table = np.empty((_BLOCKS_AT_ONCE, 3), dtype=np.int64)
-        found, position, status = walk.find_blocks(everything, position, sync, table)
-        if status != ops.DONE:
-            error = TruncatedError if status == ops.FILE_ENDS else DamagedError
-            raise error(preamble.path, f"{ops.REASONS[status]} (block at byte {position})")
+        found, position, status = decoder_kernels.find_blocks(everything, position, sync, table)
+        if status != opcodes.DONE:
+            error = TruncatedError if status == opcodes.FILE_ENDS else DamagedError
+            raise error(preamble.path, f"{opcodes.REASONS[status]} (block at byte {position})")
         yield table[:found]
 
 

@@ -1,4 +1,4 @@
-"""Columns that a caller chooses, and where a schema has them."""
+"""The columns that a caller selects, and where a schema has them."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from lakesweep.avro.schema import (
-    Array,
-    Field,
-    Kind,
-    Leaf,
-    Map,
-    Node,
-    Record,
-    Reference,
-    Schema,
-    SchemaError,
-    Union,
+    ArrayType,
+    AvroKind,
+    AvroSchema,
+    AvroSchemaError,
+    AvroType,
+    LeafType,
+    MapType,
+    RecordField,
+    RecordType,
+    TypeReference,
+    UnionType,
     is_empty,
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class ProjectedColumn:
     """A value to read from every record, under the name that it gets in the batches.
 
     `ids` are the field ids of the record fields that lead to it (Iceberg), `names` their names.
@@ -59,11 +59,11 @@ class Path:
 class Shape:
     """What a column holds: values of a leaf type, or lists of them."""
 
-    leaf: Leaf
+    leaf: LeafType
     is_list: bool
 
 
-def column_path(schema: Schema, column: Column) -> Path:
+def column_path(schema: AvroSchema, column: ProjectedColumn) -> Path:
     """The way to a column in this schema."""
     by_ids = bool(column.ids) and (schema.has_ids or not column.names)
     path = Path(column.ids if by_ids else column.names)
@@ -72,47 +72,47 @@ def column_path(schema: Schema, column: Column) -> Path:
     return path
 
 
-def find_field(record: Record, path: Path) -> Field | None:
+def find_field(record: RecordType, path: Path) -> RecordField | None:
     """The field that the path's first step names."""
     step = path.steps[0]
     found = [each for each in record.fields if step == _label(each, step)]
     if len(found) > 1:
-        raise SchemaError(f"the record {record.name!r} has the field {step!r} twice")
+        raise AvroSchemaError(f"the record {record.name!r} has the field {step!r} twice")
     return found[0] if found else None
 
 
-def find_shape(node: Node, path: Path) -> Shape | None:
+def find_shape(node: AvroType, path: Path) -> Shape | None:
     """What is at the end of the path; None where the schema has no such column."""
     shapes = _shapes(node, path)
-    values = {shape for shape in shapes if shape.leaf.kind is not Kind.NULL} or shapes
+    values = {shape for shape in shapes if shape.leaf.kind is not AvroKind.NULL} or shapes
     if len(values) > 1:
-        raise SchemaError("it has several types")
+        raise AvroSchemaError("it has several types")
     return next(iter(values), None)
 
 
-def _label(each: Field, step: int | str) -> int | str | None:
+def _label(each: RecordField, step: int | str) -> int | str | None:
     return each.name if isinstance(step, str) else each.field_id
 
 
-def _shapes(node: Node, path: Path) -> set[Shape]:
+def _shapes(node: AvroType, path: Path) -> set[Shape]:
     match node:
-        case Reference(target=target):
+        case TypeReference(target=target):
             return _shapes(target, path)
-        case Union(branches=branches):
+        case UnionType(branches=branches):
             return set().union(*(_shapes(branch, path) for branch in branches))
-        case Array(items=items):
+        case ArrayType(items=items):
             return {_listed(shape, items) for shape in _shapes(items, path)}
-        case Leaf():
+        case LeafType():
             return set() if path else {Shape(node, is_list=False)}
     if not path:
-        raise SchemaError(f"it is a {'map' if isinstance(node, Map) else 'record'}")
-    found = find_field(node, path) if isinstance(node, Record) else None
+        raise AvroSchemaError(f"it is a {'map' if isinstance(node, MapType) else 'record'}")
+    found = find_field(node, path) if isinstance(node, RecordType) else None
     return _shapes(found.type, path.rest()) if found else set()
 
 
-def _listed(shape: Shape, items: Node) -> Shape:
+def _listed(shape: Shape, items: AvroType) -> Shape:
     if shape.is_list:
-        raise SchemaError("it is a list of lists")
+        raise AvroSchemaError("it is a list of lists")
     if is_empty(items):
-        raise SchemaError("it is a list of items without bytes")
+        raise AvroSchemaError("it is a list of items without bytes")
     return Shape(shape.leaf, is_list=True)

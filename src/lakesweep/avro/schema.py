@@ -1,4 +1,4 @@
-"""Avro schemas, from the JSON of a file's header to a few plain types."""
+"""Avro schemas, parsed from the JSON of a file's header."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from enum import StrEnum
 from typing import Any
 
 
-class SchemaError(ValueError):
+class AvroSchemaError(ValueError):
     """A schema is not what it should be. The text says why."""
 
 
-class Kind(StrEnum):
+class AvroKind(StrEnum):
     """The types without parts."""
 
     NULL = "null"
@@ -29,67 +29,67 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Leaf:
+class LeafType:
     """A type without parts; `size` is that of a fixed, `symbols` are those of an enum."""
 
-    kind: Kind
+    kind: AvroKind
     size: int = 0
     symbols: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class RecordField:
     """One field of a record; `field_id` is the id that Iceberg gives it."""
 
     name: str
-    type: Node
+    type: AvroType
     field_id: int | None
 
 
 @dataclass(slots=True)
-class Record:
+class RecordType:
     """Fields in the order of their bytes. They are filled in late, as they may name the record."""
 
     name: str
-    fields: tuple[Field, ...] = ()
+    fields: tuple[RecordField, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Union:
+class UnionType:
     """One of several types, told by its place."""
 
-    branches: tuple[Node, ...]
+    branches: tuple[AvroType, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Array:
+class ArrayType:
     """Items of one type."""
 
-    items: Node
+    items: AvroType
 
 
 @dataclass(frozen=True, slots=True)
-class Map:
+class MapType:
     """Values of one type under string keys."""
 
-    values: Node
+    values: AvroType
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class TypeReference:
     """A named type that was defined earlier in the schema."""
 
-    target: Leaf | Record
+    target: LeafType | RecordType
 
 
-Node = Leaf | Record | Union | Array | Map | Reference
+AvroType = LeafType | RecordType | UnionType | ArrayType | MapType | TypeReference
 
 
 @dataclass(frozen=True, slots=True)
-class Schema:
+class AvroSchema:
     """The type of a file's rows; `has_ids` says that fields carry ids."""
 
-    root: Node
+    root: AvroType
     has_ids: bool
 
 
@@ -98,87 +98,91 @@ def parse_json(source: bytes) -> Any:
     try:
         return json.loads(source)
     except (ValueError, RecursionError) as error:
-        raise SchemaError(f"the schema is not JSON: {error}") from None
+        raise AvroSchemaError(f"the schema is not JSON: {error}") from None
 
 
-def parse_schema(source: bytes) -> Schema:
+def parse_schema(source: bytes) -> AvroSchema:
     """Read the text of a schema into its types."""
     parser = _Parser()
-    return Schema(parser.parse(parse_json(source), ""), parser.has_ids)
+    return AvroSchema(parser.parse(parse_json(source), ""), parser.has_ids)
 
 
 @dataclass(slots=True)
 class _Parser:
-    named: dict[str, Leaf | Record] = field(default_factory=dict)
+    named: dict[str, LeafType | RecordType] = field(default_factory=dict)
     has_ids: bool = False
 
-    def parse(self, source: object, namespace: str) -> Node:
+    def parse(self, source: object, namespace: str) -> AvroType:
         if isinstance(source, str):
             return self._by_name(source, namespace)
         if isinstance(source, list):
-            return Union(tuple(self.parse(branch, namespace) for branch in source))
+            return UnionType(tuple(self.parse(branch, namespace) for branch in source))
         if isinstance(source, dict):
             return self._complex(source, namespace)
-        raise SchemaError(f"{source!r:.80} is not a type")
+        raise AvroSchemaError(f"{source!r:.80} is not a type")
 
-    def _by_name(self, name: str, namespace: str) -> Node:
+    def _by_name(self, name: str, namespace: str) -> AvroType:
         if name in _PRIMITIVES:
             return _PRIMITIVES[name]
         for full in (_full_name(name, namespace), name):
             if full in self.named:
-                return Reference(self.named[full])
-        raise SchemaError(f"the type {name!r} is not defined")
+                return TypeReference(self.named[full])
+        raise AvroSchemaError(f"the type {name!r} is not defined")
 
-    def _complex(self, source: Mapping[str, Any], namespace: str) -> Node:
+    def _complex(self, source: Mapping[str, Any], namespace: str) -> AvroType:
         match source.get("type"):
             case "record" | "error":
                 return self._record(source, namespace)
             case "array":
-                return Array(self.parse(source.get("items"), namespace))
+                return ArrayType(self.parse(source.get("items"), namespace))
             case "map":
-                return Map(self.parse(source.get("values"), namespace))
+                return MapType(self.parse(source.get("values"), namespace))
             case "enum":
-                return self._define(Leaf(Kind.ENUM, symbols=_symbols(source)), source, namespace)
+                return self._define(
+                    LeafType(AvroKind.ENUM, symbols=_symbols(source)), source, namespace
+                )
             case "fixed":
-                return self._define(Leaf(Kind.FIXED, size=_size(source)), source, namespace)
+                return self._define(LeafType(AvroKind.FIXED, size=_size(source)), source, namespace)
             case other:
                 return self.parse(other, namespace)
 
-    def _define(self, leaf: Leaf, source: Mapping[str, Any], namespace: str) -> Leaf:
+    def _define(self, leaf: LeafType, source: Mapping[str, Any], namespace: str) -> LeafType:
         self._name(leaf, source, namespace)
         return leaf
 
-    def _name(self, node: Leaf | Record, source: Mapping[str, Any], namespace: str) -> str:
+    def _name(self, node: LeafType | RecordType, source: Mapping[str, Any], namespace: str) -> str:
         name = source.get("name")
         if not isinstance(name, str):
-            raise SchemaError(f"a type {source.get('type')} has no name")
+            raise AvroSchemaError(f"a type {source.get('type')} has no name")
         full = _full_name(name, source.get("namespace") or namespace)
         if full in self.named:
-            raise SchemaError(f"the type {full!r} is defined twice")
+            raise AvroSchemaError(f"the type {full!r} is defined twice")
         self.named[full] = node
         return full
 
-    def _record(self, source: Mapping[str, Any], namespace: str) -> Record:
-        record = Record(str(source.get("name")))
+    def _record(self, source: Mapping[str, Any], namespace: str) -> RecordType:
+        record = RecordType(str(source.get("name")))
         full = self._name(record, source, namespace)
         fields = source.get("fields")
         if not isinstance(fields, list):
-            raise SchemaError(f"the record {full!r} has no fields")
+            raise AvroSchemaError(f"the record {full!r} has no fields")
         inner = full.rpartition(".")[0]
         record.fields = tuple(self._field(each, inner) for each in fields)
         return record
 
-    def _field(self, source: object, namespace: str) -> Field:
+    def _field(self, source: object, namespace: str) -> RecordField:
         if not isinstance(source, dict) or not isinstance(source.get("name"), str):
-            raise SchemaError("a field has no name")
+            raise AvroSchemaError("a field has no name")
         field_id = source.get("field-id")
         if not isinstance(field_id, int):
             field_id = None
         self.has_ids = self.has_ids or field_id is not None
-        return Field(source["name"], self.parse(source.get("type"), namespace), field_id)
+        return RecordField(source["name"], self.parse(source.get("type"), namespace), field_id)
 
 
-_PRIMITIVES = {kind.value: Leaf(kind) for kind in Kind if kind not in (Kind.FIXED, Kind.ENUM)}
+_PRIMITIVES = {
+    kind.value: LeafType(kind) for kind in AvroKind if kind not in (AvroKind.FIXED, AvroKind.ENUM)
+}
 
 
 def _full_name(name: str, namespace: str) -> str:
@@ -188,34 +192,34 @@ def _full_name(name: str, namespace: str) -> str:
 def _symbols(source: Mapping[str, Any]) -> tuple[str, ...]:
     symbols = source.get("symbols")
     if not isinstance(symbols, list) or not all(isinstance(each, str) for each in symbols):
-        raise SchemaError("an enum has no symbols")
+        raise AvroSchemaError("an enum has no symbols")
     return tuple(symbols)
 
 
 def _size(source: Mapping[str, Any]) -> int:
     size = source.get("size")
     if not isinstance(size, int) or not 0 <= size <= _LARGEST_FIXED:
-        raise SchemaError(f"a fixed has the size {size!r:.80}")
+        raise AvroSchemaError(f"a fixed has the size {size!r:.80}")
     return size
 
 
 _LARGEST_FIXED = 2**30
 
 
-def is_empty(node: Node) -> bool:
+def is_empty(node: AvroType) -> bool:
     """Whether values of a type have no bytes at all."""
     return _is_empty(node, {})
 
 
-def _is_empty(node: Node, known: dict[int, bool]) -> bool:
+def _is_empty(node: AvroType, known: dict[int, bool]) -> bool:
     match node:
-        case Leaf(kind=Kind.NULL):
+        case LeafType(kind=AvroKind.NULL):
             return True
-        case Leaf(kind=Kind.FIXED, size=size):
+        case LeafType(kind=AvroKind.FIXED, size=size):
             return size == 0
-        case Reference(target=target):
+        case TypeReference(target=target):
             return _is_empty(target, known)
-        case Record():
+        case RecordType():
             # A record inside itself, with no choice between, has no values: any answer will do.
             if id(node) not in known:
                 known[id(node)] = True

@@ -1,57 +1,58 @@
-"""What a realm holds: catalogs with namespaces, tables, views and policies; and who may use them.
+"""What a realm holds: catalogs with namespaces, tables, views and policies, and who may use them.
 
-Each named pointer of a realm is one container, changed by commits; see `heads`.
+Each named reference of a realm points to one container of entities, changed by commits; see
+`commits`.
 """
 
 from __future__ import annotations
 
 from lakesweep.catalog.catalog import Catalog
 from lakesweep.catalog.catalogs import Catalogs
+from lakesweep.catalog.commits import TYPES
 from lakesweep.catalog.entities import (
     CatalogDefinition,
+    CatalogPolicy,
     CatalogRole,
     Entity,
+    EntityType,
     GenericTable,
     Namespace,
-    Policy,
     Principal,
     PrincipalRole,
     Table,
     TableMemo,
     View,
 )
-from lakesweep.catalog.heads import TYPES
-from lakesweep.catalog.kinds import Kind
 from lakesweep.catalog.mutations import (
+    BatchOutcome,
     Create,
     Drop,
-    Outcome,
+    MutationResult,
+    MutationStatus,
     Rename,
-    Result,
-    Status,
     Undrop,
     Update,
 )
 
 __all__ = [
     "TYPES",
+    "BatchOutcome",
     "Catalog",
     "CatalogDefinition",
+    "CatalogPolicy",
     "CatalogRole",
     "Catalogs",
     "Create",
     "Drop",
     "Entity",
+    "EntityType",
     "GenericTable",
-    "Kind",
+    "MutationResult",
+    "MutationStatus",
     "Namespace",
-    "Outcome",
-    "Policy",
     "Principal",
     "PrincipalRole",
     "Rename",
-    "Result",
-    "Status",
     "Table",
     "TableMemo",
     "Undrop",

@@ -1,4 +1,4 @@
-"""One catalog: everything in it, changed in batches of any mix of kinds."""
+"""One catalog and its content, changed in batches that may mix kinds of entities."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import cached_property
 
 import msgspec
 
-from lakesweep.catalog.batch import Batch
+from lakesweep.catalog.commits import CatalogRolesCommit, ContentCommit, DroppedEntity
 from lakesweep.catalog.container import EntityContainer
 from lakesweep.catalog.content_batch import ContentBatch
 from lakesweep.catalog.entities import (
@@ -20,13 +20,13 @@ from lakesweep.catalog.entities import (
     TableMemo,
     View,
 )
-from lakesweep.catalog.entries import Entries
+from lakesweep.catalog.entity_batch import EntityBatch
+from lakesweep.catalog.entity_index import EntityIndex
 from lakesweep.catalog.grants import Grants
-from lakesweep.catalog.heads import CatalogRolesCommit, ContentCommit, Dropped
 from lakesweep.catalog.snapshot import ContentSnapshot
 from lakesweep.errors import RefusedError, UsageError
 from lakesweep.store import Attempt, Realm, Stored
-from lakesweep.store.names import catalog_content, catalog_grants, catalog_roles
+from lakesweep.store.reserved_names import catalog_content, catalog_grants, catalog_roles
 
 
 class Catalog(EntityContainer[ContentCommit]):
@@ -71,7 +71,7 @@ class Catalog(EntityContainer[ContentCommit]):
         """The entities that have files at, above or below an address, with their paths."""
         return self.snapshot().at(address)
 
-    def dropped(self) -> Sequence[tuple[int, Dropped]]:
+    def dropped(self) -> Sequence[tuple[int, DroppedEntity]]:
         """What was dropped and still keeps its files, and when it was."""
         return list(self.snapshot().dropped(self.now()))
 
@@ -122,7 +122,7 @@ class Catalog(EntityContainer[ContentCommit]):
         """RefusedError unless nothing is in the catalog."""
         self._check_empty(self.snapshot(fresh=True).entries)
 
-    def _check_empty(self, entries: Entries) -> None:
+    def _check_empty(self, entries: EntityIndex) -> None:
         if not entries.is_empty(NO_PARENT):
             raise RefusedError(
                 "not-empty",
@@ -149,7 +149,7 @@ class Catalog(EntityContainer[ContentCommit]):
     def _first_head(self) -> ContentCommit:
         return ContentCommit(catalog=self.id)
 
-    def _batch(self, attempt: Attempt[ContentCommit], head: ContentCommit) -> Batch:
+    def _batch(self, attempt: Attempt[ContentCommit], head: ContentCommit) -> EntityBatch:
         if head.closed:
             raise RefusedError(
                 "catalog-state",

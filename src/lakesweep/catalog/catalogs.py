@@ -1,4 +1,4 @@
-"""Everything that a realm holds: its catalogs, and who may use them.
+"""Everything in a realm: its catalogs, and who may use them.
 
     catalogs = Catalogs(realm)
     shop = catalogs.create("shop", location="s3://lake/shop")
@@ -7,8 +7,8 @@
         Create("sales.orders", Table(metadata_location="s3://lake/shop/…/00001.metadata.json")),
     ])
 
-A catalog is active, until it is dropped or purged. Then its name is free, and what is in it keeps
-its files until the grace for dropped tables has ended; then it is gone.
+A catalog is active until it is dropped or purged. Then its name is free, and its content keeps
+its files until the grace period for dropped tables ends.
 """
 
 from __future__ import annotations
@@ -20,8 +20,13 @@ from functools import cached_property
 
 import msgspec
 
-from lakesweep.catalog.batch import Batch, path_key
 from lakesweep.catalog.catalog import Catalog
+from lakesweep.catalog.commits import (
+    KEEP_DROPPED_SECONDS,
+    CatalogsCommit,
+    PrincipalRolesCommit,
+    RootCommit,
+)
 from lakesweep.catalog.container import EntityContainer
 from lakesweep.catalog.content_batch import dropping_at
 from lakesweep.catalog.entities import (
@@ -30,26 +35,21 @@ from lakesweep.catalog.entities import (
     CatalogStatus,
     Entity,
     RootEntity,
-    Task,
+    ScheduledTask,
 )
-from lakesweep.catalog.entries import LEAVING, OTHERS
+from lakesweep.catalog.entity_batch import EntityBatch, path_key
+from lakesweep.catalog.entity_index import LEAVING, OTHERS
+from lakesweep.catalog.entity_names import check_name
 from lakesweep.catalog.grants import Grants
-from lakesweep.catalog.heads import (
-    KEEP_DROPPED_SECONDS,
-    CatalogsCommit,
-    PrincipalRolesCommit,
-    RootCommit,
-)
 from lakesweep.catalog.locations import check_address
-from lakesweep.catalog.mappings import PolicyMappings
-from lakesweep.catalog.mutations import Create, Status, Update
-from lakesweep.catalog.names import check_name
+from lakesweep.catalog.mutations import Create, MutationStatus, Update
+from lakesweep.catalog.policy_mappings import PolicyMappings
 from lakesweep.catalog.principals import Principals
-from lakesweep.catalog.snapshot import Snapshot
+from lakesweep.catalog.snapshot import ContainerSnapshot
 from lakesweep.catalog.tasks import Tasks
 from lakesweep.errors import EntityExistsError, EntityMissingError, ReferenceMissingError
 from lakesweep.store import Attempt, Change, Realm
-from lakesweep.store.names import (
+from lakesweep.store.reserved_names import (
     CATALOGS,
     GRANTS,
     PRINCIPAL_ROLES,
@@ -154,7 +154,7 @@ class Catalogs(EntityContainer[CatalogsCommit]):
         properties: Mapping[str, str],
         version: int | None = None,
         author: str = "",
-    ) -> Status:
+    ) -> MutationStatus:
         """Say something else of a catalog; a location that is not given stays.
 
         EntityChangedError if it is not the same any more as when it was opened, or has another
@@ -252,7 +252,7 @@ class Catalogs(EntityContainer[CatalogsCommit]):
 
         def change(attempt: Attempt[CatalogsCommit]) -> CatalogsCommit:
             head = attempt.head or CatalogsCommit()
-            batch = Batch(attempt, head, self.now(), lambda: definition.id)
+            batch = EntityBatch(attempt, head, self.now(), lambda: definition.id)
             (result,) = batch.run([Create((definition.name,), definition)])
             if result.error:
                 raise result.error
@@ -272,7 +272,7 @@ class Catalogs(EntityContainer[CatalogsCommit]):
 
         def change(attempt: Attempt[CatalogsCommit]) -> CatalogsCommit | None:
             head = attempt.head or CatalogsCommit()
-            batch = Batch(attempt, head, self.now(), self.realm.new_id)
+            batch = EntityBatch(attempt, head, self.now(), self.realm.new_id)
             found = batch.entries.by_id(number)
             before = batch.load(found) if found else None
             if found is None or not isinstance(before, CatalogDefinition):
@@ -318,7 +318,7 @@ class Catalogs(EntityContainer[CatalogsCommit]):
             if catalog.id not in scheduled:
                 self.tasks.schedule(END_CATALOG, catalog.id, self.ends_at(catalog))
 
-    def _end_by(self, task: Task) -> str | None:
+    def _end_by(self, task: ScheduledTask) -> str | None:
         try:
             catalog = self._catalog(self.snapshot(fresh=True).by_id(task.target))
         except EntityMissingError:
@@ -329,7 +329,7 @@ class Catalogs(EntityContainer[CatalogsCommit]):
         self.tasks.finish(task)
         return catalog.name
 
-    def _ranked(self, view: Snapshot[CatalogsCommit], rank: int) -> Iterator[Catalog]:
+    def _ranked(self, view: ContainerSnapshot[CatalogsCommit], rank: int) -> Iterator[Catalog]:
         found = list(view.entries.children(NO_PARENT, rank))
         return map(self._catalog, view.load(found))
 

@@ -1,4 +1,4 @@
-"""A container of entities behind one reference: read it, list it, and change it in batches."""
+"""A container of entities behind one reference: read it, list it, change it in batches."""
 
 from __future__ import annotations
 
@@ -7,26 +7,24 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from lakesweep.catalog.batch import Batch
-from lakesweep.catalog.entities import Entity, kind_of
-from lakesweep.catalog.heads import EntitiesCommit
-from lakesweep.catalog.kinds import Kind
+from lakesweep.catalog.commits import EntitiesCommit
+from lakesweep.catalog.entities import Entity, EntityType, kind_of
+from lakesweep.catalog.entity_batch import EntityBatch
+from lakesweep.catalog.entity_names import Name, join, split
 from lakesweep.catalog.mutations import (
+    BatchOutcome,
     Create,
     Drop,
     Mutation,
-    Outcome,
+    MutationResult,
+    MutationStatus,
     Rename,
-    Result,
-    Status,
     Undrop,
 )
-from lakesweep.catalog.names import Name, join, split
-from lakesweep.catalog.paging import PAGE_SIZE, Page
-from lakesweep.catalog.snapshot import Snapshot, list_page
+from lakesweep.catalog.snapshot import PAGE_SIZE, ContainerSnapshot, EntityPage, list_page
 from lakesweep.errors import LakesweepError
 from lakesweep.store import Attempt, Committed, Realm, Stored
-from lakesweep.store.moments import micros
+from lakesweep.timestamps import micros
 
 Head = TypeVar("Head", bound=EntitiesCommit)
 
@@ -44,9 +42,9 @@ class EntityContainer(Generic[Head]):
         self.reference = reference
         self._head_type = head
 
-    def attempt(self, mutations: Sequence[Mutation], *, author: str = "") -> Outcome:
+    def attempt(self, mutations: Sequence[Mutation], *, author: str = "") -> BatchOutcome:
         """Make all mutations in one commit, and tell what became of each; it raises for none."""
-        results: list[Result] = []
+        results: list[MutationResult] = []
 
         def change(attempt: Attempt[Head]) -> Head | None:
             head = attempt.head or self._first_head()
@@ -54,25 +52,25 @@ class EntityContainer(Generic[Head]):
             results[:] = batch.run(mutations)
             if any(result.error for result in results):
                 raise _FailedError
-            if all(result.status is Status.UNCHANGED for result in results):
+            if all(result.status is MutationStatus.UNCHANGED for result in results):
                 return None
             return msgspec.structs.replace(head, **batch.indexes())
 
         try:
             committed = self._commit(change, describe(mutations), author)
         except _FailedError:
-            return Outcome([_undone(result) for result in results])
+            return BatchOutcome([_undone(result) for result in results])
         head = committed.head if committed.changed else None
-        return Outcome(results, None if head is None else head.id)
+        return BatchOutcome(results, None if head is None else head.id)
 
-    def apply(self, mutations: Sequence[Mutation], *, author: str = "") -> Outcome:
+    def apply(self, mutations: Sequence[Mutation], *, author: str = "") -> BatchOutcome:
         """Make all mutations in one commit. The first that fails is raised, and nothing is done."""
         outcome = self.attempt(mutations, author=author)
         if outcome.error is not None:
             raise outcome.error
         return outcome
 
-    def snapshot(self, *, fresh: bool = False) -> Snapshot[Head]:
+    def snapshot(self, *, fresh: bool = False) -> ContainerSnapshot[Head]:
         """All entities as the newest commit has them; with `fresh`, the newest of anybody."""
         return self._view(self.realm.head(self.reference, self._head_type, fresh=fresh))
 
@@ -87,11 +85,11 @@ class EntityContainer(Generic[Head]):
     def list(
         self,
         within: Name | None = None,
-        kinds: Collection[Kind] | None = None,
+        kinds: Collection[EntityType] | None = None,
         *,
         size: int = PAGE_SIZE,
         token: str | None = None,
-    ) -> Page[Entity]:
+    ) -> EntityPage[Entity]:
         """A page of entities; its token asks for the next, of the same state.
 
         SnapshotExpiredError if that state is no longer kept.
@@ -109,8 +107,8 @@ class EntityContainer(Generic[Head]):
             size=size,
         )
 
-    def _view(self, stored: Stored[Head] | None) -> Snapshot[Head]:
-        return Snapshot(self.realm, stored or self._before_first())
+    def _view(self, stored: Stored[Head] | None) -> ContainerSnapshot[Head]:
+        return ContainerSnapshot(self.realm, stored or self._before_first())
 
     def _before_first(self) -> Stored[Head]:
         return Stored(_NO_COMMIT, self._first_head(), 0)
@@ -118,8 +116,8 @@ class EntityContainer(Generic[Head]):
     def _first_head(self) -> Head:
         return self._head_type()
 
-    def _batch(self, attempt: Attempt[Head], head: Head) -> Batch:
-        return Batch(attempt, head, self.now(), self.realm.new_id)
+    def _batch(self, attempt: Attempt[Head], head: Head) -> EntityBatch:
+        return EntityBatch(attempt, head, self.now(), self.realm.new_id)
 
     def _commit(
         self, change: Callable[[Attempt[Head]], Head | None], message: str, author: str = ""
@@ -162,5 +160,5 @@ def _describe(mutation: Mutation) -> str:
         return "something that fails"
 
 
-def _undone(result: Result) -> Result:
-    return result if result.error else Result(Status.NOT_APPLIED)
+def _undone(result: MutationResult) -> MutationResult:
+    return result if result.error else MutationResult(MutationStatus.NOT_APPLIED)

@@ -1,4 +1,4 @@
-"""Changes to the content of a catalog: entities, their locations, and what was dropped."""
+"""Apply a batch of changes to the content of a catalog, with its locations and dropped entities."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from itertools import islice
 
 import msgspec
 
-from lakesweep.catalog.batch import Batch, path_key
-from lakesweep.catalog.entities import Entity, kind_of
-from lakesweep.catalog.entries import Found
-from lakesweep.catalog.heads import DROPPED, KEYS, ContentCommit, Dropped
-from lakesweep.catalog.kinds import CONTENT_KINDS, STORED_KINDS, Kind
+from lakesweep.catalog.commits import DROPPED, KEYS, ContentCommit, DroppedEntity
+from lakesweep.catalog.entities import CONTENT_KINDS, STORED_KINDS, Entity, EntityType, kind_of
+from lakesweep.catalog.entity_batch import EntityBatch, path_key
+from lakesweep.catalog.entity_index import IndexedEntity
+from lakesweep.catalog.entity_names import join, split
 from lakesweep.catalog.locations import Locations, check_address, location_key, location_of
-from lakesweep.catalog.mutations import Result, Status, Undrop
-from lakesweep.catalog.names import join, split
+from lakesweep.catalog.mutations import MutationResult, MutationStatus, Undrop
 from lakesweep.errors import EntityMissingError, RefusedError, UsageError
 from lakesweep.store import Attempt, Change, IndexRoot, key, seal
 from lakesweep.store.index.keys import decode
@@ -24,7 +23,7 @@ _FORGOTTEN_AT_ONCE = 100
 _SECOND = 1_000_000
 
 
-class ContentBatch(Batch):
+class ContentBatch(EntityBatch):
     """Mutations of the content of one catalog."""
 
     def __init__(
@@ -78,7 +77,7 @@ class ContentBatch(Batch):
         if kind in STORED_KINDS and not self._head.allow_overlaps:
             self._check_apart(location, after.id)
 
-    def note(self, before: Entity | None, after: Entity | None, old: Found | None) -> None:
+    def note(self, before: Entity | None, after: Entity | None, old: IndexedEntity | None) -> None:
         """Move the location along, and remember what was dropped while its files shall stay."""
         was, now = (None if one is None else location_of(one) for one in (before, after))
         if before is not None and was is not None and was != now:
@@ -87,10 +86,10 @@ class ContentBatch(Batch):
             self._location_index.put(location_key(now, after.id), kind_of(after).encode())
         if before is not None and after is None and old and old.named.kind in STORED_KINDS:
             path = self.entries.path(before.id)
-            dropped = Dropped(before.id, old.named.kind, old.named.object, path)
+            dropped = DroppedEntity(before.id, old.named.kind, old.named.object, path)
             self._dropped.put(key(dropping_at(self._head, self.now), before.id), dropped)
 
-    def undrop(self, mutation: Undrop) -> Result:
+    def undrop(self, mutation: Undrop) -> MutationResult:
         """Bring an entity back with its id, its properties and all that its metadata says."""
         place, dropped = self._find_dropped(mutation)
         path = dropped.path if mutation.to is None else split(mutation.to)
@@ -101,9 +100,9 @@ class ContentBatch(Batch):
         self._dropped.remove(place)
         self.put(None, after)
         self.attempt.record(Change("add", path_key(path)))
-        return Result(Status.UNDROPPED, after)
+        return MutationResult(MutationStatus.UNDROPPED, after)
 
-    def _find_dropped(self, mutation: Undrop) -> tuple[bytes, Dropped]:
+    def _find_dropped(self, mutation: Undrop) -> tuple[bytes, DroppedEntity]:
         """What was dropped last of all that was called so. Its files may go when its time ends.
 
         Its time has ended if it has for whoever committed last, too.
@@ -124,7 +123,7 @@ class ContentBatch(Batch):
 
     def _check_apart(self, location: str, number: int) -> None:
         for other, kind in self._locations.overlapping(location):
-            if other != number and kind is not Kind.NAMESPACE:
+            if other != number and kind is not EntityType.NAMESPACE:
                 name = join(self.entries.path(other))
                 raise RefusedError(
                     "overlap",

@@ -1,8 +1,8 @@
 """Entities: what a realm holds, one object each.
 
-An entity keeps its id for life, whatever it is called and wherever it is moved. Every change writes
-a new object and adds one to its version. Whoever creates or changes one fills in what is its own;
-`id`, `name`, `parent`, `version` and the moments (microseconds since 1970) are filled in for it.
+An entity keeps its id for life, whatever its name or parent. Every change writes a new object
+and increments its version. Callers fill in what is specific to the entity; `id`, `name`,
+`parent`, `version` and the timestamps (microseconds since 1970) are filled in for them.
 """
 
 from __future__ import annotations
@@ -12,8 +12,35 @@ from enum import StrEnum
 
 import msgspec
 
-from lakesweep.catalog.kinds import Kind
 from lakesweep.store import Link
+
+
+class EntityType(StrEnum):
+    """What an entity is."""
+
+    ROOT = "root"
+    CATALOG = "catalog"
+    NAMESPACE = "namespace"
+    TABLE = "table"
+    VIEW = "view"
+    GENERIC_TABLE = "generic-table"
+    POLICY = "policy"
+    PRINCIPAL = "principal"
+    PRINCIPAL_ROLE = "principal-role"
+    CATALOG_ROLE = "catalog-role"
+    TASK = "task"
+
+    @property
+    def words(self) -> str:
+        """The kind for people."""
+        return self.value.replace("-", " ")
+
+
+#: What keeps files alive: these are remembered for a while after they were dropped.
+STORED_KINDS = frozenset({EntityType.TABLE, EntityType.VIEW, EntityType.GENERIC_TABLE})
+#: What a catalog contains.
+CONTENT_KINDS = STORED_KINDS | {EntityType.NAMESPACE, EntityType.POLICY}
+
 
 #: The parent of what lies in no namespace, and the id of the realm's root.
 NO_PARENT = 0
@@ -96,7 +123,7 @@ class GenericTable(Entity, frozen=True, kw_only=True):
     description: str = ""
 
 
-class Policy(Entity, frozen=True, kw_only=True):
+class CatalogPolicy(Entity, frozen=True, kw_only=True):
     """A rule that can be attached to catalogs, namespaces and tables; `content` is its text."""
 
     type: str
@@ -127,7 +154,7 @@ class CatalogRole(Entity, frozen=True, kw_only=True):
     """What principal roles are to one catalog."""
 
 
-class Task(Entity, frozen=True, kw_only=True):
+class ScheduledTask(Entity, frozen=True, kw_only=True):
     """Work that is to be done once, from `due_at` on; `target` is the id of what it is about.
 
     Whoever works on it holds it until `leased_until`.
@@ -141,21 +168,21 @@ class Task(Entity, frozen=True, kw_only=True):
     holder: str = ""
 
 
-KINDS: Mapping[type[Entity], Kind] = {
-    RootEntity: Kind.ROOT,
-    CatalogDefinition: Kind.CATALOG,
-    Namespace: Kind.NAMESPACE,
-    Table: Kind.TABLE,
-    View: Kind.VIEW,
-    GenericTable: Kind.GENERIC_TABLE,
-    Policy: Kind.POLICY,
-    Principal: Kind.PRINCIPAL,
-    PrincipalRole: Kind.PRINCIPAL_ROLE,
-    CatalogRole: Kind.CATALOG_ROLE,
-    Task: Kind.TASK,
+KINDS: Mapping[type[Entity], EntityType] = {
+    RootEntity: EntityType.ROOT,
+    CatalogDefinition: EntityType.CATALOG,
+    Namespace: EntityType.NAMESPACE,
+    Table: EntityType.TABLE,
+    View: EntityType.VIEW,
+    GenericTable: EntityType.GENERIC_TABLE,
+    CatalogPolicy: EntityType.POLICY,
+    Principal: EntityType.PRINCIPAL,
+    PrincipalRole: EntityType.PRINCIPAL_ROLE,
+    CatalogRole: EntityType.CATALOG_ROLE,
+    ScheduledTask: EntityType.TASK,
 }
 
 
-def kind_of(entity: Entity) -> Kind:
+def kind_of(entity: Entity) -> EntityType:
     """What an entity is."""
     return KINDS[type(entity)]

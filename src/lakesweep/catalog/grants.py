@@ -1,7 +1,7 @@
-"""Grants: who may do what with what.
+"""Grants: who may do what with which entity.
 
-A grant names its two ends by id, so it follows what is renamed, and never passes to something new
-that gets an old name. Those of one catalog lie behind a reference of their own, and go with it.
+A grant names both ends by id, so it follows renames and never passes to a new entity that
+reuses an old name. A catalog's grants have their own reference and are removed with it.
 """
 
 from __future__ import annotations
@@ -11,34 +11,33 @@ from typing import TypeAlias
 
 import msgspec
 
-from lakesweep.catalog.entities import NO_PARENT, Entity, kind_of
-from lakesweep.catalog.heads import GrantsCommit
-from lakesweep.catalog.kinds import Kind
+from lakesweep.catalog.commits import GrantsCommit
+from lakesweep.catalog.entities import NO_PARENT, Entity, EntityType, kind_of
 from lakesweep.catalog.privileges import Privilege, grantable_on
 from lakesweep.errors import UsageError
 from lakesweep.store import BYTES, Attempt, Change, Packed, Realm, key, seal
 from lakesweep.store.index import Index
 from lakesweep.store.index.keys import decode
-from lakesweep.store.moments import micros
+from lakesweep.timestamps import micros
 
 
-class Target(msgspec.Struct, frozen=True, array_like=True):
+class EntityRef(msgspec.Struct, frozen=True, array_like=True):
     """One end of a grant: an entity, and the catalog that it is in, if it is in one."""
 
-    kind: Kind
+    kind: EntityType
     id: int
     catalog: int = 0
 
 
 #: The realm itself.
-REALM = Target(Kind.ROOT, NO_PARENT)
+REALM = EntityRef(EntityType.ROOT, NO_PARENT)
 
 
 class Grant(msgspec.Struct, frozen=True, array_like=True):
     """What a grantee may do with a securable, and since when it may do anything."""
 
-    securable: Target
-    grantee: Target
+    securable: EntityRef
+    grantee: EntityRef
     privileges: tuple[Privilege, ...]
     created_at: int
 
@@ -52,9 +51,9 @@ GRANTS = Packed(Grant)
 _Change: TypeAlias = Callable[[frozenset[Privilege]], frozenset[Privilege]]
 
 
-def target(entity: Entity, catalog: int = 0) -> Target:
+def entity_ref(entity: Entity, catalog: int = 0) -> EntityRef:
     """An entity as an end of a grant."""
-    return Target(kind_of(entity), entity.id, catalog)
+    return EntityRef(kind_of(entity), entity.id, catalog)
 
 
 class Grants:
@@ -65,7 +64,11 @@ class Grants:
         self.reference = reference
 
     def grant(
-        self, securable: Target, grantee: Target, privileges: Iterable[Privilege], author: str = ""
+        self,
+        securable: EntityRef,
+        grantee: EntityRef,
+        privileges: Iterable[Privilege],
+        author: str = "",
     ) -> bool:
         """Allow more. Whether anything changed; UsageError for what cannot be allowed on that."""
         wanted = frozenset(privileges)
@@ -79,8 +82,8 @@ class Grants:
 
     def revoke(
         self,
-        securable: Target,
-        grantee: Target,
+        securable: EntityRef,
+        grantee: EntityRef,
         privileges: Iterable[Privilege] | None = None,
         author: str = "",
     ) -> bool:
@@ -127,7 +130,7 @@ class Grants:
         return removed
 
     def _alter(
-        self, securable: Target, grantee: Target, change: _Change, verb: str, author: str
+        self, securable: EntityRef, grantee: EntityRef, change: _Change, verb: str, author: str
     ) -> bool:
         now = micros(self.realm.clock.now())
 
@@ -158,7 +161,7 @@ class _GrantBatch:
         self._grants = attempt.index(head.grants, GRANTS)
         self._grantees = attempt.index(head.grantees, BYTES)
 
-    def alter(self, securable: Target, grantee: Target, change: _Change, now: int) -> bool:
+    def alter(self, securable: EntityRef, grantee: EntityRef, change: _Change, now: int) -> bool:
         """Let a grant have other privileges; whether that changes anything."""
         old = self._grants.get(key(securable.id, grantee.id))
         has = frozenset(old.privileges) if old else frozenset()

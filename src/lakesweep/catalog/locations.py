@@ -1,20 +1,19 @@
-"""Where entities have their files: which lie at, below or above an address.
+"""The location index: which entities have files at, below or above an address.
 
-A location is compared by its identity, part by part between slashes: `s3a` is `s3`, and `t1` is not
-`t10`. A key is the parts followed by the id of the entity, so all that lies below a location is one
-range, and each of the few above it is one look.
+Locations are compared by identity, segment by segment: `s3a` equals `s3`, and `t1` does not
+contain `t10`. A key is the segments followed by the entity's id, so everything below a
+location is one range, and each location above it is one lookup.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lakesweep.catalog.entities import Entity, GenericTable, Namespace, Table, View
-from lakesweep.catalog.kinds import Kind
+from lakesweep.catalog.entities import Entity, EntityType, GenericTable, Namespace, Table, View
 from lakesweep.errors import UsageError
 from lakesweep.store import key
+from lakesweep.store.index.index import ReadableIndex
 from lakesweep.store.index.keys import decode
-from lakesweep.store.index.reading import Reading
 
 #: Ids are numbers that are not negative; the first byte of one says how long it is.
 _FIRST_ID = key(0)
@@ -35,8 +34,8 @@ def location_of(entity: Entity) -> str | None:
 def check_address(address: str) -> None:
     """UsageError unless this is an address of something stored."""
     from lakesweep.storage.address import (
-        parse,
-    )  # it brings Arrow, which reading a catalog is without
+        parse,  # it brings Arrow, which reading a catalog is without
+    )
 
     try:
         address.encode()
@@ -68,10 +67,10 @@ def location_key(address: str, number: int) -> bytes:
 class Locations:
     """Reads a location index."""
 
-    def __init__(self, index: Reading[bytes]) -> None:
+    def __init__(self, index: ReadableIndex[bytes]) -> None:
         self._index = index
 
-    def overlapping(self, address: str) -> Iterator[tuple[int, Kind]]:
+    def overlapping(self, address: str) -> Iterator[tuple[int, EntityType]]:
         """The entities at, above and below an address, from the top down."""
         parts = location_parts(address)
         for depth in range(1, len(parts)):
@@ -80,6 +79,6 @@ class Locations:
         own = key(*parts)
         yield from self._entities(own, own + b"\xff")
 
-    def _entities(self, start: bytes, stop: bytes) -> Iterator[tuple[int, Kind]]:
+    def _entities(self, start: bytes, stop: bytes) -> Iterator[tuple[int, EntityType]]:
         for found, kind in self._index.items(start, stop):
-            yield int(decode(found)[-1]), Kind(kind.decode())
+            yield int(decode(found)[-1]), EntityType(kind.decode())

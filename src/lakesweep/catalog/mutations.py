@@ -1,4 +1,4 @@
-"""What can be done to entities, and what became of it."""
+"""Changes to entities, and their results."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
-from lakesweep.catalog.entities import Entity, TableMemo
-from lakesweep.catalog.kinds import Kind
-from lakesweep.catalog.names import Name
+from lakesweep.catalog.entities import Entity, EntityType, TableMemo
+from lakesweep.catalog.entity_names import Name
 from lakesweep.errors import LakesweepError
 
 
@@ -42,7 +41,7 @@ class Rename:
     name: Name
     to: Name
     version: int | None = None
-    kind: Kind | None = None
+    kind: EntityType | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +50,7 @@ class Drop:
 
     name: Name
     version: int | None = None
-    kind: Kind | None = None
+    kind: EntityType | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +69,7 @@ class Undrop:
 Mutation: TypeAlias = Create | Update | Rename | Drop | Undrop
 
 
-class Status(StrEnum):
+class MutationStatus(StrEnum):
     """What became of one mutation."""
 
     CREATED = "created"
@@ -85,22 +84,22 @@ class Status(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class MutationResult:
     """What became of one mutation, and the entity as it is now; before the end, if dropped."""
 
-    status: Status
+    status: MutationStatus
     entity: Entity | None = None
     error: LakesweepError | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class BatchOutcome:
     """What became of a batch: all of it was done, or nothing.
 
     `commit` is the id of its commit; None if nothing had to be changed, or something failed.
     """
 
-    results: Sequence[Result]
+    results: Sequence[MutationResult]
     commit: int | None = None
 
     @property

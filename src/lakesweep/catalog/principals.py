@@ -1,23 +1,28 @@
-"""Principals: who can log in, and how they prove who they are."""
+"""Principals: who can log in, and the secrets that prove it.
+
+A secret is shown once and stored only as a salted hash.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 from collections.abc import Callable, Mapping
 from functools import cache
+from secrets import token_bytes, token_hex, token_urlsafe
 from typing import Any
 
 import msgspec
 
-from lakesweep.catalog.batch import Batch
+from lakesweep.catalog.commits import KEYS, PrincipalsCommit
 from lakesweep.catalog.container import EntityContainer
 from lakesweep.catalog.entities import Entity, Principal, SecretHash
-from lakesweep.catalog.entries import Found
-from lakesweep.catalog.heads import KEYS, PrincipalsCommit
+from lakesweep.catalog.entity_batch import EntityBatch
+from lakesweep.catalog.entity_index import IndexedEntity
 from lakesweep.catalog.mutations import Create, Update
-from lakesweep.catalog.secrets import hash_secret, new_client_id, new_secret, proves
 from lakesweep.errors import EntityMissingError
 from lakesweep.store import Attempt, IndexRoot, Realm, key, seal
-from lakesweep.store.names import PRINCIPALS
+from lakesweep.store.reserved_names import PRINCIPALS
 
 #: Two secrets are good at a time, so that one can be changed without a moment of darkness.
 _KEPT_SECRETS = 2
@@ -68,16 +73,16 @@ class Principals(EntityContainer[PrincipalsCommit]):
             principal = _principal(view.by_id(int.from_bytes(number, "big")))
         kept = principal.secrets if principal else (_nobody(),)
         # Every secret is tried, and one for nobody too: time tells nothing about which it was.
-        matches = [proves(secret, each) for each in kept]
+        matches = [verify_secret(secret, each) for each in kept]
         if principal and any(matches):
             return principal
         raise EntityMissingError("no principal has this client id and this secret")
 
-    def _batch(self, attempt: Attempt[PrincipalsCommit], head: PrincipalsCommit) -> Batch:
+    def _batch(self, attempt: Attempt[PrincipalsCommit], head: PrincipalsCommit) -> EntityBatch:
         return _PrincipalBatch(attempt, head, self.now(), self.realm.new_id)
 
 
-class _PrincipalBatch(Batch):
+class _PrincipalBatch(EntityBatch):
     def __init__(
         self, attempt: Attempt[Any], head: PrincipalsCommit, now: int, new_id: Callable[[], int]
     ) -> None:
@@ -87,7 +92,7 @@ class _PrincipalBatch(Batch):
     def indexes(self) -> dict[str, IndexRoot]:
         return {**super().indexes(), "clients": seal(self._clients)}
 
-    def note(self, before: Entity | None, after: Entity | None, old: Found | None) -> None:
+    def note(self, before: Entity | None, after: Entity | None, old: IndexedEntity | None) -> None:
         del old
         if isinstance(before, Principal):
             self._clients.remove(key(before.client_id))
@@ -103,3 +108,35 @@ def _principal(entity: Entity | None) -> Principal:
 @cache
 def _nobody() -> SecretHash:
     return hash_secret("")
+
+
+#: scrypt with 16 MiB and some tens of milliseconds a try.
+_COST = 2**14
+_BLOCK = 8
+_MEMORY = 64 * 2**20
+
+
+def new_client_id() -> str:
+    """A name to log in with."""
+    return token_hex(8)
+
+
+def new_secret() -> str:
+    """A secret that nobody can guess."""
+    return token_urlsafe(24)
+
+
+def hash_secret(secret: str) -> SecretHash:
+    """All that is kept of a secret."""
+    salt = token_bytes(16)
+    return SecretHash(salt, _scrypt(secret, salt, _COST), _COST)
+
+
+def verify_secret(secret: str, kept: SecretHash) -> bool:
+    """Whether this is the secret that was hashed."""
+    return hmac.compare_digest(_scrypt(secret, kept.salt, kept.cost), kept.hash)
+
+
+def _scrypt(secret: str, salt: bytes, cost: int) -> bytes:
+    data = secret.encode(errors="surrogatepass")
+    return hashlib.scrypt(data, salt=salt, n=cost, r=_BLOCK, p=1, maxmem=_MEMORY, dklen=32)

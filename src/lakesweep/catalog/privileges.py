@@ -1,4 +1,4 @@
-"""What can be allowed, and what each of it includes."""
+"""The privileges that can be granted, and what each one includes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from enum import StrEnum
 
-from lakesweep.catalog.kinds import Kind
+from lakesweep.catalog.entities import EntityType
 from lakesweep.errors import UsageError
 
 
@@ -57,7 +57,7 @@ INCLUDES: Mapping[Privilege, frozenset[Privilege]] = {
     Privilege.MANAGE_REALM: frozenset(Privilege) - {Privilege.USE_ROLE, Privilege.MANAGE_REALM},
 }
 
-_ROLES = frozenset({Kind.PRINCIPAL_ROLE, Kind.CATALOG_ROLE})
+_ROLES = frozenset({EntityType.PRINCIPAL_ROLE, EntityType.CATALOG_ROLE})
 _ON_REALM = frozenset(Privilege) - {Privilege.USE_ROLE}
 _ON_CATALOG = _ON_REALM - {Privilege.MANAGE_REALM, Privilege.CREATE_CATALOG}
 _ON_CONTENT = _ON_CATALOG - {Privilege.MANAGE_CATALOG}
@@ -69,13 +69,13 @@ def included(privileges: Iterable[Privilege]) -> frozenset[Privilege]:
     return given.union(*(INCLUDES.get(each, frozenset()) for each in given))
 
 
-def grantable_on(kind: Kind) -> frozenset[Privilege]:
+def grantable_on(kind: EntityType) -> frozenset[Privilege]:
     """What can be granted on an entity of this kind."""
     if kind in _ROLES:
         return frozenset({Privilege.USE_ROLE})
-    if kind is Kind.ROOT:
+    if kind is EntityType.ROOT:
         return _ON_REALM
-    return _ON_CATALOG if kind is Kind.CATALOG else _ON_CONTENT
+    return _ON_CATALOG if kind is EntityType.CATALOG else _ON_CONTENT
 
 
 def parse_privilege(text: str) -> Privilege:

@@ -1,28 +1,35 @@
-"""One container as one commit left it."""
+"""One container as of one commit, and its listing in pages.
+
+All pages of a listing show the same state. A page token names the commit that the first page
+was read from and the key to continue at, so it works in every process while the commit exists.
+"""
 
 from __future__ import annotations
 
+import base64
+import binascii
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import islice
 from typing import Generic, TypeVar
 
-from lakesweep.catalog.batch import missing
-from lakesweep.catalog.content_batch import dropped_at, forget_before
-from lakesweep.catalog.entities import NO_PARENT, Entity
-from lakesweep.catalog.entries import NAMESPACES, Entries, Found
-from lakesweep.catalog.heads import DROPPED, KEYS, NAMED, ContentCommit, Dropped, EntitiesCommit
-from lakesweep.catalog.kinds import Kind
-from lakesweep.catalog.locations import Locations
-from lakesweep.catalog.names import Name, split
-from lakesweep.catalog.paging import (
-    PAGE_SIZE,
-    Page,
-    Position,
-    check_page_size,
-    read_token,
-    write_token,
+import msgspec
+
+from lakesweep.catalog.commits import (
+    DROPPED,
+    KEYS,
+    NAMED,
+    ContentCommit,
+    DroppedEntity,
+    EntitiesCommit,
 )
+from lakesweep.catalog.content_batch import dropped_at, forget_before
+from lakesweep.catalog.entities import NO_PARENT, Entity, EntityType
+from lakesweep.catalog.entity_batch import entity_missing
+from lakesweep.catalog.entity_index import NAMESPACES, EntityIndex, IndexedEntity
+from lakesweep.catalog.entity_names import Name, split
+from lakesweep.catalog.locations import Locations
 from lakesweep.errors import (
     DamagedRowError,
     EntityMissingError,
@@ -37,30 +44,33 @@ Head = TypeVar("Head", bound=EntitiesCommit)
 E = TypeVar("E", bound=Entity)
 
 
-class Snapshot(Generic[Head]):
+PAGE_SIZE = 100
+
+
+class ContainerSnapshot(Generic[Head]):
     """Entities as one commit has them; nothing that others do is seen in it."""
 
     def __init__(self, realm: Realm, stored: Stored[Head]) -> None:
         self._realm = realm
         self.commit = stored.id
         self.head = stored.value
-        self.entries = Entries(
+        self.entries = EntityIndex(
             realm.index(self.head.names, NAMED), realm.index(self.head.ids, KEYS)
         )
 
-    def find(self, name: Name, kind: Kind | None = None) -> Entity | None:
+    def find(self, name: Name, kind: EntityType | None = None) -> Entity | None:
         """The entity of a name, if there is one, and of this kind."""
         found = self.entries.find(split(name))
         if found is None or kind not in {None, found.named.kind}:
             return None
         return self.load([found])[0]
 
-    def get(self, name: Name, kind: Kind | None = None) -> Entity:
+    def get(self, name: Name, kind: EntityType | None = None) -> Entity:
         """The entity of a name. EntityMissingError if there is none, or none of this kind."""
         path = split(name)
         found = self.entries.find(path)
         if found is None or kind not in {None, found.named.kind}:
-            raise missing(path, kind, found)
+            raise entity_missing(path, kind, found)
         return self.load([found])[0]
 
     def by_id(self, number: int) -> Entity:
@@ -75,19 +85,21 @@ class Snapshot(Generic[Head]):
         parents = self.entries.path(entity.parent) if entity.parent != NO_PARENT else ()
         return (*parents, entity.name)
 
-    def load(self, entries: Sequence[Found]) -> Sequence[Entity]:
+    def load(self, entries: Sequence[IndexedEntity]) -> Sequence[Entity]:
         """The entities of some entries, in one round trip."""
         objects = self._realm.objects.fetch_many([each.named.object for each in entries], Entity)
         return [
             _there(each.named.id, stored) for each, stored in zip(entries, objects, strict=True)
         ]
 
-    def children(self, within: Name | None = None, *, namespaces: bool = False) -> Iterator[Found]:
+    def children(
+        self, within: Name | None = None, *, namespaces: bool = False
+    ) -> Iterator[IndexedEntity]:
         """The names in a namespace or at the top, without reading more than the name index."""
         rank = NAMESPACES if namespaces else None
         return self.entries.children(self._namespace(within), rank)
 
-    def all(self, within: Name | None = None) -> Iterator[tuple[tuple[str, ...], Found]]:
+    def all(self, within: Name | None = None) -> Iterator[tuple[tuple[str, ...], IndexedEntity]]:
         """Everything below a namespace or the top with its path, parents before children."""
         waiting = [(() if within is None else split(within), self._namespace(within))]
         while waiting:
@@ -95,20 +107,20 @@ class Snapshot(Generic[Head]):
             for found in self.entries.children(parent):
                 below = (*path, found.name)
                 yield below, found
-                if found.named.kind is Kind.NAMESPACE:
+                if found.named.kind is EntityType.NAMESPACE:
                     waiting.append((below, found.named.id))
 
     def page(
         self,
         within: Name | None = None,
-        kinds: Collection[Kind] | None = None,
+        kinds: Collection[EntityType] | None = None,
         *,
         size: int = PAGE_SIZE,
         start: bytes | None = None,
-    ) -> tuple[Sequence[Found], bytes | None]:
+    ) -> tuple[Sequence[IndexedEntity], bytes | None]:
         """Some entries of a namespace or the top, and the key of the next one."""
         check_page_size(size)
-        rank = NAMESPACES if kinds is not None and set(kinds) == {Kind.NAMESPACE} else None
+        rank = NAMESPACES if kinds is not None and set(kinds) == {EntityType.NAMESPACE} else None
         found = self.entries.children(self._namespace(within), rank, start)
         wanted = (each for each in found if kinds is None or each.named.kind in kinds)
         *some, after = [*islice(wanted, size + 1), None][: size + 1]
@@ -119,12 +131,12 @@ class Snapshot(Generic[Head]):
             return NO_PARENT
         path = split(within)
         found = self.entries.find(path)
-        if found is None or found.named.kind is not Kind.NAMESPACE:
-            raise missing(path, Kind.NAMESPACE, found)
+        if found is None or found.named.kind is not EntityType.NAMESPACE:
+            raise entity_missing(path, EntityType.NAMESPACE, found)
         return found.named.id
 
 
-class ContentSnapshot(Snapshot[ContentCommit]):
+class ContentSnapshot(ContainerSnapshot[ContentCommit]):
     """The content of a catalog as one commit has it."""
 
     def at(self, address: str) -> Iterator[tuple[Entity, tuple[str, ...]]]:
@@ -133,13 +145,13 @@ class ContentSnapshot(Snapshot[ContentCommit]):
         for number, _ in locations.overlapping(address):
             yield self.by_id(number), self.entries.path(number)
 
-    def dropped(self, now: int) -> Iterator[tuple[int, Dropped]]:
+    def dropped(self, now: int) -> Iterator[tuple[int, DroppedEntity]]:
         """What was dropped and still keeps its files, and when it was, oldest first."""
         since = key(max(forget_before(self.head, now), 0))
         for found, dropped in self._realm.index(self.head.dropped, DROPPED).items(since):
             yield dropped_at(found), dropped
 
-    def load_dropped(self, dropped: Sequence[Dropped]) -> Sequence[Entity]:
+    def load_dropped(self, dropped: Sequence[DroppedEntity]) -> Sequence[Entity]:
         """The entities as they were when they were dropped."""
         objects = self._realm.objects.fetch_many([each.object for each in dropped], Entity)
         return [_there(each.id, stored) for each, stored in zip(dropped, objects, strict=True)]
@@ -147,15 +159,15 @@ class ContentSnapshot(Snapshot[ContentCommit]):
 
 def list_page(
     realm: Realm,
-    snapshot: Callable[[Stored[Head] | None], Snapshot[Head]],
+    snapshot: Callable[[Stored[Head] | None], ContainerSnapshot[Head]],
     head: type[Head],
     scope: str,
     token: str | None,
     *,
     within: Name | None = None,
-    kinds: Collection[Kind] | None = None,
+    kinds: Collection[EntityType] | None = None,
     size: int = PAGE_SIZE,
-) -> Page[Entity]:
+) -> EntityPage[Entity]:
     """A page of a listing; `snapshot` makes one of a commit, or of the newest."""
     if token is None:
         view, start = snapshot(None), None
@@ -165,8 +177,8 @@ def list_page(
     with _expiring(token):
         found, after = view.page(within, kinds, size=size, start=start)
         entities = view.load(found)
-    following = None if after is None else write_token(Position(scope, view.commit, after))
-    return Page(entities, following)
+    following = None if after is None else write_token(PagePosition(scope, view.commit, after))
+    return EntityPage(entities, following)
 
 
 def _commit(realm: Realm, number: int, kind: type[Head]) -> Stored[Head]:
@@ -200,3 +212,51 @@ def _there(number: int, stored: Stored[E] | None) -> E:
     if stored is None:
         raise DamagedRowError(f"the object of entity {number} is missing")
     return stored.value
+
+
+T = TypeVar("T")
+
+
+MAX_PAGE_SIZE = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class EntityPage(Generic[T]):
+    """Some entries of a listing; `token` asks for the next ones, and is None on the last page."""
+
+    items: Sequence[T]
+    token: str | None
+
+
+class PagePosition(msgspec.Struct, frozen=True, array_like=True):
+    """What a token says: in which listing, of which commit, from which key on."""
+
+    scope: str
+    commit: int
+    start: bytes
+
+
+def write_token(position: PagePosition) -> str:
+    """The token of a position."""
+    data = msgspec.msgpack.encode(position)
+    checked = binascii.crc32(data).to_bytes(4, "big") + data
+    return base64.urlsafe_b64encode(checked).decode().rstrip("=")
+
+
+def read_token(token: str, scope: str) -> PagePosition:
+    """The position of a token; UsageError if it is none, or one of another listing."""
+    wrong = UsageError("this is no page token of this listing", hint="list from the first page")
+    try:
+        checked = base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True)
+        position = msgspec.msgpack.decode(checked[4:], type=PagePosition)
+    except (ValueError, msgspec.MsgspecError) as error:
+        raise wrong from error
+    if checked[:4] != binascii.crc32(checked[4:]).to_bytes(4, "big") or position.scope != scope:
+        raise wrong
+    return position
+
+
+def check_page_size(size: int) -> None:
+    """UsageError unless a page may have so many entries."""
+    if not 1 <= size <= MAX_PAGE_SIZE:
+        raise UsageError(f"a page has 1 to {MAX_PAGE_SIZE:,} entries, not {size}")

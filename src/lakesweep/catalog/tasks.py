@@ -1,4 +1,4 @@
-"""Tasks: work that is to be done once, by whoever comes first."""
+"""Tasks: work to be done once, by the first process to claim it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from datetime import timedelta
 
 import msgspec
 
+from lakesweep.catalog.commits import TasksCommit
 from lakesweep.catalog.container import EntityContainer
-from lakesweep.catalog.entities import Entity, Task
-from lakesweep.catalog.heads import TasksCommit
+from lakesweep.catalog.entities import Entity, ScheduledTask
 from lakesweep.catalog.mutations import Create, Drop, Update
 from lakesweep.errors import EntityChangedError, EntityExistsError, EntityMissingError
 from lakesweep.store import Realm
-from lakesweep.store.names import IMMEDIATE_TASKS
+from lakesweep.store.reserved_names import IMMEDIATE_TASKS
 
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -28,21 +28,23 @@ class Tasks(EntityContainer[TasksCommit]):
     def __init__(self, realm: Realm) -> None:
         super().__init__(realm, IMMEDIATE_TASKS, TasksCommit)
 
-    def schedule(self, type_: str, target: int, due_at: int) -> Task:
+    def schedule(self, type_: str, target: int, due_at: int) -> ScheduledTask:
         """Have something done from a moment on; what is scheduled already stays as it is."""
         name = (f"{type_} {target}",)
         try:
-            outcome = self.apply([Create(name, Task(type=type_, target=target, due_at=due_at))])
+            outcome = self.apply(
+                [Create(name, ScheduledTask(type=type_, target=target, due_at=due_at))]
+            )
         except EntityExistsError:
             return as_task(self.snapshot(fresh=True).get(name))
         return as_task(outcome.results[0].entity)
 
-    def all(self) -> Iterator[Task]:
+    def all(self) -> Iterator[ScheduledTask]:
         """All tasks, by name."""
         view = self.snapshot(fresh=True)
         return (as_task(view.load([found])[0]) for found in view.children())
 
-    def claim(self, task: Task, holder: str, lease: timedelta) -> Task | None:
+    def claim(self, task: ScheduledTask, holder: str, lease: timedelta) -> ScheduledTask | None:
         """Take a task that is due and that nobody works on; None if somebody else got it."""
         now = self.now()
         if task.due_at > now or task.leased_until > now:
@@ -59,13 +61,13 @@ class Tasks(EntityContainer[TasksCommit]):
             return None
         return as_task(outcome.results[0].entity)
 
-    def finish(self, task: Task) -> bool:
+    def finish(self, task: ScheduledTask) -> bool:
         """Take a task out that was done; False if somebody else claimed it meanwhile."""
         outcome = self.attempt([Drop((task.name,), version=task.version)])
         return outcome.error is None
 
 
-def as_task(entity: Entity | None) -> Task:
+def as_task(entity: Entity | None) -> ScheduledTask:
     """An entity of which it is known that it is a task."""
-    assert isinstance(entity, Task)
+    assert isinstance(entity, ScheduledTask)
     return entity

@@ -1,1 +1,1 @@
-"""The command line: one file a command."""
+"""The command line: parse options, call the library, print results."""

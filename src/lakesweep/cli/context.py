@@ -1,4 +1,4 @@
-"""What every command is handed: its output, its progress, the configuration and the app."""
+"""What every command receives: output, progress, clock, configuration and the app."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lakesweep.cli.output import ConsoleOutput, JsonOutput, Output
+from lakesweep.cli.render.output import ConsoleOutput, JsonOutput, Output
 from lakesweep.clock import Clock, SystemClock
 from lakesweep.errors import RefusedError
 from lakesweep.progress import SILENT, BarProgress, LineProgress, Progress
@@ -50,7 +50,7 @@ class Context:
     @cached_property
     def config_file(self) -> Path | None:
         """Where the configuration is; None where there is none."""
-        from lakesweep.config import find_config
+        from lakesweep.config_file import find_config
 
         path = find_config(self.settings.config, os.environ, Path.cwd())
         self.output.detail(f"configuration: {path or 'none, all defaults'}")
@@ -59,7 +59,7 @@ class Context:
     @cached_property
     def config(self) -> Config:
         """The configuration; the defaults where there is no file."""
-        from lakesweep.config import load_config
+        from lakesweep.config_file import load_config
 
         return load_config(self.config_file, os.environ)
 
@@ -76,7 +76,7 @@ class Context:
 
         It must come before the first use of the app.
         """
-        from lakesweep.store.urls import anchored
+        from lakesweep.store.backends.urls import anchored
 
         store = self.config.store.model_copy(update={"url": anchored(url, Path.cwd())})
         self.config = self.config.model_copy(update={"store": store})

@@ -1,4 +1,4 @@
-"""The command `lakesweep`: all its commands, and how each call ends."""
+"""The `lakesweep` command: assembles all groups, runs one call, maps errors to exit codes."""
 
 from __future__ import annotations
 
@@ -12,18 +12,24 @@ from typing import Annotated
 import typer
 
 from lakesweep import __version__
-from lakesweep.cli import catalog, files, iceberg, lifecycle, paimon, quarantine, realm, store
+from lakesweep.cli.catalog import catalog_commands
+from lakesweep.cli.commands import command, group
 from lakesweep.cli.context import Context, Settings, make_output
-from lakesweep.cli.demo import add_demo
-from lakesweep.cli.doctor import doctor
-from lakesweep.cli.init import init
-from lakesweep.cli.options import command, group
-from lakesweep.cli.output import Failure
-from lakesweep.cli.sweep import add_sweep
-from lakesweep.cli.terminal import OutputClosedError, OutputFailedError, guarded_stdout
+from lakesweep.cli.demo.demo_command import add_demo
+from lakesweep.cli.files import file_commands
+from lakesweep.cli.iceberg import iceberg_commands
+from lakesweep.cli.lifecycle import lifecycle_commands
+from lakesweep.cli.paimon import paimon_commands
+from lakesweep.cli.render.output import CommandFailure
+from lakesweep.cli.render.terminal import OutputClosedError, OutputFailedError, guarded_stdout
+from lakesweep.cli.setup.doctor import doctor
+from lakesweep.cli.setup.init import init
+from lakesweep.cli.store import realm_commands, store_commands
+from lakesweep.cli.sweep import quarantine
+from lakesweep.cli.sweep.sweep_commands import add_sweep
 from lakesweep.errors import LakesweepError, UsageError
+from lakesweep.no_pandas import disable_pandas
 from lakesweep.progress import SILENT
-from lakesweep.spare_pandas import spare_pandas
 
 #: What a shell reports for a program whose reader went away (128 + SIGPIPE).
 _EXIT_CLOSED = 141
@@ -61,21 +67,21 @@ app = group(
 )
 command(app, "init", examples=["lakesweep init", "lakesweep init --output prod.toml"])(init)
 command(app, "doctor", examples=["lakesweep doctor", "lakesweep doctor --spark --json"])(doctor)
-add_demo(app)
+add_demo(app, lambda words: run(words))  # noqa: PLW0108 — `run` is defined below
 add_sweep(app)
-app.add_typer(files.app)
-app.add_typer(iceberg.app)
-app.add_typer(paimon.app)
-app.add_typer(lifecycle.app)
+app.add_typer(file_commands.app)
+app.add_typer(iceberg_commands.app)
+app.add_typer(paimon_commands.app)
+app.add_typer(lifecycle_commands.app)
 app.add_typer(quarantine.app)
-app.add_typer(store.app)
-app.add_typer(realm.app)
-app.add_typer(catalog.app)
+app.add_typer(store_commands.app)
+app.add_typer(realm_commands.app)
+app.add_typer(catalog_commands.app)
 
 
 def main() -> None:
     """Run the command line of this process."""
-    spare_pandas()
+    disable_pandas()
     # What pyarrow lets go is given back at once, here and in the processes that Spark starts.
     os.environ.setdefault("MIMALLOC_PURGE_DELAY", "0")
     code = run(sys.argv[1:])
@@ -97,13 +103,13 @@ def run(arguments: Sequence[str]) -> int:
         return _EXIT_CLOSED
     except OutputFailedError as error:
         _forget_stdout()
-        return _fail(arguments, Failure.of(error))
+        return _fail(arguments, CommandFailure.of(error))
     except typer.TyperException as error:
         return _fail_usage(arguments, error)
     except LakesweepError as error:
         if error.__cause__ is not None and _asked(arguments, "-v", "--verbose"):
             traceback.print_exception(error.__cause__)
-        return _fail(arguments, Failure.of(error))
+        return _fail(arguments, CommandFailure.of(error))
     except KeyboardInterrupt:
         return _fail(arguments, _interrupted())
     except Exception as error:  # the last line of defence
@@ -128,21 +134,21 @@ def _fail_usage(arguments: Sequence[str], error: typer.TyperException) -> int:
         return error.exit_code
     context = getattr(error, "ctx", None)
     path = context.command_path if context else "lakesweep"
-    return _fail(arguments, Failure.of(UsageError(message, hint=f"{path} --help")))
+    return _fail(arguments, CommandFailure.of(UsageError(message, hint=f"{path} --help")))
 
 
-def _interrupted() -> Failure:
+def _interrupted() -> CommandFailure:
     message = "interrupted; it is safe to run the same command again"
-    return Failure("Interrupted", message, None, _EXIT_INTERRUPTED)
+    return CommandFailure("Interrupted", message, None, _EXIT_INTERRUPTED)
 
 
-def _unexpected(error: Exception) -> Failure:
+def _unexpected(error: Exception) -> CommandFailure:
     name = type(error).__name__
     hint = "the same command with -v shows where it happened"
-    return Failure(name, f"unexpected {name}: {error}", hint, LakesweepError.exit_code)
+    return CommandFailure(name, f"unexpected {name}: {error}", hint, LakesweepError.exit_code)
 
 
-def _fail(arguments: Sequence[str], failure: Failure) -> int:
+def _fail(arguments: Sequence[str], failure: CommandFailure) -> int:
     # The words of the call decide, not the parsed options: the parser may be what failed.
     make_output(Settings(json=_asked(arguments, "--json")), SILENT).error(failure)
     return failure.exit_code

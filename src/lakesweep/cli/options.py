@@ -1,90 +1,80 @@
-"""The frame of all commands: common options, examples, and the options of commands that delete.
-
-A command group is made by `group`, a command by `command`:
-
-    app = group("files", "What is stored.", examples=["lakesweep files list s3://lake"])
-
-    @command(app, "list", examples=["lakesweep files list s3://lake --json"])
-    def list_files(context: Context, uris: Annotated[list[str], typer.Argument()]) -> None:
-        '''List what is stored.'''
-
-The command function gets a Context first, then its own arguments; an argument whose type is a
-dataclass stands for the options that are its fields. `--json`, `--config`,
-`--verbose` and `--quiet` are added here, once, and work before and after the command's name.
-"""
+"""Options that several groups share: engine, rate limits, dry run, confirmation, guards."""
 
 from __future__ import annotations
 
-import inspect
-import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import is_dataclass
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from difflib import get_close_matches
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Concatenate, ParamSpec
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
 
-from lakesweep.cli.context import Context, Settings
+from lakesweep.errors import UsageError
+from lakesweep.operations.guards import GUARDS
 
-P = ParamSpec("P")
+if TYPE_CHECKING:
+    import pyarrow as pa
 
-_PANEL = "Common options"
-_KEYWORD = inspect.Parameter.KEYWORD_ONLY
+    from lakesweep.cli.context import Context
+    from lakesweep.config import SparkSection
+    from lakesweep.marks.unreadable import Strict, Tolerant
+    from lakesweep.storage.deleting.bulk_delete import Deleter
+    from lakesweep.storage.stores import Stores
+    from lakesweep.sweep.engine.protocol import SweepEngine
+    from lakesweep.sweep.lake import Lake
 
-JsonFlag = Annotated[
-    bool, typer.Option("--json", help="Write JSON for programs.", rich_help_panel=_PANEL)
-]
-ConfigFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--config",
-        metavar="FILE",
-        help="Use this configuration. Otherwise LAKESWEEP_CONFIG, "
-        "or lakesweep.toml here or in a parent folder.",
-        rich_help_panel=_PANEL,
-    ),
-]
-VerboseFlag = Annotated[
-    bool, typer.Option("--verbose", "-v", help="Say more.", rich_help_panel=_PANEL)
-]
-QuietFlag = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Say nothing but errors.", rich_help_panel=_PANEL)
-]
 
-_COMMON = (
-    inspect.Parameter("json", _KEYWORD, default=False, annotation=JsonFlag),
-    inspect.Parameter("config", _KEYWORD, default=None, annotation=ConfigFile),
-    inspect.Parameter("verbose", _KEYWORD, default=False, annotation=VerboseFlag),
-    inspect.Parameter("quiet", _KEYWORD, default=False, annotation=QuietFlag),
-)
-_TYPER_CONTEXT = inspect.Parameter("typer_context", _KEYWORD, annotation=typer.Context)
+class EngineName(StrEnum):
+    """The engines."""
 
-#: The guards that `--override` takes.
-GUARDS = (
-    "first-run",
-    "zero-live",
-    "live-fell",
-    "share",
-    "incomplete",
-    "roots-gone",
-    "empty-catalog",
-    "repositories",
-    "missing",
-    "foreign",
-    "stale-plan",
-    "grace",
-    "gc.enabled",
-    "catalog-lock",
-    "policy-changed",
-    "staged",
-    "refs-dump",
-    "stale-refs",
-    "clock",
-    "lake-gone",
-    "plan-gone",
-)
+    SPARK = "spark"
+    LOCAL = "local"
+
+
+@dataclass(frozen=True)
+class EngineChoice:
+    """Which engine runs the steps of a sweep."""
+
+    engine: Annotated[
+        EngineName,
+        typer.Option(help="Run on Spark, as it is configured, or in this process, without Java."),
+    ] = EngineName.SPARK
+
+    def open(self, context: Context) -> AbstractContextManager[SweepEngine]:
+        """The engine, for as long as the block runs."""
+        return context.app.engine(self.engine.value, verbose=context.settings.verbose)
+
+    def warn(self, context: Context, lake: Lake) -> None:
+        """Tell where executors may be on other machines and plans are on this one's disk."""
+        from lakesweep.storage.address import StoreKind, parse
+
+        section = context.config.spark
+        if self.engine is EngineName.LOCAL or _is_here(section):
+            return
+        if parse(lake.plans).kind is StoreKind.FILE:
+            context.output.say(
+                f"warning: plans of lake {lake.name} go to {lake.plans}, which the executors at "
+                f"{section.remote or section.master} must see as well; set plans to a bucket "
+                "unless it is a shared folder"
+            )
+
+
+def _is_here(section: SparkSection) -> bool:
+    """Whether all of Spark runs on this machine."""
+    from lakesweep.spark.settings import is_local
+
+    return is_local(section.remote or section.master)
+
+
+def absolute_address(uri: str) -> str:
+    """An address; a local file or folder may be named as in any other command."""
+    if ":" in uri or uri.startswith("/"):
+        return uri
+    slash = "/" if uri.endswith("/") else ""
+    return str(Path(uri).absolute()) + slash
 
 
 def parse_guard(name: str) -> str:
@@ -118,117 +108,67 @@ Overrides = Annotated[
 ]
 
 
-def _for_people(parameters: list[Any]) -> list[Any]:
-    """Parameters as help shows them: no type behind flags, and brackets are just brackets."""
-    for parameter in parameters:
-        if getattr(parameter, "is_flag", False):
-            parameter.metavar = ""
-        if parameter.help:
-            parameter.help = _literal(parameter.help)
-    return parameters
+_RATE_PANEL = "Pace"
 
 
-class _Command(TyperCommand):
-    def get_params(self, ctx: Any) -> list[Any]:
-        return _for_people(super().get_params(ctx))
-
-    def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        # Typer puts what must be given in braces, which say nothing to anybody.
-        return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
+def _limit(name: str, least: float, meaning: str) -> Any:
+    return typer.Option(name, min=least, metavar="N", help=meaning, rich_help_panel=_RATE_PANEL)
 
 
-class _Group(TyperGroup):
-    def get_params(self, ctx: Any) -> list[Any]:
-        return _for_people(super().get_params(ctx))
+FilesPerSecond = Annotated[
+    float | None, _limit("--files-per-second", 0.001, "Delete no more files a second than this.")
+]
+BatchesPerSecond = Annotated[
+    float | None, _limit("--batches-per-second", 0.001, "Send no more delete requests a second.")
+]
+BatchSize = Annotated[
+    int | None, _limit("--batch-size", 1, "Keys in one request; at most what the store takes.")
+]
 
 
-def _only_common(context: Context) -> None:
-    """Takes the common options, which are kept for the command that follows."""
+@dataclass(frozen=True)
+class RateLimitOptions:
+    """How fast to delete."""
+
+    files_per_second: FilesPerSecond = None
+    batches_per_second: BatchesPerSecond = None
+    batch_size: BatchSize = None
+
+    def deleter(self, stores: Stores, context: Context) -> Deleter:
+        """A function that deletes at this pace."""
+        from lakesweep.storage.deleting.bulk_delete import DeleteRate, delete_files
+
+        limits = DeleteRate(
+            context.clock,
+            files_per_second=self.files_per_second,
+            batches_per_second=self.batches_per_second,
+        )
+
+        def delete(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            return delete_files(stores, batches, batch_size=self.batch_size, limits=limits)
+
+        return delete
 
 
-def group(
-    name: str,
-    summary: str,
-    *,
-    examples: Sequence[str],
-    callback: Callable[..., None] = _only_common,
-) -> typer.Typer:
-    """A group of commands that takes the common options before the command's name as well."""
-    app = typer.Typer(name=name, cls=_Group, no_args_is_help=True, rich_markup_mode="rich")
-    app.callback(help=summary, epilog=_epilog(examples))(_accepting(callback))
-    return app
+TolerantFlag = Annotated[
+    bool, typer.Option("--tolerant", help="Go on past what cannot be read; end with code 4.")
+]
 
 
-def command(
-    app: typer.Typer, name: str, *, examples: Sequence[str]
-) -> Callable[[Callable[Concatenate[Context, P], None]], Callable[Concatenate[Context, P], None]]:
-    """Add a function to a group as the command `name`; its docstring is the help."""
+def tolerance_of(tolerant: bool) -> Strict | Tolerant:
+    """What the option stands for."""
+    from lakesweep.marks.unreadable import Strict, Tolerant
 
-    def add(
-        function: Callable[Concatenate[Context, P], None],
-    ) -> Callable[Concatenate[Context, P], None]:
-        add_to = app.command(name, cls=_Command, epilog=_epilog(examples), help=_help(function))
-        add_to(_accepting(function))
-        return function
-
-    return add
+    return Tolerant() if tolerant else Strict()
 
 
-def _accepting(function: Callable[..., None]) -> Callable[..., None]:
-    """The function as Typer sees it: its own parameters and the common ones."""
-    _, *own = inspect.signature(function, eval_str=True).parameters.values()
-
-    def call(typer_context: typer.Context, **values: Any) -> None:
-        common = {parameter.name: values.pop(parameter.name) for parameter in _COMMON}
-        settings = Settings(**common).under(typer_context.obj or Settings())
-        typer_context.obj = settings
-        context = Context(settings)
-        try:
-            function(context, **{p.name: _collect(p, values) for p in own})
-        except BrokenPipeError as error:
-            # Ours would be an OutputClosedError; this is a connection, and Typer would hide it.
-            raise ConnectionError(f"a connection broke: {error.strerror}") from error
-        finally:
-            context.close()
-
-    parameters = [_TYPER_CONTEXT, *(option for p in own for option in _options_of(p)), *_COMMON]
-    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    call.__annotations__ = {p.name: p.annotation for p in parameters}
-    return call
+def parse_properties(texts: list[str] | None) -> dict[str, str]:
+    """Properties as they were given."""
+    return dict(map(_parse_property, texts or ()))
 
 
-def _options_of(parameter: inspect.Parameter) -> Iterator[inspect.Parameter]:
-    """What Typer sees of a parameter: itself, or the fields of a dataclass of options."""
-    if not _holds_options(parameter):
-        yield parameter.replace(kind=_KEYWORD)
-        return
-    for field in inspect.signature(parameter.annotation, eval_str=True).parameters.values():
-        yield field.replace(kind=_KEYWORD)
-
-
-def _collect(parameter: inspect.Parameter, values: dict[str, Any]) -> Any:
-    """The value of a parameter, put together from its fields where it is a dataclass."""
-    if not _holds_options(parameter):
-        return values[parameter.name]
-    fields = {option.name: values[option.name] for option in _options_of(parameter)}
-    return parameter.annotation(**fields)
-
-
-def _holds_options(parameter: inspect.Parameter) -> bool:
-    return is_dataclass(parameter.annotation)
-
-
-def _help(function: Callable[..., None]) -> str:
-    """The docstring, each paragraph on one line, so that it fits every terminal."""
-    paragraphs = (inspect.getdoc(function) or "").split("\n\n")
-    return _literal("\n\n".join(paragraph.replace("\n", " ") for paragraph in paragraphs))
-
-
-def _epilog(examples: Sequence[str]) -> str:
-    lines = "\n".join(f"  {line}" for line in examples)
-    return f"[bold]Examples[/bold]\n\n{_literal(lines)}"
-
-
-def _literal(text: str) -> str:
-    """Brackets that rich shows instead of reading them as markup; done twice is done once."""
-    return re.sub(r"(?<!\\)\[", r"\\[", text)
+def _parse_property(text: str) -> tuple[str, str]:
+    key, separator, value = text.partition("=")
+    if not (key and separator):
+        raise UsageError(f"{text!r} is no property", hint="write --property KEY=VALUE")
+    return key, value

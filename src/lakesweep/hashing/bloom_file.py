@@ -2,11 +2,11 @@
 
     8 bytes   `LSBLOOM` and the version
     4 bytes   the size of the header, little-endian
-    header    JSON, filled up with spaces so that the bits begin at a multiple of 64
+    header    JSON, padded with spaces so that the bits begin at a multiple of 64
     bits      the words of the held shards, little-endian
-    32 bytes  the SHA-256 of all before
+    32 bytes  the SHA-256 of everything before
 
-The header has the shape, which shards are held, and how full they are.
+The header has the shape, the held shards, and how full they are.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 
 from lakesweep.errors import DamagedError
-from lakesweep.hashing.bloom import BloomFilter, BloomShape, Words, aligned_zeros
+from lakesweep.hashing.bloom_filter import BloomFilter, BloomShape, Words, aligned_zeros
 
 _MAGIC = b"LSBLOOM"
 _VERSION = 1

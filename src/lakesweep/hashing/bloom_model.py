@@ -1,9 +1,9 @@
-"""How often a Bloom filter in blocks errs, computed and not guessed.
+"""The false-positive rate of a blocked Bloom filter, computed exactly.
 
-Keys fall into blocks at random: a block gets i keys with the probability of a Poisson distribution.
-i keys set i·k bits, some of them twice; how many distinct ones, follows from throwing one after the
-other. A stranger passes when all its k bits are set. The textbook's formula, which knows no blocks,
-would promise two to four times too much.
+Keys fall into blocks at random: the number of keys in a block has a Poisson distribution. i
+keys set i·k bits, some of them twice; the distribution of distinct bits follows from throwing
+one after the other. A stranger passes when all its k bits are set. The textbook formula
+ignores blocks and would promise a rate two to four times too low.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Hash columns of strings."""
+"""Hash columns of strings, and sort the hashes."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ def _hash(strings: pa.Array | pa.ChunkedArray, salt: int, kernel: str) -> Hashes
 
 
 def _hash_chunk(strings: pa.Array, salt: int, kernel: str, into: Hashes) -> None:
-    from lakesweep.hashing import sip  # imports numba
+    from lakesweep.hashing import siphash  # imports numba
 
     if not len(strings):
         return
     characters, places = string_buffers(strings)
     key = np.uint64(salt % _WORD), np.uint64(salt // _WORD)
-    getattr(sip, kernel)(characters, places, key, *into)
+    getattr(siphash, kernel)(characters, places, key, *into)
 
 
 def string_buffers(strings: pa.Array) -> Strings:
@@ -73,3 +73,14 @@ def readable(array: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     view = np.ascontiguousarray(array).view()
     view.flags.writeable = False
     return view
+
+
+def hash_order(hashes: Hashes) -> npt.NDArray[np.int64]:
+    """The places of hashes in their order, low words first.
+
+    Words that differ in their low halves need no more; others are so rare that all are sorted anew.
+    """
+    low, high = hashes
+    order = np.argsort(low)
+    same = np.diff(low[order]) == 0
+    return np.lexsort((high, low)) if np.any(same & (np.diff(high[order]) != 0)) else order

@@ -1,1 +1,1 @@
-"""What an Iceberg table or view reaches, and how to purge it."""
+"""Iceberg tables and views: metadata, manifests, the files they reach, catalogs, purge."""

@@ -1,8 +1,8 @@
-"""Iceberg catalogs of every kind that PyIceberg knows: names in, metadata files out.
+"""Open any Iceberg catalog that PyIceberg knows: names in, metadata files out.
 
-PyIceberg is a client here, never a model of the metadata: its model rejects tables that are fine
-(inline manifests of old v1 tables, drafts of v4). So where a catalog can be asked for the place of
-the metadata file alone, it is.
+PyIceberg is a client here, never the metadata model: its model rejects valid tables (inline
+manifests of old v1 tables, drafts of v4). Where a catalog can return only the location of the
+metadata file, that is what it is asked for. The properties of a catalog become storage options.
 """
 
 from __future__ import annotations
@@ -11,17 +11,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from lakesweep.errors import ConfigError, LakesweepError
-from lakesweep.iceberg.entries import Entry, Name, OtherTable, Unknown
+from lakesweep.iceberg.catalog_entries import CatalogEntry, ForeignTable, Name, UnresolvedTable
+from lakesweep.storage.options import StorageOptions
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog as PyIcebergCatalog
 
 __all__ = [
-    "Entry",
     "IcebergCatalog",
-    "Name",
-    "OtherTable",
-    "Unknown",
     "known_catalogs",
     "open_catalog",
 ]
@@ -30,23 +27,23 @@ __all__ = [
 class IcebergCatalog(Protocol):
     """One catalog. Errors of the client become LakesweepErrors."""
 
-    def find(self, name: Name) -> Entry:
+    def find(self, name: Name) -> CatalogEntry:
         """The table or view of this name, or NotFoundError."""
         ...
 
-    def look(self, name: Name) -> Entry | None:
+    def look(self, name: Name) -> CatalogEntry | None:
         """The table or view of this name; None only if the catalog does not list it."""
         ...
 
-    def survey(self) -> Iterator[Entry | Unknown | OtherTable]:
+    def survey(self) -> Iterator[CatalogEntry | UnresolvedTable | ForeignTable]:
         """Every table and view of every namespace; names that cannot be looked up are told."""
         ...
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[CatalogEntry]:
         """Every table and view of every namespace; the first that is unknown is an error."""
         ...
 
-    def drop(self, entry: Entry) -> None:
+    def drop(self, entry: CatalogEntry) -> None:
         """Forget the name; the files stay."""
         ...
 
@@ -84,46 +81,46 @@ def _load(name: str, properties: Mapping[str, str]) -> PyIcebergCatalog:
     # Looking at a lake never creates tables in somebody's database.
     quiet = {"init_catalog_tables": "false", **properties}
     if {**known_catalogs().get(name, {}), **properties}.get("type") == "dynamodb":
-        from lakesweep.iceberg.existing_dynamodb import ExistingDynamoDbCatalog
+        from lakesweep.iceberg.dynamodb_catalog import ExistingDynamoDbCatalog
 
         return ExistingDynamoDbCatalog(name, **{**known_catalogs().get(name, {}), **quiet})
     return load_catalog(name, **quiet)
 
 
 def _any(name: str, catalog: Any) -> IcebergCatalog:
-    from lakesweep.iceberg.any_catalog import AnyCatalog
+    from lakesweep.iceberg.generic_catalog import GenericCatalogAdapter
 
-    return AnyCatalog(name, catalog)
+    return GenericCatalogAdapter(name, catalog)
 
 
 def _rest(name: str, catalog: Any) -> IcebergCatalog:
-    from lakesweep.iceberg.rest_catalog import AnyRestCatalog, persevere
+    from lakesweep.iceberg.rest_catalog import RestCatalogAdapter, retry_requests
 
-    return AnyRestCatalog(name, persevere(catalog))
+    return RestCatalogAdapter(name, retry_requests(catalog))
 
 
 def _sql(name: str, catalog: Any) -> IcebergCatalog:
-    from lakesweep.iceberg.sql_catalog import AnySqlCatalog
+    from lakesweep.iceberg.sql_catalog import SqlCatalogAdapter
 
-    return AnySqlCatalog(name, catalog)
+    return SqlCatalogAdapter(name, catalog)
 
 
 def _glue(name: str, catalog: Any) -> IcebergCatalog:
-    from lakesweep.iceberg.metastores import GlueTables
+    from lakesweep.iceberg.metastores import GlueCatalogAdapter
 
-    return GlueTables(name, catalog)
+    return GlueCatalogAdapter(name, catalog)
 
 
 def _hive(name: str, catalog: Any) -> IcebergCatalog:
-    from lakesweep.iceberg.metastores import HiveTables
+    from lakesweep.iceberg.metastores import HiveCatalogAdapter
 
-    return HiveTables(name, catalog)
+    return HiveCatalogAdapter(name, catalog)
 
 
 def _dynamodb(name: str, catalog: Any) -> IcebergCatalog:
-    from lakesweep.iceberg.metastores import DynamoTables
+    from lakesweep.iceberg.dynamodb_catalog import DynamoDbCatalogAdapter
 
-    return DynamoTables(name, catalog)
+    return DynamoDbCatalogAdapter(name, catalog)
 
 
 #: How each of PyIceberg's catalogs is asked.
@@ -141,3 +138,27 @@ def _unusable(name: str, error: Exception) -> LakesweepError:
         f"catalog {name} cannot be opened: {error}",
         hint="name it in an iceberg-catalog root of lakesweep.toml, or in PyIceberg's own file",
     )
+
+
+def storage_options(properties: Mapping[str, str]) -> StorageOptions | None:
+    """The options that a catalog's or a table's properties stand for, None if they say nothing."""
+
+    def first(*names: str) -> str | None:
+        return next((properties[name] for name in names if properties.get(name)), None)
+
+    def is_set(name: str) -> bool:
+        return properties.get(name, "").lower() == "true"
+
+    options = StorageOptions(
+        endpoint=first("s3.endpoint"),
+        region=first("s3.region", "client.region"),
+        profile=first("s3.profile-name", "client.profile-name"),
+        access_key_id=first("s3.access-key-id", "client.access-key-id"),
+        secret_access_key=first("s3.secret-access-key", "client.secret-access-key"),
+        session_token=first("s3.session-token", "client.session-token"),
+        anonymous=is_set("s3.anonymous"),
+        addressing="virtual" if is_set("s3.force-virtual-addressing") else None,
+        account_key=first("adls.account-key"),
+        sas_token=first("adls.sas-token"),
+    )
+    return None if options == StorageOptions() else options

@@ -1,8 +1,8 @@
-"""What the other known tables hold on to, so that purging one never harms another.
+"""What the other known tables claim, so that purging one table never damages another.
 
-Tables share files more often than people think: two names on one folder, a folder inside another's
-folder, a table registered twice, data files that were added from elsewhere. Folders do not tell. So
-a purge marks every other known table, strictly, and leaves alone whatever they reach.
+Tables often share files: two names for one folder, a folder inside another table's folder, a
+table registered twice, data files added from elsewhere. Folders do not reveal this. So a purge
+marks every other known table, strictly, and spares whatever they reach.
 """
 
 from __future__ import annotations
@@ -15,22 +15,20 @@ import pyarrow as pa
 
 from lakesweep.errors import LakesweepError
 from lakesweep.hashing import Hashes
-from lakesweep.iceberg.metadata import guess_location
-from lakesweep.iceberg.reading import load_metadata
+from lakesweep.iceberg.metadata import guess_location, load_metadata
 from lakesweep.parallel import map_ordered
 from lakesweep.progress import SILENT, Progress
 from lakesweep.storage.address import folder_identity, identity
-from lakesweep.storage.file_hashes import file_hashes
-from lakesweep.storage.local.aliases import resolve_one
+from lakesweep.storage.file_identity import file_hashes, resolve_alias
 
 if TYPE_CHECKING:
-    from lakesweep.iceberg.catalogs import Entry
-    from lakesweep.iceberg.reading import Metadata
+    from lakesweep.iceberg.catalog_entries import CatalogEntry
+    from lakesweep.iceberg.metadata import Metadata
     from lakesweep.storage.stores import Stores
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class TableClaim:
     """Another known table or view; `metadata` is None where it could not be read, with `error`."""
 
     name: str
@@ -52,16 +50,16 @@ def folders_of(metadata: Metadata) -> tuple[str, ...]:
 
 
 def claims(
-    stores: Stores, entries: Iterable[Entry], *, progress: Progress = SILENT
-) -> Iterator[Claim]:
+    stores: Stores, entries: Iterable[CatalogEntry], *, progress: Progress = SILENT
+) -> Iterator[TableClaim]:
     """The metadata of every entry; one that cannot be read is a claim all the same."""
 
-    def read(entry: Entry) -> Claim:
+    def read(entry: CatalogEntry) -> TableClaim:
         try:
             metadata = load_metadata(stores, entry.metadata_path)
         except LakesweepError as error:
-            return Claim(entry.full_name, entry.metadata_path, None, error.message)
-        return Claim(entry.full_name, entry.metadata_path, metadata)
+            return TableClaim(entry.full_name, entry.metadata_path, None, error.message)
+        return TableClaim(entry.full_name, entry.metadata_path, metadata)
 
     with progress.task("compared", unit="tables") as task:
         for claim in map_ordered(read, entries, workers=16):
@@ -69,7 +67,7 @@ def claims(
             yield claim
 
 
-def overlaps(claim: Claim, folders: Iterable[str]) -> bool:
+def overlaps(claim: TableClaim, folders: Iterable[str]) -> bool:
     """Whether another table's folders are, hold or lie in one of these folders."""
     return any(
         _is_below(mine, theirs) or _is_below(theirs, mine)
@@ -78,19 +76,19 @@ def overlaps(claim: Claim, folders: Iterable[str]) -> bool:
     )
 
 
-def holds(claim: Claim, folder: str) -> bool:
+def holds(claim: TableClaim, folder: str) -> bool:
     """Whether another table's folder is this one or lies around it."""
     return any(_is_below(real_folder(folder), real_folder(theirs)) for theirs in claim.folders)
 
 
-def is_same_table(claim: Claim, metadata: Metadata) -> bool:
+def is_same_table(claim: TableClaim, metadata: Metadata) -> bool:
     """Whether a claim is the table itself, found under the same metadata file."""
     return identity(claim.path) == identity(metadata.path)
 
 
 def real_folder(path: str) -> str:
     """What a folder is compared by, all links resolved where it is a local one."""
-    return resolve_one(folder_identity(path))
+    return resolve_alias(folder_identity(path))
 
 
 def real_hashes(batch: pa.RecordBatch) -> Hashes:

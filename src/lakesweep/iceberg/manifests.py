@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakesweep.avro.projection import Column
-from lakesweep.avro.read import read_avro
+from lakesweep.avro.projection import ProjectedColumn
+from lakesweep.avro.reader import read_avro
 from lakesweep.errors import DamagedError, EncryptedError, TruncatedError
-from lakesweep.iceberg.kinds import Kind
-from lakesweep.storage.columnar import read_parquet
-from lakesweep.storage.files import FILE_SCHEMA
+from lakesweep.iceberg.file_kinds import IcebergKind
+from lakesweep.marks.columnar import read_parquet
+from lakesweep.storage.file_batches import FILE_SCHEMA
 
 #: One manifest that a manifest list names. `entries` counts all of them, dead ones included.
 MANIFEST_SCHEMA = pa.schema(
@@ -27,19 +27,25 @@ MANIFEST_SCHEMA = pa.schema(
 
 _TEXT, _INT, _LONG = pa.string(), pa.int32(), pa.int64()
 _LIST_COLUMNS = (
-    Column("path", ids=(500,), names=("manifest_path",), type=_TEXT, required=True),
-    Column("size_bytes", ids=(501,), names=("manifest_length",), type=_LONG),
-    Column("content", ids=(517,), names=("content",), type=_INT),
-    Column("added", ids=(504,), names=("added_files_count",), type=_LONG),
-    Column("existing", ids=(505,), names=("existing_files_count",), type=_LONG),
-    Column("deleted", ids=(506,), names=("deleted_files_count",), type=_LONG),
+    ProjectedColumn("path", ids=(500,), names=("manifest_path",), type=_TEXT, required=True),
+    ProjectedColumn("size_bytes", ids=(501,), names=("manifest_length",), type=_LONG),
+    ProjectedColumn("content", ids=(517,), names=("content",), type=_INT),
+    ProjectedColumn("added", ids=(504,), names=("added_files_count",), type=_LONG),
+    ProjectedColumn("existing", ids=(505,), names=("existing_files_count",), type=_LONG),
+    ProjectedColumn("deleted", ids=(506,), names=("deleted_files_count",), type=_LONG),
 )
 _ENTRY_COLUMNS = (
-    Column("status", ids=(0,), names=("status",), type=_INT, required=True),
-    Column("content", ids=(2, 134), names=("data_file", "content"), type=_INT),
-    Column("path", ids=(2, 100), names=("data_file", "file_path"), type=_TEXT, required=True),
-    Column("format", ids=(2, 101), names=("data_file", "file_format"), type=_TEXT, required=True),
-    Column("size_bytes", ids=(2, 104), names=("data_file", "file_size_in_bytes"), type=_LONG),
+    ProjectedColumn("status", ids=(0,), names=("status",), type=_INT, required=True),
+    ProjectedColumn("content", ids=(2, 134), names=("data_file", "content"), type=_INT),
+    ProjectedColumn(
+        "path", ids=(2, 100), names=("data_file", "file_path"), type=_TEXT, required=True
+    ),
+    ProjectedColumn(
+        "format", ids=(2, 101), names=("data_file", "file_format"), type=_TEXT, required=True
+    ),
+    ProjectedColumn(
+        "size_bytes", ids=(2, 104), names=("data_file", "file_size_in_bytes"), type=_LONG
+    ),
 )
 _DELETED = 2
 _DATA = 0
@@ -106,7 +112,7 @@ class ManifestReader:
         return self.seen == 0 if self.size_bytes is None else len(self.data) < self.size_bytes
 
 
-def _rows(path: str, data: bytes, columns: Sequence[Column]) -> Iterator[pa.RecordBatch]:
+def _rows(path: str, data: bytes, columns: Sequence[ProjectedColumn]) -> Iterator[pa.RecordBatch]:
     if data.startswith(b"PAR1"):
         return read_parquet(path, data, columns)
     if data.startswith(b"PARE"):
@@ -148,11 +154,13 @@ def _live_files(batch: pa.RecordBatch, path: str) -> pa.RecordBatch:
 def _kinds(batch: pa.RecordBatch, path: str) -> pa.Array:
     content = pc.fill_null(batch["content"], _DATA)
     if _highest(content, path, "content type") == _DATA:
-        return pa.repeat(Kind.DATA.value, batch.num_rows)
+        return pa.repeat(IcebergKind.DATA.value, batch.num_rows)
     is_vector = pc.equal(pc.ascii_lower(batch["format"]), "puffin")
-    position = pc.if_else(is_vector, Kind.DELETION_VECTOR.value, Kind.POSITION_DELETE.value)
-    deletes = pc.if_else(pc.equal(content, 1), position, Kind.EQUALITY_DELETE.value)
-    return pc.if_else(pc.equal(content, _DATA), Kind.DATA.value, deletes)
+    position = pc.if_else(
+        is_vector, IcebergKind.DELETION_VECTOR.value, IcebergKind.POSITION_DELETE.value
+    )
+    deletes = pc.if_else(pc.equal(content, 1), position, IcebergKind.EQUALITY_DELETE.value)
+    return pc.if_else(pc.equal(content, _DATA), IcebergKind.DATA.value, deletes)
 
 
 def _refuse_empty_paths(batch: pa.RecordBatch, path: str) -> None:

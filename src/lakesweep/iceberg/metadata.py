@@ -1,8 +1,9 @@
-"""The metadata file of a table or a view: the part of it that names other files.
+"""The metadata file of a table or view: read it, and decode the part that names other files.
 
-Only what leads to files is decoded; fields that are not known are passed over. Nothing is
-guessed: a document that contradicts itself is damaged, because whoever trusts half of it would
-take live files for garbage.
+Only what leads to files is decoded; unknown fields are ignored. Nothing is guessed: a document
+that contradicts itself is damaged, because trusting half of it would turn live files into
+garbage. Format version 4 allows paths relative to the table's location; all paths given out
+here are absolute.
 """
 
 from __future__ import annotations
@@ -12,13 +13,25 @@ import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote_plus
 
 import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from lakesweep.errors import DamagedError, TruncatedError
-from lakesweep.iceberg.relative import absolute_path
+from lakesweep.errors import (
+    DamagedError,
+    MissingError,
+    NotFoundError,
+    StorageError,
+    TruncatedError,
+    UsageError,
+)
+from lakesweep.storage.address import parse
+
+if TYPE_CHECKING:
+    from lakesweep.storage.stores import Stores
 
 NEWEST_FORMAT = 4
 _RELATIVE_PATHS_SINCE = 4
@@ -36,7 +49,7 @@ _WRITE_PATHS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class IcebergSnapshot:
     """One snapshot: its manifest list, or the manifests that an old v1 table embeds."""
 
     id: int
@@ -68,7 +81,7 @@ class TableMetadata:
     gc_enabled: bool
     write_paths: tuple[str, ...]
     current_snapshot: int | None
-    snapshots: tuple[Snapshot, ...]
+    snapshots: tuple[IcebergSnapshot, ...]
     log: tuple[str, ...]
     statistics: tuple[SizedFile, ...]
     partition_statistics: tuple[SizedFile, ...]
@@ -244,11 +257,11 @@ def _entries(found: Any) -> list[dict[str, Any]]:
     return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 
 
-def _snapshot(path: str, entry: _Snapshot, resolve: Resolver) -> Snapshot:
+def _snapshot(path: str, entry: _Snapshot, resolve: Resolver) -> IcebergSnapshot:
     if entry.manifest_list is None and entry.manifests is None:
         raise DamagedError(path, f"snapshot {entry.snapshot_id} names no manifests")
     manifests = () if entry.manifest_list is not None else tuple(entry.manifests or ())
-    return Snapshot(
+    return IcebergSnapshot(
         id=entry.snapshot_id,
         manifest_list=None if entry.manifest_list is None else resolve(entry.manifest_list),
         manifests=tuple(resolve(name) for name in manifests),
@@ -291,3 +304,48 @@ def _sized(entries: list[_Statistics] | None, resolve: Resolver) -> tuple[SizedF
 def _gc_enabled(document: _Document) -> bool:
     """Anything but `true` means false, as the engines read it."""
     return str((document.properties or {}).get("gc.enabled", "true")).lower() == "true"
+
+
+Metadata = TableMetadata | ViewMetadata
+
+
+def read_file(stores: Stores, path: str) -> bytes:
+    """The bytes of a file that some metadata names."""
+    try:
+        address = parse(path)
+    except UsageError as error:
+        raise StorageError(path, error.message, hint=error.hint) from error
+    return stores.open(address).read(address.key)
+
+
+def load_metadata(stores: Stores, path: str, location: str | None = None) -> Metadata:
+    """The metadata file of a table or view; NotFoundError where it is not there."""
+    try:
+        return parse_metadata(path, read_file(stores, path), location)
+    except MissingError as error:
+        raise NotFoundError(
+            f"{path}: {error.reason}", hint="ask the catalog for the table's present metadata file"
+        ) from error
+
+
+#: What an absolute path begins with; a path without it may be relative.
+_SCHEME = r"^[A-Za-z][A-Za-z0-9+.-]*:"
+
+
+def absolute_path(path: str, base: str | None) -> str:
+    """A path as an address; `base` is None where the format knows no relative paths."""
+    if base is None or re.match(_SCHEME, path):
+        return path
+    # A table in a local folder may write absolute paths without a scheme.
+    is_absolute = path.startswith("/") and base.startswith("/")
+    return path if is_absolute else f"{base}/{path}"
+
+
+def absolute_paths(paths: pa.Array, base: str | None) -> pa.Array:
+    """`absolute_path` over a column."""
+    if base is None:
+        return paths
+    is_absolute = pc.match_substring_regex(paths, _SCHEME)
+    if base.startswith("/"):
+        is_absolute = pc.or_(is_absolute, pc.starts_with(paths, "/"))
+    return pc.if_else(is_absolute, paths, pc.binary_join_element_wise(base, paths, "/"))

@@ -1,9 +1,10 @@
-"""Deleting a table or a view with all that it reaches.
+"""Delete a table or view with every file it reaches.
 
-A purge is planned first: every file once, written to disk in stages, counted. Then it is carried
-out stage by stage, children before parents and the current metadata last. A stage whose files did
-not all go keeps the stages of their parents, so that the purge can be repeated from the metadata
-that is still there.
+A purge is planned first: every file once, written to disk by stage, counted. Then it is
+carried out stage by stage, children before parents and the current metadata last. If a stage
+does not delete all its files, the stages of their parents are kept, so the purge can be
+repeated from the metadata that is still there. Metadata files that only the logs of older
+metadata name are purged too.
 """
 
 from __future__ import annotations
@@ -16,29 +17,36 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakesweep.errors import NotFoundError
 from lakesweep.hashing import HashSet
-from lakesweep.iceberg.claims import Claim, folders_of, real_folder, real_hashes
-from lakesweep.iceberg.kinds import Kind
-from lakesweep.iceberg.metadata import TableMetadata
-from lakesweep.iceberg.older import older_metadata
+from lakesweep.iceberg.claims import TableClaim, folders_of, real_folder, real_hashes
+from lakesweep.iceberg.file_kinds import IcebergKind
+from lakesweep.iceberg.metadata import TableMetadata, load_metadata
 from lakesweep.iceberg.reach import reached_files
+from lakesweep.marks.unreadable import (
+    READ_ERRORS,
+    Problem,
+    ReadFailure,
+    Tolerance,
+    Tolerant,
+    problem_of,
+)
 from lakesweep.progress import SILENT, Progress
 from lakesweep.storage.address import identities, identity
-from lakesweep.storage.deleting import Deleter
-from lakesweep.storage.files import FILE_SCHEMA, file_batch
-from lakesweep.storage.listing import list_files
-from lakesweep.storage.local.aliases import resolve
-from lakesweep.storage.outcome import Tally
-from lakesweep.storage.spool import Spools
-from lakesweep.storage.tolerance import Problem, State, Tolerance, Tolerant
-from lakesweep.storage.unique import unique_files
+from lakesweep.storage.datasets.spool import Spools
+from lakesweep.storage.datasets.unique_files import unique_files
+from lakesweep.storage.deleting.bulk_delete import Deleter
+from lakesweep.storage.deleting.outcome_totals import OutcomeTotals
+from lakesweep.storage.file_batches import FILE_SCHEMA, file_batch
+from lakesweep.storage.file_identity import resolve_aliases
+from lakesweep.storage.listing.locations import list_files
 
 if TYPE_CHECKING:
-    from lakesweep.iceberg.reading import Metadata
+    from lakesweep.iceberg.metadata import Metadata
     from lakesweep.storage.stores import Stores
 
 
-class Stage(IntEnum):
+class PurgeStage(IntEnum):
     """The order of deletion. Each stage waits for the one before."""
 
     CONTENT = 0
@@ -51,35 +59,40 @@ class Stage(IntEnum):
 
 
 #: A file of no known kind, as a listing finds it, waits for nothing.
-_STAGES: dict[str | None, Stage] = {
-    None: Stage.CONTENT,
-    Kind.DATA: Stage.CONTENT,
-    Kind.POSITION_DELETE: Stage.CONTENT,
-    Kind.EQUALITY_DELETE: Stage.CONTENT,
-    Kind.DELETION_VECTOR: Stage.CONTENT,
-    Kind.MANIFEST: Stage.MANIFESTS,
-    Kind.MANIFEST_LIST: Stage.MANIFEST_LISTS,
-    Kind.STATISTICS: Stage.LEAVES,
-    Kind.PARTITION_STATISTICS: Stage.LEAVES,
-    Kind.METADATA_LOG: Stage.LOG,
-    Kind.VERSION_HINT: Stage.HINT,
-    Kind.METADATA: Stage.METADATA,
-    Kind.VIEW_METADATA: Stage.METADATA,
+_STAGES: dict[str | None, PurgeStage] = {
+    None: PurgeStage.CONTENT,
+    IcebergKind.DATA: PurgeStage.CONTENT,
+    IcebergKind.POSITION_DELETE: PurgeStage.CONTENT,
+    IcebergKind.EQUALITY_DELETE: PurgeStage.CONTENT,
+    IcebergKind.DELETION_VECTOR: PurgeStage.CONTENT,
+    IcebergKind.MANIFEST: PurgeStage.MANIFESTS,
+    IcebergKind.MANIFEST_LIST: PurgeStage.MANIFEST_LISTS,
+    IcebergKind.STATISTICS: PurgeStage.LEAVES,
+    IcebergKind.PARTITION_STATISTICS: PurgeStage.LEAVES,
+    IcebergKind.METADATA_LOG: PurgeStage.LOG,
+    IcebergKind.VERSION_HINT: PurgeStage.HINT,
+    IcebergKind.METADATA: PurgeStage.METADATA,
+    IcebergKind.VIEW_METADATA: PurgeStage.METADATA,
 }
 
 #: What must stay while something of a stage is still there.
 _PARENTS = {
-    Stage.CONTENT: (Stage.MANIFESTS, Stage.MANIFEST_LISTS, Stage.HINT, Stage.METADATA),
-    Stage.MANIFESTS: (Stage.MANIFEST_LISTS, Stage.HINT, Stage.METADATA),
-    Stage.MANIFEST_LISTS: (Stage.HINT, Stage.METADATA),
-    Stage.LEAVES: (Stage.HINT, Stage.METADATA),
-    Stage.LOG: (Stage.HINT, Stage.METADATA),
-    Stage.HINT: (),
-    Stage.METADATA: (),
+    PurgeStage.CONTENT: (
+        PurgeStage.MANIFESTS,
+        PurgeStage.MANIFEST_LISTS,
+        PurgeStage.HINT,
+        PurgeStage.METADATA,
+    ),
+    PurgeStage.MANIFESTS: (PurgeStage.MANIFEST_LISTS, PurgeStage.HINT, PurgeStage.METADATA),
+    PurgeStage.MANIFEST_LISTS: (PurgeStage.HINT, PurgeStage.METADATA),
+    PurgeStage.LEAVES: (PurgeStage.HINT, PurgeStage.METADATA),
+    PurgeStage.LOG: (PurgeStage.HINT, PurgeStage.METADATA),
+    PurgeStage.HINT: (),
+    PurgeStage.METADATA: (),
 }
 
 
-class PurgePlan(Spools[Stage, str]):
+class PurgePlan(Spools[PurgeStage, str]):
     """Every file of a purge, once, on disk; and what was counted while it was written.
 
     `outside` counts the files that lie outside the folders that the table calls its own;
@@ -88,12 +101,12 @@ class PurgePlan(Spools[Stage, str]):
     """
 
     def __init__(self, metadata: Metadata) -> None:
-        super().__init__(Stage)
+        super().__init__(PurgeStage)
         self.metadata = metadata
         self.outside = 0
         self.protected = 0
         self.problems: list[Problem] = []
-        self.overlapping: tuple[Claim, ...] = ()
+        self.overlapping: tuple[TableClaim, ...] = ()
         #: A file in another kind of store than the table's own, where there is one.
         self.strange: str | None = None
         #: The tables that were known when the plan was made, and where they pointed.
@@ -110,7 +123,7 @@ class PurgePlan(Spools[Stage, str]):
 
 
 @dataclass(frozen=True)
-class Protection:
+class PurgeProtection:
     """What a purge leaves alone: files by the hash of their identity, and whole folders."""
 
     files: HashSet = field(default_factory=HashSet)
@@ -123,7 +136,7 @@ class Protection:
 
 
 def plan_purge(
-    stores: Stores, metadata: Metadata, protection: Protection, *, progress: Progress = SILENT
+    stores: Stores, metadata: Metadata, protection: PurgeProtection, *, progress: Progress = SILENT
 ) -> PurgePlan:
     """Plan to delete all that the metadata reaches, and the metadata that only older logs name."""
     tolerant = Tolerant()
@@ -135,7 +148,7 @@ def plan_purge(
 
 
 def plan_base_location(
-    stores: Stores, metadata: Metadata, protection: Protection, *, progress: Progress = SILENT
+    stores: Stores, metadata: Metadata, protection: PurgeProtection, *, progress: Progress = SILENT
 ) -> PurgePlan:
     """Plan to delete all that is stored below the location of the table or view."""
     own = identity(metadata.path)
@@ -144,21 +157,23 @@ def plan_base_location(
     def listed() -> Iterator[pa.RecordBatch]:
         for batch in list_files(stores, location):
             is_own = pc.equal(identities(batch["path"]), own)
-            kind = pc.if_else(is_own, Kind.METADATA.value, pa.scalar(None, pa.string()))
+            kind = pc.if_else(is_own, IcebergKind.METADATA.value, pa.scalar(None, pa.string()))
             yield batch.set_column(1, FILE_SCHEMA.field("kind"), kind)
 
     return _write(metadata, listed(), protection, progress)
 
 
-def execute_purge(plan: PurgePlan, delete: Deleter, *, progress: Progress = SILENT) -> Tally:
+def execute_purge(
+    plan: PurgePlan, delete: Deleter, *, progress: Progress = SILENT
+) -> OutcomeTotals:
     """Carry out a plan. What could not be read or deleted is in the tally; parents of it stay."""
     tally = tally_problems(plan)
-    kept: set[Stage] = set()
+    kept: set[PurgeStage] = set()
     unreadable = _unreadable(plan.problems)
     if unreadable:
-        kept.update(_PARENTS[Stage.MANIFESTS])
+        kept.update(_PARENTS[PurgeStage.MANIFESTS])
     with progress.task("deleted", total=plan.total_files) as task:
-        for stage in Stage:
+        for stage in PurgeStage:
             if stage in kept:
                 continue
             failed_before = tally.failed
@@ -170,9 +185,9 @@ def execute_purge(plan: PurgePlan, delete: Deleter, *, progress: Progress = SILE
     return tally
 
 
-def tally_problems(plan: PurgePlan) -> Tally:
+def tally_problems(plan: PurgePlan) -> OutcomeTotals:
     """What is known to be wrong before anything is deleted."""
-    tally = Tally()
+    tally = OutcomeTotals()
     for problem in plan.problems:
         tally.fail(problem.path, f"{problem.state}: {problem.reason}")
     return tally
@@ -181,7 +196,7 @@ def tally_problems(plan: PurgePlan) -> Tally:
 def _write(
     metadata: Metadata,
     batches: Iterable[pa.RecordBatch],
-    protection: Protection,
+    protection: PurgeProtection,
     progress: Progress,
 ) -> PurgePlan:
     plan = PurgePlan(metadata)
@@ -197,7 +212,7 @@ def _write(
 def _own_last(batches: Iterable[pa.RecordBatch], metadata: Metadata) -> Iterator[pa.RecordBatch]:
     """The current metadata goes last, whatever else the table calls it."""
     own = identity(metadata.path)
-    last = pa.array([Kind.METADATA, Kind.VIEW_METADATA], pa.string())
+    last = pa.array([IcebergKind.METADATA, IcebergKind.VIEW_METADATA], pa.string())
     for batch in batches:
         is_own = pc.equal(identities(batch["path"]), own)
         yield batch.filter(pc.or_(pc.invert(is_own), pc.is_in(batch["kind"], last)))
@@ -212,13 +227,13 @@ def _with_older(
     if isinstance(metadata, TableMetadata):
         # Oldest first: each is named only by the log of a younger one.
         older = ((path, None) for path in older_metadata(stores, metadata, tolerance))
-        yield file_batch(Kind.METADATA_LOG, older)
+        yield file_batch(IcebergKind.METADATA_LOG, older)
     yield from reached
 
 
 def _unreadable(problems: Iterable[Problem]) -> set[str]:
     """Files that are there and could not be read: what they name may still be there too."""
-    return {problem.path for problem in problems if problem.state is not State.MISSING}
+    return {problem.path for problem in problems if problem.state is not ReadFailure.MISSING}
 
 
 def _without(batches: Iterable[pa.RecordBatch], paths: set[str]) -> Iterator[pa.RecordBatch]:
@@ -235,9 +250,45 @@ def _strange(batch: pa.RecordBatch, metadata: Metadata) -> str | None:
 
 
 def _below(batch: pa.RecordBatch, folders: Iterable[str]) -> pa.Array:
-    names = resolve(identities(batch["path"]))
+    names = resolve_aliases(identities(batch["path"]))
     found = pa.repeat(pa.scalar(False), batch.num_rows)
     for folder in map(real_folder, folders):
         below = pc.or_(pc.starts_with(names, folder), pc.equal(names, folder[:-1]))
         found = pc.or_(found, below)
     return found
+
+
+def older_metadata(stores: Stores, table: TableMetadata, tolerance: Tolerance) -> list[str]:
+    """The paths, oldest first, that are not in the table's own log.
+
+    A log is cut at its old end, so the oldest file of a log that can still be read names the
+    longest stretch behind it. Files that a writer deleted on commit are normal here and passed by.
+    The log of a file that belongs to another table, as after a registration, is not followed.
+    """
+    known = {identity(path) for path in (table.path, *table.log)}
+    found: list[str] = []
+    log = table.log
+    while log:
+        unknown = []
+        for path in _first_readable_log(stores, log, table.uuid, tolerance):
+            if identity(path) not in known:
+                known.add(identity(path))
+                unknown.append(path)
+        found = unknown + found
+        log = tuple(unknown)
+    return found
+
+
+def _first_readable_log(
+    stores: Stores, log: tuple[str, ...], uuid: str | None, tolerance: Tolerance
+) -> tuple[str, ...]:
+    for path in log:
+        try:
+            older = load_metadata(stores, path)
+        except NotFoundError:
+            continue
+        except READ_ERRORS as error:
+            tolerance.meet(problem_of(error))
+            continue
+        return older.log if isinstance(older, TableMetadata) and older.uuid == uuid else ()
+    return ()

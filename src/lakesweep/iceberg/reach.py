@@ -1,11 +1,11 @@
-"""Everything that a table or a view reaches, as a stream of Arrow batches.
+"""Every file that a table or view reaches, as a stream of Arrow batches.
 
-Files come children before parents: what a manifest names before the manifest, manifests before
-their lists, the current metadata last. Whoever deletes in this order can be interrupted and start
+Children come before parents: the files of a manifest before the manifest, manifests before
+their lists, the current metadata last. A deletion in this order can be interrupted and started
 again from the metadata that is still there.
 
-A manifest is read once, however many snapshots share it. A data file that several manifests name
-comes several times.
+A manifest is read once, however many snapshots share it. A data file that several manifests
+name comes several times.
 """
 
 from __future__ import annotations
@@ -18,24 +18,27 @@ import pyarrow as pa
 
 from lakesweep.errors import MissingError
 from lakesweep.hashing import HashSet, hash128
-from lakesweep.iceberg.kinds import Kind
+from lakesweep.iceberg.file_kinds import IcebergKind
 from lakesweep.iceberg.manifests import (
     MANIFEST_SCHEMA,
     embedded_manifests,
     read_manifest,
     read_manifest_list,
 )
-from lakesweep.iceberg.metadata import Snapshot, TableMetadata, ViewMetadata
-from lakesweep.iceberg.reading import read_file
-from lakesweep.iceberg.relative import absolute_paths
+from lakesweep.iceberg.metadata import (
+    IcebergSnapshot,
+    TableMetadata,
+    ViewMetadata,
+    absolute_paths,
+    read_file,
+)
+from lakesweep.marks.unreadable import READ_ERRORS, Problem, ReadFailure, Tolerance, problem_of
 from lakesweep.parallel import map_ordered
 from lakesweep.storage.address import identities, parse
-from lakesweep.storage.batches import gather
-from lakesweep.storage.files import FILE_SCHEMA, file_batch
-from lakesweep.storage.tolerance import READ_ERRORS, Problem, State, Tolerance, problem_of
+from lakesweep.storage.file_batches import FILE_SCHEMA, coalesce_batches, file_batch
 
 if TYPE_CHECKING:
-    from lakesweep.iceberg.reading import Metadata
+    from lakesweep.iceberg.metadata import Metadata
     from lakesweep.storage.stores import Stores
 
 Result = TypeVar("Result")
@@ -51,12 +54,12 @@ def reached_files(
     """All files that the metadata reaches, as FILE_SCHEMA, children before parents."""
     match metadata:
         case ViewMetadata():
-            yield file_batch(Kind.VIEW_METADATA, [(metadata.path, metadata.size_bytes)])
+            yield file_batch(IcebergKind.VIEW_METADATA, [(metadata.path, metadata.size_bytes)])
         case TableMetadata():
-            yield from gather(Walk(stores, metadata, tolerance, workers).files())
+            yield from coalesce_batches(IcebergWalk(stores, metadata, tolerance, workers).files())
 
 
-class Manifest(NamedTuple):
+class ListedManifest(NamedTuple):
     """A manifest, and what its list says of it."""
 
     path: str
@@ -65,7 +68,7 @@ class Manifest(NamedTuple):
 
 
 @dataclass
-class Walk:
+class IcebergWalk:
     """One pass over a table. The lists and manifests are read on threads, in order."""
 
     stores: Stores
@@ -83,50 +86,53 @@ class Walk:
         """All but manifests and what they name; the sizes of lists once these were read."""
         table = self.table
         lists = dict.fromkeys(s.manifest_list for s in table.snapshots if s.manifest_list)
-        yield file_batch(Kind.MANIFEST_LIST, ((p, self.list_sizes.get(p)) for p in lists))
-        yield file_batch(Kind.STATISTICS, ((f.path, f.size_bytes) for f in table.statistics))
+        yield file_batch(IcebergKind.MANIFEST_LIST, ((p, self.list_sizes.get(p)) for p in lists))
+        yield file_batch(IcebergKind.STATISTICS, ((f.path, f.size_bytes) for f in table.statistics))
         yield file_batch(
-            Kind.PARTITION_STATISTICS, ((f.path, f.size_bytes) for f in table.partition_statistics)
+            IcebergKind.PARTITION_STATISTICS,
+            ((f.path, f.size_bytes) for f in table.partition_statistics),
         )
-        yield file_batch(Kind.METADATA_LOG, ((path, None) for path in table.log))
-        yield file_batch(Kind.VERSION_HINT, self._version_hint())
-        yield file_batch(Kind.METADATA, [(table.path, table.size_bytes)])
+        yield file_batch(IcebergKind.METADATA_LOG, ((path, None) for path in table.log))
+        yield file_batch(IcebergKind.VERSION_HINT, self._version_hint())
+        yield file_batch(IcebergKind.METADATA, [(table.path, table.size_bytes)])
 
-    def below(self, manifests: Iterable[Manifest]) -> Iterator[pa.RecordBatch]:
+    def below(self, manifests: Iterable[ListedManifest]) -> Iterator[pa.RecordBatch]:
         """What manifests name, each manifest behind its files."""
         done = map_ordered(self._read_manifest, manifests, workers=self.workers)
         for manifest, batches in done:
             yield from batches
-            yield file_batch(Kind.MANIFEST, [(manifest.path, manifest.size_bytes)])
+            yield file_batch(IcebergKind.MANIFEST, [(manifest.path, manifest.size_bytes)])
 
-    def manifests(self) -> Iterator[Manifest]:
+    def manifests(self) -> Iterator[ListedManifest]:
         """Each manifest of each snapshot, once."""
         for reason in self.table.dangling:
-            self.tolerance.meet(Problem(self.table.path, State.DAMAGED, reason))
+            self.tolerance.meet(Problem(self.table.path, ReadFailure.DAMAGED, reason))
         for found in map_ordered(self._read_list, self._distinct_lists(), workers=self.workers):
             hashes = hash128(identities(found["path"]))
             for row in found.filter(pa.array(self.seen.add(hashes))).to_pylist():
-                yield Manifest(row["path"], row["size_bytes"], row["entries"])
+                yield ListedManifest(row["path"], row["size_bytes"], row["entries"])
 
-    def _distinct_lists(self) -> Iterable[Snapshot]:
+    def _distinct_lists(self) -> Iterable[IcebergSnapshot]:
         embedded = [s for s in self.table.snapshots if s.manifest_list is None]
         listed = {s.manifest_list: s for s in self.table.snapshots if s.manifest_list is not None}
         return [*embedded, *listed.values()]
 
-    def _read_list(self, snapshot: Snapshot) -> pa.Table:
+    def _read_list(self, snapshot: IcebergSnapshot) -> pa.Table:
         path = snapshot.manifest_list
         if path is None:
             return embedded_manifests(snapshot.manifests)
         found = self._attempt(path, lambda: self._listed(path, snapshot))
         return MANIFEST_SCHEMA.empty_table() if found is None else found
 
-    def _listed(self, path: str, snapshot: Snapshot) -> pa.Table:
+    def _listed(self, path: str, snapshot: IcebergSnapshot) -> pa.Table:
         data = read_file(self.stores, path)
         self.list_sizes[path] = len(data)
         found = read_manifest_list(path, data, data_files=snapshot.total_data_files)
         return found.set_column(0, MANIFEST_SCHEMA.field(0), self._resolved(found["path"]))
 
-    def _read_manifest(self, manifest: Manifest) -> tuple[Manifest, list[pa.RecordBatch]]:
+    def _read_manifest(
+        self, manifest: ListedManifest
+    ) -> tuple[ListedManifest, list[pa.RecordBatch]]:
         def read() -> list[pa.RecordBatch]:
             data = read_file(self.stores, manifest.path)
             batches = read_manifest(

@@ -1,4 +1,4 @@
-"""A REST catalog: its answer names the metadata file, whatever the metadata holds."""
+"""The adapter for REST catalogs, whose answers name the metadata file directly."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from lakesweep.iceberg.any_catalog import AnyCatalog
-from lakesweep.iceberg.entries import Entry, Name, missing, without_metadata
+from lakesweep.iceberg.catalog_entries import CatalogEntry, Name, table_missing, without_metadata
+from lakesweep.iceberg.generic_catalog import GenericCatalogAdapter
 from lakesweep.iceberg.metadata import write_paths_of
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ _ATTEMPTS = 5
 _REQUESTS_AT_ONCE = 8
 
 
-def persevere(catalog: RestCatalog) -> RestCatalog:
+def retry_requests(catalog: RestCatalog) -> RestCatalog:
     """Let a catalog ask again where a server is busy: one lost answer would veto a whole table."""
     from requests.adapters import HTTPAdapter
     from urllib3.util.retry import Retry
@@ -41,17 +41,17 @@ def persevere(catalog: RestCatalog) -> RestCatalog:
 
 
 @dataclass(frozen=True)
-class AnyRestCatalog(AnyCatalog):
+class RestCatalogAdapter(GenericCatalogAdapter):
     """Tables and views, each with what the server hands out for reaching its files."""
 
     catalog: RestCatalog
 
-    def find(self, name: Name) -> Entry:
+    def find(self, name: Name) -> CatalogEntry:
         for is_view in (False, True):
             answer = self.ask(name, partial(self._load, name, is_view))
             if answer is not None:
                 return self._entry(name, is_view, answer)
-        raise missing(self.name, name)
+        raise table_missing(self.name, name)
 
     @property
     def requests_at_once(self) -> int:
@@ -75,7 +75,7 @@ class AnyRestCatalog(AnyCatalog):
         answer.raise_for_status()
         return dict(answer.json())
 
-    def _entry(self, name: Name, is_view: bool, answer: dict[str, Any]) -> Entry:
+    def _entry(self, name: Name, is_view: bool, answer: dict[str, Any]) -> CatalogEntry:
         path = answer.get("metadata-location")
         if not path:
             raise without_metadata(self.name, name)
@@ -83,7 +83,7 @@ class AnyRestCatalog(AnyCatalog):
         for credential in answer.get("storage-credentials") or ():
             if str(path).startswith(credential.get("prefix", "")):
                 access.update(credential.get("config", {}))
-        return Entry(self.name, name, is_view, str(path), access, _folders(answer))
+        return CatalogEntry(self.name, name, is_view, str(path), access, _folders(answer))
 
 
 def _folders(answer: Mapping[str, Any]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""A SQL catalog: one table of its database holds every name and metadata file."""
+"""The adapter for SQL catalogs: one database table holds every name and metadata file."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakesweep.errors import ConfigError, LakesweepError, UsageError
-from lakesweep.iceberg.any_catalog import AnyCatalog
-from lakesweep.iceberg.entries import (
-    Entry,
+from lakesweep.iceberg.catalog_entries import (
+    CatalogEntry,
+    ForeignTable,
     Name,
-    OtherTable,
-    Unknown,
+    UnresolvedTable,
     full_name,
-    missing,
+    table_missing,
     without_metadata,
 )
+from lakesweep.iceberg.generic_catalog import GenericCatalogAdapter
 
 if TYPE_CHECKING:
     from pyiceberg.catalog.sql import SqlCatalog
@@ -24,28 +24,28 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class AnySqlCatalog(AnyCatalog):
+class SqlCatalogAdapter(GenericCatalogAdapter):
     """Tables and views, as the database of the catalog has them."""
 
     catalog: SqlCatalog
 
-    def find(self, name: Name) -> Entry:
+    def find(self, name: Name) -> CatalogEntry:
         for row in self._rows(name):
             return self._entry(row)
-        raise missing(self.name, name)
+        raise table_missing(self.name, name)
 
     def is_listed(self, name: Name) -> bool:
         return bool(self._rows(name))
 
-    def survey(self) -> Iterator[Entry | Unknown | OtherTable]:
+    def survey(self) -> Iterator[CatalogEntry | UnresolvedTable | ForeignTable]:
         for row in self._rows(None):
             try:
                 yield self._entry(row)
             except LakesweepError as error:
                 name = _name(row)
-                yield Unknown(full_name(self.name, name), name, error)
+                yield UnresolvedTable(full_name(self.name, name), name, error)
 
-    def drop(self, entry: Entry) -> None:
+    def drop(self, entry: CatalogEntry) -> None:
         if entry.is_view:
             raise UsageError(
                 f"{entry.full_name} is a view, which this client cannot drop from a SQL catalog",
@@ -91,13 +91,13 @@ class AnySqlCatalog(AnyCatalog):
         with self.catalog.engine.connect() as connection:
             return [dict(row) for row in connection.execute(query).mappings()]
 
-    def _entry(self, row: Mapping[Any, Any]) -> Entry:
+    def _entry(self, row: Mapping[Any, Any]) -> CatalogEntry:
         name = _name(row)
         is_view = row.get("iceberg_type") == "VIEW"
         if not row["metadata_location"]:
             raise without_metadata(self.name, name)
         access = dict(self.catalog.properties)
-        return Entry(self.name, name, is_view, row["metadata_location"], access)
+        return CatalogEntry(self.name, name, is_view, row["metadata_location"], access)
 
 
 def _name(row: Mapping[Any, Any]) -> Name:

@@ -1,1 +1,1 @@
-"""What lakeFS repositories hold: commits, branches, tags, ranges and staged entries."""
+"""Read lakeFS repositories: commits, branches, tags, ranges and staged entries."""

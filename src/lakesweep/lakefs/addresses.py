@@ -1,7 +1,7 @@
-"""Addresses of entries: which key of the namespace they name, and which may ever be deleted.
+"""Physical addresses: which key of the storage namespace they name, and which may be deleted.
 
-An address protects generously and condemns strictly. Whatever may name an object inside the
-namespace protects that object; only a key that the server gave out itself may go.
+Protection is generous and deletion strict. Every address that may name an object inside the
+namespace protects it; only keys that the server itself generated may ever be deleted.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _SECONDS_LETTERS = 7
 
 
 @dataclass(frozen=True, slots=True)
-class Namespace:
+class StorageNamespace:
     """Where a repository lies.
 
     `location` is the address that we read it by, as somebody wrote it. `aliases` are other

@@ -1,4 +1,4 @@
-"""The columns of bulk rows that repositories are read into."""
+"""The Arrow schemas of entries, staged entries and ranges."""
 
 from __future__ import annotations
 

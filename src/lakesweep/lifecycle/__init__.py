@@ -1,1 +1,1 @@
-"""Lifecycle policies over lakeFS repositories: what every applicable rule lets go."""
+"""Lifecycle policies over lakeFS repositories: expire what every applicable rule allows."""

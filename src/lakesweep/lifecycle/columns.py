@@ -1,42 +1,20 @@
-"""The columns of a lifecycle run, defined once, and the reasons that verdicts have.
+"""The Arrow schemas of a lifecycle run.
 
-The first five are the tables of the policy's history and of the commits. They are as small as the
-policy and the refs. The others are as large as the repository, and stay in datasets and on Spark.
+The first five are the tables of the policy's history and of the commits, as small as the
+policy and the refs. The others grow with the repository and stay in datasets and on Spark.
 """
 
 from __future__ import annotations
 
-from enum import StrEnum
-
 import pyarrow as pa
 
 from lakesweep.sweep.columns import HASHES, VERDICTS
-from lakesweep.sweep.verdicts import Verdict
 
 _MOMENT = pa.timestamp("us", tz="UTC")
 
 
 def _key(name: str, kind: pa.DataType) -> pa.Field:
     return pa.field(name, kind, nullable=False)
-
-
-class Why(StrEnum):
-    """Why an object is kept, or goes: the first that holds is the one that counts."""
-
-    IMPORTED = "imported"
-    STAGED = "staged"
-    AGE_UNKNOWN = "age-unknown"
-    HEAD = "head"
-    TAGGED = "tagged"
-    BRANCH_DELETED = "branch-deleted"
-    UNCOVERED = "uncovered"
-    NOT_DUE = "not-due"
-    EXPIRED = "expired"
-
-    @property
-    def verdict(self) -> Verdict:
-        """Only what every rule on every ref lets go, goes."""
-        return Verdict.DELETE if self is Why.EXPIRED else Verdict.KEEP
 
 
 #: What a policy said on the day of a run. `branch` is null for all branches, and a name or pattern

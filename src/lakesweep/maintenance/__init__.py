@@ -1,1 +1,1 @@
-"""Keeps the store's own database small: finds what nothing leads to, and deletes it."""
+"""Keep the store's own database small: find rows nothing references, and delete them."""

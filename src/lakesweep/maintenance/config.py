@@ -1,4 +1,4 @@
-"""How maintenance is done: what is kept, and how hard the database may be pressed."""
+"""The settings of maintenance: what is retained, and how much load the database may get."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from fnmatch import fnmatchcase
 from math import inf
 
 from lakesweep.errors import ConfigError
-from lakesweep.store.history import History
-from lakesweep.store.moments import micros
-from lakesweep.store.references import RECENT_POINTERS
+from lakesweep.store.commits.log import LogRetention
+from lakesweep.store.commits.references import RECENT_POINTERS
+from lakesweep.timestamps import micros
 
 #: Clocks differ, and commits take their time: so much grace there is at least.
 MIN_GRACE = timedelta(minutes=5)
@@ -27,7 +27,7 @@ MIN_FPP = 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Retention:
+class LogRetentionRule:
     """How far back the logs of some references are kept; what is None is as for all others."""
 
     commits: int | None = None
@@ -62,14 +62,14 @@ class MaintenanceConfig:
     scan_workers: int = 2
     keep_commits: int = RECENT_POINTERS + 1
     keep_age: timedelta = timedelta(days=7)
-    history: Mapping[str, Retention] = field(default_factory=dict)
+    history: Mapping[str, LogRetentionRule] = field(default_factory=dict)
 
     @property
     def grace(self) -> timedelta:
         """The grace time that counts."""
         return max(self.created_at_grace_time, MIN_GRACE)
 
-    def history_of(self, reference: str, now: datetime) -> History:
+    def history_of(self, reference: str, now: datetime) -> LogRetention:
         """How far back the log of a reference is kept by a run that begins now.
 
         Never is a commit left out that was the head within the grace time: somebody may be reading
@@ -78,10 +78,10 @@ class MaintenanceConfig:
         fitting = (
             kept for pattern, kept in self.history.items() if fnmatchcase(reference, pattern)
         )
-        own = next(fitting, Retention())
+        own = next(fitting, LogRetentionRule())
         commits = self.keep_commits if own.commits is None else own.commits
         age = self.keep_age if own.age is None else own.age
-        return History(commits, micros(now - max(age, self.grace)))
+        return LogRetention(commits, micros(now - max(age, self.grace)))
 
     def may_delete(self, fpp: float) -> bool:
         """Whether filters that err so often are good enough to delete by."""
@@ -150,6 +150,6 @@ def _limit(value: float | None) -> str | None:
     return None if value is None or 0 <= value < inf else _NO_RATE
 
 
-def _retention(kept: Retention) -> str | None:
+def _retention(kept: LogRetentionRule) -> str | None:
     commits = None if kept.commits is None else _above(kept.commits, 0)
     return commits or (None if kept.age is None else _span(kept.age))

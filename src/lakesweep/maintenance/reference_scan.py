@@ -1,4 +1,4 @@
-"""Scanning the references of one realm."""
+"""Scan the references of one realm, and delete those that nothing retains."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from lakesweep.errors import StoreError
-from lakesweep.maintenance.marks import GrowingFilter, name_hashes
-from lakesweep.maintenance.newcomers import Newcomers
-from lakesweep.maintenance.stats import MaintenanceStats
-from lakesweep.storage.wrappers.limiting import Bucket
+from lakesweep.maintenance.concurrent_commits import ConcurrentCommits
+from lakesweep.maintenance.live_filters import GrowingFilter, name_hashes
+from lakesweep.maintenance.run_records import MaintenanceStats
+from lakesweep.storage.wrappers.rate_limit import TokenBucket
 from lakesweep.store import Realm
-from lakesweep.store.backend import Reference
-from lakesweep.store.backends.batches import batches
+from lakesweep.store.backends.rows import Reference, batches
 
 _PAGE = 1_000
 
@@ -30,9 +29,9 @@ class ReferenceScan:
     marks: GrowingFilter
     cut_off_at: int
     owns: Callable[[str], bool]
-    newcomers: Newcomers
+    newcomers: ConcurrentCommits
     look: Callable[[], None]
-    limit: Bucket | None
+    limit: TokenBucket | None
     page: int
     deletes: bool
 

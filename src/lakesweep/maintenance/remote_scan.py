@@ -1,4 +1,4 @@
-"""Scanning rows elsewhere: tasks that open the store by themselves, as those of Spark do."""
+"""Scan rows in other processes: tasks that open the store themselves, such as Spark's."""
 
 from __future__ import annotations
 
@@ -12,23 +12,21 @@ import pyarrow as pa
 
 from lakesweep.clock import SystemClock
 from lakesweep.errors import LeaseHeldError, StoreError, UsageError
-from lakesweep.hashing.bloom import BloomFilter
 from lakesweep.hashing.bloom_file import dump_bloom, load_bloom
-from lakesweep.maintenance.deleting import Deleter
-from lakesweep.maintenance.engine import Report
-from lakesweep.maintenance.judging import Rules
-from lakesweep.maintenance.newcomers import Newcomers, Seen
-from lakesweep.maintenance.opening import OpenRealm, open_realm, open_system
-from lakesweep.maintenance.records import TYPES
-from lakesweep.maintenance.scanning import Fence, Page, RowScan, TypeStats
-from lakesweep.maintenance.stats import NOTHING, MaintenanceStats
-from lakesweep.storage.wrappers.limiting import Bucket
+from lakesweep.hashing.bloom_filter import BloomFilter
+from lakesweep.maintenance.concurrent_commits import ConcurrentCommits, SeenPointers
+from lakesweep.maintenance.maintained_realms import OpenRealm, open_realm, open_system
+from lakesweep.maintenance.row_deletion import RowDeleter
+from lakesweep.maintenance.row_scan import RowScan, ScanLease, ScanPage, ScanReport, TypeStats
+from lakesweep.maintenance.row_verdicts import RowRules
+from lakesweep.maintenance.run_records import NOTHING, TYPES, MaintenanceStats
+from lakesweep.runs.records import LeaseRecord
+from lakesweep.storage.wrappers.rate_limit import TokenBucket
 from lakesweep.store import Store
-from lakesweep.store.backend import IdSpan
-from lakesweep.store.moments import micros
-from lakesweep.store.names import SYSTEM_REALM
-from lakesweep.store.purging import Look
-from lakesweep.sweep.records import LakeLease
+from lakesweep.store.backends.rows import IdSpan
+from lakesweep.store.realms.purge import StateCheck
+from lakesweep.store.reserved_names import SYSTEM_REALM
+from lakesweep.timestamps import micros
 
 _COUNTS = MaintenanceStats.__struct_fields__
 #: What a task tells of its span: a row a type, or one with what went wrong.
@@ -42,7 +40,7 @@ SCHEMA = pa.schema(
 )
 
 
-class Runner(Protocol):
+class TaskRunner(Protocol):
     """Runs kernels on items, several at once; an engine of sweeps is one."""
 
     @property
@@ -57,7 +55,7 @@ class Runner(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class ScanJob:
     """All that a task needs to know; it is pickled."""
 
     url: str
@@ -69,8 +67,8 @@ class Job:
     delete_rows: int | None
     page_rows: int
     rows_per_second: float | None
-    fence: Fence | None
-    seen: Seen
+    fence: ScanLease | None
+    seen: SeenPointers
 
 
 @dataclass(frozen=True)
@@ -81,10 +79,10 @@ class RemoteScan:
     gone that this deleted.
     """
 
-    runner: Runner
+    runner: TaskRunner
     url: str
 
-    def scan(self, scan: RowScan, spans: Sequence[IdSpan], report: Report) -> None:
+    def scan(self, scan: RowScan, spans: Sequence[IdSpan], report: ScanReport) -> None:
         if not scan.backend.capabilities.durable:
             raise UsageError(
                 "no other process can reach this store", hint="scan it with --engine local"
@@ -94,9 +92,9 @@ class RemoteScan:
         for span in spans:
             _tell(span, [row for row in rows if row["first"] == span.first], report)
 
-    def _job(self, scan: RowScan) -> Job:
+    def _job(self, scan: RowScan) -> ScanJob:
         rules, limit = scan.rules, scan.limit
-        return Job(
+        return ScanJob(
             url=self.url,
             realm=rules.realm,
             cut_off_at=rules.cut_off_at,
@@ -110,7 +108,7 @@ class RemoteScan:
         )
 
 
-def scan_span(job: Job, span: IdSpan) -> Iterator[pa.RecordBatch]:
+def scan_span(job: ScanJob, span: IdSpan) -> Iterator[pa.RecordBatch]:
     """Scan one span, in a process of its own."""
     stats: dict[str, MaintenanceStats] = {}
     error = None
@@ -129,31 +127,33 @@ def scan_span(job: Job, span: IdSpan) -> Iterator[pa.RecordBatch]:
     yield pa.RecordBatch.from_pylist([*rows, {"first": span.first, "error": error}], SCHEMA)
 
 
-def _open(store: Store, job: Job) -> OpenRealm:
+def _open(store: Store, job: ScanJob) -> OpenRealm:
     clock = SystemClock()
-    look = Look(clock, partial(_verify, store, job.fence)).refresh
+    look = StateCheck(clock, partial(_verify, store, job.fence)).refresh
     if job.realm == SYSTEM_REALM:
         return open_system(store, look)
     return open_realm(store, job.realm, clock, look)
 
 
-def _verify(store: Store, fence: Fence | None) -> None:
+def _verify(store: Store, fence: ScanLease | None) -> None:
     """LeaseHeldError unless the run still holds its lease; a dry run needs none."""
     if fence is None:
         return
-    found = store.system.stored.fetch(fence.lease, LakeLease)
+    found = store.system.stored.fetch(fence.lease, LeaseRecord)
     now = micros(SystemClock().now())
     if found is None or found.value.token != fence.token or found.value.expires_at <= now:
         raise LeaseHeldError("the run that began this task no longer holds the lease of the store")
 
 
-def _scan_of(job: Job, opened: OpenRealm) -> RowScan:
+def _scan_of(job: ScanJob, opened: OpenRealm) -> RowScan:
     clock, backend = SystemClock(), opened.realm.backend
-    rules = Rules(job.realm, job.cut_off_at, _filters(job.filters), job.types)
+    rules = RowRules(job.realm, job.cut_off_at, _filters(job.filters), job.types)
     deletes, rate = job.delete_rows, job.rows_per_second
-    deleter = None if deletes is None else Deleter(backend, job.realm, deletes, clock, opened.look)
-    limit = None if rate is None else Bucket(clock, rate)
-    newcomers = Newcomers(opened.realm, job.seen, job.cut_off_at)
+    deleter = (
+        None if deletes is None else RowDeleter(backend, job.realm, deletes, clock, opened.look)
+    )
+    limit = None if rate is None else TokenBucket(clock, rate)
+    newcomers = ConcurrentCommits(opened.realm, job.seen, job.cut_off_at)
     return RowScan(backend, rules, clock, newcomers, deleter, limit, job.page_rows)
 
 
@@ -167,9 +167,9 @@ def _add(stats: dict[str, MaintenanceStats], found: TypeStats) -> None:
         stats[name] = stats.get(name, NOTHING) + each
 
 
-def _tell(span: IdSpan, rows: Sequence[dict[str, Any]], report: Report) -> None:
+def _tell(span: IdSpan, rows: Sequence[dict[str, Any]], report: ScanReport) -> None:
     counted = {row["type"]: _counts(row) for row in rows if row["type"] is not None}
-    report.page(span, Page(counted, sum(each.scanned for each in counted.values()), None))
+    report.page(span, ScanPage(counted, sum(each.scanned for each in counted.values()), None))
     errors = [row["error"] for row in rows if row["error"] is not None]
     if errors:
         report.fail(span, StoreError(errors[0]))

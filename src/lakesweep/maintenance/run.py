@@ -1,4 +1,4 @@
-"""One run of maintenance, from the first realm to the last row."""
+"""One maintenance run, from the first realm to the last row."""
 
 from __future__ import annotations
 
@@ -10,34 +10,41 @@ from functools import partial
 
 from lakesweep.clock import Clock
 from lakesweep.errors import LakesweepError, LeaseHeldError, StoreError
-from lakesweep.maintenance.collecting import RealmCollector, identify, is_owned
+from lakesweep.maintenance.concurrent_commits import ConcurrentCommits, SeenPointers, read_pointers
 from lakesweep.maintenance.config import MaintenanceConfig
-from lakesweep.maintenance.deleting import Deleter
-from lakesweep.maintenance.engine import ScanEngine
-from lakesweep.maintenance.identifiers import Plugin, RealmIdentifier
-from lakesweep.maintenance.judging import Rules
-from lakesweep.maintenance.marks import FilterSize, Marks
-from lakesweep.maintenance.newcomers import Newcomers, Seen, look_at
-from lakesweep.maintenance.opening import KnownRealm, OpenRealm, open_realm, open_system
-from lakesweep.maintenance.realm_purging import purge_realm, purgeable, purging, settle
-from lakesweep.maintenance.records import FilterFigures
+from lakesweep.maintenance.live_filters import FilterSize, FilterSizes, LiveFilters
+from lakesweep.maintenance.maintained_realms import (
+    MaintenanceRunSpec,
+    MarkedRealm,
+    OpenRealm,
+    await_purge_visible,
+    open_realm,
+    open_system,
+    purge_realm,
+    realm_purger,
+    require_purgeable,
+)
+from lakesweep.maintenance.plugin_api import Plugin, RealmIdentifier
+from lakesweep.maintenance.reachability import RealmCollector, identify, is_owned
 from lakesweep.maintenance.reference_scan import ReferenceScan
-from lakesweep.maintenance.scanning import Fence, Page, RowScan
-from lakesweep.maintenance.sizing import Sizes
-from lakesweep.maintenance.spec import MaintenanceRunSpec
-from lakesweep.maintenance.tally import Tally
-from lakesweep.progress import Progress, Task
-from lakesweep.storage.wrappers.limiting import Bucket
+from lakesweep.maintenance.row_deletion import RowDeleter
+from lakesweep.maintenance.row_scan import RowScan, ScanEngine, ScanLease, ScanPage
+from lakesweep.maintenance.row_verdicts import RowRules
+from lakesweep.maintenance.run_records import LiveFilterFigures
+from lakesweep.maintenance.run_tally import RunTally
+from lakesweep.progress import Progress, ProgressTask
+from lakesweep.storage.wrappers.rate_limit import TokenBucket
 from lakesweep.store import Store
-from lakesweep.store.backend import SCAN_ROWS, IdSpan
-from lakesweep.store.moments import micros
+from lakesweep.store.backends.backend import SCAN_ROWS
+from lakesweep.store.backends.rows import IdSpan
+from lakesweep.timestamps import micros
 
 #: How many spans there are for each that is scanned at once, since not all are equally full.
 _SPANS_A_WORKER = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class MaintenanceRun:
     """What a run needs. `look` raises as soon as it must stop; a dry run changes nothing."""
 
     store: Store
@@ -47,11 +54,11 @@ class Run:
     clock: Clock
     progress: Progress
     spec: MaintenanceRunSpec
-    sizes: Sizes
+    sizes: FilterSizes
     started: datetime
-    tally: Tally
+    tally: RunTally
     look: Callable[[], None]
-    fence: Fence | None
+    fence: ScanLease | None
     is_dry_run: bool
 
     @property
@@ -64,28 +71,28 @@ class Run:
         self._purge_realms()
         realms = list(self._open_realms())
         self._tidy(realms)
-        marks = Marks(self._filter(self.sizes.references), self._filter(self.sizes.objects))
+        marks = LiveFilters(self._filter(self.sizes.references), self._filter(self.sizes.objects))
         known = self._identify(realms, marks)
         figures = _figures(marks)
         self.tally.learn(figures)
         deletes = not self.is_dry_run and self._may_delete(figures)
         for realm in known:
             with self._softly(realm.opened.realm.name):
-                newcomers = Newcomers(realm.opened.realm, realm.seen, micros(self.cut_off))
+                newcomers = ConcurrentCommits(realm.opened.realm, realm.seen, micros(self.cut_off))
                 self._scan_references(realm.opened, marks, newcomers, deletes=deletes)
                 self._scan_rows(realm.opened, marks, newcomers, deletes=deletes)
 
     def _purge_realms(self) -> None:
         names = sorted(self.spec.realms_to_purge)
-        purge = purging(self.store, self.clock, self.progress)
+        purge = realm_purger(self.store, self.clock, self.progress)
         at_once = self.store.backend.capabilities.deletes_realms
         if names and not self.is_dry_run:
-            settle(self.clock)
+            await_purge_visible(self.clock)
         for name in names:
             self.look()
             with self._softly(name):
                 if self.is_dry_run:
-                    found = purge.count(purgeable(self.store.realms.get(name)).name)
+                    found = purge.count(require_purgeable(self.store.realms.get(name)).name)
                     self.tally.add_purgeable_realm(name, found)
                 else:
                     self.tally.add_purged_realm(name, purge_realm(purge, name), at_once=at_once)
@@ -106,18 +113,18 @@ class Run:
                     counts = tidier.tidy(each.realm, dry_run=self.is_dry_run)
                     self.tally.add_tidied(each.realm.name, counts)
 
-    def _identify(self, realms: Sequence[OpenRealm], marks: Marks) -> Sequence[KnownRealm]:
+    def _identify(self, realms: Sequence[OpenRealm], marks: LiveFilters) -> Sequence[MarkedRealm]:
         """The realms of which all was found that stays; of others nothing is deleted."""
         known = []
         for each in realms:
             with self._softly(each.realm.name):
-                known.append(KnownRealm(each, self._mark(each, marks)))
+                known.append(MarkedRealm(each, self._mark(each, marks)))
         return known
 
-    def _mark(self, each: OpenRealm, marks: Marks) -> Seen:
+    def _mark(self, each: OpenRealm, marks: LiveFilters) -> SeenPointers:
         collector = self._collector(each)
         # Before anything is read through them: what moves after this is a newcomer.
-        seen = look_at(each.realm)
+        seen = read_pointers(each.realm)
         with self.progress.task("identified", unit="objects") as task:
             if not identify(collector, self._identifiers, seen):
                 raise StoreError("nobody knows what it is; it was left alone")
@@ -135,7 +142,7 @@ class Run:
     def _identifiers(self) -> Sequence[RealmIdentifier]:
         return [identifier for plugin in self.plugins for identifier in plugin.realms]
 
-    def _may_delete(self, figures: FilterFigures) -> bool:
+    def _may_delete(self, figures: LiveFilterFigures) -> bool:
         worst = figures.worst_fpp
         may = self.config.may_delete(worst)
         if not may:
@@ -146,7 +153,7 @@ class Run:
         return may
 
     def _scan_references(
-        self, each: OpenRealm, marks: Marks, newcomers: Newcomers, *, deletes: bool
+        self, each: OpenRealm, marks: LiveFilters, newcomers: ConcurrentCommits, *, deletes: bool
     ) -> None:
         rate = self.config.reference_scan_rate_limit_per_second
         scan = ReferenceScan(
@@ -163,19 +170,21 @@ class Run:
         self.tally.add_references(each.realm.name, scan.run())
 
     def _scan_rows(
-        self, each: OpenRealm, marks: Marks, newcomers: Newcomers, *, deletes: bool
+        self, each: OpenRealm, marks: LiveFilters, newcomers: ConcurrentCommits, *, deletes: bool
     ) -> None:
         realm, rate = each.realm, self.config.object_scan_rate_limit_per_second
         spans = self.tally.spans(realm.name)
         if spans is None:
             spans = self._split(each)
             self.tally.begin(realm.name, spans)
-        deleter = Deleter(
+        deleter = RowDeleter(
             realm.backend, realm.name, self.config.delete_batch_size, self.clock, each.look
         )
         scan = RowScan(
             realm.backend,
-            Rules(realm.name, micros(self.cut_off), marks.objects.filters, self.store.type_names),
+            RowRules(
+                realm.name, micros(self.cut_off), marks.objects.filters, self.store.type_names
+            ),
             self.clock,
             newcomers,
             deleter if deletes else None,
@@ -196,8 +205,8 @@ class Run:
         config = self.config
         return FilterSize(expected, config.filter_initialized_fpp, config.filter_bytes // 2)
 
-    def _bucket(self, rate: float | None) -> Bucket | None:
-        return Bucket(self.clock, rate) if rate else None
+    def _bucket(self, rate: float | None) -> TokenBucket | None:
+        return TokenBucket(self.clock, rate) if rate else None
 
     @contextmanager
     def _softly(self, realm: str) -> Iterator[None]:
@@ -215,11 +224,11 @@ class _Report:
     """Tells the tally, and ends the scan when the run must stop."""
 
     realm: str
-    tally: Tally
-    task: Task
+    tally: RunTally
+    task: ProgressTask
     look: Callable[[], None]
 
-    def page(self, span: IdSpan, page: Page) -> None:
+    def page(self, span: IdSpan, page: ScanPage) -> None:
         self.tally.add_page(self.realm, span, page)
         self.task.advance(page.rows)
         self.look()
@@ -237,9 +246,9 @@ def _page(rate: float | None) -> int:
     return min(SCAN_ROWS, max(1, int(rate))) if rate else SCAN_ROWS
 
 
-def _figures(marks: Marks) -> FilterFigures:
+def _figures(marks: LiveFilters) -> LiveFilterFigures:
     both = (marks.references, marks.objects)
-    return FilterFigures(
+    return LiveFilterFigures(
         reference_fpp=marks.references.expected_fpp,
         object_fpp=marks.objects.expected_fpp,
         size_bytes=sum(each.size_bytes for each in both),

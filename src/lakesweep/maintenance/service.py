@@ -1,4 +1,4 @@
-"""The maintenance service: what is to do, doing it, and what was done."""
+"""The maintenance service: decide what to do, do it under a lease, and list earlier runs."""
 
 from __future__ import annotations
 
@@ -13,24 +13,23 @@ from msgspec.structs import replace
 from lakesweep.clock import Clock, SystemClock
 from lakesweep.errors import LakesweepError
 from lakesweep.maintenance.config import MaintenanceConfig
-from lakesweep.maintenance.engine import LocalScan, ScanEngine
-from lakesweep.maintenance.identifiers import Plugin
+from lakesweep.maintenance.live_filters import filter_sizes
+from lakesweep.maintenance.maintained_realms import MaintenanceRunSpec, spec_of
+from lakesweep.maintenance.plugin_api import Plugin
 from lakesweep.maintenance.plugins import load_plugins
-from lakesweep.maintenance.records import MaintenanceRunInformation
-from lakesweep.maintenance.run import Run
-from lakesweep.maintenance.runs import MaintenanceRuns
-from lakesweep.maintenance.scanning import Fence
-from lakesweep.maintenance.sizing import sizes_for
-from lakesweep.maintenance.spec import MaintenanceRunSpec, spec_of
-from lakesweep.maintenance.tally import Tally
+from lakesweep.maintenance.row_scan import LocalScan, ScanEngine, ScanLease
+from lakesweep.maintenance.run import MaintenanceRun
+from lakesweep.maintenance.run_log import MaintenanceRuns
+from lakesweep.maintenance.run_records import MaintenanceRunInformation
+from lakesweep.maintenance.run_tally import RunTally
 from lakesweep.progress import SILENT, Progress
+from lakesweep.runs.leases import HeldLease, keep_renewing, take_lease
+from lakesweep.runs.records import RunStatus
+from lakesweep.runs.run_names import new_name
+from lakesweep.runs.sessions import holder_name, status_after
 from lakesweep.store import Store
-from lakesweep.store.moments import micros, moment
-from lakesweep.store.purging import Look
-from lakesweep.sweep.leases import HeldLease, beating, take
-from lakesweep.sweep.records import RunStatus
-from lakesweep.sweep.runs import new_name
-from lakesweep.sweep.sessions import ending, holder
+from lakesweep.store.realms.purge import StateCheck
+from lakesweep.timestamps import micros, moment
 
 _KIND = "maintain"
 #: What a run left that ended longer ago is scanned from the beginning.
@@ -77,7 +76,9 @@ class MaintenanceService:
             return self._dry_run(name, spec)
         runs = self._runs
         subject = (self.store.system, self.clock, "the store")
-        with beating(take(*subject, runs.lease(), name, holder(), superseded=supersede)) as lease:
+        with keep_renewing(
+            take_lease(*subject, runs.lease(), name, holder_name(), superseded=supersede)
+        ) as lease:
             return self._registered(name, spec, lease)
 
     @property
@@ -86,7 +87,7 @@ class MaintenanceService:
 
     def _dry_run(self, name: str, spec: MaintenanceRunSpec) -> MaintenanceRunInformation:
         begun = self._begun(name, is_dry_run=True)
-        tally = Tally(begun, self.clock, lambda _: None)
+        tally = RunTally(begun, self.clock, lambda _: None)
         self._run(begun, spec, tally, lambda: None, None).go()
         return _ended(tally)
 
@@ -99,13 +100,13 @@ class MaintenanceService:
         # Until it is written down how this run ended, it is dead to whoever takes its lease.
         lease.is_abandoned = True
         runs.put(begun)
-        tally = Tally(begun, self.clock, runs.put)
+        tally = RunTally(begun, self.clock, runs.put)
         try:
-            fence = Fence(lease.stored.id, lease.token)
+            fence = ScanLease(lease.stored.id, lease.token)
             self._run(begun, spec, tally, self._watched(lease), fence).go()
         except BaseException as error:
             with suppress(LakesweepError):
-                runs.put(tally.ended(ending(error), str(error), traceback.format_exc()))
+                runs.put(tally.ended(status_after(error), str(error), traceback.format_exc()))
                 lease.is_abandoned = False
             raise
         ended = _ended(tally)
@@ -115,7 +116,7 @@ class MaintenanceService:
 
     def _watched(self, lease: HeldLease) -> Callable[[], None]:
         """Raises LeaseHeldError as soon as the lease has ended, or moments after it is lost."""
-        watch = Look(self.clock, lease.verify)
+        watch = StateCheck(self.clock, lease.verify)
 
         def look() -> None:
             lease.check()
@@ -150,11 +151,11 @@ class MaintenanceService:
         self,
         begun: MaintenanceRunInformation,
         spec: MaintenanceRunSpec,
-        tally: Tally,
+        tally: RunTally,
         look: Callable[[], None],
-        fence: Fence | None,
-    ) -> Run:
-        return Run(
+        fence: ScanLease | None,
+    ) -> MaintenanceRun:
+        return MaintenanceRun(
             store=self.store,
             config=self.config,
             plugins=self.plugins,
@@ -162,7 +163,7 @@ class MaintenanceService:
             clock=self.clock,
             progress=self.progress,
             spec=spec,
-            sizes=sizes_for(self.config, self._runs.list()),
+            sizes=filter_sizes(self.config, self._runs.list()),
             started=moment(begun.started_at),
             tally=tally,
             look=look,
@@ -171,7 +172,7 @@ class MaintenanceService:
         )
 
 
-def _ended(tally: Tally) -> MaintenanceRunInformation:
+def _ended(tally: RunTally) -> MaintenanceRunInformation:
     failed = tally.failed
     problems = [*tally.problems, *([f"{failed:,} deletes failed"] if failed else [])]
     status = RunStatus.INCOMPLETE if problems else RunStatus.DONE

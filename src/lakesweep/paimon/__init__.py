@@ -1,1 +1,1 @@
-"""What a Paimon table reaches, and how to clean it."""
+"""Paimon tables: what they reference, their orphan files, expiry and partitions."""

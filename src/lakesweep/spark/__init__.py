@@ -1,1 +1,1 @@
-"""Spark: the session, the data sources, and kernels that run on executors."""
+"""The Spark session, data sources, and kernels that run on executors."""

@@ -1,7 +1,7 @@
-"""An archive of the Java classes that Spark loads, with which it starts in half the time.
+"""An archive of the Java classes that Spark loads, which halves its start-up time.
 
-Java writes such an archive as it ends, which takes some seconds; so only a check-up makes one. Java
-itself looks whether an archive fits, and goes on without one that does not.
+Java writes the archive on exit, which takes some seconds, so only `doctor` makes one. Java
+itself checks whether an archive fits, and ignores one that does not.
 """
 
 from __future__ import annotations

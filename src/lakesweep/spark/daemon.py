@@ -1,7 +1,7 @@
-"""The process that Spark forks its Python workers from, with all loaded that they need.
+"""The process that Spark forks its Python workers from, with our libraries preloaded.
 
-Each worker would else load it for itself, which takes more than a second of its core. Spark runs
-this by its name, as `spark.python.daemon.module`.
+Otherwise each worker would load them itself, at more than a second of CPU time. Spark starts
+this module by name, as `spark.python.daemon.module`.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
 
-from lakesweep.spare_pandas import spare_pandas
+from lakesweep.no_pandas import disable_pandas
 
 #: What every worker begins with, and what most tasks run, which stands above this package.
-_BY_NAME = ("pyspark.worker", "lakesweep.sweep.spark_engine")
+_BY_NAME = ("pyspark.worker", "lakesweep.sweep.engine.spark_engine")
 
 
 def load() -> None:
     """Load what kernels need, and the compiled ones among them."""
-    spare_pandas()
+    disable_pandas()
     import pyarrow as pa
 
-    import lakesweep.iceberg.marking
-    import lakesweep.paimon.marking
-    import lakesweep.storage.datasets
-    import lakesweep.storage.listing  # noqa: F401
-    from lakesweep.storage.file_hashes import file_hashes
+    import lakesweep.iceberg.mark_levels
+    import lakesweep.paimon.reach.mark_levels
+    import lakesweep.storage.datasets.writer
+    import lakesweep.storage.listing.locations  # noqa: F401
+    from lakesweep.storage.file_identity import file_hashes
 
     for name in _BY_NAME:
         import_module(name)

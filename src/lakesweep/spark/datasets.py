@@ -1,4 +1,4 @@
-"""Datasets that executors write and read; what they are stands in `storage/datasets.py`."""
+"""Datasets that executors write and read; see `storage.datasets` for the format."""
 
 from __future__ import annotations
 
@@ -11,29 +11,21 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from lakesweep.errors import UsageError
-from lakesweep.spark.access import Access
-from lakesweep.spark.errors import translating
-from lakesweep.spark.kernels import map_batches, map_items
-from lakesweep.spark.schemas import to_arrow, to_spark
-from lakesweep.spark.sources import Reader, Source
+from lakesweep.spark.data_source import ArrowDataSource, ArrowSourceReader
+from lakesweep.spark.error_translation import translating
+from lakesweep.spark.executor_access import ExecutorAccess
+from lakesweep.spark.kernels import map_batches, map_items, to_arrow, to_spark
 from lakesweep.storage.address import identity
-from lakesweep.storage.datasets import (
-    PART_SCHEMA,
-    Dataset,
-    Part,
-    check_parts,
-    commit_dataset,
-    load_dataset,
-    read_part,
-    write_parts,
-)
+from lakesweep.storage.datasets.manifest import Dataset, Part
+from lakesweep.storage.datasets.reader import check_parts, load_dataset, read_part
+from lakesweep.storage.datasets.writer import PART_SCHEMA, commit_dataset, write_parts
 
 #: A folder whose name Spark takes as it stands: it would read patterns into other characters.
 _PLAIN_FOLDER = re.compile(r"/[A-Za-z0-9._/=@+-]*")
 
 
 def write(
-    frame: DataFrame, address: str, access: Access, schema: pa.Schema | None = None
+    frame: DataFrame, address: str, access: ExecutorAccess, schema: pa.Schema | None = None
 ) -> Dataset:
     """Write all rows of a DataFrame as the dataset of an address.
 
@@ -51,13 +43,16 @@ def write(
 
 
 def _write_parts(
-    batches: Iterator[pa.RecordBatch], access: Access, address: str, schema: pa.Schema
+    batches: Iterator[pa.RecordBatch], access: ExecutorAccess, address: str, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
     return write_parts(access.stores, address, schema, batches)
 
 
 def read(
-    spark: SparkSession, dataset: Dataset, access: Access, columns: Sequence[str] | None = None
+    spark: SparkSession,
+    dataset: Dataset,
+    access: ExecutorAccess,
+    columns: Sequence[str] | None = None,
 ) -> DataFrame:
     """The rows of a dataset, with some of its columns or all.
 
@@ -77,7 +72,7 @@ def read(
 
 
 def _read_share(
-    share: Sequence[Part], access: Access, dataset: Dataset, names: Sequence[str]
+    share: Sequence[Part], access: ExecutorAccess, dataset: Dataset, names: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
     for part in share:
         yield from read_part(access.stores, dataset, part, names)
@@ -89,7 +84,7 @@ def _read_natively(spark: SparkSession, dataset: Dataset, folder: str) -> DataFr
     return reader.option("parquet.page.verify-checksum.enabled", "true").parquet(*files)
 
 
-class DatasetSource(Source):
+class DatasetSource(ArrowDataSource):
     """The rows of the dataset at an address. The option `columns` names some, separated by `;`."""
 
     @classmethod
@@ -110,10 +105,10 @@ class DatasetSource(Source):
         return load_dataset(self.reach.stores, self.address())
 
 
-class DatasetReader(Reader[tuple[Part, ...]]):
+class DatasetReader(ArrowSourceReader[tuple[Part, ...]]):
     """Reads parts of a dataset."""
 
-    def __init__(self, access: Access, dataset: Dataset, columns: pa.Schema) -> None:
+    def __init__(self, access: ExecutorAccess, dataset: Dataset, columns: pa.Schema) -> None:
         super().__init__(columns)
         self._access = access
         self._dataset = dataset

@@ -1,4 +1,4 @@
-"""Starting the Java side of a driver, and keeping what it says away from the user's terminal."""
+"""Start the Java side of a driver, and keep its output off the user's terminal."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas import functions as pandas_functions
 
 from lakesweep.errors import SparkLostError, SparkSetupError
-from lakesweep.spare_pandas import without_pandas
-from lakesweep.spark.errors import root_cause
+from lakesweep.no_pandas import without_pandas
+from lakesweep.spark.error_translation import root_cause
 
 #: It has no types of its own.
 _launch_gateway: Callable[..., Any] = launch_gateway

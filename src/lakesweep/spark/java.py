@@ -1,4 +1,4 @@
-"""The Java that Spark will run on."""
+"""Find the Java that Spark will run on."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Arrow kernels on executors.
+"""Run Arrow kernels on executors.
 
-A kernel is a function over batches, without Spark inside. What it gets and gives has the types that
-it would have in one process, whatever the session's time zone and settings are; errors of ours come
-out on the driver as they were raised.
+A kernel is a function over batches, without Spark inside. Its input and output have the types
+they would have in one process, whatever the session's time zone and settings; our own errors
+arrive on the driver as they were raised.
 """
 
 from __future__ import annotations
@@ -14,9 +14,51 @@ from typing import Any, Concatenate, TypeVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as spark
 
-from lakesweep.spark.errors import marking
-from lakesweep.spark.schemas import on_the_wire, to_spark
+from lakesweep.spark.error_translation import tagging_errors
+
+_TYPES: dict[pa.DataType, spark.DataType] = {
+    pa.string(): spark.StringType(),
+    pa.large_string(): spark.StringType(),
+    pa.binary(): spark.BinaryType(),
+    pa.bool_(): spark.BooleanType(),
+    pa.int32(): spark.IntegerType(),
+    pa.int64(): spark.LongType(),
+    pa.float64(): spark.DoubleType(),
+    pa.timestamp("us", tz="UTC"): spark.TimestampType(),
+    pa.list_(pa.string()): spark.ArrayType(spark.StringType()),
+}
+_ARROW = {kind: arrow for arrow, kind in reversed(_TYPES.items())}
+
+
+def to_spark(schema: pa.Schema) -> spark.StructType:
+    """The columns of Arrow batches as Spark has them; ValueError for a type that we do not use."""
+    return spark.StructType([_spark_field(field) for field in schema])
+
+
+def to_arrow(schema: spark.StructType) -> pa.Schema:
+    """The columns of a DataFrame as Arrow has them; ValueError for a type that we do not use."""
+    return pa.schema([_arrow_field(field) for field in schema.fields])
+
+
+def on_the_wire(schema: pa.Schema) -> pa.Schema:
+    """The same columns in the types that Spark itself reads."""
+    return to_arrow(to_spark(schema))
+
+
+def _spark_field(field: pa.Field) -> spark.StructField:
+    if field.type not in _TYPES:
+        raise ValueError(f"no column of type {field.type} goes through Spark, such as {field.name}")
+    return spark.StructField(field.name, _TYPES[field.type], field.nullable)
+
+
+def _arrow_field(field: spark.StructField) -> pa.Field:
+    if field.dataType not in _ARROW:
+        kind = field.dataType.simpleString()
+        raise ValueError(f"no column of type {kind} goes into a dataset, such as {field.name}")
+    return pa.field(field.name, _ARROW[field.dataType], field.nullable)
+
 
 Item = TypeVar("Item")
 Batches = Iterator[pa.RecordBatch]
@@ -36,9 +78,9 @@ def map_batches(
     """
 
     def run(batches: Batches) -> Batches:
-        with marking():
+        with tagging_errors():
             yield from to_wire(kernel(map(from_wire, batches), **parameters), wire)
-        settle()
+        freeze_loaded_objects()
 
     wire = on_the_wire(schema)
     run.__name__ = getattr(kernel, "__name__", "kernel")  # what Spark shows
@@ -69,7 +111,7 @@ def map_items(
 
 
 @cache
-def settle() -> None:
+def freeze_loaded_objects() -> None:
     """Once a process: take what is loaded by now out of the rounds of the garbage collector.
 
     Spark collects garbage after every task, and to go through all modules takes 30 ms each time.
@@ -98,3 +140,17 @@ def _in_utc(field: pa.Field) -> pa.Field:
     if pa.types.is_large_string(field.type):
         return field.with_type(pa.string())
     return field
+
+
+_COUNTED = pa.schema([("rows", pa.int64())])
+
+
+def count_rows(spark: SparkSession, rows: int = 1000) -> int:
+    """Let executors count some rows in Python."""
+    counted = map_batches(spark.range(rows), _count, _COUNTED).collect()
+    return sum(row["rows"] for row in counted)
+
+
+def _count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    rows = sum(batch.num_rows for batch in batches)
+    yield pa.RecordBatch.from_pydict({"rows": [rows]}, schema=_COUNTED)

@@ -1,4 +1,4 @@
-"""Lakesweep's data sources in a user's own Spark session."""
+"""Register Lakesweep's data sources in a user's own Spark session."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from lakesweep.spark.access import Access
-from lakesweep.spark.cores import is_alone, parts_for
+from lakesweep.spark.data_source import bind_access
 from lakesweep.spark.datasets import DatasetSource
-from lakesweep.spark.iceberg_files import IcebergFilesSource
-from lakesweep.spark.listing import ListingSource
-from lakesweep.spark.shipping import ship_package
-from lakesweep.spark.sources import bind
+from lakesweep.spark.executor_access import ExecutorAccess
+from lakesweep.spark.executor_package import ship_package
+from lakesweep.spark.iceberg_source import IcebergFilesSource
+from lakesweep.spark.listing_source import ListingSource
+from lakesweep.spark.settings import is_in_process, suggested_tasks
 from lakesweep.storage.options import StorageOptions
 from lakesweep.storage.stores import Stores
 
@@ -31,7 +31,7 @@ def register(
     storage: Mapping[str, StorageOptions | Mapping[str, Any]] = _NOTHING,
     catalogs: Mapping[str, Mapping[str, str]] = _NOTHING,
     ship: bool | None = None,
-) -> Access:
+) -> ExecutorAccess:
     """Make `lakesweep.listing`, `lakesweep.iceberg-files` and `lakesweep.dataset` known to Spark.
 
     `storage` and `catalogs` are as in the configuration: options by bucket, and the properties of
@@ -39,17 +39,17 @@ def register(
     this package to the executors; by default wherever they may be on other machines.
     """
     options = {path: _options(option) for path, option in storage.items()}
-    access = Access(Stores(options), dict(catalogs), parts_for(spark))
-    if ship or (ship is None and not is_alone(spark)):
+    access = ExecutorAccess(Stores(options), dict(catalogs), suggested_tasks(spark))
+    if ship or (ship is None and not is_in_process(spark)):
         ship_package(spark, Path(mkdtemp(prefix="lakesweep-package-")))
     register_sources(spark, access)
     return access
 
 
-def register_sources(spark: SparkSession, access: Access) -> None:
+def register_sources(spark: SparkSession, access: ExecutorAccess) -> None:
     """Make the data sources known to Spark, with an access that is there already."""
     for source in SOURCES:
-        spark.dataSource.register(bind(source, access))
+        spark.dataSource.register(bind_access(source, access))
 
 
 def _options(option: StorageOptions | Mapping[str, Any]) -> StorageOptions:

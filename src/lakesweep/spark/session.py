@@ -1,4 +1,4 @@
-"""The one place that makes a Spark session."""
+"""Open the Spark session: the only place that makes one."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ try:
 
     from lakesweep.spark.class_archive import find_archive
     from lakesweep.spark.driver import running_driver
-    from lakesweep.spark.errors import translate, translating
+    from lakesweep.spark.error_translation import translate, translating
 except ImportError as error:
     raise SparkSetupError(
         "sweeps over whole lakes need the package pyspark", hint="pip install 'lakesweep[spark]'"
     ) from error
 
+from lakesweep.spark.executor_package import ship_package
 from lakesweep.spark.java import find_java
 from lakesweep.spark.settings import driver_settings, is_local, session_settings
-from lakesweep.spark.shipping import ship_package
 
 if TYPE_CHECKING:
     from lakesweep.config import SparkSection

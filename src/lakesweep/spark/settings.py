@@ -1,4 +1,7 @@
-"""The settings of a Spark session: what suits Lakesweep, under what the user asks for."""
+"""The settings of a Spark session, and how many tasks it should run.
+
+Ours are defaults; the user's settings win.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,11 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lakesweep.spark.executor_package import is_remote
+
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from lakesweep.config import SparkSection
 
 _LOCAL = re.compile(r"local(\[(?P<cores>\*|\d+)(,\s*(\d+|\*))?\])?")
@@ -93,3 +100,33 @@ def _local_partitions(master: str) -> int:
 
 def _log_option() -> str:
     return f"-Dlog4j2.configurationFile=file:{resources.files(__package__) / 'log4j2.properties'}"
+
+
+#: Enough for a small cluster to have something to do, and few enough to cost little.
+_FEWEST_PARTS = 32
+_PARTS_A_CORE = 6
+#: Cores of one machine are about as fast as each other.
+_PARTS_A_CORE_ALONE = 3
+_MOST_CORES = 1 << 16
+
+
+def suggested_tasks(spark: SparkSession) -> int:
+    """How many tasks are worth having in a session."""
+    cores = session_cores(spark)
+    if is_in_process(spark):
+        return _PARTS_A_CORE_ALONE * cores
+    return max(_FEWEST_PARTS, _PARTS_A_CORE * cores)
+
+
+def session_cores(spark: SparkSession) -> int:
+    """How many tasks run at once, as far as Spark knows by now."""
+    if not is_remote(spark):
+        return spark.sparkContext.defaultParallelism
+    # A server does not say it, but cuts a range into as many parts.
+    cut = spark.range(_MOST_CORES).selectExpr("spark_partition_id() as part")
+    return cut.distinct().count()
+
+
+def is_in_process(spark: SparkSession) -> bool:
+    """Whether all executors are in this very process."""
+    return not is_remote(spark) and is_local(spark.sparkContext.master or "")

@@ -1,1 +1,1 @@
-"""Objects in buckets and folders: list, read, write, delete."""
+"""List, read, write and delete objects in buckets and local folders."""

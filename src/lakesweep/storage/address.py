@@ -1,9 +1,9 @@
-"""Addresses: parsed once into store, bucket and exact key.
+"""Addresses, parsed once into store, bucket and exact key.
 
-Three things are kept apart. The *path* is the address as somebody wrote it. The *key* is what the
-store is asked for, byte for byte. The *identity* is what two addresses are compared by: it knows
-the spellings of one and the same store, and leaves the key alone, so `a//b`, `a/b` and `a%2Fb`
-stay three objects.
+Three things are kept apart. The *path* is the address as the user wrote it. The *key* is sent
+to the store byte for byte. The *identity* is used to compare addresses: it unifies the
+spellings of one store (`s3`, `s3a`, `s3n`) and leaves the key alone, so `a//b`, `a/b` and
+`a%2Fb` stay three objects.
 """
 
 from __future__ import annotations

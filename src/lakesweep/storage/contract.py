@@ -1,7 +1,7 @@
-"""What every object store must do, as checks that anybody can run over a store of their own.
+"""The contract suite of object stores: checks that every implementation must pass.
 
-Each check takes a Subject, whose store must be empty, and raises AssertionError where the store
-breaks the contract of `ObjectStore`:
+Each check takes a Subject whose store is empty, and raises AssertionError where the store
+breaks the contract of `ObjectStore`. Use it for a store of your own:
 
     for check in CHECKS:
         check(Subject(open_an_empty_store()))
@@ -23,8 +23,14 @@ from lakesweep.errors import (
     MissingError,
     UnsupportedError,
 )
-from lakesweep.storage.expected import expected_of
-from lakesweep.storage.store import ENTRY_SCHEMA, Deletion, ObjectStore, Outcome, Page
+from lakesweep.storage.object_store import (
+    ENTRY_SCHEMA,
+    Deletion,
+    ListingPage,
+    ObjectStore,
+    Outcome,
+    expected_of,
+)
 
 #: Keys that are easily taken for one another, or spoilt on the way.
 LOOK_ALIKES = (
@@ -79,7 +85,7 @@ class Subject:
 
 def pages_of(
     store: ObjectStore, prefix: str, *, one_level: bool = False, after: str = ""
-) -> Iterator[Page]:
+) -> Iterator[ListingPage]:
     """All pages of a listing."""
     page = store.list(prefix, one_level=one_level, after=after)
     yield page

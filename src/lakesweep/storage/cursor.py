@@ -1,4 +1,4 @@
-"""Places in listings that can only go forward."""
+"""Cursors for listings that can only move forward, as those of local folders and obstore."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import NamedTuple, Protocol
 import pyarrow as pa
 
 from lakesweep.errors import LakesweepError
-from lakesweep.storage.store import Page
+from lakesweep.storage.object_store import ListingPage
 
 
-class Rows(NamedTuple):
+class ListingStep(NamedTuple):
     """What one step of a listing gave."""
 
     entries: pa.RecordBatch
@@ -19,10 +19,10 @@ class Rows(NamedTuple):
     is_last: bool
 
 
-class Steps(Protocol):
+class ListingSteps(Protocol):
     """A listing under way. An error ends it."""
 
-    def step(self) -> Rows: ...
+    def step(self) -> ListingStep: ...
 
 
 class Cursor:
@@ -32,12 +32,12 @@ class Cursor:
     the same one: an answer lost on the way never becomes a shorter listing.
     """
 
-    def __init__(self, steps: Steps) -> None:
+    def __init__(self, steps: ListingSteps) -> None:
         self._steps = steps
         self._lock = threading.Lock()
-        self._answer: Page | LakesweepError | None = None
+        self._answer: ListingPage | LakesweepError | None = None
 
-    def page(self) -> Page:
+    def page(self) -> ListingPage:
         with self._lock:
             if self._answer is None:
                 self._answer = self._ask()
@@ -45,15 +45,15 @@ class Cursor:
             raise self._answer
         return self._answer
 
-    def _ask(self) -> Page | LakesweepError:
+    def _ask(self) -> ListingPage | LakesweepError:
         try:
             entries, folders, is_last = self._steps.step()
         except LakesweepError as error:
             return error
-        return Page(entries, folders, None if is_last else Cursor(self._steps))
+        return ListingPage(entries, folders, None if is_last else Cursor(self._steps))
 
 
-def page_at(cursor: object) -> Page:
+def page_at(cursor: object) -> ListingPage:
     """The page of a cursor that a caller handed back."""
     if not isinstance(cursor, Cursor):
         raise TypeError("the cursor belongs to another store")

@@ -1,4 +1,4 @@
-"""How to reach one store, and how hard it may be pressed."""
+"""Connection settings and limits of one store."""
 
 from __future__ import annotations
 

@@ -1,9 +1,11 @@
-"""The stores behind addresses, each opened once."""
+"""The table of store implementations: open the store of an address, once, with its options."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from random import Random
 from types import MappingProxyType
 from typing import Any
@@ -11,10 +13,10 @@ from typing import Any
 from lakesweep.clock import Clock, SystemClock
 from lakesweep.errors import ConfigError
 from lakesweep.storage.address import Address, StoreKind, folder_identity, parse
+from lakesweep.storage.object_store import ObjectStore
 from lakesweep.storage.options import StorageOptions
-from lakesweep.storage.store import ObjectStore
-from lakesweep.storage.wrappers.limiting import Limited
-from lakesweep.storage.wrappers.retrying import Retrying, RetryPolicy
+from lakesweep.storage.wrappers.rate_limit import RateLimited
+from lakesweep.storage.wrappers.retry import Retrying, RetryPolicy
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -119,7 +121,7 @@ class Stores:
         options = self.options(address)
         store = OPENERS[address.kind](address, options)
         if options.files_per_second is not None or options.batches_per_second is not None:
-            store = Limited(
+            store = RateLimited(
                 store,
                 self._clock,
                 files_per_second=options.files_per_second,
@@ -139,3 +141,45 @@ def _whole_store(path: str) -> str:
             hint="set them for the whole bucket, such as s3://bucket",
         )
     return found
+
+
+_KINDS = ("s3://", "abfss://")
+
+
+def with_access(stores: Stores, options: StorageOptions | None) -> Stores:
+    """The same stores, where what is not configured is reached as a catalog says."""
+    return stores if options is None else stores.with_defaults(dict.fromkeys(_KINDS, options))
+
+
+class Keyring:
+    """The stores as each catalog lets its client reach them, by number.
+
+    Rows on their way through a cluster carry numbers, so no secret is ever part of them. Number 0
+    is access as configured. Some stay open, those that were used last: a catalog may hand out
+    another access for every table. Can be pickled: each process opens its own stores.
+    """
+
+    def __init__(
+        self, stores: Stores, options: Sequence[StorageOptions] = (), *, most_open: int = 64
+    ) -> None:
+        self._stores = stores
+        self._options = tuple(options)
+        self._most_open = most_open
+        self._open: OrderedDict[int, Stores] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __reduce__(self) -> tuple[Callable[..., Keyring], tuple[object, ...]]:
+        return partial(Keyring, most_open=self._most_open), (self._stores, self._options)
+
+    def open(self, access: int) -> Stores:
+        """The stores of a number."""
+        if not access:
+            return self._stores
+        with self._lock:
+            found = self._open.pop(access, None)
+            if found is None:
+                found = with_access(self._stores, self._options[access - 1])
+            self._open[access] = found
+            if len(self._open) > self._most_open:
+                self._open.popitem(last=False)
+        return found

@@ -1,4 +1,4 @@
-"""The store: one database, and the realms in it."""
+"""The store: one database and the realms in it."""
 
 from __future__ import annotations
 
@@ -12,22 +12,27 @@ import msgspec
 
 from lakesweep.clock import Clock, SystemClock
 from lakesweep.errors import ContendedError, LakesweepError, RealmExistsError, RefusedError
-from lakesweep.store.backend import Backend
-from lakesweep.store.backends.caching import CachingBackend, TellingBackend
-from lakesweep.store.backends.owned import OwnedBackend
-from lakesweep.store.cache import REFERENCE_SECONDS, Cache
-from lakesweep.store.gate import Gate, GatedBackend
+from lakesweep.store.backends.backend import Backend
+from lakesweep.store.backends.urls import open_backend
+from lakesweep.store.backends.wrapper import OwnedBackend, ProcessOwner
+from lakesweep.store.cache.cache import REFERENCE_SECONDS, StoreCache
+from lakesweep.store.cache.caching_backend import CachingBackend, InvalidatingBackend
+from lakesweep.store.cache.peers import Peers
+from lakesweep.store.commits.fair_lock import FairLocks
 from lakesweep.store.ids import NodeLease, SnowflakeIds
-from lakesweep.store.ids.rows import SystemRows
-from lakesweep.store.indexes import IndexNode
-from lakesweep.store.names import SYSTEM_REALM, standing_names
-from lakesweep.store.opening import open_backend
-from lakesweep.store.owner import Owner
-from lakesweep.store.peers import Peers
-from lakesweep.store.realm import Realm, Tools
-from lakesweep.store.realms import RealmDefinition, Realms, RealmsCommit, RealmStatus, check_name
-from lakesweep.store.turns import Turns
-from lakesweep.store.types import ObjectTypes
+from lakesweep.store.ids.node_leases import StoredLeaseRows
+from lakesweep.store.index.object_nodes import IndexNode
+from lakesweep.store.objects.object_types import ObjectTypes
+from lakesweep.store.realms.access import RealmAccess, RealmAccessBackend
+from lakesweep.store.realms.realm import Realm, RealmContext
+from lakesweep.store.realms.registry import (
+    RealmDefinition,
+    RealmRegistry,
+    RealmsCommit,
+    RealmStatus,
+    check_name,
+)
+from lakesweep.store.reserved_names import SYSTEM_REALM, standing_names
 
 #: What is remembered of a database, unless it is asked for otherwise.
 CACHE_BYTES = 64 * 2**20
@@ -55,20 +60,22 @@ class Store:
         clock = clock or SystemClock()
         if cache_bytes is None:
             cache_bytes = CACHE_BYTES if backend.capabilities.durable else 0
-        self.cache = Cache(cache_bytes, clock, reference_seconds=reference_seconds, peers=peers)
-        telling = TellingBackend(backend, self.cache) if cache_bytes else backend
+        self.cache = StoreCache(
+            cache_bytes, clock, reference_seconds=reference_seconds, peers=peers
+        )
+        telling = InvalidatingBackend(backend, self.cache) if cache_bytes else backend
         caching = CachingBackend(backend, self.cache) if cache_bytes else backend
-        self._owner = Owner()
+        self._owner = ProcessOwner()
         #: Rows and references as they are. What is written and deleted here, the cache hears of.
         self.backend: Backend = OwnedBackend(telling, self._owner)
         self._cached: Backend = OwnedBackend(caching, self._owner)
         chance = Random()  # noqa: S311 (who waits how long is no secret)
-        self._ids = SnowflakeIds(clock, NodeLease(SystemRows(backend, clock), chance))
+        self._ids = SnowflakeIds(clock, NodeLease(StoredLeaseRows(backend, clock), chance))
         known = ObjectTypes({**_OWN_TYPES, **types})
-        self._tools = Tools(known, clock, self._ids, Turns(), chance)
+        self._tools = RealmContext(known, clock, self._ids, FairLocks(), chance)
         self.system = Realm(SYSTEM_REALM, self.backend, self._tools, self._cached)
-        self.realms = Realms(self.system, clock)
-        self._gate = Gate(self.realms, clock, self.cache)
+        self.realms = RealmRegistry(self.system, clock)
+        self._gate = RealmAccess(self.realms, clock, self.cache)
 
     @property
     def type_names(self) -> frozenset[str]:
@@ -126,8 +133,10 @@ class Store:
         self._owner.check()
         check_name(name)
         self._gate.check(name, allowed)
-        backend = GatedBackend(self.backend, self._gate, allowed)
-        return Realm(name, backend, self._tools, GatedBackend(self._cached, self._gate, allowed))
+        backend = RealmAccessBackend(self.backend, self._gate, allowed)
+        return Realm(
+            name, backend, self._tools, RealmAccessBackend(self._cached, self._gate, allowed)
+        )
 
     def create_realm(self, name: str, properties: Mapping[str, str] | None = None) -> Realm:
         """A new active realm, with all references that a realm has.

@@ -1,1 +1,1 @@
-"""Mark and sweep over whole lakes: roots, live set, verdicts, plans, apply."""
+"""Mark and sweep over whole lakes: find files that no root references, plan, delete."""

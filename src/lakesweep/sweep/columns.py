@@ -1,36 +1,22 @@
-"""The columns of a sweep, defined once.
+"""Columns and schemas of a sweep, defined once.
 
-`h1` and `h2` are the low and the high word of the 128-bit hash, without salt, of what a file is
-compared by: its identity with all local links resolved. Arrow and Spark know no unsigned words
-that both can join on, so the bits stand in signed ones. A key that could be null would survive an
-anti join and be deleted, so keys cannot be null.
+`h1` and `h2` are the low and the high word of the unsalted 128-bit hash of what a file is
+compared by: its identity, with all local links resolved. They are signed, because Arrow and
+Spark share no unsigned type that both can join on. Keys are never null: a null key would
+survive an anti join and be deleted.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import TypeAlias
+
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from lakesweep.hashing import Hashes
-from lakesweep.storage.file_hashes import file_hashes, hash_columns, source_numbers
-from lakesweep.storage.files import FILE_SCHEMA
-from lakesweep.storage.marks import LIVE, PROBLEMS, SOURCES, USAGE
-
-__all__ = [
-    "EDGES",
-    "HASHES",
-    "LISTING",
-    "LIVE",
-    "MISSING",
-    "PROBLEMS",
-    "SOURCES",
-    "USAGE",
-    "VERDICTS",
-    "file_hashes",
-    "hash_columns",
-    "hashes_of",
-    "source_numbers",
-]
+from lakesweep.storage.file_batches import FILE_SCHEMA
 
 _TIME = FILE_SCHEMA.field("modified").type
 
@@ -91,3 +77,23 @@ def hashes_of(batch: pa.RecordBatch) -> Hashes:
     """The hashes in the columns `h1` and `h2` of a batch."""
     low, high = (batch[name].to_numpy().view(np.uint64) for name in ("h1", "h2"))
     return low, high
+
+
+Mask: TypeAlias = npt.NDArray[np.bool_]
+
+
+def mask_of(booleans: pa.Array) -> Mask:
+    """The mask of an array without nulls."""
+    mask: Mask = booleans.to_numpy(zero_copy_only=False)
+    return mask
+
+
+#: LISTING, and whether a root references the file.
+REFERENCED = pa.schema([*LISTING, pa.field("referenced", pa.bool_(), nullable=False)])
+
+Batches = Iterable[pa.RecordBatch]
+
+
+def with_reference(batch: pa.RecordBatch, referenced: pa.Array) -> pa.RecordBatch:
+    """Rows of LISTING as REFERENCED."""
+    return pa.RecordBatch.from_arrays([*batch.columns, referenced], schema=REFERENCED)

@@ -1,7 +1,10 @@
-"""What must hold before anything is deleted.
+"""Guards: what must hold before anything is deleted.
 
-A guard looks at the figures of a plan. One that says no stops an apply, unless its name was given
-to `--override`. What an override never does: it never lets a file go that was judged to be kept.
+A guard looks at the figures of a plan. If it fails, apply stops, unless the guard is named in
+`--override`. An override never deletes a file whose verdict is keep.
+
+Ages are counted back from our clock. A clock ahead of the store's makes every file look older
+than it is, so one guard compares it with what the store says of a file that was just written.
 """
 
 from __future__ import annotations
@@ -9,20 +12,26 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
 from lakesweep.errors import RefusedError
+from lakesweep.storage.address import parse
 from lakesweep.units import format_count, format_duration, format_some
 
+if TYPE_CHECKING:
+    from lakesweep.storage.datasets.manifest import Dataset
+    from lakesweep.storage.object_store import StoreOpener
+
 #: No shorter grace without saying so.
-SHORTEST_GRACE = timedelta(hours=24)
+MIN_GRACE = timedelta(hours=24)
 #: The live count of a lake does not fall by more than this share from one run to the next.
-MOST_FALL = 0.2
+MAX_LIVE_DROP = 0.2
 #: No more than this share of a location, or of the folder of a table, goes at once.
-MOST_SHARE = 0.5
+MAX_DELETE_SHARE = 0.5
 #: Clocks differ, and those of some stores have whole seconds only.
-MOST_AHEAD = timedelta(minutes=10)
+MAX_CLOCK_SKEW = timedelta(minutes=10)
 #: Shares say little of a handful of files.
-FEWEST_FILES = 100
+MIN_FILES = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +48,7 @@ _POLICY_CHANGED = Guard(
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class DeleteShare:
     """How many of the files of one place would go."""
 
     place: str
@@ -48,7 +57,7 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
-class Gone:
+class GoneRoot:
     """A root that was known and is not listed any more.
 
     Of `stored` files in the folders that it used, `deletes` would go.
@@ -62,7 +71,7 @@ class Gone:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class PlanFigures:
     """What guards look at."""
 
     was_applied: bool
@@ -71,9 +80,9 @@ class Figures:
     listed: int
     deletes: int
     grace: timedelta
-    shares: Sequence[Share] = ()
+    shares: Sequence[DeleteShare] = ()
     incomplete: Sequence[str] = ()
-    gone: Sequence[Gone] = ()
+    gone: Sequence[GoneRoot] = ()
     empty: Sequence[str] = ()
     foreign: Sequence[str] = ()
     opted_in: Sequence[str] = ()
@@ -86,18 +95,18 @@ class Figures:
     clock_ahead: timedelta = timedelta()
 
 
-def look(figures: Figures) -> Iterator[Guard]:
+def failed_guards(figures: PlanFigures) -> Iterator[Guard]:
     """Every guard that says no to a plan."""
-    yield from _look_at_past(figures)
+    yield from _check_first_run(figures)
     if not figures.live and figures.listed:
         yield Guard("zero-live", "no root references any file, which is hardly true of a lake")
-    yield from _look_at_fall(figures)
-    yield from (_too_much(share) for share in figures.shares if _is_too_much(share))
+    yield from _check_live_count(figures)
+    yield from (_share_guard(share) for share in figures.shares if _exceeds_share(share))
     if figures.incomplete:
         names = format_some(figures.incomplete)
         yield Guard("incomplete", f"could not be read, so all that they may share stays: {names}")
     if lost := [root for root in figures.gone if root.deletes]:
-        yield look_at_gone(lost)
+        yield gone_roots_guard(lost)
     if figures.empty and figures.deletes:
         names = format_some(figures.empty)
         yield Guard("empty-catalog", f"lists no table at all, which is hardly true: {names}")
@@ -108,18 +117,18 @@ def look(figures: Figures) -> Iterator[Guard]:
     if figures.repositories and figures.deletes:
         names = format_some(figures.repositories)
         yield Guard("repositories", f"no root reads what they may have imported: {names}")
-    yield from _look_at_what_is_told(figures)
+    yield from _check_refs_and_clock(figures)
     if figures.foreign:
         yield Guard("foreign", f"claimed by others as well: {format_some(figures.foreign)}")
-    if figures.grace < SHORTEST_GRACE:
-        grace, shortest = format_duration(figures.grace), format_duration(SHORTEST_GRACE)
+    if figures.grace < MIN_GRACE:
+        grace, shortest = format_duration(figures.grace), format_duration(MIN_GRACE)
         yield Guard("grace", f"a grace of {grace} is under {shortest}: writers may lose files")
     if figures.opted_in:
         names = format_some(figures.opted_in)
         yield Guard("gc.enabled", f"these tables say gc.enabled=false: {names}")
 
 
-def look_at_gone(gone: Sequence[Gone]) -> Guard:
+def gone_roots_guard(gone: Sequence[GoneRoot]) -> Guard:
     """The guard of roots that were known, and are not listed any more."""
     files = sum(root.deletes for root in gone)
     what = f"; {format_count(files, 'file')} of them would go" if files else ""
@@ -127,20 +136,20 @@ def look_at_gone(gone: Sequence[Gone]) -> Guard:
     return Guard("roots-gone", f"known before, and not listed now{what}: {names}")
 
 
-def look_at_age(now: datetime, expires: datetime) -> Iterator[Guard]:
+def check_plan_age(now: datetime, expires: datetime) -> Iterator[Guard]:
     """The guard against plans that were made long ago."""
     if now >= expires:
         yield Guard("stale-plan", f"the plan expired at {expires:%Y-%m-%dT%H:%M:%SZ}")
 
 
-def look_at_clock(ahead: timedelta) -> Iterator[Guard]:
+def check_clock(ahead: timedelta) -> Iterator[Guard]:
     """The guard against a clock that is ahead of the store's."""
-    if ahead > MOST_AHEAD:
+    if ahead > MAX_CLOCK_SKEW:
         much = format_duration(ahead)
         yield Guard("clock", f"the clock here is {much} ahead of the store's: all looks too old")
 
 
-def look_at_policy(policy: str | None, applied: str | None) -> Iterator[Guard]:
+def check_policy(policy: str | None, applied: str | None) -> Iterator[Guard]:
     """The guard against a policy that is not the one by which objects went last."""
     if applied is not None and policy not in (None, applied):
         yield _POLICY_CHANGED
@@ -170,14 +179,14 @@ def refuse(
     )
 
 
-def _look_at_past(figures: Figures) -> Iterator[Guard]:
+def _check_first_run(figures: PlanFigures) -> Iterator[Guard]:
     if not figures.was_applied:
         yield Guard("first-run", "nothing was ever deleted from this lake by a plan")
     elif figures.is_policy_new:
         yield _POLICY_CHANGED
 
 
-def _look_at_dumps(figures: Figures) -> Iterator[Guard]:
+def _check_dumps(figures: PlanFigures) -> Iterator[Guard]:
     """Refs that no server told may be old: whatever was committed since is not known."""
     if figures.dumps:
         yield Guard(
@@ -189,29 +198,42 @@ def _look_at_dumps(figures: Figures) -> Iterator[Guard]:
         yield Guard("stale-refs", f"dump the refs again: {format_some(figures.stale_dumps)}")
 
 
-def _look_at_what_is_told(figures: Figures) -> Iterator[Guard]:
+def _check_refs_and_clock(figures: PlanFigures) -> Iterator[Guard]:
     """Doubts in refs and clocks, which matter only where something would go."""
     if figures.deletes:
-        yield from _look_at_dumps(figures)
-        yield from look_at_clock(figures.clock_ahead)
+        yield from _check_dumps(figures)
+        yield from check_clock(figures.clock_ahead)
 
 
-def _look_at_fall(figures: Figures) -> Iterator[Guard]:
+def _check_live_count(figures: PlanFigures) -> Iterator[Guard]:
     before = figures.live_before
-    if before is None or before < FEWEST_FILES or not figures.live:
+    if before is None or before < MIN_FILES or not figures.live:
         return
-    if figures.live < before * (1 - MOST_FALL):
+    if figures.live < before * (1 - MAX_LIVE_DROP):
         yield Guard("live-fell", f"{figures.live:,} files are referenced, {before:,} were before")
 
 
-def _is_too_much(share: Share) -> bool:
-    return share.files >= FEWEST_FILES and share.deletes > share.files * MOST_SHARE
+def _exceeds_share(share: DeleteShare) -> bool:
+    return share.files >= MIN_FILES and share.deletes > share.files * MAX_DELETE_SHARE
 
 
-def _too_much(share: Share) -> Guard:
+def _share_guard(share: DeleteShare) -> Guard:
     return Guard("share", f"{share.deletes:,} of {share.files:,} files of {share.place} would go")
 
 
-def _last_seen(root: Gone) -> str:
+def _last_seen(root: GoneRoot) -> str:
     where = f"in {root.origin} " if root.origin else ""
     return f" (last seen {where}at {root.seen:%Y-%m-%dT%H:%M:%SZ})"
+
+
+def clock_skew(since: datetime, written: datetime | None) -> timedelta:
+    """By how much a moment of our clock is ahead of a store that wrote something after it."""
+    return timedelta() if written is None else max(since - written, timedelta())
+
+
+def dataset_clock_skew(stores: StoreOpener, dataset: Dataset, since: datetime) -> timedelta:
+    """The same, by a dataset that was written since."""
+    if not dataset.parts:
+        return timedelta()
+    place = parse(dataset.address + dataset.parts[0].name)
+    return clock_skew(since, stores.open(place).head(place.key).modified)

@@ -1,4 +1,4 @@
-"""A lake, as one run sees it."""
+"""A lake as one run sees it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Orphans of Paimon tables, found and deleted by a sweep over the folders of these tables.
+"""Find and delete orphan files of Paimon tables with a sweep over their folders.
 
-The same files go as with `paimon.orphans`, which does it in one process: the sweep has the folders
-as its locations, and the tables as its roots. A table that cannot be read keeps what lies in the
-folders that it is known to use, and no more: the others are cleaned.
+This deletes the same files as `paimon.orphans`, which works in one process. The folders are
+the locations of the sweep and the tables its roots. A table that cannot be read keeps what
+lies in the folders it is known to use, and no more; the others are cleaned.
 """
 
 from __future__ import annotations
@@ -19,39 +19,43 @@ import pyarrow as pa
 
 from lakesweep.config import LakeSection, PaimonWarehouseRoot
 from lakesweep.errors import IncompleteError, MissingError
-from lakesweep.paimon.external import external_roots
-from lakesweep.paimon.kinds import Kind
-from lakesweep.paimon.orphans import (
+from lakesweep.paimon.model.external_paths import external_roots
+from lakesweep.paimon.model.file_kinds import PaimonKind
+from lakesweep.paimon.model.warehouse import FailedTable
+from lakesweep.paimon.orphans.folders import bucket_folders, remove_empty
+from lakesweep.paimon.orphans.orphan_files import (
     MOST_UNKNOWN,
     OrphanOutcome,
-    Unknown,
-    bucket_folders,
+    UnrecognizedFiles,
     count_kinds,
-    remove_empty,
 )
-from lakesweep.paimon.warehouse import FailedTable
 from lakesweep.progress import SILENT, Progress
+from lakesweep.runs.records import RunKind
+from lakesweep.runs.sessions import run_session
 from lakesweep.storage.address import folder_identity, identities, parse
-from lakesweep.storage.files import FILE_SCHEMA, OUTCOME_SCHEMA
-from lakesweep.storage.local.aliases import resolve
-from lakesweep.sweep.applying import Applier, ApplyOrder, look, stop_error
-from lakesweep.sweep.deleting import Delete, Pace, outcome_parts, read_outcomes
+from lakesweep.storage.file_batches import FILE_SCHEMA, OUTCOME_SCHEMA
+from lakesweep.storage.file_identity import resolve_aliases
+from lakesweep.sweep.apply.applier import Applier, ApplyRequest, load_applicable_plan, stop_error
+from lakesweep.sweep.apply.deletion import (
+    DeleteRemoval,
+    TotalDeleteRate,
+    outcome_parts,
+    read_outcomes,
+)
+from lakesweep.sweep.judge.paimon_names import kinds_of_paths, paimon_namings
+from lakesweep.sweep.judge.rules import table_folders_of
 from lakesweep.sweep.lake import Lake
-from lakesweep.sweep.marks import RootState
-from lakesweep.sweep.namings import kinds_of_paths, namings_of
-from lakesweep.sweep.planning import Planner, PlanOrder
-from lakesweep.sweep.records import RunKind
-from lakesweep.sweep.ruling import tables_of
-from lakesweep.sweep.sessions import running
-from lakesweep.sweep.stored_plan import StoredPlan, open_plan
+from lakesweep.sweep.mark.marks import RootState
+from lakesweep.sweep.plan.planner import Planner, PlanRequest
+from lakesweep.sweep.plan.stored_plan import StoredPlan, open_plan
 from lakesweep.sweep.verdicts import Reason, Verdict
 
 if TYPE_CHECKING:
     from lakesweep.clock import Clock
-    from lakesweep.paimon.table import PaimonTable
+    from lakesweep.paimon.model.table import PaimonTable
+    from lakesweep.runs.run_log import RunLog
     from lakesweep.storage.stores import Stores
-    from lakesweep.sweep.engine import SweepEngine
-    from lakesweep.sweep.runs import Runs
+    from lakesweep.sweep.engine.protocol import SweepEngine
 
 #: Guards of whole lakes, which say little of the orphans of some tables: whoever asks for these has
 #: said how old they are, and what cannot be read stays.
@@ -68,8 +72,8 @@ class SweptOrphans:
     tables: tuple[PaimonTable, ...]
     cut: datetime
     failures: tuple[FailedTable, ...] = ()
-    files: Counter[Kind] = field(default_factory=Counter)
-    unknown: Unknown = field(default_factory=Unknown)
+    files: Counter[PaimonKind] = field(default_factory=Counter)
+    unknown: UnrecognizedFiles = field(default_factory=UnrecognizedFiles)
 
     @property
     def total_files(self) -> int:
@@ -82,10 +86,12 @@ class SweptOrphans:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """All orphans, as FILE_SCHEMA."""
         marks = self.plan.marks()
-        tables = tables_of(marks)
-        namings = namings_of(tables, {root.name: root.facts for root in marks.roots if root.facts})
+        tables = table_folders_of(marks)
+        namings = paimon_namings(
+            tables, {root.name: root.facts for root in marks.roots if root.facts}
+        )
         for rows in self.plan.rows(Verdict.DELETE):
-            names = resolve(identities(rows["path"]))
+            names = resolve_aliases(identities(rows["path"]))
             kinds = kinds_of_paths(names, tables.find(names), tables, namings)
             columns = [kinds if name == "kind" else rows[name] for name in FILE_SCHEMA.names]
             yield pa.RecordBatch.from_arrays(columns, schema=FILE_SCHEMA)
@@ -97,7 +103,7 @@ class OrphanSweeper:
 
     stores: Stores
     engine: SweepEngine
-    runs: Runs
+    runs: RunLog
     clock: Clock
     plans: str
     path: str
@@ -108,9 +114,9 @@ class OrphanSweeper:
     ) -> SweptOrphans:
         """Find what was last written before `cut` and is used by no table."""
         lake = self._lake(tables)
-        with running(self.runs, lake.name, RunKind.PLAN, spec=self._spec) as session:
+        with run_session(self.runs, lake.name, RunKind.PLAN, spec=self._spec) as session:
             planner = Planner(self.stores, self.engine, self.runs, self.clock, self.progress)
-            order = PlanOrder(
+            order = PlanRequest(
                 lake,
                 max(session.started - cut, timedelta()),
                 overridden=(*_OVERRIDDEN, *overridden),
@@ -128,7 +134,11 @@ class OrphanSweeper:
         return found
 
     def remove(
-        self, found: SweptOrphans, outcome: OrphanOutcome, pace: Pace, batch_size: int | None
+        self,
+        found: SweptOrphans,
+        outcome: OrphanOutcome,
+        pace: TotalDeleteRate,
+        batch_size: int | None,
     ) -> None:
         """Delete what still nobody uses, and then the buckets and partitions that are empty."""
         if found.total_files:
@@ -137,19 +147,23 @@ class OrphanSweeper:
         outcome.folders += remove_empty(found.tables, folders, found.cut)
 
     def _apply(
-        self, found: SweptOrphans, outcome: OrphanOutcome, pace: Pace, batch_size: int | None
+        self,
+        found: SweptOrphans,
+        outcome: OrphanOutcome,
+        pace: TotalDeleteRate,
+        batch_size: int | None,
     ) -> None:
-        order = ApplyOrder(
+        order = ApplyRequest(
             found.plan.record,
             found.lake,
-            Delete(batch_size),
+            DeleteRemoval(batch_size),
             OUTCOME_SCHEMA,
             pace,
             found.plan.document.overridden,
         )
-        document = look(self.stores, self.runs, order, self.clock.now())
+        document = load_applicable_plan(self.stores, self.runs, order, self.clock.now())
         plan, lake = document.plan, found.lake.name
-        with running(self.runs, lake, RunKind.APPLY, plan=plan, spec=self._spec) as session:
+        with run_session(self.runs, lake, RunKind.APPLY, plan=plan, spec=self._spec) as session:
             applier = Applier(self.stores, self.engine, self.runs, self.clock, self.progress)
             applied = applier.apply(order, document, session)
         if applied.stopped:

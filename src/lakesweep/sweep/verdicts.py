@@ -1,4 +1,4 @@
-"""What is said of a file: to keep or to delete it, and why."""
+"""Verdicts and reasons: whether a file is kept or deleted, and why."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Reason(StrEnum):
         return Verdict.DELETE if is_delete else Verdict.KEEP
 
 
-class Guess(StrEnum):
+class OrphanCause(StrEnum):
     """How a file that nothing references may have come to be there: a label, never a proof."""
 
     ABORTED_WRITE = "aborted-write"

@@ -8,15 +8,10 @@ import pytest
 from lakesweep.catalog import TYPES, Catalogs, Create, Drop, Namespace, Update
 from lakesweep.catalog.entities import CatalogStatus
 from lakesweep.clock import ManualClock
-from lakesweep.errors import (
-    EntityExistsError,
-    EntityMissingError,
-    RefusedError,
-    UsageError,
-)
+from lakesweep.errors import EntityExistsError, EntityMissingError, RefusedError, UsageError
 from lakesweep.store import Store
 from lakesweep.store.backends.memory import MemoryBackend
-from lakesweep.store.names import catalog_content, catalog_grants, catalog_roles
+from lakesweep.store.reserved_names import catalog_content, catalog_grants, catalog_roles
 from tests.moments import NOON
 from tests.realms import names, open_catalogs, table
 

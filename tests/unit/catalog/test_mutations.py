@@ -8,17 +8,17 @@ import pytest
 from lakesweep.catalog import (
     TYPES,
     Catalog,
+    CatalogPolicy,
     CatalogRole,
     Catalogs,
     Create,
     Drop,
     Entity,
+    EntityType,
     GenericTable,
-    Kind,
+    MutationStatus,
     Namespace,
-    Policy,
     Rename,
-    Status,
     Table,
     TableMemo,
     Undrop,
@@ -52,7 +52,7 @@ def shop() -> Catalog:
             Create("sales.eu.orders", table("eu")),
             Create("sales.daily", View(metadata_location="s3://lake/shop/daily/metadata/v1.json")),
             Create("sales.raw", GenericTable(format="csv", location="s3://lake/shop/raw")),
-            Create("sales.retention", Policy(type="retention", content="7d")),
+            Create("sales.retention", CatalogPolicy(type="retention", content="7d")),
         ]
     )
     return shop
@@ -80,7 +80,10 @@ def test_a_batch_of_all_kinds_is_one_commit(shop: Catalog) -> None:
 def test_drop_and_create_of_one_name_is_one_commit(shop: Catalog) -> None:
     before = shop.get("sales.orders")
     outcome = shop.apply([Drop("sales.orders"), Create("sales.orders", table("orders"))])
-    assert [each.status for each in outcome.results] == [Status.DROPPED, Status.CREATED]
+    assert [each.status for each in outcome.results] == [
+        MutationStatus.DROPPED,
+        MutationStatus.CREATED,
+    ]
     assert shop.get("sales.orders").id != before.id
     assert shop.realm.head(shop.reference, type(shop.snapshot().head)).id == outcome.commit  # type: ignore[union-attr]
 
@@ -123,10 +126,10 @@ def test_nothing_happens_if_anything_fails(shop: Catalog) -> None:
         [Create("new", Namespace()), Drop("sales"), Drop("sales.raw"), Drop("nothing")]
     )
     assert [each.status for each in outcome.results] == [
-        Status.NOT_APPLIED,
-        Status.FAILED,
-        Status.NOT_APPLIED,
-        Status.FAILED,
+        MutationStatus.NOT_APPLIED,
+        MutationStatus.FAILED,
+        MutationStatus.NOT_APPLIED,
+        MutationStatus.FAILED,
     ]
     assert isinstance(outcome.results[1].error, RefusedError)
     assert isinstance(outcome.results[3].error, EntityMissingError)
@@ -136,7 +139,7 @@ def test_nothing_happens_if_anything_fails(shop: Catalog) -> None:
 
 def test_an_update_without_a_change_is_no_commit(shop: Catalog) -> None:
     outcome = shop.apply([Update("sales.orders", table("orders")), Update("sales", Namespace())])
-    assert [each.status for each in outcome.results] == [Status.UNCHANGED] * 2
+    assert [each.status for each in outcome.results] == [MutationStatus.UNCHANGED] * 2
     assert outcome.commit is None
     assert len(list(shop.realm.log(shop.reference))) == 2
 
@@ -171,10 +174,10 @@ def test_an_update_keeps_the_id_and_counts_versions(shop: Catalog) -> None:
         (Update("sales.nothing", table("x")), EntityMissingError),
         (Rename("sales.orders", "sales.raw"), EntityExistsError),
         (Rename("sales.orders", "nowhere.orders"), EntityMissingError),
-        (Rename("sales.orders", "sales.o", kind=Kind.VIEW), EntityMissingError),
+        (Rename("sales.orders", "sales.o", kind=EntityType.VIEW), EntityMissingError),
         (Rename("sales.orders", "sales.o", version=7), EntityChangedError),
         (Drop("sales"), RefusedError),
-        (Drop("sales.orders", kind=Kind.VIEW), EntityMissingError),
+        (Drop("sales.orders", kind=EntityType.VIEW), EntityMissingError),
         (Drop("sales.orders", version=7), EntityChangedError),
     ],
 )
@@ -188,7 +191,7 @@ def test_what_cannot_be_is_refused(
 
 
 def test_an_empty_namespace_can_be_dropped_with_what_was_in_it(shop: Catalog) -> None:
-    shop.apply([Drop("sales.eu.orders"), Drop("sales.eu", kind=Kind.NAMESPACE)])
+    shop.apply([Drop("sales.eu.orders"), Drop("sales.eu", kind=EntityType.NAMESPACE)])
     assert "sales/eu" not in names(shop)
 
 

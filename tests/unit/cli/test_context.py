@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lakesweep.cli.context import Context, Settings, make_output, make_progress
-from lakesweep.cli.output import ConsoleOutput, JsonOutput
+from lakesweep.cli.render.output import ConsoleOutput, JsonOutput
 from lakesweep.errors import ConfigError, RefusedError
 from lakesweep.progress import SILENT, BarProgress, LineProgress
 

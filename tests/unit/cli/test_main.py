@@ -9,9 +9,9 @@ import typer
 
 from lakesweep import __version__
 from lakesweep.cli import main as module
+from lakesweep.cli.commands import command, group
 from lakesweep.cli.context import Context
 from lakesweep.cli.main import run
-from lakesweep.cli.options import command, group
 from lakesweep.errors import (
     LakesweepError,
     LeaseHeldError,

@@ -9,8 +9,7 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
 from lakesweep.errors import ConfigError, IncompleteError, LakesweepError, NotFoundError
-from lakesweep.iceberg.access import storage_options
-from lakesweep.iceberg.catalogs import open_catalog
+from lakesweep.iceberg.catalogs import open_catalog, storage_options
 from tests.rest_catalog import RestCatalogServer, rest_catalog
 
 PATH = "s3://lake/t/metadata/v1.metadata.json"

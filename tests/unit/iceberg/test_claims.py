@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from lakesweep.iceberg.catalogs import Entry
-from lakesweep.iceberg.claims import Claim, claims, holds, is_same_table, overlaps
+from lakesweep.iceberg.catalog_entries import CatalogEntry
+from lakesweep.iceberg.claims import TableClaim, claims, holds, is_same_table, overlaps
 from lakesweep.iceberg.metadata import ViewMetadata
 from lakesweep.storage.stores import Stores
 
 
-def claim(location: str, path: str = "s3://lake/other/metadata/v1.metadata.json") -> Claim:
-    return Claim("lake.shop.other", path, ViewMetadata(path, 1, 1, "x", location, True))
+def claim(location: str, path: str = "s3://lake/other/metadata/v1.metadata.json") -> TableClaim:
+    return TableClaim("lake.shop.other", path, ViewMetadata(path, 1, 1, "x", location, True))
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_the_same_metadata_file_is_the_same_table_in_any_spelling() -> None:
 
 def test_a_table_that_cannot_be_read_is_a_claim_on_its_folder_all_the_same() -> None:
     path = "memory://claims/t/metadata/v1.metadata.json"
-    (found,) = claims(Stores(), [Entry("lake", ("shop", "t"), False, path)])
+    (found,) = claims(Stores(), [CatalogEntry("lake", ("shop", "t"), False, path)])
     assert found.metadata is None
     assert found.error
     assert overlaps(found, ["memory://claims/t"])

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakesweep.errors import DamagedError, EncryptedError, FormatError, TruncatedError
-from lakesweep.iceberg.kinds import Kind
+from lakesweep.iceberg.file_kinds import IcebergKind
 from lakesweep.iceberg.manifests import read_manifest, read_manifest_list
 
 PATH = "s3://lake/t/metadata/m0.avro"
@@ -76,15 +76,15 @@ def kinds(data: bytes) -> list[str]:
 @pytest.mark.parametrize(
     ("content", "file_format", "kind"),
     [
-        (0, "PARQUET", Kind.DATA),
-        (0, "avro", Kind.DATA),
-        (1, "PARQUET", Kind.POSITION_DELETE),
-        (1, "PUFFIN", Kind.DELETION_VECTOR),
-        (1, "puffin", Kind.DELETION_VECTOR),
-        (2, "ORC", Kind.EQUALITY_DELETE),
+        (0, "PARQUET", IcebergKind.DATA),
+        (0, "avro", IcebergKind.DATA),
+        (1, "PARQUET", IcebergKind.POSITION_DELETE),
+        (1, "PUFFIN", IcebergKind.DELETION_VECTOR),
+        (1, "puffin", IcebergKind.DELETION_VECTOR),
+        (2, "ORC", IcebergKind.EQUALITY_DELETE),
     ],
 )
-def test_each_content_type_is_a_kind(content: int, file_format: str, kind: Kind) -> None:
+def test_each_content_type_is_a_kind(content: int, file_format: str, kind: IcebergKind) -> None:
     assert kinds(manifest(entry(content=content, file_format=file_format))) == [kind]
 
 
@@ -97,7 +97,7 @@ def test_only_live_entries_name_files() -> None:
 
 def test_a_manifest_without_content_types_holds_data() -> None:
     first = [one for one in FILE_FIELDS if one["name"] != "content"]
-    assert kinds(encode(entry_schema(first), [entry()])) == [Kind.DATA]
+    assert kinds(encode(entry_schema(first), [entry()])) == [IcebergKind.DATA]
 
 
 @pytest.mark.parametrize("bad", [entry(status=3), entry(status=-1), entry(content=3)])

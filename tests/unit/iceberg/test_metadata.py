@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lakesweep.errors import DamagedError, TruncatedError
-from lakesweep.iceberg.metadata import Snapshot, TableMetadata, ViewMetadata, parse_metadata
+from lakesweep.iceberg.metadata import IcebergSnapshot, TableMetadata, ViewMetadata, parse_metadata
 
 PATH = "s3://lake/t/metadata/00001-5c2f.metadata.json"
 
@@ -71,7 +71,7 @@ def test_an_old_table_may_embed_its_manifests() -> None:
         snapshots=[{"snapshot-id": 4, "manifests": ["s3://lake/t/m0.avro", "s3://lake/t/m1.avro"]}],
     )
     assert metadata.snapshots == (
-        Snapshot(4, None, ("s3://lake/t/m0.avro", "s3://lake/t/m1.avro")),
+        IcebergSnapshot(4, None, ("s3://lake/t/m0.avro", "s3://lake/t/m1.avro")),
     )
 
 

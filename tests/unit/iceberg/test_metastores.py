@@ -10,9 +10,10 @@ import boto3
 import pytest
 
 from lakesweep.errors import ConfigError, IncompleteError, LakesweepError, NotFoundError
-from lakesweep.iceberg.catalogs import Entry, IcebergCatalog, OtherTable, Unknown, open_catalog
-from lakesweep.sweep.iceberg_roots import CatalogRoots
-from lakesweep.sweep.roots import NoRoots, RootKind, RootProblem, RootRow
+from lakesweep.iceberg.catalog_entries import CatalogEntry, ForeignTable, UnresolvedTable
+from lakesweep.iceberg.catalogs import IcebergCatalog, open_catalog
+from lakesweep.sweep.roots.iceberg import CatalogRoots
+from lakesweep.sweep.roots.root import EmptyRootSource, RootKind, RootProblem, RootRow
 from tests.hive_metastore import HiveMetastore, hive_metastore
 from tests.servers import S3Server
 
@@ -85,7 +86,7 @@ def opened(metastore: Glue | Hive) -> IcebergCatalog:
     return open_catalog("store", metastore.properties)
 
 
-def survey(metastore: Glue | Hive) -> dict[str, Entry | Unknown | OtherTable]:
+def survey(metastore: Glue | Hive) -> dict[str, CatalogEntry | UnresolvedTable | ForeignTable]:
     prefix = f"store.{metastore.database}."
     found = {each.full_name: each for each in opened(metastore).survey()}
     return {n.removeprefix(prefix): each for n, each in found.items() if n.startswith(prefix)}
@@ -94,7 +95,7 @@ def survey(metastore: Glue | Hive) -> dict[str, Entry | Unknown | OtherTable]:
 def test_tables_are_listed_without_reading_their_metadata(metastore: Glue | Hive) -> None:
     metastore.add("t", ICEBERG, "s3://lake/t")
     found = survey(metastore)["t"]
-    assert isinstance(found, Entry)
+    assert isinstance(found, CatalogEntry)
     assert (found.metadata_path, found.folders[0]) == (PATH, "s3://lake/t")
 
 
@@ -102,7 +103,7 @@ def test_tables_of_other_formats_are_told_with_their_folders(metastore: Glue | H
     metastore.add("parquet", {}, "s3://lake/parquet")
     metastore.add("t", ICEBERG, "s3://lake/t")
     found = survey(metastore)["parquet"]
-    assert isinstance(found, OtherTable)
+    assert isinstance(found, ForeignTable)
     assert found.folders[0] == "s3://lake/parquet"
     names = {entry.name[1] for entry in opened(metastore).entries() if entry.metadata_path == PATH}
     assert "parquet" not in names
@@ -110,7 +111,7 @@ def test_tables_of_other_formats_are_told_with_their_folders(metastore: Glue | H
 
 def test_a_table_without_metadata_is_unknown(metastore: Glue | Hive) -> None:
     metastore.add("t", POINTLESS, "s3://lake/t")
-    assert isinstance(survey(metastore)["t"], Unknown)
+    assert isinstance(survey(metastore)["t"], UnresolvedTable)
     with pytest.raises(IncompleteError, match="names no metadata file"):
         opened(metastore).find((metastore.database, "t"))
 
@@ -134,7 +135,7 @@ def test_tables_of_other_formats_are_foreign_roots(metastore: Glue | Hive) -> No
     roots = {
         str(root.name).removeprefix(prefix): root
         for root in CatalogRoots("store", metastore.properties).collect()
-        if not isinstance(root, NoRoots)
+        if not isinstance(root, EmptyRootSource)
     }
     assert isinstance(roots["t"], RootRow)
     assert roots["parquet"].kind is RootKind.FOREIGN

@@ -9,23 +9,23 @@ import pyarrow as pa
 import pytest
 
 from lakesweep.hashing import HashSet
-from lakesweep.iceberg.kinds import Kind
+from lakesweep.iceberg.file_kinds import IcebergKind
+from lakesweep.iceberg.metadata import load_metadata
 from lakesweep.iceberg.purge import (
-    Protection,
     PurgePlan,
+    PurgeProtection,
     execute_purge,
     plan_base_location,
     plan_purge,
 )
-from lakesweep.iceberg.reading import load_metadata
 from lakesweep.storage.address import identity
-from lakesweep.storage.deleting import delete_files
-from lakesweep.storage.listing import list_files
-from lakesweep.storage.outcome import Tally
-from lakesweep.storage.store import ObjectStore, Outcome
+from lakesweep.storage.datasets.unique_files import path_hashes
+from lakesweep.storage.deleting.bulk_delete import delete_files
+from lakesweep.storage.deleting.outcome_totals import OutcomeTotals
+from lakesweep.storage.listing.locations import list_files
+from lakesweep.storage.object_store import ObjectStore, Outcome
 from lakesweep.storage.stores import Stores
-from lakesweep.storage.unique import path_hashes
-from lakesweep.storage.wrappers.faults import Fault, Faulty, refuse
+from lakesweep.storage.wrappers.faults import Faulty, StorageFault, refuse
 from lakesweep.storage.wrappers.recording import Recording
 from tests.lake import EngineLake, EngineTable, table_names
 
@@ -57,14 +57,14 @@ def stored(store: ObjectStore) -> set[str]:
 
 
 def planned(
-    store: ObjectStore, table: EngineTable, protection: Protection | None = None
+    store: ObjectStore, table: EngineTable, protection: PurgeProtection | None = None
 ) -> PurgePlan:
     stores = opened(store)
     metadata = load_metadata(stores, table.metadata_path)
-    return plan_purge(stores, metadata, protection or Protection())
+    return plan_purge(stores, metadata, protection or PurgeProtection())
 
 
-def carry_out(store: ObjectStore, plan: PurgePlan) -> Tally:
+def carry_out(store: ObjectStore, plan: PurgePlan) -> OutcomeTotals:
     with plan:
         return execute_purge(plan, lambda batches: delete_files(opened(store), batches))
 
@@ -72,7 +72,7 @@ def carry_out(store: ObjectStore, plan: PurgePlan) -> Tally:
 def refusing(store: ObjectStore, part: str) -> Faulty:
     """A store that denies deletes of keys with this part."""
     effect = refuse(Outcome.DENIED, lambda key: part in key)
-    return Faulty(store, [Fault(effect, methods=frozenset({"delete"}))])
+    return Faulty(store, [StorageFault(effect, methods=frozenset({"delete"}))])
 
 
 @pytest.mark.parametrize("name", table_names())
@@ -96,15 +96,15 @@ def test_children_go_before_parents_and_the_metadata_last(
     kinds = {path.removeprefix("s3://lake/"): kind for kind, path in table.referenced()}
     order = [kinds[key] for key in recording.keys("delete")]
     ranks = [
-        Kind.DATA,
-        Kind.MANIFEST,
-        Kind.MANIFEST_LIST,
-        Kind.METADATA_LOG,
-        Kind.VERSION_HINT,
-        Kind.METADATA,
+        IcebergKind.DATA,
+        IcebergKind.MANIFEST,
+        IcebergKind.MANIFEST_LIST,
+        IcebergKind.METADATA_LOG,
+        IcebergKind.VERSION_HINT,
+        IcebergKind.METADATA,
     ]
-    assert [ranks.index(Kind(kind)) for kind in order] == sorted(
-        ranks.index(Kind(kind)) for kind in order
+    assert [ranks.index(IcebergKind(kind)) for kind in order] == sorted(
+        ranks.index(IcebergKind(kind)) for kind in order
     )
 
 
@@ -124,7 +124,7 @@ def test_metadata_that_only_older_logs_name_goes_before_the_log(
     carry_out(recording, planned(store, table))
     deleted = [f"s3://lake/{key}" for key in recording.keys("delete")]
     first_logged = min(
-        deleted.index(path) for kind, path in table.referenced() if kind == Kind.METADATA_LOG
+        deleted.index(path) for kind, path in table.referenced() if kind == IcebergKind.METADATA_LOG
     )
     assert older
     assert all(deleted.index(path) < first_logged for path in older)
@@ -161,13 +161,21 @@ def interrupted(
 @pytest.mark.parametrize(
     ("part", "kept_kinds"),
     [
-        ("/data/", {Kind.DATA, Kind.MANIFEST, Kind.MANIFEST_LIST, Kind.METADATA}),
-        ("-m0.avro", {Kind.MANIFEST, Kind.MANIFEST_LIST, Kind.METADATA}),
-        ("/snap-", {Kind.MANIFEST_LIST, Kind.METADATA}),
+        (
+            "/data/",
+            {
+                IcebergKind.DATA,
+                IcebergKind.MANIFEST,
+                IcebergKind.MANIFEST_LIST,
+                IcebergKind.METADATA,
+            },
+        ),
+        ("-m0.avro", {IcebergKind.MANIFEST, IcebergKind.MANIFEST_LIST, IcebergKind.METADATA}),
+        ("/snap-", {IcebergKind.MANIFEST_LIST, IcebergKind.METADATA}),
     ],
 )
 def test_what_cannot_be_deleted_keeps_the_way_to_it(
-    part: str, kept_kinds: set[Kind], lake: EngineLake, store: ObjectStore
+    part: str, kept_kinds: set[IcebergKind], lake: EngineLake, store: ObjectStore
 ) -> None:
     table = lake.table("lake.shop.plain_v1")
     tally = carry_out(refusing(store, part), planned(store, table))
@@ -182,7 +190,7 @@ def test_files_that_others_reach_are_left_alone(lake: EngineLake, store: ObjectS
     table, twin = lake.table("lake.shop.plain_v1"), lake.table("lake.shop.registered")
     live = HashSet()
     live.add(path_hashes(paths(path for _, path in twin.referenced())))
-    plan = planned(store, table, Protection(live))
+    plan = planned(store, table, PurgeProtection(live))
     shared = {path for _, path in table.referenced()} & {path for _, path in twin.referenced()}
     assert plan.protected == len(shared) > 0
     carry_out(store, plan)
@@ -193,9 +201,9 @@ def test_totals_are_known_before_anything_goes(lake: EngineLake, store: ObjectSt
     table = lake.table("lake.shop.stats")
     with planned(store, table) as plan:
         assert plan.total_files == len(table.purged())
-        assert plan.files[Kind.STATISTICS] == 2
-        assert plan.files[Kind.PARTITION_STATISTICS] > 0
-        assert 0 < plan.bytes[Kind.DATA] < plan.total_bytes
+        assert plan.files[IcebergKind.STATISTICS] == 2
+        assert plan.files[IcebergKind.PARTITION_STATISTICS] > 0
+        assert 0 < plan.bytes[IcebergKind.DATA] < plan.total_bytes
     assert table.purged() <= stored(store)
 
 
@@ -203,12 +211,12 @@ def test_files_outside_the_tables_own_folders_are_counted(
     lake: EngineLake, store: ObjectStore
 ) -> None:
     with planned(store, lake.table("lake.shop.added")) as added:
-        assert added.outside == added.files[Kind.DATA] > 0
+        assert added.outside == added.files[IcebergKind.DATA] > 0
     with planned(store, lake.table("lake.shop.t1")) as own:
         assert own.outside == 0
 
 
-def base_plan(store: ObjectStore, table: EngineTable, protection: Protection) -> PurgePlan:
+def base_plan(store: ObjectStore, table: EngineTable, protection: PurgeProtection) -> PurgePlan:
     stores = opened(store)
     return plan_base_location(stores, load_metadata(stores, table.metadata_path), protection)
 
@@ -216,7 +224,7 @@ def base_plan(store: ObjectStore, table: EngineTable, protection: Protection) ->
 def test_a_base_location_is_a_folder_not_a_prefix(lake: EngineLake, store: ObjectStore) -> None:
     table = lake.table("lake.shop.t1")
     before = stored(store)
-    carry_out(store, base_plan(store, table, Protection()))
+    carry_out(store, base_plan(store, table, PurgeProtection()))
     assert before - stored(store) == {
         path for path in before if path.startswith("s3://lake/warehouse/shop/t1/")
     }
@@ -225,7 +233,7 @@ def test_a_base_location_is_a_folder_not_a_prefix(lake: EngineLake, store: Objec
 def test_a_base_location_goes_with_its_metadata_last(lake: EngineLake, store: ObjectStore) -> None:
     table = lake.table("lake.shop.t1")
     recording = Recording(store)
-    carry_out(recording, base_plan(store, table, Protection()))
+    carry_out(recording, base_plan(store, table, PurgeProtection()))
     assert f"s3://lake/{recording.keys('delete')[-1]}" == table.metadata_path
 
 
@@ -235,7 +243,7 @@ def test_folders_of_others_inside_a_base_location_are_spared(
     outer, inner = lake.table("lake.shop.outer"), lake.table("lake.shop.inner")
     folder = inner.answer["location"]
     before = stored(store)
-    carry_out(store, base_plan(store, outer, Protection(folders=(folder,))))
+    carry_out(store, base_plan(store, outer, PurgeProtection(folders=(folder,))))
     gone = before - stored(store)
     assert outer.metadata_path in gone
     assert not {path for path in gone if path.startswith(folder + "/")}

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from lakesweep.errors import UnreadableError
-from lakesweep.iceberg.kinds import Kind
+from lakesweep.iceberg.file_kinds import IcebergKind
+from lakesweep.iceberg.metadata import load_metadata
 from lakesweep.iceberg.reach import reached_files
-from lakesweep.iceberg.reading import load_metadata
-from lakesweep.storage.store import ObjectStore
+from lakesweep.marks.unreadable import ReadFailure, Strict, Tolerant
+from lakesweep.storage.object_store import ObjectStore
 from lakesweep.storage.stores import Stores
-from lakesweep.storage.tolerance import State, Strict, Tolerant
 from lakesweep.storage.wrappers.recording import Recording
 from tests.unit.iceberg.test_manifests import LIST_SCHEMA, encode, entry, manifest
 
@@ -78,14 +78,14 @@ def test_a_manifest_that_many_snapshots_share_is_read_once() -> None:
         table.write_list(number, shared, "s3a://lake/t/metadata/m0.avro")
     found = table.reach()
     assert table.recording.keys("read").count("t/metadata/m0.avro") == 1
-    assert found.count((Kind.DATA, f"{ROOT}/data/a")) == 1
+    assert found.count((IcebergKind.DATA, f"{ROOT}/data/a")) == 1
 
 
 def test_a_data_file_of_two_manifests_comes_twice() -> None:
     table = Table()
     manifests = [table.write_manifest(f"m{n}.avro", entry(name="a")) for n in range(2)]
     table.write_list(1, *manifests)
-    assert table.reach().count((Kind.DATA, f"{ROOT}/data/a")) == 2
+    assert table.reach().count((IcebergKind.DATA, f"{ROOT}/data/a")) == 2
 
 
 def test_manifests_that_an_old_table_embeds_are_read() -> None:
@@ -93,7 +93,7 @@ def test_manifests_that_an_old_table_embeds_are_read() -> None:
     embedded = table.write_manifest("m0.avro", entry(name="a"))
     table.document["snapshots"].append({"snapshot-id": 1, "manifests": [embedded]})
     kinds = {kind for kind, _ in table.reach()}
-    assert kinds == {Kind.DATA, Kind.MANIFEST, Kind.METADATA}
+    assert kinds == {IcebergKind.DATA, IcebergKind.MANIFEST, IcebergKind.METADATA}
 
 
 def test_relative_paths_of_format_four_are_taken_from_the_location() -> None:
@@ -103,9 +103,9 @@ def test_relative_paths_of_format_four_are_taken_from_the_location() -> None:
     table.write_manifest("m0.avro", relative, entry(name="b"))
     table.write_list(1, "metadata/m0.avro")
     found = table.reach()
-    assert (Kind.DATA, f"{ROOT}/data/a.parquet") in found
-    assert (Kind.DATA, f"{ROOT}/data/b") in found
-    assert (Kind.MANIFEST, f"{ROOT}/metadata/m0.avro") in found
+    assert (IcebergKind.DATA, f"{ROOT}/data/a.parquet") in found
+    assert (IcebergKind.DATA, f"{ROOT}/data/b") in found
+    assert (IcebergKind.MANIFEST, f"{ROOT}/metadata/m0.avro") in found
 
 
 def test_children_come_before_parents() -> None:
@@ -118,13 +118,13 @@ def test_children_come_before_parents() -> None:
     )
     table.write_list(1, table.write_manifest("m0.avro", entry(name="a")))
     assert [kind for kind, _ in table.reach()] == [
-        Kind.DATA,
-        Kind.MANIFEST,
-        Kind.MANIFEST_LIST,
-        Kind.STATISTICS,
-        Kind.PARTITION_STATISTICS,
-        Kind.METADATA_LOG,
-        Kind.METADATA,
+        IcebergKind.DATA,
+        IcebergKind.MANIFEST,
+        IcebergKind.MANIFEST_LIST,
+        IcebergKind.STATISTICS,
+        IcebergKind.PARTITION_STATISTICS,
+        IcebergKind.METADATA_LOG,
+        IcebergKind.METADATA,
     ]
 
 
@@ -133,7 +133,7 @@ def test_a_list_that_names_nothing_although_there_are_data_files_is_truncated() 
     table.write_list(1, total_data_files="3")
     with pytest.raises(UnreadableError) as caught:
         table.reach()
-    assert caught.value.state == State.TRUNCATED
+    assert caught.value.state == ReadFailure.TRUNCATED
 
 
 def test_a_list_that_names_fewer_data_files_than_the_snapshot_has_is_truncated() -> None:
@@ -148,14 +148,14 @@ def test_two_old_snapshots_with_one_id_are_both_read() -> None:
     for name in ("a", "b"):
         path = table.write_manifest(f"{name}.avro", entry(name=name))
         table.document["snapshots"].append({"snapshot-id": 1, "manifests": [path]})
-    assert [kind for kind, _ in table.reach()].count(Kind.DATA) == 2
+    assert [kind for kind, _ in table.reach()].count(IcebergKind.DATA) == 2
 
 
 @pytest.mark.parametrize("total", ["0", "many"])
 def test_a_list_may_name_nothing_in_an_empty_table(total: str) -> None:
     table = Table()
     table.write_list(1, total_data_files=total)
-    assert [kind for kind, _ in table.reach()] == [Kind.MANIFEST_LIST, Kind.METADATA]
+    assert [kind for kind, _ in table.reach()] == [IcebergKind.MANIFEST_LIST, IcebergKind.METADATA]
 
 
 def test_a_reference_to_a_snapshot_that_is_not_there_stops_marking_only() -> None:
@@ -164,7 +164,7 @@ def test_a_reference_to_a_snapshot_that_is_not_there_stops_marking_only() -> Non
         table.reach()
     tolerant = Tolerant()
     assert table.reach(tolerant)
-    assert [problem.state for problem in tolerant.problems] == [State.DAMAGED]
+    assert [problem.state for problem in tolerant.problems] == [ReadFailure.DAMAGED]
 
 
 def test_a_damaged_manifest_contributes_nothing_at_all() -> None:
@@ -175,9 +175,9 @@ def test_a_damaged_manifest_contributes_nothing_at_all() -> None:
     table.write_list(1, good, bad)
     tolerant = Tolerant()
     found = table.reach(tolerant)
-    assert (Kind.DATA, f"{ROOT}/data/good") in found
-    assert (Kind.DATA, f"{ROOT}/data/bad") not in found
-    assert (Kind.MANIFEST, bad) in found
+    assert (IcebergKind.DATA, f"{ROOT}/data/good") in found
+    assert (IcebergKind.DATA, f"{ROOT}/data/bad") not in found
+    assert (IcebergKind.MANIFEST, bad) in found
     assert [problem.path for problem in tolerant.problems] == [bad]
 
 

@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 
 from lakesweep.errors import IncompleteError
-from lakesweep.lakefs.addresses import Namespace, creation_times, may_be_deleted
+from lakesweep.lakefs.addresses import StorageNamespace, creation_times, may_be_deleted
 
-S3 = Namespace("s3://lake/repos/r")
+S3 = StorageNamespace("s3://lake/repos/r")
 
 
 def full(*addresses: str) -> tuple[pa.Array, pa.Array]:
@@ -26,7 +26,7 @@ def test_a_relative_address_is_its_own_key() -> None:
 @pytest.mark.parametrize("location", ["s3://lake/repos/r", "s3a://lake/repos/r/"])
 @pytest.mark.parametrize("scheme", ["s3", "s3a", "s3n"])
 def test_a_full_address_inside_names_a_key_in_every_spelling(location: str, scheme: str) -> None:
-    inside = Namespace(location).keys(*full(f"{scheme}://lake/repos/r/outside-data/x"))
+    inside = StorageNamespace(location).keys(*full(f"{scheme}://lake/repos/r/outside-data/x"))
     assert inside.to_pylist() == ["outside-data/x"]
 
 
@@ -42,7 +42,7 @@ def test_relative_and_full_ones_mix() -> None:
 
 
 def test_azure_has_two_spellings() -> None:
-    azure = Namespace("abfss://c@acct.dfs.core.windows.net/p")
+    azure = StorageNamespace("abfss://c@acct.dfs.core.windows.net/p")
     found = azure.keys(*full("https://acct.blob.core.windows.net/c/p/data/x"))
     assert found.to_pylist() == ["data/x"]
 
@@ -64,16 +64,16 @@ def test_a_query_does_not_hide_an_object() -> None:
 
 class TestLocalDisk:
     def test_the_servers_own_spelling_of_our_folder_is_known(self) -> None:
-        local = Namespace("/srv/lakefs/r")
+        local = StorageNamespace("/srv/lakefs/r")
         found = local.keys(*full("local:///srv/lakefs/r/data/x", "file:///srv/lakefs/r/data/y"))
         assert found.to_pylist() == ["data/x", "data/y"]
 
     def test_an_address_of_an_unknown_root_is_refused(self) -> None:
         with pytest.raises(IncompleteError, match="not known"):
-            Namespace("/mnt/lakefs/r").keys(*full("local:///srv/lakefs/r/data/x"))
+            StorageNamespace("/mnt/lakefs/r").keys(*full("local:///srv/lakefs/r/data/x"))
 
     def test_with_the_root_known_it_is_told_apart(self) -> None:
-        local = Namespace("/mnt/lakefs/r", ("local://r", "local:///srv/lakefs/r"))
+        local = StorageNamespace("/mnt/lakefs/r", ("local://r", "local:///srv/lakefs/r"))
         found = local.keys(
             *full("local:///srv/lakefs/r/data/x", "local:///srv/in/y", "local://r/z")
         )
@@ -82,7 +82,7 @@ class TestLocalDisk:
     @pytest.mark.parametrize("root", ["/lakefs/data", "/srv/link", "relative/data"])
     def test_a_server_that_has_another_name_for_the_root_is_refused(self, root: str) -> None:
         """As one in a container: what it calls so may be any of our objects."""
-        local = Namespace("/srv/lakefs/a/r", ("local://a/r", "local:///srv/lakefs/a/r"))
+        local = StorageNamespace("/srv/lakefs/a/r", ("local://a/r", "local:///srv/lakefs/a/r"))
         with pytest.raises(IncompleteError, match="not known") as error:
             local.keys(*full(f"local://{root}/a/r/data/x"))
         assert "local_root" in str(error.value.hint)

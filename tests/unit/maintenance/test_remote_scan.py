@@ -12,13 +12,13 @@ import pytest
 from lakesweep.clock import ManualClock, SystemClock
 from lakesweep.errors import LeaseHeldError
 from lakesweep.maintenance.remote_scan import RemoteScan, scan_span
-from lakesweep.maintenance.scanning import Fence
+from lakesweep.maintenance.row_scan import ScanLease
+from lakesweep.runs.records import RunStatus
 from lakesweep.storage.stores import Stores
-from lakesweep.store.backend import IdSpan
 from lakesweep.store.backends.memory import MemoryBackend
-from lakesweep.store.backends.sql import SqlBackend
-from lakesweep.sweep.engine import LocalEngine
-from lakesweep.sweep.records import RunStatus
+from lakesweep.store.backends.rows import IdSpan
+from lakesweep.store.backends.sql.backend import SqlBackend
+from lakesweep.sweep.engine.local_engine import LocalSweepEngine
 from tests.libraries import fill
 from tests.maintained import Maintained, heads_reach, stored_ids
 
@@ -41,7 +41,7 @@ def maintained(url: str) -> Iterator[Maintained]:
 
 
 def _by_tasks(url: str) -> RemoteScan:
-    return RemoteScan(LocalEngine(Stores({})), url)
+    return RemoteScan(LocalSweepEngine(Stores({})), url)
 
 
 def test_tasks_find_and_delete_the_same(maintained: Maintained, url: str) -> None:
@@ -69,13 +69,13 @@ def test_a_store_in_memory_cannot_be_scanned_elsewhere() -> None:
 def test_a_task_of_a_run_that_lost_its_lease_deletes_nothing(
     maintained: Maintained, url: str
 ) -> None:
-    class Late(LocalEngine):
+    class Late(LocalSweepEngine):
         """Its tasks begin when another run has the lease."""
 
         def run(self, kernel: Any, items: Sequence[Any], schema: pa.Schema) -> pa.Table:
             del items, schema
             (job,) = kernel.args
-            stale = replace(job, fence=Fence(job.fence.lease, job.fence.token - 1))
+            stale = replace(job, fence=ScanLease(job.fence.lease, job.fence.token - 1))
             list(scan_span(stale, IdSpan()))
             raise AssertionError("it did not notice")
 

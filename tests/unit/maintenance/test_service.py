@@ -2,12 +2,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from lakesweep.maintenance.identifiers import Plugin
+from lakesweep.maintenance.plugin_api import Plugin
+from lakesweep.runs.records import RunStatus
 from lakesweep.store import Realm
-from lakesweep.store.backend import RowKey
-from lakesweep.store.names import SYSTEM_REALM
-from lakesweep.store.realms import RealmStatus
-from lakesweep.sweep.records import RunStatus
+from lakesweep.store.backends.rows import RowKey
+from lakesweep.store.realms.registry import RealmStatus
+from lakesweep.store.reserved_names import SYSTEM_REALM
 from tests.libraries import fill
 from tests.maintained import Maintained, heads_reach, stored_ids
 

@@ -10,7 +10,7 @@ import pytest
 
 from lakesweep.errors import StoreError
 from lakesweep.store import Realm, Store
-from lakesweep.store.backends.pool import Pool
+from lakesweep.store.backends.sql.database import ConnectionPool
 from tests.stores import Note, Paper, add
 
 #: A child that hangs is ended by a signal after so many seconds, and the test fails.
@@ -89,7 +89,7 @@ def test_a_forked_process_that_closes_the_store_takes_nothing_from_its_parent(st
 
 def test_a_forked_process_leaves_the_connections_of_its_parent_open() -> None:
     closed = list[str]()
-    pool = Pool(lambda: _Noting(closed), lambda _, __: True)
+    pool = ConnectionPool(lambda: _Noting(closed), lambda _, __: True)
     pool.give_back(pool.take())
 
     def close() -> None:

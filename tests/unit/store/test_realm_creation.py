@@ -8,11 +8,12 @@ import pytest
 from lakesweep.clock import ManualClock
 from lakesweep.errors import ContendedError, RealmExistsError
 from lakesweep.store import Store
-from lakesweep.store.backend import Backend, Reference
+from lakesweep.store.backends.backend import Backend
 from lakesweep.store.backends.memory import MemoryBackend
-from lakesweep.store.backends.passing import PassingBackend
-from lakesweep.store.names import standing_names
-from lakesweep.store.realms import RealmStatus
+from lakesweep.store.backends.rows import Reference
+from lakesweep.store.backends.wrapper import BackendWrapper
+from lakesweep.store.realms.registry import RealmStatus
+from lakesweep.store.reserved_names import standing_names
 from tests.moments import NOON
 
 
@@ -39,7 +40,7 @@ def test_a_creation_that_was_begun_is_finished(store: Store, status: RealmStatus
     assert (definition.status, definition.properties) == (RealmStatus.ACTIVE, {"owner": "jane"})
 
 
-class Between(PassingBackend):
+class Between(BackendWrapper):
     """Lets another process act, once, right before the realms are changed for the nth time."""
 
     def __init__(self, backend: Backend, turn: int, act: Callable[[], object]) -> None:

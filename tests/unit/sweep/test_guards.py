@@ -6,22 +6,30 @@ from datetime import timedelta
 import pytest
 
 from lakesweep.errors import RefusedError
-from lakesweep.sweep.guards import Figures, Gone, Guard, Share, look, look_at_age, refuse
+from lakesweep.sweep.guards import (
+    DeleteShare,
+    GoneRoot,
+    Guard,
+    PlanFigures,
+    check_plan_age,
+    failed_guards,
+    refuse,
+)
 from tests.moments import NOON
 
-FINE = Figures(
+FINE = PlanFigures(
     was_applied=True,
     live=1_000,
     live_before=1_000,
     listed=1_100,
     deletes=100,
     grace=timedelta(days=7),
-    shares=(Share("s3://lake", 1_100, 100),),
+    shares=(DeleteShare("s3://lake", 1_100, 100),),
 )
 
 
-def _names(figures: Figures) -> list[str]:
-    return [guard.name for guard in look(figures)]
+def _names(figures: PlanFigures) -> list[str]:
+    return [guard.name for guard in failed_guards(figures)]
 
 
 def test_a_usual_plan_meets_no_guard() -> None:
@@ -34,9 +42,9 @@ def test_a_usual_plan_meets_no_guard() -> None:
         (replace(FINE, was_applied=False), "first-run"),
         (replace(FINE, live=0, live_before=None), "zero-live"),
         (replace(FINE, live=799), "live-fell"),
-        (replace(FINE, shares=(Share("t", 100, 51),)), "share"),
+        (replace(FINE, shares=(DeleteShare("t", 100, 51),)), "share"),
         (replace(FINE, incomplete=("a.b",)), "incomplete"),
-        (replace(FINE, gone=(Gone("a.b", "catalog a", NOON, 9, 1),)), "roots-gone"),
+        (replace(FINE, gone=(GoneRoot("a.b", "catalog a", NOON, 9, 1),)), "roots-gone"),
         (replace(FINE, empty=("catalog a",)), "empty-catalog"),
         (replace(FINE, repositories=("s3://lake/repos/a",)), "repositories"),
         (replace(FINE, foreign=("s3://lake/x",)), "foreign"),
@@ -44,7 +52,7 @@ def test_a_usual_plan_meets_no_guard() -> None:
         (replace(FINE, opted_in=("a.b",)), "gc.enabled"),
     ],
 )
-def test_each_guard_has_its_reason(figures: Figures, name: str) -> None:
+def test_each_guard_has_its_reason(figures: PlanFigures, name: str) -> None:
     assert _names(figures) == [name]
 
 
@@ -55,19 +63,19 @@ def test_each_guard_has_its_reason(figures: Figures, name: str) -> None:
         replace(FINE, live=10, live_before=99),
         replace(FINE, live=10, live_before=None),
         replace(FINE, live=0, live_before=0, listed=0),
-        replace(FINE, shares=(Share("t", 100, 50), Share("u", 99, 99))),
-        replace(FINE, gone=(Gone("a.b", "catalog a", NOON, 9, 0),)),
+        replace(FINE, shares=(DeleteShare("t", 100, 50), DeleteShare("u", 99, 99))),
+        replace(FINE, gone=(GoneRoot("a.b", "catalog a", NOON, 9, 0),)),
         replace(FINE, empty=("catalog a",), deletes=0),
         replace(FINE, grace=timedelta(hours=24)),
     ],
 )
-def test_guards_say_nothing_at_their_limits(figures: Figures) -> None:
+def test_guards_say_nothing_at_their_limits(figures: PlanFigures) -> None:
     assert _names(figures) == []
 
 
 def test_a_plan_is_stale_from_the_moment_at_which_it_expires() -> None:
-    assert [guard.name for guard in look_at_age(NOON, NOON)] == ["stale-plan"]
-    assert not list(look_at_age(NOON, NOON + timedelta(seconds=1)))
+    assert [guard.name for guard in check_plan_age(NOON, NOON)] == ["stale-plan"]
+    assert not list(check_plan_age(NOON, NOON + timedelta(seconds=1)))
 
 
 def test_all_guards_that_stand_are_named_with_what_to_try() -> None:

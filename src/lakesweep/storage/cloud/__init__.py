@@ -1,1 +1,1 @@
-"""Google Cloud, Azure and memory, through obstore."""
+"""Google Cloud Storage, Azure and memory, through obstore."""

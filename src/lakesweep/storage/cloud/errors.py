@@ -1,4 +1,4 @@
-"""What an error of obstore means."""
+"""Translate errors of obstore into our errors and delete outcomes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from lakesweep.errors import (
     UnavailableError,
     UnsupportedError,
 )
-from lakesweep.storage.store import Deletion, Outcome
+from lakesweep.storage.object_store import Deletion, Outcome
 
 #: All that a call of obstore raises; a missing object is Python's own FileNotFoundError.
 CLIENT_ERRORS = (BaseError, OSError, NotImplementedError)

@@ -1,18 +1,15 @@
-"""Listing through obstore, with a guard for keys that its paths cannot hold.
+"""List through obstore, guarding against keys that its paths cannot represent.
 
-obstore drops a `/` at the begin and at the end of a key. Its listing therefore shows the object
-`a/` as `a` and `/a` as `a`, and nothing in the answer tells. The guard stops the listing where it
-can know of such a key:
+obstore drops a `/` at the beginning and end of a key: the object `a/` is listed as `a`, and so
+is `/a`, with nothing in the answer to tell. The guard stops the listing wherever it can know
+of such a key:
 
 - a key outside the listed folder: the folder's own marker;
-- a key out of order or twice: every key whose look-alike is an object too comes so, in a store
-  that lists in order. What remains unseen therefore has no look-alike, and a delete of it finds
-  nothing;
-- an empty object, an object whose name is also a folder, and the first key that may have begun
-  with `/`, if the store does not have them under the listed name but keeps listing them.
-
-An object `a/` that is not empty and has no object `a` and nothing below it is not seen; it is
-listed as `a`.
+- a key out of order or repeated: in a store that lists in order, this is how every key shows
+  whose look-alike is an object too. A key that stays unseen therefore has no look-alike, and
+  deleting it finds nothing;
+- an empty object, an object whose name is also a folder, and the first key that may have
+  begun with `/`, if the store does not have them under the listed name but keeps listing them.
 """
 
 from __future__ import annotations
@@ -28,8 +25,8 @@ from obstore.store import ObjectStore as Client
 
 from lakesweep.errors import InexactKeyError
 from lakesweep.storage.cloud.errors import CLIENT_ERRORS, translated
-from lakesweep.storage.cursor import Rows
-from lakesweep.storage.store import ENTRY_SCHEMA
+from lakesweep.storage.cursor import ListingStep
+from lakesweep.storage.object_store import ENTRY_SCHEMA
 
 if TYPE_CHECKING:
     from obstore import ListResult
@@ -56,7 +53,7 @@ class Stream:
         self._guard = _Guard(request, _offset(request.after))
         self._chunks = _chunks(request.client, request.prefix, request.after)
 
-    def step(self) -> Rows:
+    def step(self) -> ListingStep:
         request = self._request
         try:
             chunk = next(self._chunks, None)
@@ -64,7 +61,7 @@ class Stream:
             self._guard.check(entries)
         except CLIENT_ERRORS as error:
             raise translated(request.base, request.prefix, error) from error
-        return Rows(_after(entries, request.after), (), chunk is None)
+        return ListingStep(_after(entries, request.after), (), chunk is None)
 
 
 class OneLevel:
@@ -73,7 +70,7 @@ class OneLevel:
     def __init__(self, request: Request) -> None:
         self._request = request
 
-    def step(self) -> Rows:
+    def step(self) -> ListingStep:
         request = self._request
         try:
             answer = obstore.list_with_delimiter(
@@ -83,7 +80,7 @@ class OneLevel:
             _Guard(request).check(entries)
         except CLIENT_ERRORS as error:
             raise translated(request.base, request.prefix, error) from error
-        return Rows(_after(entries, request.after), self._folders(answer), is_last=True)
+        return ListingStep(_after(entries, request.after), self._folders(answer), is_last=True)
 
     def _folders(self, answer: ListResult[Any]) -> tuple[str, ...]:
         after = self._request.after

@@ -1,4 +1,4 @@
-"""Google Cloud Storage, Azure and memory, through obstore."""
+"""Google Cloud Storage, Azure and memory as object stores, through obstore."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from lakesweep.errors import (
     UnsupportedError,
 )
 from lakesweep.storage.cursor import Cursor, page_at
-from lakesweep.storage.expected import Expected
-from lakesweep.storage.moving import move_by_copy
-from lakesweep.storage.options import StorageOptions
-from lakesweep.storage.store import (
-    Capabilities,
+from lakesweep.storage.moves import move_by_copy
+from lakesweep.storage.object_store import (
     Deletion,
+    Expected,
+    ListingPage,
     ObjectInfo,
     Outcome,
-    Page,
+    StorageCapabilities,
     check_expected,
     check_keys,
 )
+from lakesweep.storage.options import StorageOptions
 
 try:
     import obstore
@@ -79,7 +79,7 @@ class CloudStore:
         self,
         clients: Clients,
         base: str,
-        capabilities: Capabilities,
+        capabilities: StorageCapabilities,
         reopen: tuple[Callable[..., CloudStore], tuple[Any, ...]],
     ) -> None:
         self._client = clients.direct
@@ -93,7 +93,7 @@ class CloudStore:
 
     def list(
         self, prefix: str, *, one_level: bool = False, after: str = "", cursor: object | None = None
-    ) -> Page:
+    ) -> ListingPage:
         if cursor is not None:
             return page_at(cursor)
         if prefix:
@@ -207,7 +207,9 @@ def open_gcs(bucket: str, options: StorageOptions) -> CloudStore:
         "service_account": options.service_account,
         **(_nobody(options) if options.anonymous else {}),
     }
-    capabilities = Capabilities(_delete_batch(options, 100), ordered=True, reports_absent=True)
+    capabilities = StorageCapabilities(
+        _delete_batch(options, 100), ordered=True, reports_absent=True
+    )
     clients = _clients(partial(GCSStore, bucket), options, config)
     return CloudStore(clients, f"gs://{bucket}/", capabilities, (open_gcs, (bucket, options)))
 
@@ -225,7 +227,7 @@ def open_azure(bucket: str, options: StorageOptions) -> CloudStore:
         "sas_key": options.sas_token,
         "skip_signature": options.anonymous or None,
     }
-    capabilities = Capabilities(_delete_batch(options, 256), reports_absent=True)
+    capabilities = StorageCapabilities(_delete_batch(options, 256), reports_absent=True)
     clients = _clients(partial(AzureStore, container), options, config)
     return CloudStore(clients, f"abfss://{bucket}/", capabilities, (open_azure, (bucket, options)))
 
@@ -233,7 +235,7 @@ def open_azure(bucket: str, options: StorageOptions) -> CloudStore:
 def open_memory(name: str) -> CloudStore:
     """Objects in this process, for tests and demos; the same name gives the same objects."""
     client = _MEMORIES.setdefault(name, MemoryStore())
-    capabilities = Capabilities(delete_batch=1000, ordered=True)
+    capabilities = StorageCapabilities(delete_batch=1000, ordered=True)
     clients = Clients(client, client)
     return CloudStore(clients, f"memory://{name}/", capabilities, (open_memory, (name,)))
 

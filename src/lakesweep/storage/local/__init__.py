@@ -1,1 +1,1 @@
-"""Folders of the local file system."""
+"""The local file system."""

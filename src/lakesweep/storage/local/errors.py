@@ -1,4 +1,4 @@
-"""What an error of the operating system means for a store."""
+"""Translate errors of the operating system into our errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A folder of the local file system as a store."""
+"""The local file system as an object store."""
 
 from __future__ import annotations
 
@@ -24,16 +24,17 @@ from lakesweep.errors import (
     UnsupportedError,
 )
 from lakesweep.storage.cursor import Cursor, page_at
-from lakesweep.storage.expected import CHANGED, Expected
 from lakesweep.storage.local.errors import is_absent, is_denied, reason_of, translated
-from lakesweep.storage.local.renaming import rename_new
-from lakesweep.storage.local.walk import Request, Walk, escaped, is_utf8
-from lakesweep.storage.store import (
-    Capabilities,
+from lakesweep.storage.local.exclusive_rename import rename_new
+from lakesweep.storage.local.listing import FolderWalk, WalkRequest, escaped, is_utf8
+from lakesweep.storage.object_store import (
+    CHANGED,
     Deletion,
+    Expected,
+    ListingPage,
     ObjectInfo,
     Outcome,
-    Page,
+    StorageCapabilities,
     check_expected,
     check_keys,
 )
@@ -67,7 +68,7 @@ class LocalStore:
     """
 
     #: Threads that delete files on a disk only take Python from each other.
-    capabilities = Capabilities(
+    capabilities = StorageCapabilities(
         delete_batch=1000,
         parallel_deletes=1,
         reports_absent=True,
@@ -84,21 +85,23 @@ class LocalStore:
 
     def list(
         self, prefix: str, *, one_level: bool = False, after: str = "", cursor: object | None = None
-    ) -> Page:
+    ) -> ListingPage:
         if cursor is None:
             self._check_prefix(prefix)
-            cursor = Cursor(Walk(Request(self._root, self.base, prefix, one_level, after)))
+            cursor = Cursor(
+                FolderWalk(WalkRequest(self._root, self.base, prefix, one_level, after))
+            )
         return page_at(cursor)
 
-    def list_level(self, prefix: str, after: str, until: str, cursor: object | None) -> Page:
+    def list_level(self, prefix: str, after: str, until: str, cursor: object | None) -> ListingPage:
         """A page of one level; of its files only those behind `after` and not behind `until`.
 
         Files outside the bounds cost no more than their names.
         """
         if cursor is None:
             self._check_prefix(prefix)
-            request = Request(self._root, self.base, prefix, True, after, until)
-            cursor = Cursor(Walk(request))
+            request = WalkRequest(self._root, self.base, prefix, True, after, until)
+            cursor = Cursor(FolderWalk(request))
         return page_at(cursor)
 
     def head(self, key: str) -> ObjectInfo:

@@ -1,4 +1,4 @@
-"""Where a bucket answers and who asks: endpoints, regions and credentials, found by botocore."""
+"""Endpoints, regions and credentials of a bucket, resolved by botocore."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _session(profile: str | None) -> Session:
     return session
 
 
-class Account:
+class S3Account:
     """The settings that the AWS SDKs would use, with our own options first."""
 
     def __init__(self, bucket: str, options: StorageOptions) -> None:

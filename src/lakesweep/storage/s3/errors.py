@@ -1,4 +1,4 @@
-"""What an error answer of S3 means in the terms of the storage interface."""
+"""Translate error responses of S3 into our errors and delete outcomes."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ from lakesweep.errors import (
     UnavailableError,
     UnsupportedError,
 )
-from lakesweep.storage.expected import CHANGED
-from lakesweep.storage.s3.documents import ErrorBody, parse_error
-from lakesweep.storage.s3.wire import Answer
-from lakesweep.storage.store import Deletion, Outcome
+from lakesweep.storage.object_store import CHANGED, Deletion, Outcome
+from lakesweep.storage.s3.transport import S3Response
+from lakesweep.storage.s3.xml_bodies import ErrorBody, parse_error
 
 PRECONDITION_FAILED = "PreconditionFailed"
 
@@ -94,7 +93,7 @@ class Operation(Enum):
     UNDELETE = "s3:DeleteObjectVersion"
 
 
-def error_of(operation: Operation, path: str, answer: Answer) -> LakesweepError:
+def error_of(operation: Operation, path: str, answer: S3Response) -> LakesweepError:
     """The error that an answer without success stands for."""
     body = parse_error(answer.body)
     code, reason = body.code, str(body) or f"HTTP status {answer.status}"
@@ -131,7 +130,7 @@ def outcome_of(key: str, error: ErrorBody) -> Deletion:
     return Deletion(key, Outcome.FAILED, reason, may_retry=error.code in _BREAKDOWNS)
 
 
-def outcome_of_answer(key: str, path: str, answer: Answer) -> Deletion:
+def outcome_of_answer(key: str, path: str, answer: S3Response) -> Deletion:
     """What an answer without success to the delete of one key stands for."""
     body = parse_error(answer.body)
     if body.code:
@@ -150,7 +149,7 @@ def outcome_of_answer(key: str, path: str, answer: Answer) -> Deletion:
             return Deletion(key, Outcome.FAILED, error.message, may_retry)
 
 
-def _other_error(code: str, path: str, reason: str, answer: Answer) -> LakesweepError:
+def _other_error(code: str, path: str, reason: str, answer: S3Response) -> LakesweepError:
     if code in _UNSUPPORTED or answer.status in (405, 501):
         return UnsupportedError(path, reason, hint=_HINTS.get(code))
     if code in ("InvalidBucketName", "AuthorizationHeaderMalformed"):
@@ -175,6 +174,6 @@ def _rights_hint(operation: Operation) -> str:
     return hint
 
 
-def _retry_after(answer: Answer) -> float | None:
+def _retry_after(answer: S3Response) -> float | None:
     told = answer.headers.get("retry-after", "")
     return float(told) if told.isascii() and told.isdecimal() else None

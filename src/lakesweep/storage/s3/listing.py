@@ -1,4 +1,4 @@
-"""Listing a bucket page by page, complete and exact or not at all."""
+"""List a bucket page by page. A page is complete and exact, or an error."""
 
 from __future__ import annotations
 
@@ -7,20 +7,14 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakesweep.errors import (
-    InexactKeyError,
-    MissingError,
-    UnavailableError,
-    UnsupportedError,
-)
-from lakesweep.storage.s3.client import Client
-from lakesweep.storage.s3.decoder import KeyDecoder
-from lakesweep.storage.s3.documents import ListedPage, parse_page
+from lakesweep.errors import InexactKeyError, MissingError, UnavailableError, UnsupportedError
+from lakesweep.storage.object_store import ENTRY_SCHEMA, ListingPage
+from lakesweep.storage.s3.client import S3Client
 from lakesweep.storage.s3.endpoint import DIRECTORY_BUCKET_SUFFIX
 from lakesweep.storage.s3.errors import Operation
-from lakesweep.storage.s3.keys import Encoding
-from lakesweep.storage.s3.wire import Request
-from lakesweep.storage.store import ENTRY_SCHEMA, Page
+from lakesweep.storage.s3.keys import Encoding, KeyDecoder
+from lakesweep.storage.s3.transport import S3Request
+from lakesweep.storage.s3.xml_bodies import ListBucketResult, parse_page
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +56,15 @@ class _Question:
 class Lister:
     """The pages of one bucket, and what they have shown of its server's habits."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: S3Client) -> None:
         self._client = client
         self._decoder = KeyDecoder(client.base, Encoding.FORM if client.is_amazon else None)
         #: Whether keys come in the order of their UTF-8 bytes, as far as pages have shown.
         self.ordered = not client.bucket.endswith(DIRECTORY_BUCKET_SUFFIX)
 
-    def page(self, prefix: str, *, one_level: bool, after: str, cursor: object | None) -> Page:
+    def page(
+        self, prefix: str, *, one_level: bool, after: str, cursor: object | None
+    ) -> ListingPage:
         """One page, as the Protocol of stores describes it."""
         assert cursor is None or isinstance(cursor, _Cursor)
         question = _Question(prefix, one_level, after, cursor)
@@ -79,14 +75,14 @@ class Lister:
         keys = pa.array(names[: len(listed.keys)], pa.string())
         self._check_names(prefix, names)
         self._check_order(question, keys)
-        return Page(
+        return ListingPage(
             entries=pa.RecordBatch.from_arrays([keys, *listed.columns], schema=ENTRY_SCHEMA),
             folders=tuple(names[len(listed.keys) :]),
             next=self._next(prefix, listed, names, cursor),
         )
 
     def _next(
-        self, prefix: str, listed: ListedPage, names: list[str], cursor: _Cursor | None
+        self, prefix: str, listed: ListBucketResult, names: list[str], cursor: _Cursor | None
     ) -> _Cursor | None:
         if listed.token is None:
             return None
@@ -97,16 +93,16 @@ class Lister:
             return _Cursor(listed.token, names[len(listed.keys) - 1])
         return _Cursor(listed.token, cursor.last if cursor else "")
 
-    def _ask(self, question: _Question, *, encoded: bool) -> ListedPage:
+    def _ask(self, question: _Question, *, encoded: bool) -> ListBucketResult:
         query = question.query | ({"encoding-type": "url"} if encoded else {})
-        request = Request("GET", self._client.base + question.prefix, query=query)
+        request = S3Request("GET", self._client.base + question.prefix, query=query)
         return self._client.ask_xml(Operation.LIST, request, parse_page)
 
-    def _names(self, question: _Question, listed: ListedPage) -> list[str]:
+    def _names(self, question: _Question, listed: ListBucketResult) -> list[str]:
         """The decoded keys, then the decoded folders."""
         names = listed.keys + listed.folders
         if listed.encoded:
-            return self._decoder.decode(names, _StoreWitness(self, question))
+            return self._decoder.decode(names, _StoreProbe(self, question))
         if listed.doubtful_breaks and any("\n" in name for name in names):
             raise InexactKeyError(
                 self._client.base + next(name for name in names if "\n" in name),
@@ -141,7 +137,7 @@ class Lister:
     def exists(self, key: str) -> bool:
         """Whether there is an object with this key."""
         try:
-            self._client.ask(Operation.READ, Request("HEAD", self._client.base + key, key))
+            self._client.ask(Operation.READ, S3Request("HEAD", self._client.base + key, key))
         except MissingError:
             return False
         return True
@@ -158,7 +154,7 @@ class Lister:
 
 
 @dataclass(frozen=True, slots=True)
-class _StoreWitness:
+class _StoreProbe:
     """Asks the store itself how one of its pages is to be read."""
 
     lister: Lister

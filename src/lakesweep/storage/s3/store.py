@@ -1,8 +1,8 @@
-"""Objects in S3 and in stores that speak its protocol, each named exactly.
+"""S3 and compatible servers as an object store. Every key is exact.
 
-Deletes never name a version but that of a delete marker. On a bucket with versioning, a delete puts
-a delete marker on top of the object, whose versions stay until a lifecycle rule or somebody else
-removes them; see `versions`.
+A delete never names a version, except that of a delete marker. In a versioned bucket it adds
+a delete marker on top of the object; the versions below stay until a lifecycle rule or an
+administrator removes them. See `versions`.
 """
 
 from __future__ import annotations
@@ -27,12 +27,22 @@ from lakesweep.errors import (
     UnsupportedError,
 )
 from lakesweep.parallel import map_ordered
-from lakesweep.storage.expected import CHANGED, Expected, is_expected, micros_of
-from lakesweep.storage.moving import is_there, move_by_copy
+from lakesweep.storage.moves import move_by_copy, object_exists
+from lakesweep.storage.object_store import (
+    CHANGED,
+    Deletion,
+    Expected,
+    ListingPage,
+    ObjectInfo,
+    Outcome,
+    StorageCapabilities,
+    check_expected,
+    check_keys,
+    is_expected,
+    micros_of,
+)
 from lakesweep.storage.options import StorageOptions
-from lakesweep.storage.s3.client import Client
-from lakesweep.storage.s3.copying import PartsCopy, copy_source
-from lakesweep.storage.s3.documents import DeleteResult, delete_body, parse_deletions, parse_text
+from lakesweep.storage.s3.client import S3Client, ServerFeature
 from lakesweep.storage.s3.errors import (
     PRECONDITION_FAILED,
     Operation,
@@ -40,20 +50,12 @@ from lakesweep.storage.s3.errors import (
     outcome_of,
     outcome_of_answer,
 )
-from lakesweep.storage.s3.habits import Habit
 from lakesweep.storage.s3.keys import fits_xml
 from lakesweep.storage.s3.listing import Lister
-from lakesweep.storage.s3.versions import Versions
-from lakesweep.storage.s3.wire import Answer, Request
-from lakesweep.storage.store import (
-    Capabilities,
-    Deletion,
-    ObjectInfo,
-    Outcome,
-    Page,
-    check_expected,
-    check_keys,
-)
+from lakesweep.storage.s3.multipart_copy import MultipartCopy, copy_source
+from lakesweep.storage.s3.transport import S3Request, S3Response
+from lakesweep.storage.s3.versions import BucketVersions
+from lakesweep.storage.s3.xml_bodies import DeleteResult, delete_body, parse_deletions, parse_text
 
 _DELETE_BATCH = 1000
 _CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
@@ -71,12 +73,12 @@ class S3Store:
 
     def __init__(self, bucket: str, options: StorageOptions) -> None:
         self._options = options
-        self._client = Client(bucket, options)
+        self._client = S3Client(bucket, options)
         self._lister = Lister(self._client)
         known = True if self._client.is_amazon else None
-        self._creates = Habit(known)
-        self._verifies = {_BULK: Habit(known), _SINGLE: Habit(known)}
-        self._versions = Versions(self._client)
+        self._creates = ServerFeature(known)
+        self._verifies = {_BULK: ServerFeature(known), _SINGLE: ServerFeature(known)}
+        self._versions = BucketVersions(self._client)
 
     def __reduce__(self) -> tuple[type[S3Store], tuple[str, StorageOptions]]:
         return S3Store, (self._client.bucket, self._options)
@@ -87,9 +89,9 @@ class S3Store:
         return self._client.base
 
     @property
-    def capabilities(self) -> Capabilities:
+    def capabilities(self) -> StorageCapabilities:
         """What is known by now: a store that turns out to do less than Amazon's says so here."""
-        return Capabilities(
+        return StorageCapabilities(
             delete_batch=min(self._options.delete_batch or _DELETE_BATCH, _DELETE_BATCH),
             ordered=self._lister.ordered,
             write_new=self._creates.is_possible,
@@ -98,7 +100,7 @@ class S3Store:
 
     def list(
         self, prefix: str, *, one_level: bool = False, after: str = "", cursor: object | None = None
-    ) -> Page:
+    ) -> ListingPage:
         """One page of the objects below `prefix`.
 
         A store that breaks the order of keys loses `capabilities.ordered`; where `after` relied
@@ -112,14 +114,14 @@ class S3Store:
 
     def read(self, key: str) -> bytes:
         """The whole object."""
-        return self._client.ask(Operation.READ, Request("GET", self.base + key, key)).body
+        return self._client.ask(Operation.READ, S3Request("GET", self.base + key, key)).body
 
     def read_range(self, key: str, start: int, length: int) -> bytes:
         """`length` bytes from `start`, fewer only where the object ends before."""
         if length == 0:
             return b""
         headers = {"Range": f"bytes={start}-{start + length - 1}"}
-        request = Request("GET", self.base + key, key, headers=headers)
+        request = S3Request("GET", self.base + key, key, headers=headers)
         answer = self._client.send(request)
         if answer.status == 416:
             return b""
@@ -221,7 +223,7 @@ class S3Store:
         source: str,
         target: str,
         conditions: Mapping[str, str],
-        head: Answer | None = None,
+        head: S3Response | None = None,
     ) -> None:
         """Copy an object, as `head` told of it if that is given."""
         headers = {
@@ -229,7 +231,7 @@ class S3Store:
             **({} if head is None else _as_told(head)),
             **conditions,
         }
-        request = Request("PUT", self.base + target, target, headers=headers)
+        request = S3Request("PUT", self.base + target, target, headers=headers)
         parse = partial(parse_text, wanted="CopyObjectResult/ETag")
         try:
             self._client.ask_xml(Operation.COPY, request, parse)
@@ -238,10 +240,10 @@ class S3Store:
         except StorageError as error:
             if not _is_too_large(error):
                 raise
-            parts = PartsCopy(self._client, source, target, head or self._head(source))
+            parts = MultipartCopy(self._client, source, target, head or self._head(source))
             replace(parts, conditions=conditions).run()
 
-    def _copy_new(self, source: str, target: str, head: Answer) -> None:
+    def _copy_new(self, source: str, target: str, head: S3Response) -> None:
         """Copy to a key that was free a moment ago, where the server can, only if it still is."""
         try:
             self._copy(source, target, _CREATE_ONLY, head)
@@ -250,19 +252,19 @@ class S3Store:
         except StorageError as error:
             if not error.reason.startswith(PRECONDITION_FAILED):
                 raise
-            if is_there(self, target):
+            if object_exists(self, target):
                 raise ExistsError(self.base + target, "is already there") from error
             raise ChangedError(self.base + source, CHANGED) from error
 
-    def _head(self, key: str) -> Answer:
-        answer = self._client.ask(Operation.READ, Request("HEAD", self.base + key, key))
+    def _head(self, key: str) -> S3Response:
+        answer = self._client.ask(Operation.READ, S3Request("HEAD", self.base + key, key))
         if not answer.headers.get("content-length", "").isdecimal():
             raise UnavailableError(self.base + key, "the answer gives no size")
         return answer
 
-    def _put(self, key: str, data: bytes, headers: Mapping[str, str]) -> Answer:
+    def _put(self, key: str, data: bytes, headers: Mapping[str, str]) -> S3Response:
         signed = {"Content-MD5": _md5(data), **headers}
-        request = Request("PUT", self.base + key, key, headers=signed, body=data)
+        request = S3Request("PUT", self.base + key, key, headers=signed, body=data)
         return self._client.ask(Operation.WRITE, request)
 
     def _honoured(
@@ -332,7 +334,7 @@ class S3Store:
     def _delete_bulk(self, keys: Sequence[str], etags: Mapping[str, str]) -> dict[str, Deletion]:
         body = delete_body(keys, [etags.get(key) for key in keys] if etags else None)
         headers = {"Content-MD5": _md5(body), "Content-Type": "application/xml"}
-        request = Request("POST", self.base, None, {"delete": ""}, headers, body)
+        request = S3Request("POST", self.base, None, {"delete": ""}, headers, body)
         result = self._client.ask_xml(Operation.DELETE, request, parse_deletions)
         return {key: _outcome(key, result) for key in keys}
 
@@ -343,7 +345,7 @@ class S3Store:
 
     def _delete_one(self, key: str, etag: str | None = None) -> Deletion:
         headers = {} if etag is None else {"If-Match": f'"{etag}"'}
-        request = Request("DELETE", self.base + key, key, headers=headers)
+        request = S3Request("DELETE", self.base + key, key, headers=headers)
         try:
             answer = self._client.send(request)
         except LakesweepError as error:
@@ -357,7 +359,7 @@ def _md5(data: bytes) -> str:
     return b64encode(hashlib.md5(data, usedforsecurity=False).digest()).decode()
 
 
-def _info(key: str, head: Answer) -> ObjectInfo:
+def _info(key: str, head: S3Response) -> ObjectInfo:
     told = head.headers.get("last-modified")
     return ObjectInfo(
         key=key,
@@ -367,7 +369,7 @@ def _info(key: str, head: Answer) -> ObjectInfo:
     )
 
 
-def _as_told(head: Answer) -> dict[str, str]:
+def _as_told(head: S3Response) -> dict[str, str]:
     """What a copy asks for so that it gets the very object of this answer, as it is stored."""
     names = {"etag": "x-amz-copy-source-if-match", "x-amz-storage-class": "x-amz-storage-class"}
     return {names[name]: head.headers[name] for name in names if name in head.headers}
@@ -416,7 +418,7 @@ def _outcome(key: str, result: DeleteResult) -> Deletion:
     return Deletion(key, Outcome.FAILED, "no outcome given", may_retry=True)
 
 
-def _check_range(request: Request, answer: Answer, start: int, length: int) -> None:
+def _check_range(request: S3Request, answer: S3Response, start: int, length: int) -> None:
     """The status is no help: some servers send a part of an object with status 200."""
     told = _CONTENT_RANGE.fullmatch(answer.headers.get("content-range", ""))
     if told is None:

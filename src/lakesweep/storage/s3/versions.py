@@ -1,7 +1,7 @@
-"""Versions of objects: whether a bucket keeps them, and how a deleted object comes back.
+"""Object versions: whether a bucket keeps them, and how a deleted object is restored.
 
-A delete in a bucket with versioning puts a delete marker on top of the object. A second delete puts
-another one on top of the first. The object is back when all of them are gone.
+A delete in a versioned bucket adds a delete marker on top of the object. A second delete adds
+another one. The object is back once all of them are removed.
 """
 
 from __future__ import annotations
@@ -11,19 +11,18 @@ from collections.abc import Sequence
 from urllib.parse import unquote, unquote_plus
 
 from lakesweep.errors import MissingError, StorageError, ThrottledError, UnavailableError
-from lakesweep.storage.expected import Expected, check_is_expected
-from lakesweep.storage.s3.client import Client
-from lakesweep.storage.s3.documents import Version, parse_status, parse_versions
+from lakesweep.storage.object_store import Expected, ObjectInfo, check_is_expected
+from lakesweep.storage.s3.client import S3Client
 from lakesweep.storage.s3.errors import Operation
 from lakesweep.storage.s3.keys import fits_xml
-from lakesweep.storage.s3.wire import Request
-from lakesweep.storage.store import ObjectInfo
+from lakesweep.storage.s3.transport import S3Request
+from lakesweep.storage.s3.xml_bodies import ObjectVersion, parse_status, parse_versions
 
 
-class Versions:
+class BucketVersions:
     """The versions of one bucket."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: S3Client) -> None:
         self._client = client
         self._told: str | None = None
         self._asking = threading.Lock()
@@ -59,7 +58,7 @@ class Versions:
         return self._told
 
     def _ask_status(self) -> str:
-        request = Request("GET", self._client.base, query={"versioning": ""})
+        request = S3Request("GET", self._client.base, query={"versioning": ""})
         try:
             return self._client.ask_xml(Operation.VERSIONING, request, parse_status)
         except (ThrottledError, UnavailableError):
@@ -67,7 +66,7 @@ class Versions:
         except StorageError:
             return ""  # it will not say; who keeps a copy then does too much, never too little
 
-    def _of(self, key: str) -> Sequence[Version]:
+    def _of(self, key: str) -> Sequence[ObjectVersion]:
         """The versions of exactly this key, newest first, as many as one page holds.
 
         Keys come in order, so those that only begin with this one come behind it.
@@ -75,17 +74,17 @@ class Versions:
         query = {"versions": "", "prefix": key}
         if not fits_xml(key):
             query["encoding-type"] = "url"
-        request = Request("GET", self._client.base + key, query=query)
+        request = S3Request("GET", self._client.base + key, query=query)
         listed = self._client.ask_xml(Operation.VERSIONS, request, parse_versions)
         return [version for version in listed if key in _readings(version.key, query)]
 
-    def _remove(self, key: str, marker: Version) -> None:
+    def _remove(self, key: str, marker: ObjectVersion) -> None:
         query = {"versionId": marker.number}
-        request = Request("DELETE", self._client.base + key, key, query)
+        request = S3Request("DELETE", self._client.base + key, key, query)
         self._client.ask(Operation.UNDELETE, request)
 
 
-def _marker_on_top(versions: Sequence[Version]) -> Version | None:
+def _marker_on_top(versions: Sequence[ObjectVersion]) -> ObjectVersion | None:
     return next((one for one in versions if one.is_latest and one.is_marker), None)
 
 

@@ -1,1 +1,1 @@
-"""Stores round other stores: retries, limits, and what tests need."""
+"""Object stores that wrap another one: retries, rate limits, read-only, and test doubles."""

@@ -1,4 +1,4 @@
-"""A store that fails on purpose, for tests: always in the same way for the same calls."""
+"""Deterministic fault injection for tests: errors, lost answers, delays, damaged bytes."""
 
 from __future__ import annotations
 
@@ -10,15 +10,21 @@ from typing import Any, TypeVar
 
 from lakesweep.clock import Clock
 from lakesweep.errors import LakesweepError, UnavailableError
-from lakesweep.storage.expected import Expected
-from lakesweep.storage.store import Deletion, ObjectInfo, ObjectStore, Outcome, Page
-from lakesweep.storage.wrappers.wrapped import Wrapped
+from lakesweep.storage.object_store import (
+    Deletion,
+    Expected,
+    ListingPage,
+    ObjectInfo,
+    ObjectStore,
+    Outcome,
+)
+from lakesweep.storage.wrappers.base import StoreWrapper
 
 Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class InterceptedCall:
     """A call on its way to the store; `go_on` lets it through and gives the store's answer."""
 
     store: ObjectStore
@@ -33,11 +39,11 @@ class Call:
 
 
 #: What a fault does with a call: its result is what the caller gets.
-Effect = Callable[[Call], Any]
+Effect = Callable[[InterceptedCall], Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class StorageFault:
     """An effect, and the calls that it befalls.
 
     A call fits if its method is among `methods` (empty for all) and one of its keys satisfies
@@ -51,7 +57,7 @@ class Fault:
     skip: int = 0
     times: int | None = None
 
-    def fits(self, call: Call) -> bool:
+    def fits(self, call: InterceptedCall) -> bool:
         wanted = not self.methods or call.method in self.methods
         return wanted and any(self.key(key) for key in call.keys)
 
@@ -60,10 +66,10 @@ class Fault:
         return number >= self.skip and (self.times is None or number < self.skip + self.times)
 
 
-class Faulty(Wrapped):
+class Faulty(StoreWrapper):
     """Passes calls through the first fault of the plan that befalls them."""
 
-    def __init__(self, store: ObjectStore, plan: Sequence[Fault]) -> None:
+    def __init__(self, store: ObjectStore, plan: Sequence[StorageFault]) -> None:
         super().__init__(store)
         self._plan = tuple(plan)
         self._fitting = [0] * len(self._plan)
@@ -71,7 +77,7 @@ class Faulty(Wrapped):
 
     def list(
         self, prefix: str, *, one_level: bool = False, after: str = "", cursor: object | None = None
-    ) -> Page:
+    ) -> ListingPage:
         go_on = partial(self.store.list, prefix, one_level=one_level, after=after, cursor=cursor)
         return self._pass("list", (prefix,), go_on)
 
@@ -110,12 +116,12 @@ class Faulty(Wrapped):
         self._pass("undelete", (key,), partial(self.store.undelete, key, expected))
 
     def _pass(self, method: str, keys: tuple[str, ...], go_on: Callable[[], Answer]) -> Answer:
-        call = Call(self.store, method, keys, go_on)
+        call = InterceptedCall(self.store, method, keys, go_on)
         fault = self._fault(call)
         answer: Answer = go_on() if fault is None else fault.effect(call)
         return answer
 
-    def _fault(self, call: Call) -> Fault | None:
+    def _fault(self, call: InterceptedCall) -> StorageFault | None:
         befalling = None
         with self._lock:
             for index, fault in enumerate(self._plan):
@@ -129,13 +135,13 @@ class Faulty(Wrapped):
 def fail(error: Callable[[str, str], LakesweepError], reason: str = "injected fault") -> Effect:
     """The call does not reach the store; `error` is a class such as DeniedError."""
 
-    def effect(call: Call) -> Any:
+    def effect(call: InterceptedCall) -> Any:
         raise error(call.path, reason)
 
     return effect
 
 
-def lose(call: Call) -> Any:
+def lose(call: InterceptedCall) -> Any:
     """The store does what it is told, and its answer is lost."""
     call.go_on()
     raise UnavailableError(call.path, "the answer was lost")
@@ -144,7 +150,7 @@ def lose(call: Call) -> Any:
 def delay(clock: Clock, seconds: float) -> Effect:
     """The answer comes late."""
 
-    def effect(call: Call) -> Any:
+    def effect(call: InterceptedCall) -> Any:
         clock.sleep(seconds)
         return call.go_on()
 
@@ -154,7 +160,7 @@ def delay(clock: Clock, seconds: float) -> Effect:
 def truncate(keep: int) -> Effect:
     """Of an object that is read, only the first bytes are there."""
 
-    def effect(call: Call) -> Any:
+    def effect(call: InterceptedCall) -> Any:
         return call.go_on()[:keep]
 
     return effect
@@ -163,7 +169,7 @@ def truncate(keep: int) -> Effect:
 def damage(position: int) -> Effect:
     """All bits of one byte of what is read are turned round; counted from the end if negative."""
 
-    def effect(call: Call) -> Any:
+    def effect(call: InterceptedCall) -> Any:
         data = bytearray(call.go_on())
         data[position] ^= 0xFF
         return bytes(data)
@@ -174,7 +180,7 @@ def damage(position: int) -> Effect:
 def refuse(outcome: Outcome, key: Callable[[str], bool], *, may_retry: bool = False) -> Effect:
     """The store deletes all but some keys, and answers for those with this outcome."""
 
-    def effect(call: Call) -> Any:
+    def effect(call: InterceptedCall) -> Any:
         refused = {
             k: Deletion(k, outcome, "injected fault", may_retry) for k in call.keys if key(k)
         }

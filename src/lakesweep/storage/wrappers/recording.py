@@ -1,29 +1,28 @@
-"""A store that remembers what was asked of it."""
+"""A store that records its calls, for tests."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lakesweep.storage.expected import Expected
-from lakesweep.storage.store import Deletion, ObjectInfo, ObjectStore, Page
-from lakesweep.storage.wrappers.wrapped import Wrapped
+from lakesweep.storage.object_store import Deletion, Expected, ListingPage, ObjectInfo, ObjectStore
+from lakesweep.storage.wrappers.base import StoreWrapper
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class RecordedCall:
     """One call: the method, and the keys (for `list` the prefix) that it was about."""
 
     method: str
     keys: tuple[str, ...]
 
 
-class Recording(Wrapped):
+class Recording(StoreWrapper):
     """Appends each call to `calls` before it is passed on."""
 
     def __init__(self, store: ObjectStore) -> None:
         super().__init__(store)
-        self.calls: list[Call] = []
+        self.calls: list[RecordedCall] = []
 
     def keys(self, *methods: str) -> Sequence[str]:
         """All keys that these methods were called with, in order."""
@@ -31,7 +30,7 @@ class Recording(Wrapped):
 
     def list(
         self, prefix: str, *, one_level: bool = False, after: str = "", cursor: object | None = None
-    ) -> Page:
+    ) -> ListingPage:
         self._record("list", prefix)
         return self.store.list(prefix, one_level=one_level, after=after, cursor=cursor)
 
@@ -74,4 +73,4 @@ class Recording(Wrapped):
         self.store.undelete(key, expected)
 
     def _record(self, method: str, *keys: str) -> None:
-        self.calls.append(Call(method, keys))
+        self.calls.append(RecordedCall(method, keys))

@@ -1,1 +1,1 @@
-"""One adapter a database."""
+"""One adapter per database, and the contract they all pass."""

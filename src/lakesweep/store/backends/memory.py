@@ -9,19 +9,18 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from lakesweep.store.backend import (
+from lakesweep.store.backends.backend import SCAN_ROWS, BackendCapabilities
+from lakesweep.store.backends.head_pages import HeadPage, whole_pages
+from lakesweep.store.backends.rows import (
     EVERY_ID,
-    SCAN_ROWS,
-    Capabilities,
-    Guard,
     IdSpan,
     ObjectHead,
     ObjectRow,
     Reference,
+    ReferenceGuard,
     RowKey,
+    split_span,
 )
-from lakesweep.store.head_pages import HeadPage, whole_pages
-from lakesweep.store.spans import split_span
 
 Key = TypeVar("Key")
 Row = TypeVar("Row")
@@ -34,7 +33,7 @@ class MemoryBackend:
         self._references: dict[str, dict[str, Reference]] = defaultdict(dict)
         self._rows: dict[str, dict[RowKey, ObjectRow]] = defaultdict(dict)
         self._lock = threading.Lock()
-        self.capabilities = Capabilities(
+        self.capabilities = BackendCapabilities(
             durable=False,
             deletes_realms=True,
             max_value_bytes=sys.maxsize,
@@ -158,7 +157,7 @@ class MemoryBackend:
         keys = self._sorted_keys(realm) or [RowKey(0)]
         return split_span(keys[0].id, keys[-1].id, count)
 
-    def delete_realm(self, realm: str, guard: Guard | None = None) -> bool:
+    def delete_realm(self, realm: str, guard: ReferenceGuard | None = None) -> bool:
         with self._lock:
             matches = guard is None or self._is_unmoved(guard)
             if matches:
@@ -166,7 +165,7 @@ class MemoryBackend:
                 self._rows.pop(realm, None)
             return matches
 
-    def _is_unmoved(self, guard: Guard) -> bool:
+    def _is_unmoved(self, guard: ReferenceGuard) -> bool:
         stored = self._references[guard.realm].get(guard.reference.name)
         return _is_same(stored, guard.reference)
 

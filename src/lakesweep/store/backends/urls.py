@@ -1,55 +1,96 @@
-"""The URL of a relational database: what it means, and how it may be shown."""
+"""Database URLs: open the backend of one, resolve relative paths, hide secrets."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
-
-import sqlalchemy
-from sqlalchemy import URL
-from sqlalchemy.exc import ArgumentError
+from pathlib import Path
 
 from lakesweep.errors import UsageError
-from lakesweep.store.backends.dialect import Dialect
-from lakesweep.store.backends.dialects import DIALECTS
-
-_ESCAPING = "write @ : / ? # % in a user or password as %40 %3A %2F %3F %23 %25"
+from lakesweep.store.backends.backend import Backend
 
 
-def parse_url(text: str) -> tuple[URL, Dialect]:
-    """The parts of a URL, with the driver that is to be used, and the database that it means."""
-    scheme, _, driver = text.partition(":")[0].lower().partition("+")
-    dialect = DIALECTS.get(scheme)
-    if dialect is None:
-        raise UsageError(f"{scheme or 'nothing'}: no store can be kept there", hint=_near(scheme))
-    if driver not in {"", dialect.driver}:
-        raise UsageError(f"{scheme}+{driver}: another driver is used", hint=f"write {scheme}://")
-    url = _parse(text, dialect)
-    if wrong := dialect.check_url(url):
-        raise UsageError(f"{scheme}: the URL is wrong: {wrong}", hint=f"as in {dialect.example}")
-    return url.set(drivername=f"{scheme}+{dialect.driver}"), dialect
-
-
-def shown(url: URL) -> str:
-    """The URL without what may be secret."""
-    plain = url.set(drivername=url.get_backend_name(), query={})
-    return plain._replace(password=None).render_as_string()
-
-
-def _parse(text: str, dialect: Dialect) -> URL:
-    try:
-        url = sqlalchemy.make_url(text)
-    except (ArgumentError, ValueError):
-        # The cause may hold parts of a password, so it is not told.
+def open_backend(url: str) -> Backend:
+    """The backend of a URL. UsageError if it names no database that can hold a store."""
+    scheme = url.partition(":")[0].partition("+")[0]
+    opener = OPENERS.get(scheme)
+    if opener is None:
+        near = get_close_matches(scheme, OPENERS, n=1)
         raise UsageError(
-            f"{dialect.name}: this is not the URL of a database",
-            hint=f"as in {dialect.example}; {_ESCAPING}",
-        ) from None
-    if "@" in (url.host or ""):
-        raise UsageError(f"{dialect.name}: the URL has two @", hint=_ESCAPING)
-    return url
+            f"{scheme or 'nothing'}: no store can be kept in such a database",
+            hint=f"did you mean {near[0]}?" if near else f"a URL begins with {', '.join(OPENERS)}",
+        )
+    return opener(url)
 
 
-def _near(scheme: str) -> str:
-    near = get_close_matches(scheme, DIALECTS, n=1, cutoff=0.5)
-    example = DIALECTS[near[0] if near else "sqlite"].example
-    return f"did you mean {example}?" if near else f"{example} keeps a store in a file"
+def _memory(url: str) -> Backend:
+    from lakesweep.store.backends.memory import MemoryBackend
+
+    del url
+    return MemoryBackend()
+
+
+def _sql(url: str) -> Backend:
+    from lakesweep.store.backends.sql.backend import SqlBackend
+
+    return SqlBackend(url)
+
+
+def _mongo(url: str) -> Backend:
+    from lakesweep.store.backends.mongo.backend import MongoBackend
+
+    return MongoBackend(url)
+
+
+def _dynamo(url: str) -> Backend:
+    from lakesweep.store.backends.dynamo.backend import DynamoBackend
+
+    return DynamoBackend(url)
+
+
+#: What a URL begins with, and what opens it.
+OPENERS: Mapping[str, Callable[[str], Backend]] = {
+    "sqlite": _sql,
+    "postgresql": _sql,
+    "mysql": _sql,
+    "mariadb": _sql,
+    "mongodb": _mongo,
+    "dynamodb": _dynamo,
+    "memory": _memory,
+}
+
+
+_SQLITE = re.compile(r"(sqlite(?:\+\w+)?:///)([^?]*)(.*)", re.DOTALL)
+# From the first colon behind the user to the last @, in case somebody left one in the password.
+_PASSWORD = re.compile(r"(?<=://)([^:/?@]*):.*@", re.DOTALL)
+_SECRET = re.compile(r"([?&][^=&]*(?:pass|pwd|secret|token|key)[^=&]*=)[^&]*", re.IGNORECASE)
+
+
+def without_password(url: str) -> str:
+    """The URL as it may be shown."""
+    return _SECRET.sub(r"\1***", _PASSWORD.sub(r"\1:***@", url))
+
+
+def sqlite_file(url: str) -> Path | None:
+    """The file of a SQLite database; None for all others, and for one in memory."""
+    found = _SQLITE.fullmatch(url)
+    return Path(found[2]) if found and _is_file(found[2]) else None
+
+
+def anchored(url: str, folder: Path) -> str:
+    """The same database, whatever folder the process is in; relative files are in `folder`."""
+    found = _SQLITE.fullmatch(url)
+    if found is None or not _is_file(found[2]):
+        return url
+    file = str(folder.absolute() / found[2])
+    if "?" in file:
+        raise UsageError(
+            f"{file}: no URL can name a file whose folder has a question mark in its name",
+            hint="keep the store in another folder",
+        )
+    return f"{found[1]}{file}{found[3]}"
+
+
+def _is_file(path: str) -> bool:
+    return path not in {"", ":memory:"} and not path.startswith("file:")

@@ -1,19 +1,26 @@
-"""Ids of 64 bits that no two processes give out, under leases of node numbers."""
+"""Unique 64-bit ids: Snowflake ids under leased node numbers."""
 
 from __future__ import annotations
 
-from lakesweep.store.ids.leases import LeaseRow, LeaseRows, MemoryRows, NodeLease
-from lakesweep.store.ids.snowflake import EPOCH, IdParts, decompose, describe
-from lakesweep.store.ids.source import Lease, Leasing, SnowflakeIds
+from lakesweep.store.ids.node_leases import LeaseRow, LeaseRows, MemoryLeaseRows, NodeLease
+from lakesweep.store.ids.snowflake import (
+    EPOCH,
+    IdParts,
+    LeasedNode,
+    LeaseHolder,
+    SnowflakeIds,
+    decompose,
+    describe,
+)
 
 __all__ = [
     "EPOCH",
     "IdParts",
-    "Lease",
+    "LeaseHolder",
     "LeaseRow",
     "LeaseRows",
-    "Leasing",
-    "MemoryRows",
+    "LeasedNode",
+    "MemoryLeaseRows",
     "NodeLease",
     "SnowflakeIds",
     "decompose",

@@ -1,9 +1,20 @@
-"""The bits of an id: one unused, 41 of milliseconds, 10 of the node, 12 of a sequence."""
+"""Snowflake ids: one unused bit, 41 of milliseconds, 10 of the node, 12 of a sequence.
+
+`SnowflakeIds` never generates an id outside the lease of its node.
+"""
 
 from __future__ import annotations
 
+import math
+import os
+import threading
+import weakref
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
+
+from lakesweep.clock import Clock
+from lakesweep.errors import LeaseHeldError, StoreError
 
 EPOCH = datetime(2025, 3, 1, tzinfo=UTC)
 NODE_COUNT = 1024
@@ -57,3 +68,140 @@ def millisecond_of(moment: datetime) -> int:
 def moment_of(millisecond: int) -> datetime:
     """When a millisecond begins."""
     return EPOCH + millisecond * _MILLISECOND
+
+
+@dataclass(frozen=True, slots=True)
+class LeasedNode:
+    """A node for the milliseconds from `start` up to but without `end`.
+
+    Nobody else ever gets the same node for any of them, whatever the clocks say: an id whose own
+    milliseconds lie inside is unique.
+    """
+
+    node: int
+    start: int
+    end: int
+
+    def covers(self, millisecond: int) -> bool:
+        return self.start <= millisecond < self.end
+
+
+class LeaseHolder(Protocol):
+    """Holds one lease at a time for one source of ids."""
+
+    def lease_at(self, millisecond: int) -> LeasedNode:
+        """A lease that covers the millisecond.
+
+        Raises LeaseHeldError, or the database's error, where there is none.
+        """
+        ...
+
+    def release(self, end: int) -> None:
+        """Give the node back. No id was given out for the millisecond `end` or later."""
+        ...
+
+
+class SnowflakeIds:
+    """A source of ids, which may be shared by threads but not by processes.
+
+    Its time never goes back: it follows the clock when that jumps ahead, and a clock that never
+    stops when that jumps back. The ids of one source therefore only grow.
+    """
+
+    def __init__(self, clock: Clock, leasing: LeaseHolder) -> None:
+        self._clock = clock
+        self._leasing = leasing
+        self._lock = threading.Lock()
+        self._is_open = True
+        self._millisecond = -1
+        self._base = 0
+        self._used = SEQUENCE_COUNT
+        # The time of the source, in milliseconds, when the steady clock showed `_steady`.
+        self._time = 0.0
+        self._steady = clock.monotonic()
+        self._next_tick = self._steady
+        _sources.add(self)
+
+    def next(self) -> int:
+        """An id that was never given out before."""
+        with self._lock:
+            if self._used >= SEQUENCE_COUNT or self._clock.monotonic() >= self._next_tick:
+                self._tick()
+            id_ = self._base + self._used
+            self._used += 1
+            return id_
+
+    def take(self, count: int) -> list[int]:
+        """So many ids at once."""
+        ids: list[int] = []
+        with self._lock:
+            while len(ids) < count:
+                if self._used >= SEQUENCE_COUNT or self._clock.monotonic() >= self._next_tick:
+                    self._tick()
+                used = min(SEQUENCE_COUNT, self._used + count - len(ids))
+                ids.extend(range(self._base + self._used, self._base + used))
+                self._used = used
+        return ids
+
+    def close(self) -> None:
+        """Give no more ids, and give the node back."""
+        with self._lock:
+            if self._is_open:
+                self._stop()
+                self._leasing.release(self._millisecond + 1)
+
+    def _tick(self) -> None:
+        """Begin a millisecond that was not used before."""
+        if not self._is_open:
+            raise LeaseHeldError("this source of ids is closed", hint="open the store again")
+        millisecond = self._advance()
+        while millisecond <= self._millisecond:
+            # A shorter sleep might be lost in rounding.
+            self._clock.sleep(max(1e-6, self._next_tick - self._clock.monotonic()))
+            millisecond = self._advance()
+        _check_fits(millisecond)
+        lease = self._leasing.lease_at(millisecond)
+        # The answer may have taken long, but the id is bound to the milliseconds asked for.
+        if not lease.covers(millisecond):
+            raise LeaseHeldError(f"the lease of node {lease.node} has ended")
+        self._base = compose(millisecond, lease.node, 0)
+        self._millisecond, self._used = millisecond, 0
+
+    def _advance(self) -> int:
+        """Bring the time of the source up to date; answers its millisecond."""
+        steady = self._clock.monotonic()
+        self._time += max(0.0, steady - self._steady) * 1000
+        self._steady = steady
+        self._time = max(self._time, float(millisecond_of(self._clock.now())))
+        millisecond = math.floor(self._time)
+        self._next_tick = steady + (millisecond + 1 - self._time) / 1000
+        return millisecond
+
+    def _stop(self) -> None:
+        self._is_open = False
+        self._used = SEQUENCE_COUNT
+
+    def after_fork(self) -> None:
+        """The lease is the parent's: a copy of the source would give out the same ids."""
+        self._lock = threading.Lock()
+        self._stop()
+
+
+def _check_fits(millisecond: int) -> None:
+    """StoreError for a time that ids cannot have, before anybody leases a node up to it."""
+    if millisecond >= LAST_MILLISECOND:
+        raise StoreError(
+            f"the clock of this machine is past {moment_of(LAST_MILLISECOND):%B %Y}, where ids end",
+            hint="set the clock, then run the same command again",
+        )
+
+
+_sources: weakref.WeakSet[SnowflakeIds] = weakref.WeakSet()
+
+
+def _stop_copies() -> None:
+    for source in _sources:
+        source.after_fork()
+
+
+os.register_at_fork(after_in_child=_stop_copies)

@@ -1,17 +1,16 @@
-"""Ordered maps from byte strings to values, kept inside commit objects and in nodes beside them.
+"""Ordered maps from byte strings to values, embedded in commit objects and spread over nodes.
 
 An index is an immutable value. Its newest entries are embedded in the commit object; older ones
-wait in one pending run, and the rest lies in a tree of stripes. Reading loads only what it
-touches; an update writes only what it changes.
+are in one pending run, and the rest in a tree of stripes. Reads load only what they touch; updates
+write only what they change.
 """
 
 from __future__ import annotations
 
 from lakesweep.store.index.codec import BYTES, LINKS, Codec, Packed
-from lakesweep.store.index.index import Index, Stats
-from lakesweep.store.index.limits import LIMITS, Limits
-from lakesweep.store.index.nodes import Nodes
-from lakesweep.store.index.update import Update
+from lakesweep.store.index.index import Index, IndexStats
+from lakesweep.store.index.tree import NodeCache
+from lakesweep.store.index.update import LIMITS, IndexLimits, IndexUpdate
 
 __all__ = [
     "BYTES",
@@ -19,9 +18,9 @@ __all__ = [
     "LINKS",
     "Codec",
     "Index",
-    "Limits",
-    "Nodes",
+    "IndexLimits",
+    "IndexStats",
+    "IndexUpdate",
+    "NodeCache",
     "Packed",
-    "Stats",
-    "Update",
 ]

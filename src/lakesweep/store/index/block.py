@@ -1,12 +1,12 @@
-"""A few dozen sorted entries, column by column, each key without what the one before has too.
+"""A block: a few dozen sorted entries, column by column, with prefix-compressed keys.
 
-    width         1 byte: 1, 2 or 4, the bytes of each number below, the lowest first
-    numbers       for each entry the bytes that its key shares with the one before;
+    width         1 byte: 1, 2 or 4, the bytes of each number below, little-endian
+    numbers       for each entry the bytes that its key shares with the previous one;
                   then for each its further bytes; then for each the bytes of its value plus one
     keys          the further bytes of all keys
     values        all values
 
-In the place of a value's size a zero marks a removed key.
+A value size of zero is a tombstone: it marks a removed key.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from typing import Final, TypeAlias, TypeVar
 from lakesweep.errors import DamagedError
 
 
-class Mark(Enum):
+class Tombstone(Enum):
     """What stands in the place of a value."""
 
     REMOVED = "removed"
 
 
-REMOVED: Final = Mark.REMOVED
+REMOVED: Final = Tombstone.REMOVED
 
 T = TypeVar("T")
-Stored: TypeAlias = bytes | Mark
+Stored: TypeAlias = bytes | Tombstone
 Entry: TypeAlias = tuple[bytes, Stored]
 Entries: TypeAlias = tuple[Sequence[bytes], Sequence[Stored]]
 

@@ -1,4 +1,4 @@
-"""How the values of an index become bytes."""
+"""Codecs for the values of an index."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Generic, Protocol, TypeVar
 import msgspec
 
 from lakesweep.errors import DamagedError
-from lakesweep.store.links import Link, Values, pack, unpack
+from lakesweep.store.objects.links import Link, ValueKind, pack, unpack
 
 V = TypeVar("V")
 
@@ -20,7 +20,7 @@ class Codec(Protocol[V]):
     found in these bytes.
     """
 
-    values: Values
+    values: ValueKind
 
     def encode(self, value: V, /) -> bytes: ...
 
@@ -30,7 +30,7 @@ class Codec(Protocol[V]):
 
 
 class _Bytes:
-    values = Values.OPAQUE
+    values = ValueKind.OPAQUE
 
     def encode(self, value: bytes, /) -> bytes:
         return value
@@ -40,7 +40,7 @@ class _Bytes:
 
 
 class _Links:
-    values = Values.LINKS
+    values = ValueKind.LINKS
 
     def encode(self, value: int, /) -> bytes:
         return value.to_bytes(8, "big")
@@ -54,7 +54,7 @@ class _Links:
 class Packed(Generic[V]):
     """Values of one type as msgpack."""
 
-    values = Values.PACKED
+    values = ValueKind.PACKED
 
     def __init__(self, type_: type[V]) -> None:
         self._encoder = msgspec.msgpack.Encoder(order="deterministic", enc_hook=pack)

@@ -1,31 +1,32 @@
-"""The index as a value: what a commit object embeds, and what that leads to.
+"""The index as a value: how to read it, and the bytes that a commit object embeds.
 
     version     1 byte, 1
-    level       1 byte: how many levels of descriptors lie above the stripes
+    level       1 byte: the number of levels of descriptors above the stripes
     pending     size, then the first key's size, the first key and the descriptor; or size 0
     root        size, then the run of the topmost descriptors
     embedded    the run of the newest entries
     CRC-32      4 bytes, of all of the above
 
-Sizes are varints. Embedded entries count before pending ones, and those before the stripes.
+Sizes are varints. Embedded entries override pending ones, and those override the stripes.
 """
 
 from __future__ import annotations
 
 import struct
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from operator import gt, lt
+from typing import Generic, TypeVar
 
 from lakesweep.errors import DamagedError
-from lakesweep.store.index import varint
-from lakesweep.store.index.block import Entry, Stored
+from lakesweep.store.index import sorted_run
+from lakesweep.store.index.block import REMOVED, Entry, Stored
 from lakesweep.store.index.codec import Codec
-from lakesweep.store.index.leaf import EMPTY, Leaf
-from lakesweep.store.index.nodes import Nodes
-from lakesweep.store.index.reading import Reading, overlay
-from lakesweep.store.index.tree import Child, Tree
+from lakesweep.store.index.keys import component_end, prefix_end
+from lakesweep.store.index.sorted_run import EMPTY, SortedRun
+from lakesweep.store.index.tree import Child, NodeCache, Tree
 
 V = TypeVar("V")
 
@@ -36,7 +37,7 @@ _NAME = "index"
 
 
 @dataclass(frozen=True, slots=True)
-class Stats:
+class IndexStats:
     """The shape of an index. Entries and bytes are those of its stripes."""
 
     stripes: int
@@ -45,13 +46,76 @@ class Stats:
     levels: int
 
 
-class Index(Reading[V]):
+Value = TypeVar("Value")
+
+
+class ReadableIndex(ABC, Generic[Value]):
+    """An ordered map that can be read. Ranges are half open and may be read backwards."""
+
+    __slots__ = ("codec",)
+
+    def __init__(self, codec: Codec[Value]) -> None:
+        self.codec = codec
+
+    @abstractmethod
+    def stored(self, key: bytes) -> Stored | None:
+        """What the topmost layer that knows the key has for it."""
+
+    @abstractmethod
+    def entries(self, start: bytes, stop: bytes | None, *, reverse: bool) -> Iterator[Entry]:
+        """All layers as one, with the marks of removed keys."""
+
+    def get(self, key: bytes) -> Value | None:
+        """The value of a key; None where it has none."""
+        stored = self.stored(key)
+        return self.codec.decode(stored) if isinstance(stored, bytes) else None
+
+    def __contains__(self, key: bytes) -> bool:
+        return isinstance(self.stored(key), bytes)
+
+    def items(
+        self, start: bytes = b"", stop: bytes | None = None, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, Value]]:
+        """The entries from `start` up to but without `stop`, or backwards."""
+        decode = self.codec.decode
+        for key, stored in self.entries(start, stop, reverse=reverse):
+            if stored is not REMOVED:
+                yield key, decode(stored)
+
+    def prefix(self, prefix: bytes, *, reverse: bool = False) -> Iterator[tuple[bytes, Value]]:
+        """The entries whose keys begin with a prefix, or backwards."""
+        return self.items(prefix, prefix_end(prefix), reverse=reverse)
+
+    def heads(self, prefix: bytes = b"") -> Iterator[bytes]:
+        """The distinct keys of one more component than the prefix that something begins with.
+
+        Jumps from one to the next: what lies below them is neither loaded nor decoded. The keys
+        under the prefix must be encoded tuples, as the prefix must.
+        """
+        start: bytes | None = prefix
+        stop = prefix_end(prefix)
+        while start is not None and (key := self._first_from(start, stop)) is not None:
+            if key == prefix:
+                start = prefix + b"\x00"
+                continue
+            head = key[: component_end(key, len(prefix))]
+            yield head
+            start = prefix_end(head)
+
+    def _first_from(self, start: bytes, stop: bytes | None) -> bytes | None:
+        for key, stored in self.entries(start, stop, reverse=False):
+            if stored is not REMOVED:
+                return key
+        return None
+
+
+class Index(ReadableIndex[V]):
     """An immutable ordered map. Reads load only what they touch; threads may share it."""
 
     __slots__ = ("embedded", "pending", "tree")
 
     def __init__(
-        self, codec: Codec[V], tree: Tree, embedded: Leaf = EMPTY, pending: Child | None = None
+        self, codec: Codec[V], tree: Tree, embedded: SortedRun = EMPTY, pending: Child | None = None
     ) -> None:
         super().__init__(codec)
         self.tree = tree
@@ -59,12 +123,12 @@ class Index(Reading[V]):
         self.pending = pending
 
     @classmethod
-    def empty(cls, codec: Codec[V], nodes: Nodes) -> Index[V]:
+    def empty(cls, codec: Codec[V], nodes: NodeCache) -> Index[V]:
         """An index without entries."""
         return cls(codec, Tree(nodes))
 
     @classmethod
-    def parse(cls, data: bytes, codec: Codec[V], nodes: Nodes) -> Index[V]:
+    def parse(cls, data: bytes, codec: Codec[V], nodes: NodeCache) -> Index[V]:
         """The index of some bytes; nothing is loaded yet."""
         end = len(data) - _CHECKSUM.size
         if end < _HEAD_BYTES or data[end:] != _CHECKSUM.pack(zlib.crc32(data[:end])):
@@ -75,8 +139,8 @@ class Index(Reading[V]):
             raise DamagedError(_NAME, "has no level of descriptors")
         pending, place = _read_sized(data, _HEAD_BYTES)
         root, place = _read_sized(data, place)
-        tree = Tree(nodes, Leaf.parse(root, _NAME), data[1])
-        return cls(codec, tree, Leaf.parse(data[place:end], _NAME), _parse_pending(pending))
+        tree = Tree(nodes, SortedRun.parse(root, _NAME), data[1])
+        return cls(codec, tree, SortedRun.parse(data[place:end], _NAME), _parse_pending(pending))
 
     def to_bytes(self) -> bytes:
         """What a commit object embeds. An index that was not changed gives the same bytes."""
@@ -110,14 +174,14 @@ class Index(Reading[V]):
         for level in self.tree.levels():
             yield from (child.id for child in level)
 
-    def stats(self) -> Stats:
+    def stats(self) -> IndexStats:
         """The shape of the index. Descriptors are loaded for this, stripes are not."""
         *_, stripes = self.tree.levels()
         entries = sum(stripe.count for stripe in stripes)
         size = sum(stripe.size for stripe in stripes)
-        return Stats(len(stripes), entries, size, self.tree.level)
+        return IndexStats(len(stripes), entries, size, self.tree.level)
 
-    def pending_run(self) -> Leaf:
+    def pending_run(self) -> SortedRun:
         """The run that waits to go to the stripes."""
         if self.pending is None:
             return EMPTY
@@ -126,11 +190,11 @@ class Index(Reading[V]):
 
 
 def _write_sized(data: bytes) -> bytes:
-    return varint.write(len(data)) + data
+    return sorted_run.write_varint(len(data)) + data
 
 
 def _read_sized(data: bytes, place: int) -> tuple[bytes, int]:
-    size, place = varint.read(data, place)
+    size, place = sorted_run.read_varint(data, place)
     if place + size > len(data):
         raise DamagedError(_NAME, "a part of it reaches beyond its end")
     return data[place : place + size], place + size
@@ -145,3 +209,24 @@ def _parse_pending(data: bytes) -> Child | None:
         return None
     first, place = _read_sized(data, 0)
     return Child.decode(first, data[place:])
+
+
+def overlay(upper: Iterator[Entry], lower: Iterator[Entry], *, reverse: bool) -> Iterator[Entry]:
+    """Two layers as one; where both have a key the upper one counts."""
+    precedes = gt if reverse else lt
+    above = next(upper, None)
+    if above is None:
+        yield from lower
+        return
+    for entry in lower:
+        while above is not None and precedes(above[0], entry[0]):
+            yield above
+            above = next(upper, None)
+        if above is not None and above[0] == entry[0]:
+            yield above
+            above = next(upper, None)
+        else:
+            yield entry
+    if above is not None:
+        yield above
+        yield from upper

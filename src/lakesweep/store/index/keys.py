@@ -1,9 +1,9 @@
-"""Keys made of components: byte strings that sort as the tuples which they encode.
+"""Order-preserving keys: byte strings that sort like the tuples they encode.
 
-Text and byte strings end with a zero byte; inside, 0 is written as 1 1, and 1 as 1 2. Whole
-numbers are as short as they can be, their width and sign in the first byte. No component's bytes
-begin with those of another, so a key begins with the encoding of a tuple just when its own tuple
-begins with that tuple. Byte strings sort before text, text before numbers.
+Text and byte strings end with a zero byte; inside, 0 is written as 1 1, and 1 as 1 2. Integers are
+as short as possible, with width and sign in the first byte. No component's encoding is a prefix of
+another's, so a key starts with the encoding of a tuple exactly if its own tuple starts with that
+tuple. Byte strings sort before text, text before numbers.
 """
 
 from __future__ import annotations

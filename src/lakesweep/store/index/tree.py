@@ -1,21 +1,24 @@
 """The stripes of an index under one or more levels of descriptors.
 
-Stripes and pages of descriptors are both runs. A descriptor stands under the first key of what it
-describes. The root is a run as well; it lives in the commit object.
+Stripes and pages of descriptors are both sorted runs. A descriptor is stored under the first key
+of the node it describes. The root is a run as well, embedded in the commit object. Nodes are
+loaded in batches and cached.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import TypeAlias
 
 from lakesweep.errors import DamagedError
-from lakesweep.store.index import varint
+from lakesweep.store.index import sorted_run
 from lakesweep.store.index.block import REMOVED, Entry, Stored, shared_sizes
-from lakesweep.store.index.leaf import EMPTY, Leaf
-from lakesweep.store.index.nodes import Nodes
+from lakesweep.store.index.sorted_run import EMPTY, SortedRun
 
 _ID = struct.Struct("<q")
 _FURTHEST_AHEAD = 16
@@ -34,7 +37,7 @@ class Child:
     def encode(self) -> bytes:
         """All but the first key."""
         _, shared = shared_sizes((self.first, self.last))
-        numbers = map(varint.write, (self.count, self.size, shared))
+        numbers = map(sorted_run.write_varint, (self.count, self.size, shared))
         return b"".join((_ID.pack(self.id), *numbers, self.last[shared:]))
 
     @classmethod
@@ -42,9 +45,9 @@ class Child:
         """A descriptor of what was stored under its first key."""
         if data is REMOVED or len(data) < _ID.size:
             raise DamagedError("index descriptor", "is too short")
-        count, place = varint.read(data, _ID.size)
-        size, place = varint.read(data, place)
-        shared, place = varint.read(data, place)
+        count, place = sorted_run.read_varint(data, _ID.size)
+        size, place = sorted_run.read_varint(data, place)
+        shared, place = sorted_run.read_varint(data, place)
         (id_,) = _ID.unpack_from(data)
         return cls(first, first[:shared] + data[place:], id_, count, size)
 
@@ -53,7 +56,7 @@ class Child:
         return self.first <= key <= self.last
 
 
-def children(leaf: Leaf) -> list[Child]:
+def children(leaf: SortedRun) -> list[Child]:
     """All descriptors of a page or a root."""
     return [Child.decode(*entry) for entry in leaf.entries()]
 
@@ -62,8 +65,8 @@ def children(leaf: Leaf) -> list[Child]:
 class Tree:
     """Stripes `level` levels below the root."""
 
-    nodes: Nodes
-    root: Leaf = EMPTY
+    nodes: NodeCache
+    root: SortedRun = EMPTY
     level: int = 1
 
     def get(self, key: bytes) -> Stored | None:
@@ -97,7 +100,7 @@ class Tree:
             yield below
 
     def _walk(
-        self, leaf: Leaf, level: int, start: bytes, stop: bytes | None, *, reverse: bool
+        self, leaf: SortedRun, level: int, start: bytes, stop: bytes | None, *, reverse: bool
     ) -> Iterator[Entry]:
         if not level:
             yield from leaf.entries(start, stop, reverse=reverse)
@@ -105,7 +108,7 @@ class Tree:
         for node in self._ahead(_children_in(leaf, start, stop, reverse=reverse)):
             yield from self._walk(node, level - 1, start, stop, reverse=reverse)
 
-    def _ahead(self, wanted: Iterable[Child]) -> Iterator[Leaf]:
+    def _ahead(self, wanted: Iterable[Child]) -> Iterator[SortedRun]:
         """Load nodes in batches that grow: a short look costs one, a long one few round trips."""
         rest = iter(wanted)
         size = 1
@@ -114,7 +117,7 @@ class Tree:
             size = min(2 * size, _FURTHEST_AHEAD)
 
 
-def _child_of(leaf: Leaf, key: bytes) -> Child | None:
+def _child_of(leaf: SortedRun, key: bytes) -> Child | None:
     found = leaf.floor(key)
     if found is None:
         return None
@@ -122,7 +125,9 @@ def _child_of(leaf: Leaf, key: bytes) -> Child | None:
     return child if child.spans(key) else None
 
 
-def _keys_of_children(groups: Iterable[tuple[Leaf, Sequence[bytes]]]) -> dict[int, list[bytes]]:
+def _keys_of_children(
+    groups: Iterable[tuple[SortedRun, Sequence[bytes]]],
+) -> dict[int, list[bytes]]:
     """The ids of children that may hold some of the keys, and which."""
     wanted: dict[int, list[bytes]] = {}
     for leaf, keys in groups:
@@ -132,10 +137,58 @@ def _keys_of_children(groups: Iterable[tuple[Leaf, Sequence[bytes]]]) -> dict[in
     return wanted
 
 
-def _children_in(leaf: Leaf, start: bytes, stop: bytes | None, *, reverse: bool) -> Iterator[Child]:
+def _children_in(
+    leaf: SortedRun, start: bytes, stop: bytes | None, *, reverse: bool
+) -> Iterator[Child]:
     found = leaf.floor(start)
     begin = found[0] if found else start
     for entry in leaf.entries(begin, stop, reverse=reverse):
         child = Child.decode(*entry)
         if child.last >= start:
             yield child
+
+
+#: Reads nodes: one call is one round trip. Answers the bytes of each id in the order asked, and
+#: raises where one is missing.
+Load: TypeAlias = Callable[[Sequence[int]], Sequence[bytes]]
+
+_KEPT_BYTES = 16 * 2**20
+
+
+class NodeCache:
+    """Nodes by id. They never change, so all versions of an index may share them."""
+
+    def __init__(self, load: Load, kept_bytes: int = _KEPT_BYTES) -> None:
+        self._load = load
+        self._kept_bytes = kept_bytes
+        self._kept: OrderedDict[int, SortedRun] = OrderedDict()
+        self._size = 0
+        self._lock = threading.Lock()
+
+    def fetch(self, ids: Sequence[int]) -> list[SortedRun]:
+        """Some nodes, in the order asked; those not at hand come in one round trip."""
+        found = self._find(ids)
+        missing = [id_ for id_ in dict.fromkeys(ids) if id_ not in found]
+        if missing:
+            for id_, data in zip(missing, self._load(missing), strict=True):
+                found[id_] = SortedRun.parse(data, f"index node {id_}")
+                self.keep(id_, found[id_])
+        return [found[id_] for id_ in ids]
+
+    def keep(self, id_: int, leaf: SortedRun) -> None:
+        """Hold on to a node, and let the longest unused ones go."""
+        with self._lock:
+            if id_ not in self._kept:
+                self._size += leaf.size
+            self._kept[id_] = leaf
+            while self._size > self._kept_bytes:
+                self._size -= self._kept.popitem(last=False)[1].size
+
+    def _find(self, ids: Iterable[int]) -> dict[int, SortedRun]:
+        found = {}
+        with self._lock:
+            for id_ in ids:
+                if id_ in self._kept:
+                    self._kept.move_to_end(id_)
+                    found[id_] = self._kept[id_]
+        return found

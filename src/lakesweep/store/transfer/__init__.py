@@ -1,17 +1,16 @@
-"""Realms in files: exported from one store, imported into another, whatever their databases."""
+"""Export realms to files and import them into any store, whatever the databases."""
 
 from __future__ import annotations
 
-from lakesweep.store.transfer.content import content_hash
-from lakesweep.store.transfer.exports import Exported, export_realm
-from lakesweep.store.transfer.files import new_file
-from lakesweep.store.transfer.imports import Imported, import_realm
-from lakesweep.store.transfer.lines import Kind
+from lakesweep.store.transfer.export_file import new_file
+from lakesweep.store.transfer.format import ExportKind
+from lakesweep.store.transfer.realm_export import Exported, content_hash, export_realm
+from lakesweep.store.transfer.realm_import import Imported, import_realm
 
 __all__ = [
+    "ExportKind",
     "Exported",
     "Imported",
-    "Kind",
     "content_hash",
     "export_realm",
     "import_realm",

@@ -5,7 +5,7 @@ import pytest
 
 from lakesweep.errors import DamagedError
 from lakesweep.store.index import BYTES, LINKS, Packed
-from lakesweep.store.links import Link
+from lakesweep.store.objects.links import Link
 
 
 class Size(msgspec.Struct, frozen=True):

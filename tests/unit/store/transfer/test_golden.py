@@ -9,14 +9,14 @@ import msgspec
 import pytest
 
 from lakesweep.clock import ManualClock
-from lakesweep.store.transfer import Kind, import_realm
+from lakesweep.store.transfer import ExportKind, import_realm
 from tests.libraries import export_bytes, open_store
 from tests.moments import NOON
 
 _DATA = Path(__file__).parents[3] / "data"
 
 
-def _path(kind: Kind) -> Path:
+def _path(kind: ExportKind) -> Path:
     return _DATA / f"export-{kind}.ndjson"
 
 
@@ -26,16 +26,16 @@ def _content(data: bytes) -> set[bytes]:
     return {line[: line.rindex(b',"crc32"')] for line in lines}
 
 
-@pytest.mark.parametrize("kind", list(Kind))
-def test_what_was_exported_once_is_exported_again_after_an_import(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", list(ExportKind))
+def test_what_was_exported_once_is_exported_again_after_an_import(kind: ExportKind) -> None:
     clock = ManualClock(NOON + timedelta(hours=1))
     store = open_store(clock=clock)
     import_realm(store, _path(kind), clock=clock)
     assert _content(export_bytes(store, kind=kind)) == _content(_path(kind).read_bytes())
 
 
-@pytest.mark.parametrize("kind", list(Kind))
-def test_the_first_line_says_the_same(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", list(ExportKind))
+def test_the_first_line_says_the_same(kind: ExportKind) -> None:
     clock = ManualClock(NOON + timedelta(hours=1))
     store = open_store(clock=clock)
     import_realm(store, _path(kind), clock=clock)

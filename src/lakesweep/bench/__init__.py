@@ -1,0 +1,12 @@
+"""Benchmark commits: concurrent writers at full speed, and a check of the log afterwards."""
+
+from __future__ import annotations
+
+from lakesweep.bench.load import CommitLoad
+from lakesweep.bench.measurement import BenchResult, run_bench
+
+__all__ = [
+    "BenchResult",
+    "CommitLoad",
+    "run_bench",
+]

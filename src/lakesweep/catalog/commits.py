@@ -1,0 +1,143 @@
+"""The commits of a realm's references: the state of each container after one commit.
+
+Every container of entities has a name index and an id index; every commit has its change
+records. Whatever an index or a commit refers to is a Link or an IndexRoot, so the store's
+generic reachability walk finds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from lakesweep.catalog import entities
+from lakesweep.catalog.entities import EntityType
+from lakesweep.store import NO_INDEX, Commit, IndexRoot, Link, Packed
+from lakesweep.store.index import BYTES
+
+#: How long dropped tables still keep their files, unless a catalog says otherwise.
+KEEP_DROPPED_SECONDS = 7 * 86400
+
+
+class NameEntry(msgspec.Struct, frozen=True, array_like=True):
+    """What the name index has of an entity: enough to list it without reading its object."""
+
+    id: int
+    kind: EntityType
+    object: Link
+
+
+class DroppedEntity(msgspec.Struct, frozen=True, array_like=True):
+    """An entity that was dropped, and what it was called then, from the top down."""
+
+    id: int
+    kind: EntityType
+    object: Link
+    path: tuple[str, ...]
+
+
+class EntitiesCommit(Commit, frozen=True, kw_only=True):
+    """Entities by name and by id.
+
+    `names` leads from parent, rank and name to Named; `ids` from the id to that key.
+    """
+
+    names: IndexRoot = NO_INDEX
+    ids: IndexRoot = NO_INDEX
+
+
+class RootCommit(Commit, frozen=True, kw_only=True):
+    """The head of `root`."""
+
+    root: Link
+
+
+class CatalogsCommit(EntitiesCommit, frozen=True, kw_only=True):
+    """The head of `catalogs`."""
+
+
+class PrincipalsCommit(EntitiesCommit, frozen=True, kw_only=True):
+    """The head of `principals`; `clients` leads from client ids to ids."""
+
+    clients: IndexRoot = NO_INDEX
+
+
+class PrincipalRolesCommit(EntitiesCommit, frozen=True, kw_only=True):
+    """The head of `principal-roles`."""
+
+
+class CatalogRolesCommit(EntitiesCommit, frozen=True, kw_only=True):
+    """The head of `cat/ID/roles`."""
+
+
+class TasksCommit(EntitiesCommit, frozen=True, kw_only=True):
+    """The head of `immediate-tasks`."""
+
+
+class ContentCommit(EntitiesCommit, frozen=True, kw_only=True):
+    """The head of `cat/ID/heads/main`: everything in one catalog.
+
+    `locations` leads from the parts of a location and an id to a kind, `dropped` from the moment
+    and the id to Dropped. What governs the content lies here as well, to change together with it:
+    a catalog that is `closed` takes nothing new, since it is about to go.
+    """
+
+    catalog: int
+    locations: IndexRoot = NO_INDEX
+    dropped: IndexRoot = NO_INDEX
+    keep_dropped_seconds: int = KEEP_DROPPED_SECONDS
+    allow_overlaps: bool = False
+    closed: bool = False
+
+
+class GrantsCommit(Commit, frozen=True, kw_only=True):
+    """The head of `grants` and of `cat/ID/grants`.
+
+    `grants` leads from securable and grantee to Grant; `grantees` from grantee to securable.
+    """
+
+    grants: IndexRoot = NO_INDEX
+    grantees: IndexRoot = NO_INDEX
+
+
+class MappingsCommit(Commit, frozen=True, kw_only=True):
+    """The head of `policy-mappings`.
+
+    `mappings` leads from target, type of policy and policy to Mapping; `policies` from policy to
+    target.
+    """
+
+    mappings: IndexRoot = NO_INDEX
+    policies: IndexRoot = NO_INDEX
+
+
+NAMED = Packed(NameEntry)
+DROPPED = Packed(DroppedEntity)
+#: Keys of the name index.
+KEYS = BYTES
+
+#: The types that a store must know to hold all this.
+TYPES: Mapping[str, type[msgspec.Struct]] = {
+    "catalog-root": RootCommit,
+    "catalogs": CatalogsCommit,
+    "principals": PrincipalsCommit,
+    "principal-roles": PrincipalRolesCommit,
+    "catalog-roles": CatalogRolesCommit,
+    "tasks": TasksCommit,
+    "catalog-content": ContentCommit,
+    "grants": GrantsCommit,
+    "policy-mappings": MappingsCommit,
+    "root": entities.RootEntity,
+    "catalog": entities.CatalogDefinition,
+    "namespace": entities.Namespace,
+    "iceberg-table": entities.Table,
+    "iceberg-view": entities.View,
+    "table-memo": entities.TableMemo,
+    "generic-table": entities.GenericTable,
+    "policy": entities.CatalogPolicy,
+    "principal": entities.Principal,
+    "principal-role": entities.PrincipalRole,
+    "catalog-role": entities.CatalogRole,
+    "task": entities.ScheduledTask,
+}

@@ -1,0 +1,1 @@
+"""`lakesweep catalog`: namespaces, tables, views, policies and grants of a realm."""

@@ -1,0 +1,1 @@
+"""`lakesweep demo`: the whole story on an embedded lake."""

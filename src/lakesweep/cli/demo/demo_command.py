@@ -1,0 +1,91 @@
+"""`lakesweep demo`: run the whole story on an embedded lake."""
+
+from __future__ import annotations
+
+import shlex
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import chdir, contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lakesweep.cli.commands import command
+from lakesweep.cli.context import Context
+from lakesweep.cli.options import EngineChoice, EngineName
+from lakesweep.errors import SparkSetupError, UsageError
+
+KeptFolder = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="Make the lake here, and leave it for your own tries.",
+        show_default=False,
+    ),
+]
+
+
+def add_demo(app: typer.Typer, run: Callable[[Sequence[str]], int]) -> None:
+    """Add the command to the root. `run` runs the commands of the story, as a shell would."""
+
+    def demo(context: Context, engine: EngineChoice, keep: KeptFolder = None) -> None:
+        _tell(context, engine, keep, run)
+
+    demo.__doc__ = _tell.__doc__
+    command(
+        app,
+        "demo",
+        examples=[
+            "lakesweep demo",
+            "lakesweep demo --keep ./demo-lake",
+            "lakesweep demo --engine local",
+        ],
+    )(demo)
+
+
+def _tell(
+    context: Context,
+    engine: EngineChoice,
+    keep: Path | None,
+    run: Callable[[Sequence[str]], int],
+) -> None:
+    """The whole story on an embedded lake.
+
+    Makes Iceberg tables in a folder, litters it as years of use would, and shows with real commands
+    how a plan is made, looked at, applied with a way back, undone and applied for good. Proves at
+    the end that every table reads as before, and that nothing else is left. Needs disk space and
+    about a minute; no server, and with --engine local no Java.
+    """
+    _check(engine.engine)
+    with _folder(keep) as folder, chdir(folder):
+        from lakesweep.cli.demo.story import Story
+        from lakesweep.demo.lake import DemoLake
+
+        Story(context, DemoLake(folder), engine.engine.value, run).tell()
+    if keep is not None:
+        context.output.say(f"the lake is in {keep}; go on with: cd {shlex.quote(str(keep))}")
+
+
+def _check(engine: EngineName) -> None:
+    """What Spark lacks is better told before the story than in the middle of it."""
+    if engine is not EngineName.SPARK:
+        return
+    from lakesweep.spark.java import find_java
+
+    try:
+        find_java()
+    except SparkSetupError as error:
+        raise SparkSetupError(error.message, hint=f"{error.hint}; or add --engine local") from error
+
+
+@contextmanager
+def _folder(keep: Path | None) -> Iterator[Path]:
+    if keep is None:
+        with tempfile.TemporaryDirectory(prefix="lakesweep-demo-") as folder:
+            yield Path(folder)
+        return
+    if keep.exists() and any(keep.iterdir()):
+        raise UsageError(f"{keep} is not empty", hint="name a new folder after --keep")
+    keep.mkdir(parents=True, exist_ok=True)
+    yield keep.resolve()

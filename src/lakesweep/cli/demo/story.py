@@ -1,0 +1,169 @@
+"""The demo's script: real commands on a real lake, each with the reason for it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from textwrap import fill
+from typing import TYPE_CHECKING, TypeAlias
+
+from lakesweep.cli.render.output import TextTable
+from lakesweep.demo.garbage import PlantedGarbage, add_garbage
+from lakesweep.demo.lake import DemoLake
+from lakesweep.demo.proof import SnapshotContent, prove_left, prove_same, read_all
+from lakesweep.errors import LakesweepError, RefusedError
+from lakesweep.units import format_count
+
+if TYPE_CHECKING:
+    from lakesweep.cli.context import Context
+
+#: Runs one command line in this process and returns its exit code.
+RunCommand: TypeAlias = Callable[[Sequence[str]], int]
+
+_HERE = "--engine local"
+_WIDTH = 100
+_LAKE = (
+    "They have partitions, deletes, a branch and a tag; two of them share a folder. Crashed "
+    "writers, lost commits, expired snapshots and a dropped table have left files behind."
+)
+
+
+@dataclass(frozen=True)
+class Story:
+    """Tells the story in the lake's own folder; the heaviest commands run on the engine."""
+
+    context: Context
+    lake: DemoLake
+    engine: str
+    run: RunCommand
+
+    def tell(self) -> None:
+        """The whole story; LakesweepError if anything is not as it should be."""
+        planted = self._make()
+        before = read_all(self.lake)
+        plan = self._look(planted)
+        self._undo(plan, before)
+        before = {**self._delete(planted), **before}
+        self._prove(planted, before)
+
+    def _make(self) -> PlantedGarbage:
+        self.lake.create()
+        planted = add_garbage(self.lake)
+        self._say(f"A lake of Iceberg tables is in {self.lake.folder}.")
+        self._say(fill(_LAKE, _WIDTH))
+        return planted
+
+    def _look(self, planted: PlantedGarbage) -> str:
+        self._run(
+            "What does nothing reference any more? Every file gets a verdict and a reason; "
+            "nothing is deleted.",
+            f"plan demo{self._on_engine}",
+        )
+        plan = self._newest_plan()
+        self._run(
+            "Which files of one table would go, and perhaps where from:",
+            "show demo --verdict delete --table demo.shop.orders",
+        )
+        self._run("The same as a page with pictures:", "show demo --html plan.html")
+        aborted = planted.aborted.relative_to(self.lake.folder)
+        self._run("Why would this one go?", f"explain demo {shlex.quote(str(aborted))}")
+        self._run("And why does this one stay?", f"explain demo {shlex.quote(self._deletes())}")
+        return plan
+
+    def _undo(self, plan: str, before: dict[int, SnapshotContent]) -> None:
+        self._run(
+            "A guard asks to look twice before the first apply ever:",
+            f"apply {plan} --yes",
+            code=RefusedError.exit_code,
+        )
+        self._run(
+            "We have looked. In quarantine, files are only set aside. (A small lake needs no "
+            "Spark: --engine local does the same in one process.)",
+            f"apply {plan} {_HERE} --quarantine --override first-run --yes",
+        )
+        self._run("Is anything missing that a table needs?", f"check demo {_HERE}")
+        prove_same(before, read_all(self.lake))
+        self._run("Everything can be brought back:", f"quarantine restore {plan}")
+
+    def _delete(self, planted: PlantedGarbage) -> dict[int, SnapshotContent]:
+        self._run(
+            "Now for good. A plan is used once, so here is another. It reads only manifests that "
+            "are new.",
+            f"plan demo {_HERE}",
+            into="second-plan.txt",
+        )
+        plan = self._newest_plan()
+        self.lake.tables()["shop.clicks"].add_files([str(planted.late)])
+        now = read_all(self.lake)
+        self._run(
+            "Meanwhile a slow writer has committed a file of that plan to shop.clicks. Apply looks "
+            "at all tables again, and keeps it.",
+            f"apply {plan}{self._on_engine} --yes",
+        )
+        return now
+
+    def _prove(self, planted: PlantedGarbage, before: dict[int, SnapshotContent]) -> None:
+        after = read_all(self.lake)
+        prove_same(before, after)
+        left = prove_left(self.lake, planted.kept)
+        self._say("\nThe proof: every snapshot reads row by row as before.")
+        rows = [(each.table, each.what, f"{each.rows:,}", "the same") for each in after.values()]
+        columns = ("table", "snapshot", "rows", "reads")
+        table = TextTable(columns, rows, numbers=frozenset({"rows"}))
+        document = {"readable": list(after.values()), "left": left}
+        self.context.output.result(document, table)
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in left.items())
+        self._say(f"{format_count(sum(left.values()), 'file')} are left: {reasons}. No more.")
+
+    def _run(self, why: str, words: str, *, code: int = 0, into: str | None = None) -> None:
+        settings = self.context.settings
+        into = None if settings.json else into
+        self._announce(why, f"lakesweep {words}{f' > {into}' if into else ''}")
+        options = ["--config", str(self.lake.config)]
+        options += ["--json"] if settings.json else []
+        options += ["--quiet"] if settings.quiet else []
+        options += ["--verbose"] if settings.verbose else []
+        with _into(Path(into)) if into else nullcontext():
+            ended = self.run([*options, *shlex.split(words)])
+        if ended != code:
+            raise LakesweepError(f"the demo's command ended with code {ended}: {words}")
+
+    def _announce(self, why: str, command: str) -> None:
+        if self.context.settings.json:
+            self.context.output.result({"why": why, "command": command})
+        self._say(f"\n{fill(why, _WIDTH)}")
+        self._say(f"$ {command}")
+
+    def _say(self, text: str) -> None:
+        if not self.context.settings.json:
+            self.context.output.say(text)
+
+    @property
+    def _on_engine(self) -> str:
+        """Spark is what commands use by themselves."""
+        return "" if self.engine == "spark" else f" --engine {self.engine}"
+
+    def _newest_plan(self) -> str:
+        from lakesweep.app import App
+        from lakesweep.config_file import load_config
+        from lakesweep.sweep.plan.stored_plan import open_plan
+
+        app = App(load_config(self.lake.config, {}), folder=self.lake.folder)
+        try:
+            return open_plan(app.stores, app.runs, "demo").document.plan
+        finally:
+            app.close()
+
+    def _deletes(self) -> str:
+        """The file of deleted positions, which only a delete manifest leads to."""
+        found = next(self.lake.warehouse.rglob("*-deletes.parquet"))
+        return str(found.relative_to(self.lake.folder))
+
+
+@contextmanager
+def _into(file: Path) -> Iterator[None]:
+    with file.open("w", encoding="utf-8") as stream, redirect_stdout(stream):
+        yield

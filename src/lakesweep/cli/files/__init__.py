@@ -1,0 +1,1 @@
+"""`lakesweep files`: list and purge stored files."""

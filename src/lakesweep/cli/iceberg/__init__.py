@@ -1,0 +1,1 @@
+"""`lakesweep iceberg`: what a table or view references, and purging it."""

@@ -1,0 +1,1 @@
+"""`lakesweep lifecycle`: policies over lakeFS repositories."""

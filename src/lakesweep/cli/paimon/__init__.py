@@ -1,0 +1,1 @@
+"""`lakesweep paimon`: what a table references, orphan files, expiry and partitions."""

@@ -1,0 +1,76 @@
+"""`lakesweep paimon`: the group and its commands."""
+
+from __future__ import annotations
+
+from lakesweep.cli.commands import command, group
+from lakesweep.cli.paimon.expire import expire_changelogs, expire_snapshots, expire_tags
+from lakesweep.cli.paimon.files import files
+from lakesweep.cli.paimon.orphans import orphans
+from lakesweep.cli.paimon.partitions import drop_partition, expire_partitions
+
+app = group(
+    "paimon",
+    "What a Paimon table reaches, and cleaning it.",
+    examples=["lakesweep paimon files s3://lake/paimon/shop.db/orders"],
+)
+command(
+    app,
+    "files",
+    examples=[
+        "lakesweep paimon files s3://lake/paimon/shop.db/orders",
+        "lakesweep paimon files shop.db/orders --json",
+        "lakesweep paimon files shop.db/orders --branch dev --tag v1",
+        "lakesweep paimon files shop.db/orders --tolerant",
+    ],
+)(files)
+command(
+    app,
+    "orphans",
+    examples=[
+        "lakesweep paimon orphans s3://lake/paimon/shop.db/orders --dry-run",
+        "lakesweep paimon orphans s3://lake/paimon --older-than 3d --yes",
+        "lakesweep paimon orphans s3://lake/paimon --engine spark --yes",
+    ],
+)(orphans)
+command(
+    app,
+    "expire-partitions",
+    examples=[
+        "lakesweep paimon expire-partitions shop.db/orders --dry-run",
+        "lakesweep paimon expire-partitions shop.db/orders --expiration-time 30d --yes",
+        "lakesweep paimon expire-partitions clicks --pattern '$dt $hr' --formatter 'yyyyMMdd HH'",
+    ],
+)(expire_partitions)
+command(
+    app,
+    "drop-partition",
+    examples=[
+        "lakesweep paimon drop-partition shop.db/orders dt=2026-01-31 --dry-run",
+        "lakesweep paimon drop-partition shop.db/clicks dt=2026-01-31,hr=05 dt=2026-02-01 --yes",
+    ],
+)(drop_partition)
+command(
+    app,
+    "expire-snapshots",
+    examples=[
+        "lakesweep paimon expire-snapshots shop.db/orders --dry-run",
+        "lakesweep paimon expire-snapshots shop.db/orders --retain-min 5 --older-than 7d --yes",
+        "lakesweep paimon expire-snapshots shop.db/orders --retain-max 100 --branch dev --yes",
+    ],
+)(expire_snapshots)
+command(
+    app,
+    "expire-changelogs",
+    examples=[
+        "lakesweep paimon expire-changelogs shop.db/orders --dry-run",
+        "lakesweep paimon expire-changelogs shop.db/orders --retain-min 1 --retain-max 50 --yes",
+    ],
+)(expire_changelogs)
+command(
+    app,
+    "expire-tags",
+    examples=[
+        "lakesweep paimon expire-tags shop.db/orders --dry-run",
+        "lakesweep paimon expire-tags shop.db/orders --older-than 90d --yes",
+    ],
+)(expire_tags)

@@ -1,0 +1,1 @@
+"""What commands print: tables, lines and rows for people, JSON for programs."""

@@ -1,0 +1,219 @@
+"""Write results: data to stdout, messages to stderr, for people or as JSON."""
+
+from __future__ import annotations
+
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from lakesweep.cli.render.terminal import Colour, paint, printable, write
+from lakesweep.errors import LakesweepError
+from lakesweep.progress import SILENT, Progress
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from rich.console import JustifyMethod
+
+_NO_EDGE = 10_000
+
+#: What a document may hold: JSON values, and datetimes, dataclasses and enums inside them.
+Document = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class TextTable:
+    """Rows for people. Columns named in `numbers` stand to the right."""
+
+    columns: tuple[str, ...]
+    rows: Sequence[Sequence[str]]
+    title: str | None = None
+    numbers: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class CommandFailure:
+    """How a command ended that did not do what it should."""
+
+    type: str
+    message: str
+    hint: str | None
+    exit_code: int
+
+    @classmethod
+    def of(cls, error: LakesweepError) -> CommandFailure:
+        """The failure that an error of ours stands for."""
+        return cls(type(error).__name__, error.message, error.hint, error.exit_code)
+
+
+class OutputLine(Protocol):
+    """One of many: a dataclass whose fields are for programs, and its text for people."""
+
+    def text(self) -> str: ...
+
+
+class RowFormatter(Protocol):
+    """Batches as lines for people, one a row; programs get the columns. It counts as it goes."""
+
+    @property
+    def columns(self) -> Sequence[str]: ...
+
+    def encode(self, batch: pa.RecordBatch) -> bytes: ...
+
+    def summary(self) -> str: ...
+
+
+class Output(Protocol):
+    """Where a command puts its results. All of it may raise OutputClosedError."""
+
+    def result(self, document: Document, *tables: TextTable) -> None:
+        """Give the result of the command: the document to programs, the tables to people."""
+        ...
+
+    def files(self, batches: Iterable[pa.RecordBatch]) -> None:
+        """Stream rows of FILE_SCHEMA as they come, and show how many have come."""
+        ...
+
+    def rows(self, batches: Iterable[pa.RecordBatch], rows: RowFormatter) -> None:
+        """Stream rows of any columns in the same way."""
+        ...
+
+    def report(self, document: Document, batches: Iterable[pa.RecordBatch]) -> None:
+        """Give a document with files, however many: to programs as `files`, its last member."""
+        ...
+
+    def lines(self, lines: Iterable[OutputLine]) -> None:
+        """Stream what there are many of, as it comes."""
+        ...
+
+    def say(self, text: str) -> None:
+        """Tell people something; not with `--quiet`."""
+        ...
+
+    def detail(self, text: str) -> None:
+        """Tell people more; only with `--verbose`."""
+        ...
+
+    def error(self, failure: CommandFailure) -> None:
+        """Say what went wrong, why, and what to try."""
+        ...
+
+
+class _Streamed(ABC):
+    """What both outputs share: talk on stderr, and a count while files stream to stdout."""
+
+    def __init__(self, progress: Progress, *, quiet: bool = False, verbose: bool = False) -> None:
+        self._progress = progress
+        self._quiet = quiet
+        self._verbose = verbose
+
+    def say(self, text: str) -> None:
+        if not self._quiet:
+            sys.stderr.write(f"{printable(text)}\n")
+
+    def detail(self, text: str) -> None:
+        if self._verbose:
+            sys.stderr.write(f"{printable(text)}\n")
+
+    def files(self, batches: Iterable[pa.RecordBatch]) -> None:
+        from lakesweep.cli.render.rows import FileRows
+
+        self.rows(batches, FileRows())
+
+    def rows(self, batches: Iterable[pa.RecordBatch], rows: RowFormatter) -> None:
+        # On a terminal the lines themselves show how far it is; a bar would be torn by them.
+        with (SILENT if sys.stdout.isatty() else self._progress).task("listed") as task:
+            for batch in batches:
+                write(self._encode(batch, rows))
+                task.advance(batch.num_rows)
+
+    @abstractmethod
+    def _encode(self, batch: pa.RecordBatch, rows: RowFormatter) -> bytes | memoryview: ...
+
+
+class JsonOutput(_Streamed):
+    """One JSON document, or one JSON object a line for files."""
+
+    def result(self, document: Document, *tables: TextTable) -> None:
+        del tables
+        write(_encode(document))
+
+    def report(self, document: Document, batches: Iterable[pa.RecordBatch]) -> None:
+        from lakesweep.cli.render.json_lines import encode_lines
+
+        write(_encode(document).rstrip()[:-1] + b',"files":[')
+        comma = b""
+        for batch in batches:
+            if batch.num_rows:
+                lines = bytes(encode_lines(batch)).rstrip(b"\n")
+                write(comma + lines.replace(b"\n", b","))
+                comma = b","
+        write(b"]}\n")
+
+    def lines(self, lines: Iterable[OutputLine]) -> None:
+        for line in lines:
+            write(_encode(line))
+
+    def error(self, failure: CommandFailure) -> None:
+        sys.stderr.write(_encode({"error": failure}).decode())
+
+    def _encode(self, batch: pa.RecordBatch, rows: RowFormatter) -> memoryview:
+        from lakesweep.cli.render.json_lines import encode_lines
+
+        return encode_lines(batch.select(list(rows.columns)))
+
+
+class ConsoleOutput(_Streamed):
+    """Tables and lines for people."""
+
+    def result(self, document: Document, *tables: TextTable) -> None:
+        del document
+        for table in tables:
+            write(_render(table).encode())
+
+    def rows(self, batches: Iterable[pa.RecordBatch], rows: RowFormatter) -> None:
+        super().rows(batches, rows)
+        self.say(rows.summary())
+
+    def report(self, document: Document, batches: Iterable[pa.RecordBatch]) -> None:
+        del document
+        self.files(batches)
+
+    def lines(self, lines: Iterable[OutputLine]) -> None:
+        for line in lines:
+            write(f"{printable(line.text())}\n".encode())
+
+    def error(self, failure: CommandFailure) -> None:
+        sys.stderr.write(f"{paint('error:', Colour.RED)} {printable(failure.message)}\n")
+        if failure.hint:
+            sys.stderr.write(f"{paint('try:', Colour.CYAN)} {printable(failure.hint)}\n")
+
+    def _encode(self, batch: pa.RecordBatch, rows: RowFormatter) -> bytes:
+        return rows.encode(batch)
+
+
+def _encode(document: object) -> bytes:
+    import msgspec
+
+    return msgspec.json.encode(document) + b"\n"
+
+
+def _render(table: TextTable) -> str:
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    grid = RichTable(title=table.title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    for column in table.columns:
+        justify: JustifyMethod = "right" if column in table.numbers else "left"
+        grid.add_column(column, justify=justify, overflow="fold")
+    for row in table.rows:
+        grid.add_row(*(Text(printable(cell)) for cell in row))
+    # Lines for a file or a pipe are as long as they need be; only a screen has an edge.
+    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else _NO_EDGE)
+    with console.capture() as capture:
+        console.print(grid)
+    lines = (line.rstrip() for line in capture.get().splitlines())
+    return "".join(f"{line}\n" for line in lines if line)

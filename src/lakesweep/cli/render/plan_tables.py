@@ -1,0 +1,219 @@
+"""Tables that `plan` and `show` print: facts, totals, breakdowns, warnings and guards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from lakesweep.cli.render.output import TextTable
+from lakesweep.sweep.verdicts import Reason
+from lakesweep.units import format_count, format_moment, format_size
+
+if TYPE_CHECKING:
+    from lakesweep.sweep.plan.document import FileTotals, PlanDocument
+
+_NUMBERS = frozenset({"files", "size", "to delete", "to keep", "bytes to delete", "share"})
+_SHOWN_TABLES = 20
+_SHOWN_OVERLAPS = 5
+_SHOWN_ROOTS = 20
+_BITS_IN_A_BYTE = 8
+
+_PHASES = ("list", "mark", "judge")
+
+#: How a plan matched files against what is live, in words.
+_MODES = {"exact": "exactly, hash by hash", "bloom": "by a filter"}
+
+
+def plan_document(document: PlanDocument) -> dict[str, Any]:
+    """All that a plan says of itself, for programs."""
+    import msgspec
+
+    return msgspec.structs.asdict(document)
+
+
+def facts_table(document: PlanDocument, state: str) -> TextTable:
+    """What a plan is: of which lake, from when, by what."""
+    spec = document.spec
+    rows = [
+        ("lake", document.lake),
+        ("state", state),
+        ("made", _second(document.created)),
+        ("expires", _second(document.expires)),
+        ("cut-off", f"{_second(document.cut_off)}; what was written since is too new"),
+        ("roots", _roots(document)),
+        ("stored", f"{format_count(spec.get('listed', 0), 'file')}{_source(spec)}"),
+        ("referenced", _live(spec)),
+        ("matched", _matched(document)),
+        ("took", _took(document.seconds)),
+    ]
+    return TextTable(("plan", document.plan), rows)
+
+
+def totals_table(document: PlanDocument) -> TextTable:
+    """Files and bytes by verdict and reason; what goes comes first."""
+    rows = [
+        (verdict, reason, *_amount(amount))
+        for verdict in ("delete", "keep")
+        for reason, amount in _in_order(document.totals.get(verdict, {}))
+    ]
+    return TextTable(("verdict", "reason", "files", "size"), rows, numbers=_NUMBERS)
+
+
+def warnings_tables(document: PlanDocument) -> Iterator[TextTable]:
+    """What somebody should look at: roots, overlaps, tables that nobody lists, guards."""
+    if document.incomplete_roots:
+        rows = [(root.name, root.reason) for root in document.incomplete_roots[:_SHOWN_ROOTS]]
+        more = document.roots.incomplete - len(rows)
+        rows += [("", f"and {more:,} more")] if more > 0 else []
+        yield TextTable(("incomplete root", "why; all that it may share stays"), rows)
+    if document.gone_roots:
+        yield _gone(document)
+    if document.empty_catalogs:
+        rows = [(each.origin, each.reason) for each in document.empty_catalogs]
+        yield TextTable(("lists no table at all", "perhaps because"), rows)
+    if document.unlisted:
+        shown = document.unlisted[:_SHOWN_ROOTS]
+        rows = [(each.pointer, "kept" if each.kept else "not kept") for each in shown]
+        yield TextTable(("table that no catalog lists", ""), rows)
+    if document.foreign:
+        rows = [(each.folder, each.format) for each in document.foreign[:_SHOWN_ROOTS]]
+        more = len(document.foreign) - len(rows)
+        rows += [(f"and {more:,} more", "")] if more else []
+        yield TextTable(("folder that no root reads", "kept, for it is that of a"), rows)
+    if document.overlaps:
+        yield _overlaps(document)
+    if document.guards:
+        given = document.overridden
+        rows = [
+            (guard.name, guard.message + (" (overridden)" if guard.name in given else ""))
+            for guard in document.guards
+        ]
+        yield TextTable(("guard", "says no, because"), rows)
+
+
+def breakdown_tables(document: PlanDocument) -> Iterator[TextTable]:
+    """What goes by guess, and all files by table, age and size."""
+    if document.guesses:
+        rows = [(guess, *_amount(amount)) for guess, amount in document.guesses.items()]
+        yield TextTable(("to delete, perhaps from", "files", "size"), rows, numbers=_NUMBERS)
+    if document.tables:
+        yield _by("table", map(_named_table, _top(document.tables)))
+    yield _by("age", ((str(each["class"]), each) for each in document.ages))
+    yield _by("size class", ((str(each["class"]), each) for each in document.sizes))
+
+
+def summary(document: PlanDocument) -> str:
+    """A plan in one line."""
+    goes, stays = (_words(document.amount(verdict)) for verdict in ("delete", "keep"))
+    return f"{document.plan}: {goes} to delete; {stays} to keep"
+
+
+def _by(name: str, rows: Iterable[tuple[str, Mapping[str, Any]]]) -> TextTable:
+    cells = [
+        (
+            label,
+            f"{each['delete']['files']:,}",
+            format_size(each["delete"]["bytes"]),
+            f"{each['keep']['files']:,}",
+        )
+        for label, each in rows
+    ]
+    return TextTable((name, "to delete", "bytes to delete", "to keep"), cells, numbers=_NUMBERS)
+
+
+def _top(tables: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The tables with most to delete, and the rest in one row."""
+    every = list(tables)
+    if len(every) <= _SHOWN_TABLES:
+        return every
+    rest = every[_SHOWN_TABLES:]
+    sums = {
+        verdict: {unit: sum(each[verdict][unit] for each in rest) for unit in ("files", "bytes")}
+        for verdict in ("delete", "keep")
+    }
+    return [*every[:_SHOWN_TABLES], {"others": True, **sums}]
+
+
+def _named_table(each: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    name = "(others)" if "others" in each else each["table"] or "(in no table's folder)"
+    return str(name), each
+
+
+def _gone(document: PlanDocument) -> TextTable:
+    rows = [
+        (each.name, _second(each.seen), f"{each.deletes:,}")
+        for each in document.gone_roots[:_SHOWN_ROOTS]
+    ]
+    more = len(document.gone_roots) - len(rows)
+    rows += [(f"and {more:,} more", "", "")] if more else []
+    titles = ("root that is not listed any more", "last seen", "to delete")
+    return TextTable(titles, rows, numbers=_NUMBERS)
+
+
+def _overlaps(document: PlanDocument) -> TextTable:
+    rows = [
+        (each["folder"], ", ".join(each["names"]), _outer(each))
+        for each in document.overlaps[:_SHOWN_OVERLAPS]
+    ]
+    more = len(document.overlaps) - len(rows)
+    rows += [(f"and {more:,} more", "", "")] if more else []
+    return TextTable(("folders that tables share", "used by", "lies in"), rows)
+
+
+def _outer(overlap: Mapping[str, Any]) -> str:
+    return f"{overlap['outer']} of {', '.join(overlap['outer_names'])}" if overlap["outer"] else ""
+
+
+def _roots(document: PlanDocument) -> str:
+    counts = document.roots
+    parts = [f"{counts.complete:,} complete"]
+    parts += [f"{counts.incomplete:,} incomplete"] if counts.incomplete else []
+    parts += [f"{counts.absent:,} gone meanwhile"] if counts.absent else []
+    parts += [f"{counts.gone:,} known before and not listed now"] if counts.gone else []
+    return ", ".join(parts)
+
+
+def _source(spec: Mapping[str, Any]) -> str:
+    if not spec.get("inventory"):
+        return ""
+    return f", as {spec['inventory']} of {spec['inventory_time']} has them"
+
+
+def _live(spec: Mapping[str, Any]) -> str:
+    manifests = format_count(spec.get("manifests", 0), "manifest")
+    reused = spec.get("manifests_reused", 0)
+    saved = f", {reused:,} of them known from before" if reused else ""
+    return f"{format_count(spec.get('live', 0), 'name')} in {manifests}{saved}"
+
+
+def _matched(document: PlanDocument) -> str:
+    words = _MODES.get(document.mode, document.mode)
+    figures = document.filter
+    if not figures:
+        return words
+    size = format_size(figures["bits"] // _BITS_IN_A_BYTE)
+    return f"{words} of {size}, which keeps {figures['expected_fpp']:.0e} of the rubbish"
+
+
+def _in_order(amounts: Mapping[str, FileTotals]) -> list[tuple[str, FileTotals]]:
+    """Reasons in the order in which files are judged."""
+    order = list(Reason)
+    return sorted(amounts.items(), key=lambda each: order.index(Reason(each[0])))
+
+
+def _took(seconds: Mapping[str, float]) -> str:
+    known = [name for name in _PHASES if name in seconds]
+    return ", ".join(f"{name} {seconds[name]:.1f} s" for name in known)
+
+
+def _words(amount: FileTotals) -> str:
+    return f"{format_count(amount.files, 'file')}, {format_size(amount.bytes)}"
+
+
+def _amount(amount: FileTotals) -> tuple[str, str]:
+    return f"{amount.files:,}", format_size(amount.bytes)
+
+
+def _second(moment: datetime) -> str:
+    return format_moment(moment.replace(microsecond=0))

@@ -1,0 +1,1 @@
+"""The commands over whole lakes: plan, show, explain, apply, check, quarantine, runs."""

@@ -1,0 +1,83 @@
+"""The kinds of files that Iceberg has, and the kind that a file name suggests.
+
+A name is good enough for statistics, and never proof of anything.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from enum import StrEnum
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+class IcebergKind(StrEnum):
+    """One kind of file, by the name that the command line shows."""
+
+    METADATA = "metadata"
+    METADATA_LOG = "metadata-log"
+    MANIFEST_LIST = "manifest-list"
+    MANIFEST = "manifest"
+    DATA = "data"
+    POSITION_DELETE = "position-delete"
+    EQUALITY_DELETE = "equality-delete"
+    DELETION_VECTOR = "deletion-vector"
+    STATISTICS = "statistics"
+    PARTITION_STATISTICS = "partition-statistics"
+    VIEW_METADATA = "view-metadata"
+    VERSION_HINT = "version-hint"
+
+
+#: The version in the name of a metadata file, as the group `number`.
+METADATA_VERSION = r"(?:^|/)v?(?P<number>\d{1,18})(?:-[^/]*)?(?:\.gz)?\.metadata\.json(?:\.gz)?$"
+
+#: The id of a snapshot in the name of a list or of statistics, as the group `number`.
+SNAPSHOT = r"(?:^|/)(?:snap-|partition-stats-)?(?P<number>\d{1,19})-[^/]*$"
+
+_CONTENT = r"\.(parquet|orc|avro)$"
+
+# The first pattern that fits decides.
+_PATTERNS = (
+    (r"\.metadata\.json(\.gz)?$", IcebergKind.METADATA),
+    (r"(^|/)version-hint\.text$", IcebergKind.VERSION_HINT),
+    (r"(^|/)snap-\d+-\d+-[^/]+\.avro$", IcebergKind.MANIFEST_LIST),
+    (r"-m\d+\.(avro|parquet)$|(^|/)stage-\d+-task-\d+-manifest-[^/]+\.avro$", IcebergKind.MANIFEST),
+    (r"(^|/)partition-stats-[^/]+$", IcebergKind.PARTITION_STATISTICS),
+    (r"\.stats$", IcebergKind.STATISTICS),
+    (r"\.puffin$", IcebergKind.DELETION_VECTOR),
+    (r"-deletes\.(parquet|orc|avro)$", IcebergKind.POSITION_DELETE),
+    (_CONTENT, IcebergKind.DATA),
+)
+
+# All that an earlier pattern takes from the last one. Most files are data: two looks are enough.
+_NOT_DATA = r"(^|/)(snap-|stage-|partition-stats-)[^/]*$|-(m\d+|deletes)\.[a-z]+$"
+
+
+def metadata_version(path: str) -> int | None:
+    """The version in the name of a metadata file; None where it has none."""
+    found = re.search(METADATA_VERSION, path)
+    return int(found["number"]) if found else None
+
+
+def snapshot_ids(lists: pa.Array) -> Iterator[str]:
+    """The ids of snapshots in the names of manifest lists, where they have one."""
+    found = pc.struct_field(pc.extract_regex(lists, SNAPSHOT), "number")
+    yield from found.drop_null().to_pylist()
+
+
+def kinds_by_name(paths: pa.Array) -> pa.Array:
+    """The kind that each path looks like, null where it looks like none."""
+    is_content = pc.match_substring_regex(paths, _CONTENT)
+    is_data = pc.and_not(is_content, pc.match_substring_regex(paths, _NOT_DATA))
+    kinds = pc.if_else(is_data, IcebergKind.DATA.value, pa.scalar(None, pa.string()))
+    rest = pc.invert(is_data)
+    return pc.replace_with_mask(kinds, rest, _by_patterns(paths.filter(rest)))
+
+
+def _by_patterns(paths: pa.Array) -> pa.Array:
+    kinds = pa.nulls(len(paths), pa.string())
+    for pattern, kind in reversed(_PATTERNS):
+        kinds = pc.if_else(pc.match_substring_regex(paths, pattern), kind.value, kinds)
+    return kinds

@@ -1,0 +1,110 @@
+"""The adapter for any PyIceberg catalog, using only what all of them offer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from lakesweep.errors import LakesweepError, NotFoundError
+from lakesweep.iceberg.catalog_entries import (
+    CatalogEntry,
+    ForeignTable,
+    Name,
+    UnresolvedTable,
+    client_error,
+    full_name,
+)
+from lakesweep.iceberg.metadata import write_paths_of
+from lakesweep.parallel import map_ordered
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog as PyIcebergCatalog
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True)
+class GenericCatalogAdapter:
+    """A catalog that can only be asked for whole tables, such as BigQuery's."""
+
+    name: str
+    catalog: PyIcebergCatalog
+
+    def find(self, name: Name) -> CatalogEntry:
+        table = self.ask(name, lambda: self.catalog.load_table(name))
+        folders = (table.location(), *write_paths_of(table.properties))
+        access = dict(table.io.properties)
+        return CatalogEntry(self.name, name, False, table.metadata_location, access, folders)
+
+    def look(self, name: Name) -> CatalogEntry | None:
+        try:
+            return self.find(name)
+        except NotFoundError:
+            # Some catalogs say this too of a table whose metadata file is missing.
+            if self.is_listed(name):
+                raise
+            return None
+
+    def survey(self) -> Iterator[CatalogEntry | UnresolvedTable | ForeignTable]:
+        names = (name for namespace in self.namespaces() for name in self.names(namespace))
+        found = map_ordered(self._survey_one, names, workers=self.requests_at_once)
+        return (entry for entry in found if entry is not None)
+
+    def entries(self) -> Iterator[CatalogEntry]:
+        for found in self.survey():
+            match found:
+                case CatalogEntry():
+                    yield found
+                case UnresolvedTable():
+                    raise found.error
+                case ForeignTable():
+                    pass
+
+    def drop(self, entry: CatalogEntry) -> None:
+        drop = self.catalog.drop_view if entry.is_view else self.catalog.drop_table
+        self.ask(entry.name, lambda: drop(entry.name))
+
+    def beside(self) -> Sequence[str]:
+        return ()
+
+    @property
+    def requests_at_once(self) -> int:
+        """Not every client may be used by several threads."""
+        return 1
+
+    def names(self, namespace: Name) -> list[Name]:
+        """The tables and views of a namespace."""
+        return self.ask(
+            namespace, lambda: [tuple(name) for name in self.catalog.list_tables(namespace)]
+        )
+
+    def is_listed(self, name: Name) -> bool:
+        """Whether the catalog lists a table or view."""
+        try:
+            return name in self.names(name[:-1])
+        except NotFoundError:
+            return False  # the namespace is gone, with all that it held
+
+    def namespaces(self, parent: Name = ()) -> Iterator[Name]:
+        """All namespaces inside one, however deep."""
+        found = self.ask(
+            parent, lambda: [tuple(inner) for inner in self.catalog.list_namespaces(parent)]
+        )
+        for namespace in found:
+            yield namespace
+            if len(namespace) > len(parent):
+                yield from self.namespaces(namespace)
+
+    def ask(self, name: Name, question: Callable[[], Answer]) -> Answer:
+        """An answer of the client, whose errors become ours."""
+        try:
+            return question()
+        except Exception as error:
+            raise client_error(self.name, name, error) from error
+
+    def _survey_one(self, name: Name) -> CatalogEntry | UnresolvedTable | None:
+        try:
+            return self.look(name)
+        except LakesweepError as error:
+            return UnresolvedTable(full_name(self.name, name), name, error)

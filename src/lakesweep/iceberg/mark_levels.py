@@ -1,0 +1,190 @@
+"""The levels of marking: metadata files, manifest lists, manifests.
+
+Each level is a kernel: batches of POINTERS in, mark rows of every kind out. Metadata files
+lead to manifest lists, or to the manifests that old tables embed; lists lead to manifests;
+manifests name data and delete files. The caller deduplicates between levels. A level can be
+pickled and runs wherever its rows are.
+
+An unreadable file raises nothing: it becomes a row that marks every root leading to it as
+incomplete. Files it named before it failed may already be in the output, which is harmless:
+they are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lakesweep.errors import MissingError
+from lakesweep.iceberg.file_kinds import IcebergKind, metadata_version
+from lakesweep.iceberg.manifests import (
+    MANIFEST_SCHEMA,
+    ManifestReader,
+    embedded_manifests,
+    read_manifest_list,
+)
+from lakesweep.iceberg.metadata import (
+    Metadata,
+    TableMetadata,
+    ViewMetadata,
+    absolute_paths,
+    parse_metadata,
+    read_file,
+)
+from lakesweep.marks.buffer import MarkBuffer, Pointer, children_of
+from lakesweep.marks.columns import RootFacts, source_numbers
+from lakesweep.marks.file_level import FileLevel
+from lakesweep.marks.unreadable import READ_ERRORS, Problem, ReadFailure
+from lakesweep.storage.address import parse
+from lakesweep.storage.file_batches import file_batch
+from lakesweep.storage.file_identity import file_hashes
+
+
+@dataclass(frozen=True)
+class IcebergMetadataLevel(FileLevel[tuple[Metadata, pa.RecordBatch]]):
+    """The metadata files of tables and views."""
+
+    def read(self, pointer: Pointer) -> tuple[Metadata, pa.RecordBatch]:
+        data = read_file(self.keyring.open(pointer.access), pointer.path)
+        metadata = parse_metadata(pointer.path, data, pointer.location)
+        return metadata, file_batch(IcebergKind.VERSION_HINT, self._version_hint(pointer, metadata))
+
+    def mark(
+        self, outbox: MarkBuffer, pointer: Pointer, found: tuple[Metadata, pa.RecordBatch]
+    ) -> Iterator[None]:
+        metadata, hint = found
+        pointer = pointer._replace(size_bytes=metadata.size_bytes)
+        outbox.state(pointer.source, _facts(metadata))
+        match metadata:
+            case ViewMetadata():
+                outbox.close(pointer._replace(kind=IcebergKind.VIEW_METADATA), entries=0)
+            case TableMetadata():
+                outbox.add(pointer.source, hint)
+                _mark_table(outbox, pointer._replace(kind=IcebergKind.METADATA), metadata)
+        yield
+
+    def _version_hint(
+        self, pointer: Pointer, metadata: Metadata
+    ) -> Iterator[tuple[str, int | None]]:
+        """The hint, where there is one. It names no file, so it matters only that it is kept."""
+        path = metadata.version_hint if isinstance(metadata, TableMetadata) else None
+        if path is None:
+            return
+        address = parse(path)
+        try:
+            store = self.keyring.open(pointer.access).open(address)
+            yield path, store.head(address.key).size_bytes
+        except MissingError:
+            return
+        except READ_ERRORS:
+            yield path, None
+
+
+@dataclass(frozen=True)
+class IcebergListLevel(FileLevel[bytes]):
+    """Manifest lists. Their pointers have as `entries` the data files that a snapshot counts."""
+
+    def read(self, pointer: Pointer) -> bytes:
+        return read_file(self.keyring.open(pointer.access), pointer.path)
+
+    def mark(self, outbox: MarkBuffer, pointer: Pointer, found: bytes) -> Iterator[None]:
+        manifests = read_manifest_list(pointer.path, found, data_files=pointer.entries)
+        outbox.lead(_children(pointer, pointer.location, IcebergKind.MANIFEST, manifests))
+        outbox.close(pointer._replace(size_bytes=len(found)), manifests.num_rows)
+        yield
+
+
+@dataclass(frozen=True)
+class IcebergManifestLevel(FileLevel[bytes]):
+    """Manifests. Their pointers have the size and the entries that a list counts."""
+
+    def read(self, pointer: Pointer) -> bytes:
+        return read_file(self.keyring.open(pointer.access), pointer.path)
+
+    def mark(self, outbox: MarkBuffer, pointer: Pointer, found: bytes) -> Iterator[None]:
+        reader = ManifestReader(pointer.path, found, pointer.size_bytes, pointer.entries)
+        for live in reader.live_files():
+            outbox.add(pointer.source, _absolute(live, pointer.location))
+            yield
+        size = len(found) if pointer.size_bytes is None else pointer.size_bytes
+        outbox.close(pointer._replace(size_bytes=size), reader.seen)
+
+
+def _absolute(files: pa.RecordBatch, base: str | None) -> pa.RecordBatch:
+    if base is None:
+        return files
+    return files.set_column(0, files.schema.field(0), absolute_paths(files["path"], base))
+
+
+def _mark_table(outbox: MarkBuffer, pointer: Pointer, table: TableMetadata) -> None:
+    sized = {
+        IcebergKind.STATISTICS: table.statistics,
+        IcebergKind.PARTITION_STATISTICS: table.partition_statistics,
+    }
+    for kind, files in sized.items():
+        outbox.add(pointer.source, file_batch(kind, ((f.path, f.size_bytes) for f in files)))
+    outbox.add(
+        pointer.source, file_batch(IcebergKind.METADATA_LOG, ((path, None) for path in table.log))
+    )
+    embedded = dict.fromkeys(path for s in table.snapshots for path in s.manifests)
+    for kind, found in (
+        (IcebergKind.MANIFEST_LIST, _lists(table)),
+        (IcebergKind.MANIFEST, embedded_manifests(list(embedded))),
+    ):
+        outbox.lead(_children(pointer, table.path_base, kind, found))
+    if table.dangling:
+        problems = [Problem(table.path, ReadFailure.DAMAGED, reason) for reason in table.dangling]
+        outbox.fail(pointer, *problems)
+    else:
+        outbox.close(pointer, len(table.snapshots))
+
+
+def _lists(table: TableMetadata) -> pa.Table:
+    """The manifest lists, each with the most data files that a snapshot counts in it."""
+    counted: dict[str, int] = {}
+    for snapshot in table.snapshots:
+        path = snapshot.manifest_list
+        if path is not None:
+            counted[path] = max(counted.get(path, 0), snapshot.total_data_files or 0)
+    found = embedded_manifests(list(counted))
+    entries = pa.array(counted.values(), pa.int64())
+    return found.set_column(2, MANIFEST_SCHEMA.field("entries"), entries)
+
+
+def _children(
+    parent: Pointer, base: str | None, kind: IcebergKind, found: pa.Table
+) -> pa.RecordBatch:
+    """What a source leads to, from MANIFEST_SCHEMA."""
+    names, size_bytes, entries, _ = (column.combine_chunks() for column in found.columns)
+    return children_of(parent, kind, absolute_paths(names, base), size_bytes, entries, base)
+
+
+def _facts(metadata: Metadata) -> RootFacts:
+    table = metadata if isinstance(metadata, TableMetadata) else None
+    return RootFacts(
+        location=metadata.location,
+        write_paths=metadata.write_paths,
+        gc_enabled=metadata.gc_enabled,
+        uuid=metadata.uuid,
+        format_version=metadata.format_version,
+        current_snapshot=table.current_snapshot if table else None,
+        oldest_snapshot_ms=_oldest(each.timestamp_ms for each in table.snapshots)
+        if table
+        else None,
+        oldest_version=_oldest(
+            map(metadata_version, (metadata.path, *(table.log if table else ())))
+        ),
+        hidden_fields=table.hidden_fields if table else (),
+        log=_log(table) if table else (),
+    )
+
+
+def _log(table: TableMetadata) -> tuple[int, ...]:
+    numbers = source_numbers(file_hashes(pa.array(table.log, pa.string())))
+    return tuple(numbers.to_pylist())
+
+
+def _oldest(numbers: Iterable[int | None]) -> int | None:
+    return min((number for number in numbers if number is not None), default=None)

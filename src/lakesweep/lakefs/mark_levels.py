@@ -1,0 +1,217 @@
+"""Mark what keeps objects alive in a repository, level by level.
+
+No file of a repository names all of it, so a state file is written first, with the metaranges
+of all commits and the entries staged on branches. From there on everything lies in the bucket:
+metaranges lead to ranges, most of them shared, and ranges name the objects. Each level is a
+kernel, as for tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from lakesweep.errors import DamagedError
+from lakesweep.lakefs.addresses import METADATA, StorageNamespace
+from lakesweep.lakefs.columns import ENTRIES
+from lakesweep.lakefs.ranges.reader import decode_metarange, decode_range
+from lakesweep.marks.buffer import MarkBuffer, Pointer, children_of
+from lakesweep.marks.columns import RootFacts
+from lakesweep.marks.file_level import FileLevel
+from lakesweep.storage.address import parse
+
+if TYPE_CHECKING:
+    from lakesweep.storage.datasets.manifest import Dataset
+
+
+#: What marking needs of entries.
+_READ = pa.schema([ENTRIES.field(name) for name in ("address", "address_type", "size_bytes")])
+
+
+class RepositoryFileKind(StrEnum):
+    """What files of a repository are."""
+
+    STATE = "lakefs-state"
+    STAGED = "lakefs-staged"
+    METARANGE = "lakefs-metarange"
+    RANGE = "lakefs-range"
+    OBJECT = "lakefs-object"
+
+
+class StagedPart(msgspec.Struct, frozen=True):
+    """A file with rows of STAGED."""
+
+    path: str
+    rows: int
+    size_bytes: int
+
+
+class RepositoryState(msgspec.Struct, frozen=True, kw_only=True):
+    """What a repository referenced at some moment; `staged` was read before the commits."""
+
+    location: str
+    aliases: tuple[str, ...] = ()
+    metaranges: tuple[str, ...] = ()
+    staged: tuple[StagedPart, ...] = ()
+
+    @property
+    def namespace(self) -> StorageNamespace:
+        return StorageNamespace(self.location, self.aliases)
+
+
+def staged_parts(dataset: Dataset) -> Iterator[StagedPart]:
+    """The files of a dataset of STAGED."""
+    for part in dataset.parts:
+        yield StagedPart(dataset.address + part.name, part.rows, part.size_bytes)
+
+
+@dataclass(frozen=True)
+class StateLevel(FileLevel[bytes]):
+    """States. They lead to metaranges, and to the files that tell what is staged."""
+
+    def read(self, pointer: Pointer) -> bytes:
+        return _read(self, pointer)
+
+    def mark(self, outbox: MarkBuffer, pointer: Pointer, found: bytes) -> Iterator[None]:
+        state = _decode_state(pointer.path, found)
+        namespace = state.namespace
+        outbox.state(pointer.source, RootFacts(location=namespace.location))
+        metaranges = [namespace.address(METADATA + each) for each in state.metaranges]
+        unknown = pa.nulls(len(metaranges), pa.int64())
+        paths = pa.array(metaranges, pa.string())
+        where = _spelled(namespace)
+        outbox.lead(
+            children_of(pointer, RepositoryFileKind.METARANGE, paths, unknown, unknown, where)
+        )
+        outbox.lead(_staged_children(pointer, state.staged, where))
+        outbox.close(pointer._replace(size_bytes=len(found)), len(metaranges))
+        yield
+
+
+@dataclass(frozen=True)
+class StagedLevel(FileLevel[bytes]):
+    """What is staged on branches: nothing in the bucket names it."""
+
+    def read(self, pointer: Pointer) -> bytes:
+        return _read(self, pointer)
+
+    def mark(self, outbox: MarkBuffer, pointer: Pointer, found: bytes) -> Iterator[None]:
+        namespace, seen = _namespace(pointer), 0
+        for batch in pq.ParquetFile(pa.BufferReader(found)).iter_batches():
+            outbox.add(pointer.source, live_objects(batch, namespace))
+            seen += batch.num_rows
+            yield
+        _check_count(pointer, seen)
+        outbox.close(pointer, seen)
+
+
+@dataclass(frozen=True)
+class MetarangeLevel(FileLevel[bytes]):
+    """Metaranges. Those of most commits lead to the same ranges."""
+
+    def read(self, pointer: Pointer) -> bytes:
+        return _read(self, pointer)
+
+    def mark(self, outbox: MarkBuffer, pointer: Pointer, found: bytes) -> Iterator[None]:
+        ranges = decode_metarange(pointer.path, found, _id(pointer))
+        folder = _namespace(pointer).address(METADATA)
+        paths = pc.binary_join_element_wise(folder, ranges["range_id"], "")
+        sizes, counts = ranges["estimated_size"], ranges["count"]
+        outbox.lead(
+            children_of(pointer, RepositoryFileKind.RANGE, paths, sizes, counts, pointer.location)
+        )
+        outbox.close(pointer._replace(size_bytes=len(found)), ranges.num_rows)
+        yield
+
+
+@dataclass(frozen=True)
+class RangeLevel(FileLevel[bytes]):
+    """Ranges. Their pointers have the size that metaranges estimate, and the objects they count."""
+
+    def read(self, pointer: Pointer) -> bytes:
+        return _read(self, pointer)
+
+    def mark(self, outbox: MarkBuffer, pointer: Pointer, found: bytes) -> Iterator[None]:
+        entries = decode_range(pointer.path, found, _id(pointer), _READ)
+        _check_count(pointer, entries.num_rows)
+        outbox.add(pointer.source, live_objects(entries, _namespace(pointer)))
+        outbox.close(pointer, entries.num_rows)
+        yield
+
+
+def live_objects(entries: pa.RecordBatch, namespace: StorageNamespace) -> pa.RecordBatch:
+    """The objects that entries (ENTRIES or STAGED) name: `path`, `kind` and `size_bytes`.
+
+    An address that may be read in two ways keeps both.
+    """
+    addresses, types = entries["address"], entries["address_type"]
+    keys = namespace.keys(addresses, types)
+    inside = pc.binary_join_element_wise(namespace.folder, keys, "")
+    paths = pc.coalesce(inside, addresses)
+    others = pa.array(_other_readings(namespace, addresses, types, keys), pa.string())
+    count = len(paths) + len(others)
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.concat_arrays([paths, others]),
+            pa.repeat(pa.scalar(RepositoryFileKind.OBJECT.value, pa.string()), count),
+            pa.concat_arrays([entries["size_bytes"], pa.nulls(len(others), pa.int64())]),
+        ],
+        names=["path", "kind", "size_bytes"],
+    )
+
+
+def _other_readings(
+    namespace: StorageNamespace, addresses: pa.Array, types: pa.Array, keys: pa.Array
+) -> list[str]:
+    protected = namespace.protected(addresses, types)
+    inside = protected.slice(len(keys) - keys.null_count).to_pylist()
+    outside = namespace.elsewhere(addresses.filter(pc.is_null(keys)))
+    return [*(namespace.address(key) for key in inside), *outside]
+
+
+def _staged_children(
+    parent: Pointer, parts: tuple[StagedPart, ...], location: str
+) -> pa.RecordBatch:
+    paths = pa.array([part.path for part in parts], pa.string())
+    sizes = pa.array([part.size_bytes for part in parts], pa.int64())
+    rows = pa.array([part.rows for part in parts], pa.int64())
+    return children_of(parent, RepositoryFileKind.STAGED, paths, sizes, rows, location)
+
+
+def _read(level: FileLevel[bytes], pointer: Pointer) -> bytes:
+    address = parse(pointer.path)
+    return level.keyring.open(pointer.access).open(address).read(address.key)
+
+
+def _decode_state(path: str, data: bytes) -> RepositoryState:
+    try:
+        return msgspec.json.decode(data, type=RepositoryState)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise DamagedError(path, f"is no state of a repository: {error}") from error
+
+
+def _check_count(pointer: Pointer, seen: int) -> None:
+    if pointer.entries is not None and seen != pointer.entries:
+        reason = f"has {seen} entries, and {pointer.entries} are counted in it"
+        raise DamagedError(pointer.path, reason)
+
+
+def _id(pointer: Pointer) -> str:
+    return pointer.path.rpartition("/")[2]
+
+
+def _spelled(namespace: StorageNamespace) -> str:
+    """A namespace as the location of pointers: one text with all its spellings."""
+    return msgspec.json.encode([namespace.location, *namespace.aliases]).decode()
+
+
+def _namespace(pointer: Pointer) -> StorageNamespace:
+    location, *aliases = msgspec.json.decode(pointer.location or "", type=list[str])
+    return StorageNamespace(location, tuple(aliases))

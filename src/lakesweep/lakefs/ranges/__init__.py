@@ -1,0 +1,1 @@
+"""Read range and metarange files (SSTables) with compiled kernels."""

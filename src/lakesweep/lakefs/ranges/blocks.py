@@ -1,0 +1,130 @@
+"""Blocks of an SSTable: locate, verify and inflate them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import cramjam
+import numpy as np
+import numpy.typing as npt
+
+from lakesweep.errors import DamagedError
+from lakesweep.lakefs.ranges import error_codes
+
+Bytes = npt.NDArray[np.uint8]
+Numbers = npt.NDArray[np.int64]
+
+#: Far above what any range has; below it, offsets of 32 bits are enough.
+LARGEST_BYTES = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """Blocks one behind the other, inflated: block i is `raw[bounds[i]:bounds[i + 1]]`."""
+
+    raw: Bytes
+    bounds: Numbers
+
+
+def read_blocks(path: str, data: bytes, handles: Numbers) -> Blocks:
+    """Check and inflate blocks; a handle is where one begins, and how long it is stored."""
+    bounds = check_blocks(path, data, handles)
+    raw = np.empty(int(bounds[-1]), np.uint8)
+    inflate(path, data, handles, bounds, raw)
+    raw.flags.writeable = False
+    return Blocks(raw, bounds)
+
+
+def check_blocks(path: str, data: bytes, handles: Numbers) -> Numbers:
+    """Check that blocks are whole; answers where they begin and end, one inflated behind another.
+
+    There is one number more than there are blocks.
+    """
+    from lakesweep.lakefs.ranges.checksums import TABLES, first_damaged, first_outside, raw_sizes
+
+    file = np.frombuffer(data, np.uint8)
+    if (row := first_outside(handles, len(data))) >= 0:
+        raise DamagedError(path, f"a block at byte {handles[row, 0]} lies beyond its end")
+    if (row := first_damaged(file, handles, TABLES)) >= 0:
+        raise DamagedError(path, f"the block at byte {handles[row, 0]} has another checksum")
+    sizes = np.empty(len(handles), np.int64)
+    if (row := raw_sizes(file, handles, sizes)) >= 0:
+        raise DamagedError(path, _why_not_inflated(data, *handles[row].tolist()))
+    bounds = np.concatenate(([0], np.cumsum(sizes)))
+    if bounds[-1] > LARGEST_BYTES:
+        raise DamagedError(path, error_codes.REASONS[error_codes.TOO_LARGE])
+    return bounds
+
+
+def _why_not_inflated(data: bytes, start: int, size: int) -> str:
+    codec = data[start + size]
+    known = {2: "zlib", 3: "bzip2", 4: "LZ4", 7: "Zstandard"}
+    if codec == 1:
+        return f"the block at byte {start} is no snappy data"
+    return (
+        f"the block at byte {start} has codec {codec} ({known.get(codec, 'unknown')}), not snappy"
+    )
+
+
+def inflate(path: str, data: bytes, handles: Numbers, bounds: Numbers, raw: Bytes) -> None:
+    """Inflate blocks that were checked to where their bounds are."""
+    from lakesweep.lakefs.ranges.checksums import SNAPPY
+
+    source, target, decompress = memoryview(data), raw.data, cramjam.snappy.decompress_raw_into
+    begin = int(bounds[0])
+    for (start, size), end in zip(handles.tolist(), bounds[1:].tolist(), strict=True):
+        stored, room = source[start : start + size], target[begin:end]
+        if data[start + size] == SNAPPY:
+            try:
+                written = decompress(stored, room)
+            except cramjam.DecompressionError as error:
+                raise DamagedError(path, f"the block at byte {start}: {error}") from None
+            if written != end - begin:
+                raise DamagedError(path, f"the block at byte {start} is no snappy data")
+        else:
+            room[:] = stored
+        begin = end
+
+
+def raise_for_code(path: str, state: int) -> None:
+    """Raise what a kernel found wrong."""
+    if state < 0:
+        raise DamagedError(path, error_codes.REASONS[state])
+
+
+def read_small_block(path: str, data: bytes, handle: tuple[int, int]) -> Mapping[bytes, bytes]:
+    """The records of a block with plain keys, as a file has two of, for what it says of itself."""
+    blocks = read_blocks(path, data, np.array([handle], np.int64))
+    try:
+        return dict(_small_records(blocks.raw.tobytes()))
+    except (IndexError, ValueError):
+        raise DamagedError(path, error_codes.REASONS[error_codes.PAST_END]) from None
+
+
+def _small_records(block: bytes) -> Iterator[tuple[bytes, bytes]]:
+    restarts = int.from_bytes(block[-4:], "little")
+    end = len(block) - 4 * (restarts + 1)
+    if end < 0:
+        raise ValueError("no room for the restart points")
+    key, at = b"", 0
+    while at < end:
+        shared, at = uvarint(block, at)
+        unshared, at = uvarint(block, at)
+        size, at = uvarint(block, at)
+        if shared > len(key) or at + unshared + size > end:
+            raise ValueError("a record beyond the end")
+        key = key[:shared] + block[at : at + unshared]
+        at += unshared
+        yield key, block[at : at + size]
+        at += size
+
+
+def uvarint(data: bytes, at: int) -> tuple[int, int]:
+    """One number without a sign, and where it ends; IndexError where the bytes end before."""
+    value = shift = 0
+    while (byte := data[at]) >= 128:
+        value |= (byte & 127) << shift
+        shift += 7
+        at += 1
+    return value | byte << shift, at + 1

@@ -1,0 +1,1 @@
+"""Commits, branches and tags, and the dumps they are read from."""

@@ -1,0 +1,161 @@
+"""Commits, branches and tags of a repository, and which commits they reach."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from lakesweep.errors import IncompleteError, NotFoundError, UsageError
+
+#: Versions of commits from this one on name the branch that was merged into first.
+_MAIN_PARENT_FIRST = 1
+
+_SHORTEST_PREFIX = 4
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoryCommit:
+    """One commit. `metarange_id` is empty where it holds nothing, as the first one does.
+
+    `created` may have been set by a client, to the past and to the future.
+    """
+
+    id: str
+    parents: tuple[str, ...]
+    metarange_id: str
+    created: datetime
+    committer: str = ""
+    message: str = ""
+    version: int = 1
+    generation: int = 0
+    metadata: Mapping[str, str] = field(default_factory=dict, compare=False)
+
+    @property
+    def main_parent(self) -> str | None:
+        """The commit that the branch had before; merges once named it last."""
+        if not self.parents:
+            return None
+        return self.parents[0 if self.version >= _MAIN_PARENT_FIRST else -1]
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoryBranch:
+    """A branch and its HEAD."""
+
+    name: str
+    commit_id: str
+    hidden: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoryTag:
+    """A tag and what it is on. Tags may be deleted and made again on another commit."""
+
+    name: str
+    commit_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refs:
+    """All commits of a repository, with those that no branch reaches, and all that names them.
+
+    Every HEAD, every tagged commit and every parent is among the commits, each parent before its
+    children; `make_refs` sees to it.
+    """
+
+    commits: Mapping[str, RepositoryCommit]
+    branches: tuple[RepositoryBranch, ...]
+    tags: tuple[RepositoryTag, ...]
+
+    def reached(self, heads: Iterable[str]) -> frozenset[str]:
+        """The commits that can be reached from any of these, by all parents, and these."""
+        found: set[str] = set()
+        ahead = list(heads)
+        while ahead:
+            commit = ahead.pop()
+            if commit not in found:
+                found.add(commit)
+                ahead += self.commits[commit].parents
+        return frozenset(found)
+
+    def reaching(self, heads: Sequence[str]) -> Mapping[str, int]:
+        """For every commit the heads that reach it by all parents: bit i for the i-th head."""
+        bits = dict.fromkeys(self.commits, 0)
+        for place, head in enumerate(heads):
+            bits[head] |= 1 << place
+        for commit in reversed(list(self.commits.values())):  # children before their parents
+            for parent in commit.parents:
+                bits[parent] |= bits[commit.id]
+        return bits
+
+    def dangling(self) -> frozenset[str]:
+        """The commits that no branch reaches; a tag may be on them."""
+        return frozenset(self.commits) - self.reached(each.commit_id for each in self.branches)
+
+    def find(self, name: str) -> RepositoryCommit:
+        """The commit of a branch, a tag, an id, or an id's beginning that fits no other."""
+        heads = {tag.name: tag.commit_id for tag in self.tags}
+        heads |= {branch.name: branch.commit_id for branch in self.branches}
+        commit = self.commits.get(heads.get(name, name))
+        return self._find_prefix(name) if commit is None else commit
+
+    def _find_prefix(self, name: str) -> RepositoryCommit:
+        fitting = [commit for commit in self.commits.values() if commit.id.startswith(name)]
+        if len(name) < _SHORTEST_PREFIX or not fitting:
+            raise NotFoundError(
+                f"{name!r} is no branch, no tag and no commit",
+                hint="lakesweep lifecycle refs REPO shows all of them",
+            )
+        if len(fitting) > 1:
+            raise UsageError(
+                f"{name!r} is the beginning of {len(fitting)} commit ids",
+                hint="give more of the id",
+            )
+        return fitting[0]
+
+
+def make_refs(
+    commits: Iterable[RepositoryCommit],
+    branches: Iterable[RepositoryBranch],
+    tags: Iterable[RepositoryTag],
+) -> Refs:
+    """Put the parts together; IncompleteError where one names a commit that is not there."""
+    known = {commit.id: commit for commit in commits}
+    refs = Refs(_parents_first(known), tuple(branches), tuple(tags))
+    heads = {f"branch {each.name!r}": each.commit_id for each in refs.branches}
+    heads |= {f"tag {each.name!r}": each.commit_id for each in refs.tags}
+    for name, commit_id in heads.items():
+        if commit_id not in known:
+            raise _missing(name, commit_id)
+    return refs
+
+
+def _parents_first(commits: Mapping[str, RepositoryCommit]) -> Mapping[str, RepositoryCommit]:
+    """The commits in an order in which each comes after its parents."""
+    children: dict[str, list[str]] = {id_: [] for id_ in commits}
+    for commit in commits.values():
+        for parent in commit.parents:
+            if parent not in children:
+                raise _missing(f"commit {commit.id}", parent)
+            children[parent].append(commit.id)
+    waiting = {id_: len(commit.parents) for id_, commit in commits.items()}
+    ready = [id_ for id_, count in waiting.items() if count == 0]
+    ordered: dict[str, RepositoryCommit] = {}
+    while ready:
+        id_ = ready.pop()
+        ordered[id_] = commits[id_]
+        for child in children[id_]:
+            waiting[child] -= 1
+            if not waiting[child]:
+                ready.append(child)
+    if len(ordered) < len(commits):
+        raise IncompleteError("some commits are their own ancestors, so their order is not known")
+    return ordered
+
+
+def _missing(who: str, commit_id: str) -> IncompleteError:
+    return IncompleteError(
+        f"{who} names commit {commit_id}, which is not among the commits",
+        hint="dump the refs of the repository again, and let nobody write them meanwhile",
+    )

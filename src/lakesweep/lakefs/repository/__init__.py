@@ -1,0 +1,1 @@
+"""Open a repository through its server or from its bucket alone."""

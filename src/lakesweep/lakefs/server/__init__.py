@@ -1,0 +1,1 @@
+"""Talk to a lakeFS server: read, find staged changes, edit branches."""

@@ -1,0 +1,63 @@
+"""Where a lakeFS server is, and the credentials to use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from lakesweep.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class ServerAccess:
+    """Where a server is, and as whom it is asked."""
+
+    endpoint: str
+    access_key_id: str
+    secret_access_key: str = field(repr=False)
+
+    @property
+    def url(self) -> str:
+        """Where its API begins."""
+        bare = self.endpoint.rstrip("/")
+        return bare if bare.endswith(_API) else bare + _API
+
+
+def access_from(environment: Mapping[str, str], endpoint: str | None = None) -> ServerAccess:
+    """Take what is not said from where lakeFS' own tools have it; ConfigError where it is not."""
+    endpoint = endpoint or environment.get("LAKECTL_SERVER_ENDPOINT_URL")
+    if not endpoint:
+        raise ConfigError(
+            "no lakeFS server is configured",
+            hint="set LAKECTL_SERVER_ENDPOINT_URL, or give the address of a storage namespace",
+        )
+    if urlsplit(endpoint).scheme not in {"http", "https"}:
+        bare = endpoint.rpartition("://")[2]
+        raise ConfigError(
+            f"the endpoint {endpoint!r} is no http or https address",
+            hint=f"write it as https://{bare}, or as http://{bare} where it has no certificate",
+        )
+    missing = [name for name in CREDENTIAL_VARIABLES if not environment.get(name)]
+    if missing:
+        raise ConfigError(
+            f"the lakeFS server {endpoint} needs credentials",
+            hint=f"set {' and '.join(missing)}",
+        )
+    return ServerAccess(endpoint, *(environment[name] for name in CREDENTIAL_VARIABLES))
+
+
+_API = "/api/v1"
+CREDENTIAL_VARIABLES = (
+    "LAKECTL_CREDENTIALS_ACCESS_KEY_ID",
+    "LAKECTL_CREDENTIALS_SECRET_ACCESS_KEY",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfiguredServer:
+    """A configured server, and the repositories that are named for it."""
+
+    endpoint: str
+    repositories: tuple[str, ...] = ()
+    local_root: str | None = None

@@ -1,0 +1,1 @@
+"""Carry out a plan: lock the repository, remove expired paths from branches, delete."""

@@ -1,0 +1,171 @@
+"""Apply a lifecycle plan with the sweep's applier, and record the outcome in the run history.
+
+Only a run after which everything the policy expires is gone lets later runs continue from it.
+A run that was stopped, failed in part, or kept something after all is recorded as such.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from lakesweep.errors import LakesweepError, RefusedError
+from lakesweep.lakefs.addresses import StorageNamespace
+from lakesweep.lakefs.repository.interface import load_ages
+from lakesweep.lifecycle.apply.head_release import HeadRelease
+from lakesweep.lifecycle.apply.repository_lock import lock_repository
+from lakesweep.lifecycle.plan.document import plan_policy, read_refs
+from lakesweep.lifecycle.plan.head_entries import BranchHeads
+from lakesweep.lifecycle.plan.recheck import NeighbourSources, RecheckSources, RefChanges
+from lakesweep.lifecycle.run_history import LifecycleHistory, LifecycleRunRecord, LifecycleRunState
+from lakesweep.sweep.guards import check_clock, clock_skew, refuse
+from lakesweep.sweep.plan.document import PlanDocument, open_dataset
+from lakesweep.sweep.roots.sources import RootSourceFactory, root_sources
+from lakesweep.sweep.verdicts import Reason, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from lakesweep.lakefs.repository.interface import Repository
+    from lakesweep.runs.records import PlanRecord
+    from lakesweep.runs.sessions import Session
+    from lakesweep.storage.stores import Stores
+    from lakesweep.sweep.apply.applier import Applier, ApplyRequest, ApplyResult
+    from lakesweep.sweep.roots.lakefs import RepositoryOpener
+
+#: Why objects are kept that the policy may let go: the next run has to look at them again.
+_HELD_BACK = (Reason.TOO_NEW, Reason.AGE_UNKNOWN, Reason.REFERENCED)
+
+
+def plan_sources(
+    stores: Stores,
+    plan: PlanRecord,
+    document: PlanDocument,
+    openers: Mapping[str, RepositoryOpener],
+    of_lakes: RootSourceFactory = root_sources,
+) -> RecheckSources:
+    """Who is asked what changed since a plan. `openers` open it, its neighbours and later ones."""
+    details = document.details
+    refs = read_refs(stores, open_dataset(stores, plan.address, document.datasets, "refs"))
+    changes = RefChanges(plan_policy(document), refs, details["tags_protect_history"])
+    name = details["repository"]
+    neighbours = {other: opener for other, opener in openers.items() if other != name}
+    ages = load_ages(details["dumps"])
+    others = NeighbourSources(neighbours, details["without_staging"], ages, of_lakes)
+    return RecheckSources(name, openers[name], changes.metaranges, others)
+
+
+def pending_on_heads(document: PlanDocument, *, at_once: bool) -> dict[str, Any]:
+    """What a plan takes off HEADs before it goes, in a later run; `files` and `paths` of it."""
+    nothing = {"files": 0, "bytes": 0, "paths": 0, "branches": []}
+    return (None if at_once else document.details.get("heads")) or nothing
+
+
+def apply_lifecycle_plan(
+    applier: Applier,
+    order: ApplyRequest,
+    document: PlanDocument,
+    session: Session,
+    opener: RepositoryOpener,
+    *,
+    at_once: bool = False,
+) -> ApplyResult:
+    """Delete what a plan says, and write down in the repository's history what became of it.
+
+    What a HEAD holds is first taken off it, and goes in a later run, unless `at_once`.
+    """
+    namespace = StorageNamespace(document.details["namespace"])
+    with lock_repository(applier.stores, namespace, session.record.run, session.lease) as lock:
+        _refuse_early(lock.written(), order, document)
+        if "heads" in document.datasets and not at_once:
+            release = _release(applier, order, document, session, opener())
+            applier = replace(applier, release=release)
+        return _apply(applier, order, document, session)
+
+
+def _release(
+    applier: Applier,
+    order: ApplyRequest,
+    document: PlanDocument,
+    session: Session,
+    repository: Repository,
+) -> HeadRelease:
+    editor = repository.editor
+    if editor is None:
+        raise RefusedError(
+            "expire-heads",
+            f"the plan takes paths off branches of {repository.name}, and nobody can commit there",
+            hint="configure its server again, or apply the plan with --bytes-at-once",
+        )
+    stores, address = applier.stores, order.plan.address
+    refs = read_refs(stores, open_dataset(stores, address, document.datasets, "refs"))
+    rules = ", ".join(rule.id for rule in plan_policy(document).head_rules)
+    return HeadRelease(
+        stores,
+        applier.engine,
+        editor,
+        BranchHeads(repository, refs),
+        open_dataset(stores, address, document.datasets, "heads"),
+        session.record.run,
+        {"lakesweep-plan": document.plan, "lakesweep-rules": rules},
+    )
+
+
+def _refuse_early(now: datetime | None, order: ApplyRequest, document: PlanDocument) -> None:
+    """RefusedError where by the store's clock it is not yet the time that a plan was made at.
+
+    A plan that lies elsewhere was not held against this clock when it was made.
+    """
+    guards = check_clock(clock_skew(document.created, now))
+    overridden = {*order.overridden, *document.overridden}
+    refuse(guards, overridden, document.plan, document.commands)
+
+
+def _apply(
+    applier: Applier, order: ApplyRequest, document: PlanDocument, session: Session
+) -> ApplyResult:
+    try:
+        applied = applier.apply(order, document, session)
+    except LakesweepError:
+        with suppress(LakesweepError):  # the first error is the one to tell
+            _write_failure(applier, document)
+        raise
+    figures = {**applied.figures, "kept_by_remark": applied.kept_by_remark}
+    _write_history(applier, document, _state(document, applied), figures)
+    return applied
+
+
+def _state(document: PlanDocument, applied: ApplyResult) -> LifecycleRunState:
+    kept = document.totals.get(Verdict.KEEP.value, {})
+    is_whole = (
+        applied.stopped is None
+        and not applied.figures["failed"]
+        and not applied.figures.get("changed")
+        and not applied.figures.get("waiting")
+        and not applied.kept_by_remark
+        and not any(reason.value in kept for reason in _HELD_BACK)
+    )
+    return LifecycleRunState.SWEPT if is_whole else LifecycleRunState.PARTIAL
+
+
+def _write_failure(applier: Applier, document: PlanDocument) -> None:
+    """Whoever is refused because all was done before does not make it undone."""
+    record = msgspec.convert(document.details["record"], LifecycleRunRecord)
+    if not _history(applier, document).has_swept(record):
+        _write_history(applier, document, LifecycleRunState.FAILED, {})
+
+
+def _write_history(
+    applier: Applier, document: PlanDocument, state: LifecycleRunState, figures: dict[str, Any]
+) -> None:
+    record = msgspec.convert(document.details["record"], LifecycleRunRecord)
+    counts = {name: count for name, count in figures.items() if isinstance(count, int)}
+    _history(applier, document).finish(record, state, applier.clock.now(), counts)
+
+
+def _history(applier: Applier, document: PlanDocument) -> LifecycleHistory:
+    return LifecycleHistory(applier.stores, document.details["home"], document.details["namespace"])

@@ -1,0 +1,1 @@
+"""Read the ranges of all commits once, and cache their entries."""

@@ -1,0 +1,1 @@
+"""Explain why an object is kept or expires."""

@@ -1,0 +1,120 @@
+"""Explain why a plan keeps or deletes an object: every commit, path, ref, rule and date."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pyarrow.compute as pc
+
+from lakesweep.errors import MissingError, NotFoundError
+from lakesweep.lakefs.addresses import StorageNamespace
+from lakesweep.lifecycle.entries.cache import RangeCache
+from lakesweep.lifecycle.inspect.evidence import Evidence
+from lakesweep.lifecycle.plan.document import plan_policy, read_refs
+from lakesweep.lifecycle.run_history import LifecycleRunRecord
+from lakesweep.storage.address import identity
+from lakesweep.storage.datasets.manifest import Dataset
+from lakesweep.storage.datasets.reader import load_dataset, read_dataset
+from lakesweep.sweep.inspect.verdict_explanation import find_row
+
+if TYPE_CHECKING:
+    from lakesweep.lifecycle.entries.cache import Segment
+    from lakesweep.sweep.plan.stored_plan import StoredPlan
+
+#: Of a path that had more objects than this over time, only so many are looked at.
+_MOST_OBJECTS = 100
+
+
+@dataclass(frozen=True)
+class ObjectExplanation:
+    """What is known of one object. `row` is that of the plan, None where nothing is stored."""
+
+    address: str
+    row: Mapping[str, Any] | None
+    evidence: tuple[Mapping[str, Any], ...]
+
+
+@dataclass(frozen=True)
+class ObjectExplainer:
+    """Tells of the objects of a plan what keeps them, and what lets them go."""
+
+    plan: StoredPlan
+
+    def explain(self, wanted: str) -> Iterator[ObjectExplanation]:
+        """An object by its address, or all objects that a path of the repository ever had."""
+        found = False
+        for address in self._addresses(wanted):
+            explanation = self._explain(address)
+            if explanation.row is not None or explanation.evidence:
+                found = True
+                yield explanation
+        if not found:
+            raise NotFoundError(
+                f"{self.plan.document.plan} knows no object and no path {wanted}",
+                hint="give the address of an object, its key such as data/…, or a path of the"
+                " repository; all are compared exactly",
+            )
+
+    @cached_property
+    def _namespace(self) -> StorageNamespace:
+        details = self.plan.document.details
+        return StorageNamespace(details["namespace"], tuple(details["aliases"]))
+
+    @cached_property
+    def _segments(self) -> tuple[Segment, ...]:
+        folder = f"{self.plan.document.details['home'].rstrip('/')}/cache/"
+        return tuple(RangeCache(self.plan.stores, folder, self._namespace).segments())
+
+    @cached_property
+    def _evidence(self) -> Evidence:
+        document = self.plan.document
+        record = msgspec.convert(document.details["record"], LifecycleRunRecord)
+        return Evidence(
+            self.plan.stores,
+            self._namespace,
+            self._segments,
+            read_refs(self.plan.stores, self.plan.dataset("refs")),
+            plan_policy(document),
+            record.started,
+            self._staged(),
+            record.lost,
+            document.details["tags_protect_history"],
+        )
+
+    def _staged(self) -> Dataset | None:
+        try:
+            return load_dataset(self.plan.stores, f"{self.plan.record.address}/staged")
+        except MissingError:
+            return None
+
+    def _addresses(self, wanted: str) -> Iterator[str]:
+        """The keys of objects below the namespace that are meant."""
+        folders = (self._namespace.folder, *(f"{a.rstrip('/')}/" for a in self._namespace.aliases))
+        for folder in folders:
+            if identity(wanted).startswith(identity(folder)):
+                yield identity(wanted).removeprefix(identity(folder))
+                return
+        yield wanted
+        yield from self._of_path(wanted.encode())
+
+    def _of_path(self, path: bytes) -> Iterator[str]:
+        """The addresses that a path had in any commit."""
+        seen: set[str] = set()
+        for segment in self._segments:
+            is_path = pc.field("path") == path
+            for batch in read_dataset(
+                self.plan.stores, segment.entries, ["address"], is_path, verify=False
+            ):
+                for address in batch["address"].to_pylist():
+                    if address not in seen and len(seen) < _MOST_OBJECTS:
+                        seen.add(address)
+                        yield address
+
+    def _explain(self, address: str) -> ObjectExplanation:
+        row = find_row(self.plan, self._namespace.address(address))
+        evidence = (row for batch in self._evidence.of(address) for row in batch.to_pylist())
+        return ObjectExplanation(address, row, tuple(evidence))

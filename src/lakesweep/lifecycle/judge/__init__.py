@@ -1,0 +1,1 @@
+"""Decide for every address whether the policy expires it, and why."""

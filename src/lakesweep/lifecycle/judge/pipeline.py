@@ -1,0 +1,372 @@
+"""Judge a repository: from the policy, the refs and the staged entries to expired addresses.
+
+    staged, refs → keepers of commits → ranges, parsed once → occurrences → verdicts → results
+
+Nothing is deleted here. An address expires only if every entry that names it, in any commit, is
+covered and due on every ref that keeps that commit, and nothing staged names it. Anything that
+cannot be read ends the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakesweep.errors import DamagedError, RefusedError, SparkJobError
+from lakesweep.lifecycle.columns import COMMITS, CURRENT_RULE, EDGES, METARANGES, POLICY_TABLE
+from lakesweep.lifecycle.entries.cache import KNOWN, RangeCache, Segment, known_metaranges
+from lakesweep.lifecycle.entries.range_keepers import metarange_rows
+from lakesweep.lifecycle.entries.reader import EdgeStep, ParseStep, RangeSource
+from lakesweep.lifecycle.judge.address_verdicts import AddressJudge, AddressVerdictStep
+from lakesweep.lifecycle.judge.commit_selection import (
+    LastSweep,
+    Selection,
+    branch_last,
+    commit_rows,
+    current_rule,
+    full_scan_reason,
+    policy_table,
+    potential_commits,
+    required_commits,
+)
+from lakesweep.lifecycle.judge.engine import JudgeInput, LifecycleEngine
+from lakesweep.lifecycle.judge.expired_addresses import ExpiredAddressStep
+from lakesweep.lifecycle.judge.occurrences import OccurrenceStep, Window
+from lakesweep.lifecycle.judge.reasons import Ranker
+from lakesweep.lifecycle.policy.ref_retention import find_keepers, metarange_bits
+from lakesweep.lifecycle.policy.rules import LifecyclePolicy
+from lakesweep.lifecycle.run_history import (
+    HOME,
+    LifecycleHistory,
+    LifecycleRunRecord,
+    lost_branches,
+    ref_heads,
+)
+from lakesweep.storage.datasets.manifest import Dataset, Part
+from lakesweep.storage.datasets.reader import load_dataset, read_dataset
+from lakesweep.storage.datasets.writer import commit_dataset, write_dataset
+from lakesweep.sweep.engine.tasks import results_of
+
+if TYPE_CHECKING:
+    from lakesweep.lakefs.refs.commit_graph import Refs
+    from lakesweep.lakefs.repository.interface import Repository
+
+
+def judge_addresses(
+    spec: LifecycleSpec, engine: LifecycleEngine, refs: Refs, staged: Dataset | None
+) -> JudgedAddresses:
+    """Judge the addresses of a repository; `staged` was read before `refs`.
+
+    `staged` has rows of STAGED. RefusedError where it is None, unless the spec says so.
+    """
+    if staged is None:
+        require_staging(spec)
+    run = _Run(spec, engine, refs, staged)
+    try:
+        return run.judge(run.read_ranges())
+    except (DamagedError, SparkJobError):
+        # What is cached may have been damaged since: then it is read again, once.
+        if not run.cache.drop_damaged():
+            raise
+    return run.judge(run.read_ranges())
+
+
+def require_staging(spec: LifecycleSpec) -> None:
+    """RefusedError unless the spec goes on where nobody can tell what is staged."""
+    if not spec.without_staging:
+        raise RefusedError(
+            "staged",
+            f"it is not known what is staged in {spec.repository.name}: objects that were"
+            " uploaded and not yet committed could be deleted",
+            hint="let the server be asked, or override the guard staged",
+        )
+
+
+class _Run:
+    """The steps, with what they share."""
+
+    def __init__(
+        self, spec: LifecycleSpec, engine: LifecycleEngine, refs: Refs, staged: Dataset | None
+    ) -> None:
+        self._spec = spec
+        self._engine = engine
+        self._stores = engine.stores
+        self._refs = refs
+        self._staged = staged
+        self._namespace = spec.repository.namespace
+        self._history = LifecycleHistory(self._stores, spec.place, self._namespace.location)
+        self._lost = lost_branches(refs, self._history.last(), spec.now, spec.grace)
+        self._kept = find_keepers(
+            refs,
+            spec.policy,
+            [lost.branch() for lost in self._lost],
+            tags_protect_history=spec.tags_protect_history,
+        )
+        self._parsed = 0
+        self._tries = 0
+        self.cache = RangeCache(self._stores, f"{self._history.home}cache/", self._namespace)
+
+    def read_ranges(self) -> list[Segment]:
+        """All segments of the cache, with one for what no run has read yet."""
+        segments = self.cache.segments()
+        needed = {commit.metarange_id for commit in self._refs.commits.values()} - {""}
+        new = sorted(needed - known_metaranges(self._stores, segments))
+        if new:
+            segments.append(self._read_new(new, segments))
+            self._parsed = segments[-1].ranges.rows
+        return segments
+
+    def _read_new(self, metaranges: Sequence[str], known: Sequence[Segment]) -> Segment:
+        folder = self.cache.new_folder()
+        source = RangeSource(self._spec.repository.files, self._namespace)
+        rows = pa.RecordBatch.from_arrays([pa.array(metaranges, pa.string())], schema=KNOWN)
+        wanted = write_dataset(self._stores, f"{folder}metaranges", KNOWN, [rows])
+        step = EdgeStep(source, self._stores, f"{folder}edges")
+        parts = _parts(self._engine.read_edges(step, wanted), "edges")
+        edges = commit_dataset(self._stores, f"{folder}edges", parts, EDGES)
+        parse = ParseStep(source, self._stores, f"{folder}entries", f"{folder}ranges")
+        answers = self._engine.parse(parse, edges, [each.ranges for each in known])
+        return self.cache.commit(
+            folder, wanted, edges, _parts(answers, "ranges"), _parts(answers, "entries")
+        )
+
+    def judge(self, segments: Sequence[Segment]) -> JudgedAddresses:
+        """The verdicts, and the tables that lead to them."""
+        self._tries += 1
+        before = self._before()
+        tables = self._tables(before)
+        full, potential = self._select(before, tables.branch_last)
+        question = self._question(segments, before if full is None else None, potential)
+        weighed = self._engine.weigh(question, self._weigh_step(question))
+        found = JudgedAddresses(
+            weighed.verdicts,
+            weighed.results,
+            weighed.totals,
+            replace(tables, commits=self._keep("commits", COMMITS, self._commits(potential))),
+            tuple(segments),
+            self._record(weighed.verdicts),
+            self._figures(segments, potential, weighed.totals),
+            self._spec.policy.words(),
+            self._warnings(),
+            full,
+        )
+        self._keep("current_rule", CURRENT_RULE, tables.current_rule.to_batches())
+        self._keep("policy", POLICY_TABLE, tables.policy.to_batches())
+        self._history.record(found.record)
+        return found
+
+    def _before(self) -> LastSweep | None:
+        swept = self._history.last_swept()
+        if swept is None:
+            return None
+        commits = load_dataset(self._stores, self._history.table("commits", swept.run_id))
+        ids = (batch["commit_id"] for batch in read_dataset(self._stores, commits, ["commit_id"]))
+        return LastSweep(swept, frozenset(id_ for column in ids for id_ in column.to_pylist()))
+
+    def _tables(self, before: LastSweep | None) -> PolicyTables:
+        now = policy_table(self._spec.policy, self._spec.run_id, self._spec.now)
+        current = current_rule(now, None if before is None else self._policy_of(before.run))
+        empty = Dataset("", COMMITS, (), 0, "")
+        return PolicyTables(now, current, branch_last(current), empty)
+
+    def _policy_of(self, run: LifecycleRunRecord) -> pa.Table:
+        stored = load_dataset(self._stores, self._history.table("policy", run.run_id))
+        return pa.Table.from_batches(read_dataset(self._stores, stored), POLICY_TABLE)
+
+    def _select(
+        self, before: LastSweep | None, last: pa.Table
+    ) -> tuple[str | None, frozenset[str]]:
+        """Why all commits are looked at, empty if so asked, None if not; and the potential ones."""
+        spec = self._spec
+        if spec.selection is Selection.REQUIREMENT:
+            return None, required_commits(self._refs, last)
+        if spec.selection is Selection.FULL:
+            return "", frozenset(self._refs.commits)
+        full = full_scan_reason(
+            spec.now, self._refs, spec.policy, spec.options, before, spec.restored
+        )
+        if full is not None or before is None:
+            return full, frozenset(self._refs.commits)
+        return None, potential_commits(
+            self._refs,
+            spec.policy,
+            self._kept,
+            before,
+            tags_protect_history=spec.tags_protect_history,
+        )
+
+    def _question(
+        self, segments: Sequence[Segment], before: LastSweep | None, potential: frozenset[str]
+    ) -> JudgeInput:
+        ranker = Ranker(self._spec.policy, self._kept.keepers, self._spec.today)
+        by_commit = self._spec.selection is Selection.REQUIREMENT
+        days = 0 if before is None else (self._spec.now.date() - before.run.started.date()).days
+        window = Window(days, by_commit) if by_commit or before is not None else None
+        return JudgeInput(
+            segments,
+            self._place(segments, potential),
+            self._staged,
+            None if before is None or by_commit else self._again(before),
+            OccurrenceStep(ranker, self._namespace, window),
+        )
+
+    def _place(self, segments: Sequence[Segment], potential: frozenset[str]) -> Dataset:
+        count = len(self._kept.keepers)
+        bits = {
+            commit: held | (commit in potential) << count
+            for commit, held in self._kept.commits.items()
+        }
+        rows = metarange_rows(metarange_bits(self._refs, bits), count + 1)
+        metaranges = write_dataset(self._stores, self._own("metaranges"), METARANGES, rows)
+        return self._engine.place(segments, metaranges, self._own("placed"))
+
+    def _again(self, before: LastSweep) -> Dataset:
+        return load_dataset(self._stores, self._history.table("waiting", before.run.run_id))
+
+    def _weigh_step(self, question: JudgeInput) -> AddressVerdictStep:
+        spec = self._spec
+        results = f"dt={spec.now:%Y-%m-%d}/run_id={spec.run_id}{self._again_name}/"
+        return AddressVerdictStep(
+            AddressJudge(question.occur.ranker),
+            ExpiredAddressStep(question.occur, spec.run_id),
+            self._stores,
+            self._own("verdicts"),
+            f"{self._history.home}addresses/{results}",
+            self._history.table("waiting", spec.run_id),
+        )
+
+    def _commits(self, potential: frozenset[str]) -> Iterator[pa.RecordBatch]:
+        return commit_rows(self._refs, {id_: id_ in potential for id_ in self._refs.commits})
+
+    def _record(self, verdicts: Dataset) -> LifecycleRunRecord:
+        branches, tags = ref_heads(self._refs)
+        return LifecycleRunRecord(
+            self._spec.run_id,
+            self._spec.now,
+            self._spec.policy.sha256,
+            self._spec.options,
+            branches,
+            tags,
+            self._lost,
+            verdicts.address,
+        )
+
+    def _warnings(self) -> tuple[str, ...]:
+        branches, tags = ref_heads(self._refs)
+        return self._spec.policy.warnings(branches, tags)
+
+    def _figures(
+        self, segments: Sequence[Segment], potential: frozenset[str], totals: pa.Table
+    ) -> Mapping[str, int]:
+        gone = totals.filter(pc.equal(totals["verdict"], "delete"))
+        return {
+            "commits": len(self._refs.commits),
+            "potential_commits": len(potential),
+            "ranges": sum(each.ranges.rows for each in segments),
+            "ranges_parsed": self._parsed,
+            "entries": sum(each.entries.rows for each in segments),
+            "addresses_judged": pc.sum(totals["objects"], min_count=0).as_py(),
+            "addresses_expired": pc.sum(gone["objects"], min_count=0).as_py(),
+            "bytes_expired": pc.sum(gone["bytes"], min_count=0).as_py(),
+        }
+
+    def _keep(self, name: str, schema: pa.Schema, rows: Iterable[pa.RecordBatch]) -> Dataset:
+        """Store a table of this run beside those of the others."""
+        return write_dataset(
+            self._stores, self._history.table(name, self._spec.run_id), schema, rows
+        )
+
+    def _own(self, name: str) -> str:
+        """The address of a dataset of this run, another one each time it is tried."""
+        return self._spec.dataset(name + self._again_name)
+
+    @property
+    def _again_name(self) -> str:
+        return "" if self._tries == 1 else f"-{self._tries}"
+
+
+def _parts(answers: pa.Table, name: str) -> list[Part]:
+    return list(results_of(answers, name, Part))
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class LifecycleSpec:
+    """What a run is told.
+
+    `folder` is where its own datasets go, `home` where the tables of all runs are, by default below
+    the namespace. `grace` is how long a deleted branch holds what it held. `restored` is when
+    objects last came back from quarantine: what swept before then has not swept them.
+    """
+
+    repository: Repository
+    policy: LifecyclePolicy
+    run_id: str
+    now: datetime
+    folder: str
+    home: str | None = None
+    selection: Selection = Selection.FULL
+    grace: timedelta = timedelta(days=7)
+    tags_protect_history: bool = False
+    without_staging: bool = False
+    restored: datetime | None = None
+
+    @property
+    def place(self) -> str:
+        """Where the tables of all runs are."""
+        return self.home or self.repository.namespace.address(HOME)
+
+    @property
+    def options(self) -> str:
+        """What else decides which addresses go."""
+        return f"tags_protect_history={self.tags_protect_history}"
+
+    @property
+    def today(self) -> int:
+        """The day of the run, counted from 1970."""
+        return (self.now - _EPOCH).days
+
+    def dataset(self, name: str) -> str:
+        """The address of one of the run's own datasets."""
+        return f"{self.folder.rstrip('/')}/{name}/"
+
+
+@dataclass(frozen=True)
+class PolicyTables:
+    """The tables of the requirement that are as small as the policy and the refs.
+
+    They have POLICY_TABLE, CURRENT_RULE and BRANCH_LAST, and stored COMMITS.
+    """
+
+    policy: pa.Table
+    current_rule: pa.Table
+    branch_last: pa.Table
+    commits: Dataset
+
+
+@dataclass(frozen=True)
+class JudgedAddresses:
+    """What a run found. `verdicts` has a row (JUDGED) for each address that a rule covers.
+
+    `results` has those that go (RESULTS), `totals` counts them all (TOTALS). `segments` is what was
+    read, from which evidence comes. `full` says why all commits were looked at where less was
+    asked for, and is empty where all were.
+    """
+
+    verdicts: Dataset
+    results: Dataset
+    totals: pa.Table
+    tables: PolicyTables
+    segments: tuple[Segment, ...]
+    record: LifecycleRunRecord
+    figures: Mapping[str, int]
+    words: tuple[str, ...]
+    warnings: tuple[str, ...]
+    full: str | None

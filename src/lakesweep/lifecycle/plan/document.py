@@ -1,0 +1,277 @@
+"""What a lifecycle plan is asked for, and what it records: figures, guards, details, refs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pyarrow as pa
+
+from lakesweep.lakefs.refs.commit_graph import (
+    Refs,
+    RepositoryBranch,
+    RepositoryCommit,
+    RepositoryTag,
+    make_refs,
+)
+from lakesweep.lakefs.refs.temporary_branches import TEMPORARY_MARK
+from lakesweep.lakefs.repository.interface import Ages, describe_ages, describe_stale, store_ages
+from lakesweep.lifecycle.plan.recheck import NeighbourSources, RecheckSources, RefChanges
+from lakesweep.lifecycle.policy.parser import parse_policy
+from lakesweep.storage.datasets.manifest import Dataset
+from lakesweep.storage.datasets.reader import read_dataset
+from lakesweep.storage.datasets.writer import write_dataset
+from lakesweep.sweep.guards import PlanFigures, failed_guards
+from lakesweep.sweep.judge.totals import Dimension, classes_of, reasons_of, shares_of
+from lakesweep.sweep.mark.marks import Marks, RootState
+from lakesweep.sweep.plan.document import FileTotals, PlanDocument, PlanKind, RootCounts
+from lakesweep.sweep.plan.planner import PLAN_LIFETIME
+from lakesweep.sweep.roots.sources import RootSourceFactory, root_sources
+from lakesweep.sweep.verdicts import Verdict
+from lakesweep.units import format_some
+
+if TYPE_CHECKING:
+    from lakesweep.lakefs.addresses import StorageNamespace
+    from lakesweep.lifecycle.judge.pipeline import JudgedAddresses, LifecycleSpec
+    from lakesweep.lifecycle.plan.object_verdicts import ObjectVerdicts
+    from lakesweep.lifecycle.policy.rules import LifecyclePolicy
+    from lakesweep.runs.records import LakeRecord
+    from lakesweep.storage.object_store import StoreOpener
+    from lakesweep.sweep.lake import Lake
+    from lakesweep.sweep.roots.lakefs import RepositoryOpener
+
+
+@dataclass(frozen=True)
+class LifecyclePlanRequest:
+    """What is asked of a plan. `spec` has no folder yet; `neighbours` may have imported objects.
+
+    `of_lakes` tells the roots of other lakes, which the lake of the repository names. `siblings`
+    are all other repositories of the server.
+    """
+
+    lake: Lake
+    spec: LifecycleSpec
+    opener: RepositoryOpener
+    neighbours: Mapping[str, RepositoryOpener] = field(default_factory=dict)
+    overridden: tuple[str, ...] = ()
+    policy_text: str = ""
+    policy_name: str = "policy.json"
+    of_lakes: RootSourceFactory = root_sources
+    siblings: Mapping[str, StorageNamespace] = field(default_factory=dict)
+
+    @property
+    def openers(self) -> Mapping[str, RepositoryOpener]:
+        """The repository and its neighbours."""
+        return {self.spec.repository.name: self.opener, **self.neighbours}
+
+    def warnings(self) -> Iterator[str]:
+        """Of which repositories it is not known what they have imported from this one."""
+        if unknown := sorted(self.siblings.keys() - self.neighbours.keys()):
+            yield (
+                "what other repositories of the server have imported from this one is not known, as"
+                f" no root of the configuration names them: {format_some(unknown)}"
+            )
+
+    @property
+    def shortest(self) -> timedelta:
+        """The shortest time that any rule lets objects live."""
+        days = [days for rule in self.spec.policy.rules for _, days in rule.all_days()]
+        return timedelta(days=min(days, default=0))
+
+    def cutoff(self, started: datetime) -> datetime:
+        """What was written since is too new for every rule: rules count whole days."""
+        return started - self.shortest
+
+    def sources(self, refs: Refs, ages: Ages) -> RecheckSources:
+        """Who is asked what came since the repository had these refs."""
+        spec = self.spec
+        changes = RefChanges(spec.policy, refs, spec.tags_protect_history)
+        others = NeighbourSources(self.neighbours, spec.without_staging, ages, self.of_lakes)
+        return RecheckSources(spec.repository.name, self.opener, changes.metaranges, others)
+
+
+@dataclass(frozen=True)
+class PlanDraft:
+    """All that a plan is made of, before it is written down. `engine` is what judged it."""
+
+    order: LifecyclePlanRequest
+    name: str
+    started: datetime
+    engine: str
+    ages: Ages
+    listing: Dataset
+    found: JudgedAddresses
+    marks: Marks
+    judged: ObjectVerdicts
+
+    def document(self, record: LakeRecord, now: datetime, clock_ahead: timedelta) -> PlanDocument:
+        """The plan. `record` is what is known of the lake, whose store is behind our clock."""
+        order, totals = self.order, self.judged.totals
+        figures = self._figures(record, clock_ahead)
+        return PlanDocument(
+            plan=self.name,
+            lake=order.lake.name,
+            kind=PlanKind.LIFECYCLE,
+            created=now,
+            expires=self.started + PLAN_LIFETIME,
+            cut_off=order.cutoff(self.started),
+            grace_seconds=figures.grace.total_seconds(),
+            mode=order.spec.selection.value,
+            roots=RootCounts(
+                complete=len(list(self.marks.in_state(RootState.COMPLETE))), incomplete=0
+            ),
+            totals=_amounts(totals),
+            ages=tuple(classes_of(totals, Dimension.AGE)),
+            sizes=tuple(classes_of(totals, Dimension.SIZE)),
+            guards=tuple(failed_guards(figures)),
+            overridden=order.overridden,
+            locations=order.lake.locations,
+            spec={"engine": self.engine, "listed": figures.listed, **self.found.figures},
+            policy=order.spec.policy.sha256,
+            details={**self._details(), "dumps": store_ages(self.ages)},
+        )
+
+    def _figures(self, record: LakeRecord, clock_ahead: timedelta) -> PlanFigures:
+        totals = _amounts(self.judged.totals)
+        return PlanFigures(
+            was_applied=record.applied is not None,
+            live=_files(totals, Verdict.KEEP),
+            live_before=record.live,
+            listed=self.listing.rows,
+            deletes=_files(totals, Verdict.DELETE),
+            grace=self.order.shortest,
+            shares=shares_of(self.judged.totals),
+            is_policy_new=record.policy != self.order.spec.policy.sha256,
+            dumps=describe_ages(self.ages),
+            stale_dumps=describe_stale(self.ages),
+            clock_ahead=clock_ahead,
+        )
+
+    def _details(self) -> dict[str, Any]:
+        spec = self.order.spec
+        return {
+            "repository": spec.repository.name,
+            "namespace": spec.repository.namespace.location,
+            "aliases": list(spec.repository.namespace.aliases),
+            "neighbours": list(self.order.neighbours),
+            "home": spec.place,
+            "policy": self.order.policy_text,
+            "policy_name": self.order.policy_name,
+            "words": list(self.found.words),
+            "warnings": [*self.found.warnings, *self.order.warnings()],
+            "full": self.found.full,
+            "saved": self.judged.saved,
+            "record": msgspec.to_builtins(self.found.record),
+            "results": self.found.results.address,
+            "tags_protect_history": spec.tags_protect_history,
+            "without_staging": spec.without_staging,
+        }
+
+
+def _amounts(totals: pa.Table) -> dict[str, dict[str, FileTotals]]:
+    return {
+        verdict: {reason: FileTotals(**amount) for reason, amount in reasons.items()}
+        for verdict, reasons in reasons_of(totals).items()
+    }
+
+
+def _files(totals: Mapping[str, Mapping[str, FileTotals]], verdict: Verdict) -> int:
+    return sum(amount.files for amount in totals.get(verdict.value, {}).values())
+
+
+_COMMIT, _BRANCH, _TAG = "commit", "branch", "tag"
+_ROWS = 1 << 14
+
+#: A commit, a branch or a tag. `name` is that of the ref, or the id of the commit; `commit_id` is
+#: what a ref is on. Ids of parents stand with spaces between them. `takes_off` is what temporary
+#: commits have in their metadata (see `lakefs.temporary`).
+REFS = pa.schema(
+    [
+        pa.field("what", pa.string(), nullable=False),
+        pa.field("name", pa.string(), nullable=False),
+        pa.field("commit_id", pa.string()),
+        pa.field("hidden", pa.bool_()),
+        pa.field("parents", pa.string()),
+        pa.field("metarange_id", pa.string()),
+        pa.field("created", pa.timestamp("us", tz="UTC")),
+        pa.field("committer", pa.string()),
+        pa.field("message", pa.string()),
+        pa.field("version", pa.int64()),
+        pa.field("generation", pa.int64()),
+        pa.field("takes_off", pa.string()),
+    ]
+)
+
+
+def write_refs(stores: StoreOpener, address: str, refs: Refs) -> Dataset:
+    """Store refs; other metadata of commits is left out."""
+    return write_dataset(stores, address, REFS, _batches(refs))
+
+
+def read_refs(stores: StoreOpener, dataset: Dataset) -> Refs:
+    """The refs that were stored."""
+    found: dict[str, list[dict[str, Any]]] = {_COMMIT: [], _BRANCH: [], _TAG: []}
+    for batch in read_dataset(stores, dataset):
+        for row in batch.to_pylist():
+            found[row["what"]].append(row)
+    return make_refs(
+        map(_commit, found[_COMMIT]),
+        (RepositoryBranch(row["name"], row["commit_id"], row["hidden"]) for row in found[_BRANCH]),
+        (RepositoryTag(row["name"], row["commit_id"]) for row in found[_TAG]),
+    )
+
+
+def _batches(refs: Refs) -> Iterator[pa.RecordBatch]:
+    rows = list(_rows(refs))
+    for start in range(0, len(rows), _ROWS):
+        yield pa.RecordBatch.from_pylist(rows[start : start + _ROWS], schema=REFS)
+
+
+def _rows(refs: Refs) -> Iterator[dict[str, Any]]:
+    for branch in refs.branches:
+        yield {
+            "what": _BRANCH,
+            "name": branch.name,
+            "commit_id": branch.commit_id,
+            "hidden": branch.hidden,
+        }
+    for tag in refs.tags:
+        yield {"what": _TAG, "name": tag.name, "commit_id": tag.commit_id}
+    for commit in refs.commits.values():
+        yield {
+            "what": _COMMIT,
+            "name": commit.id,
+            "parents": " ".join(commit.parents),
+            "metarange_id": commit.metarange_id,
+            "created": commit.created,
+            "committer": commit.committer,
+            "message": commit.message,
+            "version": commit.version,
+            "generation": commit.generation,
+            "takes_off": commit.metadata.get(TEMPORARY_MARK),
+        }
+
+
+def _commit(row: dict[str, Any]) -> RepositoryCommit:
+    return RepositoryCommit(
+        row["name"],
+        tuple(row["parents"].split()),
+        row["metarange_id"],
+        row["created"],
+        row["committer"],
+        row["message"],
+        row["version"],
+        row["generation"],
+        {}
+        if row.get("takes_off") is None
+        else {TEMPORARY_MARK: row["takes_off"]},  # older plans have none
+    )
+
+
+def plan_policy(document: PlanDocument) -> LifecyclePolicy:
+    """The policy by which a plan was made, as it was then."""
+    details = document.details
+    return parse_policy(details["policy"].encode(), details["policy_name"], floor=1)

@@ -1,0 +1,218 @@
+"""Make a lifecycle plan: list, read, judge, recheck, write. Nothing is deleted here.
+
+The order matters, as in a sweep. Objects are listed first. Staged entries are read before the
+commits, because a commit moves entries from the one to the other. After judging, everything is
+checked again, and what arrived meanwhile is kept. The plan is a sweep plan for the lake that
+stands for the repository: guards, lease, hash, outcomes and quarantine are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from lakesweep.clock import Clock
+from lakesweep.errors import IncompleteError, LakesweepError, MissingError
+from lakesweep.lakefs.columns import STAGED
+from lakesweep.lakefs.refs.temporary_branches import without_temporary
+from lakesweep.lakefs.repository.interface import StagingUnknownError, find_ages
+from lakesweep.lifecycle.judge.pipeline import (
+    JudgedAddresses,
+    LifecycleSpec,
+    judge_addresses,
+    require_staging,
+)
+from lakesweep.lifecycle.plan.document import PlanDraft, write_refs
+from lakesweep.lifecycle.plan.head_entries import BranchHeads, HeadEntries
+from lakesweep.lifecycle.plan.object_verdicts import judge_objects
+from lakesweep.lifecycle.plan.savings import ref_sizes
+from lakesweep.lifecycle.repository_lake import refuse_nested, refuse_shared
+from lakesweep.progress import SILENT, Progress
+from lakesweep.runs.records import LakeRecord, RunKind
+from lakesweep.runs.run_log import RunLog
+from lakesweep.runs.run_names import new_name
+from lakesweep.storage.datasets.manifest import Dataset
+from lakesweep.storage.datasets.writer import write_dataset
+from lakesweep.sweep.columns import LISTING
+from lakesweep.sweep.guards import dataset_clock_skew
+from lakesweep.sweep.judge.rules import make_rules
+from lakesweep.sweep.mark.mark_phase import mark
+from lakesweep.sweep.mark.marker import MarkSpec
+from lakesweep.sweep.mark.marks import Marks
+from lakesweep.sweep.mark.survey import Surveyor, files_of
+from lakesweep.sweep.plan.document import PlanDocument, dataset_ref, incomplete_roots
+from lakesweep.sweep.plan.plan_retention import PlanPruner
+from lakesweep.sweep.plan.stored_plan import publish_plan
+from lakesweep.sweep.verdicts import Verdict
+from lakesweep.timestamps import moment
+
+if TYPE_CHECKING:
+    from lakesweep.lakefs.refs.commit_graph import Refs
+    from lakesweep.lifecycle.judge.engine import LifecycleEngine
+    from lakesweep.lifecycle.plan.document import LifecyclePlanRequest
+    from lakesweep.runs.leases import HeldLease
+    from lakesweep.storage.stores import Stores
+    from lakesweep.sweep.engine.protocol import SweepEngine
+    from lakesweep.sweep.judge.reasons import JudgeRules
+    from lakesweep.sweep.lake import Lake
+    from lakesweep.sweep.paths.foreign_formats import ForeignFolder
+    from lakesweep.sweep.roots.root import RootSource
+
+
+@dataclass
+class LifecyclePlanner:
+    """Makes plans by policies. All parts that touch objects run on the engines."""
+
+    stores: Stores
+    engine: SweepEngine
+    judges: LifecycleEngine
+    runs: RunLog
+    clock: Clock
+    progress: Progress = SILENT
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def plan(
+        self, order: LifecyclePlanRequest, started: datetime, lease: HeldLease
+    ) -> PlanDocument:
+        """Write a plan. `started` was read before the lease was taken."""
+        lake, repository = order.lake, order.spec.repository
+        others = [opener().namespace for opener in order.neighbours.values()]
+        others += order.siblings.values()
+        refuse_shared(repository.name, repository.namespace, others)
+        ages = find_ages(order.openers)  # what is written from now on is seen when looking again
+        self._refuse_unknown(order.spec)
+        name = order.spec.run_id or new_name("plan", self.clock)
+        address = f"{lake.plans}/{name}"
+        surveyor = Surveyor(self.stores, self.engine, self.clock, self.progress, self.seconds)
+        with surveyor.phase("list"):
+            listing, foreign = self._list(surveyor, lake, f"{address}/listing")
+        refuse_nested(repository.name, foreign)
+        lease.check()
+        with surveyor.phase("mark"):
+            found, refs = self._find(order, name, address, started)
+            lease.check()
+            sources = order.sources(refs, ages)(self.stores, lake, files_of(self.stores, listing))
+            cache = surveyor.earlier(self.runs.lake(lake.name))
+            marks = self._look_again(sources, cache, f"{address}/marks")
+        lease.check()
+        with surveyor.phase("judge"):
+            rules = self._rules(order, marks, started)
+            judged = judge_objects(
+                self.stores, self.engine, listing, found.verdicts, marks, rules, address
+            )
+        draft = PlanDraft(
+            order, name, started, self.engine.name, ages, listing, found, marks, judged
+        )
+        ahead = dataset_clock_skew(self.stores, listing, started)
+        document = draft.document(self.runs.lake(lake.name), self.clock.now(), ahead)
+        sizes = ref_sizes(self.stores, found.segments, refs, started)
+        held = self._held(order.spec, refs, judged.datasets[Verdict.DELETE.value], address)
+        details = {"refs": sizes, "heads": None if held is None else held.figures}
+        document = msgspec.structs.replace(document, details={**document.details, **details})
+        stored = {
+            "refs": write_refs(self.stores, f"{address}/refs", refs),
+            "listing": listing,
+            **judged.datasets,
+        }
+        datasets = {name: dataset_ref(name, dataset) for name, dataset in stored.items()} | {
+            name: dataset_ref(f"marks/{name}", dataset) for name, dataset in marks.datasets.items()
+        }
+        if held is not None:
+            datasets["heads"] = dataset_ref("heads/entries", held.entries)
+        document = msgspec.structs.replace(document, datasets=datasets, seconds=dict(self.seconds))
+        lease.check()
+        publish_plan(self.stores, self.runs, address, document, lease.token)
+        self._learn(lake.name, document, marks)
+        with suppress(LakesweepError):  # the plan is made; the next one tidies up
+            lease.check()
+            PlanPruner(self.stores, self.runs, lake, self.clock.now()).prune()
+        return document
+
+    def _refuse_unknown(self, spec: LifecycleSpec) -> None:
+        """What would be refused in the end is refused before all objects are listed."""
+        try:
+            spec.repository.staged()
+        except StagingUnknownError:
+            require_staging(spec)
+
+    def _list(
+        self, surveyor: Surveyor, lake: Lake, address: str
+    ) -> tuple[Dataset, Sequence[ForeignFolder]]:
+        """All objects; none where nobody ever uploaded one."""
+        try:
+            return surveyor.list_files(lake, address)
+        except MissingError:
+            return write_dataset(self.stores, address, LISTING, []), ()
+
+    def _find(
+        self, order: LifecyclePlanRequest, name: str, address: str, started: datetime
+    ) -> tuple[JudgedAddresses, Refs]:
+        """What the policy says of all addresses, and the refs that it was said of."""
+        spec = replace(
+            order.spec,
+            run_id=name,
+            now=started,
+            folder=f"{address}/run",
+            restored=self._restored(order.lake.name),
+        )
+        staged = self._staged(spec, f"{address}/staged")
+        # Only now: what is committed meanwhile was staged, or is seen as a commit.
+        refs = without_temporary(spec.repository.read_refs())
+        return judge_addresses(spec, self.judges, refs, staged), refs
+
+    def _held(
+        self, spec: LifecycleSpec, refs: Refs, deletes: Dataset, address: str
+    ) -> HeadEntries | None:
+        """What HEADs hold of what goes; None where it is not taken off them first."""
+        if spec.repository.editor is None or not spec.policy.head_rules:
+            return None
+        heads = BranchHeads(spec.repository, refs)
+        return heads.held(self.stores, self.engine, spec.policy, deletes, f"{address}/heads")
+
+    def _restored(self, lake: str) -> datetime | None:
+        """When objects last came back from quarantine."""
+        restores = (run for run in self.runs.list(lake) if run.kind is RunKind.RESTORE)
+        return next((moment(run.started_at) for run in restores), None)
+
+    def _staged(self, spec: LifecycleSpec, address: str) -> Dataset | None:
+        """What is staged; None where that cannot be known, which is for the policy to judge."""
+        try:
+            return write_dataset(self.stores, address, STAGED, spec.repository.staged())
+        except StagingUnknownError:
+            return None
+
+    def _look_again(
+        self, sources: Sequence[RootSource], cache: Marks | None, address: str
+    ) -> Marks:
+        """What is needed that the policy did not see: by what came meanwhile, and by others."""
+        marks = mark(MarkSpec(self.engine, self.stores, address, cache=cache), sources)
+        for root in incomplete_roots(marks):
+            raise IncompleteError(
+                f"{root.name} could not be read, and may reference objects of the repository, so"
+                f" no plan was made: {root.reason}",
+                hint="mend it, then plan again; or, if it can reference no object of this"
+                " repository, leave that root out of the configuration meanwhile",
+            )
+        return marks
+
+    def _rules(self, order: LifecyclePlanRequest, marks: Marks, started: datetime) -> JudgeRules:
+        now = max(self.clock.now(), started)
+        return make_rules(
+            order.lake, marks, {}, order.overridden, now=now, cutoff=order.cutoff(started)
+        ).rules
+
+    def _learn(self, lake: str, document: PlanDocument, marks: Marks) -> None:
+        def change(record: LakeRecord) -> LakeRecord:
+            return msgspec.structs.replace(
+                record,
+                live=document.amount(Verdict.KEEP.value).files,
+                marks=marks.address,
+                mark_hashes={name: each.sha256 for name, each in marks.datasets.items()},
+            )
+
+        self.runs.learn(lake, change)

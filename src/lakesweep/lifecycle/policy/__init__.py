@@ -1,0 +1,1 @@
+"""What a policy says: rules, their files, and the retention they give each ref."""

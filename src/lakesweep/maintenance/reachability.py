@@ -1,0 +1,112 @@
+"""Find everything that is retained in one realm."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import islice
+
+from lakesweep.errors import ReferenceMissingError
+from lakesweep.maintenance.live_filters import LiveFilters
+from lakesweep.maintenance.plugin_api import RealmIdentifier, TypeIdentifier
+from lakesweep.progress import ProgressTask
+from lakesweep.store import Commit, Realm, Stored
+from lakesweep.store.commits.log import LogRetention
+from lakesweep.store.realms.payloads import Payload
+from lakesweep.store.realms.reachability import ReachabilityWalk
+
+_STEP = 1_000
+
+
+class RealmCollector:
+    """Collects what identifiers name of a realm, and all that this leads to."""
+
+    def __init__(
+        self,
+        realm: Realm,
+        cut_off: datetime,
+        history: Callable[[str], LogRetention],
+        types: Sequence[TypeIdentifier] = (),
+    ) -> None:
+        self.realm = realm
+        self.cut_off = cut_off
+        self._history = history
+        self._types = _by_type(types)
+        self._walk = ReachabilityWalk(realm, history)
+        self._names: dict[str, None] = {}
+        self._waiting: list[str] = []
+        #: How many references and objects were found that stay.
+        self.reference_count = 0
+        self.object_count = 0
+
+    def retain_reference(self, name: str) -> None:
+        if name not in self._names:
+            self._names[name] = None
+            self._waiting.append(name)
+
+    def retain_objects(self, ids: Collection[int]) -> None:
+        self._walk.also(ids)
+
+    def commits(self, reference: str) -> Iterator[Stored[Commit]]:
+        history = self._history(reference)
+        try:
+            for count, commit in enumerate(self.realm.log(reference), 1):
+                yield commit
+                if history.ends(count, commit.value.committed_at):
+                    return
+        except ReferenceMissingError:
+            return
+
+    def collect(self, task: ProgressTask, look: Callable[[], None]) -> None:
+        """Follow everything that was named. `look` is called now and then, and may raise."""
+        # More than once where objects of some type name others.
+        while self._waiting or self._walk.has_more:
+            names, self._waiting = self._waiting, []
+            found = self.realm.backend.fetch_references(self.realm.name, names)
+            self.reference_count += len(found)
+            self._follow(self._walk.reach(list(found.values())), task, look)
+
+    def mark(self, marks: LiveFilters) -> None:
+        """Hand over all that was found."""
+        marks.add_references(self.realm.name, list(self._names))
+        for ids in self._walk.ids():
+            marks.add_objects(self.realm.name, ids)
+
+    def _follow(
+        self, found: Iterator[Payload], task: ProgressTask, look: Callable[[], None]
+    ) -> None:
+        while page := list(islice(found, _STEP)):
+            look()
+            task.advance(len(page))
+            self.object_count += len(page)
+            for payload in page if self._types else ():
+                for identifier in self._types.get(payload.type, ()):
+                    identifier.identify(self, payload)
+
+
+def identify(
+    collector: RealmCollector, identifiers: Sequence[RealmIdentifier], references: Iterable[str]
+) -> bool:
+    """Have all identifiers name what stays; whether one of them knows the realm.
+
+    Of the `references` that there are, those stay anyway that nobody owns.
+    """
+    for name in references:
+        if not is_owned(identifiers, name):
+            collector.retain_reference(name)
+    # Each of them is asked: what one has to say does not depend on what others know.
+    known = [identifier.identify(collector) for identifier in identifiers]
+    return any(known)
+
+
+def is_owned(identifiers: Sequence[RealmIdentifier], reference: str) -> bool:
+    """Whether a reference of this name goes unless somebody retains it."""
+    return any(identifier.owns(reference) for identifier in identifiers)
+
+
+def _by_type(types: Sequence[TypeIdentifier]) -> Mapping[str, Sequence[TypeIdentifier]]:
+    found: defaultdict[str, list[TypeIdentifier]] = defaultdict(list)
+    for identifier in types:
+        found[identifier.type].append(identifier)
+    return found

@@ -1,0 +1,135 @@
+"""What the store records about maintenance runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from functools import reduce
+from operator import add
+
+import msgspec
+
+from lakesweep.runs.records import LeaseRecord, RunStatus
+from lakesweep.store import NO_INDEX, Commit, IndexRoot, Link
+from lakesweep.timestamps import moment
+
+
+class MaintenanceStats(msgspec.Struct, frozen=True):
+    """References, or rows of objects: an object in parts counts once a part.
+
+    What was `scanned` was `retained`, `newer` than the cut-off, or `unreferenced`. Of the latter
+    some were `purged`, none of them by a dry run, and some `failed` to be; the rest was changed or
+    deleted by somebody else in between.
+    """
+
+    scanned: int = 0
+    retained: int = 0
+    newer: int = 0
+    unreferenced: int = 0
+    purged: int = 0
+    failed: int = 0
+
+    def __add__(self, other: MaintenanceStats) -> MaintenanceStats:
+        pairs = zip(msgspec.structs.astuple(self), msgspec.structs.astuple(other), strict=True)
+        return MaintenanceStats(*(mine + others for mine, others in pairs))
+
+
+NOTHING = MaintenanceStats()
+
+
+def total(stats: Iterable[MaintenanceStats]) -> MaintenanceStats:
+    """All of them together."""
+    return reduce(add, stats, NOTHING)
+
+
+#: The reference of the system realm behind which all of it lies.
+MAINTENANCE_RUNS = "maintenance-runs"
+
+#: First and last id, both included.
+Span = tuple[int, int]
+
+
+class LiveFilterFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """How the filters ended: how often each errs, and what both take."""
+
+    reference_fpp: float
+    object_fpp: float
+    size_bytes: int
+    filters: int
+
+    @property
+    def worst_fpp(self) -> float:
+        return max(self.reference_fpp, self.object_fpp)
+
+
+class MaintenanceRunInformation(msgspec.Struct, frozen=True, kw_only=True):
+    """One run; moments are microseconds since 1970.
+
+    `identified_references` and `identified_objs` are how many distinct ones stay. `purged_realms`
+    counts those that the database deleted by itself, and `realms_purged` names all that are gone.
+    `tidied` is what was removed by commits, by realm and kind. `remaining` are the ids that were
+    not scanned yet, by realm, with which another run goes on if this one dies: `resumes` is the run
+    that this one goes on with, and whose figures it took over.
+    """
+
+    run: str
+    token: int = 0
+    started_at: int
+    cut_off_at: int
+    finished_at: int | None = None
+    status: RunStatus = RunStatus.RUNNING
+    status_message: str = ""
+    detailed_information: str = ""
+    is_dry_run: bool = False
+    per_realm_reference_stats: dict[str, MaintenanceStats] = {}
+    per_realm_per_obj_type_stats: dict[str, dict[str, MaintenanceStats]] = {}
+    purged_realms: int = 0
+    realms_purged: tuple[str, ...] = ()
+    identified_references: int = 0
+    identified_objs: int = 0
+    tidied: dict[str, dict[str, int]] = {}
+    filters: LiveFilterFigures | None = None
+    resumes: str | None = None
+    remaining: dict[str, tuple[Span, ...]] = {}
+
+    @property
+    def started(self) -> datetime:
+        return moment(self.started_at)
+
+    @property
+    def finished(self) -> datetime | None:
+        return None if self.finished_at is None else moment(self.finished_at)
+
+    @property
+    def success(self) -> bool:
+        """Whether all of it was done."""
+        return self.status is RunStatus.DONE
+
+    @property
+    def reference_stats(self) -> MaintenanceStats:
+        """Of the references of all realms."""
+        return total(self.per_realm_reference_stats.values())
+
+    @property
+    def obj_stats(self) -> MaintenanceStats:
+        """Of the rows of objects of all realms."""
+        return total(
+            stats
+            for types in self.per_realm_per_obj_type_stats.values()
+            for stats in types.values()
+        )
+
+
+class MaintenanceCommit(Commit, frozen=True, kw_only=True):
+    """The head of MAINTENANCE_RUNS. `runs` leads from start and run to what is known of it."""
+
+    lease: Link | None = None
+    runs: IndexRoot = NO_INDEX
+
+
+#: The types that a store must know to hold all this.
+TYPES: Mapping[str, type[msgspec.Struct]] = {
+    "maintenance-runs": MaintenanceCommit,
+    "maintenance-run": MaintenanceRunInformation,
+    "sweep-lease": LeaseRecord,
+}

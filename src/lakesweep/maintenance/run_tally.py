@@ -1,0 +1,179 @@
+"""The running totals of a maintenance run, saved at intervals."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from lakesweep.clock import Clock
+from lakesweep.maintenance.row_scan import ScanPage
+from lakesweep.maintenance.run_records import (
+    NOTHING,
+    LiveFilterFigures,
+    MaintenanceRunInformation,
+    MaintenanceStats,
+    Span,
+)
+from lakesweep.runs.records import RunStatus
+from lakesweep.store.backends.rows import IdSpan
+from lakesweep.store.realms.purge import RealmSize
+from lakesweep.timestamps import micros
+
+#: So often it is written down how far a run has come.
+CHECKPOINT_SECONDS = 30.0
+#: Stands for all types, where rows are deleted without a look at what they are.
+ANY_TYPE = "*"
+
+
+class RunTally:
+    """Adds up what threads find, and has it written down now and then by `save`.
+
+    Another run that goes on with this one loses at most what was found since.
+    """
+
+    def __init__(
+        self,
+        begun: MaintenanceRunInformation,
+        clock: Clock,
+        save: Callable[[MaintenanceRunInformation], None],
+    ) -> None:
+        self._info = begun
+        self._clock = clock
+        self._save = save
+        self._lock = threading.Lock()
+        self._saved = clock.monotonic()
+        self._references: dict[str, MaintenanceStats] = {}
+        stats = begun.per_realm_per_obj_type_stats
+        self._rows = {realm: defaultdict(lambda: NOTHING, types) for realm, types in stats.items()}
+        self._remaining = {
+            realm: {IdSpan(*span): IdSpan(*span) for span in spans}
+            for realm, spans in begun.remaining.items()
+        }
+        self._tidied: dict[str, dict[str, int]] = {}
+        self._purged: list[str] = []
+        self._purged_at_once = 0
+        self.problems: list[str] = []
+
+    def spans(self, realm: str) -> Sequence[IdSpan] | None:
+        """What an earlier run left to scan of a realm; None if it did not come to it."""
+        rest = self._remaining.get(realm)
+        return None if rest is None else list(rest)
+
+    def begin(self, realm: str, spans: Sequence[IdSpan]) -> None:
+        """These spans are about to be scanned."""
+        with self._lock:
+            self._remaining[realm] = {span: span for span in spans}
+            self._rows.setdefault(realm, defaultdict(lambda: NOTHING))
+
+    def add_page(self, realm: str, span: IdSpan, page: ScanPage) -> None:
+        """So much of a span was scanned."""
+        with self._lock:
+            for name, stats in page.stats.items():
+                self._rows[realm][name] += stats
+            if page.rest is not None:
+                self._remaining[realm][span] = page.rest
+        self._checkpoint()
+
+    def end(self, realm: str, span: IdSpan) -> None:
+        """A span was scanned to its end."""
+        with self._lock:
+            del self._remaining[realm][span]
+        self._checkpoint()
+
+    def add_references(self, realm: str, stats: MaintenanceStats) -> None:
+        """Some references of a realm were looked at."""
+        with self._lock:
+            self._references[realm] = self._references.get(realm, NOTHING) + stats
+
+    def add_purgeable_realm(self, realm: str, found: RealmSize) -> None:
+        """A realm is to be purged, and has so much."""
+        self._references[realm] = _unreferenced(found.references)
+        self._rows[realm] = defaultdict(lambda: NOTHING, {ANY_TYPE: _unreferenced(found.rows)})
+
+    def add_purged_realm(self, realm: str, found: RealmSize, *, at_once: bool) -> None:
+        """A realm is gone: by the database itself, which does not count, or row by row."""
+        self._purged.append(realm)
+        self._purged_at_once += at_once
+        if not at_once:
+            self._references[realm] = _purged(found.references)
+            self._rows[realm] = defaultdict(lambda: NOTHING, {ANY_TYPE: _purged(found.rows)})
+
+    def add_tidied(self, realm: str, counts: Mapping[str, int]) -> None:
+        """So many of each kind were removed by commits."""
+        for kind, count in counts.items():
+            if count:
+                before = self._tidied.setdefault(realm, {})
+                before[kind] = before.get(kind, 0) + count
+
+    def add_identified(self, references: int, objects: int) -> None:
+        """So much stays of a realm."""
+        self._info = msgspec.structs.replace(
+            self._info,
+            identified_references=self._info.identified_references + references,
+            identified_objs=self._info.identified_objs + objects,
+        )
+
+    def learn(self, filters: LiveFilterFigures) -> None:
+        """What the filters are like, once all is in them."""
+        self._info = msgspec.structs.replace(self._info, filters=filters)
+
+    def complain(self, problem: str) -> None:
+        """Something could not be done; what befalls several spans alike is told once."""
+        with self._lock:
+            if problem not in self.problems:
+                self.problems.append(problem)
+
+    @property
+    def failed(self) -> int:
+        """How many deletes failed."""
+        now = self.now()
+        return now.reference_stats.failed + now.obj_stats.failed
+
+    def ended(self, status: RunStatus, message: str, details: str) -> MaintenanceRunInformation:
+        """All figures of a run that is over."""
+        return msgspec.structs.replace(
+            self.now(),
+            status=status,
+            status_message=message,
+            detailed_information=details,
+            finished_at=micros(self._clock.now()),
+        )
+
+    def now(self) -> MaintenanceRunInformation:
+        """All figures, as they are."""
+        with self._lock:
+            return msgspec.structs.replace(
+                self._info,
+                per_realm_reference_stats=dict(self._references),
+                per_realm_per_obj_type_stats={
+                    realm: dict(types) for realm, types in self._rows.items()
+                },
+                remaining={realm: _pairs(spans) for realm, spans in self._remaining.items()},
+                tidied={realm: dict(counts) for realm, counts in self._tidied.items()},
+                purged_realms=self._purged_at_once,
+                realms_purged=tuple(self._purged),
+                detailed_information="\n".join(self.problems),
+            )
+
+    def _checkpoint(self) -> None:
+        with self._lock:
+            now = self._clock.monotonic()
+            if now - self._saved < CHECKPOINT_SECONDS:
+                return
+            self._saved = now
+        self._save(self.now())
+
+
+def _pairs(spans: Mapping[IdSpan, IdSpan]) -> tuple[Span, ...]:
+    return tuple((span.first, span.last) for span in spans.values())
+
+
+def _unreferenced(count: int) -> MaintenanceStats:
+    return MaintenanceStats(scanned=count, unreferenced=count)
+
+
+def _purged(count: int) -> MaintenanceStats:
+    return MaintenanceStats(scanned=count, unreferenced=count, purged=count)

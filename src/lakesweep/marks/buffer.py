@@ -1,0 +1,222 @@
+"""Collect the rows of marking into batches of a useful size."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakesweep.hashing import hash128
+from lakesweep.marks.columns import (
+    CHILDREN,
+    FACTS,
+    LIVE,
+    PROBLEMS,
+    SOURCES,
+    USAGE,
+    MarkBatch,
+    MarkKind,
+    RootFacts,
+    source_numbers,
+)
+from lakesweep.marks.covers import Cover, FolderUsage, add_covers, collapse_cover, cover
+from lakesweep.marks.unreadable import Problem
+from lakesweep.storage.address import identities, identity
+from lakesweep.storage.file_identity import file_hashes, hash_columns
+
+_ROWS = 1 << 15
+#: As many a kind are told of one source.
+_FOLDERS = 8
+_FILE = ("path", "kind", "size_bytes")
+
+
+class Pointer(NamedTuple):
+    """A row of POINTERS."""
+
+    source: int
+    h1: int
+    h2: int
+    path: str
+    kind: str
+    size_bytes: int | None
+    entries: int | None
+    location: str | None
+    access: int
+
+
+class MarkBuffer:
+    """What was found in sources, one after the other, until it is taken as batches.
+
+    For each source: any number of `add` and `lead`, then once `close` or `fail`.
+    """
+
+    def __init__(self) -> None:
+        self._rows = 0
+        self._files: list[tuple[int, pa.RecordBatch]] = []
+        self._ended: list[tuple[Pointer, int | None]] = []
+        self._children: list[pa.RecordBatch] = []
+        self._problems: list[tuple[str, str, str, int]] = []
+        self._facts: list[tuple[int, str]] = []
+        #: By source and kind; those of a source that has not ended are kept.
+        self._covers: defaultdict[int, defaultdict[str, list[Cover]]]
+        self._covers = defaultdict(lambda: defaultdict(list))
+
+    def add(self, source: int, files: pa.RecordBatch) -> None:
+        """Files that a source names, by the columns `path`, `kind` and `size_bytes`."""
+        if files.num_rows:
+            self._files.append((source, files.select(_FILE)))
+            self._rows += files.num_rows
+
+    def lead(self, children: pa.RecordBatch) -> None:
+        """Rows of CHILDREN."""
+        if children.num_rows:
+            self._children.append(children)
+            self._rows += children.num_rows
+
+    def state(self, source: int, facts: RootFacts) -> None:
+        """What a root says of itself."""
+        self._facts.append((source, msgspec.json.encode(facts).decode()))
+
+    def close(self, pointer: Pointer, entries: int) -> None:
+        """A source was read to its end; `pointer` tells its kind and size as they are."""
+        self._end(pointer, entries)
+
+    def fail(self, pointer: Pointer, *problems: Problem) -> None:
+        """A source could not be read, or not trusted. It stays alive all the same."""
+        for problem in problems:
+            row = (problem.path, problem.state.value, problem.reason, pointer.source)
+            self._problems.append(row)
+        self._end(pointer, None)
+
+    def take_if_full(self) -> Iterator[MarkBatch]:
+        """What was found, if it is worth a batch."""
+        if self._rows >= _ROWS:
+            yield from self.take()
+
+    def take(self) -> Iterator[MarkBatch]:
+        """What was found since it was last taken."""
+        found = [
+            (MarkKind.LIVE, self._live_files()),
+            (MarkKind.LIVE, self._live_sources()),
+            (MarkKind.SOURCE, self._sources()),
+            (MarkKind.CHILD, pa.concat_batches(self._children) if self._children else None),
+            (MarkKind.PROBLEM, _batch(PROBLEMS, self._problems)),
+            (MarkKind.USAGE, _batch(USAGE, list(self._usage()))),
+            (MarkKind.FACT, _batch(FACTS, self._facts)),
+        ]
+        self._rows = 0
+        self._files, self._ended, self._children = [], [], []
+        self._problems, self._facts = [], []
+        yield from (MarkBatch(what, rows) for what, rows in found if rows is not None)
+
+    def _end(self, pointer: Pointer, entries: int | None) -> None:
+        folder = identity(pointer.path).rpartition("/")[0] + "/"
+        own = {folder: FolderUsage(1, pointer.size_bytes or 0)}
+        self._covers[pointer.source][pointer.kind].append(own)
+        self._ended.append((pointer, entries))
+        self._rows += 1
+
+    def _live_files(self) -> pa.RecordBatch | None:
+        if not self._files:
+            return None
+        files = pa.concat_batches([batch for _, batch in self._files])
+        counts = [batch.num_rows for _, batch in self._files]
+        self._count(files, counts)
+        sources = np.repeat(np.array([source for source, _ in self._files], np.int64), counts)
+        h1, h2 = hash_columns(file_hashes(files["path"]))
+        columns = [h1, h2, *files.columns, pa.array(sources)]
+        return pa.RecordBatch.from_arrays(columns, schema=LIVE)
+
+    def _count(self, files: pa.RecordBatch, counts: list[int]) -> None:
+        """Add files to what their sources use; mostly all of them are of one kind."""
+        kinds = files["kind"].unique()
+        if len(kinds) == 1:
+            self._count_kind(kinds[0].as_py(), files, counts)
+            return
+        for kind in kinds.to_pylist():
+            is_kind = pc.equal(files["kind"], kind)
+            chosen = is_kind.cast(pa.int64()).to_numpy()
+            per_run = np.add.reduceat(chosen, _bounds(counts)[:-1]).tolist()
+            self._count_kind(kind, files.filter(is_kind), per_run)
+
+    def _count_kind(self, kind: str, files: pa.RecordBatch, counts: list[int]) -> None:
+        covers = cover(files["path"], files["size_bytes"], _bounds(counts), _FOLDERS)
+        for (source, _), found in zip(self._files, covers, strict=True):
+            if found:
+                self._covers[source][kind].append(found)
+
+    def _usage(self) -> Iterator[tuple[int, str, str, int, int]]:
+        for pointer, _ in self._ended:
+            for kind, covers in self._covers.pop(pointer.source, {}).items():
+                for folder, amount in collapse_cover(add_covers(covers), _FOLDERS).items():
+                    yield pointer.source, kind, folder, *amount
+
+    def _live_sources(self) -> pa.RecordBatch | None:
+        pointers = [pointer for pointer, _ in self._ended]
+        return _batch(
+            LIVE, [(p.h1, p.h2, p.path, p.kind, p.size_bytes, p.source) for p in pointers]
+        )
+
+    def _sources(self) -> pa.RecordBatch | None:
+        rows = [(p.source, p.path, p.kind, p.size_bytes, entries) for p, entries in self._ended]
+        return _batch(SOURCES, rows)
+
+
+def pointers_of(batch: pa.RecordBatch) -> Iterator[Pointer]:
+    """The rows of POINTERS in a batch."""
+    columns = (batch[name].to_pylist() for name in Pointer._fields)
+    return map(Pointer._make, zip(*columns, strict=True))
+
+
+def children_of(
+    parent: Pointer,
+    kind: str,
+    paths: pa.Array,
+    size_bytes: pa.Array,
+    entries: pa.Array,
+    location: str | None,
+    *,
+    versions: pa.Array | None = None,
+) -> pa.RecordBatch:
+    """What a source leads to, as CHILDREN: files of one kind that are read by one location.
+
+    Files that are written anew under their names are told apart by their `versions`.
+    """
+    count = len(paths)
+    columns = [
+        pa.repeat(pa.scalar(parent.source, pa.int64()), count),
+        numbers_of(paths, location if versions is None else versions),
+        *hash_columns(file_hashes(paths)),
+        paths,
+        pa.repeat(pa.scalar(str(kind), pa.string()), count),
+        size_bytes,
+        entries,
+        pa.repeat(pa.scalar(location, pa.string()), count),
+        pa.repeat(pa.scalar(parent.access, pa.int64()), count),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=CHILDREN)
+
+
+def numbers_of(paths: pa.Array, by: pa.Array | str | None) -> pa.Array:
+    """The numbers of sources: one that is read by two locations, or versions, is two sources."""
+    if by is None:
+        return source_numbers(file_hashes(paths))
+    return source_numbers(hash128(pc.binary_join_element_wise(identities(paths), by, "\n")))
+
+
+def _bounds(counts: list[int]) -> list[int]:
+    return [0, *accumulate(counts)]
+
+
+def _batch(schema: pa.Schema, rows: Sequence[tuple[object, ...]]) -> pa.RecordBatch | None:
+    if not rows:
+        return None
+    columns = zip(*rows, strict=True)
+    arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -1,0 +1,322 @@
+"""Health checks: Python, Java, extras, store, locations, plans, catalogs, repositories, Spark.
+
+Each check yields findings and never raises.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from importlib import util
+from pathlib import Path
+from secrets import token_hex
+from typing import TYPE_CHECKING
+
+from lakesweep.errors import (
+    DeniedError,
+    LakesweepError,
+    MissingError,
+    NewerSchemaError,
+    RealmMissingError,
+    RefusedError,
+    SchemaError,
+    UnavailableError,
+)
+
+if TYPE_CHECKING:
+    from lakesweep.app import App
+    from lakesweep.config import Config
+    from lakesweep.storage.address import Address
+    from lakesweep.storage.stores import Stores
+    from lakesweep.store import Store
+
+#: Kinds of store that a bucket without a section of its own may belong to.
+_SCHEMES = ("s3://", "gs://")
+_PATIENCE = 10.0
+_RIGHTS = {
+    "list": "s3:ListBucket or its like",
+    "read": "s3:GetObject or its like",
+    "write": "s3:PutObject or its like",
+    "delete": "s3:DeleteObject or its like",
+}
+
+
+class CheckStatus(StrEnum):
+    """How a check went."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the doctor's report; `mend` says what to do about it."""
+
+    check: str
+    status: CheckStatus
+    detail: str
+    mend: str | None = None
+
+
+def check_python() -> Iterator[Finding]:
+    """Which Python this is."""
+    yield Finding("python", CheckStatus.OK, platform.python_version())
+
+
+def check_java(config: Config) -> Iterator[Finding]:
+    """Whether Spark will find a Java that it can use."""
+    from lakesweep.spark.java import find_java
+
+    if (config.spark.remote or "").startswith("sc://"):
+        yield Finding("java", CheckStatus.OK, "not needed: Spark is reached over Spark Connect")
+        return
+    try:
+        java, version = find_java()
+    except LakesweepError as error:
+        yield Finding("java", CheckStatus.FAIL, error.message, error.hint)
+        return
+    yield Finding("java", CheckStatus.OK, f"version {version} at {java}")
+
+
+def check_extras() -> Iterator[Finding]:
+    """Which optional libraries are there."""
+    yield _extra("spark", ("pyspark",), "sweeps over whole lakes")
+    yield _extra("cloud", ("obstore", "arro3.core"), "Google Cloud Storage and Azure")
+    yield _extra("lakefs", ("lakefs_sdk",), "repositories of lakeFS servers")
+    yield _extra("postgresql", ("psycopg",), "a store in PostgreSQL")
+    yield _extra("mysql", ("pymysql",), "a store in MariaDB or MySQL")
+    yield _extra("mongodb", ("pymongo",), "a store in MongoDB")
+
+
+def _extra(extra: str, modules: tuple[str, ...], purpose: str) -> Finding:
+    if all(_is_installed(module) for module in modules):
+        from importlib import metadata
+
+        version = metadata.version(modules[0])
+        return Finding(f"extra {extra}", CheckStatus.OK, f"{modules[0]} {version}")
+    mend = f"pip install 'lakesweep[{extra}]'"
+    return Finding(
+        f"extra {extra}", CheckStatus.WARN, f"not installed: {purpose} cannot be used", mend
+    )
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return util.find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def check_spark(config: Config, *, verbose: bool = False) -> Iterator[Finding]:
+    """Start a session as it is configured, and let Python on its executors count rows."""
+    where = config.spark.remote or config.spark.master
+    try:
+        yield from _try_spark(config, where, verbose=verbose)
+    except LakesweepError as error:
+        yield Finding("spark", CheckStatus.FAIL, f"{where}: {error.message}", error.hint)
+
+
+def _try_spark(config: Config, where: str, *, verbose: bool) -> Iterator[Finding]:
+    from lakesweep.spark.kernels import count_rows
+    from lakesweep.spark.session import open_session
+
+    with open_session(config.spark, verbose=verbose, is_rehearsal=True) as session:
+        count = count_rows(session)
+        detail = f"{session.version} on {where}: executors counted {count} rows in Python"
+    yield Finding("spark", CheckStatus.OK, detail)
+
+
+def check_store(app: App) -> Iterator[Finding]:
+    """Whether the store's database answers and has its tables, and whether the realm is active."""
+    from lakesweep.store.backends.urls import without_password
+
+    try:
+        store = app.store
+    except NewerSchemaError as error:
+        yield Finding("store", CheckStatus.FAIL, error.message, error.hint)
+    except SchemaError:
+        yield _missing_store(app.store_url)
+    except LakesweepError as error:
+        yield Finding("store", CheckStatus.FAIL, error.message, error.hint)
+    else:
+        yield Finding("store", CheckStatus.OK, without_password(app.store_url))
+        yield _check_realm(store, app.config.store.realm)
+
+
+def _missing_store(url: str) -> Finding:
+    """What is to be done before there is a store; its tables are made by a command of its own."""
+    from lakesweep.store.backends.urls import sqlite_file, without_password
+
+    where, file = without_password(url), sqlite_file(url)
+    if file is not None and not file.exists():
+        folder = next(parent for parent in file.absolute().parents if parent.exists())
+        if not (folder.is_dir() and os.access(folder, os.W_OK)):
+            mend = "give this user the right to write there, or set [store] url"
+            return Finding("store", CheckStatus.FAIL, f"{where}: cannot write in {folder}", mend)
+    mend = "lakesweep store init creates its tables"
+    return Finding("store", CheckStatus.WARN, f"{where} holds no store yet", mend)
+
+
+def _check_realm(store: Store, name: str) -> Finding:
+    from lakesweep.store.realms.registry import check_name
+
+    check = f"realm {name}"
+    try:
+        check_name(name)
+        store.realm(name)
+    except RealmMissingError:
+        return Finding(check, CheckStatus.WARN, "it is not there", f"lakesweep realm create {name}")
+    except RefusedError as error:
+        return Finding(check, CheckStatus.WARN, error.message, error.hint)
+    except LakesweepError as error:
+        return Finding(check, CheckStatus.FAIL, error.message, error.hint)
+    return Finding(check, CheckStatus.OK, "active")
+
+
+def check_locations(app: App) -> Iterator[Finding]:
+    """Whether each configured place can be listed, and a file in it read."""
+    stores = _impatient(app)
+    for address in _locations(app.config):
+        yield _check_location(stores, address)
+
+
+def _locations(config: Config) -> list[str]:
+    from lakesweep.config import PaimonWarehouseRoot
+
+    found = [address for address in config.storage if not address.endswith("://")]
+    for lake in config.lakes.values():
+        found += lake.locations
+        found += [root.path for root in lake.roots if isinstance(root, PaimonWarehouseRoot)]
+    return list(dict.fromkeys(found))
+
+
+def check_plans(app: App) -> Iterator[Finding]:
+    """Whether the plans of each lake can be written where they go."""
+    stores = _impatient(app)
+    for name in app.config.lakes:
+        yield _check_plans(stores, f"plans of {name}", app.lake(name).plans)
+
+
+def _check_plans(stores: Stores, check: str, place: str) -> Finding:
+    from lakesweep.storage.address import StoreKind, parse
+
+    try:
+        address = parse(place)
+        if address.kind is StoreKind.FILE:
+            return _check_folder(check, Path(address.identity))
+        left = _try_writing(stores, address)
+    except LakesweepError as error:
+        return Finding(check, *_diagnose(error, "write"))
+    if left:
+        mend = f"grant the right to delete ({_RIGHTS['delete']})"
+        return Finding(check, CheckStatus.WARN, f"{place} cannot be deleted from: {left}", mend)
+    return Finding(check, CheckStatus.OK, f"{place} can be written to")
+
+
+def _check_folder(check: str, folder: Path) -> Finding:
+    """Whether a folder can be written to, or made; nothing is made here."""
+    there = next(each for each in (folder, *folder.parents) if each.exists())
+    if there.is_dir() and os.access(there, os.W_OK):
+        return Finding(check, CheckStatus.OK, f"{folder} can be written to")
+    mend = "give this user the right to write there, or set plans of the lake"
+    return Finding(check, CheckStatus.FAIL, f"{folder}: cannot write in {there}", mend)
+
+
+def _try_writing(stores: Stores, address: Address) -> str | None:
+    """Write an object as small as can be, and remove it; the reason why that failed.
+
+    Buckets tell in no other way who may write.
+    """
+    key = f"{address.folder}doctor-{token_hex(8)}"
+    store = stores.open(address)
+    store.write(key, b"")
+    return store.delete([key])[0].reason
+
+
+def _impatient(app: App) -> Stores:
+    """Stores as they are configured, but with one attempt and a short wait."""
+    from lakesweep.storage.options import StorageOptions
+    from lakesweep.storage.stores import Stores
+
+    options = {**{scheme: StorageOptions() for scheme in _SCHEMES}, **app.storage_options}
+    hasty = {
+        address: replace(option, retries=0, timeout_seconds=min(option.timeout_seconds, _PATIENCE))
+        for address, option in options.items()
+    }
+    return Stores(hasty, clock=app.clock)
+
+
+def _check_location(stores: Stores, location: str) -> Finding:
+    from lakesweep.storage.address import parse
+
+    check = f"location {location}"
+    try:
+        address = parse(location)
+        store = stores.open(address)
+        entries = store.list(address.folder, one_level=True).entries
+    except LakesweepError as error:
+        return Finding(check, *_diagnose(error, "list"))
+    if entries.num_rows == 0:
+        return Finding(check, CheckStatus.OK, "can be listed; no file at its top to try reading")
+    try:
+        store.read_range(entries.column("key")[0].as_py(), 0, 1)
+    except LakesweepError as error:
+        return Finding(check, *_diagnose(error, "read"))
+    return Finding(check, CheckStatus.OK, "can be listed and read; deleting is not tried")
+
+
+def _diagnose(error: LakesweepError, right: str) -> tuple[CheckStatus, str, str]:
+    match error:
+        case DeniedError():
+            mend = f"grant the right to {right} ({_RIGHTS[right]}), or use other credentials"
+            return CheckStatus.FAIL, f"the right to {right} is missing: {error.reason}", mend
+        case MissingError():
+            return CheckStatus.WARN, error.reason, "make it, or mend the address"
+        case UnavailableError():
+            mend = "check the endpoint, the network and the credentials"
+            return CheckStatus.FAIL, f"no answer: {error.reason}", mend
+        case _:
+            return CheckStatus.FAIL, error.message, error.hint
+
+
+def check_catalogs(app: App) -> Iterator[Finding]:
+    """Whether each catalog can be loaded, its namespaces listed, and a table found."""
+    for name, properties in app.catalogs.items():
+        yield _check_catalog(name, dict(properties))
+
+
+def _check_catalog(name: str, properties: dict[str, str]) -> Finding:
+    from lakesweep.iceberg.catalogs import open_catalog
+
+    try:
+        first = next(open_catalog(name, properties).entries(), None)
+    except Exception as error:
+        mend = "check the properties of this root, and that the catalog is running"
+        return Finding(f"catalog {name}", CheckStatus.FAIL, _first_line(error), mend)
+    detail = f"can be listed, such as {first.full_name}" if first else "can be listed; it is empty"
+    return Finding(f"catalog {name}", CheckStatus.OK, detail)
+
+
+def check_repositories(app: App) -> Iterator[Finding]:
+    """Whether each lakeFS repository is there: its server knows it, or its refs were dumped."""
+    for name in app.repository_names:
+        yield _check_repository(app, name)
+
+
+def _check_repository(app: App, name: str) -> Finding:
+    check = f"repository {name}"
+    try:
+        repository = app.repository(name)
+        age = repository.dump_age()
+    except LakesweepError as error:
+        return Finding(check, CheckStatus.FAIL, error.message, error.hint)
+    where = "by its server" if age is None else "by a dump of its refs"
+    return Finding(check, CheckStatus.OK, f"is known {where}, in {repository.namespace.location}")
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0]

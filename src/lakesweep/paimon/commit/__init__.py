@@ -1,0 +1,1 @@
+"""Commit new snapshots with rewritten manifests."""

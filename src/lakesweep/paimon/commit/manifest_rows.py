@@ -1,0 +1,221 @@
+"""The manifests of a snapshot as rows, and new manifests written from such rows.
+
+New files have unique names and are orphans until a snapshot names them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import count
+from math import copysign
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+
+from lakesweep.errors import LakesweepError, TruncatedError
+from lakesweep.paimon.manifests.entries import ADD, DELETE, read_manifest, read_manifest_list
+from lakesweep.paimon.manifests.row_formats import Row, RowFormat, read_format, read_rows, widest
+from lakesweep.paimon.model.binary_row import Value, encode_row
+from lakesweep.paimon.model.file_kinds import PaimonKind
+from lakesweep.paimon.model.partitioning import Partitioning
+from lakesweep.paimon.model.snapshots import PaimonSnapshot
+from lakesweep.paimon.model.table import PaimonBranch, PaimonTable
+from lakesweep.paimon.reach.owners import ListRole, lists_of
+from lakesweep.storage.address import parse
+
+
+@dataclass(frozen=True)
+class ManifestState:
+    """A snapshot, the rows of its base and then of its delta list, and how lists are written."""
+
+    snapshot: PaimonSnapshot
+    manifests: tuple[Row, ...]
+    list_format: RowFormat
+
+
+def read_state(branch: PaimonBranch, snapshot: PaimonSnapshot) -> ManifestState:
+    """Read both lists of a snapshot; a missing one is an error, never an empty one."""
+    rows: list[Row] = []
+    formats = []
+    for each in lists_of(PaimonKind.SNAPSHOT, snapshot):
+        if each.role is ListRole.CHANGELOG:
+            continue
+        path = branch.layout.manifest(each.name)
+        data = branch.table.read(path)
+        read_manifest_list(path, data, size_bytes=each.size_bytes, least=each.least)  # it checks
+        formats.append(read_format(path, data))
+        rows += read_rows(path, data)
+    return ManifestState(snapshot, tuple(rows), widest(branch.table.address.path, formats))
+
+
+def read_row_entries(table: PaimonTable, manifest: Row) -> Iterator[pa.RecordBatch]:
+    """What a manifest adds and deletes, as FULL_ENTRIES; all of it, or an error."""
+    path = table.layout.manifest(manifest["_FILE_NAME"])
+    return read_manifest(
+        path,
+        table.read(path),
+        size_bytes=manifest["_FILE_SIZE"],
+        entries=entry_count(manifest),
+        embedded_indexes=True,
+    )
+
+
+def read_entry_rows(table: PaimonTable, manifest: Row) -> tuple[RowFormat, list[Row]]:
+    """The same as rows, with how they were written."""
+    path = table.layout.manifest(manifest["_FILE_NAME"])
+    data = table.read(path)
+    rows = read_rows(path, data)
+    if len(rows) != entry_count(manifest):
+        raise TruncatedError(path, f"has {len(rows)} of {entry_count(manifest)} entries")
+    return read_format(path, data), rows
+
+
+def entry_count(manifest: Row) -> int:
+    """How many entries a manifest has, as its list says."""
+    added: int = manifest["_NUM_ADDED_FILES"]
+    deleted: int = manifest["_NUM_DELETED_FILES"]
+    return added + deleted
+
+
+def entry_identity(entry: Row) -> tuple[object, ...]:
+    """What an ADD and a DELETE must have in common to be of one file."""
+    file = entry["_FILE"]
+    return (
+        entry["_PARTITION"],
+        entry["_BUCKET"],
+        file["_LEVEL"],
+        file["_FILE_NAME"],
+        tuple(file.get("_EXTRA_FILES") or ()),
+        file.get("_EMBEDDED_FILE_INDEX"),
+        file.get("_EXTERNAL_PATH"),
+    )
+
+
+def total_rows(rows: Sequence[Row]) -> int:
+    """How many rows the files of entries have."""
+    return sum(entry["_FILE"]["_ROW_COUNT"] for entry in rows)
+
+
+_TARGET_BYTES = 8 << 20
+
+
+class ManifestWriter:
+    """Writes manifests and their lists under names that nobody else has.
+
+    Until a snapshot names them they are orphans. `remove` deletes them, and is only for an attempt
+    that certainly lost: what may have been committed must stay.
+    """
+
+    def __init__(self, branch: PaimonBranch) -> None:
+        self._branch = branch
+        self._token = uuid4()
+        self._numbers: dict[str, count[int]] = {}
+        self._written: list[str] = []
+
+    def manifests(self, entries: Sequence[Row], how: RowFormat) -> list[Row]:
+        """Write entries as manifests of the size that the table wants; the rows of their list."""
+        options = self._branch.layout.options
+        target = options.size_bytes("manifest.target-file-size", _TARGET_BYTES)
+        data = how.encode(entries)
+        parts = min(-(-len(data) // max(target, 1)), len(entries))
+        if parts <= 1:
+            return [self._manifest(entries, data)]
+        size = -(-len(entries) // parts)
+        chunks = [entries[at : at + size] for at in range(0, len(entries), size)]
+        return [self._manifest(chunk, how.encode(chunk)) for chunk in chunks]
+
+    def manifest_list(self, rows: Sequence[Row], how: RowFormat) -> tuple[str, int]:
+        """Write a list; its name and its size."""
+        data = how.encode(rows)
+        return self._write("manifest-list", data), len(data)
+
+    def index_manifest(self, rows: Sequence[Row], how: RowFormat) -> str:
+        """Write an index manifest; its name."""
+        return self._write("index-manifest", how.encode(rows))
+
+    def remove(self) -> None:
+        """Delete what was written; what cannot be deleted stays as an orphan."""
+        for path in self._written:
+            address = parse(path)
+            with suppress(LakesweepError):
+                self._branch.table.stores.open(address).delete([address.key])
+        self._written.clear()
+
+    def _manifest(self, entries: Sequence[Row], data: bytes) -> Row:
+        name = self._write("manifest", data)
+        return list_row(name, len(data), entries, self._branch.layout.partitioning)
+
+    def _write(self, kind: str, data: bytes) -> str:
+        number = next(self._numbers.setdefault(kind, count()))
+        name = f"{kind}-{self._token}-{number}"
+        path = self._branch.layout.manifest(name)
+        address = parse(path)
+        self._written.append(path)  # first: a write without an answer may have written
+        self._branch.table.stores.open(address).write(address.key, data)
+        return name
+
+
+_VERSION = 2
+
+
+def list_row(name: str, size_bytes: int, entries: Sequence[Row], partitioning: Partitioning) -> Row:
+    """The row of a manifest that holds these entries, at least one."""
+    files = [entry["_FILE"] for entry in entries]
+    buckets = [entry["_BUCKET"] for entry in entries]
+    totals = {entry.get("_TOTAL_BUCKETS") for entry in entries}
+    levels = [file["_LEVEL"] for file in files]
+    first_row, last_row = _row_ids(files)
+    return {
+        "_VERSION": _VERSION,
+        "_FILE_NAME": name,
+        "_FILE_SIZE": size_bytes,
+        "_NUM_ADDED_FILES": sum(entry["_KIND"] == ADD for entry in entries),
+        "_NUM_DELETED_FILES": sum(entry["_KIND"] == DELETE for entry in entries),
+        "_PARTITION_STATS": _partition_stats(entries, partitioning),
+        "_SCHEMA_ID": max(file["_SCHEMA_ID"] for file in files),
+        "_MIN_BUCKET": min(buckets),
+        "_MAX_BUCKET": max(buckets),
+        "_MIN_LEVEL": min(levels),
+        "_MAX_LEVEL": max(levels),
+        "_MIN_ROW_ID": first_row,
+        "_MAX_ROW_ID": last_row,
+        "_TOTAL_BUCKETS": totals.pop() if len(totals) == 1 else None,
+    }
+
+
+def _partition_stats(entries: Iterable[Row], partitioning: Partitioning) -> Row:
+    counts: dict[bytes, int] = {}
+    for entry in entries:
+        counts[entry["_PARTITION"]] = counts.get(entry["_PARTITION"], 0) + 1
+    rows = [(partitioning.decode(data), count) for data, count in counts.items()]
+    columns = [[(row[at], count) for row, count in rows] for at in range(len(partitioning.keys))]
+    present = [[value for value, _ in column if value is not None] for column in columns]
+    return {
+        "_MIN_VALUES": encode_row(
+            [min(values, key=_order, default=None) for values in present], partitioning.types
+        ),
+        "_MAX_VALUES": encode_row(
+            [max(values, key=_order, default=None) for values in present], partitioning.types
+        ),
+        "_NULL_COUNTS": [
+            sum(count for value, count in column if value is None) for column in columns
+        ],
+    }
+
+
+def _order(value: Value) -> Any:
+    """Java's order: what is not a number is the greatest, and of two zeros the negative is less."""
+    sign = copysign(1, value) if isinstance(value, float) else 0
+    return (value != value, value, sign)  # noqa: PLR0124
+
+
+def _row_ids(files: Sequence[Row]) -> tuple[int | None, int | None]:
+    """The rows that files with tracked rows have; nothing where one of them tracks none."""
+    firsts: list[Any] = [file.get("_FIRST_ROW_ID") for file in files]
+    if None in firsts:
+        return None, None
+    lasts = [first + file["_ROW_COUNT"] - 1 for first, file in zip(firsts, files, strict=True)]
+    return min(firsts), max(lasts)

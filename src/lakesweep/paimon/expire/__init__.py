@@ -1,0 +1,1 @@
+"""Expire snapshots, changelogs and tags, with the files that only they used."""

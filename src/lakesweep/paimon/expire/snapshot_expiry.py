@@ -1,0 +1,229 @@
+"""Expire snapshots, and changelogs that outlived their snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from typing import TypeVar
+
+import pyarrow as pa
+
+from lakesweep.errors import ChangedError, MissingError
+from lakesweep.paimon.expire.candidates import Garbage
+from lakesweep.paimon.expire.retention import (
+    RetentionLimits,
+    first_kept_changelog,
+    first_kept_snapshot,
+    is_decoupled,
+)
+from lakesweep.paimon.model.file_kinds import PaimonKind
+from lakesweep.paimon.model.table import PaimonBranch
+from lakesweep.paimon.reach.claims import OwnerClaim, writes_changelogs
+from lakesweep.paimon.reach.owners import FileOwner, OwnerFile, read_owners
+from lakesweep.storage.address import parse
+
+_ATTEMPTS = 10
+
+Choice = TypeVar("Choice")
+
+
+@dataclass(frozen=True)
+class SnapshotExpiry:
+    """The snapshots of a branch that are to go: all before `following[-1]`, which stays.
+
+    `following` are all that come after the first of them, that one among them: their deltas delete
+    what the ones before held.
+    """
+
+    branch: PaimonBranch
+    retention: RetentionLimits
+    leaving: tuple[FileOwner, ...]
+    following: tuple[FileOwner, ...]
+    earliest: int | None
+    latest: int | None
+
+    @property
+    def title(self) -> str:
+        numbers = [owner.snapshot.id for owner in self.leaving]
+        return f"snapshots of {self.branch.name}: {numbers}"
+
+    @property
+    def keeps_changelogs(self) -> bool:
+        """Whether changelogs stay when their snapshots go."""
+        return is_decoupled(self.branch.layout.options)
+
+    @property
+    def keeps_deltas(self) -> bool:
+        """Whether deltas stay in the place of changelogs, which the table does not write."""
+        return self.keeps_changelogs and not writes_changelogs(self.branch.layout.options)
+
+    @property
+    def planned(self) -> Sequence[OwnerClaim]:
+        return [self._changelog(owner) for owner in self.leaving] if self.keeps_changelogs else []
+
+    def candidates(self) -> Iterator[pa.RecordBatch]:
+        garbage = Garbage(self.branch)
+        leaving = [owner.snapshot for owner in self.leaving]
+        deltas = [owner.snapshot.delta_manifest_list for owner in self.following]
+        yield from garbage.deleted_files(deltas, only_compacted=self.keeps_deltas)
+        yield from garbage.index_files(leaving)
+        if not self.keeps_changelogs:
+            yield from garbage.changelog_files(leaving)
+        if not self.keeps_deltas:
+            yield from garbage.state_lists(leaving)
+
+    def prepare(self) -> Sequence[OwnerFile]:
+        files = still_present(self.branch, [owner.file for owner in self.leaving])
+        check_expirable(files, choose_snapshots(self.branch, self.retention).leaving)
+        self._write_changelogs(files)
+        # Before the files: who begins at the hint never finds a snapshot that is half gone.
+        move_earliest(self.branch, "snapshot", self.branch.snapshot_ids(), files)
+        return files
+
+    def _changelog(self, owner: FileOwner) -> OwnerClaim:
+        claim = OwnerClaim.of_changelog(owner, with_history=self.keeps_deltas)
+        return replace(claim, path=self.branch.layout.changelog(owner.snapshot.id))
+
+    def _write_changelogs(self, files: Sequence[OwnerFile]) -> None:
+        if not (files and self.keeps_changelogs):
+            return
+        table = self.branch.table
+        for file in files:
+            with suppress(MissingError):  # whoever deleted it has written its changelog before
+                write_table_file(
+                    self.branch, self.branch.layout.changelog(file.number), table.read(file.path)
+                )
+        if numbers := self.branch.changelog_ids():
+            write_hint(self.branch, "changelog", "LATEST", max(numbers))
+
+
+def choose_snapshots(branch: PaimonBranch, retention: RetentionLimits) -> SnapshotExpiry:
+    """The snapshots that may go. The table is not changed."""
+    return retry_if_overtaken(partial(_choose_snapshots, branch, retention))
+
+
+def retry_if_overtaken(choose: Callable[[], Choice]) -> Choice:
+    """What is chosen; chosen anew where another run deletes what it is chosen from."""
+    for _ in range(_ATTEMPTS):
+        with suppress(MissingError):
+            return choose()
+    return choose()
+
+
+def _choose_snapshots(branch: PaimonBranch, retention: RetentionLimits) -> SnapshotExpiry:
+    infos = branch.snapshot_files().files
+    ids = list(infos)
+    read = lru_cache(None)(branch.snapshot)
+    end = first_kept_snapshot(
+        ids, retention, lambda id_: read(id_).time_millis, consumer_positions(branch)
+    )
+    files = (OwnerFile(PaimonKind.SNAPSHOT, branch, str(id_), info) for id_, info in infos.items())
+    owners = list(read_owners(file for file in files if end is not None and file.number <= end))
+    leaving = tuple(owner for owner in owners if owner.file.number != end)
+    return SnapshotExpiry(
+        branch, retention, leaving, tuple(owners[1:]), end, ids[-1] if ids else None
+    )
+
+
+def consumer_positions(branch: PaimonBranch) -> list[int]:
+    """The snapshots that consumers want next, which therefore must not go."""
+    if branch.layout.options.flag("consumer.changelog-only", False):
+        return []
+    return [consumer.next_snapshot for consumer in branch.consumers()]
+
+
+def still_present(branch: PaimonBranch, files: Sequence[OwnerFile]) -> list[OwnerFile]:
+    """Those that are still there, and still the same."""
+    there = {*branch.snapshot_files().files.values(), *branch.changelog_files().files.values()}
+    there |= set(branch.tag_files().values())
+    return [file for file in files if file.info in there]
+
+
+def check_expirable(files: Sequence[OwnerFile], leaving: Sequence[FileOwner]) -> None:
+    """ChangedError where something was to go that may no longer."""
+    may_go = {owner.file.info for owner in leaving}
+    for file in files:
+        if file.info not in may_go:
+            raise ChangedError(
+                file.path,
+                "may no longer go: the table or its consumers have changed meanwhile",
+                hint="run the same command again; nothing was deleted",
+            )
+
+
+def move_earliest(
+    branch: PaimonBranch, folder: str, there: Sequence[int], files: Sequence[OwnerFile]
+) -> None:
+    """Let the hint name the first that stays; one that is missing is written in any case."""
+    stay = set(there) - {file.number for file in files}
+    if stay and (files or branch.hint(folder, "EARLIEST") is None):
+        write_hint(branch, folder, "EARLIEST", min(stay))
+
+
+def write_hint(branch: PaimonBranch, folder: str, name: str, number: int) -> None:
+    """Write a hint of `snapshot` or `changelog`."""
+    write_table_file(branch, branch.layout.hint(folder, name), str(number).encode())
+
+
+def write_table_file(branch: PaimonBranch, path: str, data: bytes) -> None:
+    """Create or replace a file of the table."""
+    address = parse(path)
+    branch.table.stores.open(address).write(address.key, data)
+
+
+@dataclass(frozen=True)
+class ChangelogExpiry:
+    """The changelogs of a branch that are to go: all before `earliest`."""
+
+    branch: PaimonBranch
+    retention: RetentionLimits
+    leaving: tuple[FileOwner, ...]
+    earliest: int | None
+    latest: int | None
+    planned: Sequence[OwnerClaim] = ()
+
+    @property
+    def title(self) -> str:
+        numbers = [owner.snapshot.id for owner in self.leaving]
+        return f"changelogs of {self.branch.name}: {numbers}"
+
+    def candidates(self) -> Iterator[pa.RecordBatch]:
+        garbage = Garbage(self.branch)
+        leaving = [owner.snapshot for owner in self.leaving]
+        yield from garbage.deleted_files(each.delta_manifest_list for each in leaving)
+        yield from garbage.changelog_files(leaving)
+        # Where the table writes no changelogs, the lists of the snapshots stood for them.
+        yield from garbage.state_lists(leaving)
+
+    def prepare(self) -> Sequence[OwnerFile]:
+        files = still_present(self.branch, [owner.file for owner in self.leaving])
+        check_expirable(files, choose_changelogs(self.branch, self.retention).leaving)
+        move_earliest(self.branch, "changelog", self.branch.changelog_ids(), files)
+        return files
+
+
+def choose_changelogs(branch: PaimonBranch, retention: RetentionLimits) -> ChangelogExpiry:
+    """The changelogs that may go. The table is not changed."""
+    return retry_if_overtaken(partial(_choose_changelogs, branch, retention))
+
+
+def _choose_changelogs(branch: PaimonBranch, retention: RetentionLimits) -> ChangelogExpiry:
+    infos = branch.changelog_files().files
+    ids = list(infos)
+    latest = max(branch.snapshot_ids(), default=None)
+    if latest is None or not ids:
+        return ChangelogExpiry(branch, retention, (), *_ends(ids))
+    read = lru_cache(None)(branch.changelog)
+    consumers = [consumer.next_snapshot for consumer in branch.consumers()]
+    end = first_kept_changelog(ids, latest, retention, lambda id_: read(id_).time_millis, consumers)
+    files = (
+        OwnerFile(PaimonKind.CHANGELOG_META, branch, str(id_), info) for id_, info in infos.items()
+    )
+    leaving = read_owners(file for file in files if end is not None and file.number < end)
+    return ChangelogExpiry(branch, retention, tuple(leaving), end, ids[-1])
+
+
+def _ends(ids: Sequence[int]) -> tuple[int | None, int | None]:
+    return (ids[0], ids[-1]) if ids else (None, None)

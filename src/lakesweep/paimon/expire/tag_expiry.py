@@ -1,0 +1,113 @@
+"""Expire tags whose retention time has passed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+from functools import partial
+
+import pyarrow as pa
+
+from lakesweep.paimon.expire.candidates import Garbage
+from lakesweep.paimon.expire.snapshot_expiry import (
+    check_expirable,
+    retry_if_overtaken,
+    still_present,
+)
+from lakesweep.paimon.model.file_kinds import PaimonKind
+from lakesweep.paimon.model.snapshots import ZONES_APART, PaimonSnapshot, PaimonTag
+from lakesweep.paimon.model.table import PaimonBranch
+from lakesweep.paimon.reach.claims import OwnerClaim
+from lakesweep.paimon.reach.owners import FileOwner, OwnerFile
+
+
+@dataclass(frozen=True, slots=True)
+class TagRule:
+    """When tags go: `now` past their own time to live, or without one, when older than `cut`.
+
+    Tags say when they were created in the local time of whoever created them: `zone`.
+    """
+
+    now: datetime
+    zone: tzinfo
+    cut: datetime | None = None
+
+    def is_over(self, tag: PaimonTag) -> bool:
+        """Whether a tag may go; one whose age is not known stays."""
+        if tag.retained is not None:
+            created = self._created(tag)
+            return created is not None and created + tag.retained < self.now
+        age = self._created(tag) or tag.modified
+        return self.cut is not None and age is not None and age < self.cut
+
+    def _created(self, tag: PaimonTag) -> datetime | None:
+        """By the tag; or by its file, where that is younger by no more than two zones differ.
+
+        Then the tag was made in another zone, or a while ago: either way it is no older.
+        """
+        if tag.created is None:
+            return None
+        said = tag.created.replace(tzinfo=self.zone)
+        is_near = tag.modified is not None and said < tag.modified < said + ZONES_APART
+        return tag.modified if is_near else said
+
+
+@dataclass(frozen=True)
+class TagExpiry:
+    """The tags of a branch that are to go."""
+
+    branch: PaimonBranch
+    rule: TagRule
+    leaving: tuple[FileOwner, ...]
+    planned: Sequence[OwnerClaim] = ()
+
+    @property
+    def names(self) -> list[str]:
+        return [owner.file.name for owner in self.leaving]
+
+    @property
+    def title(self) -> str:
+        return f"tags of {self.branch.name}: {self.names}"
+
+    def candidates(self) -> Iterator[pa.RecordBatch]:
+        garbage = Garbage(self.branch)
+        leaving = [owner.snapshot for owner in self.leaving if not self._is_snapshot(owner)]
+        for each in leaving:
+            yield from garbage.live_files((each.base_manifest_list, each.delta_manifest_list))
+        yield from garbage.index_files(leaving)
+        yield from garbage.changelog_files(leaving)
+        yield from garbage.state_lists(leaving)
+
+    def prepare(self) -> Sequence[OwnerFile]:
+        files = still_present(self.branch, [owner.file for owner in self.leaving])
+        check_expirable(files, choose_tags(self.branch, self.rule).leaving)
+        return files
+
+    def _is_snapshot(self, owner: FileOwner) -> bool:
+        """Whether the snapshot of a tag is still there: then it holds all that the tag holds."""
+        number = owner.snapshot.id
+        return number in self.branch.snapshot_ids() and _are_same(
+            self.branch.snapshot(number), owner.snapshot
+        )
+
+
+def choose_tags(branch: PaimonBranch, rule: TagRule) -> TagExpiry:
+    """The tags that may go. The table is not changed."""
+    return retry_if_overtaken(partial(_choose, branch, rule))
+
+
+def _choose(branch: PaimonBranch, rule: TagRule) -> TagExpiry:
+    leaving = []
+    for name, info in branch.tag_files().items():
+        tag = branch.tag(name, info)
+        if rule.is_over(tag):
+            leaving.append(FileOwner(OwnerFile(PaimonKind.TAG, branch, name, info), tag.snapshot))
+    return TagExpiry(branch, rule, tuple(leaving))
+
+
+def _are_same(one: PaimonSnapshot, other: PaimonSnapshot) -> bool:
+    return (one.base_manifest_list, one.delta_manifest_list) == (
+        other.base_manifest_list,
+        other.delta_manifest_list,
+    )

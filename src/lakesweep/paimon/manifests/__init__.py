@@ -1,0 +1,1 @@
+"""Read and write manifest lists, manifests and index manifests."""

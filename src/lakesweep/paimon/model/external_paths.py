@@ -1,0 +1,75 @@
+"""External paths: folders outside a table that it may write files to.
+
+An external path has no part named after the table. Tables that share one, or nest one in
+another, mix their files, and none can tell which files are its own. A table may still have
+files in a path it no longer names. Files there are therefore compared with what every table
+of the warehouse references, or left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from lakesweep.paimon.model.options import Options
+from lakesweep.paimon.model.table import PaimonTable
+from lakesweep.parallel import map_ordered
+from lakesweep.storage.address import folder_identity
+from lakesweep.storage.file_identity import resolve_alias
+
+_DATA_ROOTS, _INDEX_ROOT = "data-file.external-paths", "global-index.external-path"
+
+
+@dataclass(frozen=True, slots=True)
+class TableGroup:
+    """Tables that are cleaned together. Files that a table of `beside` uses stay as well."""
+
+    tables: tuple[PaimonTable, ...]
+    beside: tuple[PaimonTable, ...] = ()
+
+
+def external_roots(table: PaimonTable) -> tuple[str, ...]:
+    """The external roots that any schema of any branch names, each once, with a `/` at the end."""
+    roots = (root.strip() for options in _all_options(table) for root in _roots(options))
+    return tuple(dict.fromkeys(root.rstrip("/") + "/" for root in roots if root))
+
+
+def group_tables(tables: Sequence[PaimonTable]) -> list[TableGroup]:
+    """Tables with external roots or files of others in them together, all others each alone."""
+    roots = {table: external_roots(table) for table in tables}
+    places = [folder_identity(root) for found in roots.values() for root in found]
+    together = tuple(
+        table for table in tables if roots[table] or overlaps(table.address.path, places)
+    )
+    alone = tuple(table for table in tables if table not in together)
+    groups = [TableGroup((table,)) for table in alone]
+    return [*groups, *([TableGroup(together, alone)] if together else [])]
+
+
+def _all_options(table: PaimonTable) -> Iterator[Options]:
+    for branch in table.branches():
+        numbers = branch.schema_files().files
+        for schema in map_ordered(branch.schema, numbers, workers=4):
+            yield schema.options
+
+
+def _roots(options: Options) -> Iterator[str]:
+    """Those of data files, and that of indexes over the whole table."""
+    yield from (options.text(_DATA_ROOTS) or "").split(",")
+    yield options.text(_INDEX_ROOT) or ""
+
+
+def overlaps(path: str, places: Sequence[str]) -> bool:
+    """Whether a folder lies in one of some places, or one of them in it, whatever links lead there.
+
+    Places are given by `folder_identity`.
+    """
+    own = real_folder(path)
+    return any(
+        place.startswith(own) or own.startswith(place) for place in map(resolve_alias, places)
+    )
+
+
+def real_folder(path: str) -> str:
+    """The identity of everything below an address, without links on a disk."""
+    return resolve_alias(folder_identity(path))

@@ -1,0 +1,95 @@
+"""The names of all files a table references, proved to be complete.
+
+A file is an orphan only if every owner was asked. Owners of all branches are read until a
+fresh listing shows no new ones. A missing list or manifest is an error unless its owner has
+gone meanwhile. Later looks read only new owners, and only what is new in them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lakesweep.errors import IncompleteError
+from lakesweep.hashing import HashSet, hash_names
+from lakesweep.marks.unreadable import Strict
+from lakesweep.paimon.manifests.named_files import names_of
+from lakesweep.paimon.model.table import PaimonTable
+from lakesweep.paimon.reach.owners import (
+    OwnerFile,
+    check_empty_branches,
+    list_names,
+    list_owner_files,
+)
+from lakesweep.paimon.reach.retained_files import workers_for
+from lakesweep.paimon.reach.walk import PaimonWalk
+from lakesweep.progress import SILENT, Progress
+from lakesweep.storage.object_store import ObjectInfo
+
+_MOST_PASSES = 20
+
+
+class UsedNames:
+    """The names of all files that a table uses.
+
+    Names have no folders, as in Paimon itself: whatever path an entry means, after an option of the
+    table was changed or a folder was moved, a file of that name stays.
+    """
+
+    def __init__(self, table: PaimonTable, progress: Progress = SILENT) -> None:
+        self._table = table
+        self._progress = progress
+        self._names = HashSet()
+        self._owners: set[ObjectInfo] = set()
+        self._lists: set[str] = set()
+        self._is_checked = False
+        self._manifests: set[Hashable] = set()
+
+    def look(self) -> None:
+        """Read the owners that are not known yet, until a fresh listing shows no new ones."""
+        for _ in range(_MOST_PASSES):
+            files = list_owner_files(self._table)
+            if all(file.info in self._owners for file in files):
+                self._check_branches(files)
+                return
+            self._read()
+        raise IncompleteError(
+            f"{self._table.address.path} changes faster than it can be read",
+            hint="run the same command again when fewer writers are at work",
+        )
+
+    def _check_branches(self, files: Sequence[OwnerFile]) -> None:
+        """Once: what was lost before files go is lost then, and what goes meanwhile is no loss."""
+        if not self._is_checked:
+            check_empty_branches(files, self._table, lambda: self._lists)
+            self._is_checked = True
+
+    def has(self, paths: pa.Array) -> npt.NDArray[np.bool_]:
+        """Which of these paths have names that are used."""
+        return self._names.contains(hash_names(paths))
+
+    def forget(self) -> None:
+        """Keep from now on only what comes; for one who has noted what was unused until now."""
+        self._names = HashSet()
+
+    def _read(self) -> None:
+        # A copy: what was read counts only when all that it names is noted.
+        manifests = set(self._manifests)
+        walk = PaimonWalk(
+            self._table,
+            Strict(),
+            workers_for(self._table),
+            known_owners=self._owners,
+            known_manifests=manifests,
+            named=names_of,
+        )
+        with self._progress.task("used") as task:
+            for batch in walk.files():
+                self._names.add(hash_names(batch["path"]))
+                task.advance(batch.num_rows)
+        self._owners.update(owner.file.info for owner in walk.owners)
+        self._lists |= list_names(walk.owners)
+        self._manifests = manifests

@@ -1,0 +1,1 @@
+"""List, drop and expire partitions."""

@@ -1,0 +1,1 @@
+"""What every long job stands on: leases, fencing, run records, sessions, task progress."""

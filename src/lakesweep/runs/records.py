@@ -1,0 +1,144 @@
+"""Stored records of runs and plans, and what earlier runs learned about each lake."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from lakesweep.store import NO_INDEX, Commit, IndexRoot, Link
+
+#: The reference behind which all of it lies.
+SWEEPS = "sweeps"
+
+
+class RunKind(StrEnum):
+    """What a run does."""
+
+    PLAN = "plan"
+    APPLY = "apply"
+    CHECK = "check"
+    RESTORE = "restore"
+    EMPTY = "empty"
+
+
+class RunStatus(StrEnum):
+    """How a run ended, if it did. A run that died stays `running` until its lease is taken."""
+
+    RUNNING = "running"
+    DONE = "done"
+    INCOMPLETE = "incomplete"
+    REFUSED = "refused"
+    STOPPED = "stopped"
+    FAILED = "failed"
+    DEAD = "dead"
+
+
+class PlanStatus(StrEnum):
+    """Whether a plan can still be carried out."""
+
+    READY = "ready"
+    APPLYING = "applying"
+    APPLIED = "applied"
+
+
+class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One execution. Moments are microseconds since 1970; `figures` are what the kind counts.
+
+    `token` is that of its lease. It grows with each run of a lake, whatever clocks say.
+    """
+
+    run: str
+    lake: str
+    kind: RunKind
+    started_at: int
+    finished_at: int | None = None
+    status: RunStatus = RunStatus.RUNNING
+    plan: str | None = None
+    message: str = ""
+    spec: dict[str, Any] = {}
+    figures: dict[str, Any] = {}
+    token: int = 0
+
+
+class PlanRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a plan lies, and what became of it. `sha256` is that of its document.
+
+    `token` is that of the lease under which it was made.
+    """
+
+    plan: str
+    lake: str
+    address: str
+    sha256: str
+    created_at: int
+    expires_at: int
+    status: PlanStatus = PlanStatus.READY
+    run: str | None = None
+    token: int = 0
+
+
+class RootMemory(msgspec.Struct, frozen=True, kw_only=True):
+    """The folders that a root was seen to use, for the day on which it cannot be read or is gone.
+
+    `pointer` and `uuid` are those of its newest version that was read completely, `origin` is the
+    source that listed it.
+    """
+
+    folders: tuple[str, ...]
+    seen_at: int
+    pointer: str = ""
+    uuid: str | None = None
+    origin: str = ""
+
+
+class LakeRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """What earlier runs learned of a lake.
+
+    `most_live` is the high-water mark that the next filter is sized by. `live` and `applied` are
+    those of the last complete plan and the last run that deleted. `marks` is the address of the
+    last marks, which serve as a cache, and `mark_hashes` are those of their datasets. `roots` leads
+    from names of roots to RootMemory. `policy` is the hash of the policy by which a plan was last
+    carried out, where policies tell what goes.
+    """
+
+    lease: Link
+    most_live: int = 0
+    live: int | None = None
+    applied: str | None = None
+    marks: str | None = None
+    mark_hashes: dict[str, str] = {}
+    roots: IndexRoot = NO_INDEX
+    policy: str | None = None
+
+
+class SweepsCommit(Commit, frozen=True, kw_only=True):
+    """The head of `sweeps`.
+
+    `runs` leads from lake, start and run to RunRecord, `plans` from plan to PlanRecord, `lakes`
+    from lake to LakeRecord.
+    """
+
+    runs: IndexRoot = NO_INDEX
+    plans: IndexRoot = NO_INDEX
+    lakes: IndexRoot = NO_INDEX
+
+
+class LeaseRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """Who may sweep a lake, and until when. The token grows with each holder."""
+
+    token: int
+    run: str
+    holder: str
+    expires_at: int
+
+
+#: The types that a store must know to hold all this.
+TYPES: Mapping[str, type[msgspec.Struct]] = {
+    "sweeps": SweepsCommit,
+    "sweep-run": RunRecord,
+    "sweep-lake": LakeRecord,
+    "sweep-lease": LeaseRecord,
+}

@@ -1,0 +1,329 @@
+"""The log of runs, plans and lakes in the store. Each change is one commit."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Any
+
+import msgspec
+
+from lakesweep.clock import Clock
+from lakesweep.errors import NotFoundError, ReferenceMissingError, RefusedError
+from lakesweep.runs.records import (
+    SWEEPS,
+    LakeRecord,
+    LeaseRecord,
+    PlanRecord,
+    PlanStatus,
+    RootMemory,
+    RunKind,
+    RunRecord,
+    RunStatus,
+    SweepsCommit,
+)
+from lakesweep.runs.run_names import new_name, plan_command
+from lakesweep.storage.address import parse
+from lakesweep.store import LINKS, Attempt, Change, Link, Packed, Realm, key, seal
+from lakesweep.store.index.keys import decode
+from lakesweep.timestamps import micros
+
+_PLANS = Packed(PlanRecord)
+_ROOTS = Packed(RootMemory)
+#: Of a root that used more folders than this, whole stores are remembered: rather too much is kept.
+MOST_FOLDERS = 5_000
+
+_NO_LEASE = LeaseRecord(token=0, run="", holder="", expires_at=0)
+
+
+@dataclass(frozen=True, slots=True)
+class RunLog:
+    """Runs, plans and lakes of one realm. Each change is one commit."""
+
+    realm: Realm
+    clock: Clock
+
+    def begin(
+        self,
+        lake: str,
+        kind: RunKind,
+        *,
+        name: str | None = None,
+        plan: str | None = None,
+        spec: Mapping[str, Any],
+        token: int = 0,
+    ) -> RunRecord:
+        """Record that a run starts."""
+        run = RunRecord(
+            run=name or new_name(kind, self.clock),
+            lake=lake,
+            kind=kind,
+            started_at=micros(self.clock.now()),
+            plan=plan,
+            spec=dict(spec),
+            token=token,
+        )
+        self._put_run(run, "add")
+        return run
+
+    def finish(
+        self, run: RunRecord, status: RunStatus, figures: Mapping[str, Any], message: str = ""
+    ) -> RunRecord:
+        """Record how a run ended."""
+        done = msgspec.structs.replace(
+            run,
+            status=status,
+            figures=dict(figures),
+            message=message,
+            finished_at=micros(self.clock.now()),
+        )
+        self._put_run(done, "update")
+        return done
+
+    def list(self, lake: str | None = None) -> Iterator[RunRecord]:
+        """Runs, newest first; of one lake or of all."""
+        head = self._head()
+        if lake is not None:
+            return self._list(head, lake)
+        keys = (found for found, _ in self.realm.index(head.runs, LINKS).items())
+        every = [self._list(head, lake) for lake in sorted({str(decode(one)[0]) for one in keys})]
+        return heapq.merge(*every, key=lambda run: run.started_at, reverse=True)
+
+    def _list(self, head: SweepsCommit, lake: str) -> Iterator[RunRecord]:
+        index = self.realm.index(head.runs, LINKS)
+        links = [link for _, link in index.prefix(key(lake), reverse=True)]
+        for start in range(0, len(links), 100):
+            found = self.realm.objects.fetch_many(links[start : start + 100], RunRecord)
+            yield from (record.value for record in found if record is not None)
+
+    def get(self, run: str) -> RunRecord:
+        """One run. NotFoundError if there is none of that name."""
+        for record in self.list():
+            if record.run == run:
+                return record
+        raise NotFoundError(f"there is no run {run}", hint="lakesweep runs lists them")
+
+    def add_plan(self, plan: PlanRecord) -> None:
+        """Record a plan that was written and can be carried out."""
+        self._put_plan(plan, "add")
+
+    def plan(self, name: str) -> PlanRecord:
+        """One plan. NotFoundError if there is none of that name."""
+        found = self.realm.index(self._head().plans, _PLANS).get(key(name))
+        if found is None:
+            raise NotFoundError(f"there is no plan {name}", hint="lakesweep runs lists them")
+        return found
+
+    def plans(self, lake: str) -> Sequence[PlanRecord]:
+        """The plans of a lake, newest first."""
+        plans = self.realm.index(self._head().plans, _PLANS)
+        found = (plan for _, plan in plans.items() if plan.lake == lake)
+        return sorted(found, key=lambda plan: (plan.token, plan.created_at), reverse=True)
+
+    def newest_plan(self, lake: str) -> PlanRecord:
+        """The plan of a lake that was made last. NotFoundError if it has none."""
+        plans = self.realm.index(self._head().plans, _PLANS)
+        found = (plan for _, plan in plans.prefix(b"", reverse=True) if plan.lake == lake)
+        newest = next(found, None)
+        if newest is None:
+            raise NotFoundError(f"lake {lake} has no plan", hint=plan_command(lake))
+        # Names of plans sort by time, but for those of the same second.
+        rivals = takewhile(lambda plan: _second(plan) == _second(newest), found)
+        return max((newest, *rivals), key=lambda plan: (plan.token, plan.created_at))
+
+    def check_unrestored(self, plan: PlanRecord) -> None:
+        """RefusedError if files came back from quarantine since a plan was made.
+
+        It was made without them, or to delete them; somebody wanted them to stay. Stores that copy
+        give them new times and the same etags, so nothing else would tell them from old ones.
+        """
+        for run in self.list(plan.lake):
+            if run.kind is RunKind.RESTORE and run.token > plan.token:
+                raise RefusedError(
+                    "stale-plan",
+                    f"{run.run} brought files back since plan {plan.plan} was made",
+                    hint=plan_command(plan.lake),
+                )
+
+    def claim(self, name: str, run: str, *, resumes: str | None) -> PlanRecord:
+        """Take a plan for a run, once; or from the run that it `resumes`, which is dead."""
+
+        def change(attempt: Attempt[SweepsCommit]) -> SweepsCommit:
+            head = attempt.head or SweepsCommit()
+            plans = attempt.index(head.plans, _PLANS)
+            plan = plans.get(key(name))
+            if plan is None:
+                raise NotFoundError(f"there is no plan {name}", hint="lakesweep runs lists them")
+            check_free(plan, resumes)
+            taken = msgspec.structs.replace(plan, status=PlanStatus.APPLYING, run=run)
+            plans.put(key(name), taken)
+            attempt.record(Change("update", key("plan", name)))
+            return msgspec.structs.replace(head, plans=seal(plans))
+
+        self._commit(change, f"{run} applies {name}")
+        return self.plan(name)
+
+    def close_plan(self, plan: PlanRecord) -> None:
+        """Record that a plan was carried out to its end, unless another run has taken it over."""
+
+        def change(attempt: Attempt[SweepsCommit]) -> SweepsCommit | None:
+            head = attempt.head or SweepsCommit()
+            plans = attempt.index(head.plans, _PLANS)
+            if plans.get(key(plan.plan)) != plan:
+                return None
+            plans.put(key(plan.plan), msgspec.structs.replace(plan, status=PlanStatus.APPLIED))
+            attempt.record(Change("update", key("plan", plan.plan)))
+            return msgspec.structs.replace(head, plans=seal(plans))
+
+        self._commit(change, f"{plan.plan} is {PlanStatus.APPLIED}")
+
+    def forget_plan(self, plan: PlanRecord) -> None:
+        """Have no plan of that name any more, unless something happened to it just now."""
+
+        def change(attempt: Attempt[SweepsCommit]) -> SweepsCommit | None:
+            head = attempt.head or SweepsCommit()
+            plans = attempt.index(head.plans, _PLANS)
+            if plans.get(key(plan.plan)) != plan:
+                return None
+            plans.remove(key(plan.plan))
+            attempt.record(Change("remove", key("plan", plan.plan)))
+            return msgspec.structs.replace(head, plans=seal(plans))
+
+        self._commit(change, f"{plan.plan} is forgotten")
+
+    def lake(self, name: str) -> LakeRecord:
+        """What is known of a lake; with a lease that nobody holds, where nothing was known."""
+        found = self._find_lake(name)
+        return found if found is not None else self._add_lake(name)
+
+    def known_folders(self, lake: LakeRecord) -> Mapping[str, RootMemory]:
+        """The folders of every root that was ever seen in a lake."""
+        index = self.realm.index(lake.roots, _ROOTS)
+        return {str(decode(found)[0]): memory for found, memory in index.items()}
+
+    def learn(
+        self,
+        name: str,
+        change: Callable[[LakeRecord], LakeRecord],
+        roots: Mapping[str, RootMemory] | None = None,
+        forgotten: Mapping[str, int] | None = None,
+    ) -> None:
+        """Remember something new of a lake, and where its roots keep their files.
+
+        Roots that were not seen since the moments in `forgotten` are remembered no longer.
+        """
+        self.lake(name)
+
+        def commit(attempt: Attempt[SweepsCommit]) -> SweepsCommit:
+            head = attempt.head or SweepsCommit()
+            lakes = attempt.index(head.lakes, LINKS)
+            link = lakes.get(key(name))
+            record = None if link is None else attempt.fetch(link, LakeRecord)
+            if record is None:
+                raise NotFoundError(f"the record of lake {name} is gone")
+            known = attempt.index(record.roots, _ROOTS)
+            for root, memory in (roots or {}).items():
+                known.put(key(root), _joined(known.get(key(root)), memory))
+            for root, seen_at in (forgotten or {}).items():
+                if (found := known.get(key(root))) and found.seen_at <= seen_at:
+                    known.remove(key(root))
+            record = msgspec.structs.replace(change(record), roots=seal(known))
+            lakes.put(key(name), attempt.write(record))
+            attempt.record(Change("update", key("lake", name)))
+            return msgspec.structs.replace(head, lakes=seal(lakes))
+
+        self._commit(commit, f"lake {name}")
+
+    def _put_run(self, run: RunRecord, action: str) -> None:
+        def change(attempt: Attempt[SweepsCommit]) -> SweepsCommit:
+            head = attempt.head or SweepsCommit()
+            runs = attempt.index(head.runs, LINKS)
+            runs.put(key(run.lake, run.started_at, run.run), attempt.write(run))
+            attempt.record(Change(action, key("run", run.run)))
+            return msgspec.structs.replace(head, runs=seal(runs))
+
+        self._commit(change, f"{run.run} is {run.status}")
+
+    def _put_plan(self, plan: PlanRecord, action: str) -> None:
+        def change(attempt: Attempt[SweepsCommit]) -> SweepsCommit:
+            head = attempt.head or SweepsCommit()
+            plans = attempt.index(head.plans, _PLANS)
+            plans.put(key(plan.plan), plan)
+            attempt.record(Change(action, key("plan", plan.plan)))
+            return msgspec.structs.replace(head, plans=seal(plans))
+
+        self._commit(change, f"{plan.plan} is {plan.status}")
+
+    def _find_lake(self, name: str) -> LakeRecord | None:
+        link = self.realm.index(self._head().lakes, LINKS).get(key(name))
+        found = None if link is None else self.realm.objects.fetch(link, LakeRecord)
+        return None if found is None else found.value
+
+    def _add_lake(self, name: str) -> LakeRecord:
+        # The lease is written before anything leads to it, so no link ever leads nowhere.
+        lease = self.realm.objects.insert(self.realm.new_id(), _NO_LEASE)
+        assert lease is not None  # nobody has had this id
+        record = LakeRecord(lease=Link(lease.id))
+
+        def change(attempt: Attempt[SweepsCommit]) -> SweepsCommit | None:
+            head = attempt.head or SweepsCommit()
+            lakes = attempt.index(head.lakes, LINKS)
+            if key(name) in lakes:
+                return None
+            lakes.put(key(name), attempt.write(record))
+            attempt.record(Change("add", key("lake", name)))
+            return msgspec.structs.replace(head, lakes=seal(lakes))
+
+        if self._commit(change, f"lake {name}"):
+            return record
+        self.realm.objects.remove(lease)
+        return self.lake(name)
+
+    def _commit(
+        self, change: Callable[[Attempt[SweepsCommit]], SweepsCommit | None], message: str
+    ) -> bool:
+        self.realm.references.ensure([SWEEPS])
+        return self.realm.commit(SWEEPS, change, SweepsCommit, message=message).changed
+
+    def _head(self) -> SweepsCommit:
+        try:
+            head = self.realm.head(SWEEPS, SweepsCommit, fresh=True)
+        except ReferenceMissingError:
+            return SweepsCommit()  # nothing was ever recorded here
+        return head.value if head else SweepsCommit()
+
+
+def _second(plan: PlanRecord) -> str:
+    """All of a name that tells the time."""
+    return plan.plan.rpartition("-")[0]
+
+
+def check_free(plan: PlanRecord, resumes: str | None) -> None:
+    """RefusedError if a plan was applied, or is by another run than the one it `resumes`."""
+    match plan.status:
+        case PlanStatus.APPLIED:
+            raise RefusedError(
+                "stale-plan",
+                f"plan {plan.plan} was applied by {plan.run}; a plan is applied once",
+                hint=plan_command(plan.lake),
+            )
+        case PlanStatus.APPLYING if plan.run != resumes:
+            raise RefusedError(
+                "stale-plan",
+                f"plan {plan.plan} is being applied by {plan.run}",
+                hint=f"lakesweep runs {plan.run}",
+            )
+        case _:
+            return
+
+
+def _joined(before: RootMemory | None, now: RootMemory) -> RootMemory:
+    """Folders that a root ever used: an old file may still lie in one that it left."""
+    if before is None:
+        return now
+    folders = tuple(dict.fromkeys((*now.folders, *before.folders)))
+    if len(folders) > MOST_FOLDERS:
+        folders = tuple(dict.fromkeys(parse(folder).store_id for folder in folders))
+    return msgspec.structs.replace(now, folders=folders)

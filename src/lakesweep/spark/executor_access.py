@@ -1,0 +1,65 @@
+"""What tasks need to reach stores and catalogs, wherever they run.
+
+It travels pickled inside functions and data sources, which Spark neither shows in plans nor
+logs. Read options would be shown.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from lakesweep.storage.stores import Stores
+
+#: What tells the SDKs of stores where to ask and as whom, complete in itself: no names of files.
+_CARRIED = re.compile(
+    r"AWS_(ACCESS_KEY_ID|SECRET_ACCESS_KEY|SESSION_TOKEN|REGION|DEFAULT_REGION"
+    r"|ENDPOINT_URL(_S3)?|REQUEST_CHECKSUM_CALCULATION)"
+    r"|AZURE_STORAGE_\w+"
+)
+#: What says that a machine knows by itself as whom to ask, by family.
+_OWN = {
+    "AWS_": re.compile(r"AWS_(ACCESS_KEY_ID|PROFILE|ROLE_ARN|CONTAINER_CREDENTIALS_\w+)"),
+    "AZURE_": re.compile(r"AZURE_(STORAGE_\w+|CLIENT_ID|FEDERATED_TOKEN_FILE)"),
+}
+#: Threads of a task ask at once: none shall see half of what another sets.
+_SETTING = threading.Lock()
+
+
+def _own_variables() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if _CARRIED.fullmatch(name)}
+
+
+@dataclass(frozen=True)
+class ExecutorAccess:
+    """The stores and catalogs as one process knows them, for others to use.
+
+    The variables of that process come along, for machines that would else ask as nobody. `parts` is
+    how many tasks are worth having.
+    """
+
+    opener: Stores = field(default_factory=Stores, repr=False)
+    catalogs: Mapping[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
+    parts: int = 32
+    variables: Mapping[str, str] = field(default_factory=_own_variables, repr=False)
+
+    @property
+    def stores(self) -> Stores:
+        """The stores, on whatever machine this is."""
+        self.prepare()
+        return self.opener
+
+    def prepare(self) -> None:
+        """Let other stores that came here with this access be reached as well."""
+        with _SETTING:
+            self._set_variables()
+
+    def _set_variables(self) -> None:
+        for family, own in _OWN.items():
+            if not any(own.fullmatch(name) for name in os.environ):
+                carried = (pair for pair in self.variables.items() if pair[0].startswith(family))
+                for name, value in carried:
+                    os.environ.setdefault(name, value)

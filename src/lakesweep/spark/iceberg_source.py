@@ -1,0 +1,83 @@
+"""The data source `lakesweep.iceberg-files`: the files that a table or view reaches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from lakesweep.iceberg.known_tables import IcebergTables, TargetTable
+from lakesweep.iceberg.metadata import TableMetadata
+from lakesweep.iceberg.reach import IcebergWalk, ListedManifest, reached_files
+from lakesweep.marks.unreadable import Strict
+from lakesweep.spark.data_source import ArrowDataSource, ArrowSourceReader
+from lakesweep.spark.executor_access import ExecutorAccess
+from lakesweep.storage.file_batches import FILE_SCHEMA
+from lakesweep.storage.listing.locations import even_groups
+from lakesweep.storage.stores import Stores
+
+#: What metadata says of a file; when it was written, only its store knows.
+REACHED_SCHEMA = pa.schema([FILE_SCHEMA.field(name) for name in ("path", "kind", "size_bytes")])
+
+
+class IcebergFilesSource(ArrowDataSource):
+    """Every file that a table or view reaches, of every kind; a shared file comes several times.
+
+    `load` takes the address of a metadata file, the folder of a table with a version hint, or
+    `catalog.namespace.table`, where the sources were registered with that catalog. The first file
+    that cannot be read ends the job: what came before it is not the whole.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        return "lakesweep.iceberg-files"
+
+    def columns(self) -> pa.Schema:
+        return REACHED_SCHEMA
+
+    def open(self) -> IcebergFilesReader:
+        return IcebergFilesReader(self.reach, self.address(), self.whole("parts", self.reach.parts))
+
+
+@dataclass(frozen=True)
+class IcebergPartition:
+    """Some manifests of a table, or files that are known already."""
+
+    stores: Stores
+    table: TableMetadata | None
+    manifests: tuple[ListedManifest, ...] = ()
+    files: tuple[pa.RecordBatch, ...] = ()
+
+
+class IcebergFilesReader(ArrowSourceReader[IcebergPartition]):
+    """Reads metadata and manifest lists when it plans, and manifests in tasks."""
+
+    def __init__(self, access: ExecutorAccess, ref: str, parts: int) -> None:
+        super().__init__(REACHED_SCHEMA)
+        self._access = access
+        self._ref = ref
+        self._parts = parts
+
+    def shares(self) -> Sequence[IcebergPartition]:
+        target = IcebergTables(self._access.stores, self._access.catalogs).find(self._ref)
+        metadata = target.metadata
+        if isinstance(metadata, TableMetadata):
+            return _table_shares(target, metadata, self._parts)
+        files = reached_files(target.stores, metadata, Strict())
+        return [IcebergPartition(target.stores, None, files=tuple(files))]
+
+    def rows(self, share: IcebergPartition) -> Iterator[pa.RecordBatch]:
+        yield from share.files
+        self._access.prepare()
+        if share.table is not None:
+            yield from IcebergWalk(share.stores, share.table, Strict()).below(share.manifests)
+
+
+def _table_shares(target: TargetTable, table: TableMetadata, parts: int) -> list[IcebergPartition]:
+    walk = IcebergWalk(target.stores, table, Strict())
+    groups = even_groups(list(walk.manifests()), parts)
+    # To read manifests, a task need not know the table's history.
+    bare = replace(table, snapshots=(), log=())
+    known = IcebergPartition(target.stores, None, files=tuple(walk.above()))
+    return [known, *(IcebergPartition(target.stores, bare, manifests) for manifests in groups)]

@@ -1,0 +1,1 @@
+"""Rows on disk or in a bucket: committed Parquet datasets, spools, deduplication."""

@@ -1,0 +1,194 @@
+"""Read datasets, verified against their manifest."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, BinaryIO, cast
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from lakesweep.errors import DamagedError, MissingError
+from lakesweep.storage.address import parse
+from lakesweep.storage.datasets.manifest import (
+    MANIFEST_NAME,
+    Dataset,
+    DatasetManifest,
+    Part,
+    dataset_folder,
+    sha256_of,
+)
+
+if TYPE_CHECKING:
+    from pyarrow.compute import Expression
+
+    from lakesweep.storage.object_store import ObjectStore, StoreOpener
+
+
+class RangeFile(io.RawIOBase):
+    """Reads each range with a request of its own; `size_bytes` is what the object must have."""
+
+    def __init__(self, store: ObjectStore, key: str, size_bytes: int) -> None:
+        super().__init__()
+        self._store = store
+        self._key = key
+        self._size_bytes = size_bytes
+        self._place = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._place
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._place, io.SEEK_END: self._size_bytes}[whence]
+        self._place = start + offset
+        return self._place
+
+    def read(self, size: int = -1) -> bytes:
+        left = max(0, self._size_bytes - self._place)
+        length = left if size < 0 else min(size, left)
+        data = self._store.read_range(self._key, self._place, length) if length else b""
+        self._place += len(data)
+        return data
+
+
+_FORMAT = ds.ParquetFileFormat(
+    default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
+)
+
+
+def load_dataset(stores: StoreOpener, address: str) -> Dataset:
+    """The dataset of an address; MissingError where none was ever finished there."""
+    folder = dataset_folder(address)
+    try:
+        data = stores.open(folder).read(folder.key + MANIFEST_NAME)
+    except MissingError as error:
+        raise MissingError(folder.path, f"has no {MANIFEST_NAME}: no finished dataset") from error
+    return DatasetManifest.decode(folder.path + MANIFEST_NAME, data).dataset(folder.path)
+
+
+def check_parts(stores: StoreOpener, dataset: Dataset) -> None:
+    """DamagedError unless all parts are there in their sizes; for who reads by other means."""
+    store = stores.open(parse(dataset.address))
+    for part in dataset.parts:
+        path = dataset.address + part.name
+        with _telling_damage(path):
+            _check_size(path, store.head(parse(path).key).size_bytes, part)
+
+
+def read_dataset(
+    stores: StoreOpener,
+    dataset: Dataset,
+    columns: Sequence[str] | None = None,
+    filter: Expression | None = None,  # noqa: A002
+    *,
+    verify: bool = True,
+) -> Iterator[pa.RecordBatch]:
+    """All rows, part after part, in memory that does not grow with them; see `read_part`."""
+    for part in dataset.parts:
+        yield from read_part(stores, dataset, part, columns, filter, verify=verify)
+
+
+def read_part(
+    stores: StoreOpener,
+    dataset: Dataset,
+    part: Part,
+    columns: Sequence[str] | None = None,
+    filter: Expression | None = None,  # noqa: A002
+    *,
+    verify: bool = True,
+) -> Iterator[pa.RecordBatch]:
+    """The rows of one part that the filter selects, with some of the columns or all.
+
+    DamagedError where the part is not what was committed: its hash is compared before the first row
+    comes. Without `verify` only the bytes of these columns are read, and what is compared is the
+    size, the number of rows, the columns and the checksum of each page.
+    """
+    path = dataset.address + part.name
+    with _telling_damage(path):
+        fragment = _open_part(stores, dataset, part, verify=verify)
+        wanted = None if columns is None else list(columns)
+        # One group at a time: a scan of the whole would read ahead of a slow reader.
+        for group in fragment.split_by_row_group(filter, dataset.schema):
+            rows = group.to_table(dataset.schema, wanted, filter, use_threads=False)
+            yield from rows.to_batches()
+
+
+def read_row_range(
+    stores: StoreOpener,
+    dataset: Dataset,
+    part: Part,
+    rows: range,
+    columns: Sequence[str] | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """The rows of one part at some places, in memory for no more than the groups they are in."""
+    path = dataset.address + part.name
+    with _telling_damage(path):
+        fragment = _open_part(stores, dataset, part, verify=True)
+        wanted = None if columns is None else list(columns)
+        place = 0
+        for group in fragment.split_by_row_group():
+            count = group.row_groups[0].num_rows
+            first, last = max(rows.start - place, 0), min(rows.stop - place, count)
+            if first < last:
+                found = group.to_table(dataset.schema, wanted, use_threads=False)
+                yield from found.slice(first, last - first).to_batches()
+            place += count
+
+
+def _open_part(
+    stores: StoreOpener, dataset: Dataset, part: Part, *, verify: bool
+) -> ds.ParquetFileFragment:
+    path = dataset.address + part.name
+    file = (_whole if verify else _ranges)(stores, path, part)
+    fragment = _FORMAT.make_fragment(pa.PythonFile(file, mode="r"))
+    _check(path, fragment, dataset.schema, part)
+    return fragment
+
+
+@contextmanager
+def _telling_damage(path: str) -> Iterator[None]:
+    try:
+        yield
+    except MissingError as error:
+        raise DamagedError(path, "this part of the dataset is missing") from error
+    except (pa.ArrowException, OSError) as error:
+        raise DamagedError(path, f"this part of the dataset cannot be read: {error}") from error
+
+
+def _whole(stores: StoreOpener, path: str, part: Part) -> BinaryIO:
+    address = parse(path)
+    data = stores.open(address).read(address.key)
+    _check_size(path, len(data), part)
+    if sha256_of(data) != part.sha256:
+        raise DamagedError(path, "this part of the dataset has another SHA-256")
+    return cast("BinaryIO", pa.BufferReader(data))
+
+
+def _ranges(stores: StoreOpener, path: str, part: Part) -> BinaryIO:
+    address = parse(path)
+    store = stores.open(address)
+    _check_size(path, store.head(address.key).size_bytes, part)
+    return cast("BinaryIO", RangeFile(store, address.key, part.size_bytes))
+
+
+def _check_size(path: str, size_bytes: int, part: Part) -> None:
+    if size_bytes != part.size_bytes:
+        raise DamagedError(
+            path, f"this part of the dataset has {size_bytes} bytes, not {part.size_bytes}"
+        )
+
+
+def _check(path: str, fragment: ds.ParquetFileFragment, schema: pa.Schema, part: Part) -> None:
+    rows = fragment.metadata.num_rows
+    if rows != part.rows:
+        raise DamagedError(path, f"this part of the dataset has {rows} rows, not {part.rows}")
+    if not fragment.physical_schema.equals(schema):
+        raise DamagedError(path, "this part of the dataset has other columns")

@@ -1,0 +1,1 @@
+"""Delete files in bulk, quarantine them, restore them."""

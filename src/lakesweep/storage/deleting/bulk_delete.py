@@ -1,0 +1,325 @@
+"""Delete files in bulk: batches of files in, one outcome for each file out."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lakesweep.clock import Clock, SystemClock
+from lakesweep.errors import DeniedError, LakesweepError, ThrottledError
+from lakesweep.parallel import map_ordered
+from lakesweep.storage.address import StoreKind, parse
+from lakesweep.storage.deleting.store_groups import RowNumbers, StoreGroup, group_by_store
+from lakesweep.storage.file_batches import OUTCOME_SCHEMA
+from lakesweep.storage.listing.locations import list_files
+from lakesweep.storage.object_store import Deletion, Expected, ObjectStore, Outcome, StoreOpener
+from lakesweep.storage.wrappers.rate_limit import TokenBucket
+
+#: Deletes the files of the batches and yields their outcomes.
+Deleter = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+#: Files are taken in so many at a time: enough for full requests to any store, and little memory.
+_WINDOW_ROWS = 8_000
+
+_INPUT = pa.schema([("path", pa.string()), ("size_bytes", pa.int64())])
+_LISTED = pa.schema([*_INPUT, ("modified", pa.timestamp("us", tz="UTC")), ("etag", pa.string())])
+_Texts = npt.NDArray[np.object_]
+
+
+def delete_files(
+    stores: StoreOpener,
+    batches: Iterable[pa.RecordBatch],
+    *,
+    workers: int | None = None,
+    batch_size: int | None = None,
+    limits: DeleteRate | None = None,
+    verify: bool = False,
+) -> Iterator[pa.RecordBatch]:
+    """Delete files, given as batches with `path` and `size_bytes`; batches of OUTCOME_SCHEMA.
+
+    With `verify`, files are compared with what the batches say of them (`size_bytes`, `modified`,
+    `etag`, as far as they are there), where the store can do that; what changed stays.
+
+    Requests begin in the order of the input, some of them at the same time (`workers`; by default
+    as many as the store bears), and outcomes come in the order of the input. Whoever needs one set
+    gone before another makes two calls, with the same `limits`, which hold for all stores together.
+
+    Nothing about a file raises: an address that cannot be read, a store that cannot be opened and
+    a request without an answer are outcomes, and the work goes on. An outcome that is not known is
+    never called deleted. An error of `batches` itself is raised after the outcomes of what it gave.
+
+    A path that is named again while its first request is being put together (8,000 files) has one
+    outcome; later it is a new delete. Another spelling of the same key is absent by then.
+    """
+    source = _Source(batches, _LISTED if verify else _INPUT)
+    limits = limits or DeleteRate(SystemClock())
+    limit = min(batch_size or _WINDOW_ROWS, limits.most_files)
+    windows = (_Window(stores, files, limit) for files in _windows(source))
+    first = next(windows, None)
+    if first is not None:
+        requests = (request for window in chain([first], windows) for request in window.requests)
+        answers = map_ordered(
+            _send, limits.hold(requests), workers=workers or first.parallel_deletes
+        )
+        for answer in answers:
+            answer.window.fill(answer)
+            if answer.window.is_complete:
+                yield answer.window.outcomes()
+    source.raise_error()
+
+
+class _Window:
+    """Some files of the input, the requests that delete them, and what came of it so far."""
+
+    def __init__(self, stores: StoreOpener, files: pa.RecordBatch, limit: int) -> None:
+        self._files = _distinct(files)
+        self._outcomes: _Texts = np.empty(self._files.num_rows, dtype=object)
+        self._reasons: _Texts = np.empty(self._files.num_rows, dtype=object)
+        self.parallel_deletes = 1
+        groups, rejected = group_by_store(self._files.column("path"))
+        self.requests = [_Request(self, group.rows, reason=group.reason) for group in rejected]
+        for group in groups:
+            self.requests += self._requests_to(stores, group, limit)
+        self.requests.sort(key=lambda request: int(request.rows[0]))
+        self._unanswered = len(self.requests)
+
+    @property
+    def is_complete(self) -> bool:
+        return not self._unanswered
+
+    def fill(self, answer: _Answer) -> None:
+        """Take in the outcomes of one request."""
+        self._outcomes[answer.rows] = answer.outcomes
+        self._reasons[answer.rows] = answer.reasons
+        self._unanswered -= 1
+
+    def outcomes(self) -> pa.RecordBatch:
+        """One row for each file, in the order of the input."""
+        path, size_bytes, *_ = self._files.columns
+        outcome, reason = (
+            pa.array(self._outcomes, pa.string()),
+            pa.array(self._reasons, pa.string()),
+        )
+        return pa.RecordBatch.from_arrays(
+            [path, outcome, reason, size_bytes], schema=OUTCOME_SCHEMA
+        )
+
+    def _requests_to(
+        self, stores: StoreOpener, group: StoreGroup, limit: int
+    ) -> Iterator[_Request]:
+        try:
+            store = stores.open(group.root)
+            capabilities = store.capabilities
+        except Exception as error:
+            yield _Request(self, group.rows, reason=f"the store cannot be opened: {error}")
+            return
+        self.parallel_deletes = max(self.parallel_deletes, capabilities.parallel_deletes)
+        size = min(limit, capabilities.delete_batch)
+        yield from _cut(self, store, group, size, self._expected(group))
+
+    def _expected(self, group: StoreGroup) -> Sequence[Expected] | None:
+        """What the input says of the files of a group."""
+        if self._files.num_columns < len(_LISTED):
+            return None
+        _, *told = self._files.take(pa.array(group.rows)).columns
+        sizes, modified, etags = told
+        columns = (sizes, modified.cast(pa.int64()), etags)
+        return list(map(Expected, *(column.to_pylist() for column in columns)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """Distinct keys to delete in one call of `store`; without a store, the `reason` why not.
+
+    `positions` says for each row of the window which of the keys it names. `expected` says what the
+    objects were when they were listed.
+    """
+
+    window: _Window
+    rows: RowNumbers
+    store: ObjectStore | None = None
+    keys: Sequence[str] = ()
+    positions: RowNumbers | None = None
+    expected: Sequence[Expected] | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """The outcomes of the rows of a request."""
+
+    window: _Window
+    rows: RowNumbers
+    outcomes: _Texts | str
+    reasons: _Texts | str
+
+
+class DeleteRate:
+    """Holds requests back to a number of files and of requests a second, over all its calls."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        files_per_second: float | None = None,
+        batches_per_second: float | None = None,
+    ) -> None:
+        self._files = None if files_per_second is None else TokenBucket(clock, files_per_second)
+        self._batches = (
+            None if batches_per_second is None else TokenBucket(clock, batches_per_second)
+        )
+        #: A request takes at most the files of one second, so that deletes are spread evenly.
+        self.most_files = max(1, int(files_per_second or _WINDOW_ROWS))
+
+    def hold(self, requests: Iterable[_Request]) -> Iterator[_Request]:
+        """Each request in its turn."""
+        for request in requests:
+            if self._batches is not None and request.keys:
+                self._batches.take(1)
+            if self._files is not None and request.keys:
+                self._files.take(len(request.keys))
+            yield request
+
+
+class _Source:
+    """The input, whose own error waits until all that came before it is dealt with."""
+
+    def __init__(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> None:
+        self._batches = batches
+        self._schema = schema
+        self._error: Exception | None = None
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        try:
+            for batch in self._batches:
+                yield _chosen(batch, self._schema)
+        except Exception as error:
+            self._error = error
+
+    def raise_error(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+
+def _chosen(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The columns of a schema; null where the batch does not have one that it may lack."""
+    needed = set(_INPUT.names)
+    columns = [
+        batch[field.name].cast(field.type)
+        if field.name in needed or field.name in batch.schema.names
+        else pa.nulls(batch.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _windows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows, in batches of exactly the size of a window but for the last one."""
+    waiting: list[pa.RecordBatch] = []
+    missing = _WINDOW_ROWS
+    for batch in batches:
+        rest = batch
+        while rest.num_rows >= missing:
+            yield pa.concat_batches([*waiting, rest.slice(0, missing)])
+            rest, waiting, missing = rest.slice(missing), [], _WINDOW_ROWS
+        if rest.num_rows:
+            waiting.append(rest)
+            missing -= rest.num_rows
+    if waiting:
+        yield pa.concat_batches(waiting)
+
+
+def _distinct(files: pa.RecordBatch) -> pa.RecordBatch:
+    """The first row of each path; a missing path becomes an empty one, which names nothing."""
+    path = files.column("path").fill_null("").dictionary_encode()
+    firsts = _firsts(path.indices.to_numpy())
+    others = [column.take(pa.array(firsts)) for column in files.columns[1:]]
+    return pa.RecordBatch.from_arrays([path.dictionary, *others], schema=files.schema)
+
+
+def _firsts(numbers: RowNumbers) -> RowNumbers:
+    """Where each number comes first."""
+    return np.unique(numbers, return_index=True)[1]
+
+
+def _cut(
+    window: _Window,
+    store: ObjectStore,
+    group: StoreGroup,
+    size: int,
+    expected: Sequence[Expected] | None,
+) -> Iterator[_Request]:
+    """The keys of a group in requests, each key once; keys are numbered as they first come."""
+    encoded = group.keys.dictionary_encode()
+    keys = encoded.dictionary.to_pylist()
+    numbers = encoded.indices.to_numpy()
+    if expected is not None:
+        expected = [expected[row] for row in _firsts(numbers)]
+    for start in range(0, len(keys), size):
+        inside = np.flatnonzero((numbers >= start) & (numbers < start + size))
+        yield _Request(
+            window,
+            group.rows[inside],
+            store,
+            keys[start : start + size],
+            numbers[inside] - start,
+            None if expected is None else expected[start : start + size],
+        )
+
+
+def _send(request: _Request) -> _Answer:
+    if request.store is None or request.positions is None:
+        return _Answer(request.window, request.rows, Outcome.FAILED, request.reason)
+    try:
+        deletions = request.store.delete(request.keys, request.expected)
+    except Exception as error:  # whatever it is, the others go on, and this outcome is not known
+        return _Answer(request.window, request.rows, _outcome_of(error), _unknown(error))
+    if [deletion.key for deletion in deletions] != list(request.keys):
+        reason = _unknown("the store answered for other keys than it was asked for")
+        return _Answer(request.window, request.rows, Outcome.FAILED, reason)
+    return _answer(request, request.positions, deletions)
+
+
+def _answer(request: _Request, positions: RowNumbers, deletions: Sequence[Deletion]) -> _Answer:
+    outcomes = np.array([deletion.outcome.value for deletion in deletions], dtype=object)[positions]
+    reasons = np.array([deletion.reason for deletion in deletions], dtype=object)[positions]
+    if len(positions) > len(deletions):
+        is_again = np.ones(len(positions), dtype=bool)
+        is_again[_firsts(positions)] = False
+        is_again &= outcomes == Outcome.DELETED.value
+        outcomes[is_again] = Outcome.ABSENT.value
+        reasons[is_again] = "deleted under another spelling of its address"
+    return _Answer(request.window, request.rows, outcomes, reasons)
+
+
+def _outcome_of(error: Exception) -> Outcome:
+    match error:
+        case ThrottledError():
+            return Outcome.THROTTLED
+        case DeniedError():
+            return Outcome.DENIED
+        case _:
+            return Outcome.FAILED
+
+
+def _unknown(cause: Exception | str) -> str:
+    expected = isinstance(cause, LakesweepError | str)
+    return f"outcome unknown: {cause}" if expected else f"outcome unknown: {cause!r}"
+
+
+def remove_folder(stores: StoreOpener, address: str) -> None:
+    """Delete all that lies in a folder of Lakesweep's own; what stays does no harm."""
+    place = parse(address)
+    if place.kind is StoreKind.FILE:
+        shutil.rmtree(place.identity, ignore_errors=True)  # and the folders themselves
+        return
+    with suppress(LakesweepError):
+        for _ in delete_files(stores, list_files(stores, place.child(place.folder))):
+            pass

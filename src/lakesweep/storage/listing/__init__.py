@@ -1,0 +1,1 @@
+"""List whole locations in parallel, read inventories, filter files."""

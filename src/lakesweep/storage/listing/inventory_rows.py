@@ -1,0 +1,266 @@
+"""Read the data files of an inventory as batches of files."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import hashlib
+import re
+import tempfile
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import reduce
+from typing import TYPE_CHECKING, BinaryIO, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+from pyarrow import orc
+
+from lakesweep.errors import DamagedError, MissingError, TruncatedError, UsageError
+from lakesweep.storage.address import folder_identity, identities, parse
+from lakesweep.storage.file_batches import FILE_SCHEMA, FIRST_TIME
+from lakesweep.storage.listing.inventory import InventoryFormat, InventoryPart
+from lakesweep.storage.s3.keys import Encoding, UndecodableKeyError, decode
+
+if TYPE_CHECKING:
+    from lakesweep.storage.object_store import StoreOpener
+
+#: The columns of a batch by what they mean.
+Columns: TypeAlias = dict[str, pa.Array]
+
+_PIECE_BYTES = 8 << 20
+_ROWS = 1 << 16
+_MODIFIED = FILE_SCHEMA.field("modified").type
+
+# What columns may be called, less everything but letters and digits.
+_NAMES = {
+    "path": ("path", "filepath"),
+    "bucket": ("bucket",),
+    "key": ("key",),
+    "size_bytes": ("sizebytes", "size", "length"),
+    "modified": ("modified", "lastmodified", "lastmodifieddate", "modificationtime"),
+    "etag": ("etag",),
+    "is_latest": ("islatest",),
+    "is_delete_marker": ("isdeletemarker",),
+    "is_folder": ("isdir", "isdirectory"),
+}
+
+_MAGIC = ((b"PAR1", InventoryFormat.PARQUET), (b"ORC", InventoryFormat.ORC))
+
+
+def read_inventory_part(
+    stores: StoreOpener, part: InventoryPart, locations: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    """The files (FILE_SCHEMA) of a data file that lie below one of the locations.
+
+    All of the data file is fetched and compared with its size and sum before the first row comes.
+    Of an object with several versions only the latest counts, and none that was deleted.
+    """
+    folders = [folder_identity(location) for location in locations]
+    with _fetched(stores, part) as file, _translated(part):
+        for batch in _batches(file, part):
+            yield _below(_files(batch, part), folders)
+
+
+@contextmanager
+def _fetched(stores: StoreOpener, part: InventoryPart) -> Iterator[BinaryIO]:
+    """The data file on this machine's disk: memory does not grow with it."""
+    address = parse(part.path)
+    store = stores.open(address)
+    checksum = hashlib.md5(usedforsecurity=False)
+    with tempfile.TemporaryFile(prefix="lakesweep-inventory-") as file:
+        try:
+            while piece := store.read_range(address.key, file.tell(), _PIECE_BYTES):
+                checksum.update(piece)
+                file.write(piece)
+        except MissingError as error:
+            raise DamagedError(part.path, "a data file of the inventory is missing") from error
+        if file.tell() != part.size_bytes:
+            raise TruncatedError(part.path, f"has {file.tell()} bytes instead of {part.size_bytes}")
+        if part.md5 is not None and checksum.hexdigest() != part.md5.lower():
+            raise DamagedError(part.path, "is not what the manifest says: another MD5 sum")
+        file.seek(0)
+        yield file
+
+
+@contextmanager
+def _translated(part: InventoryPart) -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowException, OSError, EOFError, zlib.error, UndecodableKeyError) as error:
+        raise DamagedError(part.path, f"cannot be read as an inventory: {error}") from error
+
+
+def _batches(file: BinaryIO, part: InventoryPart) -> Iterator[pa.RecordBatch]:
+    start = file.read(4)
+    file.seek(0)
+    known = next((form for magic, form in _MAGIC if start.startswith(magic)), InventoryFormat.CSV)
+    match part.format or known:
+        case InventoryFormat.PARQUET:
+            table = pq.ParquetFile(file)
+            yield from table.iter_batches(_ROWS, columns=_needed(table.schema_arrow.names))
+        case InventoryFormat.ORC:
+            stripes = orc.ORCFile(file)
+            needed = _needed(stripes.schema.names)
+            yield from (stripes.read_stripe(each, needed) for each in range(stripes.nstripes))
+        case _:
+            yield from _csv_batches(file, part)
+
+
+def _csv_batches(file: BinaryIO, part: InventoryPart) -> Iterator[pa.RecordBatch]:
+    is_packed = file.read(2) == b"\x1f\x8b"
+    file.seek(0)
+    text = gzip.GzipFile(fileobj=file) if is_packed else file
+    names = part.columns or _header(text)
+    text.seek(0)
+    # Types are not left to guessing: all is text, and turned into what it must be.
+    yield from pa_csv.open_csv(
+        text,
+        pa_csv.ReadOptions(
+            column_names=names, skip_rows=0 if part.columns else 1, block_size=_PIECE_BYTES
+        ),
+        pa_csv.ParseOptions(newlines_in_values=part.columns is None),
+        pa_csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.string()), include_columns=_needed(names)
+        ),
+    )
+
+
+def _needed(names: Iterable[str]) -> list[str]:
+    known = {name for some in _NAMES.values() for name in some}
+    return [name for name in names if _plain(name) in known]
+
+
+def _header(text: gzip.GzipFile | BinaryIO) -> list[str]:
+    return next(csv.reader([text.readline().decode("utf-8-sig")]), [])
+
+
+def _files(batch: pa.RecordBatch, part: InventoryPart) -> pa.RecordBatch:
+    """The rows of files that are there."""
+    columns = _find_columns(batch, part)
+    is_there = _is_there(columns, batch.num_rows)
+    columns = {meaning: column.filter(is_there) for meaning, column in columns.items()}
+    nothing = pa.nulls(len(columns["modified"]))
+    arrays = {
+        "path": _paths(columns, part),
+        "kind": nothing,
+        "size_bytes": _empty_as_null(columns.get("size_bytes", nothing)),
+        "modified": _times(columns, part),
+        "etag": _trimmed(columns.get("etag", nothing)),
+    }
+    typed = [arrays[field.name].cast(field.type) for field in FILE_SCHEMA]
+    return pa.RecordBatch.from_arrays(typed, schema=FILE_SCHEMA)
+
+
+def _find_columns(batch: pa.RecordBatch, part: InventoryPart) -> Columns:
+    """The columns by what they mean; UsageError where one is missing."""
+    found = {_plain(name): batch.column(place) for place, name in enumerate(batch.schema.names)}
+    columns = {
+        meaning: next(found[name] for name in names if name in found)
+        for meaning, names in _NAMES.items()
+        if any(name in found for name in names)
+    }
+    if not ("path" in columns or {"bucket", "key"} <= columns.keys()):
+        raise _missing(part, "the path, nor for bucket and key")
+    if "modified" not in columns:
+        raise _missing(part, "the time of the last change")
+    return columns
+
+
+def _missing(part: InventoryPart, what: str) -> UsageError:
+    return UsageError(
+        f"{part.path}: this inventory has no column for {what}",
+        hint="name them path (or bucket and key), size and modified; "
+        "an S3 inventory must include LastModifiedDate and Size",
+    )
+
+
+def _is_there(columns: Columns, count: int) -> pa.Array:
+    there = pa.array([True] * count, pa.bool_())
+    if "is_latest" in columns:
+        there = _is_true(columns["is_latest"])
+    for meaning in ("is_delete_marker", "is_folder"):
+        if meaning in columns:
+            there = pc.and_not(there, _is_true(columns[meaning]))
+    return there
+
+
+def _is_true(values: pa.Array) -> pa.Array:
+    truths = pc.equal(pc.utf8_lower(values), "true") if pa.types.is_string(values.type) else values
+    return truths.cast(pa.bool_()).fill_null(False)
+
+
+def _paths(columns: Columns, part: InventoryPart) -> pa.Array:
+    if "path" in columns and part.source is None:
+        return _named(columns["path"], part)
+    buckets, keys = columns["bucket"], _named(columns["key"], part)
+    if part.source is not None:
+        if not pc.all(pc.equal(buckets, part.source).fill_null(False), min_count=0).as_py():
+            raise DamagedError(part.path, f"has keys of another bucket than {part.source}")
+        keys = _decoded(keys) if part.format is InventoryFormat.CSV else keys
+    return pc.binary_join_element_wise(pc.binary_join_element_wise("s3://", buckets, ""), keys, "/")
+
+
+def _named(values: pa.Array, part: InventoryPart) -> pa.Array:
+    names = values.cast(pa.string())
+    if names.null_count or pc.any(pc.equal(names, "")).as_py():
+        raise DamagedError(part.path, "has rows that name no file")
+    return names
+
+
+def _decoded(keys: pa.Array) -> pa.Array:
+    """Keys in the CSV files of S3 are written as in forms: escapes, and a plus for a space."""
+    if not pc.any(pc.match_substring_regex(keys, "[%+]")).as_py():
+        return keys
+    return pa.array(decode(keys.to_pylist(), Encoding.FORM), pa.string())
+
+
+def _times(columns: Columns, part: InventoryPart) -> pa.Array:
+    moments = _moments(_empty_as_null(columns["modified"]), part).cast(_MODIFIED)
+    # Whole numbers are milliseconds since 1970; some mean seconds. Without a time files are kept.
+    is_meant = pc.greater_equal(moments, pa.scalar(FIRST_TIME, _MODIFIED))
+    return pc.if_else(is_meant, moments, pa.scalar(None, _MODIFIED))
+
+
+def _moments(values: pa.Array, part: InventoryPart) -> pa.Array:
+    kind = values.type
+    if pa.types.is_string(kind):
+        return _written_moments(values)
+    if pa.types.is_int64(kind):
+        return values.cast(pa.timestamp("ms", "UTC"))
+    if pa.types.is_timestamp(kind) and (kind.tz is not None or part.source is not None):
+        return pc.assume_timezone(values, "UTC") if kind.tz is None else values
+    raise UsageError(
+        f"{part.path}: the times of this inventory are of type {kind}",
+        hint="write them with a time zone, or as milliseconds since 1970",
+    )
+
+
+def _written_moments(values: pa.Array) -> pa.Array:
+    """Milliseconds since 1970, or times with a zone; others cannot be read."""
+    if pc.all(pc.match_substring_regex(values, r"^\d+$"), min_count=0).as_py():
+        return values.cast(pa.int64()).cast(pa.timestamp("ms", "UTC"))
+    return values.cast(_MODIFIED)
+
+
+def _empty_as_null(values: pa.Array) -> pa.Array:
+    if not pa.types.is_string(values.type):
+        return values
+    return pc.if_else(pc.equal(values, ""), pa.scalar(None, pa.string()), values)
+
+
+def _trimmed(etags: pa.Array) -> pa.Array:
+    return pc.utf8_trim(_empty_as_null(etags), '"') if pa.types.is_string(etags.type) else etags
+
+
+def _below(files: pa.RecordBatch, folders: list[str]) -> pa.RecordBatch:
+    names = identities(files["path"])
+    inside = (pc.starts_with(names, folder) for folder in folders)
+    return files.filter(reduce(pc.or_, inside, pc.equal(names, None).fill_null(False)))
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())

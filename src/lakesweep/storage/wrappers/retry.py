@@ -1,0 +1,242 @@
+"""Retry calls that a store throttled or could not answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from random import Random
+from typing import TypeVar
+
+from lakesweep.clock import Clock
+from lakesweep.errors import (
+    ExistsError,
+    MissingError,
+    StorageError,
+    ThrottledError,
+    UnavailableError,
+)
+from lakesweep.storage.moves import finish_move, object_exists
+from lakesweep.storage.object_store import (
+    Deletion,
+    Expected,
+    ListingPage,
+    ObjectInfo,
+    ObjectStore,
+    Outcome,
+)
+from lakesweep.storage.wrappers.adaptive_concurrency import AdaptiveConcurrency
+from lakesweep.storage.wrappers.base import StoreWrapper
+
+Answer = TypeVar("Answer")
+
+_PASSING = (ThrottledError, UnavailableError)
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """How often and for how long one call is tried, and how long the pauses may get."""
+
+    attempts: int = 9
+    total_seconds: float = 600.0
+    first_pause_seconds: float = 0.2
+    longest_pause_seconds: float = 20.0
+
+
+class Retrying(StoreWrapper):
+    """Repeats calls that were throttled or got no usable answer; nothing else.
+
+    Pauses grow exponentially with full jitter and are never shorter than what the store asks for.
+    All threads slow down together (see `Pace`).
+
+    A delete is repeated for the keys alone whose outcome may change. A key that an unanswered
+    delete removed is then reported absent.
+
+    A `write_new` that got no answer may have written. If its repetition finds an object there, the
+    object is read: with our bytes it counts as our own. Writers that race for one key must
+    therefore write something that only they would write.
+
+    A `move` that was broken off may have copied the object, or moved it. Its repetition finishes
+    it where the target holds what the source holds.
+    """
+
+    def __init__(
+        self, store: ObjectStore, clock: Clock, random: Random, policy: RetryPolicy | None = None
+    ) -> None:
+        super().__init__(store)
+        self._clock = clock
+        self._random = random
+        self._policy = policy or RetryPolicy()
+        self.pace = AdaptiveConcurrency(clock)
+
+    def list(
+        self, prefix: str, *, one_level: bool = False, after: str = "", cursor: object | None = None
+    ) -> ListingPage:
+        return self._repeat(
+            partial(self.store.list, prefix, one_level=one_level, after=after, cursor=cursor)
+        )
+
+    def head(self, key: str) -> ObjectInfo:
+        return self._repeat(partial(self.store.head, key))
+
+    def read(self, key: str) -> bytes:
+        return self._repeat(partial(self.store.read, key))
+
+    def read_range(self, key: str, start: int, length: int) -> bytes:
+        return self._repeat(partial(self.store.read_range, key, start, length))
+
+    def write(self, key: str, data: bytes) -> None:
+        self._repeat(partial(self.store.write, key, data))
+
+    def copy(self, source: str, target: str) -> None:
+        self._repeat(partial(self.store.copy, source, target))
+
+    def write_new(self, key: str, data: bytes) -> None:
+        call = partial(self.store.write_new, key, data)
+        self._repeat_once(call, lambda: self._holds(key, data))
+
+    def delete(
+        self, keys: Sequence[str], expected: Sequence[Expected | None] | None = None
+    ) -> Sequence[Deletion]:
+        attempts = self._attempts()
+        wanted = None if expected is None else dict(zip(keys, expected, strict=True))
+        outcomes = self._delete(keys, wanted, attempts)
+        while (again := _changeable(outcomes)) and attempts.pause():
+            try:
+                outcomes |= self._delete(again, wanted, attempts)
+            except StorageError:  # what is known of the keys so far is still true
+                break
+        return [outcomes[key] for key in keys]
+
+    def move(self, source: str, target: str, expected: Expected | None = None) -> None:
+        call = partial(self.store.move, source, target, expected)
+        is_done = partial(self._is_moved, source, target, expected)
+        # It may take several requests, so a throttled one may have come half way as well.
+        self._repeat_once(call, is_done, doubtful=_PASSING)
+
+    def keeps_versions(self) -> bool:
+        return self._repeat(self.store.keeps_versions)
+
+    def undelete(self, key: str, expected: Expected | None = None) -> None:
+        call = partial(self.store.undelete, key, expected)
+        self._repeat_once(call, partial(object_exists, self, key), doubtful=_PASSING)
+
+    def _delete(
+        self,
+        keys: Sequence[str],
+        expected: Mapping[str, Expected | None] | None,
+        attempts: _Attempts,
+    ) -> dict[str, Deletion]:
+        wanted = None if expected is None else [expected[key] for key in keys]
+        call = partial(self.store.delete, keys, wanted)
+        answer = self._repeat(call, attempts, _names_throttling)
+        return {deletion.key: deletion for deletion in answer}
+
+    def _holds(self, key: str, data: bytes) -> bool:
+        try:
+            return self.read(key) == data
+        except MissingError:
+            return False
+
+    def _is_moved(self, source: str, target: str, expected: Expected | None) -> bool:
+        """Whether an earlier attempt moved the object; one that only copied it is finished."""
+        if not object_exists(self, target):
+            return False
+        return not object_exists(self, source) or finish_move(self, source, target, expected)
+
+    def _repeat_once(
+        self,
+        call: Callable[[], None],
+        is_done: Callable[[], bool],
+        doubtful: tuple[type[Exception], ...] = (UnavailableError,),
+    ) -> None:
+        """Repeat a call that can be done only once.
+
+        If it was done and the answer lost, its repetition fails. `is_done` tells that apart.
+        """
+        attempts = self._attempts()
+        is_doubtful = False
+        while True:
+            try:
+                return self._once(call)
+            except (ExistsError, MissingError):
+                if is_doubtful and is_done():
+                    return None
+                raise
+            except _PASSING as error:
+                is_doubtful = is_doubtful or isinstance(error, doubtful)
+                if not attempts.pause(_asked_pause(error)):
+                    raise
+
+    def _repeat(
+        self,
+        call: Callable[[], Answer],
+        attempts: _Attempts | None = None,
+        is_throttled: Callable[[Answer], bool] | None = None,
+    ) -> Answer:
+        attempts = attempts or self._attempts()
+        while True:
+            try:
+                return self._once(call, is_throttled)
+            except _PASSING as error:
+                if not attempts.pause(_asked_pause(error)):
+                    raise
+
+    def _once(
+        self, call: Callable[[], Answer], is_throttled: Callable[[Answer], bool] | None = None
+    ) -> Answer:
+        number = self.pace.begin()
+        try:
+            answer = call()
+            if is_throttled is not None and is_throttled(answer):
+                self.pace.slow_down(number)
+            else:
+                self.pace.speed_up()
+        except ThrottledError as error:
+            self.pace.slow_down(number, _asked_pause(error))
+            raise
+        finally:
+            self.pace.end()
+        return answer
+
+    def _attempts(self) -> _Attempts:
+        return _Attempts(self._clock, self._random, self._policy)
+
+
+class _Attempts:
+    """What is left of the attempts at one call."""
+
+    def __init__(self, clock: Clock, random: Random, policy: RetryPolicy) -> None:
+        self._clock = clock
+        self._random = random
+        self._policy = policy
+        self._made = 1
+        self._deadline = clock.monotonic() + policy.total_seconds
+
+    def pause(self, at_least: float = 0.0) -> bool:
+        """Sleep before the next attempt; False, at once, if there is to be none."""
+        if self._made >= self._policy.attempts:
+            return False
+        ceiling = self._policy.first_pause_seconds * 2 ** (self._made - 1)
+        jitter = self._random.uniform(0, min(ceiling, self._policy.longest_pause_seconds))
+        self._made += 1
+        if self._clock.monotonic() + at_least + jitter > self._deadline:
+            return False
+        self._clock.sleep(at_least + jitter)
+        return True
+
+
+def _asked_pause(error: Exception) -> float:
+    return getattr(error, "retry_after", None) or 0.0
+
+
+def _names_throttling(deletions: Sequence[Deletion]) -> bool:
+    return any(deletion.outcome is Outcome.THROTTLED for deletion in deletions)
+
+
+def _changeable(outcomes: dict[str, Deletion]) -> list[str]:
+    return [
+        key
+        for key, deletion in outcomes.items()
+        if deletion.may_retry or deletion.outcome is Outcome.THROTTLED
+    ]

@@ -1,0 +1,226 @@
+"""Fault injection: a backend that fails on purpose, for tests."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from enum import StrEnum
+from functools import partial
+from typing import TypeVar
+
+from lakesweep.clock import Clock
+from lakesweep.errors import UnknownOutcomeError, UnreachableError
+from lakesweep.store.backends.backend import (
+    SCAN_ROWS,
+    Backend,
+    BackendCapabilities,
+    write_then_swap,
+)
+from lakesweep.store.backends.head_pages import HeadPage
+from lakesweep.store.backends.rows import (
+    EVERY_ID,
+    IdSpan,
+    ObjectHead,
+    ObjectRow,
+    Reference,
+    ReferenceGuard,
+    RowKey,
+)
+
+Answer = TypeVar("Answer")
+Row = TypeVar("Row")
+
+#: A late write takes effect when this many further calls have come.
+LATE_CALLS = 3
+SLOW_SECONDS = 0.001
+
+
+class BackendFault(StrEnum):
+    """What befalls one call.
+
+    A read only knows REFUSE, SLOW and STALE; the faults of writes refuse it.
+    """
+
+    NONE = "none"
+    REFUSE = "refuse"  # an honest error: nothing was changed
+    LOSE_REQUEST = "lose request"  # nothing was changed, but nobody knows
+    LOSE_ANSWER = "lose answer"  # it was done, but nobody knows
+    HALVE = "halve"  # half of the rows were done, but nobody knows; none of a single one
+    LATE = "late"  # nobody knows, and it is done later
+    SLOW = "slow"
+    STALE = "stale"  # a read misses the last write
+
+
+class FaultyBackend:
+    """Passes calls on to another backend, each through the fault that `choose` names for it.
+
+    `choose` is given the method. STALE reads of references come as they were before their last
+    swap, those of objects without the rows of the last write.
+    """
+
+    def __init__(
+        self, backend: Backend, choose: Callable[[str], BackendFault], clock: Clock
+    ) -> None:
+        self._backend = backend
+        self._choose = choose
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._late: deque[tuple[int, Callable[[], object]]] = deque()
+        self._calls = 0
+        self._before: dict[tuple[str, str], Reference] = {}
+        self._fresh: dict[str, frozenset[RowKey]] = {}
+
+    @property
+    def capabilities(self) -> BackendCapabilities:
+        return replace(self._backend.capabilities, atomic_commits=False)
+
+    def init_schema(self) -> None:
+        self._backend.init_schema()
+
+    def check_schema(self) -> None:
+        self._backend.check_schema()
+
+    def close(self) -> None:
+        self._backend.close()
+
+    def insert_reference(self, realm: str, reference: Reference) -> bool:
+        return self._write(
+            "insert_reference", partial(self._backend.insert_reference, realm, reference)
+        )
+
+    def insert_references(self, realm: str, references: Collection[Reference]) -> None:
+        insert = partial(self._backend.insert_references, realm)
+        self._write_many("insert_references", insert, references)
+
+    def fetch_references(self, realm: str, names: Collection[str]) -> Mapping[str, Reference]:
+        fault = self._read("fetch_references")
+        found = self._backend.fetch_references(realm, names)
+        if fault is BackendFault.STALE:
+            return {name: self._before.get((realm, name), found[name]) for name in found}
+        return found
+
+    def update_reference(self, realm: str, new: Reference, expected: Reference) -> bool:
+        return self._write("update_reference", partial(self._swap, realm, new, expected))
+
+    def commit(
+        self, realm: str, rows: Collection[ObjectRow], new: Reference, expected: Reference
+    ) -> bool:
+        return write_then_swap(self, realm, rows, new, expected)
+
+    def delete_reference(self, realm: str, expected: Reference) -> bool:
+        delete = partial(self._backend.delete_reference, realm, expected)
+        return self._write("delete_reference", delete)
+
+    def fetch(self, realm: str, keys: Collection[RowKey]) -> Mapping[RowKey, ObjectRow]:
+        fault = self._read("fetch")
+        unseen = self._fresh.get(realm, frozenset()) if fault is BackendFault.STALE else frozenset()
+        return self._backend.fetch(realm, [key for key in keys if key not in unseen])
+
+    def write(self, realm: str, rows: Collection[ObjectRow]) -> None:
+        self._write_many("write", partial(self._backend.write, realm), rows)
+        self._fresh[realm] = frozenset(row.key for row in rows)
+
+    def delete(self, realm: str, keys: Collection[RowKey]) -> None:
+        self._write_many("delete", partial(self._backend.delete, realm), keys)
+
+    def insert_row(self, realm: str, row: ObjectRow) -> bool:
+        return self._write("insert_row", partial(self._backend.insert_row, realm, row))
+
+    def update_row(self, realm: str, row: ObjectRow, expected_token: int) -> bool:
+        change = partial(self._backend.update_row, realm, row, expected_token)
+        return self._write("update_row", change)
+
+    def delete_row(self, realm: str, key: RowKey, expected_token: int) -> bool:
+        change = partial(self._backend.delete_row, realm, key, expected_token)
+        return self._write("delete_row", change)
+
+    def delete_expected(self, realm: str, expected: Collection[ObjectHead]) -> int:
+        delete = partial(self._backend.delete_expected, realm)
+        half = list(expected)[: len(expected) // 2]
+        return self._write("delete_expected", partial(delete, expected), partial(delete, half))
+
+    def realms(self) -> Sequence[str]:
+        self._read("realms")
+        return self._backend.realms()
+
+    def scan_references(self, realm: str) -> Iterator[Reference]:
+        self._read("scan_references")
+        return self._backend.scan_references(realm)
+
+    def scan_rows(self, realm: str, span: IdSpan = EVERY_ID) -> Iterator[ObjectHead]:
+        self._read("scan_rows")
+        return self._backend.scan_rows(realm, span)
+
+    def scan_pages(
+        self, realm: str, span: IdSpan = EVERY_ID, rows: int = SCAN_ROWS
+    ) -> Iterator[HeadPage]:
+        self._read("scan_pages")
+        return self._backend.scan_pages(realm, span, rows)
+
+    def split_rows(self, realm: str, count: int) -> Sequence[IdSpan]:
+        return self._backend.split_rows(realm, count)
+
+    def delete_realm(self, realm: str, guard: ReferenceGuard | None = None) -> bool:
+        return self._write("delete_realm", partial(self._backend.delete_realm, realm, guard))
+
+    def land_late_writes(self) -> None:
+        """Let everything take effect that is still on its way."""
+        while self._late:
+            self._late.popleft()[1]()
+
+    def _swap(self, realm: str, new: Reference, expected: Reference) -> bool:
+        swapped = self._backend.update_reference(realm, new, expected)
+        if swapped:
+            self._before[realm, new.name] = expected
+        return swapped
+
+    def _read(self, method: str) -> BackendFault:
+        fault = self._next(method)
+        if fault not in {BackendFault.NONE, BackendFault.STALE}:
+            raise UnreachableError(f"{method}: injected fault")
+        return fault
+
+    def _write_many(
+        self, method: str, go_on: Callable[[Collection[Row]], None], rows: Collection[Row]
+    ) -> None:
+        half = list(rows)[: len(rows) // 2]
+        self._write(method, partial(go_on, rows), partial(go_on, half))
+
+    def _write(
+        self,
+        method: str,
+        go_on: Callable[[], Answer],
+        go_halfway: Callable[[], object] = lambda: None,
+    ) -> Answer:
+        match self._next(method):
+            case BackendFault.NONE | BackendFault.STALE:
+                return go_on()
+            case BackendFault.REFUSE:
+                raise UnreachableError(f"{method}: injected fault")
+            case BackendFault.LOSE_ANSWER:
+                go_on()
+            case BackendFault.HALVE:
+                go_halfway()
+            case BackendFault.LATE:
+                with self._lock:
+                    self._late.append((self._calls + LATE_CALLS, go_on))
+            case _:
+                pass
+        raise UnknownOutcomeError(f"{method}: injected fault")
+
+    def _next(self, method: str) -> BackendFault:
+        """The fault of this call, once those late writes took effect that are due before it."""
+        with self._lock:
+            self._calls += 1
+            due = []
+            while self._late and self._late[0][0] <= self._calls:
+                due.append(self._late.popleft()[1])
+        for go_on in due:
+            go_on()
+        fault = self._choose(method)
+        if fault is BackendFault.SLOW:
+            self._clock.sleep(SLOW_SECONDS)
+            return BackendFault.NONE
+        return fault

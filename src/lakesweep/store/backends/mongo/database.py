@@ -1,0 +1,191 @@
+"""A MongoDB database, and what its errors mean."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import pymongo
+from pymongo.collection import Collection
+from pymongo.errors import (
+    BulkWriteError,
+    ConfigurationError,
+    InvalidOperation,
+    NotPrimaryError,
+    OperationFailure,
+    PyMongoError,
+    ServerSelectionTimeoutError,
+    WaitQueueTimeoutError,
+    WriteConcernError,
+)
+from pymongo.read_concern import ReadConcern
+from pymongo.read_preferences import ReadPreference
+from pymongo.uri_parser import parse_uri
+from pymongo.write_concern import WriteConcern
+
+from lakesweep.errors import (
+    SchemaError,
+    StoreError,
+    UnknownOutcomeError,
+    UnreachableError,
+    UsageError,
+)
+from lakesweep.store.backends.mongo.documents import Document
+
+#: How long the servers may take to agree on an answer.
+ANSWER_MILLIS = 30_000
+
+# What holds unless the URL says otherwise. The driver alone would wait for an answer for ever.
+_DEFAULTS: Mapping[str, Any] = {
+    "appname": "lakesweep",
+    "serverselectiontimeoutms": 10_000,
+    "connecttimeoutms": 10_000,
+    "sockettimeoutms": 2 * ANSWER_MILLIS,
+    "waitqueuetimeoutms": 2 * ANSWER_MILLIS,
+}
+# A write counts when no election can undo it any more.
+_MAJORITY = WriteConcern("majority", wtimeout=ANSWER_MILLIS)
+_NAMESPACE_EXISTS = 48
+_EXAMPLE = "mongodb://user:password@host:27017/database, with % codes for what is not a letter"
+_UNESCAPED = "user or password are missing, or not written with % codes"
+_DENIED_HINT = "check user, password, authSource and the rights of the user"
+
+# With one of these codes the server refused the request before it changed anything.
+_UNCHANGED: Mapping[int, type[StoreError]] = {
+    **dict.fromkeys((11, 13, 18, 8000), StoreError),  # who asks may not
+    **dict.fromkeys((2, 9, 14, 20, 59, 72, 73, 121, 123, 10334, 13297), StoreError),  # what it asks
+    26: SchemaError,  # no such collection
+    **dict.fromkeys((112, 11000), UnreachableError),  # another write came between
+    **dict.fromkeys((10107, 13435), UnreachableError),  # it was not the primary to begin with
+}
+_DENIED = frozenset({11, 13, 18, 8000})
+
+
+class MongoDatabase:
+    """Collections whose writes outlive an election, and which are read where they are written.
+
+    `label` names the database in messages, without user, password and options.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.label = _without_user(url).partition("?")[0]
+        if "/" in _user_of(url):
+            # The driver would take what is in front of it for the server, and tell it.
+            raise UsageError(f"{self.label}: {_UNESCAPED}", hint=_EXAMPLE)
+        self._client = self._connect(url)
+        self._database = self._client.get_default_database()
+
+    @property
+    def is_replicated(self) -> bool:
+        """Whether a majority can be asked; known once the first request was answered."""
+        servers = self._client.topology_description.server_descriptions().values()
+        return not any(server.server_type_name == "Standalone" for server in servers)
+
+    def collection(self, name: str, *, linearizable: bool = False) -> Collection[Document]:
+        """A collection; with `linearizable`, a primary makes sure that it still is one."""
+        return self._database.get_collection(
+            name,
+            write_concern=_MAJORITY,
+            read_concern=ReadConcern("linearizable" if linearizable else "majority"),
+            read_preference=ReadPreference.PRIMARY,
+        )
+
+    def create_collection(self, name: str) -> None:
+        """Create a collection unless it is there."""
+        with self.writing():
+            try:
+                self._database.create_collection(name, check_exists=False, write_concern=_MAJORITY)
+            except OperationFailure as error:
+                if error.code != _NAMESPACE_EXISTS:
+                    raise
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Requests that change nothing."""
+        try:
+            yield
+        except PyMongoError as error:
+            kind = failure(error)
+            raise self._told(
+                error, UnreachableError if kind is UnknownOutcomeError else kind
+            ) from error
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """A request that writes."""
+        try:
+            yield
+        except PyMongoError as error:
+            raise self._told(error, failure(error)) from error
+
+    def close(self) -> None:
+        self._client.close()
+
+    def _told(self, error: PyMongoError, kind: type[StoreError]) -> StoreError:
+        # The driver adds pages of what it knows of the servers.
+        reason = re.split(r",? \(configured timeouts|, Timeout: |, full error: ", str(error))[0]
+        hint = _DENIED_HINT if getattr(error, "code", None) in _DENIED else None
+        return kind(f"{self.label}: {reason}", hint=hint)
+
+    def _connect(self, url: str) -> pymongo.MongoClient[Document]:
+        try:
+            parsed = parse_uri(url, warn=False)
+            options = {
+                key: value for key, value in _DEFAULTS.items() if key not in parsed["options"]
+            }
+            if parsed["database"]:
+                # A write that the driver repeats by itself is answered for its last try alone.
+                return pymongo.MongoClient(url, connect=False, retryWrites=False, **options)
+        except (ConfigurationError, ValueError, OSError):
+            # The driver's own words may quote a part of the password.
+            raise UsageError(f"{self.label}: {_mistake(url)}", hint=_EXAMPLE) from None
+        raise UsageError(f"{self.label}: the URL names no database", hint=_EXAMPLE)
+
+
+def failure(error: PyMongoError) -> type[StoreError]:
+    """What an error means for a write: UnknownOutcomeError unless certainly nothing changed."""
+    match error:
+        case ServerSelectionTimeoutError() | WaitQueueTimeoutError():
+            return UnreachableError  # nobody was asked
+        case ConfigurationError() | InvalidOperation():
+            return StoreError  # nor could anybody be
+        case WriteConcernError():
+            return UnknownOutcomeError  # done, but an election may undo it
+        case BulkWriteError():
+            return _failure_of_many(error.details)
+        case NotPrimaryError():
+            return _UNCHANGED.get(_code(error.details), UnknownOutcomeError)
+        case OperationFailure():
+            return _UNCHANGED.get(error.code or 0, UnknownOutcomeError)
+        case _:
+            return UnknownOutcomeError
+
+
+def _failure_of_many(details: Mapping[str, Any]) -> type[StoreError]:
+    kinds = {_UNCHANGED.get(_code(each), UnknownOutcomeError) for each in details["writeErrors"]}
+    if details["writeConcernErrors"] or len(kinds) != 1:
+        return UnknownOutcomeError
+    return kinds.pop()
+
+
+def _code(details: Any) -> int:
+    return int(details.get("code", 0)) if isinstance(details, Mapping) else 0
+
+
+def _without_user(url: str) -> str:
+    return re.sub(r"//.*@", "//", url, count=1, flags=re.DOTALL)
+
+
+def _user_of(url: str) -> str:
+    return url.partition("?")[0].partition("://")[2].rpartition("@")[0]
+
+
+def _mistake(url: str) -> str:
+    """What is wrong with a URL, told without what it may hold of secrets."""
+    try:
+        parse_uri(_without_user(url), warn=False)
+    except (ConfigurationError, ValueError, OSError) as error:
+        return str(error)
+    return _UNESCAPED

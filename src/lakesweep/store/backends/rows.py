@@ -1,0 +1,169 @@
+"""The rows of the store, their limits, and how adapters encode and batch them."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial, wraps
+from itertools import islice
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+from lakesweep.errors import DamagedRowError
+
+#: No row holds a larger value, whatever the database: it fits all of them.
+MAX_VALUE_BYTES = 350_000
+#: Realm ids and names of references are at most this long in UTF-8, so that any database can
+#: have them in a primary key.
+MAX_REALM_BYTES = 255
+MAX_NAME_BYTES = 1_000
+
+
+_LARGEST_ID = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A named pointer, as it was read.
+
+    `version` counts the swaps since the row was created, at `created_at` (microseconds since
+    1970). `recent` are the pointers before this one, newest first: one more with each swap, unless
+    there was none, until the list is full.
+    """
+
+    name: str
+    pointer: int | None
+    version: int
+    created_at: int
+    recent: tuple[int, ...] = ()
+
+
+class ReferenceGuard(NamedTuple):
+    """A reference of a realm that something depends on, as it was read."""
+
+    realm: str
+    reference: Reference
+
+
+class RowKey(NamedTuple):
+    """Names a row of an object within its realm."""
+
+    id: int
+    part: int = 0
+
+
+class ObjectHead(NamedTuple):
+    """What a scan tells of a row of an object."""
+
+    id: int
+    part: int
+    type: str
+    created_at: int
+    token: int | None
+
+
+#: The fields of an ObjectHead in their order, whichever kind of tuple they are.
+HeadFields: TypeAlias = tuple[int, int, str, int, int | None]
+
+
+class ObjectRow(NamedTuple):
+    """A row of an object. Only rows written conditionally have a `token`."""
+
+    id: int
+    part: int
+    type: str
+    created_at: int
+    token: int | None
+    value: bytes
+
+    @property
+    def key(self) -> RowKey:
+        return RowKey(self.id, self.part)
+
+
+def row_keys(pairs: Iterable[tuple[int, int]]) -> list[RowKey]:
+    """Keys of pairs of id and part, many of them in little time."""
+    return list(map(partial(tuple.__new__, RowKey), pairs))
+
+
+def object_rows(rows: Iterable[Sequence[object]]) -> list[ObjectRow]:
+    """Rows of their fields in order, many of them in little time."""
+    return list(map(partial(tuple.__new__, ObjectRow), rows))
+
+
+class IdSpan(NamedTuple):
+    """The ids from `first` to `last`, both included."""
+
+    first: int = 0
+    last: int = _LARGEST_ID
+
+
+EVERY_ID = IdSpan()
+
+
+def split_span(lowest: int, highest: int, count: int) -> Sequence[IdSpan]:
+    """Cut all ids so that those from `lowest` to `highest` fall into `count` equal shares."""
+    if count < 1:
+        raise ValueError("a scan has at least one share")
+    width = highest - lowest + 1
+    cuts = sorted({lowest + width * share // count for share in range(1, count)} - {lowest})
+    firsts = [EVERY_ID.first, *cuts]
+    lasts = [*(cut - 1 for cut in cuts), EVERY_ID.last]
+    return [IdSpan(first, last) for first, last in zip(firsts, lasts, strict=True)]
+
+
+Item = TypeVar("Item")
+
+
+def batches(items: Iterable[Item], most: int) -> Iterator[list[Item]]:
+    """Lists of at most so many items."""
+    rest = iter(items)
+    while batch := list(islice(rest, most)):
+        yield batch
+
+
+def sized_batches(
+    items: Iterable[Item], most: int, size: Callable[[Item], int], most_bytes: int
+) -> Iterator[list[Item]]:
+    """Lists of at most so many items and bytes, but for one item that has more by itself."""
+    batch: list[Item] = []
+    room = most_bytes
+    for item in items:
+        taken = size(item)
+        if batch and (len(batch) == most or taken > room):
+            yield batch
+            batch, room = [], most_bytes
+        batch.append(item)
+        room -= taken
+    if batch:
+        yield batch
+
+
+def pack_pointers(pointers: Sequence[int]) -> bytes:
+    """Eight bytes a pointer, in order."""
+    return struct.pack(f">{len(pointers)}q", *pointers)
+
+
+def unpack_pointers(data: bytes) -> tuple[int, ...]:
+    return struct.unpack(f">{len(data) // 8}q", data)
+
+
+Value = TypeVar("Value")
+Row = Mapping[str, Any]
+
+
+def detects_damage(read: Callable[[Row], Value]) -> Callable[[Row], Value]:
+    """Let a reader of rows raise DamagedRowError where a row lacks what it reads.
+
+    For databases that keep a row of any shape.
+    """
+
+    @wraps(read)
+    def read_checked(row: Row) -> Value:
+        try:
+            return read(row)
+        except (AttributeError, KeyError, TypeError, ValueError, struct.error) as error:
+            key = {name: row.get(name) for name in ("_id", "pk", "sk") if name in row}
+            raise DamagedRowError(f"the row {key} was not written by lakesweep") from error
+
+    return read_checked

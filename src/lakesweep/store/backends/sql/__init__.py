@@ -1,0 +1,1 @@
+"""The store in a relational database: SQLite, PostgreSQL, MariaDB and MySQL."""

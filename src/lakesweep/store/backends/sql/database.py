@@ -1,0 +1,292 @@
+"""Run statements on a relational database: connection pools, transactions and driver errors."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
+
+from sqlalchemy import URL
+from sqlalchemy.engine import Dialect as Compiler
+
+from lakesweep.errors import (
+    ConfigError,
+    StoreError,
+    UnknownOutcomeError,
+    UnreachableError,
+    UsageError,
+)
+from lakesweep.store.backends.sql.dialect import Dialect, DriverFailure, fetch_all
+from lakesweep.store.backends.sql.dialects import parse_url, without_secrets
+from lakesweep.store.backends.sql.statements import Statement, Statements
+
+Answer = TypeVar("Answer")
+
+#: A connection that nobody used for so long is tried before it is used again.
+STALE_SECONDS = 30.0
+#: How often a database that others are busy with is asked to get ready for its tables.
+INIT_TRIES = 1_000
+INIT_PAUSE_SECONDS = 0.02
+
+
+class SqlDatabase:
+    """A database in which each statement stands alone, unless a transaction is asked for.
+
+    SQLAlchemy writes the statements; they go straight to the driver. A connection in which
+    anything went wrong is closed, so that nothing is left over of a transaction.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._url, self.dialect = parse_url(url)
+        self._name = without_secrets(self._url)
+        self._compiler, self._driver = _load(self._url, self.dialect)
+        self.statements = Statements(self.dialect, self._compiler)
+        self._arguments = self._connect_arguments()
+        self._durable = ConnectionPool(
+            partial(self._connect, self.dialect.on_connect), self._is_alive
+        )
+        self._relaxed = ConnectionPool(
+            partial(self._connect, self.dialect.on_relaxed), self._is_alive
+        )
+        patient = self.dialect.patient_options
+        self._patient = ConnectionPool(
+            partial(self._connect, self.dialect.on_connect, **patient), self._is_alive
+        )
+
+    def __str__(self) -> str:
+        return self._name
+
+    def read(self, action: Callable[[Any], Answer]) -> Answer:
+        """What the action learns through a cursor. It is repeated once if the connection broke."""
+        try:
+            return self._run(self._durable, action)
+        except UnknownOutcomeError:
+            pass
+        try:
+            return self._run(self._durable, action)
+        except UnknownOutcomeError as error:
+            raise UnreachableError(error.message) from error
+
+    def query(self, statement: Statement, **values: object) -> Sequence[tuple[Any, ...]]:
+        """All rows of one statement that changes nothing."""
+        return self.read(partial(fetch_all, statement.text, statement.values(**values)))
+
+    def change(self, statement: Statement, **values: object) -> bool:
+        """Whether one row was changed by a statement that changes one at most."""
+        arguments = (statement.text, statement.values(**values))
+        return self._run(self._durable, partial(self._change, *arguments)) == 1
+
+    def change_many(self, action: Callable[[Any], Answer], *, relaxed: bool = False) -> Answer:
+        """Do through a cursor what writes many rows, and if relaxed need not be durable yet."""
+        pool = self._relaxed if relaxed else self._durable
+        return self._run(pool, self._grouped(action) if self.dialect.groups_writes else action)
+
+    def together(self, action: Callable[[Any], object]) -> None:
+        """Do through a cursor several things that take effect together."""
+        self._run(self._patient, self._grouped(action))
+
+    def commit(self, action: Callable[[Any], bool]) -> bool:
+        """Do through a cursor what begins and ends a transaction by itself."""
+        return self._run(self._durable, action)
+
+    def prepare(self) -> None:
+        """Make what must be there before tables can be created."""
+        self.dialect.prepare(self._url)
+        for statement in self.dialect.on_init:
+            self._insist(statement)
+
+    def check_server(self) -> None:
+        """StoreError if the server must be set up differently to hold a store."""
+        if wrong := self.read(self.dialect.misfit):
+            raise StoreError(f"{self}: the settings of the server do not fit", hint=wrong)
+
+    def close(self) -> None:
+        self._durable.close()
+        self._relaxed.close()
+        self._patient.close()
+
+    def _insist(self, statement: str) -> None:
+        """Run a statement for which the database does not wait by itself while others are busy."""
+        for left in reversed(range(INIT_TRIES)):
+            try:
+                self._run(self._durable, lambda cursor: cursor.execute(statement))
+            except UnreachableError:
+                if not left:
+                    raise
+                time.sleep(INIT_PAUSE_SECONDS)
+            else:
+                return
+
+    def _change(self, text: str, values: Sequence[object], cursor: Any) -> int:
+        try:
+            cursor.execute(text, values)
+        except self._driver.IntegrityError as error:
+            if self.dialect.is_duplicate(error):
+                return 0
+            raise
+        return int(cursor.rowcount)
+
+    def _grouped(self, action: Callable[[Any], Answer]) -> Callable[[Any], Answer]:
+        def run(cursor: Any) -> Answer:
+            cursor.execute(self.dialect.begin)
+            answer = action(cursor)
+            cursor.execute("COMMIT")
+            return answer
+
+        return run
+
+    def _run(self, pool: ConnectionPool, action: Callable[[Any], Answer]) -> Answer:
+        connection = pool.take()
+        try:
+            answer = action(connection.cursor(**self.dialect.cursor_options))
+        except self._driver.Error as error:
+            pool.drop(connection)
+            raise self._translated(error, self.dialect.failed) from error
+        except BaseException:
+            pool.drop(connection)
+            raise
+        pool.give_back(connection)
+        return answer
+
+    def _connect(self, statements: Sequence[str], **changes: Any) -> Any:
+        arguments, options = self._arguments
+        try:
+            connection = self.dialect.connect(self._driver, arguments, {**options, **changes})
+        except self._driver.Error as error:
+            raise self._translated(error, self._refused) from error
+        except (TypeError, ValueError) as error:
+            raise self._wrong_option(error) from error
+        try:
+            cursor = connection.cursor()
+            for statement in statements:
+                cursor.execute(statement)
+        except self._driver.Error as error:
+            connection.close()
+            raise self._translated(error, self._refused) from error
+        return connection
+
+    def _connect_arguments(self) -> tuple[Sequence[Any], Mapping[str, Any]]:
+        try:
+            arguments, options = self._compiler.create_connect_args(self._url)
+        except (TypeError, ValueError) as error:
+            raise self._wrong_option(error) from error
+        return self.dialect.arrange(self._url, arguments, options)
+
+    def _is_alive(self, connection: Any, idle_seconds: float) -> bool:
+        try:
+            if idle_seconds >= STALE_SECONDS or not self.dialect.is_silent(connection):
+                connection.cursor().execute("SELECT 1")
+        except self._driver.Error:
+            return False
+        return True
+
+    def _refused(self, error: Exception) -> DriverFailure:
+        return self.dialect.refused(error, self._url)
+
+    def _translated(
+        self, error: Exception, meaning: Callable[[Exception], DriverFailure]
+    ) -> StoreError:
+        kind, hint = meaning(error)
+        return kind(f"{self}: {self.dialect.words(error)}", hint=hint)
+
+    def _wrong_option(self, error: Exception) -> UsageError:
+        return UsageError(
+            f"{self}: an option in the URL is wrong: {error}",
+            hint="what stands behind the ? of the URL is given to the driver",
+        )
+
+
+def _load(url: URL, dialect: Dialect) -> tuple[Compiler, Any]:
+    """What writes the statements, and the driver that they are for."""
+    kind: Any = url.get_dialect()
+    try:
+        driver: Any = kind.import_dbapi()
+    except ImportError as error:
+        raise ConfigError(
+            f"a store in {dialect.name} needs the package {dialect.driver}",
+            hint=f"pip install 'lakesweep[{dialect.extra}]'",
+        ) from error
+    style = "qmark" if dialect.placeholder == "?" else "format"
+    return kind(paramstyle=style, dbapi=driver), driver
+
+
+#: So many threads of a process use the database at once, and the others wait.
+MAX_CONNECTIONS = 10
+PATIENCE_SECONDS = 60.0
+
+
+class ConnectionPool:
+    """Hands out connections, the last used first, and makes new ones where none is left.
+
+    `is_alive` is asked before a connection is handed out again, with the seconds for which nobody
+    used it.
+    """
+
+    def __init__(self, connect: Callable[[], Any], is_alive: Callable[[Any, float], bool]) -> None:
+        self._connect = connect
+        self._is_alive = is_alive
+        self._seats: SimpleQueue[None] = SimpleQueue()  # quicker than a semaphore
+        for _ in range(MAX_CONNECTIONS):
+            self._seats.put(None)
+        self._idle: list[tuple[Any, float]] = []
+        self._process = os.getpid()
+
+    def take(self) -> Any:
+        """A connection that works as far as can be told."""
+        self._sit_down()
+        try:
+            return self._reuse() or self._connect()
+        except BaseException:
+            self._seats.put(None)
+            raise
+
+    def give_back(self, connection: Any) -> None:
+        """Let others have the connection. No transaction may be open in it."""
+        self._idle.append((connection, time.monotonic()))
+        self._seats.put(None)
+
+    def drop(self, connection: Any) -> None:
+        """Close the connection, with whatever is left of a transaction in it."""
+        try:
+            _close(connection)
+        finally:
+            self._seats.put(None)
+
+    def close(self) -> None:
+        """Close all that nobody uses. Those of another process are not this one's to close."""
+        while self._idle and self._process == os.getpid():
+            _close(self._idle.pop()[0])
+
+    def _sit_down(self) -> None:
+        try:
+            self._seats.get(timeout=PATIENCE_SECONDS)
+        except Empty as error:
+            message = f"all {MAX_CONNECTIONS} connections were busy all the while"
+            raise UnreachableError(message) from error
+
+    def _reuse(self) -> Any | None:
+        if self._process != os.getpid():
+            self._forget()
+        while self._idle:
+            try:
+                connection, since = self._idle.pop()
+            except IndexError:
+                break  # another thread was quicker
+            if self._is_alive(connection, time.monotonic() - since):
+                return connection
+            _close(connection)
+        return None
+
+    def _forget(self) -> None:
+        """What a fork left here belongs to the process that was forked."""
+        self._process, self._idle = os.getpid(), []
+
+
+def _close(connection: Any) -> None:
+    try:
+        connection.close()
+    except Exception:
+        return  # it is broken already, and the server notices by itself

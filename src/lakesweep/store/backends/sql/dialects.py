@@ -1,0 +1,67 @@
+"""The supported relational databases, and the dialect that a URL selects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+
+import sqlalchemy
+from sqlalchemy import URL
+from sqlalchemy.exc import ArgumentError
+
+from lakesweep.errors import UsageError
+from lakesweep.store.backends.sql.dialect import Dialect
+from lakesweep.store.backends.sql.mysql import MySql
+from lakesweep.store.backends.sql.postgresql import PostgreSql
+from lakesweep.store.backends.sql.sqlite import Sqlite
+
+#: What a URL begins with, and the database that it means.
+DIALECTS: Mapping[str, Dialect] = {
+    "sqlite": Sqlite(),
+    "postgresql": PostgreSql(),
+    "mysql": MySql(),
+    "mariadb": MySql(),
+}
+
+
+_ESCAPING = "write @ : / ? # % in a user or password as %40 %3A %2F %3F %23 %25"
+
+
+def parse_url(text: str) -> tuple[URL, Dialect]:
+    """The parts of a URL, with the driver that is to be used, and the database that it means."""
+    scheme, _, driver = text.partition(":")[0].lower().partition("+")
+    dialect = DIALECTS.get(scheme)
+    if dialect is None:
+        raise UsageError(f"{scheme or 'nothing'}: no store can be kept there", hint=_near(scheme))
+    if driver not in {"", dialect.driver}:
+        raise UsageError(f"{scheme}+{driver}: another driver is used", hint=f"write {scheme}://")
+    url = _parse(text, dialect)
+    if wrong := dialect.check_url(url):
+        raise UsageError(f"{scheme}: the URL is wrong: {wrong}", hint=f"as in {dialect.example}")
+    return url.set(drivername=f"{scheme}+{dialect.driver}"), dialect
+
+
+def without_secrets(url: URL) -> str:
+    """The URL without what may be secret."""
+    plain = url.set(drivername=url.get_backend_name(), query={})
+    return plain._replace(password=None).render_as_string()
+
+
+def _parse(text: str, dialect: Dialect) -> URL:
+    try:
+        url = sqlalchemy.make_url(text)
+    except (ArgumentError, ValueError):
+        # The cause may hold parts of a password, so it is not told.
+        raise UsageError(
+            f"{dialect.name}: this is not the URL of a database",
+            hint=f"as in {dialect.example}; {_ESCAPING}",
+        ) from None
+    if "@" in (url.host or ""):
+        raise UsageError(f"{dialect.name}: the URL has two @", hint=_ESCAPING)
+    return url
+
+
+def _near(scheme: str) -> str:
+    near = get_close_matches(scheme, DIALECTS, n=1, cutoff=0.5)
+    example = DIALECTS[near[0] if near else "sqlite"].example
+    return f"did you mean {example}?" if near else f"{example} keeps a store in a file"

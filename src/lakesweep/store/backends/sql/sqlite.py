@@ -1,0 +1,115 @@
+"""The dialect of SQLite: a database in a file, without a server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+from urllib.parse import unquote, urlsplit
+
+from sqlalchemy import URL, Insert, Table
+from sqlalchemy.dialects import sqlite
+
+from lakesweep.errors import SchemaError, StoreError
+from lakesweep.store.backends.sql.dialect import (
+    BUSY,
+    FULL,
+    REFUSED,
+    UNKNOWN,
+    Dialect,
+    DriverFailure,
+)
+from lakesweep.store.backends.sql.tables import new_values
+
+_OPTIONS = frozenset({"timeout", "cached_statements"})
+_READ_ONLY = DriverFailure(StoreError, "let this user write the file and the folder that it is in")
+# It may be one of the files beside it that cannot be made.
+_NOT_OPENED = DriverFailure(StoreError, "let this user read and write the file and its folder")
+_FOREIGN = DriverFailure(StoreError, "name another file, or restore this one from a backup")
+_MISSING = DriverFailure(SchemaError, "lakesweep store init creates the file and its tables")
+# SQLite undoes a statement, or the whole transaction, before it reports one of these. A write that
+# failed has not written the end of the transaction, without which the rest of it counts nothing.
+_UNCHANGED: Mapping[str, DriverFailure] = {
+    **dict.fromkeys(("BUSY", "LOCKED", "SCHEMA"), BUSY),
+    **dict.fromkeys(("PERM", "READONLY", "AUTH"), _READ_ONLY),
+    "CANTOPEN": _NOT_OPENED,
+    **dict.fromkeys(("NOTADB", "CORRUPT"), _FOREIGN),
+    **dict.fromkeys(("FULL", "IOERR_WRITE"), FULL),
+    **dict.fromkeys(("NOMEM", "TOOBIG", "CONSTRAINT", "MISMATCH", "RANGE"), REFUSED),
+}
+
+
+class Sqlite(Dialect):
+    """The log of changes is written in order: whoever syncs it syncs what others wrote before."""
+
+    name = "sqlite"
+    driver = "pysqlite"
+    example = "sqlite:///folder/store.db"
+    placeholder = "?"
+    has_server = False
+    # A transaction that reads first and writes later can fail for good when another one wrote in
+    # between; one that takes the lock at once just waits.
+    begin = "BEGIN IMMEDIATE"
+    groups_writes = True
+    on_connect = ("PRAGMA synchronous = FULL",)
+    on_relaxed = ("PRAGMA synchronous = NORMAL",)
+    on_init = ("PRAGMA journal_mode = WAL",)
+    connect_options: ClassVar[Mapping[str, Any]] = {
+        "timeout": 60.0,  # how long a writer waits for the others
+        "isolation_level": None,
+        "check_same_thread": False,
+    }
+    max_value_bytes = 1_000_000_000
+
+    def check_url(self, url: URL) -> str | None:
+        if url.host:
+            return "the name of a file comes behind three slashes"
+        if url.database in {None, "", ":memory:"}:
+            return "it names no file; memory: keeps a store in memory"
+        strange = set() if "uri" in url.query else url.query.keys() - _OPTIONS
+        return f"SQLite has no option {min(strange)}" if strange else None
+
+    def arrange(
+        self, url: URL, arguments: Sequence[Any], options: Mapping[str, Any]
+    ) -> tuple[Sequence[Any], Mapping[str, Any]]:
+        if "uri" not in url.query:
+            # A file that is not there must not be created by whoever only looks.
+            arguments = [f"{Path(str(url.database)).absolute().as_uri()}?mode=rw"]
+        return super().arrange(url, arguments, {**options, "uri": True})
+
+    def prepare(self, url: URL) -> None:
+        if "uri" not in url.query:
+            file = Path(str(url.database))
+            try:
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.touch()
+            except OSError as error:
+                raise StoreError(
+                    f"{file}: {error.strerror}", hint="name a file that can be written"
+                ) from error
+
+    def insert_new(self, table: Table) -> Insert:
+        return sqlite.insert(table).on_conflict_do_nothing()
+
+    def upsert(self, table: Table) -> Insert:
+        insert, key = sqlite.insert(table), table.primary_key.columns
+        new = new_values(table, insert.excluded)
+        return insert.on_conflict_do_update(index_elements=key, set_=new)
+
+    def refused(self, error: Exception, url: URL) -> DriverFailure:
+        failure = self.failed(error)
+        return _MISSING if failure is _NOT_OPENED and not _file(url).exists() else failure
+
+    def failed(self, error: Exception) -> DriverFailure:
+        name = getattr(error, "sqlite_errorname", None)
+        if name is None:
+            return REFUSED  # the driver refused the statement, it never ran
+        if name == "SQLITE_ERROR":
+            return DriverFailure(SchemaError) if "no such table" in str(error) else REFUSED
+        code = name.removeprefix("SQLITE_")
+        return _UNCHANGED.get(code) or _UNCHANGED.get(code.split("_")[0], UNKNOWN)
+
+
+def _file(url: URL) -> Path:
+    name = str(url.database)
+    return Path(unquote(urlsplit(name).path) if "uri" in url.query else name)

@@ -1,0 +1,1 @@
+"""References and the commits that move them: commit, read the log, recover."""

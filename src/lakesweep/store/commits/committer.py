@@ -1,0 +1,363 @@
+"""Commit: change everything behind one reference, all or nothing.
+
+The objects of a commit are written first, then the reference is swapped, or both together where
+the database can do that. Nothing is visible before the swap, so a crash before it leaves nothing
+but unused rows. The swap is the commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from lakesweep.clock import Clock
+from lakesweep.errors import (
+    ContendedError,
+    ReferenceMissingError,
+    StoreError,
+    UnknownOutcomeError,
+    UnreachableError,
+)
+from lakesweep.store.backends.rows import Reference
+from lakesweep.store.commits.commit import TAIL_COMMITS, Change, Commit
+from lakesweep.store.commits.fair_lock import FairLocks
+from lakesweep.store.commits.optimistic_heads import OptimisticHead, OptimisticHeads
+from lakesweep.store.commits.references import References
+from lakesweep.store.index import Codec, IndexUpdate
+from lakesweep.store.index.object_nodes import Indexes
+from lakesweep.store.objects.links import IndexRoot, Link
+from lakesweep.store.objects.objects import IdSource, Objects, Staged, Stored
+from lakesweep.timestamps import micros
+
+Head = TypeVar("Head", bound=Commit)
+Kind = TypeVar("Kind")
+V = TypeVar("V")
+
+#: Whoever lost a swap waits up to this long, and the less the more often it lost before.
+LOSER_SECONDS = 0.02
+SHORTEST_SECONDS = 0.001
+#: Whoever got no answer waits longer each time, up to this long.
+TROUBLE_SECONDS = 1.0
+#: A head that cannot be found is looked for so often, since it may only be late.
+HEAD_LOOKS = 3
+
+
+class Attempt(Generic[Head]):
+    """What a change is given: the present head, and a place for what it wants to write.
+
+    A change may be run several times, each time with a new attempt. It should have no effect of its
+    own outside of it.
+    """
+
+    def __init__(
+        self, head: Stored[Head] | None, objects: Objects, indexes: Indexes, ids: IdSource
+    ) -> None:
+        self._objects = objects
+        self._indexes = indexes
+        self._ids = ids
+        self.stored = head
+        self.written: dict[int, msgspec.Struct] = {}
+        self.changes: list[Change] = []
+
+    @property
+    def head(self) -> Head | None:
+        """The head that the new one will follow; None before the first commit."""
+        return None if self.stored is None else self.stored.value
+
+    def write(self, value: msgspec.Struct) -> Link:
+        """Write an object together with the commit; its id, for whatever shall lead to it."""
+        number = Link(self._ids.next())
+        self.written[number] = value
+        return number
+
+    def index(self, root: IndexRoot, codec: Codec[V]) -> IndexUpdate[V]:
+        """Changes over an index that the head embeds; `seal` makes the next one of them."""
+        return self._indexes.update(root, codec, self.write)
+
+    def record(self, *changes: Change) -> None:
+        """Tell readers of the log what this commit changes."""
+        self.changes.extend(changes)
+
+    def fetch(self, number: int, kind: type[Kind]) -> Kind | None:
+        """An object, be it stored already or written in this attempt."""
+        value = self.written.get(number)
+        if isinstance(value, kind):
+            return value
+        stored = self._objects.fetch(number, kind)
+        return None if stored is None else stored.value
+
+
+@dataclass(frozen=True, slots=True)
+class Committed(Generic[Head]):
+    """The head after a commit. Without a change it is the one that was there, if any."""
+
+    head: Stored[Head] | None
+    changed: bool
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan(Generic[Head]):
+    """A commit that is about to happen: all its objects, and where it will hang."""
+
+    reference: Reference
+    head: Stored[Head]
+    staged: Staged
+
+
+@dataclass(frozen=True, slots=True)
+class Committer:
+    """Commits to the references of one realm.
+
+    Threads of one process commit to a reference in the order in which they came, if they share
+    their `turns`. Against other processes a commit may have to try again; nobody waits unless a
+    swap was lost. After `patience_seconds` it gives up. Who commits to a reference alone does not
+    even ask for it: a swap from a right guess is as good.
+    """
+
+    references: References
+    objects: Objects
+    indexes: Indexes
+    ids: IdSource
+    clock: Clock
+    turns: FairLocks
+    random: Random
+    patience_seconds: float = 60.0
+    guesses: OptimisticHeads = field(default_factory=OptimisticHeads)
+
+    def commit(
+        self,
+        name: str,
+        kind: type[Head],
+        change: Callable[[Attempt[Head]], Head | None],
+        *,
+        message: str = "",
+        author: str = "",
+    ) -> Committed[Head]:
+        """Replace the head of a reference by what `change` makes of it.
+
+        `change` returns the new head, or None to leave everything as it is; sequence number, tail,
+        time, message, author and the recorded changes are filled in. What `change` raises ends the
+        commit, and nothing is changed. UnknownOutcomeError means that the commit may have happened;
+        after any other error it did not.
+        """
+        deadline = self.clock.monotonic() + self.patience_seconds
+        run = _Run(self, name, kind, change, {"message": message, "author": author}, deadline)
+        with self.turns.take((self.references.realm, name), self.patience_seconds):
+            return run.go()
+
+
+@dataclass(slots=True)
+class _Run(Generic[Head]):
+    """One call of `commit`, over all its attempts."""
+
+    commits: Committer
+    name: str
+    kind: type[Head]
+    change: Callable[[Attempt[Head]], Head | None]
+    labels: dict[str, str]
+    deadline: float
+    attempts: int = 0
+    losses: int = 0
+    troubles: int = 0
+    missing: int = 0
+    litter: list[Stored[Any]] = field(default_factory=list)
+
+    def go(self) -> Committed[Head]:
+        try:
+            while (committed := self._attempt()) is None:
+                pass
+            return committed
+        finally:
+            self._clean()
+
+    def _attempt(self) -> Committed[Head] | None:
+        self.attempts += 1
+        guess = self.commits.guesses.guess(self.name)
+        if guess is not None:
+            return self._attempt_on(guess)
+        try:
+            reference = self.commits.references.fetch_for_update(self.name)
+            head = self._load(reference)
+            self.commits.guesses.learn(reference)
+            plan = self._plan(reference, head)
+        except UnreachableError:
+            self._wait_out_trouble()
+            return None
+        if plan is None:
+            return Committed(head, changed=False, attempts=self.attempts)
+        if not self._swap(plan):
+            self._lose(plan)
+            return None
+        return Committed(plan.head, changed=True, attempts=self.attempts)
+
+    def _attempt_on(self, guess: OptimisticHead) -> Committed[Head] | None:
+        """An attempt that asks nobody first.
+
+        A swap that happens proves the guess right. Whatever else comes of it means nothing, since
+        the change may have seen an old head; so the next attempt asks.
+        """
+        plan = None
+        with suppress(Exception):
+            head = self._recall(guess)
+            plan = self._plan(guess.reference, head) if head else None
+        if plan is not None and self._swap(plan):
+            return Committed(plan.head, changed=True, attempts=self.attempts)
+        if plan is not None:
+            self._throw_away(plan)
+        self.commits.guesses.forget(self.name)
+        return None
+
+    def _recall(self, guess: OptimisticHead) -> Stored[Head] | None:
+        if guess.head is None:
+            return self._fetch(guess.reference)
+        return self.commits.objects.read(guess.head, self.kind)
+
+    def _fetch(self, reference: Reference) -> Stored[Head] | None:
+        if reference.pointer is None:
+            return None
+        with self.commits.references.reading_head(reference):
+            return self.commits.objects.fetch(reference.pointer, self.kind)
+
+    def _load(self, reference: Reference) -> Stored[Head] | None:
+        head = self._fetch(reference)
+        if head is None and reference.pointer is not None:
+            self.missing += 1
+            # An empty state in its place would throw away everything that was committed.
+            error = self.commits.references.missing_head(reference)
+            raise error if self.missing >= HEAD_LOOKS else UnreachableError(error.message)
+        return head
+
+    def _plan(self, reference: Reference, head: Stored[Head] | None) -> _Plan[Head] | None:
+        commits = self.commits
+        attempt = Attempt(head, commits.objects, commits.indexes, commits.ids)
+        new = self.change(attempt)
+        if new is None or new is attempt.head:
+            return None
+        place = _place(head, micros(self.commits.clock.now()))
+        commit = msgspec.structs.replace(
+            new, **place, **self.labels, changes=tuple(attempt.changes)
+        )
+        number = self.commits.ids.next()
+        staged = self.commits.objects.stage({**attempt.written, number: commit})
+        return _Plan(reference, staged.objects[-1], staged)
+
+    def _swap(self, plan: _Plan[Head]) -> bool:
+        """Whether the commit happened. It is tried until that is certain, or time is up.
+
+        The same swap can be tried again without harm: it names the version that it replaces, so of
+        all its tries one at most takes effect, however late.
+        """
+        commits, in_doubt = self.commits, False
+        try:
+            while True:
+                try:
+                    rows = plan.staged.rows
+                    moved = commits.references.commit(rows, plan.reference, plan.head.id)
+                    if moved is not None:
+                        commits.guesses.follow(moved, rows)
+                        return True
+                    if not in_doubt:
+                        return False
+                except UnknownOutcomeError:
+                    in_doubt = True
+                except UnreachableError:
+                    pass
+                happened = self._look(plan)
+                if happened is not None:
+                    return happened
+                self._wait_out_trouble()
+        except UnknownOutcomeError:
+            raise
+        except StoreError as error:
+            if in_doubt:
+                raise self._unknown(plan) from error
+            self._throw_away(plan)
+            raise
+
+    def _lose(self, plan: _Plan[Head]) -> None:
+        self._throw_away(plan)
+        self.losses += 1
+        # Who loses often presses harder, so that newcomers do not overtake it for ever.
+        self._pause(max(SHORTEST_SECONDS, LOSER_SECONDS / self.losses))
+
+    def _throw_away(self, plan: _Plan[Head]) -> None:
+        if not self.commits.references.commits_are_atomic:
+            self.litter.extend(plan.staged.objects)
+
+    def _unknown(self, plan: _Plan[Head]) -> UnknownOutcomeError:
+        return UnknownOutcomeError(
+            f"commit {plan.head.id} to reference {self.name!r} may or may not have happened",
+            hint="lakesweep store log shows whether it did",
+        )
+
+    def _look(self, plan: _Plan[Head]) -> bool | None:
+        """Whether the commit happened; None if that cannot be said yet."""
+        try:
+            now = self.commits.references.fetch_for_update(self.name)
+            return self._happened(plan, now)
+        except UnreachableError:
+            return None
+        except (ReferenceMissingError, StoreError) as error:
+            raise self._unknown(plan) from error
+
+    def _happened(self, plan: _Plan[Head], now: Reference) -> bool | None:
+        if now.created_at != plan.reference.created_at:
+            raise self._unknown(plan)  # another reference has the name now
+        if now.version <= plan.reference.version:
+            return None  # not swapped yet, or an old answer
+        # Each swap since then left one pointer, so there is one place where ours can be.
+        pointers = (now.pointer, *now.recent)
+        place = now.version - plan.reference.version - 1
+        if place < len(pointers):
+            return pointers[place] == plan.head.id
+        return self._is_in_log(plan, now)
+
+    def _is_in_log(self, plan: _Plan[Head], now: Reference) -> bool:
+        number = now.pointer
+        while number is not None:
+            commit = self.commits.objects.fetch(number, Commit)
+            if commit is None:
+                raise self._unknown(plan)
+            if plan.head.id in commit.value.tail:
+                return True
+            older = commit.value.seq > plan.head.value.seq and commit.value.tail
+            number = commit.value.tail[-1] if older else None
+        return False
+
+    def _wait_out_trouble(self) -> None:
+        self.troubles += 1
+        self._pause(min(TROUBLE_SECONDS, SHORTEST_SECONDS * 2.0 ** min(self.troubles, 20)))
+
+    def _pause(self, longest: float) -> None:
+        left = self.deadline - self.commits.clock.monotonic()
+        if left <= 0:
+            raise ContendedError(
+                f"no commit to reference {self.name!r} in {self.attempts} attempts and "
+                f"{self.commits.patience_seconds:.0f} seconds"
+            )
+        self.commits.clock.sleep(min(left, self.commits.random.uniform(0, longest)))
+
+    def _clean(self) -> None:
+        """Delete what attempts left behind that certainly did not happen."""
+        if self.litter:
+            try:
+                self.commits.objects.delete(self.litter)
+            except StoreError:
+                return  # unused rows do no harm; maintenance finds them
+
+
+def _place(head: Stored[Head] | None, now: int) -> dict[str, Any]:
+    """What ties a commit to the one before it. Times never go back along a log."""
+    if head is None:
+        return {"seq": 1, "tail": (), "committed_at": now}
+    return {
+        "seq": head.value.seq + 1,
+        "tail": (head.id, *head.value.tail)[:TAIL_COMMITS],
+        "committed_at": max(now, head.value.committed_at + 1),
+    }

@@ -1,0 +1,154 @@
+"""The references of one realm: named pointers that move by compare-and-swap."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+
+from lakesweep.clock import Clock
+from lakesweep.errors import (
+    DamagedRowError,
+    HeadMissingError,
+    NewerRowError,
+    ReferenceExistsError,
+    ReferenceMissingError,
+    RefusedError,
+)
+from lakesweep.store.backends.backend import Backend
+from lakesweep.store.backends.rows import MAX_NAME_BYTES, ObjectRow, Reference
+from lakesweep.store.reserved_names import standing_names
+from lakesweep.timestamps import micros
+
+#: How many earlier pointers a reference remembers.
+RECENT_POINTERS = 20
+
+
+class References:
+    """Creates, reads, swaps and deletes the references of one realm.
+
+    Names are any text of 1 to 1,000 bytes in UTF-8, compared by these bytes. `cached` may have
+    references as they were moments ago.
+    """
+
+    def __init__(
+        self, backend: Backend, realm: str, clock: Clock, cached: Backend | None = None
+    ) -> None:
+        self._backend = backend
+        self._cached = cached or backend
+        self._clock = clock
+        self.realm = realm
+
+    def create(self, name: str, pointer: int | None = None) -> Reference:
+        """A new reference. ReferenceExistsError if there is one of that name."""
+        reference = self._new(name, pointer)
+        if not self._backend.insert_reference(self.realm, reference):
+            raise ReferenceExistsError(f"reference {name!r} of realm {self.realm} exists already")
+        return reference
+
+    def ensure(self, names: Collection[str]) -> None:
+        """Create those references that are not there yet, without a pointer."""
+        new = [self._new(name, None) for name in dict.fromkeys(names)]
+        self._backend.insert_references(self.realm, new)
+
+    def fetch(self, name: str) -> Reference:
+        """The reference as it was lately. ReferenceMissingError if there was none."""
+        return self._fetch(self._cached, name)
+
+    def fetch_for_update(self, name: str) -> Reference:
+        """The reference as the database has it now. ReferenceMissingError if there is none."""
+        return self._fetch(self._backend, name)
+
+    def list(self) -> Iterator[Reference]:
+        """All references, in no order that all databases share."""
+        return self._backend.scan_references(self.realm)
+
+    def swap(self, expected: Reference, pointer: int) -> Reference | None:
+        """Let the reference point elsewhere; None if it is no longer as expected.
+
+        After UnknownOutcomeError, whether it happened can be told from a later version: each swap
+        adds one to the version and remembers the pointer before it.
+        """
+        if pointer == expected.pointer:
+            raise ValueError(f"reference {expected.name!r} points to {pointer} already")
+        new = moved(expected, pointer)
+        return new if self._backend.update_reference(self.realm, new, expected) else None
+
+    def commit(
+        self, rows: Collection[ObjectRow], expected: Reference, pointer: int
+    ) -> Reference | None:
+        """Write rows, then swap. What `swap` says of the reference holds here too.
+
+        With `commits_are_atomic` the rows are written if the swap happens, and otherwise not.
+        """
+        new = moved(expected, pointer)
+        return new if self._backend.commit(self.realm, rows, new, expected) else None
+
+    @property
+    def commits_are_atomic(self) -> bool:
+        return self._backend.capabilities.atomic_commits
+
+    def delete(self, expected: Reference) -> bool:
+        """Delete the reference if it is as expected; RefusedError if the realm needs it."""
+        if expected.name in standing_names(self.realm):
+            raise RefusedError(
+                "standing-reference",
+                f"realm {self.realm} cannot be without its reference {expected.name!r}",
+                hint="delete the whole realm instead",
+            )
+        return self._backend.delete_reference(self.realm, expected)
+
+    def missing_head(self, reference: Reference) -> HeadMissingError:
+        """The error for a reference whose head is not there."""
+        command = self.recovery(reference.name)
+        return HeadMissingError(
+            f"the head {reference.pointer} of reference {reference.name!r} is missing",
+            hint=f"{command} goes back to a recent commit that is still there",
+        )
+
+    @contextmanager
+    def reading_head(self, reference: Reference) -> Iterator[None]:
+        """Let damage that is found in the head name the way out."""
+        try:
+            yield
+        except NewerRowError:
+            raise
+        except DamagedRowError as error:
+            raise self.damaged_head(reference, error.message) from error
+
+    def damaged_head(self, reference: Reference, message: str) -> DamagedRowError:
+        """The error for a reference whose head cannot be read."""
+        command = self.recovery(reference.name)
+        return DamagedRowError(
+            message, hint=f"{command} goes back to a recent commit that can be read"
+        )
+
+    def recovery(self, name: str) -> str:
+        """The command that recovers a reference."""
+        return f"lakesweep store recover {shlex.quote(name)} --realm {self.realm}"
+
+    def _fetch(self, backend: Backend, name: str) -> Reference:
+        found = backend.fetch_references(self.realm, [_checked(name)])
+        if name not in found:
+            raise ReferenceMissingError(
+                f"realm {self.realm} has no reference {name!r}",
+                hint=f"lakesweep store log --realm {self.realm} lists its references",
+            )
+        return found[name]
+
+    def _new(self, name: str, pointer: int | None) -> Reference:
+        return Reference(_checked(name), pointer, 0, micros(self._clock.now()))
+
+
+def moved(reference: Reference, pointer: int) -> Reference:
+    """The reference after a swap to this pointer."""
+    before = () if reference.pointer is None else (reference.pointer,)
+    recent = (*before, *reference.recent)[:RECENT_POINTERS]
+    version = reference.version + 1
+    return Reference(reference.name, pointer, version, reference.created_at, recent)
+
+
+def _checked(name: str) -> str:
+    if not 1 <= len(name.encode()) <= MAX_NAME_BYTES:
+        raise ValueError(f"the name of a reference has 1 to {MAX_NAME_BYTES} bytes: {name[:50]!r}")
+    return name

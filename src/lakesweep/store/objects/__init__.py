@@ -1,0 +1,1 @@
+"""Immutable objects: their types, their links and their bytes in rows."""

@@ -1,0 +1,1 @@
+"""Tenants of the store: open, register, walk and purge them."""

@@ -1,0 +1,89 @@
+"""Access to a realm: reads and writes are refused unless its state allows them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from math import inf
+
+from lakesweep.clock import Clock
+from lakesweep.errors import RefusedError
+from lakesweep.store.backends.backend import Backend
+from lakesweep.store.backends.wrapper import BackendWrapper
+from lakesweep.store.cache.cache import StoreCache
+from lakesweep.store.realms.registry import RealmDefinition, RealmRegistry, RealmStatus
+
+#: For so long a process goes by what it saw of a realm's state. Whoever deletes the rows of a realm
+#: waits at least as long after its state has changed.
+VIEW_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    definition: RealmDefinition
+    until: float
+
+
+class RealmAccess:
+    """Knows the state of every realm that was used lately."""
+
+    def __init__(self, realms: RealmRegistry, clock: Clock, cache: StoreCache) -> None:
+        self._realms = realms
+        self._clock = clock
+        self._cache = cache
+        self._lock = threading.Lock()
+        self._views: dict[str, _View] = {}
+
+    def check(self, name: str, allowed: Collection[RealmStatus]) -> None:
+        """RefusedError unless the realm is in one of these states, or was moments ago."""
+        status = self._look(name).status
+        if status not in allowed:
+            # Somebody may have opened it just now.
+            status = self._look(name, afresh=True).status
+        if status not in allowed:
+            raise RefusedError("realm-state", f"realm {name} is {status}", hint=_HINTS.get(status))
+
+    def forget(self, name: str) -> None:
+        """Look again when the realm is used next."""
+        with self._lock:
+            view = self._views.get(name)
+            if view is not None:
+                self._views[name] = replace(view, until=-inf)
+
+    def _look(self, name: str, *, afresh: bool = False) -> RealmDefinition:
+        view = self._views.get(name)
+        now = self._clock.monotonic()
+        if view is None or afresh or now >= view.until:
+            found = self._realms.get(name)
+            if view is not None and view.definition.created_at != found.created_at:
+                # Another realm has the name now, and may have other objects under the same ids.
+                self._cache.forget_realm(name)
+            view = _View(found, now + VIEW_SECONDS)
+            with self._lock:
+                self._views[name] = view
+        return view.definition
+
+
+class RealmAccessBackend(BackendWrapper):
+    """A backend whose rows of one realm are read and written only while its state allows that."""
+
+    def __init__(
+        self, backend: Backend, gate: RealmAccess, allowed: Collection[RealmStatus]
+    ) -> None:
+        super().__init__(backend)
+        self._gate = gate
+        self._allowed = frozenset(allowed)
+
+    def _enter(self, realm: str) -> None:
+        self._gate.check(realm, self._allowed)
+
+
+_HINTS = {
+    RealmStatus.INACTIVE: "lakesweep realm activate opens it again",
+    RealmStatus.CREATED: "import into it, or purge and delete it",
+    RealmStatus.INITIALIZING: "wait until it is complete, or repeat lakesweep realm create",
+    RealmStatus.LOADING: "wait until the import is complete, or repeat it",
+    RealmStatus.PURGING: "its data is being deleted; use another realm",
+    RealmStatus.PURGED: "its data is gone; lakesweep realm delete sets the name free",
+}

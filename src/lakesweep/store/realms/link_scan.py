@@ -1,0 +1,125 @@
+"""Find the links of an object or index node in its bytes alone."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+
+import msgspec
+
+from lakesweep.errors import DamagedRowError
+from lakesweep.store.backends.rows import EVERY_ID
+from lakesweep.store.index import BYTES, LINKS, Index, NodeCache
+from lakesweep.store.index.block import REMOVED
+from lakesweep.store.index.object_nodes import IndexNode
+from lakesweep.store.index.sorted_run import SortedRun
+from lakesweep.store.index.tree import children
+from lakesweep.store.objects.links import IndexRoot, ValueKind, find_links, unpack
+
+
+class LinkRole(NamedTuple):
+    """What an object is to whatever leads to it: whole by itself, or a node of an index.
+
+    `height` is how many levels of its index lie below a node, and `values` what those are.
+    """
+
+    height: int | None = None
+    values: ValueKind = ValueKind.OPAQUE
+
+    def name(self, number: int) -> str:
+        """The object, for people."""
+        return f"{'object' if self.height is None else 'index node'} {number}"
+
+
+WHOLE = LinkRole()
+
+#: Ids, by what they are.
+LinkTargets: TypeAlias = Mapping[LinkRole, Sequence[int]]
+
+
+def scan_links(payload: bytes, role: LinkRole) -> LinkTargets:
+    """All that an object leads to; ids may come several times.
+
+    A stripe leads to whatever its values name, also where newer entries of the index override them:
+    so it need be read once only, however many commits share it.
+    """
+    found = _Found()
+    if role.height is None:
+        found.whole(payload)
+        return found.ids
+    leaf = SortedRun.parse(_node(payload), "index node")
+    if role.height:
+        found.nodes(leaf, LinkRole(role.height - 1, role.values))
+    else:
+        found.entries(leaf, role.values)
+    return found.ids
+
+
+class CommitLineage(msgspec.Struct, frozen=True):
+    """Where a commit stands in its log: the ids of those before it, nearest first, and when."""
+
+    tail: tuple[int, ...] = ()
+    committed_at: int = 0
+
+
+def commit_lineage(payload: bytes) -> CommitLineage:
+    """Where a commit stands in its log, with none before it if it is no commit."""
+    value = msgspec.msgpack.decode(payload, ext_hook=unpack)
+    try:
+        return msgspec.convert(value if isinstance(value, dict) else {}, CommitLineage)
+    except msgspec.ValidationError as error:
+        raise DamagedRowError(f"the commits before it are not ids: {error}") from error
+
+
+class _Found:
+    def __init__(self) -> None:
+        self.ids: defaultdict[LinkRole, list[int]] = defaultdict(list)
+
+    def whole(self, payload: bytes) -> None:
+        links = find_links(payload)
+        if links.objects:
+            self._add(WHOLE, links.objects)
+        for root in links.indexes:
+            self.index(root)
+
+    def index(self, root: IndexRoot) -> None:
+        if not root:
+            return
+        index = Index.parse(root.data, BYTES, _UNLOADED)
+        self.nodes(index.tree.root, LinkRole(index.tree.level - 1, root.values))
+        if index.pending:
+            self._add(LinkRole(0, root.values), [index.pending.id])
+        self.entries(index.embedded, root.values)
+
+    def nodes(self, leaf: SortedRun, role: LinkRole) -> None:
+        self._add(role, [child.id for child in children(leaf)])
+
+    def entries(self, leaf: SortedRun, values: ValueKind) -> None:
+        if values is ValueKind.OPAQUE:
+            return
+        for block in leaf.blocks:
+            stored = [value for value in block.entries[1] if value is not REMOVED]
+            if values is ValueKind.LINKS:
+                self._add(WHOLE, map(LINKS.decode, stored))
+                continue
+            for value in stored:
+                self.whole(value)
+
+    def _add(self, role: LinkRole, ids: Iterable[int]) -> None:
+        new = list(ids)
+        if new and not EVERY_ID.first <= min(new) <= max(new) <= EVERY_ID.last:
+            raise DamagedRowError("it leads to a number that is no id")
+        if new:
+            self.ids[role] += new
+
+
+def _node(payload: bytes) -> bytes:
+    try:
+        return _decoder.decode(payload).data
+    except msgspec.MsgspecError as error:
+        raise DamagedRowError(f"it is no node of an index: {error}") from error
+
+
+_decoder = msgspec.msgpack.Decoder(IndexNode)
+_UNLOADED = NodeCache(lambda _: ())

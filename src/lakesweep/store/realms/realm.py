@@ -1,0 +1,127 @@
+"""One realm: its objects, references, commits and indexes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from random import Random
+from typing import Any, TypeVar
+
+from lakesweep.clock import Clock
+from lakesweep.store.backends.backend import Backend
+from lakesweep.store.backends.rows import Reference
+from lakesweep.store.commits.commit import Commit
+from lakesweep.store.commits.committer import Attempt, Committed, Committer
+from lakesweep.store.commits.fair_lock import FairLocks
+from lakesweep.store.commits.log import PAGE_COMMITS, Follower, Log, Start
+from lakesweep.store.commits.recovery import recover
+from lakesweep.store.commits.references import References
+from lakesweep.store.index import Codec, Index
+from lakesweep.store.index.object_nodes import Indexes
+from lakesweep.store.objects.links import IndexRoot
+from lakesweep.store.objects.object_types import ObjectTypes
+from lakesweep.store.objects.objects import IdSource, Objects, Stored
+
+Head = TypeVar("Head", bound=Commit)
+V = TypeVar("V")
+
+
+@dataclass(frozen=True, slots=True)
+class RealmContext:
+    """What all realms of a store share."""
+
+    types: ObjectTypes
+    clock: Clock
+    ids: IdSource
+    turns: FairLocks
+    random: Random
+
+
+class Realm:
+    """Objects, references and commits of one realm. Threads may share it.
+
+    `backend` has its rows as they are, for those who copy or count them, and `stored` its objects;
+    `cached` may have objects, and references as they were moments ago, without asking the database.
+    `clock` is what everything in it goes by.
+    """
+
+    def __init__(
+        self, name: str, backend: Backend, tools: RealmContext, cached: Backend | None = None
+    ) -> None:
+        self.name = name
+        self.backend = backend
+        self._ids = tools.ids
+        self.clock = tools.clock
+        cached = cached or backend
+        self.references = References(backend, name, tools.clock, cached)
+        self.objects = Objects(cached, name, tools.types, tools.clock, tools.ids)
+        self.stored = Objects(backend, name, tools.types, tools.clock, tools.ids)
+        self._indexes = Indexes(self.objects)
+        self._log = Log(self.references, self.objects)
+        self._commits = Committer(
+            self.references,
+            self.objects,
+            self._indexes,
+            tools.ids,
+            tools.clock,
+            tools.turns,
+            tools.random,
+        )
+
+    def commit(
+        self,
+        reference: str,
+        change: Callable[[Attempt[Head]], Head | None],
+        kind: type[Any] = Commit,
+        *,
+        message: str = "",
+        author: str = "",
+    ) -> Committed[Head]:
+        """Replace the head of a reference by what `change` makes of it; see `Commits.commit`.
+
+        With a `kind`, WrongTypeError if the present head is none.
+        """
+        return self._commits.commit(reference, kind, change, message=message, author=author)
+
+    def head(self, reference: str, kind: type[Head], *, fresh: bool = False) -> Stored[Head] | None:
+        """The newest commit of a reference; None before the first one.
+
+        All commits of this store are seen at once. Those of others may be missed for moments,
+        unless it shall be `fresh`.
+        """
+        look = self.references.fetch_for_update if fresh else self.references.fetch
+        found = look(reference)
+        if found.pointer is None:
+            return None
+        with self.references.reading_head(found):
+            head = self.objects.fetch(found.pointer, kind)
+        if head is None and not fresh:
+            return self.head(reference, kind, fresh=True)  # the reference may have been recovered
+        if head is None:
+            raise self.references.missing_head(found)
+        return head
+
+    def log(
+        self, reference: str, since: Start | None = None, *, oldest_first: bool = False
+    ) -> Iterator[Stored[Commit]]:
+        """The commits of a reference, newest first; after a commit, or from a moment on."""
+        read = self._log.oldest_first if oldest_first else self._log.newest_first
+        return read(reference, since)
+
+    def follow(
+        self, reference: str, since: Start | None = None, *, page_commits: int = PAGE_COMMITS
+    ) -> Follower:
+        """A feed of the commits after a commit, or from a moment on; otherwise of all there are."""
+        return Follower(self._log, reference, since, self.clock, page_commits)
+
+    def index(self, root: IndexRoot, codec: Codec[V]) -> Index[V]:
+        """An index that an object of this realm embeds. Nothing is loaded yet."""
+        return self._indexes.open(root, codec)
+
+    def new_id(self) -> int:
+        """An id that nobody has had before, for an object that is written conditionally."""
+        return self._ids.next()
+
+    def recover(self, reference: str) -> Reference:
+        """Go back to the newest recent commit that can be read; see `recovery.recover`."""
+        return recover(self.references, self.stored, reference)

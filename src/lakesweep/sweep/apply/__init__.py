@@ -1,0 +1,1 @@
+"""Carry out a plan: recheck it, then delete or quarantine its files."""

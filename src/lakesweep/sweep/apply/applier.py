@@ -1,0 +1,316 @@
+"""Carry out a plan.
+
+Guards come first. Then all roots are checked again, and files that are now referenced or
+doubtful are kept. The rest is written down, read back, and only then deleted, while the lease
+is held.
+
+A store that was restored from a backup may take an applied plan for a new one. Runs leave
+their folders with the plan, so a run that the store does not know stops the apply.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from itertools import count
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+import pyarrow as pa
+
+from lakesweep.clock import Clock
+from lakesweep.errors import LakesweepError, LeaseHeldError, RefusedError, StoppedError
+from lakesweep.progress import SILENT, Progress
+from lakesweep.runs.fencing import FenceWriter, RunFence, request_stop
+from lakesweep.runs.records import LakeRecord, PlanRecord, RunStatus
+from lakesweep.runs.run_log import check_free
+from lakesweep.runs.run_names import plan_command, run_folder
+from lakesweep.runs.sessions import Session
+from lakesweep.runs.task_progress import show_progress
+from lakesweep.storage.address import parse
+from lakesweep.storage.datasets.manifest import Dataset, Part
+from lakesweep.storage.datasets.writer import commit_dataset
+from lakesweep.storage.listing.folder_level import list_level
+from lakesweep.sweep.apply.deletion import (
+    BATCH_ROWS,
+    DeleteStep,
+    RemainingStep,
+    Removal,
+    TotalDeleteRate,
+    write_finished,
+)
+from lakesweep.sweep.apply.recheck import PlanRecheck
+from lakesweep.sweep.apply.root_watch import WATCH_SECONDS, RootWatch, watch_roots
+from lakesweep.sweep.columns import LISTING
+from lakesweep.sweep.engine.tasks import TASK_RESULTS, results_of
+from lakesweep.sweep.guards import check_plan_age, check_policy, refuse
+from lakesweep.sweep.plan.document import PlanDocument, load_plan
+from lakesweep.sweep.roots.sources import RootSourceFactory, root_sources
+from lakesweep.sweep.verdicts import Verdict
+from lakesweep.timestamps import micros
+
+if TYPE_CHECKING:
+    from lakesweep.runs.run_log import RunLog
+    from lakesweep.storage.object_store import StoreOpener
+    from lakesweep.storage.stores import Stores
+    from lakesweep.sweep.engine.protocol import SweepEngine
+    from lakesweep.sweep.lake import Lake
+
+#: Of all failures so many are told by name; the outcomes have them all.
+_MOST_FAILURES = 1_000
+#: Settling anew takes no more than about a fifth of the time, however busy the lake is.
+_REST = 4
+
+
+@dataclass(frozen=True)
+class ApplyRequest:
+    """What is asked of an apply. Between two batches it may be stopped."""
+
+    plan: PlanRecord
+    lake: Lake
+    removal: Removal
+    outcome_schema: pa.Schema
+    pace: TotalDeleteRate
+    overridden: tuple[str, ...] = ()
+    batch_rows: int = BATCH_ROWS
+
+
+class ReferenceRelease(Protocol):
+    """Has roots let go of files before these are deleted."""
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        """What to tell of it. `waiting` are files of the plan that go in no part of this run."""
+        ...
+
+    def __call__(self, deletes: Dataset, folder: str, check: Callable[[], None]) -> Dataset | None:
+        """What of files (VERDICTS) goes now; None if roots were changed: it is settled anew.
+
+        It may write to a folder. `check` raises StoppedError or LeaseHeldError where the run may
+        not go on, which are raised on.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class NoReferenceRelease:
+    """Leaves roots as they are."""
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        return {}
+
+    def __call__(self, deletes: Dataset, folder: str, check: Callable[[], None]) -> Dataset:
+        del folder, check
+        return deletes
+
+
+@dataclass(frozen=True)
+class ApplyResult:
+    """What an apply did. `kept_by_remark` are files of the plan that stay after all."""
+
+    kept_by_remark: int
+    figures: dict[str, Any]
+    stopped: str | None = None
+
+
+def load_applicable_plan(
+    stores: Stores, runs: RunLog, order: ApplyRequest, now: datetime
+) -> PlanDocument:
+    """The plan, if no guard says no; RefusedError otherwise. Nothing is changed."""
+    check_free(order.plan, order.plan.run)  # what was applied is not asked to override anything
+    document = load_plan(stores, order.plan)
+    runs.check_unrestored(order.plan)
+    check_runs_known(stores, runs, order.plan)
+    # Another policy may have come since the plan was made, and want for longer what it lets go.
+    newer = check_policy(document.policy, runs.lake(document.lake).policy)
+    guards = dict.fromkeys([*document.guards, *newer, *check_plan_age(now, document.expires)])
+    refuse(guards, {*order.overridden, *document.overridden}, document.plan, document.commands)
+    return document
+
+
+@dataclass
+class Applier:
+    """Carries out plans. All parts that touch files run on the engine."""
+
+    stores: Stores
+    engine: SweepEngine
+    runs: RunLog
+    clock: Clock
+    progress: Progress = SILENT
+    sources: RootSourceFactory = root_sources
+    look_every: timedelta = WATCH_SECONDS
+    release: ReferenceRelease = field(default_factory=NoReferenceRelease)
+
+    def apply(self, order: ApplyRequest, document: PlanDocument, session: Session) -> ApplyResult:
+        """Delete what the plan says and nothing needs. `session` holds the lease of the lake."""
+        overridden = {*order.overridden, *document.overridden}
+        # Somebody may have thought for long about what the first look showed.
+        age = [*check_plan_age(self.clock.now(), document.expires)]
+        refuse(age, overridden, document.plan, document.commands)
+        self.runs.check_unrestored(order.plan)
+        # Whoever holds the lease of the lake may take over what an earlier run left.
+        plan = self.runs.claim(order.plan.plan, session.record.run, resumes=order.plan.run)
+        session.lease.check()
+        folder = run_folder(plan.address, session.record.run)
+        control = RunFence(self.stores, folder, session.record.run, session.lease.token, self.clock)
+        if order.plan.run is not None:
+            control.take_over(run_folder(plan.address, order.plan.run), session.lease)
+        reins = FenceWriter(control, session.lease)
+        try:
+            with session.lease.telling(reins.renew):
+                applied = self._carry_out(order, document, session, reins)
+        except BaseException:
+            # Tasks that nobody hears of any more may go on: they end before their next batch.
+            with suppress(LakesweepError):
+                request_stop(self.stores, folder)
+            raise
+        self._record(document, plan, session, applied)
+        return applied
+
+    def _carry_out(
+        self, order: ApplyRequest, document: PlanDocument, session: Session, reins: FenceWriter
+    ) -> ApplyResult:
+        """Settle what goes and delete it, anew whenever roots move meanwhile."""
+        settler = self._settler(order, document)
+        tallies: list[dict[str, Any]] = []
+        folder, every = reins.control.folder, self.look_every.total_seconds()
+        folders = (f"{folder}/again-{number}" for number in count(1))
+        while True:
+            begin = time.monotonic()
+            deleted = _sum(tallies)["deleted"]
+            settled = settler.settle(folder, session.lease, deleted=deleted)
+            if tallies:
+                every = max(every, _REST * (time.monotonic() - begin))
+            reins.renew(session.lease)
+            control = reins.control  # of this round: the watch may begin another one at any time
+            try:
+                deletes = self.release(settled.deletes, folder, control.check)
+            except (StoppedError, LeaseHeldError) as error:
+                return ApplyResult(0, {**_sum(tallies), **self.release.figures}, error.message)
+            if deletes is None:
+                folder = next(folders)
+                continue
+            with watch_roots(RootWatch(settler.sources_now(), settled.marks, every), reins.pause):
+                answers, gone = self._delete(order, deletes, control, folder)
+            tallies += results_of(answers, "tally", dict[str, Any])
+            stops = list(results_of(answers, "stopped", str))
+            if stops or not any(results_of(answers, "paused", str)):
+                figures = {**_sum(tallies), **self.release.figures}
+                kept = document.amount(Verdict.DELETE.value).files - gone
+                kept = max(0, kept - figures.get("waiting", 0))
+                return ApplyResult(kept, figures, stops[0] if stops else None)
+            folder = next(folders)
+
+    def _settler(self, order: ApplyRequest, document: PlanDocument) -> PlanRecheck:
+        return PlanRecheck(
+            self.stores,
+            self.engine,
+            self.runs,
+            self.clock,
+            self.progress,
+            self.sources,
+            order.lake,
+            document,
+            order.plan.address,
+            {*order.overridden, *document.overridden},
+        )
+
+    def _delete(
+        self, order: ApplyRequest, deletes: Dataset, control: RunFence, folder: str
+    ) -> tuple[pa.Table, int]:
+        """The answers of the tasks that delete, and how many files went or are to go."""
+        outcomes = f"{order.plan.address}/outcomes"
+        is_begun = order.plan.run is not None or folder != control.folder
+        rest, done = self._without_done(deletes, outcomes, folder) if is_begun else (deletes, 0)
+        # Tasks that wait for their turn would not use their share of the pace.
+        most_calls = self.engine.slots if order.pace.is_limited else None
+        with show_progress(
+            self.stores, control.folder, self.progress, "deleted", total=rest.rows
+        ) as shown:
+            step = DeleteStep(
+                self.stores,
+                control,
+                outcomes,
+                order.removal,
+                order.pace.share(most_calls or 1),
+                order.outcome_schema,
+                order.batch_rows,
+                shown.folder,
+            )
+            answers = self.engine.gather(step, rest, TASK_RESULTS, most_calls=most_calls)
+            tallies = results_of(answers, "tally", dict[str, Any])
+            shown.reach(sum(tally["found"] for tally in tallies))
+        return answers, done + rest.rows
+
+    def _without_done(self, deletes: Dataset, outcomes: str, folder: str) -> tuple[Dataset, int]:
+        """The files that no earlier attempt at this plan has dealt with, and how many it has."""
+        settled = write_finished(self.stores, outcomes, f"{folder}/settled")
+        if not settled.rows:
+            return deletes, 0
+        step = RemainingStep(self.stores, f"{folder}/rest")
+        answers = self.engine.match(step, deletes, settled, TASK_RESULTS)
+        rest = commit_dataset(
+            self.stores, f"{folder}/rest", results_of(answers, "part", Part), LISTING
+        )
+        return rest, settled.rows
+
+    def _record(
+        self, document: PlanDocument, plan: PlanRecord, session: Session, applied: ApplyResult
+    ) -> None:
+        session.figures = {**applied.figures, "kept_by_remark": applied.kept_by_remark}
+        for told in ("failures", "branches"):
+            session.figures.pop(told, None)
+        if applied.stopped:
+            session.status, session.message = RunStatus.STOPPED, applied.stopped
+            return
+        if applied.figures["failed"]:
+            session.status = RunStatus.INCOMPLETE
+        self.runs.close_plan(plan)
+
+        def change(record: LakeRecord) -> LakeRecord:
+            policy = document.policy or record.policy
+            return msgspec.structs.replace(record, applied=session.record.run, policy=policy)
+
+        # Whose files went, as somebody wanted, is not asked for again by the next plan.
+        gone = {root.name: micros(root.seen) for root in document.gone_roots if root.deletes}
+        self.runs.learn(document.lake, change, forgotten=gone)
+
+
+def stop_error(applied: ApplyResult) -> StoppedError:
+    """The error that a run which was stopped ends with."""
+    return StoppedError(f"{applied.stopped}; {applied.figures['deleted']:,} files were deleted")
+
+
+def _sum(tallies: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    total: dict[str, Any] = dict.fromkeys(
+        ("found", "deleted", "absent", "failed", "bytes_deleted", "failures_omitted"), 0
+    )
+    failures: list[Any] = []
+    for tally in tallies:
+        failures += tally.get("failures", [])
+        for name in tally.keys() - {"failures"}:
+            total[name] = total.get(name, 0) + tally[name]
+    total["failures"] = failures[:_MOST_FAILURES]
+    return total
+
+
+def check_runs_known(stores: StoreOpener, runs: RunLog, plan: PlanRecord) -> None:
+    """RefusedError if a run of a plan is not in the store."""
+    begin = run_folder("", "").removeprefix("/")
+    folders = list_level(stores, parse(f"{plan.address.rstrip('/')}/")).folders
+    found = {name.removeprefix(begin) for name in folders if name.startswith(begin)}
+    if not found:
+        return
+    strays = sorted(found - {run.run for run in runs.list(plan.lake)})
+    if strays:
+        raise RefusedError(
+            "stale-plan",
+            f"plan {plan.plan} was applied by {strays[0]}, of which the store knows nothing: it"
+            " may have been brought back from a backup",
+            hint=f"{plan_command(plan.lake)} makes a new plan; what the run set aside lies in"
+            " the quarantine of the lake",
+        )

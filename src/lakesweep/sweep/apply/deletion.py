@@ -1,0 +1,246 @@
+"""The step that deletes: rows of a plan in, one outcome per file out, stored as it happens.
+
+Outcomes are stored a few thousand at a time, each part complete in itself. A run that resumes
+a dead one reads what that did up to the last part, and at worst repeats what the crash cut
+off.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from lakesweep.clock import SystemClock
+from lakesweep.errors import LeaseHeldError, MissingError, PausedError, StoppedError
+from lakesweep.runs.fencing import RunFence
+from lakesweep.runs.task_progress import TaskCounter
+from lakesweep.storage.address import parse
+from lakesweep.storage.datasets.manifest import Dataset, is_part
+from lakesweep.storage.datasets.writer import DatasetWriter, write_dataset
+from lakesweep.storage.deleting.bulk_delete import DeleteRate, delete_files
+from lakesweep.storage.deleting.outcome_totals import OutcomeTotals
+from lakesweep.storage.deleting.quarantine import quarantine_files
+from lakesweep.storage.deleting.quarantine_store import QuarantineFolders
+from lakesweep.storage.file_batches import OUTCOME_SCHEMA, coalesce_batches
+from lakesweep.storage.file_identity import file_hashes, hash_columns
+from lakesweep.storage.listing.locations import list_files
+from lakesweep.storage.object_store import Outcome
+from lakesweep.sweep.columns import HASHES, LISTING
+from lakesweep.sweep.engine.tasks import task_result
+
+if TYPE_CHECKING:
+    from lakesweep.storage.stores import Stores
+
+#: At most so many files go between two looks at the leash.
+BATCH_ROWS = 4_000
+#: It takes about so long, whatever the store: a stop is seen soon, and no delete is sent long after
+#: the lease has ended.
+_BATCH_SECONDS = 5.0
+_FIRST_ROWS = 200
+#: Failures of one task that are told by name.
+_MOST_FAILURES = 100
+
+
+class Removal(Protocol):
+    """Takes files away, in one way or another. Can be pickled."""
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """What the record of a run must say of it, so that it can be undone."""
+        ...
+
+    def __call__(
+        self, stores: Stores, batch: pa.RecordBatch, limits: DeleteRate
+    ) -> Iterator[pa.RecordBatch]:
+        """Outcomes (OUTCOME_SCHEMA, perhaps with more columns) of files (VERDICTS)."""
+        ...
+
+
+@dataclass(frozen=True)
+class DeleteRemoval:
+    """Deletes files for good, if they are still what was listed."""
+
+    batch_size: int | None = None
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        return {}
+
+    def __call__(
+        self, stores: Stores, batch: pa.RecordBatch, limits: DeleteRate
+    ) -> Iterator[pa.RecordBatch]:
+        return delete_files(stores, [batch], batch_size=self.batch_size, limits=limits, verify=True)
+
+
+@dataclass(frozen=True)
+class QuarantineRemoval:
+    """Sets files aside, if they are still what was listed; outcomes have QUARANTINE_SCHEMA.
+
+    All attempts at one plan need the same places: what one of them left half done is in there.
+    """
+
+    places: QuarantineFolders
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        return {"places": msgspec.to_builtins(self.places)}
+
+    def __call__(
+        self, stores: Stores, batch: pa.RecordBatch, limits: DeleteRate
+    ) -> Iterator[pa.RecordBatch]:
+        return quarantine_files(stores, [batch], self.places, limits=limits)
+
+
+@dataclass(frozen=True)
+class TotalDeleteRate:
+    """How fast all tasks together may delete; each gets its share."""
+
+    files_per_second: float | None = None
+    batches_per_second: float | None = None
+
+    @property
+    def is_limited(self) -> bool:
+        return self.files_per_second is not None or self.batches_per_second is not None
+
+    def share(self, tasks: int) -> TotalDeleteRate:
+        """What one of so many tasks may do."""
+        return TotalDeleteRate(
+            _share(self.files_per_second, tasks), _share(self.batches_per_second, tasks)
+        )
+
+    @property
+    def first_rows(self) -> int:
+        """How many files to begin with, before it is known how long they take."""
+        rates = [rate for rate in (self.files_per_second, self.batches_per_second) if rate]
+        return min([_FIRST_ROWS, *(max(1, int(rate * _BATCH_SECONDS)) for rate in rates)])
+
+
+@dataclass(frozen=True)
+class DeleteStep:
+    """Deletes files while the run may go on, and stores the outcomes as parts in a folder.
+
+    Yields tallies. A run that may not go on yields one answer, `stopped` or `paused`, and touches
+    nothing more.
+    """
+
+    stores: Stores
+    control: RunFence
+    outcomes: str
+    removal: Removal
+    pace: TotalDeleteRate
+    schema: pa.Schema = OUTCOME_SCHEMA
+    batch_rows: int = BATCH_ROWS
+    counts: str | None = None
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        tally, counter = OutcomeTotals(), TaskCounter(self.stores, self.counts)
+        limits = DeleteRate(
+            SystemClock(),
+            files_per_second=self.pace.files_per_second,
+            batches_per_second=self.pace.batches_per_second,
+        )
+        rows = min(self.batch_rows, self.pace.first_rows)
+        try:
+            for waiting in coalesce_batches(batches, self.batch_rows):
+                start = 0
+                while start < waiting.num_rows:
+                    self.control.check()
+                    batch = waiting.slice(start, rows)
+                    seconds = self._remove(batch, limits, tally)
+                    counter.add(batch.num_rows)
+                    start, rows = start + rows, min(self.batch_rows, fitting_rows(rows, seconds))
+        except PausedError as error:
+            yield task_result("paused", [error.message])
+        except (StoppedError, LeaseHeldError) as error:
+            yield task_result("stopped", [error.message])
+        document = tally.document()
+        document["failures"] = [*document["failures"]][:_MOST_FAILURES]  # type: ignore[misc]
+        yield task_result("tally", [document])
+
+    def _remove(self, batch: pa.RecordBatch, limits: DeleteRate, tally: OutcomeTotals) -> float:
+        """The seconds that it took."""
+        begin = time.monotonic()
+        writer = DatasetWriter(self.stores, self.outcomes, self.schema)
+        try:
+            for outcomes in self.removal(self.stores, batch, limits):
+                tally.add(outcomes)
+                writer.add(outcomes)
+        finally:
+            writer.finish()
+        return time.monotonic() - begin
+
+
+@dataclass(frozen=True)
+class RemainingStep:
+    """Writes files (REFERENCED) that are not settled into parts of a dataset of LISTING."""
+
+    stores: Stores
+    address: str
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        writer = DatasetWriter(self.stores, self.address, LISTING)
+        for batch in batches:
+            writer.add(batch.filter(pc.invert(batch["referenced"])))
+        yield task_result("part", writer.finish())
+
+
+def write_finished(stores: Stores, outcomes: str, address: str) -> Dataset:
+    """Write the hashes of files that a folder of outcomes settles; parts of any run may lie there.
+
+    They are as many as the files that earlier runs deleted, so they are never held together.
+    """
+    found = (
+        _settled(batch)
+        for path in outcome_parts(stores, outcomes)
+        for batch in read_outcomes(stores, path, ["path", "outcome"])
+    )
+    return write_dataset(stores, address, HASHES, found)
+
+
+def outcome_parts(stores: Stores, folder: str) -> Iterator[str]:
+    """The addresses of the parts in a folder of outcomes, of whichever runs wrote there."""
+    try:
+        for batch in list_files(stores, f"{folder.rstrip('/')}/"):
+            yield from (path for path in batch["path"].to_pylist() if is_part(path))
+    except MissingError:
+        return  # no run came as far as its first outcome
+
+
+#: What need not be tried again.
+_SETTLED = [
+    Outcome.DELETED.value,
+    Outcome.ABSENT.value,
+    Outcome.CHANGED.value,
+    Outcome.QUARANTINED.value,
+]
+
+
+def _settled(outcomes: pa.RecordBatch) -> pa.RecordBatch:
+    is_settled = pc.is_in(outcomes["outcome"], pa.array(_SETTLED))
+    h1, h2 = hash_columns(file_hashes(outcomes["path"].filter(is_settled)))
+    return pa.RecordBatch.from_arrays([h1, h2], schema=HASHES)
+
+
+def read_outcomes(stores: Stores, path: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """The outcomes of a part; none of one that cannot be read, so its files are tried again."""
+    place = parse(path)
+    data = stores.open(place).read(place.key)
+    with suppress(pa.ArrowException):
+        yield from pq.ParquetFile(pa.BufferReader(data)).iter_batches(columns=list(columns))
+
+
+def fitting_rows(rows: int, seconds: float) -> int:
+    """How many files fit a batch, if so many took so long; at most twice as many."""
+    return max(1, int(rows * min(2.0, _BATCH_SECONDS / max(seconds, 1e-9))))
+
+
+def _share(rate: float | None, tasks: int) -> float | None:
+    return None if rate is None else rate / max(1, tasks)

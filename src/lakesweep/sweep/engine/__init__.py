@@ -1,0 +1,1 @@
+"""Where the steps of a sweep run: in this process or on Spark."""

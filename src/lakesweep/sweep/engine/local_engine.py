@@ -1,0 +1,150 @@
+"""Run the steps of a sweep in this process, without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakesweep.hashing import Hashes, HashSet, hash128
+from lakesweep.marks.columns import POINTERS
+from lakesweep.storage.datasets.manifest import Dataset
+from lakesweep.storage.datasets.reader import read_dataset
+from lakesweep.storage.datasets.writer import write_dataset
+from lakesweep.storage.file_batches import coalesce_batches
+from lakesweep.storage.stores import Stores
+from lakesweep.sweep.columns import HASHES, LISTING, hashes_of, with_reference
+from lakesweep.sweep.engine.protocol import MERGED, Step
+
+if TYPE_CHECKING:
+    from lakesweep.storage.object_store import StoreOpener
+
+#: So many listed files are held to be told what is said of them.
+_PAIRED_ROWS = 1 << 20
+
+
+@dataclass(frozen=True)
+class LocalMarkEngine:
+    """Runs everything in this process: no Spark, no Java."""
+
+    stores: StoreOpener
+
+    def gather(
+        self, step: Step, rows: Dataset, schema: pa.Schema, *, most_calls: int | None = None
+    ) -> pa.Table:
+        del most_calls  # there is one
+        return pa.Table.from_batches(step(read_dataset(self.stores, rows)), schema)
+
+    def distinct(self, children: Sequence[Dataset], kind: str, address: str) -> Dataset:
+        found = (batch for dataset in children for batch in self._of_kind(dataset, kind))
+        pointers = merge_pointers(_without_repeats(found))
+        return write_dataset(self.stores, address, POINTERS, pointers.to_batches())
+
+    def _of_kind(self, children: Dataset, kind: str) -> Iterator[pa.RecordBatch]:
+        wanted = pc.field("kind") == kind
+        return read_dataset(self.stores, children, POINTERS.names, wanted)
+
+
+@dataclass(frozen=True)
+class LocalSweepEngine(LocalMarkEngine):
+    """Everything in this process. It holds 24 to 48 bytes for each live or each listed file."""
+
+    stores: Stores
+    name: str = "local"
+    parts: int = 1
+    slots: int = 1
+
+    def run(
+        self,
+        kernel: Callable[[Any], Iterator[pa.RecordBatch]],
+        items: Sequence[Any],
+        schema: pa.Schema,
+    ) -> pa.Table:
+        batches = (batch for item in items for batch in kernel(item))
+        return pa.Table.from_batches(batches, schema)
+
+    def match(self, step: Step, listing: Dataset, live: Dataset, schema: pa.Schema) -> pa.Table:
+        known = load_hashes(self.stores, live)
+        files = read_dataset(self.stores, listing, LISTING.names)
+        return pa.Table.from_batches(step(mark_referenced(files, known)), schema)
+
+    def miss(self, step: Step, listing: Dataset, live: Dataset, schema: pa.Schema) -> pa.Table:
+        known = load_hashes(self.stores, listing)
+        files = (
+            batch.filter(pa.array(~known.contains(hashes_of(batch))))
+            for batch in read_dataset(self.stores, live)
+        )
+        return pa.Table.from_batches(step(files), schema)
+
+    def pair(
+        self,
+        step: Step,
+        listing: Dataset,
+        said: Dataset,
+        columns: Sequence[str],
+        schema: pa.Schema,
+    ) -> pa.Table:
+        names = [*HASHES.names, *columns]
+        told = pa.Table.from_batches(
+            read_dataset(self.stores, said, names),
+            pa.schema([said.schema.field(name) for name in names]),
+        )
+        files = coalesce_batches(read_dataset(self.stores, listing), _PAIRED_ROWS)
+        paired = (batch for some in files for batch in _pair(some, told))
+        return pa.Table.from_batches(step(paired), schema)
+
+
+def _pair(files: pa.RecordBatch, told: pa.Table) -> Iterator[pa.RecordBatch]:
+    together = pa.Table.from_batches([files]).join(told, ["h1", "h2"], join_type="left outer")
+    others = [name for name in told.column_names if name not in HASHES.names]
+    yield from together.select([*files.schema.names, *others]).to_batches()
+
+
+def load_hashes(stores: StoreOpener, files: Dataset) -> HashSet:
+    """The hashes of all files of a dataset."""
+    known = HashSet()
+    for batch in read_dataset(stores, files, ["h1", "h2"]):
+        known.add(hashes_of(batch))
+    return known
+
+
+def mark_referenced(files: Iterable[pa.RecordBatch], known: HashSet) -> Iterator[pa.RecordBatch]:
+    """Listed files (LISTING) as REFERENCED."""
+    for batch in files:
+        yield with_reference(batch, pa.array(known.contains(hashes_of(batch))))
+
+
+_FILE = ["h1", "h2", "location"]
+
+
+def merge_pointers(batches: Iterable[pa.RecordBatch]) -> pa.Table:
+    """Each file once, as `MarkEngine.distinct` says."""
+    table = pa.Table.from_batches(batches, POINTERS)
+    merged = table.group_by(_FILE, use_threads=False).aggregate(list(MERGED.items()))
+    columns = [
+        merged[name if name in _FILE else f"{name}_{MERGED[name]}"] for name in POINTERS.names
+    ]
+    return pa.Table.from_arrays(columns, schema=POINTERS)
+
+
+def _without_repeats(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Rows that are not the same in every column as an earlier one."""
+    seen = HashSet()
+    for batch in batches:
+        yield batch.filter(pa.array(seen.add(_row_hashes(batch))))
+
+
+def _row_hashes(batch: pa.RecordBatch) -> Hashes:
+    """Hashes over whole rows, made of those that the rows carry."""
+    low, high = hashes_of(batch)
+    text = pc.binary_join_element_wise(batch["path"], pc.fill_null(batch["location"], ""), "\n")
+    path_low, path_high = hash128(text)
+    low, high = low ^ path_low, high ^ path_high
+    for factor, name in enumerate(("size_bytes", "entries", "access"), start=1):
+        numbers = pc.fill_null(batch[name], -1).to_numpy().view(np.uint64)
+        low += numbers * np.uint64(0x9E3779B97F4A7C15 + 2 * factor)
+    return low, high

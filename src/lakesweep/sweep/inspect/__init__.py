@@ -1,0 +1,1 @@
+"""Explain a verdict, render a plan as a page, check a lake for missing files."""

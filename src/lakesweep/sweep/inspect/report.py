@@ -1,0 +1,288 @@
+"""Render a plan as one HTML page, without scripts or external resources.
+
+Whatever comes from outside, such as names of tables and folders, is escaped where it enters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from lakesweep.sweep.verdicts import Reason, Verdict
+from lakesweep.units import format_count, format_moment, format_size
+
+if TYPE_CHECKING:
+    from lakesweep.sweep.guards import Guard
+    from lakesweep.sweep.plan.document import FileTotals, PlanDocument
+
+_SHOWN_TABLES = 20
+_SHOWN_ROWS = 100
+
+_PAGE = """\
+<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8"/>
+<meta name="viewport" content="width=device-width, initial-scale=1"/>
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'"/>
+<meta name="color-scheme" content="light dark"/>
+<title>{title}</title>
+<style>
+{style}</style>
+</head>
+<body>
+{body}
+</body>
+</html>
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One row of a picture: how long its bar is, and what stands beside it. Texts are not HTML."""
+
+    label: str
+    value: int
+    note: str
+    colour: str = Verdict.DELETE.value
+
+
+def render_report(document: PlanDocument, state: str) -> str:
+    """The page of a plan."""
+    title = f"Lakesweep: plan of {document.lake}"
+    return _PAGE.format(
+        title=_text(title),
+        style=resources.files(__package__).joinpath("report.css").read_text(encoding="utf-8"),
+        body="\n".join(_body(document, state)),
+    )
+
+
+def _body(document: PlanDocument, state: str) -> Iterator[str]:
+    yield _header(document, state)
+    yield _share(document)
+    yield _guards(document)
+    yield _section("Bytes by reason", _bars(_by_reason(document)))
+    yield _section("What goes, and perhaps why it is there", _bars(_by_guess(document)))
+    yield _section("What goes, by table", _bars(_by_table(document)))
+    yield _section("What goes, by age", _columns(_by_class(document.ages)))
+    yield _section("What goes, by size of file", _columns(_by_class(document.sizes)))
+    yield _roots(document)
+    yield _overlaps(document)
+    yield _facts(document)
+
+
+def _header(document: PlanDocument, state: str) -> str:
+    goes, stays = document.amount(Verdict.DELETE), document.amount(Verdict.KEEP)
+    tiles = (
+        _tile("to delete", goes, Verdict.DELETE),
+        _tile("to keep", stays, Verdict.KEEP),
+        f"<div><b>{_text(state)}</b><span>until {_text(_minute(document.expires))}</span></div>",
+    )
+    return (
+        f"<header><h1>{_name(document.lake)}</h1><p>{_name(document.plan)}, "
+        f"made {_text(_minute(document.created))}</p></header>\n"
+        f'<div class="tiles">{"".join(tiles)}</div>'
+    )
+
+
+def _tile(what: str, amount: FileTotals, colour: str) -> str:
+    files = format_count(amount.files, "file")
+    size = _text(format_size(amount.bytes))
+    return f'<div class="{colour}"><b>{size}</b><span>{_text(what)}, {_text(files)}</span></div>'
+
+
+def _share(document: PlanDocument) -> str:
+    """One bar for all bytes: what goes, and what stays."""
+    goes, stays = document.amount(Verdict.DELETE).bytes, document.amount(Verdict.KEEP).bytes
+    width = 1000 * goes / max(1, goes + stays)
+    percent = f"{width / 10:.1f} % of all bytes would go"
+    return (
+        f'<svg class="share" viewBox="0 0 1000 24" preserveAspectRatio="none" role="img" '
+        f'aria-label="{_text(percent)}"><rect class="keep" width="1000" height="24"/>'
+        f'<rect class="delete" width="{width:.2f}" height="24"/></svg>\n'
+        f'<p class="note">{_text(percent)}</p>'
+    )
+
+
+def _guards(document: PlanDocument) -> str:
+    if not document.guards:
+        return _section("Guards", '<p class="note">No guard says no.</p>')
+    rows = (_guard(guard, guard.name in document.overridden) for guard in document.guards)
+    return _section("Guards that say no", f'<ul class="guards">{"".join(rows)}</ul>')
+
+
+def _guard(guard: Guard, is_overridden: bool) -> str:
+    given = " (overridden)" if is_overridden else ""
+    return f"<li><b>{_text(guard.name)}</b>{given} {_name(guard.message)}</li>"
+
+
+def _by_reason(document: PlanDocument) -> Iterator[Bar]:
+    for reason in sorted(Reason, key=lambda reason: reason.verdict is Verdict.KEEP):
+        verdict = reason.verdict.value
+        amount = document.totals.get(verdict, {}).get(reason.value)
+        if amount is not None:
+            yield Bar(f"{verdict}: {reason}", amount.bytes, _amount(amount), verdict)
+
+
+def _by_guess(document: PlanDocument) -> Iterator[Bar]:
+    found = sorted(document.guesses.items(), key=lambda each: -each[1].bytes)
+    return (Bar(guess, amount.bytes, _amount(amount)) for guess, amount in found)
+
+
+def _by_table(document: PlanDocument) -> Iterator[Bar]:
+    with_rubbish = [each for each in document.tables if each["delete"]["files"]]
+    for each in with_rubbish[:_SHOWN_TABLES]:
+        goes, stays = each["delete"], each["keep"]
+        share = 100 * goes["bytes"] / max(1, goes["bytes"] + stays["bytes"])
+        size = format_size(goes["bytes"])
+        note = f"{size}, {format_count(goes['files'], 'file')}; {share:.0f} % of it"
+        yield Bar(_table_name(each), goes["bytes"], note)
+    more = len(with_rubbish) - _SHOWN_TABLES
+    if more > 0:
+        rest = sum(each["delete"]["bytes"] for each in with_rubbish[_SHOWN_TABLES:])
+        yield Bar(f"and {more:,} more", rest, format_size(rest))
+
+
+def _table_name(each: Mapping[str, Any]) -> str:
+    return "other tables" if "others" in each else each["table"] or "in no table's folder"
+
+
+def _by_class(classes: Iterable[Mapping[str, Any]]) -> Iterator[Bar]:
+    for each in classes:
+        goes = each["delete"]
+        label = f"{each['class']}\n{format_count(goes['files'], 'file')}"
+        yield Bar(label, goes["bytes"], format_size(goes["bytes"]))
+
+
+def _bars(bars: Iterable[Bar]) -> str:
+    """Rows with a bar each, the longest as long as the row."""
+    rows = list(bars)
+    if not rows:
+        return '<p class="note">Nothing.</p>'
+    most = max(1, *(bar.value for bar in rows))
+    lines = (
+        f"<tr><th>{_name(bar.label)}</th><td>{_svg_bar(bar, most)}</td>"
+        f'<td class="note">{_text(bar.note)}</td></tr>'
+        for bar in rows
+    )
+    return f'<table class="bars">{"".join(lines)}</table>'
+
+
+def _svg_bar(bar: Bar, most: int) -> str:
+    # What is there at all can be seen.
+    width = max(100 * bar.value / most, 0.5 if bar.value else 0)
+    return (
+        f'<svg viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">'
+        f'<rect class="{bar.colour}" width="{width:.2f}" height="10"/></svg>'
+    )
+
+
+def _columns(bars: Iterable[Bar]) -> str:
+    """Columns side by side, in the order of the classes."""
+    found = list(bars)
+    if not any(bar.value for bar in found):
+        return '<p class="note">Nothing.</p>'
+    most = max(bar.value for bar in found)
+    columns = "".join(_column(bar, 130 * place, most) for place, bar in enumerate(found))
+    return (
+        f'<div class="wide"><svg class="columns" viewBox="0 0 {130 * len(found)} 200" '
+        f'style="min-width: {6 * len(found)}rem">{columns}</svg></div>'
+    )
+
+
+def _column(bar: Bar, left: int, most: int) -> str:
+    height = max(130 * bar.value / most, 1 if bar.value else 0)
+    middle, name, count = left + 65, *bar.label.split("\n")
+    return (
+        f'<rect class="{bar.colour}" x="{left + 25}" y="{150 - height:.2f}" width="80" '
+        f'height="{height:.2f}"/>'
+        f'<text x="{middle}" y="{142 - height:.2f}">{_text(bar.note)}</text>'
+        f'<text x="{middle}" y="170">{_text(name)}</text>'
+        f'<text class="soft" x="{middle}" y="188">{_text(count)}</text>'
+    )
+
+
+def _roots(document: PlanDocument) -> str:
+    counts = document.roots
+    text = f"{counts.complete:,} complete, {counts.incomplete:,} incomplete"
+    parts = [f'<p class="note">{_text(text)}</p>']
+    if document.incomplete_roots:
+        pairs = [(root.name, root.reason) for root in document.incomplete_roots]
+        parts.append(_grid(("could not be read", "why"), pairs))
+    if document.gone_roots:
+        gone = [
+            (each.name, _minute(each.seen), f"{each.deletes:,}") for each in document.gone_roots
+        ]
+        parts.append(_grid(("not listed any more", "last seen", "files that go"), gone))
+    if document.empty_catalogs:
+        empty = [(each.origin, each.reason) for each in document.empty_catalogs]
+        parts.append(_grid(("lists no table at all", "perhaps because"), empty))
+    if document.unlisted:
+        found = [(each.pointer, "kept" if each.kept else "not kept") for each in document.unlisted]
+        parts.append(_grid(("no catalog lists", ""), found))
+    if document.foreign:
+        others = [(each.folder, each.format) for each in document.foreign]
+        parts.append(_grid(("no root reads, so all of it stays", "format"), others))
+    return _section("Roots", "".join(parts))
+
+
+def _overlaps(document: PlanDocument) -> str:
+    if not document.overlaps:
+        return ""
+    rows = [
+        (each["folder"], ", ".join(each["names"]), each["outer"] or "")
+        for each in document.overlaps
+    ]
+    return _section("Folders that tables share", _grid(("folder", "used by", "lies in"), rows))
+
+
+def _facts(document: PlanDocument) -> str:
+    seconds = ", ".join(f"{name} {took:.1f} s" for name, took in document.seconds.items())
+    facts = {
+        "locations": ", ".join(document.locations),
+        "cut-off": format_moment(document.cut_off),
+        "matched": document.mode,
+        **{name: "" if value is None else str(value) for name, value in document.spec.items()},
+        **{f"filter {name}": str(value) for name, value in document.filter.items()},
+        "took": seconds,
+    }
+    rows = [(name, value) for name, value in facts.items() if value]
+    return _section("How it was found", _grid(("", ""), rows))
+
+
+def _grid(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    head = "".join(f"<th>{_text(title)}</th>" for title in titles)
+    lines = "".join(
+        f"<tr>{''.join(f'<td>{_name(cell)}</td>' for cell in row)}</tr>"
+        for row in rows[:_SHOWN_ROWS]
+    )
+    more = len(rows) - _SHOWN_ROWS
+    rest = f'<p class="note">and {more:,} more</p>' if more > 0 else ""
+    top = f"<tr>{head}</tr>" if any(titles) else ""
+    return f'<div class="wide"><table class="grid">{top}{lines}</table></div>{rest}'
+
+
+def _section(title: str, body: str) -> str:
+    return f"<section><h2>{_text(title)}</h2>{body}</section>"
+
+
+def _amount(amount: FileTotals) -> str:
+    return f"{format_size(amount.bytes)}, {format_count(amount.files, 'file')}"
+
+
+def _minute(moment: Any) -> str:
+    return f"{moment:%Y-%m-%d %H:%M} UTC"
+
+
+def _text(text: str) -> str:
+    """Text of which nothing is hidden: odd characters are shown by their code."""
+    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return escape(shown, quote=True)
+
+
+def _name(text: str) -> str:
+    """A name, which may be long, and is broken where the page ends."""
+    return f"<span>{_text(text)}</span>"

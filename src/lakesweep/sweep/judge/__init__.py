@@ -1,0 +1,1 @@
+"""Give each listed file a verdict and a reason."""

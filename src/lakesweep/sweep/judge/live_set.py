@@ -1,0 +1,199 @@
+"""Match stored files against the live set, exactly or through a Bloom filter, and judge them.
+
+A Bloom filter never forgets a live file. It may take a dead one for live, which keeps that
+file in this run; the next run has another salt and errs about other files.
+
+Steps write their rows into parts of a dataset and return the names of these. They can be
+pickled and may run twice: Spark takes one result of each, and parts that no result names are
+ignored. `counts` is the folder for their progress (`runs.task_progress`).
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakesweep.errors import RefusedError
+from lakesweep.hashing.bloom_file import dump_bloom, load_bloom
+from lakesweep.hashing.bloom_filter import BloomFill, BloomFilter, BloomShape, total_fill
+from lakesweep.hashing.bloom_sizing import (
+    BloomFigures,
+    BloomFit,
+    better_shape,
+    bloom_figures,
+    check_fill,
+    expected_live,
+    first_shape,
+)
+from lakesweep.runs.task_progress import TaskCounter
+from lakesweep.storage.address import identities, parse
+from lakesweep.storage.datasets.manifest import Dataset
+from lakesweep.storage.datasets.writer import DatasetWriter
+from lakesweep.storage.deleting.bulk_delete import remove_folder
+from lakesweep.storage.file_identity import resolve_aliases
+from lakesweep.sweep.columns import VERDICTS, Batches, hashes_of, with_reference
+from lakesweep.sweep.engine.tasks import TASK_RESULTS, results_of, task_result
+from lakesweep.sweep.judge.bloom_filter import BloomShards, FillStep
+from lakesweep.sweep.judge.dangling_references import DanglingMatches
+from lakesweep.sweep.judge.paimon_names import PaimonUsedNames
+from lakesweep.sweep.judge.reasons import JudgeRules, judge
+from lakesweep.sweep.judge.totals import TotalsSum, count_verdicts
+from lakesweep.sweep.verdicts import Verdict
+
+if TYPE_CHECKING:
+    from lakesweep.storage.stores import Stores
+    from lakesweep.sweep.engine.protocol import SweepEngine
+
+#: Up to so many live files are joined; beyond that a filter goes first.
+MAX_EXACT = 20_000_000
+
+
+class MatchMode(StrEnum):
+    """How stored files are matched against live ones."""
+
+    AUTO = "auto"
+    EXACT = "exact"
+    BLOOM = "bloom"
+
+
+@dataclass(frozen=True)
+class MatchResult:
+    """What the judge said, and the figures of the filter where there was one."""
+
+    answers: pa.Table
+    mode: MatchMode
+    filter: BloomFigures | None = None
+
+
+@dataclass(frozen=True)
+class LiveSet:
+    """The live files of a run: `content` are the marks, with repetitions."""
+
+    stores: Stores
+    engine: SweepEngine
+    content: Dataset
+    folder: str
+    most_live: int
+
+    def judge(self, step: JudgeStep, listing: Dataset, mode: MatchMode) -> MatchResult:
+        """Let a step judge all listed files."""
+        if mode is MatchMode.AUTO:
+            mode = MatchMode.EXACT if self.content.rows <= MAX_EXACT else MatchMode.BLOOM
+        if mode is MatchMode.EXACT:
+            answers = self.engine.match(step, listing, self.content, TASK_RESULTS)
+            return MatchResult(answers, mode)
+        filters, figures = self.build()
+        probe = ProbeStep(self.stores, filters, step)
+        answers = self.engine.gather(probe, listing, TASK_RESULTS)
+        remove_folder(self.stores, self.folder)
+        return MatchResult(answers, mode, figures)
+
+    def build(self) -> tuple[Sequence[str], BloomFigures]:
+        """A filter that errs rarely enough; built again, larger, where the first one does not."""
+        capacity = expected_live(self.most_live, self.content.rows)
+        shape = first_shape(capacity, secrets.randbits(128))
+        filters, fill = self._fill(shape)
+        rebuilt = check_fill(fill, can_rebuild=True) is BloomFit.RESIZE
+        if rebuilt:
+            shape = better_shape(shape, fill, self.content.rows)
+            filters, fill = self._fill(shape)
+        if check_fill(fill, can_rebuild=False) is not BloomFit.FITS:
+            raise RefusedError(
+                "filter",
+                f"the filter errs {fill.expected_fpp:.1e} of the time, which is too often",
+                hint="run it again: the next filter is sized by what was seen",
+            )
+        return filters, bloom_figures(shape, fill, rebuilt=rebuilt)
+
+    def _fill(self, shape: BloomShape) -> tuple[Sequence[str], BloomFill]:
+        shards = [self._fill_shard(shape, shard) for shard in range(shape.shards)]
+        return [path for path, _ in shards], total_fill(fill for _, fill in shards)
+
+    def _fill_shard(self, shape: BloomShape, shard: int) -> tuple[str, BloomFill]:
+        """One shard, merged of those that the tasks made of their rows."""
+        step = FillStep(self.stores, f"{self.folder}/work", shape, shard)
+        answers = self.engine.gather(step, self.content, TASK_RESULTS)
+        whole = BloomFilter(shape, range(shard, shard + 1))
+        for path in results_of(answers, "filter", str):
+            place = parse(path)
+            whole.merge(load_bloom(path, self.stores.open(place).read(place.key)))
+            self.stores.open(place).delete([place.key])
+        place = parse(f"{self.folder}/{shape.capacity}-{shard}.bloom")
+        self.stores.open(place).write(place.key, dump_bloom(whole))
+        return place.path, whole.fill()
+
+
+def figures_document(figures: BloomFigures | None) -> dict[str, object]:
+    """What a plan shows of its filter."""
+    return {} if figures is None else dict(msgspec.to_builtins(figures))
+
+
+@dataclass(frozen=True)
+class JudgeStep:
+    """Judges files (REFERENCED) into parts of two datasets of VERDICTS, and counts them.
+
+    `doubts` are filters of what references that lead nowhere may mean, `namesakes` of the names
+    that Paimon tables use.
+    """
+
+    stores: Stores
+    keep: str
+    delete: str
+    rules: JudgeRules
+    counts: str | None = None
+    doubts: Sequence[str] = ()
+    namesakes: Sequence[str] = ()
+
+    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        writers = {
+            Verdict.KEEP: DatasetWriter(self.stores, self.keep, VERDICTS),
+            Verdict.DELETE: DatasetWriter(self.stores, self.delete, VERDICTS),
+        }
+        totals = TotalsSum()
+        counter = TaskCounter(self.stores, self.counts)
+        rules = self._rules()
+        for batch in batches:
+            names = resolve_aliases(identities(batch["path"]))
+            verdicts = judge(batch, names, batch["referenced"], rules)
+            totals.add(count_verdicts(verdicts, names, rules))
+            for verdict, writer in writers.items():
+                chosen = pc.equal(verdicts["verdict"], verdict.value)
+                writer.add(verdicts.filter(chosen))
+            counter.add(batch.num_rows)
+        for verdict, writer in writers.items():
+            yield task_result(verdict.value, writer.finish())
+        yield task_result("total", totals.total().to_pylist())
+
+    def _rules(self) -> JudgeRules:
+        rules = self.rules
+        if self.doubts:
+            rules = replace(
+                rules, doubts=DanglingMatches(BloomShards.load(self.stores, self.doubts))
+            )
+        if self.namesakes:
+            rules = replace(
+                rules, namesakes=PaimonUsedNames(BloomShards.load(self.stores, self.namesakes))
+            )
+        return rules
+
+
+@dataclass(frozen=True)
+class ProbeStep:
+    """Tells of listed files whether a filter knows them, then judges them."""
+
+    stores: Stores
+    filters: Sequence[str]
+    step: JudgeStep
+
+    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        known = BloomShards.load(self.stores, self.filters)
+        return self.step(
+            with_reference(batch, pa.array(known.contains(hashes_of(batch)))) for batch in batches
+        )

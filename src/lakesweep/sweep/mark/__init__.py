@@ -1,0 +1,1 @@
+"""List a lake, then follow its roots down to every referenced file."""

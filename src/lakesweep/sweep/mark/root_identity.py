@@ -1,0 +1,106 @@
+"""Whether a root that is there is one that was seen before, and which known roots are gone.
+
+Names of tables change, and a table id alone proves little: a copy has the same id, and a
+second catalog may have moved the table on. What counts is the history that a metadata file
+lists.
+
+A known root that is no longer listed may have been dropped, or may be hidden by another
+catalog name, by permissions or by a changed configuration. Nothing tells these cases apart,
+so a person has to confirm before its files are deleted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+
+import pyarrow as pa
+
+from lakesweep.iceberg.file_kinds import metadata_version
+from lakesweep.marks.columns import RootFacts, source_numbers
+from lakesweep.runs.records import RootMemory
+from lakesweep.storage.address import identity
+from lakesweep.storage.file_identity import file_hashes
+from lakesweep.sweep.mark.marks import Marks, RootMark, RootState
+
+
+def gone_roots(marks: Marks, memory: Mapping[str, RootMemory]) -> dict[str, RootMemory]:
+    """Of the roots that are remembered, those that are not there, under no name."""
+    if marks.unknown:
+        return {}  # they may be in what could not be listed
+    there = KnownRoots(root for root in marks.roots if root.state is not RootState.ABSENT)
+    return {
+        name: known
+        for name, known in memory.items()
+        if not there.has(name, known.pointer, known.uuid)
+    }
+
+
+class KnownRoots:
+    """The roots that there are, by all that they may be recognised by."""
+
+    def __init__(self, roots: Iterable[RootMark]) -> None:
+        self._names: set[str] = set()
+        self._by_uuid: defaultdict[str | None, list[RootMark]] = defaultdict(list)
+        for root in roots:
+            self._names.add(root.name)
+            self._by_uuid[root.facts.uuid if root.facts else None].append(root)
+
+    def has(self, name: str, pointer: str, uuid: str | None) -> bool:
+        """Whether a root is there: under its name, or as what became of it under another one."""
+        if name in self._names:
+            return True
+        return bool(pointer) and any(
+            is_successor(root.pointer, root.facts, pointer, uuid) for root in self._like(uuid)
+        )
+
+    def _like(self, uuid: str | None) -> Iterator[RootMark]:
+        return (root for root in self._by_uuid[uuid] if root.source is not None)
+
+
+_REUSED_NAME = re.compile(r"/v\d+(\.gz)?\.metadata\.json(\.gz)?$")
+
+
+def is_successor(pointer: str, facts: RootFacts | None, before: str, uuid: str | None) -> bool:
+    """Whether metadata at `pointer`, which says so of itself, is that at `before` or a later one.
+
+    `uuid` is the id of the table that was seen before. Its file may be so old that the log of the
+    later one has forgotten it; then it has a lower number, and lies in the same folder.
+    """
+    if identity(pointer) == identity(before):
+        return True
+    if facts is None:
+        return False
+    return _number(before) in facts.log or (
+        uuid is not None and facts.uuid == uuid and _is_older(pointer, facts, before)
+    )
+
+
+def has_superseded(pointer: str, facts: RootFacts, other: str) -> bool:
+    """Whether metadata of the same table is the one at `pointer`, or older than that."""
+    if is_successor(pointer, facts, other, facts.uuid):
+        return True
+    ours, theirs = metadata_version(pointer), metadata_version(other)
+    is_beside = _folder(pointer) == _folder(other)
+    return is_beside and ours is not None and theirs is not None and theirs < ours
+
+
+def is_name_reused(pointer: str) -> bool:
+    """Whether a table that is made anew, without a catalog, has metadata of the same names."""
+    return bool(_REUSED_NAME.search(pointer))
+
+
+def _folder(pointer: str) -> str:
+    return identity(pointer).rpartition("/")[0]
+
+
+def _is_older(pointer: str, facts: RootFacts, before: str) -> bool:
+    version, oldest = metadata_version(before), facts.oldest_version
+    is_beside = _folder(pointer) == _folder(before)
+    return is_beside and version is not None and oldest is not None and version < oldest
+
+
+def _number(path: str) -> int:
+    (number,) = source_numbers(file_hashes(pa.array([path]))).to_pylist()
+    return int(number)

@@ -1,0 +1,149 @@
+"""Decide the state of each root from what was found in the files it leads to."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from lakesweep.iceberg.metadata import guess_location
+from lakesweep.marks.columns import RootFacts
+from lakesweep.marks.covers import collapse
+from lakesweep.marks.unreadable import ReadFailure
+from lakesweep.sweep.mark.lineage import RootLineage, Rows
+from lakesweep.sweep.mark.marks import RootMark, RootState, UsedFiles
+from lakesweep.sweep.paths.folder_map import claimed_folder
+from lakesweep.sweep.roots.root import RootProblem, RootRow
+
+#: As many folders are remembered of one root; beyond that, wider ones.
+MOST_FOLDERS = 256
+_MOST_REASONS = 10
+
+
+@dataclass
+class RootUsage:
+    """The files that a root names, by kind, and the folders that they lie in."""
+
+    kinds: dict[str, UsedFiles] = field(default_factory=dict)
+    folders: set[str] = field(default_factory=set)
+
+    def add(self, kind: str, folder: str, files: int, size_bytes: int) -> None:
+        before = self.kinds.get(kind, UsedFiles(0, 0))
+        self.kinds[kind] = UsedFiles(before.files + files, before.bytes + size_bytes)
+        self.folders.add(folder)
+        if len(self.folders) > 4 * MOST_FOLDERS:
+            self.folders = set(collapse(self.folders, MOST_FOLDERS))
+
+
+def root_usage(lineage: RootLineage, usage: Rows) -> Mapping[int, RootUsage]:
+    """What each root names, by the number of the root's own file."""
+    found: defaultdict[int, RootUsage] = defaultdict(RootUsage)
+    for batch in usage():
+        places, roots = lineage.expand(batch["source"].to_numpy())
+        rows = pa.Table.from_batches([batch.take(pa.array(places))])
+        summed = (
+            rows.append_column("root", pa.array(roots))
+            .group_by(["root", "kind", "folder"], use_threads=False)
+            .aggregate([("files", "sum"), ("bytes", "sum")])
+        )
+        columns = ("root", "kind", "folder", "files_sum", "bytes_sum")
+        for root, *use in zip(*(summed[name].to_pylist() for name in columns), strict=True):
+            found[root].add(*use)
+    return found
+
+
+def incomplete_reasons(
+    lineage: RootLineage, problems: Rows, is_excused: Callable[[int, str], bool]
+) -> Mapping[int, Sequence[str]]:
+    """Why roots are incomplete, by the number of the root's own file.
+
+    A root may excuse a file that is missing, but for its own.
+    """
+    found: defaultdict[int, list[str]] = defaultdict(list)
+    for batch in problems():
+        for row in batch.to_pylist():
+            path, state, source = row["path"], row["state"], row["source"]
+            for root in lineage.roots_of(source):
+                is_own = root == source or state != ReadFailure.MISSING.value
+                if is_own or not is_excused(root, path):
+                    found[root].append(f"{path}: {state}: {row['reason']}")
+    return {root: tuple(_few(sorted(texts))) for root, texts in found.items()}
+
+
+def mark_of(
+    row: RootRow,
+    number: int,
+    facts: Sequence[RootFacts],
+    use: RootUsage,
+    why: Sequence[str],
+) -> RootMark:
+    """What became of a table or a view that was read, or at least tried."""
+    declared = [folder for each in facts for folder in (each.location, *each.write_paths)]
+    known = list(dict.fromkeys([*declared, *row.locations]))
+    used = _outside(collapse(use.folders, MOST_FOLDERS), known)
+    guess = [] if known else [guess_location(row.pointer)]
+    return RootMark(
+        name=row.name,
+        kind=row.kind,
+        pointer=row.pointer,
+        origin=row.source,
+        state=RootState.INCOMPLETE if why else RootState.COMPLETE,
+        reasons=tuple(why),
+        folders=(*known, *guess, *used),
+        is_guess=bool(guess),
+        source=number,
+        facts=facts[0] if facts else None,
+        used=use.kinds,
+    )
+
+
+def mark_of_problem(problem: RootProblem) -> RootMark:
+    """What became of a root of which little more than the name is known."""
+    return RootMark(
+        name=problem.name or problem.source,
+        kind=problem.kind,
+        pointer="",
+        origin=problem.source,
+        state=RootState.INCOMPLETE,
+        reasons=(problem.reason,),
+        folders=problem.locations,
+        is_guess=True,
+    )
+
+
+def mark_of_absent(row: RootRow) -> RootMark:
+    """What became of a root that was listed, and is gone."""
+    return RootMark(
+        name=row.name,
+        kind=row.kind,
+        pointer=row.pointer,
+        origin=row.source,
+        state=RootState.ABSENT,
+        folders=row.locations,
+    )
+
+
+def mark_of_list(row: RootRow) -> RootMark:
+    """What became of a root that is nothing but a list of folders."""
+    return RootMark(
+        name=row.name,
+        kind=row.kind,
+        pointer=row.pointer,
+        origin=row.source,
+        state=RootState.COMPLETE,
+        folders=row.locations,
+    )
+
+
+def _outside(folders: Iterable[str], known: Iterable[str]) -> Iterator[str]:
+    """The folders that are not below any of the known ones."""
+    around = tuple(claimed_folder(folder) for folder in known)
+    return (folder for folder in folders if not claimed_folder(folder).startswith(around))
+
+
+def _few(texts: Sequence[str]) -> Iterator[str]:
+    yield from texts[:_MOST_REASONS]
+    if len(texts) > _MOST_REASONS:
+        yield f"and {len(texts) - _MOST_REASONS:,} more"

@@ -1,0 +1,197 @@
+"""List a lake, then mark its roots: how plans and checks begin.
+
+The order must not change. The listing is complete and stored before the first root is read,
+so a file that becomes referenced while it is being listed is seen as referenced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lakesweep.clock import Clock
+from lakesweep.errors import LakesweepError
+from lakesweep.progress import SILENT, Progress
+from lakesweep.runs.task_progress import TaskCounter, show_progress
+from lakesweep.storage.datasets.manifest import Dataset, Part
+from lakesweep.storage.datasets.reader import read_dataset
+from lakesweep.storage.datasets.writer import DatasetWriter, commit_dataset
+from lakesweep.storage.file_identity import file_hashes, hash_columns
+from lakesweep.storage.listing.inventory_rows import read_inventory_part
+from lakesweep.storage.listing.locations import Piece, cut_locations, list_pieces
+from lakesweep.sweep.columns import LISTING
+from lakesweep.sweep.engine.tasks import TASK_RESULTS, results_of, task_result
+from lakesweep.sweep.mark.mark_phase import mark
+from lakesweep.sweep.mark.marker import MarkSpec
+from lakesweep.sweep.mark.marks import Marks, load_marks
+from lakesweep.sweep.paths.foreign_formats import (
+    ForeignFolder,
+    FormatSign,
+    FormatSigns,
+    foreign_folders,
+)
+from lakesweep.sweep.roots.sources import RootSourceFactory, root_sources
+
+if TYPE_CHECKING:
+    from lakesweep.runs.leases import HeldLease
+    from lakesweep.runs.records import LakeRecord
+    from lakesweep.storage.listing.inventory import Inventory, InventoryPart
+    from lakesweep.storage.stores import Stores
+    from lakesweep.sweep.engine.protocol import SweepEngine
+    from lakesweep.sweep.lake import Lake
+
+
+@dataclass(frozen=True)
+class LakeSurvey:
+    """All files of a lake, and all that its roots reference; `foreign` is not theirs."""
+
+    listing: Dataset
+    marks: Marks
+    foreign: tuple[ForeignFolder, ...] = ()
+
+
+@dataclass
+class Surveyor:
+    """Lists and marks lakes on an engine, and keeps the time of each phase."""
+
+    stores: Stores
+    engine: SweepEngine
+    clock: Clock
+    progress: Progress = SILENT
+    seconds: dict[str, float] = field(default_factory=dict)
+    sources: RootSourceFactory = root_sources
+
+    def survey(
+        self,
+        lake: Lake,
+        record: LakeRecord,
+        address: str,
+        lease: HeldLease,
+        inventory: Inventory | None = None,
+    ) -> LakeSurvey:
+        """List a lake, or take an inventory in place of that, and then mark its roots.
+
+        All is written below an address. `record` tells which earlier marks save work.
+        """
+        with self.phase("list"):
+            listing, foreign = self.list_files(lake, f"{address}/listing", inventory)
+        lease.check()
+        with self.phase("mark"):
+            marks = self._mark(lake, listing, record, f"{address}/marks")
+        lease.check()
+        return LakeSurvey(listing, marks, foreign)
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Keep the seconds that a block takes."""
+        start = self.clock.monotonic()
+        yield
+        self.seconds[name] = round(self.clock.monotonic() - start, 3)
+
+    def list_files(
+        self, lake: Lake, address: str, inventory: Inventory | None = None
+    ) -> tuple[Dataset, tuple[ForeignFolder, ...]]:
+        """All files of a lake, and the folders that are of some format."""
+        with show_progress(self.stores, address, self.progress, "listed") as shown:
+            answers = self._gather(lake, address, inventory, shown.folder)
+            parts = results_of(answers, "part", Part)
+            listing = commit_dataset(self.stores, address, parts, LISTING)
+            shown.reach(listing.rows)
+        return listing, foreign_folders(results_of(answers, "sign", FormatSign))
+
+    def _gather(
+        self, lake: Lake, address: str, inventory: Inventory | None, counts: str | None
+    ) -> pa.Table:
+        if inventory is not None:
+            read = InventoryStep(self.stores, address, lake.locations, counts)
+            return self.engine.run(read, inventory.parts, TASK_RESULTS)
+        shares = cut_locations(self.stores, lake.locations, self.engine.parts)
+        return self.engine.run(ListStep(self.stores, address, counts=counts), shares, TASK_RESULTS)
+
+    def _mark(self, lake: Lake, listing: Dataset, record: LakeRecord, address: str) -> Marks:
+        sources = self.sources(self.stores, lake, files_of(self.stores, listing))
+        with show_progress(
+            self.stores, address, self.progress, "marked", unit="metadata files"
+        ) as shown:
+            cache = self.earlier(record)
+            spec = MarkSpec(self.engine, self.stores, address, cache=cache, counts=shown.folder)
+            marks = mark(spec, sources)
+            shown.reach(marks.datasets["sources"].rows)
+        return marks
+
+    def earlier(self, record: LakeRecord) -> Marks | None:
+        """The marks of the last plan; none where they are gone, or not what they were."""
+        if record.marks is None:
+            return None
+        try:
+            found = load_marks(self.stores, record.marks)
+        except LakesweepError:
+            return None
+        hashes = {name: dataset.sha256 for name, dataset in found.datasets.items()}
+        return found if hashes == record.mark_hashes else None
+
+
+def files_of(stores: Stores, listing: Dataset) -> Callable[[], Iterator[pa.RecordBatch]]:
+    """What gives the listed files, any number of times."""
+
+    def files() -> Iterator[pa.RecordBatch]:
+        return read_dataset(stores, listing)
+
+    return files
+
+
+@dataclass(frozen=True)
+class ListStep:
+    """Lists pieces of locations into parts of a dataset of LISTING."""
+
+    stores: Stores
+    address: str
+    workers: int = 8
+    counts: str | None = None
+
+    def __call__(self, pieces: Sequence[Piece]) -> Iterator[pa.RecordBatch]:
+        writer = DatasetWriter(self.stores, self.address, LISTING)
+        counter = TaskCounter(self.stores, self.counts)
+        signs = FormatSigns()
+        for batch in list_pieces(self.stores, pieces, workers=self.workers):
+            writer.add(listing_rows(batch))
+            signs.add(batch["path"])
+            counter.add(batch.num_rows)
+        yield task_result("part", writer.finish())
+        yield task_result("sign", signs.found())
+
+
+@dataclass(frozen=True)
+class InventoryStep:
+    """Reads a data file of an inventory into parts of a dataset of LISTING.
+
+    What the inventory has of other places than the locations is left out.
+    """
+
+    stores: Stores
+    address: str
+    locations: Sequence[str]
+    counts: str | None = None
+
+    def __call__(self, part: InventoryPart) -> Iterator[pa.RecordBatch]:
+        writer = DatasetWriter(self.stores, self.address, LISTING)
+        counter = TaskCounter(self.stores, self.counts)
+        signs = FormatSigns()
+        for batch in read_inventory_part(self.stores, part, self.locations):
+            writer.add(listing_rows(batch))
+            signs.add(batch["path"])
+            counter.add(batch.num_rows)
+        yield task_result("part", writer.finish())
+        yield task_result("sign", signs.found())
+
+
+def listing_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Files (FILE_SCHEMA) as rows of LISTING."""
+    columns = [batch[name] for name in ("path", "size_bytes", "modified", "etag")]
+    return pa.RecordBatch.from_arrays(
+        [*columns, *hash_columns(file_hashes(batch["path"]))], schema=LISTING
+    )

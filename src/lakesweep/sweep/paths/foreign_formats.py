@@ -1,0 +1,135 @@
+"""Find folders of tables that no root reads, by the files that their format puts there.
+
+Data files of Delta, Hudi, Paimon or a plain dataset are named much like those of Iceberg.
+What tells them apart lies beside them, so every listed path is looked at once. A sign of
+another format can only keep files.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakesweep.marks.covers import collapse
+from lakesweep.sweep.paths.file_names import FileNames
+from lakesweep.sweep.paths.folder_map import FolderMap, claimed_folder
+
+#: As many folders of each format are told apart; beyond that, wider ones.
+MOST_FOLDERS = 100_000
+
+
+class ForeignFormat(StrEnum):
+    """What keeps all files of a folder, and is not read by the roots of a run."""
+
+    DELTA = "Delta table"
+    HUDI = "Hudi table"
+    PAIMON = "Paimon table"
+    LAKEFS = "lakeFS repository"
+    DATASET = "dataset"
+
+
+class FormatSign(msgspec.Struct, frozen=True, order=True):
+    """A folder in which a file of some pattern lies."""
+
+    pattern: str
+    folder: str
+
+
+class ForeignFolder(msgspec.Struct, frozen=True):
+    """A folder, and the format of all that lies in it."""
+
+    format: ForeignFormat
+    folder: str
+
+
+# Each begins with the folder that a file says something of.
+_PATTERNS = {
+    "delta": r"(?s)^(?P<folder>.*?/)_delta_log/",
+    "hudi": r"(?s)^(?P<folder>.*?/)\.hoodie/",
+    "lakefs": r"(?s)^(?P<folder>.*?/)_lakefs/",
+    "snapshot": r"(?s)^(?P<folder>.*/)snapshot/snapshot-\d+$",
+    "schema": r"(?s)^(?P<folder>.*/)schema/schema-\d+$",
+    "done": r"(?s)^(?P<folder>.*/)(?:_SUCCESS|_committed_\d+)$",
+}
+_ANY = r"/(_delta_log|\.hoodie|_lakefs)/|/(_SUCCESS|_committed_\d+|(snapshot|schema)-\d+)$"
+
+#: A branch of a Paimon table has what tables have.
+_BRANCH = re.compile(r"(?<=/)branch/branch-[^/]+/\Z")
+
+#: All signs that a folder must have to be of a format.
+_FORMATS = {
+    ForeignFormat.DELTA: ("delta",),
+    ForeignFormat.HUDI: ("hudi",),
+    ForeignFormat.PAIMON: ("snapshot", "schema"),
+    ForeignFormat.LAKEFS: ("lakefs",),
+    ForeignFormat.DATASET: ("done",),
+}
+
+
+class FormatSigns:
+    """The signs that were seen in some paths."""
+
+    def __init__(self) -> None:
+        self._folders: defaultdict[str, set[str]] = defaultdict(set)
+
+    def add(self, paths: pa.Array) -> None:
+        """Look at paths as they were listed."""
+        odd = FileNames(paths).odd_paths()
+        near = odd.filter(pc.match_substring_regex(odd, _ANY))
+        for pattern, text in _PATTERNS.items() if len(near) else ():
+            found = pc.struct_field(pc.extract_regex(near, text), "folder")
+            self._folders[pattern].update(found.drop_null().unique().to_pylist())
+
+    def found(self) -> Iterator[FormatSign]:
+        """Each of them once."""
+        for pattern, folders in self._folders.items():
+            yield from (FormatSign(pattern, folder) for folder in sorted(folders))
+
+
+def outside_used(used: Iterable[str], found: Iterable[ForeignFolder]) -> Iterator[ForeignFolder]:
+    """What meets a folder that a table uses is no dataset: it was taken over, or an engine left it.
+
+    Tables of other formats stay what they are.
+    """
+    known = sorted(map(claimed_folder, used))
+    around = FolderMap((folder, "") for folder in known)
+    for each in found:
+        folder = claimed_folder(each.folder)
+        place = bisect_left(known, folder)
+        holds = place < len(known) and known[place].startswith(folder)
+        lies = around.find(pa.array([folder]))[0] >= 0
+        if each.format is not ForeignFormat.DATASET or not (holds or lies):
+            yield each
+
+
+def without_read(tables: Iterable[str], found: Iterable[ForeignFolder]) -> Iterator[ForeignFolder]:
+    """All but Paimon tables that are roots of the run, by their folders, and their branches."""
+    known = frozenset(map(claimed_folder, tables))
+    for each in found:
+        folder = _BRANCH.sub("", claimed_folder(each.folder))
+        if each.format is not ForeignFormat.PAIMON or folder not in known:
+            yield each
+
+
+def foreign_folders(signs: Iterable[FormatSign]) -> tuple[ForeignFolder, ...]:
+    """The folders that have all signs of a format, sorted by format."""
+    folders: defaultdict[str, set[str]] = defaultdict(set)
+    for sign in signs:
+        folders[sign.pattern].add(sign.folder)
+    return tuple(
+        ForeignFolder(form, folder)
+        for form, patterns in _FORMATS.items()
+        for folder in _few(set.intersection(*(folders[pattern] for pattern in patterns)))
+    )
+
+
+def _few(folders: set[str]) -> Iterable[str]:
+    """The folders, one inside another too: a root may read the outer one and not the inner."""
+    return sorted(folders) if len(folders) <= MOST_FOLDERS else collapse(folders, MOST_FOLDERS)

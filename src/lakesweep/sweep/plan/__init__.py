@@ -1,0 +1,1 @@
+"""Make plans, store them, expire old ones."""

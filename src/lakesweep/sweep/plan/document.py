@@ -1,0 +1,184 @@
+"""The plan document: what a run found and what it would delete. Written once, never changed.
+
+A plan is a folder of datasets and one document, `plan.json`, which is written last and holds
+the hash of each dataset. The store keeps the hash of the document. So apply can tell that it
+carries out exactly what was shown. The status of a plan is kept in the store only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from lakesweep.errors import DamagedError, MissingError, NotFoundError, UsageError
+from lakesweep.runs.run_names import command_prefix, plan_command
+from lakesweep.storage.address import parse
+from lakesweep.storage.datasets.manifest import Dataset
+from lakesweep.storage.datasets.reader import load_dataset
+from lakesweep.sweep.guards import GoneRoot, Guard
+from lakesweep.sweep.mark.marks import EmptyCatalog, Marks, RootState
+from lakesweep.sweep.paths.foreign_formats import ForeignFolder
+
+if TYPE_CHECKING:
+    from lakesweep.runs.records import PlanRecord
+    from lakesweep.storage.object_store import StoreOpener
+
+DOCUMENT = "plan.json"
+VERSION = 1
+
+
+class PlanKind(StrEnum):
+    """By what it was found what may go."""
+
+    SWEEP = "sweep"
+    LIFECYCLE = "lifecycle"
+
+
+class FileTotals(msgspec.Struct, frozen=True):
+    """Some files and their bytes, as far as these are known."""
+
+    files: int = 0
+    bytes: int = 0
+
+
+class IncompleteRoot(msgspec.Struct, frozen=True):
+    """A root that could not be read, and why."""
+
+    name: str
+    reason: str
+
+
+class UnlistedTable(msgspec.Struct, frozen=True):
+    """A table that was found by its files, and that no catalog knows; kept, or only reported."""
+
+    pointer: str
+    origin: str
+    folders: tuple[str, ...]
+    kept: bool
+
+
+class RootCounts(msgspec.Struct, frozen=True):
+    """How many roots ended how."""
+
+    complete: int
+    incomplete: int
+    absent: int = 0
+    gone: int = 0
+
+
+class DatasetRef(msgspec.Struct, frozen=True):
+    """A dataset of the plan: its folder below that of the plan, and its hash."""
+
+    folder: str
+    sha256: str
+    rows: int
+
+
+class PlanDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a plan says of itself. Files are in its datasets, never here.
+
+    `details` are what only plans of its kind have to say, and `policy` is the hash of the policy
+    by which it was made, where there was one.
+    """
+
+    plan: str
+    lake: str
+    kind: PlanKind = PlanKind.SWEEP
+    created: datetime
+    expires: datetime
+    cut_off: datetime
+    grace_seconds: float
+    mode: str
+    roots: RootCounts
+    incomplete_roots: tuple[IncompleteRoot, ...] = ()
+    unlisted: tuple[UnlistedTable, ...] = ()
+    gone_roots: tuple[GoneRoot, ...] = ()
+    empty_catalogs: tuple[EmptyCatalog, ...] = ()
+    foreign: tuple[ForeignFolder, ...] = ()
+    totals: dict[str, dict[str, FileTotals]]
+    guesses: dict[str, FileTotals] = {}
+    tables: tuple[dict[str, Any], ...] = ()
+    ages: tuple[dict[str, Any], ...] = ()
+    sizes: tuple[dict[str, Any], ...] = ()
+    overlaps: tuple[dict[str, Any], ...] = ()
+    filter: dict[str, Any] = {}
+    guards: tuple[Guard, ...] = ()
+    overridden: tuple[str, ...] = ()
+    locations: tuple[str, ...] = ()
+    spec: dict[str, Any] = {}
+    seconds: dict[str, float] = {}
+    datasets: dict[str, DatasetRef] = {}
+    policy: str | None = None
+    details: dict[str, Any] = {}
+    version: int = VERSION
+
+    @property
+    def commands(self) -> str:
+        """How the commands for it begin."""
+        return command_prefix(self.lake)
+
+    def amount(self, verdict: str) -> FileTotals:
+        """All files of one verdict."""
+        found = self.totals.get(verdict, {}).values()
+        return FileTotals(sum(a.files for a in found), sum(a.bytes for a in found))
+
+
+def check_kind(document: PlanDocument, wanted: PlanKind) -> None:
+    """UsageError for a plan of another kind."""
+    if document.kind is wanted:
+        return
+    raise UsageError(
+        f"{document.plan} is a plan of kind {document.kind}, not {wanted}",
+        hint=f"{document.commands} show {document.plan}",
+    )
+
+
+def incomplete_roots(marks: Marks) -> Iterator[IncompleteRoot]:
+    """The roots that could not be read completely, whole sources of them first."""
+    yield from (IncompleteRoot(unknown.origin, unknown.reason) for unknown in marks.unknown)
+    for root in marks.in_state(RootState.INCOMPLETE):
+        yield IncompleteRoot(root.name, "; ".join(root.reasons))
+
+
+def write_plan(stores: StoreOpener, address: str, document: PlanDocument) -> str:
+    """Store the document of a plan whose datasets are complete; its hash."""
+    data = msgspec.json.format(msgspec.json.encode(document, order="sorted"), indent=2)
+    place = parse(f"{address.rstrip('/')}/{DOCUMENT}")
+    stores.open(place).write(place.key, data)
+    return hashlib.sha256(data).hexdigest()
+
+
+def load_plan(stores: StoreOpener, record: PlanRecord) -> PlanDocument:
+    """The document that the store knows, byte for byte; DamagedError if it was changed."""
+    place = parse(f"{record.address.rstrip('/')}/{DOCUMENT}")
+    try:
+        data = stores.open(place).read(place.key)
+    except MissingError as error:
+        raise NotFoundError(
+            f"the files of plan {record.plan} are gone from {record.address}",
+            hint=plan_command(record.lake),
+        ) from error
+    if hashlib.sha256(data).hexdigest() != record.sha256:
+        raise DamagedError(place.path, "is not the plan that was made")
+    return msgspec.json.decode(data, type=PlanDocument)
+
+
+def dataset_ref(folder: str, dataset: Dataset) -> DatasetRef:
+    """What a document says of a dataset in a folder of its plan."""
+    return DatasetRef(folder, dataset.sha256, dataset.rows)
+
+
+def open_dataset(
+    stores: StoreOpener, address: str, datasets: Mapping[str, DatasetRef], name: str
+) -> Dataset:
+    """One dataset of a plan, as it was when the plan was made."""
+    wanted = datasets[name]
+    dataset = load_dataset(stores, f"{address.rstrip('/')}/{wanted.folder}")
+    if dataset.sha256 != wanted.sha256:
+        raise DamagedError(dataset.address, "is not what it was when the plan was made")
+    return dataset

@@ -1,0 +1,88 @@
+"""Which old plans are kept, and removal of the others.
+
+Plans are as large as listings, so not all are kept. Kept are the last ones and all younger
+ones, those whose marks the next plan can reuse, and those with files in quarantine: they are
+needed to restore these. The record of a plan is removed before its files. A crash in between
+leaves an unknown folder, never a plan with missing parts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from lakesweep.runs.records import PlanRecord, RunStatus
+from lakesweep.storage.address import parse
+from lakesweep.storage.deleting.bulk_delete import remove_folder
+from lakesweep.storage.listing.folder_level import list_level
+from lakesweep.sweep.holdings import holdings
+from lakesweep.sweep.plan.document import DOCUMENT
+from lakesweep.sweep.roots.lakefs import STATES
+from lakesweep.timestamps import micros
+
+if TYPE_CHECKING:
+    from lakesweep.runs.run_log import RunLog
+    from lakesweep.storage.stores import Stores
+    from lakesweep.sweep.lake import Lake
+
+#: However old they are, so many plans of a lake are kept.
+KEPT_PLANS = 10
+#: What was never finished is left alone for so long.
+UNFINISHED_FOR = timedelta(days=2)
+_OWN_NAME = re.compile(r"(plan|check|empty)-(?P<begun>\d{8}T\d{6})-[0-9a-f]{8}")
+
+
+@dataclass(frozen=True)
+class PlanPruner:
+    """Removes the plans of a lake that are of no use. Whoever calls it holds the lake's lease."""
+
+    stores: Stores
+    runs: RunLog
+    lake: Lake
+    now: datetime
+
+    def prune(self) -> None:
+        """Remove what can go; what cannot be removed now is tried again the next time."""
+        for plan in list(self._useless()):
+            self.runs.forget_plan(plan)
+            remove_folder(self.stores, plan.address)
+        for address in list(self._unfinished()):
+            remove_folder(self.stores, address)
+        # Whoever marks reads the states of repositories once, and writes those that it needs.
+        remove_folder(self.stores, f"{self.lake.plans}/{STATES}")
+
+    def _useless(self) -> Iterator[PlanRecord]:
+        held = set(self._held())
+        marks = self.runs.lake(self.lake.name).marks or ""
+        oldest = micros(self.now - self.lake.section.keep_plans)
+        for plan in self.runs.plans(self.lake.name)[KEPT_PLANS:]:
+            is_old = max(plan.created_at, plan.expires_at) < oldest
+            if is_old and plan.plan not in held and not marks.startswith(f"{plan.address}/"):
+                yield plan
+
+    def _held(self) -> Iterator[str]:
+        """The plans that set files aside, but for those whose hold was ended well."""
+        for holding in holdings(self.runs, self.lake.name):
+            ended = holding.ended
+            if ended is None or self.runs.get(ended).status is not RunStatus.DONE:
+                yield holding.plan
+
+    def _unfinished(self) -> Iterator[str]:
+        """Folders of runs that died. One with a document may be a plan of others."""
+        known = {plan.plan for plan in self.runs.plans(self.lake.name)}
+        folder = parse(self.lake.plans)
+        for name in list_level(self.stores, folder).folders:
+            if name not in known and self._is_long_dead(name):
+                address = f"{self.lake.plans}/{name}"
+                if DOCUMENT not in list_level(self.stores, parse(address)).files:
+                    yield address
+
+    def _is_long_dead(self, name: str) -> bool:
+        found = _OWN_NAME.fullmatch(name)
+        if found is None:
+            return False
+        begun = datetime.strptime(found["begun"], "%Y%m%dT%H%M%S").replace(tzinfo=UTC)
+        return begun < self.now - UNFINISHED_FOR

@@ -1,0 +1,380 @@
+"""Make a plan: list, mark, judge, write it down.
+
+The order must not change. The clock is read first and a lease is taken. The listing is
+complete and stored before the first root is read, so a file that becomes referenced while it
+is being listed is seen as referenced. Nothing is deleted here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pyarrow as pa
+
+from lakesweep.clock import Clock
+from lakesweep.errors import LakesweepError
+from lakesweep.hashing.bloom_sizing import high_water
+from lakesweep.progress import SILENT, Progress
+from lakesweep.runs.leases import HeldLease
+from lakesweep.runs.records import LakeRecord, RootMemory
+from lakesweep.runs.run_names import new_name
+from lakesweep.runs.task_progress import show_progress
+from lakesweep.storage.datasets.manifest import Dataset, Part
+from lakesweep.storage.datasets.writer import commit_dataset
+from lakesweep.storage.deleting.bulk_delete import remove_folder
+from lakesweep.sweep.columns import VERDICTS
+from lakesweep.sweep.engine.tasks import results_of
+from lakesweep.sweep.guards import GoneRoot, PlanFigures, dataset_clock_skew, failed_guards
+from lakesweep.sweep.holdings import held_folders
+from lakesweep.sweep.judge.dangling_search import DanglingResult, DanglingSearch
+from lakesweep.sweep.judge.live_set import (
+    JudgeStep,
+    LiveSet,
+    MatchMode,
+    MatchResult,
+    figures_document,
+)
+from lakesweep.sweep.judge.rules import LakeRules, make_rules
+from lakesweep.sweep.judge.totals import (
+    TOTALS,
+    Dimension,
+    classes_of,
+    gone_of,
+    guesses_of,
+    keep_top_tables,
+    merge_totals,
+    reasons_of,
+    shares_of,
+    tables_of,
+)
+from lakesweep.sweep.mark.marks import Marks, RootMark, RootState, named_snapshots
+from lakesweep.sweep.mark.survey import LakeSurvey, Surveyor
+from lakesweep.sweep.paths.foreign_formats import ForeignFormat
+from lakesweep.sweep.plan.document import (
+    DatasetRef,
+    FileTotals,
+    PlanDocument,
+    RootCounts,
+    UnlistedTable,
+    dataset_ref,
+    incomplete_roots,
+)
+from lakesweep.sweep.plan.plan_retention import PlanPruner
+from lakesweep.sweep.plan.stored_plan import publish_plan
+from lakesweep.sweep.roots.iceberg_scan import is_scan
+from lakesweep.sweep.roots.sources import RootSourceFactory, root_sources
+from lakesweep.sweep.verdicts import Reason, Verdict
+from lakesweep.timestamps import micros, moment
+from lakesweep.units import format_moment
+
+if TYPE_CHECKING:
+    from lakesweep.runs.run_log import RunLog
+    from lakesweep.storage.listing.inventory import Inventory
+    from lakesweep.storage.stores import Stores
+    from lakesweep.sweep.engine.protocol import SweepEngine
+    from lakesweep.sweep.lake import Lake
+
+#: For so long a plan can be applied.
+PLAN_LIFETIME = timedelta(hours=24)
+_MOST_TABLES = 1_000
+_MOST_OVERLAPS = 1_000
+_MOST_ROOTS = 1_000
+#: Every task gets their ids, and guesses are worth no more than this.
+_MOST_SNAPSHOTS = 1_000_000
+
+
+@dataclass(frozen=True)
+class PlanRequest:
+    """What is asked of a plan. It gets a name of its own unless one is given."""
+
+    lake: Lake
+    grace: timedelta
+    mode: MatchMode = MatchMode.AUTO
+    overridden: tuple[str, ...] = ()
+    inventory: Inventory | None = None
+    name: str | None = None
+
+    def cutoff(self, started: datetime) -> datetime:
+        """From when on files are too new: a listing by others knows no more than its own past."""
+        seen = started if self.inventory is None else min(started, self.inventory.taken_at)
+        return seen - self.grace
+
+
+@dataclass
+class Planner:
+    """Makes plans. All parts that touch files run on the engine."""
+
+    stores: Stores
+    engine: SweepEngine
+    runs: RunLog
+    clock: Clock
+    progress: Progress = SILENT
+    seconds: dict[str, float] = field(default_factory=dict)
+    sources: RootSourceFactory = root_sources
+
+    def plan(self, order: PlanRequest, started: datetime, lease: HeldLease) -> PlanDocument:
+        """Write a plan. `started` was read before the lease was taken."""
+        lake = order.lake
+        name = order.name or new_name("plan", self.clock)
+        address = f"{lake.plans}/{name}"
+        record = self.runs.lake(lake.name)
+        surveyor = Surveyor(
+            self.stores, self.engine, self.clock, self.progress, self.seconds, self.sources
+        )
+        survey = surveyor.survey(lake, record, address, lease, order.inventory)
+        listing, marks = survey.listing, survey.marks
+        ruling = self._rule(order, survey, record, started)
+        with surveyor.phase("judge"):
+            doubtful = DanglingSearch(self.stores, self.engine, f"{address}/doubts").look(
+                lake, survey
+            )
+            matched = self._judge(order, survey, ruling, doubtful, record, address)
+        document = self._describe(order, name, started, survey, ruling, doubtful, matched, record)
+        datasets = self._commit(address, listing, marks, matched)
+        document = msgspec.structs.replace(document, datasets=datasets, seconds=dict(self.seconds))
+        lease.check()
+        publish_plan(self.stores, self.runs, address, document, lease.token)
+        self._learn(lake.name, marks, document, ruling)
+        with suppress(LakesweepError):  # the plan is made; the next one tidies up
+            lease.check()
+            PlanPruner(self.stores, self.runs, lake, self.clock.now()).prune()
+        return document
+
+    def _rule(
+        self, order: PlanRequest, survey: LakeSurvey, record: LakeRecord, started: datetime
+    ) -> LakeRules:
+        lake, marks = order.lake, survey.marks
+        lake = replace(lake, kept=(*lake.kept, *held_folders(self.runs)))
+        memory = self.runs.known_folders(record)
+        now = max(self.clock.now(), started)
+        return make_rules(
+            lake,
+            marks,
+            memory,
+            order.overridden,
+            now=now,
+            cutoff=order.cutoff(started),
+            snapshots=islice(named_snapshots(self.stores, marks), _MOST_SNAPSHOTS),
+            found=survey.foreign,
+        )
+
+    def _judge(
+        self,
+        order: PlanRequest,
+        survey: LakeSurvey,
+        ruling: LakeRules,
+        doubtful: DanglingResult,
+        record: LakeRecord,
+        address: str,
+    ) -> MatchResult:
+        listing, content = survey.listing, survey.marks.content
+        live = LiveSet(self.stores, self.engine, content, f"{address}/filter", record.most_live)
+        with show_progress(
+            self.stores, address, self.progress, "judged", total=listing.rows
+        ) as shown:
+            step = JudgeStep(
+                self.stores,
+                f"{address}/keep",
+                f"{address}/delete",
+                ruling.rules,
+                shown.folder,
+                doubtful.filters,
+                doubtful.namesakes,
+            )
+            matched = live.judge(step, listing, order.mode)
+            shown.reach(listing.rows)
+        remove_folder(self.stores, f"{address}/doubts")
+        return matched
+
+    def _describe(
+        self,
+        order: PlanRequest,
+        name: str,
+        started: datetime,
+        survey: LakeSurvey,
+        ruling: LakeRules,
+        doubtful: DanglingResult,
+        matched: MatchResult,
+        record: LakeRecord,
+    ) -> PlanDocument:
+        listing, marks = survey.listing, survey.marks
+        # Guards look at every table, the document only shows some.
+        every = _totals(matched.answers)
+        totals = keep_top_tables(every, _MOST_TABLES)
+        incomplete = list(incomplete_roots(marks))
+        gone = list(_gone(ruling, every))
+        figures = PlanFigures(
+            was_applied=record.applied is not None,
+            live=_live(_amounts(reasons_of(totals))),
+            live_before=record.live,
+            listed=listing.rows,
+            deletes=_deletes(totals),
+            grace=order.grace,
+            shares=shares_of(every),
+            incomplete=[root.name for root in incomplete],
+            gone=gone,
+            empty=[f"{each.origin} ({each.reason})" for each in marks.empty],
+            foreign=ruling.foreign,
+            opted_in=ruling.opted_in,
+            missing=doubtful.missing,
+            lacking=doubtful.tables,
+            clock_ahead=dataset_clock_skew(self.stores, listing, started),
+            repositories=[
+                each.folder for each in ruling.formats if each.format is ForeignFormat.LAKEFS
+            ],
+        )
+        return PlanDocument(
+            plan=name,
+            lake=order.lake.name,
+            created=self.clock.now(),
+            expires=started + PLAN_LIFETIME,
+            cut_off=order.cutoff(started),
+            grace_seconds=order.grace.total_seconds(),
+            mode=matched.mode.value,
+            roots=_count_roots(marks, len(gone)),
+            incomplete_roots=tuple(incomplete[:_MOST_ROOTS]),
+            unlisted=tuple(islice(_unlisted(marks), _MOST_ROOTS)),
+            gone_roots=tuple(gone),
+            empty_catalogs=marks.empty,
+            foreign=ruling.formats[:_MOST_ROOTS],
+            totals=_amounts(reasons_of(totals)),
+            guesses={key: FileTotals(**amount) for key, amount in guesses_of(totals).items()},
+            tables=tuple(tables_of(totals)),
+            ages=tuple(classes_of(totals, Dimension.AGE)),
+            sizes=tuple(classes_of(totals, Dimension.SIZE)),
+            overlaps=tuple(_overlaps(ruling)),
+            filter=figures_document(matched.filter),
+            guards=tuple(failed_guards(figures)),
+            overridden=order.overridden,
+            locations=order.lake.locations,
+            spec=_spec(order, self.engine.name, listing, marks),
+        )
+
+    def _commit(
+        self, address: str, listing: Dataset, marks: Marks, matched: MatchResult
+    ) -> dict[str, DatasetRef]:
+        verdicts = {
+            verdict.value: commit_dataset(
+                self.stores,
+                f"{address}/{verdict}",
+                results_of(matched.answers, verdict.value, Part),
+                VERDICTS,
+            )
+            for verdict in Verdict
+        }
+        named = {"listing": listing, **verdicts}
+        refs = {name: dataset_ref(name, dataset) for name, dataset in named.items()}
+        return refs | {
+            name: dataset_ref(f"marks/{name}", dataset) for name, dataset in marks.datasets.items()
+        }
+
+    def _learn(self, lake: str, marks: Marks, document: PlanDocument, ruling: LakeRules) -> None:
+        """Remember sizes and folders; live counts only where all roots were read.
+
+        A root that is gone, with all that lay in its folders, need not be asked for.
+        """
+        left = {root.name for root in document.gone_roots}
+        over = {name: known.seen_at for name, known in ruling.gone.items() if name not in left}
+        now = micros(self.clock.now())
+        folders = {root.name: _memory(root, now) for root in marks.in_state(RootState.COMPLETE)}
+        is_whole = not document.roots.incomplete
+
+        def change(record: LakeRecord) -> LakeRecord:
+            return msgspec.structs.replace(
+                record,
+                most_live=high_water(record.most_live, marks.content.rows),
+                live=_live(document.totals) if is_whole else record.live,
+                marks=marks.address,
+                mark_hashes={name: each.sha256 for name, each in marks.datasets.items()},
+            )
+
+        self.runs.learn(lake, change, folders, over)
+
+
+def _memory(root: RootMark, now: int) -> RootMemory:
+    return RootMemory(
+        folders=root.folders,
+        seen_at=now,
+        pointer=root.pointer if root.facts else "",
+        uuid=root.facts.uuid if root.facts else None,
+        origin=root.origin,
+    )
+
+
+def _spec(order: PlanRequest, engine: str, listing: Dataset, marks: Marks) -> dict[str, Any]:
+    """What was asked for, and how much there was to do."""
+    taken = order.inventory
+    return {
+        "engine": engine,
+        "listed": listing.rows,
+        "live": marks.content.rows,
+        "manifests": marks.figures.manifests,
+        "manifests_reused": marks.figures.reused,
+        "inventory": None if taken is None else taken.path,
+        "inventory_time": None if taken is None else format_moment(taken.taken_at),
+    }
+
+
+def _totals(answers: pa.Table) -> pa.Table:
+    rows = list(results_of(answers, "total", dict[str, Any]))
+    return merge_totals([pa.Table.from_pylist(rows, schema=TOTALS)])
+
+
+def _deletes(totals: pa.Table) -> int:
+    found = reasons_of(totals).get(Verdict.DELETE.value, {})
+    return sum(amount["files"] for amount in found.values())
+
+
+def _live(totals: Mapping[str, Mapping[str, FileTotals]]) -> int:
+    """How many stored files are referenced: what roots keep elsewhere says nothing of a lake."""
+    found = totals.get(Verdict.KEEP.value, {})
+    return found.get(Reason.REFERENCED.value, FileTotals()).files
+
+
+def _amounts(
+    found: Mapping[str, Mapping[str, Mapping[str, int]]],
+) -> dict[str, dict[str, FileTotals]]:
+    return {
+        verdict: {reason: FileTotals(**amount) for reason, amount in reasons.items()}
+        for verdict, reasons in found.items()
+    }
+
+
+def _unlisted(marks: Marks) -> Iterator[UnlistedTable]:
+    for found in marks.found:
+        yield UnlistedTable(found.pointer, found.origin, found.folders, kept=False)
+    for root in marks.roots:
+        if is_scan(root.origin):
+            yield UnlistedTable(root.pointer or root.name, root.origin, root.folders, kept=True)
+
+
+def _gone(ruling: LakeRules, totals: pa.Table) -> Iterator[GoneRoot]:
+    """The roots that are not listed any more, where files lie that may be theirs."""
+    for name, (deletes, stored) in gone_of(totals).items():
+        known = ruling.gone[name]
+        yield GoneRoot(name, known.origin, moment(known.seen_at), stored, deletes)
+
+
+def _count_roots(marks: Marks, gone: int) -> RootCounts:
+    def count(state: RootState) -> int:
+        return len(list(marks.in_state(state)))
+
+    return RootCounts(
+        complete=count(RootState.COMPLETE),
+        incomplete=count(RootState.INCOMPLETE) + len(marks.unknown),
+        absent=count(RootState.ABSENT),
+        gone=gone,
+    )
+
+
+def _overlaps(ruling: LakeRules) -> Iterator[dict[str, Any]]:
+    for number, overlap in enumerate(ruling.tables.overlaps()):
+        if number == _MOST_OVERLAPS:
+            return
+        yield dict(msgspec.to_builtins(overlap))

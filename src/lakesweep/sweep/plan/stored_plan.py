@@ -1,0 +1,111 @@
+"""Open and publish plans: the record in the store together with the folder of datasets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakesweep.errors import NotFoundError
+from lakesweep.runs.records import PlanRecord, PlanStatus
+from lakesweep.storage.datasets.manifest import Dataset
+from lakesweep.storage.datasets.reader import read_dataset
+from lakesweep.sweep.mark.marks import Marks, load_marks
+from lakesweep.sweep.plan.document import PlanDocument, load_plan, open_dataset, write_plan
+from lakesweep.sweep.verdicts import Verdict
+from lakesweep.timestamps import micros
+
+if TYPE_CHECKING:
+    from lakesweep.runs.run_log import RunLog
+    from lakesweep.storage.object_store import StoreOpener
+    from lakesweep.storage.stores import Stores
+
+
+class PlanState(StrEnum):
+    """Whether a plan can be carried out."""
+
+    READY = "ready"
+    APPLYING = "applying"
+    APPLIED = "applied"
+    EXPIRED = "expired"
+
+
+@dataclass(frozen=True)
+class StoredPlan:
+    """A plan with its record and its datasets."""
+
+    stores: Stores
+    record: PlanRecord
+    document: PlanDocument
+
+    def state(self, now: datetime) -> PlanState:
+        """What can be done with the plan."""
+        if self.record.status is PlanStatus.READY and now >= self.document.expires:
+            return PlanState.EXPIRED
+        return PlanState(self.record.status.value)
+
+    def dataset(self, name: str) -> Dataset:
+        """One of its datasets, as it was when the plan was made."""
+        return open_dataset(self.stores, self.record.address, self.document.datasets, name)
+
+    def marks(self) -> Marks:
+        """All that was referenced when the plan was made."""
+        return load_marks(self.stores, f"{self.record.address}/marks")
+
+    def rows(
+        self,
+        verdict: Verdict | None = None,
+        *,
+        reason: str | None = None,
+        table: str | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """The verdicts (VERDICTS) that are asked for; what goes comes first."""
+        wanted = None if reason is None else pc.field("reason") == reason
+        if table is not None:
+            of_table = pc.field("table") == table
+            wanted = of_table if wanted is None else wanted & of_table
+        for each in (Verdict.DELETE, Verdict.KEEP) if verdict is None else (verdict,):
+            yield from read_dataset(self.stores, self.dataset(each.value), None, wanted)
+
+
+def open_plan(stores: Stores, runs: RunLog, name: str) -> StoredPlan:
+    """The plan of a name, or the newest plan of a lake of that name."""
+    record = find_plan(runs, name)
+    return StoredPlan(stores, record, load_plan(stores, record))
+
+
+def publish_plan(
+    stores: StoreOpener, runs: RunLog, address: str, document: PlanDocument, token: int
+) -> None:
+    """Store the document of a plan whose datasets are complete, and let the store know it."""
+    runs.add_plan(
+        PlanRecord(
+            plan=document.plan,
+            lake=document.lake,
+            address=address,
+            sha256=write_plan(stores, address, document),
+            created_at=micros(document.created),
+            expires_at=micros(document.expires),
+            token=token,
+        )
+    )
+
+
+def find_plan(runs: RunLog, name: str) -> PlanRecord:
+    """The record of a plan, or of the newest plan of a lake of that name."""
+    try:
+        return runs.plan(name)
+    except NotFoundError:
+        pass
+    try:
+        return runs.newest_plan(name)
+    except NotFoundError:
+        raise NotFoundError(
+            f"there is no plan {name}, and no plan of a lake of that name",
+            hint="lakesweep runs lists them",
+        ) from None

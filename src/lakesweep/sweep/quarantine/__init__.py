@@ -1,0 +1,1 @@
+"""Restore quarantined files, or delete them for good."""

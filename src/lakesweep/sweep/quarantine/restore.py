@@ -1,0 +1,159 @@
+"""Find the quarantined files of a plan and restore them.
+
+Before the first file is moved, each run writes down what it is going to move (its `delete`
+dataset) and where to (its record). So files are found again whatever happened to the run or
+to the configuration. If the files of the plan are gone too, the quarantine folders are
+listed: each file lies there under its whole old key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import chain, count
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakesweep.errors import IncompleteError, MissingError, NotFoundError
+from lakesweep.hashing import Hashes, HashSet
+from lakesweep.runs.records import RunRecord
+from lakesweep.runs.run_names import run_folder
+from lakesweep.storage.address import parse
+from lakesweep.storage.datasets.manifest import MANIFEST_NAME
+from lakesweep.storage.datasets.reader import load_dataset, read_dataset
+from lakesweep.storage.deleting.outcome_totals import OutcomeTotals
+from lakesweep.storage.deleting.quarantine import held_files
+from lakesweep.storage.deleting.quarantine_store import QuarantineFolders
+from lakesweep.storage.deleting.restore import restore_files
+from lakesweep.storage.file_identity import file_hashes, hash_columns
+from lakesweep.storage.listing.locations import list_files
+from lakesweep.storage.moves import object_exists
+from lakesweep.sweep.columns import LISTING, hashes_of
+from lakesweep.sweep.holdings import Holding, quarantine_places, recorded_places
+from lakesweep.units import format_count
+
+if TYPE_CHECKING:
+    from lakesweep.runs.run_log import RunLog
+    from lakesweep.storage.object_store import StoreOpener
+    from lakesweep.storage.stores import Stores
+    from lakesweep.sweep.lake import Lake
+
+_COLUMNS = ["path", "size_bytes", "modified", "etag", "h1", "h2"]
+
+
+def count_held(stores: StoreOpener, holding: Holding) -> Holding:
+    """Count what lies in quarantine where a run died before it told.
+
+    Below delete markers nothing can be counted, so what the runs told has to do.
+    """
+    if holding.is_counted or holding.ended:
+        return holding
+    places = {recorded_places(run) for run in holding.runs} - {None}
+    files, size, known = 0, 0, HashSet()
+    for batch in (batch for each in places if each for batch in _listed(stores, each)):
+        new = batch.filter(pa.array(known.add(hashes_of(batch))))
+        files += new.num_rows
+        size += pc.sum(new["size_bytes"]).as_py() or 0
+    return replace(holding, seen=(files, size)) if files else holding
+
+
+@dataclass(frozen=True)
+class QuarantineRestorer:
+    """Finds what a plan set aside, and brings it back, as often as one likes."""
+
+    stores: Stores
+    runs: RunLog
+    lake: Lake
+
+    def restore(self, holding: Holding, paths: Collection[str] = ()) -> OutcomeTotals:
+        """Bring files back under their old keys: all, or those that are named.
+
+        NotFoundError for a name of none of them; nothing is brought back then.
+        """
+        self._check_named(holding, paths)
+        tally = OutcomeTotals()
+        for batch in restore_files(self.stores, self.files(holding, paths)):
+            tally.add(batch)
+        self.check_found(holding, tally.found)
+        return tally
+
+    def check_found(self, holding: Holding, found: int) -> None:
+        """IncompleteError where there must be files in quarantine, and none was found."""
+        if not found and holding.files > 0:
+            held = format_count(holding.files, "file")
+            raise IncompleteError(
+                f"{holding.plan} set {held} aside, and none of them is found: the list in"
+                f" {self.runs.plan(holding.plan).address} is gone, and the quarantine is empty",
+                hint="bring the folder of the plan back: by it alone versions are found again",
+            )
+
+    def _check_named(self, holding: Holding, paths: Collection[str]) -> None:
+        left = {path: _hashes([path]) for path in paths}
+        for batch in self.files(holding, paths) if left else ():
+            found = HashSet()
+            found.add(hashes_of(batch))
+            left = {path: one for path, one in left.items() if not found.contains(one)[0]}
+        for path in left:
+            raise NotFoundError(
+                f"{holding.plan} did not set {path} aside; nothing was brought back",
+                hint=f"lakesweep show {holding.plan} --verdict delete --files lists what it did",
+            )
+
+    def files(self, holding: Holding, paths: Collection[str] = ()) -> Iterator[pa.RecordBatch]:
+        """What all runs of a plan were to set aside; each file once for each place."""
+        address = self.runs.plan(holding.plan).address
+        seen: dict[QuarantineFolders, HashSet] = {}
+        for run in holding.runs:
+            places = recorded_places(run) or quarantine_places(self.lake, holding.plan)
+            known = seen.setdefault(places, HashSet())
+            is_told = self._is_stored(f"{run_folder(address, run.run)}/delete/{MANIFEST_NAME}")
+            rows = self._rows(address, run) if is_told else _listed(self.stores, places)
+            new = (batch.filter(pa.array(known.add(hashes_of(batch)))) for batch in rows)
+            yield from held_files(self.stores, (_select(batch, paths) for batch in new), places)
+
+    def _is_stored(self, path: str) -> bool:
+        place = parse(path)
+        return object_exists(self.stores.open(place), place.key)
+
+    def _rows(self, address: str, run: RunRecord) -> Iterator[pa.RecordBatch]:
+        """What a run wrote down, each time that it settled what goes."""
+        folder = run_folder(address, run.run)
+        for part in chain([folder], (f"{folder}/again-{number}" for number in count(1))):
+            try:
+                deletes = load_dataset(self.stores, f"{part}/delete")
+            except MissingError:
+                return  # it ended before it came to deletes
+            yield from read_dataset(self.stores, deletes, _COLUMNS)
+
+
+def _listed(stores: StoreOpener, places: QuarantineFolders) -> Iterator[pa.RecordBatch]:
+    """What lies in some places, by the keys that it had before."""
+    for place in places.places:
+        folder, location = parse(f"{place.folder}/"), parse(place.location)
+        with suppress(MissingError):
+            for batch in list_files(stores, folder):
+                keys = (parse(path).key for path in batch["path"].to_pylist())
+                old = [location.child(key.removeprefix(folder.key)).path for key in keys]
+                yield _unknown(pa.array(old, pa.string()), batch["size_bytes"])
+
+
+def _unknown(paths: pa.Array, sizes: pa.Array) -> pa.RecordBatch:
+    """Files of which nobody knows when they were written."""
+    nothing = (pa.nulls(len(paths), LISTING.field(name).type) for name in ("modified", "etag"))
+    columns = [paths, sizes, *nothing, *hash_columns(file_hashes(paths))]
+    return pa.RecordBatch.from_arrays(columns, schema=LISTING)
+
+
+def _select(batch: pa.RecordBatch, paths: Collection[str]) -> pa.RecordBatch:
+    if not paths:
+        return batch
+    wanted = HashSet()
+    wanted.add(_hashes(paths))
+    return batch.filter(pa.array(wanted.contains(hashes_of(batch))))
+
+
+def _hashes(paths: Iterable[str]) -> Hashes:
+    return file_hashes(pa.array(list(paths), pa.string()))

@@ -1,0 +1,199 @@
+"""lakeFS repositories as roots: everything that is committed or staged is kept.
+
+Only the driver can reach the server of a repository. So each look writes down what the
+repository references, as a state that has its own folder for each version; executors read
+that.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakesweep.errors import IncompleteError, LakesweepError
+from lakesweep.hashing import hash128
+from lakesweep.lakefs.addresses import METADATA
+from lakesweep.lakefs.columns import STAGED
+from lakesweep.lakefs.mark_levels import RepositoryState, staged_parts
+from lakesweep.lakefs.repository.interface import StagingUnknownError
+from lakesweep.storage.address import parse
+from lakesweep.storage.datasets.spool import Spool
+from lakesweep.storage.datasets.writer import write_dataset
+from lakesweep.storage.moves import object_exists
+from lakesweep.sweep.roots.root import RootKind, RootProblem, RootRow
+
+if TYPE_CHECKING:
+    from lakesweep.config import LakefsRoot
+    from lakesweep.lakefs.refs.commit_graph import Refs
+    from lakesweep.lakefs.repository.interface import Repository
+    from lakesweep.storage.stores import Stores
+
+#: Opens a repository, as it is now.
+RepositoryOpener = Callable[[], "Repository"]
+#: The metaranges that are read, of a repository with these refs.
+MetarangeChooser = Callable[["Refs"], Sequence[str]]
+
+#: Where the states of repositories lie, below the folder of a lake's plans.
+STATES = "states"
+_DOCUMENT = "state.json"
+
+
+def metaranges_of(refs: Refs) -> list[str]:
+    """The metaranges of all commits, each once."""
+    found = {commit.metarange_id for commit in refs.commits.values()}
+    return sorted(found - {""})
+
+
+@dataclass(frozen=True)
+class LakefsRoots:
+    """Some repositories, by name. `place` is the folder in which states are written down.
+
+    Where it cannot be known what is staged, a repository is not known, unless `without_staging`.
+    """
+
+    stores: Stores
+    server: str
+    repositories: Mapping[str, RepositoryOpener]
+    place: str
+    choose: MetarangeChooser = metaranges_of
+    without_staging: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"lakefs {self.server}"
+
+    def collect(self) -> Iterator[RootRow | RootProblem]:
+        for name, opener in self.repositories.items():
+            try:
+                yield self._row(name, opener())
+            except LakesweepError as error:
+                yield RootProblem(self.name, error.message, _called(name), RootKind.LAKEFS)
+
+    def look(self, root: RootRow) -> RootRow | None:
+        # A repository that its server does not know any more may still be read by others.
+        name = root.name.removeprefix(_called(""))
+        return self._row(name, self.repositories[name]())
+
+    def _row(self, name: str, repository: Repository) -> RootRow:
+        location = repository.namespace.location
+        with Spool(STAGED) as staged:
+            sha256 = self._read_staged(repository, staged)
+            # Only now: what is committed meanwhile was staged, or is seen as a commit.
+            refs = repository.read_refs()
+            _refuse_without_commits(name, refs)
+            chosen = self.choose(refs)
+            where = (location, *repository.namespace.aliases)  # a copy may have the same refs
+            version = _sha256([sha256, refs_version(refs), *where, *chosen])
+            state = StateFile(self.stores, f"{self.place}/{STATES}/{version}")
+            file = state.write(repository, chosen, staged)
+        pointer = f"{repository.namespace.folder}{METADATA}refs/{version}"
+        return RootRow(
+            _called(name), RootKind.LAKEFS, pointer, self.name, (location,), own_file=file
+        )
+
+    def _read_staged(self, repository: Repository, staged: Spool) -> str:
+        try:
+            return read_staged(repository, staged)
+        except StagingUnknownError:
+            if not self.without_staging:
+                raise
+            return "unknown"
+
+
+def _refuse_without_commits(name: str, refs: Refs) -> None:
+    """IncompleteError where there is no commit: with none, all objects would be unreferenced."""
+    if not refs.commits:
+        raise IncompleteError(
+            f"{name} has no commit, not even the first one, which all repositories have: its refs"
+            " were lost, or are not restored yet",
+            hint="lakectl refs-restore brings them back from a dump",
+        )
+
+
+@dataclass(frozen=True)
+class StateFile:
+    """One state, in a folder that no other one has: who finds it there need not write it again."""
+
+    stores: Stores
+    folder: str
+
+    def write(self, repository: Repository, metaranges: Sequence[str], staged: Spool) -> str:
+        """The address of the state."""
+        path = f"{self.folder}/{_DOCUMENT}"
+        place = parse(path)
+        store = self.stores.open(place)
+        if object_exists(store, place.key):
+            return path
+        rows = write_dataset(self.stores, f"{self.folder}/staged", STAGED, staged.batches())
+        namespace = repository.namespace
+        state = RepositoryState(
+            location=namespace.location,
+            aliases=namespace.aliases,
+            metaranges=tuple(metaranges),
+            staged=tuple(staged_parts(rows)),
+        )
+        store.write(place.key, msgspec.json.encode(state))
+        return path
+
+
+def read_staged(repository: Repository, spool: Spool) -> str:
+    """Spool what is staged; a hash of it that does not depend on the order of rows."""
+    low, high = np.zeros(2, np.uint64)
+    for batch in repository.staged():
+        spool.add(batch)
+        with np.errstate(over="ignore"):
+            h1, h2 = hash128(_texts(batch))
+            low, high = low + h1.sum(dtype=np.uint64), high + h2.sum(dtype=np.uint64)
+    return f"{spool.files}-{int(low):016x}{int(high):016x}"
+
+
+def _texts(batch: pa.RecordBatch) -> pa.Array:
+    """One text a row. Paths may be any bytes, which is all the same to whoever hashes them."""
+    paths = batch["path"].view(pa.string())
+    return pc.binary_join_element_wise(batch["branch"], paths, batch["address"], "\n")
+
+
+def refs_version(refs: Refs) -> str:
+    """A hash of all commits, branches and tags."""
+    lines = [f"commit {commit}" for commit in refs.commits]
+    lines += [f"branch {branch.name} {branch.commit_id}" for branch in refs.branches]
+    lines += [f"tag {tag.name} {tag.commit_id}" for tag in refs.tags]
+    return _sha256(sorted(lines))
+
+
+def _sha256(lines: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def configured_openers(stores: Stores, root: LakefsRoot) -> Mapping[str, RepositoryOpener]:
+    """Who opens the repositories that a configuration names.
+
+    A dump that was overtaken lacks commits, and so what keeps their objects: it is no repository.
+    Nor is one that has its objects among those of another one, which nobody asks.
+    """
+    from lakesweep.lakefs.repository.interface import check_age
+    from lakesweep.lakefs.repository.lookup import open_alone
+    from lakesweep.lakefs.repository.stored import StoredRepository
+    from lakesweep.lakefs.server.access import ConfiguredServer
+
+    openers: dict[str, RepositoryOpener] = {}
+    if root.endpoint is not None:
+        places = (ConfiguredServer(root.endpoint, root.repositories, root.local_root),)
+        for name in root.repositories:
+            openers[name] = partial(open_alone, name, stores, places, os.environ, root.repositories)
+    for location in root.namespaces:
+        openers[location] = check_age(partial(StoredRepository, stores, location), location, None)
+    return openers
+
+
+def _called(name: str) -> str:
+    return f"lakefs {name}"

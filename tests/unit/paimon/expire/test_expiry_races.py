@@ -1,0 +1,248 @@
+"""Others are at work on the table between planning an expiry and carrying it out."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+
+import pytest
+
+from lakesweep.errors import ChangedError, DamagedError, UnreadableError
+from lakesweep.paimon.expire.expiry import ExpiryPlan, apply_expiry, plan_expiry
+from lakesweep.paimon.model.table import PaimonTable
+from lakesweep.storage.deleting.bulk_delete import delete_files
+from lakesweep.storage.stores import Stores
+from lakesweep.storage.wrappers.faults import Faulty, InterceptedCall, StorageFault
+from lakesweep.storage.wrappers.recording import Recording
+from tests.dict_store import Death
+from tests.paimon import JavaTable, JavaWarehouses
+from tests.paimon_expiry import (
+    ROOT,
+    ListedStore,
+    expire,
+    in_memory,
+    journals,
+    keep,
+    missing_files,
+    names,
+    open_table,
+)
+
+
+@pytest.fixture
+def java(java_tables: JavaWarehouses) -> JavaTable:
+    """Eight snapshots with compactions, and a branch."""
+    return java_tables.table("branch_hole")
+
+
+def _plan(store: ListedStore, most: int = 1) -> ExpiryPlan:
+    table = open_table(store)
+    return plan_expiry(table, keep(1, most)(table))
+
+
+def _carry_out(plan: ExpiryPlan) -> None:
+    apply_expiry(plan, lambda batches: delete_files(plan.table.stores, batches))
+
+
+def test_two_runs_of_the_same_plan_do_no_harm(java: JavaTable) -> None:
+    store, done = in_memory(java), in_memory(java)
+    expire(done, keep())
+    with _plan(store) as one, _plan(store) as other:
+        _carry_out(one)
+        _carry_out(other)
+    assert names(store).keys() == names(done).keys()
+    assert not missing_files(store, java)
+
+
+@pytest.mark.parametrize(("first", "second"), [(1, 4), (4, 1)])
+def test_two_runs_of_different_plans_do_no_harm(java: JavaTable, first: int, second: int) -> None:
+    store, done = in_memory(java), in_memory(java)
+    expire(done, keep())
+    with _plan(store, first) as one, _plan(store, second) as other:
+        _carry_out(one)
+        _carry_out(other)
+    assert names(store).keys() == names(done).keys()
+    assert names(store)["snapshot/EARLIEST"] == b"8"
+    assert not missing_files(store, java)
+
+
+def test_a_run_that_deletes_what_another_is_about_to_read_does_no_harm(
+    java_tables: JavaWarehouses,
+) -> None:
+    """Where changelogs outlive snapshots, these are read once more when they go."""
+    java = java_tables.table("pk_decoupled")
+    before, done = in_memory(java), in_memory(java)
+    undisturbed = Recording(done)
+    expire(undisturbed, keep())
+    key = min(key for key in undisturbed.keys("read") if "/snapshot/snapshot-" in key)
+    for moment in range(undisturbed.keys("read").count(key)):
+        store = before.copy_all()
+
+        def step_in(call: InterceptedCall, store: ListedStore = store) -> object:
+            expire(store, keep())
+            return call.go_on()
+
+        fault = StorageFault(step_in, frozenset({"read"}), key.__eq__, skip=moment, times=1)
+        with suppress(ChangedError):
+            expire(Faulty(store, [fault]), keep())
+        assert names(store).keys() == names(done).keys(), moment
+
+
+def test_a_tag_that_comes_meanwhile_keeps_all_its_files(java: JavaTable) -> None:
+    store = in_memory(java)
+    with _plan(store) as plan:
+        store.write("t/tag/tag-late", names(store)["snapshot/snapshot-4"])
+        _carry_out(plan)
+    assert java.live()["main:snapshot-4"] <= names(store).keys()
+    assert not missing_files(store, java)
+
+
+def test_a_tag_that_comes_after_a_crash_keeps_all_its_files(java: JavaTable) -> None:
+    store = in_memory(java)
+    snapshot = names(store)["snapshot/snapshot-4"]
+    _crash_before_files_go(store)
+    assert "snapshot/snapshot-4" not in names(store)
+    store.write("t/tag/tag-late", snapshot)
+    expire(store, keep())
+    assert java.live()["main:snapshot-4"] <= names(store).keys()
+    assert not missing_files(store, java)
+
+
+def test_a_consumer_that_comes_meanwhile_stops_it(java: JavaTable) -> None:
+    store = in_memory(java)
+    with _plan(store) as plan:
+        store.write("t/consumer/consumer-late", json.dumps({"nextSnapshot": 3}).encode())
+        before = names(store)
+        with pytest.raises(ChangedError):
+            _carry_out(plan)
+    assert names(store) == before
+    assert not journals(store)
+
+
+def test_a_rollback_meanwhile_stops_it(java: JavaTable) -> None:
+    store = in_memory(java)
+    with _plan(store) as plan:
+        store.delete([f"t/snapshot/snapshot-{number}" for number in (6, 7, 8)])
+        before = names(store)
+        with pytest.raises(ChangedError):
+            _carry_out(plan)
+    assert names(store) == before
+    assert not journals(store)
+
+
+def test_a_snapshot_that_another_commit_replaced_stays_with_its_files(java: JavaTable) -> None:
+    store = in_memory(java)
+    with _plan(store) as plan:
+        other = json.loads(names(store)["snapshot/snapshot-5"]) | {"id": 3}
+        store.write("t/snapshot/snapshot-3", json.dumps(other).encode())
+        _carry_out(plan)
+    assert java.live()["main:snapshot-5"] <= names(store).keys()
+
+
+def test_snapshots_below_a_gap_go_and_nobody_else_misses_anything(java: JavaTable) -> None:
+    store = in_memory(java)
+    store.delete(["t/snapshot/snapshot-3", "t/snapshot/snapshot-5"])
+    expire(store, keep())
+    left = [name for name in names(store) if name.startswith("snapshot/snapshot-")]
+    assert left == ["snapshot/snapshot-8"]
+    assert not missing_files(store, java)
+
+
+def test_a_copy_of_a_table_does_not_finish_what_the_original_began(java: JavaTable) -> None:
+    store = in_memory(java)
+    _crash_before_files_go(store)
+    for key, data in store.current().items():
+        store.write(key.replace("t/", "copy/", 1), data)
+    before = names(store)
+    stores = Stores(replace={ROOT: store})
+    table = PaimonTable.open(stores, "memory://bucket/copy")
+    with plan_expiry(table, keep()(table)) as plan:
+        assert not plan.total_files
+    assert names(store) == before
+
+
+def test_a_damaged_journal_stops_it_and_says_what_to_do(java: JavaTable) -> None:
+    store = in_memory(java)
+    _crash_before_files_go(store)
+    part = next(key for key in journals(store) if key.endswith(".parquet"))
+    store.write(part, b"rubbish")
+    before = store.current()
+    with pytest.raises(DamagedError) as caught:
+        expire(store, keep())
+    assert "remove memory://bucket/t/_lakesweep/expiry-" in caught.value.hint
+    assert store.current() == before
+
+
+def test_a_manifest_that_a_tag_needs_and_is_gone_stops_it(java_tables: JavaWarehouses) -> None:
+    store = in_memory(java_tables.table("tag_alive"))
+    tag = json.loads(names(store)["tag/tag-first"])
+    store.delete([f"t/manifest/{tag['baseManifestList']}"])
+    before = store.current()
+    with pytest.raises(UnreadableError):
+        expire(store, keep())
+    assert store.current() == before
+
+
+def test_a_snapshot_that_another_program_left_half_dead_goes(java: JavaTable) -> None:
+    store = in_memory(java)
+    snapshot = json.loads(names(store)["snapshot/snapshot-1"])
+    store.delete([f"t/manifest/{snapshot[f'{which}ManifestList']}" for which in ("base", "delta")])
+    expire(store, keep(1, 4))
+    assert "snapshot/snapshot-1" not in names(store)
+    assert not missing_files(store, java)
+
+
+def test_a_branch_expires_by_itself_and_spares_the_others(java_tables: JavaWarehouses) -> None:
+    java = java_tables.table("branched")
+    store = in_memory(java)
+    expire(store, keep(branch="dev"))
+    gone = names(in_memory(java)).keys() - names(store).keys()
+    assert {name for name in gone if "snapshot-" in name} == {
+        "branch/branch-dev/snapshot/snapshot-2",
+        "branch/branch-dev/snapshot/snapshot-3",
+    }
+    assert names(store)["branch/branch-dev/snapshot/EARLIEST"] == b"4"
+    assert not missing_files(store, java)
+
+
+def test_newest_snapshots_that_were_lost_stop_it(java: JavaTable) -> None:
+    """They may hold again what the ones before them had deleted."""
+    store = in_memory(java)
+    store.delete([f"t/snapshot/snapshot-{open_table(store).main.latest_id()}"])
+    before = names(store)
+    with pytest.raises(DamagedError, match="and the newest is"):
+        expire(store, keep())
+    assert names(store) == before
+
+
+def test_a_branch_whose_name_has_a_slash_stops_it(java_tables: JavaWarehouses) -> None:
+    """Its folder looks like that of a branch that holds nothing."""
+    store = in_memory(java_tables.table("branch_hole"))
+    for name, data in names(store).items():
+        if name.startswith("branch/branch-side/"):
+            store.write(f"t/{name.replace('branch-side/', 'branch-side/x/')}", data)
+            store.delete([f"t/{name}"])
+    before = names(store)
+    with pytest.raises(DamagedError, match="branch-side/: holds no schema"):
+        expire(store, keep())
+    assert names(store) == before
+
+
+def test_a_table_without_snapshots_has_nothing_to_expire(java_tables: JavaWarehouses) -> None:
+    store = in_memory(java_tables.table("never_committed"))
+    before = store.current()
+    assert expire(store, keep())[0] == set()
+    assert store.current() == before
+
+
+def _crash_before_files_go(store: ListedStore) -> None:
+    """Die when the snapshots are gone, and all the files that only they needed are there."""
+
+    def die(_: InterceptedCall) -> None:
+        raise Death
+
+    def is_file(key: str) -> bool:
+        return "/bucket-" in key or "/manifest/" in key
+
+    with pytest.raises(Death):
+        expire(Faulty(store, [StorageFault(die, frozenset({"delete"}), is_file)]), keep())

@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from lakesweep.clock import ManualClock
+from lakesweep.errors import DeniedError, LakesweepError, LeaseHeldError, PausedError, StoppedError
+from lakesweep.runs.fencing import FenceWriter, RunFence, request_stop
+from lakesweep.runs.leases import CLOCK_MARGIN, LEASE_TERM, HeldLease, take_lease
+from lakesweep.runs.records import TYPES
+from lakesweep.runs.run_log import RunLog
+from lakesweep.storage.local.store import LocalStore
+from lakesweep.storage.stores import Stores
+from lakesweep.storage.wrappers.faults import Faulty, StorageFault, fail
+from lakesweep.store import Store
+from lakesweep.store.backends.memory import MemoryBackend
+from tests.moments import NOON
+
+
+@dataclass
+class Run:
+    """A run that holds a lease and has said so to its tasks."""
+
+    clock: ManualClock
+    folder: str
+    lease: HeldLease
+    control: RunFence
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Run]:
+    clock = ManualClock(NOON)
+    with Store(MemoryBackend(), types=TYPES, clock=clock) as store:
+        realm = store.create_realm("acme")
+        lease = take_lease(
+            realm, clock, "prod", RunLog(realm, clock).lake("prod").lease, "r1", "host"
+        )
+        control = RunFence(Stores(), str(tmp_path), "r1", lease.token, clock)
+        control.renew(lease)
+        yield Run(clock, str(tmp_path), lease, control)
+
+
+def test_a_run_that_holds_its_lease_goes_on(run: Run) -> None:
+    run.control.check()
+
+
+def test_tasks_of_an_earlier_round_end_whatever_comes_later(run: Run) -> None:
+    reins = FenceWriter(run.control, run.lease)
+    reins.pause()
+    reins.renew(run.lease)
+    with pytest.raises(PausedError):
+        run.control.check()
+    reins.control.check()
+
+
+def test_a_run_that_is_told_to_stop_stops(run: Run) -> None:
+    request_stop(run.control.stores, run.folder)
+    with pytest.raises(StoppedError, match="r1 was told to stop"):
+        run.control.check()
+
+
+def test_a_renewal_does_not_undo_a_stop(run: Run) -> None:
+    request_stop(run.control.stores, run.folder)
+    run.control.renew(run.lease)
+    with pytest.raises(StoppedError):
+        run.control.check()
+
+
+def test_a_run_stops_a_while_before_its_lease_ends(run: Run) -> None:
+    good = (LEASE_TERM - CLOCK_MARGIN).total_seconds()
+    run.clock.sleep(good - 1)
+    run.control.check()
+    run.clock.sleep(1)
+    with pytest.raises(LeaseHeldError, match="lease has ended"):
+        run.control.check()
+
+
+def test_a_renewed_lease_lets_the_run_go_on(run: Run) -> None:
+    run.clock.sleep(LEASE_TERM.total_seconds() / 2)
+    run.lease.renew()
+    run.control.renew(run.lease)
+    run.clock.sleep(LEASE_TERM.total_seconds() / 2)
+    run.control.check()
+
+
+def test_a_run_that_was_taken_over_stops(run: Run) -> None:
+    later = replace(run.control, run="r2", token=run.control.token + 1)
+    later.renew(run.lease)
+    with pytest.raises(LeaseHeldError, match="r2 has taken over"):
+        run.control.check()
+    later.check()
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda path: path.unlink(),
+        lambda path: path.write_bytes(b""),
+        lambda path: path.write_bytes(b'{"run": "r1"'),
+        lambda path: path.write_bytes(b'{"run": "r1", "token": "1", "good_until": 9}'),
+        lambda path: path.write_bytes(b"\xff"),
+    ],
+)
+def test_a_run_without_a_sound_control_object_stops(
+    run: Run, spoil: Callable[[Path], object]
+) -> None:
+    spoil(Path(run.folder) / "control.json")
+    with pytest.raises(LeaseHeldError):
+        run.control.check()
+
+
+@pytest.mark.parametrize("method", ["read", "head"])
+def test_a_run_that_cannot_see_its_control_objects_does_not_go_on(run: Run, method: str) -> None:
+    store = Faulty(LocalStore(), [StorageFault(fail(DeniedError), frozenset({method}))])
+    blind = replace(run.control, stores=Stores(replace={"/": store}))
+    with pytest.raises(LakesweepError):
+        blind.check()
+
+
+def test_a_control_travels_to_tasks(run: Run) -> None:
+    other: RunFence = pickle.loads(pickle.dumps(run.control))
+    other.check()

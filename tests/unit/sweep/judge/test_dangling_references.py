@@ -1,0 +1,133 @@
+"""References that lead nowhere: what they may mean is kept, and a guard tells of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from lakesweep.config import LakeSection
+from lakesweep.storage.listing.inventory import open_inventory
+from lakesweep.sweep.judge.dangling_references import MAX_LOOKUPS, loose_hashes
+from lakesweep.sweep.judge.live_set import MatchMode
+from lakesweep.sweep.plan.stored_plan import StoredPlan
+from tests.iceberg_tables import BUCKET, Bucket, File, Names, Table
+from tests.planned import Desk, deletes, reasons
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("s3a://lake/hot//t/a", "s3://lake/hot/t/a"),
+        ("s3://lake-s3alias/t/a", "s3://lake/t/a"),
+        ("file:///x///a", "/x/a"),
+        ("abfss://c@a.dfs.core.windows.net/t/a", "abfss://c@b.dfs.core.windows.net/t/a"),
+    ],
+)
+def test_names_that_may_mean_one_file_have_the_same_hash(one: str, other: str) -> None:
+    low, _ = loose_hashes(pa.array([one, other]))
+    assert low[0] == low[1]
+
+
+def test_other_keys_have_other_hashes() -> None:
+    low, _ = loose_hashes(pa.array(["s3://lake/t/a", "s3://lake/t/A", "s3://lake/x/t/a"]))
+    assert len(set(low.tolist())) == 3
+
+
+@pytest.fixture
+def bucket() -> Bucket:
+    return Bucket()
+
+
+@pytest.fixture
+def table(bucket: Bucket) -> Table:
+    """A table with a file, and an orphan beside it."""
+    table = Table(bucket, "one")
+    for name in ("a", "orphan"):
+        bucket.write(table.path(f"data/{name}.parquet"), b"")
+    return table
+
+
+def desk(table: Table, *named: str, **lake: Any) -> Desk:
+    """The lake of a table that names some files."""
+    table.snapshot(table.manifest("m0.avro", *map(File, named)))
+    names = Names({"shop.one": table.commit()})
+    return Desk(table.bucket.stores, LakeSection(locations=(BUCKET,)), [names], **lake)
+
+
+def missing(plan: StoredPlan) -> list[str]:
+    return [guard.message for guard in plan.document.guards if guard.name == "missing"]
+
+
+STORED, ORPHAN = f"{BUCKET}/one/data/a.parquet", f"{BUCKET}/one/data/orphan.parquet"
+
+
+@pytest.mark.parametrize("mode", [MatchMode.EXACT, MatchMode.BLOOM])
+@pytest.mark.parametrize(
+    "named", [f"{BUCKET}/one//data/a.parquet", "s3://lake-alias/one/data/a.parquet"]
+)
+def test_what_a_reference_that_leads_nowhere_may_mean_is_kept(
+    table: Table, named: str, mode: MatchMode
+) -> None:
+    plan = desk(table, named).plan(mode=mode)
+    assert reasons(plan)[STORED] == "in-doubt"
+    assert deletes(plan) == {ORPHAN}
+
+
+def test_a_guard_names_the_tables_that_lack_files(table: Table) -> None:
+    plan = desk(table, STORED, f"{BUCKET}/one//data/x.parquet").plan()
+    assert missing(plan) == ["at least 1 file referenced and not stored: by shop.one"]
+
+
+def test_no_guard_speaks_where_all_is_stored(table: Table) -> None:
+    assert missing(desk(table, STORED).plan()) == []
+
+
+def test_files_elsewhere_are_not_missed(table: Table) -> None:
+    assert missing(desk(table, STORED, "s3://elsewhere/x.parquet").plan()) == []
+
+
+def test_what_was_written_since_the_listing_is_not_missed(table: Table, bucket: Bucket) -> None:
+    lake = desk(table, STORED, f"{BUCKET}/one/data/new.parquet")
+    rows = [f"{path},7,2020-01-01T00:00:00.000Z" for path in (STORED, ORPHAN)]
+    text = "\n".join(["path,size,modified", *rows])
+    file = bucket.write(f"{BUCKET}/inventory.csv", text.encode())
+    bucket.write(f"{BUCKET}/one/data/new.parquet", b"")
+    taken = open_inventory(bucket.stores, file, taken_at=lake.clock.now())
+    assert missing(lake.plan(inventory=taken)) == []
+
+
+def test_only_so_many_are_looked_at(table: Table, bucket: Bucket) -> None:
+    names = [f"{BUCKET}/one/data/{n}.parquet" for n in range(MAX_LOOKUPS + 10)]
+    lake = desk(table, *names)
+    bucket.recording.calls.clear()
+    assert missing(lake.plan()) == ["at least 1,000 files referenced and not stored: by shop.one"]
+    assert len(list(bucket.recording.keys("head"))) == MAX_LOOKUPS
+
+
+def test_metadata_that_the_log_still_names_is_not_missed(table: Table) -> None:
+    table.document["metadata-log"] = [{"metadata-file": table.path("metadata/0.metadata.json")}]
+    assert missing(desk(table, STORED).plan()) == []
+
+
+def test_files_in_the_locations_of_another_lake_put_nothing_in_doubt(table: Table) -> None:
+    theirs = {"copy": ("s3://replica/",)}
+    lake = desk(table, "s3://replica/one/data/a.parquet", neighbours=theirs)
+    assert deletes(lake.plan()) == {STORED, ORPHAN}
+
+
+def test_what_a_referenced_link_leads_to_is_kept(tmp_path: Path) -> None:
+    """As tools leave it behind that move cold files elsewhere."""
+    lake = tmp_path.resolve() / "lake"
+    cold = lake / "cold" / "a.parquet"
+    cold.parent.mkdir(parents=True)
+    cold.write_bytes(b"1234567")
+    (lake / "a.parquet").symlink_to(cold)
+    bucket = Bucket()
+    table = Table(bucket, "one")
+    table.snapshot(table.manifest("m0.avro", File(f"{lake}/a.parquet")))
+    section = LakeSection(locations=(str(lake),))
+    plan = Desk(bucket.stores, section, [Names({"one": table.commit()})]).plan()
+    assert reasons(plan)[str(cold)] == "in-doubt"
