@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from lakesweep.cli.render.output import ConsoleOutput, JsonOutput, Output
 from lakesweep.clock import Clock, SystemClock
 from lakesweep.errors import RefusedError
+from lakesweep.operations.interaction import Interaction
 from lakesweep.progress import SILENT, BarProgress, LineProgress, Progress
 
 if TYPE_CHECKING:
@@ -70,6 +71,11 @@ class Context:
 
         folder = self.config_file.parent if self.config_file else None
         return App(self.config, folder=folder, clock=self.clock, progress=self.progress)
+
+    @property
+    def io(self) -> Interaction:
+        """Where operations report: progress and notices on stderr."""
+        return Interaction(self.progress, self.output.say, self.settings.verbose)
 
     def use_store(self, url: str) -> None:
         """Let this command use another store than the configured one; files are relative to here.

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from difflib import get_close_matches
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,10 +12,9 @@ import typer
 
 from lakesweep.errors import UsageError
 from lakesweep.operations.guards import GUARDS
+from lakesweep.operations.interaction import DeleteRateRequest, EngineName
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from lakesweep.cli.context import Context
     from lakesweep.config import SparkSection
     from lakesweep.marks.unreadable import Strict, Tolerant
@@ -25,13 +22,6 @@ if TYPE_CHECKING:
     from lakesweep.storage.stores import Stores
     from lakesweep.sweep.engine.protocol import SweepEngine
     from lakesweep.sweep.lake import Lake
-
-
-class EngineName(StrEnum):
-    """The engines."""
-
-    SPARK = "spark"
-    LOCAL = "local"
 
 
 @dataclass(frozen=True)
@@ -134,20 +124,13 @@ class RateLimitOptions:
     batches_per_second: BatchesPerSecond = None
     batch_size: BatchSize = None
 
+    def request(self) -> DeleteRateRequest:
+        """The limits as operations take them."""
+        return DeleteRateRequest(self.files_per_second, self.batches_per_second, self.batch_size)
+
     def deleter(self, stores: Stores, context: Context) -> Deleter:
-        """A function that deletes at this pace."""
-        from lakesweep.storage.deleting.bulk_delete import DeleteRate, delete_files
-
-        limits = DeleteRate(
-            context.clock,
-            files_per_second=self.files_per_second,
-            batches_per_second=self.batches_per_second,
-        )
-
-        def delete(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            return delete_files(stores, batches, batch_size=self.batch_size, limits=limits)
-
-        return delete
+        """A function that deletes within these limits."""
+        return self.request().deleter(stores, context.clock)
 
 
 TolerantFlag = Annotated[

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from lakesweep.cli.context import Context, Settings
-from lakesweep.cli.options import EngineChoice, EngineName
+from lakesweep.cli.options import EngineChoice
+from lakesweep.operations.interaction import EngineName
 
 Capture = pytest.CaptureFixture[str]
 

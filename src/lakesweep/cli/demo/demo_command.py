@@ -13,8 +13,9 @@ import typer
 
 from lakesweep.cli.commands import command
 from lakesweep.cli.context import Context
-from lakesweep.cli.options import EngineChoice, EngineName
+from lakesweep.cli.options import EngineChoice
 from lakesweep.errors import SparkSetupError, UsageError
+from lakesweep.operations.interaction import EngineName
 
 KeptFolder = Annotated[
     Path | None,

@@ -14,7 +14,6 @@ import typer
 from lakesweep.cli.context import Context
 from lakesweep.cli.options import (
     DryRun,
-    EngineName,
     Overrides,
     RateLimitOptions,
     Yes,
@@ -29,6 +28,7 @@ from lakesweep.cli.paimon.orphan_cleaners import (
 )
 from lakesweep.cli.render.output import TextTable
 from lakesweep.errors import IncompleteError, LakesweepError, RefusedError
+from lakesweep.operations.interaction import EngineName
 from lakesweep.units import format_count, format_moment, format_size, parse_moment
 
 if TYPE_CHECKING:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakesweep.cli.context import Context
-from lakesweep.cli.options import DryRun, EngineName, Yes
+from lakesweep.cli.options import DryRun, Yes
 from lakesweep.cli.render.run_lines import MaintenanceLine
 from lakesweep.cli.store.store_options import StoreChoice
 from lakesweep.errors import IncompleteError
+from lakesweep.operations.interaction import EngineName
 from lakesweep.units import format_count, format_duration
 
 if TYPE_CHECKING:

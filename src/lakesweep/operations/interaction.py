@@ -1,0 +1,85 @@
+"""What an operation exchanges with its caller while it runs.
+
+An operation is one function: `operation(app, request, io)`, or `operation(app, request, confirm,
+io)` if it deletes. The caller is a command, a service or a user's own Python; the operation never
+prints and never reads from a terminal. The clock is the app's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, TypeVar
+
+from lakesweep.clock import Clock
+from lakesweep.progress import SILENT, Progress
+
+# Commands import this module to define their options, and --help must stay fast.
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lakesweep.storage.deleting.bulk_delete import Deleter
+    from lakesweep.storage.stores import Stores
+
+Preview = TypeVar("Preview")
+
+#: Decides whether an operation may delete. No implementation agrees by default.
+#:
+#: The operation calls it once, after all guards have passed and before anything changes, with a
+#: preview of what it is about to do. It returns to agree and raises RefusedError to refuse. A dry
+#: run calls it too, so that the caller can show the preview, and then deletes nothing.
+Confirm = Callable[[Preview], None]
+
+#: Receives a sentence that people should read before the operation ends.
+Notify = Callable[[str], None]
+
+
+def _ignore(notice: str) -> None:
+    """Drop the notice."""
+    del notice
+
+
+@dataclass(frozen=True, slots=True)
+class Interaction:
+    """Where an operation reports while it runs; nowhere by default."""
+
+    progress: Progress = SILENT
+    notify: Notify = _ignore
+    verbose: bool = False
+    """Whether engines write their own logs to stderr."""
+
+
+#: For callers that only want the result.
+SILENT_IO = Interaction()
+
+
+class EngineName(StrEnum):
+    """Where the steps of an operation run: on Spark as configured, or in this process."""
+
+    SPARK = "spark"
+    LOCAL = "local"
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteRateRequest:
+    """Rate limits of one run, over all its workers, besides those configured for a bucket."""
+
+    files_per_second: float | None = None
+    batches_per_second: float | None = None
+    batch_size: int | None = None
+
+    def deleter(self, stores: Stores, clock: Clock) -> Deleter:
+        """A function that deletes in this process, within these limits."""
+        from lakesweep.storage.deleting.bulk_delete import DeleteRate, delete_files
+
+        limits = DeleteRate(
+            clock,
+            files_per_second=self.files_per_second,
+            batches_per_second=self.batches_per_second,
+        )
+
+        def delete(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            return delete_files(stores, batches, batch_size=self.batch_size, limits=limits)
+
+        return delete
