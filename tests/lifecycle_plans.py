@@ -27,14 +27,15 @@ from lakesweep.lifecycle.repository_lake import repository_lake
 from lakesweep.runs.records import TYPES, RunKind
 from lakesweep.runs.run_log import RunLog
 from lakesweep.runs.sessions import run_session
-from lakesweep.storage.deleting.bulk_delete import DeleteRate
 from lakesweep.storage.deleting.quarantine import QUARANTINE_SCHEMA
 from lakesweep.storage.file_batches import OUTCOME_SCHEMA
+from lakesweep.storage.options import DeleteRate
 from lakesweep.storage.stores import Stores
+from lakesweep.storage.wrappers.rate_limit import DeleteLimiter
 from lakesweep.store import Store
 from lakesweep.store.backends.memory import MemoryBackend
 from lakesweep.sweep.apply.applier import Applier, ApplyRequest, ApplyResult, load_applicable_plan
-from lakesweep.sweep.apply.deletion import DeleteRemoval, QuarantineRemoval, TotalDeleteRate
+from lakesweep.sweep.apply.deletion import DeleteRemoval, QuarantineRemoval
 from lakesweep.sweep.engine.local_engine import LocalSweepEngine
 from lakesweep.sweep.engine.protocol import SweepEngine
 from lakesweep.sweep.holdings import find_holding, quarantine_places
@@ -127,7 +128,7 @@ class Office:
             self.lake,
             removal or (self._set_aside(record.plan) if quarantine else DeleteRemoval()),
             QUARANTINE_SCHEMA if quarantine else OUTCOME_SCHEMA,
-            TotalDeleteRate(),
+            DeleteRate(),
             overridden,
             batch_rows,
         )
@@ -194,8 +195,8 @@ class Around:
         return {}
 
     def __call__(
-        self, stores: Stores, batch: pa.RecordBatch, limits: DeleteRate
+        self, stores: Stores, batch: pa.RecordBatch, limiter: DeleteLimiter
     ) -> Iterator[pa.RecordBatch]:
         self.before()
-        yield from DeleteRemoval()(stores, batch, limits)
+        yield from DeleteRemoval()(stores, batch, limiter)
         self.behind()

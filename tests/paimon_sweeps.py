@@ -11,10 +11,10 @@ from lakesweep.paimon.orphans.orphan_files import OrphanOutcome
 from lakesweep.runs.records import TYPES
 from lakesweep.runs.run_log import RunLog
 from lakesweep.storage.object_store import ObjectStore
+from lakesweep.storage.options import DeleteRate
 from lakesweep.storage.stores import Stores
 from lakesweep.store import Store
 from lakesweep.store.backends.memory import MemoryBackend
-from lakesweep.sweep.apply.deletion import TotalDeleteRate
 from lakesweep.sweep.engine.local_engine import LocalSweepEngine
 from lakesweep.sweep.paimon_orphans import OrphanSweeper
 from tests.paimon_expiry import ROOT, open_table
@@ -44,5 +44,5 @@ def sweep(
     between()
     outcome = OrphanOutcome()
     with outcome.outcomes:
-        sweeper.remove(found, outcome, TotalDeleteRate(), None)
+        sweeper.remove(found, outcome, DeleteRate())
     return {path.removeprefix("memory://bucket/") for path in paths}, outcome

@@ -17,11 +17,12 @@ from lakesweep.runs.sessions import run_session
 from lakesweep.storage.datasets.manifest import Dataset
 from lakesweep.storage.datasets.reader import read_dataset
 from lakesweep.storage.file_batches import OUTCOME_SCHEMA
+from lakesweep.storage.options import DeleteRate
 from lakesweep.storage.stores import Stores
 from lakesweep.store import Store
 from lakesweep.store.backends.memory import MemoryBackend
 from lakesweep.sweep.apply.applier import Applier, ApplyRequest, ApplyResult, load_applicable_plan
-from lakesweep.sweep.apply.deletion import DeleteRemoval, TotalDeleteRate
+from lakesweep.sweep.apply.deletion import DeleteRemoval
 from lakesweep.sweep.engine.local_engine import LocalSweepEngine
 from lakesweep.sweep.engine.protocol import SweepEngine
 from lakesweep.sweep.inspect.check import CheckResult, LakeChecker
@@ -97,7 +98,7 @@ class Desk:
             self.lake,
             DeleteRemoval(),
             OUTCOME_SCHEMA,
-            TotalDeleteRate(),
+            DeleteRate(),
             _OVERRIDDEN,
             batch_rows,
         )

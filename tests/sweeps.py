@@ -38,6 +38,7 @@ from lakesweep.storage.object_store import (
     ObjectStore,
     is_expected,
 )
+from lakesweep.storage.options import DeleteRate
 from lakesweep.storage.stores import Stores
 from lakesweep.storage.wrappers.base import StoreWrapper
 from lakesweep.store import Store
@@ -45,7 +46,7 @@ from lakesweep.store.backends.backend import Backend
 from lakesweep.store.backends.memory import MemoryBackend
 from lakesweep.store.backends.wrapper import BackendWrapper
 from lakesweep.sweep.apply.applier import Applier, ApplyRequest, ApplyResult, load_applicable_plan
-from lakesweep.sweep.apply.deletion import DeleteRemoval, QuarantineRemoval, TotalDeleteRate
+from lakesweep.sweep.apply.deletion import DeleteRemoval, QuarantineRemoval
 from lakesweep.sweep.engine.local_engine import LocalSweepEngine
 from lakesweep.sweep.holdings import find_holding, quarantine_places
 from lakesweep.sweep.judge.live_set import MatchMode
@@ -412,7 +413,7 @@ class Process:
             self.lake,
             QuarantineRemoval(quarantine_places(self.lake, plan)) if aside else DeleteRemoval(),
             QUARANTINE_SCHEMA if aside else OUTCOME_SCHEMA,
-            TotalDeleteRate(),
+            DeleteRate(),
             tuple(overridden),
             batch_rows=4,
         )

@@ -11,7 +11,7 @@ from random import Random
 import pyarrow as pa
 import pytest
 
-from lakesweep.clock import ManualClock
+from lakesweep.clock import ManualClock, SystemClock
 from lakesweep.errors import ThrottledError, UnavailableError
 from lakesweep.storage.deleting.bulk_delete import delete_files
 from lakesweep.storage.deleting.outcome_totals import OutcomeTotals
@@ -19,9 +19,11 @@ from lakesweep.storage.listing.key_splits import split
 from lakesweep.storage.listing.locations import list_files, list_splits
 from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.object_store import ObjectStore
+from lakesweep.storage.options import DeleteRate
 from lakesweep.storage.s3.store import S3Store
 from lakesweep.storage.stores import Stores
 from lakesweep.storage.wrappers.faults import Faulty, StorageFault, fail, lose
+from lakesweep.storage.wrappers.rate_limit import DeleteLimiter
 from lakesweep.storage.wrappers.retry import Retrying
 from tests.paged_store import OneStore
 from tests.servers import S3Server, rclone_server
@@ -36,6 +38,10 @@ FLAT = [f"flat/{Random(number).getrandbits(64):016x}.parquet" for number in rang
 TREE = [
     f"tree/{name}/{number:03d}" for name in ("a", "a!", "a-b", "a.b", "ab") for number in range(300)
 ]
+
+
+def batches_of(size: int) -> DeleteLimiter:
+    return DeleteLimiter(SystemClock(), DeleteRate(batch_size=size))
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +119,9 @@ def test_what_is_listed_is_deleted_and_nothing_else(moto: S3Server) -> None:
     doomed = [f"t1/{number}" for number in range(120)]
     store = _bucket(moto, "deleting", [*doomed, "t10/a", "t1_bak/a"])
     stores, tally = OneStore(store), OutcomeTotals()
-    for outcome in delete_files(stores, list_files(stores, "s3a://deleting/t1"), batch_size=50):
+    for outcome in delete_files(
+        stores, list_files(stores, "s3a://deleting/t1"), limiter=batches_of(50)
+    ):
         tally.add(outcome)
     assert (tally.deleted, tally.failed, tally.bytes_deleted) == (120, 0, 120)
     assert paths(list_files(stores, "s3://deleting/")) == [
@@ -126,7 +134,7 @@ def test_lost_answers_to_deletes_are_asked_for_again(moto: S3Server) -> None:
     store = _bucket(moto, "lossy", [f"{number:03d}" for number in range(60)])
     stores = with_faults(store, [StorageFault(lose, DELETE, times=2)])
     files = list_files(stores, "s3://lossy/")
-    outcomes = list(delete_files(stores, files, batch_size=20))
+    outcomes = list(delete_files(stores, files, limiter=batches_of(20)))
     assert {o for batch in outcomes for o in batch.column("outcome").to_pylist()} == {"deleted"}
     assert paths(list_files(stores, "s3://lossy/")) == []
 
@@ -135,7 +143,7 @@ def test_deletes_whose_answers_stay_away_are_unknown(moto: S3Server) -> None:
     store = _bucket(moto, "silent", ["a/1", "b/1"])
     stores = with_faults(store, [StorageFault(lose, DELETE, key="a/1".__eq__)])
     files = list_files(stores, "s3://silent/")
-    batches = delete_files(stores, files, batch_size=1)
+    batches = delete_files(stores, files, limiter=batches_of(1))
     outcomes = {row["path"]: row for batch in batches for row in batch.to_pylist()}
     assert outcomes["s3://silent/b/1"]["outcome"] == "deleted"
     assert outcomes["s3://silent/a/1"]["outcome"] == "failed"

@@ -15,8 +15,8 @@ from lakesweep.config import IcebergCatalogRoot, LakeSection, PaimonWarehouseRoo
 from lakesweep.paimon.model.warehouse import find_tables
 from lakesweep.paimon.orphans.orphan_files import OrphanOutcome
 from lakesweep.spark.executor_access import ExecutorAccess
+from lakesweep.storage.options import DeleteRate
 from lakesweep.storage.stores import Stores
-from lakesweep.sweep.apply.deletion import TotalDeleteRate
 from lakesweep.sweep.engine.spark_engine import SparkSweepEngine
 from tests.paimon import JavaTable, JavaWarehouses
 from tests.paimon_sweeps import sweeper_of
@@ -96,7 +96,7 @@ def test_orphans_go_as_in_one_process(
     assert stored(folder) == before
     outcome = OrphanOutcome()
     with outcome.outcomes:
-        sweeper.remove(found, outcome, TotalDeleteRate(), None)
+        sweeper.remove(found, outcome, DeleteRate())
         told = [row for batch in outcome.outcomes.batches() for row in batch.to_pylist()]
     assert {row["outcome"] for row in told} == {"deleted"}
     assert before - stored(folder) == {row["path"] for row in told} == planned

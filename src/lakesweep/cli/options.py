@@ -12,7 +12,8 @@ import typer
 
 from lakesweep.errors import UsageError
 from lakesweep.operations.guards import GUARDS
-from lakesweep.operations.interaction import DeleteRateRequest, EngineName
+from lakesweep.operations.interaction import EngineName
+from lakesweep.storage.options import DeleteRate
 
 if TYPE_CHECKING:
     from lakesweep.cli.context import Context
@@ -124,13 +125,15 @@ class RateLimitOptions:
     batches_per_second: BatchesPerSecond = None
     batch_size: BatchSize = None
 
-    def request(self) -> DeleteRateRequest:
-        """The limits as operations take them."""
-        return DeleteRateRequest(self.files_per_second, self.batches_per_second, self.batch_size)
+    @property
+    def rate(self) -> DeleteRate:
+        return DeleteRate(self.files_per_second, self.batches_per_second, self.batch_size)
 
     def deleter(self, stores: Stores, context: Context) -> Deleter:
-        """A function that deletes within these limits."""
-        return self.request().deleter(stores, context.clock)
+        """A function that deletes at this rate."""
+        from lakesweep.storage.deleting.bulk_delete import make_deleter
+
+        return make_deleter(stores, context.clock, self.rate)
 
 
 TolerantFlag = Annotated[

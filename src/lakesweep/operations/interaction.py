@@ -7,20 +7,12 @@ prints and never reads from a terminal. The clock is the app's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
-from lakesweep.clock import Clock
 from lakesweep.progress import SILENT, Progress
-
-# Commands import this module to define their options, and --help must stay fast.
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from lakesweep.storage.deleting.bulk_delete import Deleter
-    from lakesweep.storage.stores import Stores
 
 Preview = TypeVar("Preview")
 
@@ -59,27 +51,3 @@ class EngineName(StrEnum):
 
     SPARK = "spark"
     LOCAL = "local"
-
-
-@dataclass(frozen=True, slots=True)
-class DeleteRateRequest:
-    """Rate limits of one run, over all its workers, besides those configured for a bucket."""
-
-    files_per_second: float | None = None
-    batches_per_second: float | None = None
-    batch_size: int | None = None
-
-    def deleter(self, stores: Stores, clock: Clock) -> Deleter:
-        """A function that deletes in this process, within these limits."""
-        from lakesweep.storage.deleting.bulk_delete import DeleteRate, delete_files
-
-        limits = DeleteRate(
-            clock,
-            files_per_second=self.files_per_second,
-            batches_per_second=self.batches_per_second,
-        )
-
-        def delete(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            return delete_files(stores, batches, batch_size=self.batch_size, limits=limits)
-
-        return delete

@@ -1,8 +1,47 @@
-"""Connection settings and limits of one store."""
+"""Connection settings and delete rates of one store."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteRate:
+    """How many files and requests may be deleted a second, and how many files a request deletes.
+
+    None is no limit.
+    """
+
+    files_per_second: float | None = None
+    batches_per_second: float | None = None
+    batch_size: int | None = None
+
+    @property
+    def is_limited(self) -> bool:
+        return self.files_per_second is not None or self.batches_per_second is not None
+
+    @property
+    def largest_batch(self) -> int | None:
+        """How many files one request may delete; never more than those of one second.
+
+        Otherwise deletes would come in bursts with long pauses between them.
+        """
+        if self.files_per_second is None:
+            return self.batch_size
+        of_second = max(1, int(self.files_per_second))
+        return of_second if self.batch_size is None else min(of_second, self.batch_size)
+
+    def split(self, tasks: int) -> DeleteRate:
+        """The rate of one of several tasks that run at the same time."""
+        return DeleteRate(
+            _divide(self.files_per_second, tasks),
+            _divide(self.batches_per_second, tasks),
+            self.batch_size,
+        )
+
+
+def _divide(rate: float | None, tasks: int) -> float | None:
+    return None if rate is None else rate / max(1, tasks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,3 +66,7 @@ class StorageOptions:
     max_connections: int = 32
     timeout_seconds: float = 60.0
     retries: int = 8
+
+    @property
+    def delete_rate(self) -> DeleteRate:
+        return DeleteRate(self.files_per_second, self.batches_per_second)

@@ -120,13 +120,8 @@ class Stores:
     def _open(self, address: Address) -> ObjectStore:
         options = self.options(address)
         store = OPENERS[address.kind](address, options)
-        if options.files_per_second is not None or options.batches_per_second is not None:
-            store = RateLimited(
-                store,
-                self._clock,
-                files_per_second=options.files_per_second,
-                batches_per_second=options.batches_per_second,
-            )
+        if options.delete_rate.is_limited:
+            store = RateLimited(store, self._clock, options.delete_rate)
         policy = RetryPolicy(attempts=options.retries + 1)
         return Retrying(store, self._clock, self._random, policy)
 

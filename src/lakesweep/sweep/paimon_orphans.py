@@ -35,10 +35,10 @@ from lakesweep.runs.sessions import run_session
 from lakesweep.storage.address import folder_identity, identities, parse
 from lakesweep.storage.file_batches import FILE_SCHEMA, OUTCOME_SCHEMA
 from lakesweep.storage.file_identity import resolve_aliases
+from lakesweep.storage.options import DeleteRate
 from lakesweep.sweep.apply.applier import Applier, ApplyRequest, load_applicable_plan, stop_error
 from lakesweep.sweep.apply.deletion import (
     DeleteRemoval,
-    TotalDeleteRate,
     outcome_parts,
     read_outcomes,
 )
@@ -133,30 +133,18 @@ class OrphanSweeper:
         _tell_unknown(found)
         return found
 
-    def remove(
-        self,
-        found: SweptOrphans,
-        outcome: OrphanOutcome,
-        pace: TotalDeleteRate,
-        batch_size: int | None,
-    ) -> None:
+    def remove(self, found: SweptOrphans, outcome: OrphanOutcome, pace: DeleteRate) -> None:
         """Delete what still nobody uses, and then the buckets and partitions that are empty."""
         if found.total_files:
-            self._apply(found, outcome, pace, batch_size)
+            self._apply(found, outcome, pace)
         folders = {folder for batch in found.batches() for folder in bucket_folders(batch)}
         outcome.folders += remove_empty(found.tables, folders, found.cut)
 
-    def _apply(
-        self,
-        found: SweptOrphans,
-        outcome: OrphanOutcome,
-        pace: TotalDeleteRate,
-        batch_size: int | None,
-    ) -> None:
+    def _apply(self, found: SweptOrphans, outcome: OrphanOutcome, pace: DeleteRate) -> None:
         order = ApplyRequest(
             found.plan.record,
             found.lake,
-            DeleteRemoval(batch_size),
+            DeleteRemoval(),
             OUTCOME_SCHEMA,
             pace,
             found.plan.document.overridden,

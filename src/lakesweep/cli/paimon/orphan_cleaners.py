@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lakesweep.paimon.model.file_kinds import PaimonKind
     from lakesweep.paimon.model.table import PaimonTable
     from lakesweep.paimon.orphans.orphan_files import OrphanOutcome, OrphanPlan, UnrecognizedFiles
-    from lakesweep.sweep.apply.deletion import TotalDeleteRate as SweepPace
+    from lakesweep.storage.options import DeleteRate
     from lakesweep.sweep.paimon_orphans import OrphanSweeper, SweptOrphans
 
 
@@ -115,13 +115,11 @@ class SparkCleaner:
         self,
         sweeper: OrphanSweeper,
         overrides: Collection[str],
-        pace: SweepPace,
-        batch_size: int | None,
+        pace: DeleteRate,
     ) -> None:
         self._sweeper = sweeper
         self._overrides = overrides
         self._pace = pace
-        self._batch_size = batch_size
         self._found: SweptOrphans | None = None
 
     def plan(
@@ -140,7 +138,7 @@ class SparkCleaner:
         if found is None:
             return
         try:
-            self._sweeper.remove(found, outcome, self._pace, self._batch_size)
+            self._sweeper.remove(found, outcome, self._pace)
         except LakesweepError as error:
             yield FailedTables(_paths(found.tables), error)
 
@@ -153,7 +151,6 @@ def open_spark_cleaner(
     stack: ExitStack,
 ) -> SparkCleaner:
     """A cleaner on Spark, which ends with the stack."""
-    from lakesweep.sweep.apply.deletion import TotalDeleteRate as SweepPace
     from lakesweep.sweep.paimon_orphans import OrphanSweeper
 
     app = context.app
@@ -161,8 +158,7 @@ def open_spark_cleaner(
     sweeper = OrphanSweeper(
         app.stores, engine, app.runs, context.clock, app.plans, path, context.progress
     )
-    limits = SweepPace(pace.files_per_second, pace.batches_per_second)
-    return SparkCleaner(sweeper, overrides, limits, pace.batch_size)
+    return SparkCleaner(sweeper, overrides, pace.rate)
 
 
 def _paths(tables: Sequence[PaimonTable]) -> list[str]:

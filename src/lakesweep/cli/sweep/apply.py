@@ -149,7 +149,6 @@ def _order(
     from lakesweep.storage.file_batches import OUTCOME_SCHEMA
     from lakesweep.sweep.apply.applier import ApplyRequest
     from lakesweep.sweep.apply.deletion import DeleteRemoval, QuarantineRemoval
-    from lakesweep.sweep.apply.deletion import TotalDeleteRate as SweepPace
     from lakesweep.sweep.holdings import quarantine_places
     from lakesweep.sweep.plan.stored_plan import find_plan
 
@@ -158,11 +157,9 @@ def _order(
     return ApplyRequest(
         record,
         lake,
-        QuarantineRemoval(quarantine_places(lake, record.plan))
-        if quarantine
-        else DeleteRemoval(pace.batch_size),
+        QuarantineRemoval(quarantine_places(lake, record.plan)) if quarantine else DeleteRemoval(),
         QUARANTINE_SCHEMA if quarantine else OUTCOME_SCHEMA,
-        SweepPace(pace.files_per_second, pace.batches_per_second),
+        pace.rate,
         overridden,
     )
 

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 
 import numpy as np
@@ -20,7 +21,8 @@ from lakesweep.storage.deleting.store_groups import RowNumbers, StoreGroup, grou
 from lakesweep.storage.file_batches import OUTCOME_SCHEMA
 from lakesweep.storage.listing.locations import list_files
 from lakesweep.storage.object_store import Deletion, Expected, ObjectStore, Outcome, StoreOpener
-from lakesweep.storage.wrappers.rate_limit import TokenBucket
+from lakesweep.storage.options import DeleteRate
+from lakesweep.storage.wrappers.rate_limit import DeleteLimiter
 
 #: Deletes the files of the batches and yields their outcomes.
 Deleter = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -38,8 +40,7 @@ def delete_files(
     batches: Iterable[pa.RecordBatch],
     *,
     workers: int | None = None,
-    batch_size: int | None = None,
-    limits: DeleteRate | None = None,
+    limiter: DeleteLimiter | None = None,
     verify: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """Delete files, given as batches with `path` and `size_bytes`; batches of OUTCOME_SCHEMA.
@@ -48,8 +49,9 @@ def delete_files(
     `etag`, as far as they are there), where the store can do that; what changed stays.
 
     Requests begin in the order of the input, some of them at the same time (`workers`; by default
-    as many as the store bears), and outcomes come in the order of the input. Whoever needs one set
-    gone before another makes two calls, with the same `limits`, which hold for all stores together.
+    as many as the store bears), and outcomes come in the order of the input. To delete
+    one set of files before another, make two calls with the same `limiter`; it holds for all
+    stores together.
 
     Nothing about a file raises: an address that cannot be read, a store that cannot be opened and
     a request without an answer are outcomes, and the work goes on. An outcome that is not known is
@@ -59,20 +61,25 @@ def delete_files(
     outcome; later it is a new delete. Another spelling of the same key is absent by then.
     """
     source = _Source(batches, _LISTED if verify else _INPUT)
-    limits = limits or DeleteRate(SystemClock())
-    limit = min(batch_size or _WINDOW_ROWS, limits.most_files)
+    limiter = limiter or DeleteLimiter(SystemClock(), DeleteRate())
+    limit = min(limiter.rate.largest_batch or _WINDOW_ROWS, _WINDOW_ROWS)
     windows = (_Window(stores, files, limit) for files in _windows(source))
     first = next(windows, None)
     if first is not None:
         requests = (request for window in chain([first], windows) for request in window.requests)
         answers = map_ordered(
-            _send, limits.hold(requests), workers=workers or first.parallel_deletes
+            _send, _limited(requests, limiter), workers=workers or first.parallel_deletes
         )
         for answer in answers:
             answer.window.fill(answer)
             if answer.window.is_complete:
                 yield answer.window.outcomes()
     source.raise_error()
+
+
+def make_deleter(stores: StoreOpener, clock: Clock, rate: DeleteRate) -> Deleter:
+    """A function that deletes files at one rate, over all of its calls."""
+    return partial(delete_files, stores, limiter=DeleteLimiter(clock, rate))
 
 
 class _Window:
@@ -161,31 +168,12 @@ class _Answer:
     reasons: _Texts | str
 
 
-class DeleteRate:
-    """Holds requests back to a number of files and of requests a second, over all its calls."""
-
-    def __init__(
-        self,
-        clock: Clock,
-        *,
-        files_per_second: float | None = None,
-        batches_per_second: float | None = None,
-    ) -> None:
-        self._files = None if files_per_second is None else TokenBucket(clock, files_per_second)
-        self._batches = (
-            None if batches_per_second is None else TokenBucket(clock, batches_per_second)
-        )
-        #: A request takes at most the files of one second, so that deletes are spread evenly.
-        self.most_files = max(1, int(files_per_second or _WINDOW_ROWS))
-
-    def hold(self, requests: Iterable[_Request]) -> Iterator[_Request]:
-        """Each request in its turn."""
-        for request in requests:
-            if self._batches is not None and request.keys:
-                self._batches.take(1)
-            if self._files is not None and request.keys:
-                self._files.take(len(request.keys))
-            yield request
+def _limited(requests: Iterable[_Request], limiter: DeleteLimiter) -> Iterator[_Request]:
+    """Each request when the limiter lets it pass."""
+    for request in requests:
+        if request.keys:
+            limiter.wait(len(request.keys))
+        yield request
 
 
 class _Source:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakesweep.storage.object_store import Outcome
 
-#: Outcomes of files that are still there and should not be.
+#: Outcomes of files that should be gone and are still there.
 FAILURES = [
     Outcome.DENIED,
     Outcome.LOCKED,
@@ -19,24 +21,57 @@ FAILURES = [
     Outcome.OCCUPIED,
 ]
 
-#: So many failures are kept by name; of the others only the number.
+#: This many failures are kept by name; the others are only counted.
 MOST_FAILURES = 1_000
+
+#: Outcomes that every report has; the others are reported only if they occurred.
+_ALWAYS = (Outcome.DELETED, Outcome.ABSENT)
 
 
 @dataclass(frozen=True, slots=True)
 class FailedFile:
-    """One file that was not deleted, and why."""
+    """A file that was not deleted, and why."""
 
     path: str
     reason: str
 
 
+class OutcomeReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of files, in the shape that programs read.
+
+    `failures` are the first failures by name. The outcomes at the end are UNSET, and therefore not
+    in the JSON, unless they occurred.
+    """
+
+    found: int = 0
+    deleted: int = 0
+    absent: int = 0
+    failed: int = 0
+    bytes_deleted: int = 0
+    failures: list[FailedFile] = []
+    failures_omitted: int = 0
+    changed: int | msgspec.UnsetType = msgspec.UNSET
+    quarantined: int | msgspec.UnsetType = msgspec.UNSET
+    restored: int | msgspec.UnsetType = msgspec.UNSET
+    held: int | msgspec.UnsetType = msgspec.UNSET
+    referenced: int | msgspec.UnsetType = msgspec.UNSET
+    bytes_changed: int | msgspec.UnsetType = msgspec.UNSET
+    bytes_quarantined: int | msgspec.UnsetType = msgspec.UNSET
+    bytes_restored: int | msgspec.UnsetType = msgspec.UNSET
+    bytes_held: int | msgspec.UnsetType = msgspec.UNSET
+    bytes_referenced: int | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def is_complete(self) -> bool:
+        return not self.failed
+
+
 @dataclass(slots=True)
 class OutcomeTotals:
-    """Counts outcomes. Memory does not grow with their number.
+    """Counts outcomes; its memory does not grow with the number of files.
 
-    Whatever is not in `counts` is a failure. What changed since it was listed is none: it was left
-    alone on purpose.
+    Every outcome that is not in `counts` is a failure. A file that changed since it was listed is
+    not one: it was left alone on purpose.
     """
 
     counts: Counter[Outcome] = field(default_factory=Counter)
@@ -58,7 +93,7 @@ class OutcomeTotals:
 
     @property
     def found(self) -> int:
-        """All files whose outcome was counted."""
+        """How many files were counted."""
         return self.counts.total() + self.failed
 
     def add(self, batch: pa.RecordBatch) -> None:
@@ -72,28 +107,34 @@ class OutcomeTotals:
         self._add_failures(batch.filter(pc.is_in(outcome, pa.array(FAILURES))))
 
     def fail(self, path: str, reason: str) -> None:
-        """Count one file that could not even be tried."""
+        """Count a file whose delete could not even be tried."""
         self.failed += 1
         if len(self.failures) < MOST_FAILURES:
             self.failures.append(FailedFile(path, reason))
 
-    def document(self) -> dict[str, object]:
-        """The shape that programs read. Outcomes that few commands know come if there are any.
-
-        So do their bytes, such as `bytes_quarantined`.
-        """
-        others = [one for one in self.counts if one not in (Outcome.DELETED, Outcome.ABSENT)]
+    def fields(self) -> dict[str, Any]:
+        """The fields of an OutcomeReport; those of outcomes that did not occur are left out."""
+        others = [each for each in self.counts if each not in _ALWAYS]
         return {
             "found": self.found,
             "deleted": self.deleted,
             "absent": self.absent,
             "failed": self.failed,
             "bytes_deleted": self.bytes_deleted,
-            "failures": [{"path": one.path, "reason": one.reason} for one in self.failures],
+            "failures": list(self.failures),
             "failures_omitted": self.failed - len(self.failures),
-            **{one.value: self.counts[one] for one in others},
-            **{f"bytes_{one}": self.sizes[one] for one in others},
+            **{each.value: self.counts[each] for each in others},
+            **{f"bytes_{each}": self.sizes[each] for each in others},
         }
+
+    def report(self) -> OutcomeReport:
+        """What was counted so far."""
+        return OutcomeReport(**self.fields())
+
+    def document(self) -> dict[str, Any]:
+        """The report as JSON values."""
+        document: dict[str, Any] = msgspec.to_builtins(self.report())
+        return document
 
     def _add_failures(self, batch: pa.RecordBatch) -> None:
         self.failed += batch.num_rows

@@ -18,7 +18,7 @@ import pyarrow as pa
 from lakesweep.errors import LakesweepError
 from lakesweep.parallel import map_ordered
 from lakesweep.storage.address import Address, parse
-from lakesweep.storage.deleting.bulk_delete import DeleteRate, delete_files
+from lakesweep.storage.deleting.bulk_delete import delete_files
 from lakesweep.storage.deleting.quarantine_store import (
     QuarantineFolders,
     QuarantineMethod,
@@ -30,6 +30,7 @@ from lakesweep.storage.deleting.store_groups import group_by_store
 from lakesweep.storage.file_batches import OUTCOME_SCHEMA
 from lakesweep.storage.moves import object_exists
 from lakesweep.storage.object_store import Outcome, StoreOpener
+from lakesweep.storage.wrappers.rate_limit import DeleteLimiter
 
 #: What became of a file that was to be set aside, and how. `moved_to` is where a copy may lie.
 QUARANTINE_SCHEMA = pa.schema(
@@ -50,7 +51,7 @@ def quarantine_files(
     places: QuarantineFolders,
     *,
     workers: int | None = None,
-    limits: DeleteRate | None = None,
+    limiter: DeleteLimiter | None = None,
     verify: bool = True,
 ) -> Iterator[pa.RecordBatch]:
     """Set files aside instead of deleting them; as `delete_files`, with QUARANTINE_SCHEMA.
@@ -58,7 +59,7 @@ def quarantine_files(
     Files are QUARANTINED, also those that an earlier call over the same places set aside.
     """
     undoable = _QuarantineStores(stores, places)
-    outcomes = delete_files(undoable, batches, workers=workers, limits=limits, verify=verify)
+    outcomes = delete_files(undoable, batches, workers=workers, limiter=limiter, verify=verify)
     return map(undoable.describe, outcomes)
 
 
@@ -77,7 +78,7 @@ def held_files(
 
 
 def empty_quarantine(
-    stores: StoreOpener, batches: Iterable[pa.RecordBatch], *, limits: DeleteRate | None = None
+    stores: StoreOpener, batches: Iterable[pa.RecordBatch], *, limiter: DeleteLimiter | None = None
 ) -> Iterator[pa.RecordBatch]:
     """End the hold of files, given by `path`, `size_bytes`, `way` and `moved_to`.
 
@@ -86,7 +87,7 @@ def empty_quarantine(
     """
     for batch in batches:
         found = _Emptied(batch)
-        for outcomes in delete_files(stores, [found.copies], limits=limits):
+        for outcomes in delete_files(stores, [found.copies], limiter=limiter):
             found.fill(outcomes)
         yield found.outcomes()
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from lakesweep.clock import Clock
 from lakesweep.storage.object_store import Deletion, Expected, ObjectStore, StorageCapabilities
+from lakesweep.storage.options import DeleteRate
 from lakesweep.storage.wrappers.base import StoreWrapper
 
 
@@ -37,52 +38,46 @@ class TokenBucket:
         self._clock.sleep(turn - now)
 
 
-class RateLimited(StoreWrapper):
-    """Holds deletes and moves to a number of files and of calls a second, None for no limit.
+class DeleteLimiter:
+    """Holds everything that shares it to one delete rate; can be shared by threads and pickled."""
 
-    A call takes at most the files of one second, so that deletes are spread evenly.
-    """
+    def __init__(self, clock: Clock, rate: DeleteRate) -> None:
+        self.rate = rate
+        self._batches = _bucket(clock, rate.batches_per_second)
+        self._files = _bucket(clock, rate.files_per_second)
 
-    def __init__(
-        self,
-        store: ObjectStore,
-        clock: Clock,
-        *,
-        files_per_second: float | None = None,
-        batches_per_second: float | None = None,
-    ) -> None:
-        super().__init__(store)
-        self._files = None if files_per_second is None else TokenBucket(clock, files_per_second)
-        self._batches = (
-            None if batches_per_second is None else TokenBucket(clock, batches_per_second)
-        )
-        self._files_per_second = files_per_second
-
-    @property
-    def capabilities(self) -> StorageCapabilities:
-        return _spread(self.store.capabilities, self._files_per_second)
-
-    def delete(
-        self, keys: Sequence[str], expected: Sequence[Expected | None] | None = None
-    ) -> Sequence[Deletion]:
-        self._wait(len(keys))
-        return self.store.delete(keys, expected)
-
-    def move(self, source: str, target: str, expected: Expected | None = None) -> None:
-        self._wait(1)
-        self.store.move(source, target, expected)
-
-    def _wait(self, files: int) -> None:
+    def wait(self, files: int) -> None:
+        """Return when a request that deletes this many files may be sent."""
         if self._batches is not None:
             self._batches.take(1)
         if self._files is not None:
             self._files.take(files)
 
 
-def _spread(
-    capabilities: StorageCapabilities, files_per_second: float | None
-) -> StorageCapabilities:
-    if files_per_second is None:
-        return capabilities
-    batch = min(capabilities.delete_batch, max(1, int(files_per_second)))
-    return replace(capabilities, delete_batch=batch)
+def _bucket(clock: Clock, per_second: float | None) -> TokenBucket | None:
+    return None if per_second is None else TokenBucket(clock, per_second)
+
+
+class RateLimited(StoreWrapper):
+    """Rate-limits the deletes and moves of a store."""
+
+    def __init__(self, store: ObjectStore, clock: Clock, rate: DeleteRate) -> None:
+        super().__init__(store)
+        self._limiter = DeleteLimiter(clock, rate)
+
+    @property
+    def capabilities(self) -> StorageCapabilities:
+        found, largest = self.store.capabilities, self._limiter.rate.largest_batch
+        if largest is None:
+            return found
+        return replace(found, delete_batch=min(found.delete_batch, largest))
+
+    def delete(
+        self, keys: Sequence[str], expected: Sequence[Expected | None] | None = None
+    ) -> Sequence[Deletion]:
+        self._limiter.wait(len(keys))
+        return self.store.delete(keys, expected)
+
+    def move(self, source: str, target: str, expected: Expected | None = None) -> None:
+        self._limiter.wait(1)
+        self.store.move(source, target, expected)

@@ -34,12 +34,12 @@ from lakesweep.storage.address import parse
 from lakesweep.storage.datasets.manifest import Dataset, Part
 from lakesweep.storage.datasets.writer import commit_dataset
 from lakesweep.storage.listing.folder_level import list_level
+from lakesweep.storage.options import DeleteRate
 from lakesweep.sweep.apply.deletion import (
     BATCH_ROWS,
     DeleteStep,
     RemainingStep,
     Removal,
-    TotalDeleteRate,
     write_finished,
 )
 from lakesweep.sweep.apply.recheck import PlanRecheck
@@ -73,7 +73,7 @@ class ApplyRequest:
     lake: Lake
     removal: Removal
     outcome_schema: pa.Schema
-    pace: TotalDeleteRate
+    pace: DeleteRate
     overridden: tuple[str, ...] = ()
     batch_rows: int = BATCH_ROWS
 
@@ -236,7 +236,7 @@ class Applier:
                 control,
                 outcomes,
                 order.removal,
-                order.pace.share(most_calls or 1),
+                order.pace.split(most_calls or 1),
                 order.outcome_schema,
                 order.batch_rows,
                 shown.folder,

@@ -25,7 +25,7 @@ from lakesweep.runs.task_progress import TaskCounter
 from lakesweep.storage.address import parse
 from lakesweep.storage.datasets.manifest import Dataset, is_part
 from lakesweep.storage.datasets.writer import DatasetWriter, write_dataset
-from lakesweep.storage.deleting.bulk_delete import DeleteRate, delete_files
+from lakesweep.storage.deleting.bulk_delete import delete_files
 from lakesweep.storage.deleting.outcome_totals import OutcomeTotals
 from lakesweep.storage.deleting.quarantine import quarantine_files
 from lakesweep.storage.deleting.quarantine_store import QuarantineFolders
@@ -33,6 +33,8 @@ from lakesweep.storage.file_batches import OUTCOME_SCHEMA, coalesce_batches
 from lakesweep.storage.file_identity import file_hashes, hash_columns
 from lakesweep.storage.listing.locations import list_files
 from lakesweep.storage.object_store import Outcome
+from lakesweep.storage.options import DeleteRate
+from lakesweep.storage.wrappers.rate_limit import DeleteLimiter
 from lakesweep.sweep.columns import HASHES, LISTING
 from lakesweep.sweep.engine.tasks import task_result
 
@@ -58,7 +60,7 @@ class Removal(Protocol):
         ...
 
     def __call__(
-        self, stores: Stores, batch: pa.RecordBatch, limits: DeleteRate
+        self, stores: Stores, batch: pa.RecordBatch, limiter: DeleteLimiter
     ) -> Iterator[pa.RecordBatch]:
         """Outcomes (OUTCOME_SCHEMA, perhaps with more columns) of files (VERDICTS)."""
         ...
@@ -68,16 +70,14 @@ class Removal(Protocol):
 class DeleteRemoval:
     """Deletes files for good, if they are still what was listed."""
 
-    batch_size: int | None = None
-
     @property
     def spec(self) -> dict[str, Any]:
         return {}
 
     def __call__(
-        self, stores: Stores, batch: pa.RecordBatch, limits: DeleteRate
+        self, stores: Stores, batch: pa.RecordBatch, limiter: DeleteLimiter
     ) -> Iterator[pa.RecordBatch]:
-        return delete_files(stores, [batch], batch_size=self.batch_size, limits=limits, verify=True)
+        return delete_files(stores, [batch], limiter=limiter, verify=True)
 
 
 @dataclass(frozen=True)
@@ -94,33 +94,15 @@ class QuarantineRemoval:
         return {"places": msgspec.to_builtins(self.places)}
 
     def __call__(
-        self, stores: Stores, batch: pa.RecordBatch, limits: DeleteRate
+        self, stores: Stores, batch: pa.RecordBatch, limiter: DeleteLimiter
     ) -> Iterator[pa.RecordBatch]:
-        return quarantine_files(stores, [batch], self.places, limits=limits)
+        return quarantine_files(stores, [batch], self.places, limiter=limiter)
 
 
-@dataclass(frozen=True)
-class TotalDeleteRate:
-    """How fast all tasks together may delete; each gets its share."""
-
-    files_per_second: float | None = None
-    batches_per_second: float | None = None
-
-    @property
-    def is_limited(self) -> bool:
-        return self.files_per_second is not None or self.batches_per_second is not None
-
-    def share(self, tasks: int) -> TotalDeleteRate:
-        """What one of so many tasks may do."""
-        return TotalDeleteRate(
-            _share(self.files_per_second, tasks), _share(self.batches_per_second, tasks)
-        )
-
-    @property
-    def first_rows(self) -> int:
-        """How many files to begin with, before it is known how long they take."""
-        rates = [rate for rate in (self.files_per_second, self.batches_per_second) if rate]
-        return min([_FIRST_ROWS, *(max(1, int(rate * _BATCH_SECONDS)) for rate in rates)])
+def first_rows(rate: DeleteRate) -> int:
+    """How many files to start with, before it is known how long they take."""
+    rates = [each for each in (rate.files_per_second, rate.batches_per_second) if each]
+    return min([_FIRST_ROWS, *(max(1, int(each * _BATCH_SECONDS)) for each in rates)])
 
 
 @dataclass(frozen=True)
@@ -135,26 +117,22 @@ class DeleteStep:
     control: RunFence
     outcomes: str
     removal: Removal
-    pace: TotalDeleteRate
+    pace: DeleteRate
     schema: pa.Schema = OUTCOME_SCHEMA
     batch_rows: int = BATCH_ROWS
     counts: str | None = None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         tally, counter = OutcomeTotals(), TaskCounter(self.stores, self.counts)
-        limits = DeleteRate(
-            SystemClock(),
-            files_per_second=self.pace.files_per_second,
-            batches_per_second=self.pace.batches_per_second,
-        )
-        rows = min(self.batch_rows, self.pace.first_rows)
+        limiter = DeleteLimiter(SystemClock(), self.pace)
+        rows = min(self.batch_rows, first_rows(self.pace))
         try:
             for waiting in coalesce_batches(batches, self.batch_rows):
                 start = 0
                 while start < waiting.num_rows:
                     self.control.check()
                     batch = waiting.slice(start, rows)
-                    seconds = self._remove(batch, limits, tally)
+                    seconds = self._remove(batch, limiter, tally)
                     counter.add(batch.num_rows)
                     start, rows = start + rows, min(self.batch_rows, fitting_rows(rows, seconds))
         except PausedError as error:
@@ -162,15 +140,15 @@ class DeleteStep:
         except (StoppedError, LeaseHeldError) as error:
             yield task_result("stopped", [error.message])
         document = tally.document()
-        document["failures"] = [*document["failures"]][:_MOST_FAILURES]  # type: ignore[misc]
+        document["failures"] = document["failures"][:_MOST_FAILURES]
         yield task_result("tally", [document])
 
-    def _remove(self, batch: pa.RecordBatch, limits: DeleteRate, tally: OutcomeTotals) -> float:
+    def _remove(self, batch: pa.RecordBatch, limiter: DeleteLimiter, tally: OutcomeTotals) -> float:
         """The seconds that it took."""
         begin = time.monotonic()
         writer = DatasetWriter(self.stores, self.outcomes, self.schema)
         try:
-            for outcomes in self.removal(self.stores, batch, limits):
+            for outcomes in self.removal(self.stores, batch, limiter):
                 tally.add(outcomes)
                 writer.add(outcomes)
         finally:
@@ -240,7 +218,3 @@ def read_outcomes(stores: Stores, path: str, columns: Sequence[str]) -> Iterator
 def fitting_rows(rows: int, seconds: float) -> int:
     """How many files fit a batch, if so many took so long; at most twice as many."""
     return max(1, int(rows * min(2.0, _BATCH_SECONDS / max(seconds, 1e-9))))
-
-
-def _share(rate: float | None, tasks: int) -> float | None:
-    return None if rate is None else rate / max(1, tasks)

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 
-from lakesweep.clock import ManualClock
+from lakesweep.clock import ManualClock, SystemClock
 from lakesweep.errors import (
     ConfigError,
     DeniedError,
@@ -18,11 +18,13 @@ from lakesweep.errors import (
     UnavailableError,
 )
 from lakesweep.storage.address import Address
-from lakesweep.storage.deleting.bulk_delete import DeleteRate, delete_files
+from lakesweep.storage.deleting.bulk_delete import delete_files
 from lakesweep.storage.deleting.outcome_totals import MOST_FAILURES, FailedFile, OutcomeTotals
 from lakesweep.storage.file_batches import FILE_SCHEMA, OUTCOME_SCHEMA
 from lakesweep.storage.object_store import Deletion, Expected, ObjectStore, Outcome
+from lakesweep.storage.options import DeleteRate
 from lakesweep.storage.wrappers.faults import Faulty, StorageFault, fail, lose, refuse
+from lakesweep.storage.wrappers.rate_limit import DeleteLimiter
 from tests.dict_store import DictStore
 from tests.paged_store import OneStore, PagedStore
 
@@ -57,6 +59,10 @@ def delete(store: ObjectStore, keys: Iterable[str]) -> dict[str, str]:
     batch = files(BASE + key for key in keys)
     found = outcomes(delete_files(OneStore(store), [batch]))
     return {path.removeprefix(BASE): outcome for path, outcome, _ in found}
+
+
+def batches_of(size: int) -> DeleteLimiter:
+    return DeleteLimiter(SystemClock(), DeleteRate(batch_size=size))
 
 
 def keys_of(count: int) -> list[str]:
@@ -106,8 +112,16 @@ def test_requests_are_as_large_as_the_store_takes_and_begin_in_order() -> None:
 
 def test_a_smaller_batch_size_is_kept_and_a_larger_one_is_not() -> None:
     small, large = (PagedStore(set(keys_of(10)), delete_batch=4) for _ in range(2))
-    list(delete_files(OneStore(small), [files(BASE + key for key in keys_of(10))], batch_size=3))
-    list(delete_files(OneStore(large), [files(BASE + key for key in keys_of(10))], batch_size=99))
+    list(
+        delete_files(
+            OneStore(small), [files(BASE + key for key in keys_of(10))], limiter=batches_of(3)
+        )
+    )
+    list(
+        delete_files(
+            OneStore(large), [files(BASE + key for key in keys_of(10))], limiter=batches_of(99)
+        )
+    )
     assert {len(keys) for keys in small.delete_calls} == {3, 1}
     assert {len(keys) for keys in large.delete_calls} == {4, 2}
 
@@ -241,24 +255,24 @@ def test_an_error_of_the_input_before_the_first_file_is_raised() -> None:
 
 
 def test_both_limits_hold_for_all_requests_together() -> None:
-    for limits, seconds in (
-        ({"files_per_second": 2.0}, 4.0),
-        ({"batches_per_second": 0.5}, 4.0),
-        ({"files_per_second": 1.0, "batches_per_second": 0.1}, 90.0),
+    for rate, seconds in (
+        (DeleteRate(files_per_second=2), 4.0),
+        (DeleteRate(batches_per_second=0.5), 4.0),
+        (DeleteRate(files_per_second=1, batches_per_second=0.1), 90.0),
     ):
         clock = ManualClock(datetime(2026, 1, 1, tzinfo=UTC))
         store = PagedStore(set(keys_of(10)), delete_batch=4)
         batch = files(BASE + key for key in keys_of(10))
-        list(delete_files(OneStore(store), [batch], limits=DeleteRate(clock, **limits)))
+        list(delete_files(OneStore(store), [batch], limiter=DeleteLimiter(clock, rate)))
         assert (clock.monotonic(), store.keys) == (seconds, set())
 
 
 def test_limits_go_on_from_one_call_to_the_next() -> None:
     clock = ManualClock(datetime(2026, 1, 1, tzinfo=UTC))
     store = OneStore(PagedStore(set(keys_of(3)), delete_batch=4))
-    limits = DeleteRate(clock, files_per_second=0.5)
+    limiter = DeleteLimiter(clock, DeleteRate(files_per_second=0.5))
     for key in keys_of(3):
-        list(delete_files(store, [files([BASE + key])], limits=limits))
+        list(delete_files(store, [files([BASE + key])], limiter=limiter))
     assert clock.monotonic() == 4.0
 
 

@@ -25,6 +25,7 @@ from lakesweep.storage.file_identity import file_hashes, hash_columns
 from lakesweep.storage.listing.locations import list_files
 from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.object_store import ObjectStore, Outcome
+from lakesweep.storage.options import DeleteRate
 from lakesweep.storage.stores import Stores
 from lakesweep.storage.wrappers.faults import Faulty, InterceptedCall, StorageFault, refuse
 from lakesweep.sweep.apply.deletion import (
@@ -33,7 +34,7 @@ from lakesweep.sweep.apply.deletion import (
     QuarantineRemoval,
     RemainingStep,
     Removal,
-    TotalDeleteRate,
+    first_rows,
     fitting_rows,
     outcome_parts,
     write_finished,
@@ -72,7 +73,7 @@ class Sweep:
         schema = QUARANTINE_SCHEMA if isinstance(removal, QuarantineRemoval) else OUTCOME_SCHEMA
         control = RunFence(stores, str(self.root), "r1", 1, ManualClock(NOON))
         return DeleteStep(
-            stores, control, self.outcomes, removal, TotalDeleteRate(), schema, batch_rows=3
+            stores, control, self.outcomes, removal, DeleteRate(), schema, batch_rows=3
         )
 
     def files(self) -> pa.RecordBatch:
@@ -264,14 +265,14 @@ def _in_quarantine(sweep: Sweep) -> list[bytes]:
 @pytest.mark.parametrize(
     ("pace", "rows"),
     [
-        (TotalDeleteRate(), 200),
-        (TotalDeleteRate(files_per_second=10), 50),
-        (TotalDeleteRate(files_per_second=1000, batches_per_second=2), 10),
-        (TotalDeleteRate(files_per_second=0.01), 1),
+        (DeleteRate(), 200),
+        (DeleteRate(files_per_second=10), 50),
+        (DeleteRate(files_per_second=1000, batches_per_second=2), 10),
+        (DeleteRate(files_per_second=0.01), 1),
     ],
 )
-def test_the_first_batch_takes_a_few_seconds_at_most(pace: TotalDeleteRate, rows: int) -> None:
-    assert pace.first_rows == rows
+def test_the_first_batch_takes_a_few_seconds_at_most(pace: DeleteRate, rows: int) -> None:
+    assert first_rows(pace) == rows
 
 
 @pytest.mark.parametrize(
