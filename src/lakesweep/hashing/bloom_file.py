@@ -51,9 +51,9 @@ def dump_bloom(bloom: BloomFilter) -> bytes:
 
 
 def load_bloom(path: str, data: bytes | memoryview) -> BloomFilter:
-    """The filter in these bytes, which it keeps; `path` is named in errors. It can only be asked.
+    """The filter in these bytes, read-only and without a copy; `path` is named in errors.
 
-    Bytes of a mapped file stay in the file, and are shared by all processes that map it.
+    The bytes of a mapped file stay in the file, and are shared by all processes that map it.
     """
     view = memoryview(data).cast("B")
     _check(path, view)
@@ -65,7 +65,7 @@ def load_bloom(path: str, data: bytes | memoryview) -> BloomFilter:
         words = np.frombuffer(view[_START + size : -_CHECKSUM], dtype="<u8")
         return BloomFilter(shape, shards, _aligned(words.astype(np.uint64, copy=False)))
     except ValueError as error:
-        raise DamagedError(path, f"is no Bloom filter: {error}") from error
+        raise DamagedError(path, f"is not a Bloom filter: {error}") from error
 
 
 def _header(bloom: BloomFilter) -> _Header:
@@ -78,7 +78,7 @@ def _header(bloom: BloomFilter) -> _Header:
         blocks=shape.blocks,
         functions=shape.functions,
         salt=f"{shape.salt:032x}",
-        # Six digits are the same on every machine.
+        # Rounded to six digits, the value is the same on every machine.
         expected_fpp=float(f"{fill.expected_fpp:.6g}"),
         distinct=round(fill.distinct) if math.isfinite(fill.distinct) else None,
     )
@@ -91,15 +91,15 @@ def _shape(header: _Header) -> BloomShape:
 
 def _check(path: str, view: memoryview) -> None:
     if view[: len(_MAGIC)] != _MAGIC or len(view) < _START + _CHECKSUM:
-        raise DamagedError(path, "is no Bloom filter")
+        raise DamagedError(path, "is not a Bloom filter")
     if view[len(_MAGIC)] != _VERSION:
-        raise DamagedError(path, f"version {view[len(_MAGIC)]} of Bloom filters is not known")
+        raise DamagedError(path, f"unknown Bloom filter version {view[len(_MAGIC)]}")
     if hashlib.sha256(view[:-_CHECKSUM]).digest() != view[-_CHECKSUM:]:
-        raise DamagedError(path, "the checksum of the Bloom filter does not fit its bytes")
+        raise DamagedError(path, "the checksum of the Bloom filter does not match its bytes")
 
 
 def _aligned(words: Words) -> Words:
-    """The words themselves where blocks are cache lines; a copy where they are not."""
+    """The words themselves if blocks are aligned to cache lines; otherwise an aligned copy."""
     if words.ctypes.data % _ALIGNMENT == 0:
         return words
     copy = aligned_zeros(len(words))

@@ -37,9 +37,9 @@ Words: TypeAlias = npt.NDArray[np.uint64]
 
 @dataclass(frozen=True, slots=True)
 class BloomShape:
-    """How a filter is laid out: `shards` of `blocks` each, `functions` bits a key.
+    """The layout of a filter: `shards` of `blocks` each, `functions` bits per key.
 
-    `capacity` is the number of distinct keys that it was made for, `salt` has 128 bits.
+    `capacity` is the number of distinct keys it is sized for; `salt` has 128 bits.
     """
 
     capacity: int
@@ -78,7 +78,7 @@ class BloomShape:
 def shape_for(
     capacity: int, fpp: float, salt: int, *, shard_bytes: int = MOST_SHARD_BYTES
 ) -> BloomShape:
-    """The smallest filter that errs no more often than `fpp` when it holds `capacity` keys."""
+    """The smallest filter with at most this false-positive rate when it holds `capacity` keys."""
     keys_per_block, functions = fit(fpp)
     blocks = max(1, math.ceil(capacity / keys_per_block))
     shards = math.ceil(blocks * _BLOCK_BYTES / shard_bytes)
@@ -87,18 +87,18 @@ def shape_for(
 
 @dataclass(frozen=True, slots=True)
 class BloomFill:
-    """How full a filter is: how many of its blocks have no bit set, one bit, and so on."""
+    """How full a filter is: `counts[n]` blocks have n bits set."""
 
     functions: int
     counts: npt.NDArray[np.int64]
 
     def __add__(self, other: BloomFill) -> BloomFill:
-        """The fill of both together, as of two shards of one filter."""
+        """The fill of both together, such as two shards of one filter."""
         return BloomFill(self.functions, self.counts + other.counts)
 
     @property
     def expected_fpp(self) -> float:
-        """How often a stranger is taken for known, by the bits as they are."""
+        """The false-positive rate, computed from the bits that are set."""
         return fpp_of_blocks(self.counts, self.functions)
 
     @property
@@ -108,9 +108,9 @@ class BloomFill:
 
 
 class BloomFilter:
-    """Some shards of a filter, all of them unless told otherwise.
+    """Some shards of a filter; by default all of them.
 
-    Not for several threads that add: each builds its own, and one merges them.
+    Adding is not thread-safe: let each thread build its own filter, then merge them.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class BloomFilter:
         self.shape = shape
         self.shards = range(shape.shards) if shards is None else shards
         if self.shards.step != 1 or not 0 <= self.shards.start < self.shards.stop <= shape.shards:
-            raise ValueError(f"{self.shards} are no neighbouring shards of {shape.shards}")
+            raise ValueError(f"{self.shards} are not adjacent shards of {shape.shards}")
         size = len(self.shards) * shape.blocks * _BLOCK_WORDS
         self._words = aligned_zeros(size) if words is None else words
         if len(self._words) != size:
@@ -127,31 +127,31 @@ class BloomFilter:
 
     @property
     def words(self) -> Words:
-        """The bits, shard by shard; they can only be read."""
+        """The bits, shard by shard; read-only."""
         return readable(self._words)
 
     def add(self, hashes: Hashes) -> None:
-        """Add hashes; ValueError where one belongs to another shard."""
+        """Add hashes. ValueError if one belongs to another shard."""
         from lakesweep.hashing import bloom_kernels  # imports numba
 
         self._check_writable()
         low, high = map(readable, hashes)
         if not bloom_kernels.add(self._words, self._geometry(), self.shape.functions, low, high):
-            raise self._stranger()
+            raise self._wrong_shard()
 
     def contains(self, hashes: Hashes) -> npt.NDArray[np.bool_]:
-        """Which hashes may have been added: never False for one that was. ValueError as above."""
+        """Which hashes may have been added; never False for one that was. ValueError as above."""
         from lakesweep.hashing import bloom_kernels  # imports numba
 
         low, high = map(readable, hashes)
         found = np.empty(len(low), dtype=np.bool_)
         geometry = self._geometry()
         if not bloom_kernels.contains(self.words, geometry, self.shape.functions, low, high, found):
-            raise self._stranger()
+            raise self._wrong_shard()
         return found
 
     def merge(self, other: BloomFilter) -> None:
-        """Take over all that another filter of the same shape and shards knows."""
+        """Add everything in another filter of the same shape and shards."""
         if (other.shape, other.shards) != (self.shape, self.shards):
             raise ValueError("filters of different shapes, salts or shards cannot be merged")
         self._check_writable()
@@ -172,19 +172,19 @@ class BloomFilter:
 
     def _check_writable(self) -> None:
         if not self._words.flags.writeable:
-            raise ValueError("a filter that was loaded can only be asked")
+            raise ValueError("a loaded filter is read-only")
 
-    def _stranger(self) -> ValueError:
+    def _wrong_shard(self) -> ValueError:
         return ValueError(f"a hash belongs to none of the shards {self.shards}")
 
 
 def total_fill(fills: Iterable[BloomFill]) -> BloomFill:
-    """The fill of a whole filter, of the fills of its shards."""
+    """The fill of a whole filter, from the fills of its shards."""
     return reduce(add, fills)
 
 
 def aligned_zeros(size: int) -> Words:
-    """Words that begin with a cache line, as blocks do."""
+    """Zeroed words aligned to a cache line, as blocks are."""
     memory = np.zeros(size + _CACHE_LINE // 8, dtype=np.uint64)
     start = -memory.ctypes.data % _CACHE_LINE // 8
     return memory[start : start + size]

@@ -2,8 +2,8 @@
 
 Keys fall into blocks at random: the number of keys in a block has a Poisson distribution. i
 keys set i·k bits, some of them twice; the distribution of distinct bits follows from throwing
-one after the other. A stranger passes when all its k bits are set. The textbook formula
-ignores blocks and would promise a rate two to four times too low.
+one after the other. A key that was never added passes if all its k bits are set. The textbook
+formula ignores blocks and promises a rate two to four times too low.
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 BLOCK_BITS = 512
+#: The false-positive rates that a filter can be built for.
+MIN_FPP = 1e-9
+MAX_FPP = 1e-2
 MOST_FUNCTIONS = 28
 _FEWEST_FUNCTIONS = 4
 _MOST_KEYS = 160
@@ -24,17 +27,17 @@ Floats = npt.NDArray[np.float64]
 
 
 def fpp_of(keys_per_block: float, functions: int) -> float:
-    """The rate of false positives where blocks hold so many keys on average."""
+    """The false-positive rate if blocks hold this many keys on average."""
     chances = _poisson(keys_per_block)
-    # What lies beyond the table counts as if it always erred.
+    # Blocks fuller than the table count as if every lookup were a false positive.
     return float(chances @ _errors()[functions]) + max(0.0, 1.0 - float(chances.sum()))
 
 
 @cache
 def fit(fpp: float) -> tuple[float, int]:
-    """The most keys a block, and the number of functions with which so many fit."""
-    if not 1e-9 <= fpp <= 1e-2:
-        raise ValueError("a rate of false positives lies between 1e-9 and 0.01")
+    """The most keys per block, and the number of functions that allows it."""
+    if not MIN_FPP <= fpp <= MAX_FPP:
+        raise ValueError(f"a false-positive rate lies between {MIN_FPP} and {MAX_FPP}")
     fitting = (
         (_most_keys(fpp, functions), functions)
         for functions in range(_FEWEST_FUNCTIONS, MOST_FUNCTIONS + 1)
@@ -43,18 +46,18 @@ def fit(fpp: float) -> tuple[float, int]:
 
 
 def fpp_of_blocks(counts: npt.NDArray[np.int64], functions: int) -> float:
-    """The rate of a filter as it is, by the number of blocks with so many bits set."""
+    """The rate of a filled filter; `counts[n]` is the number of blocks with n bits set."""
     shares = np.arange(BLOCK_BITS + 1) / BLOCK_BITS
     return float(counts @ shares**functions / counts.sum())
 
 
 def distinct_of_blocks(counts: npt.NDArray[np.int64], functions: int) -> float:
-    """How many distinct keys were added, estimated by the bits that are still zero."""
+    """How many distinct keys were added, estimated from the bits that are still zero."""
     blocks = int(counts.sum())
     zeros = float(counts @ np.arange(BLOCK_BITS, -1, -1)) / (blocks * BLOCK_BITS)
     if not zeros:
         return math.inf
-    # The chance that one key leaves a bit of its block alone is (1 - 1/512)^k.
+    # The probability that one key leaves a given bit of its block zero is (1 - 1/512)^k.
     return -math.log(zeros) * blocks / (1 - (1 - 1 / BLOCK_BITS) ** functions)
 
 
@@ -80,7 +83,7 @@ def _log_factorials() -> Floats:
 
 @cache
 def _errors() -> dict[int, Floats]:
-    """By the number of functions: the rate in a block with 0, 1, 2… keys."""
+    """For each number of functions, the rate in a block with 0, 1, 2… keys."""
     thrown = _distinct_bits()
     shares = np.arange(BLOCK_BITS + 1) / BLOCK_BITS
     return {
@@ -90,7 +93,7 @@ def _errors() -> dict[int, Floats]:
 
 
 def _distinct_bits() -> Floats:
-    """Row t: the distribution of how many bits are set after t were thrown."""
+    """Row t: the distribution of the number of bits set after t throws."""
     shares = np.arange(BLOCK_BITS + 1) / BLOCK_BITS
     rows = np.zeros((_MOST_KEYS * MOST_FUNCTIONS + 1, BLOCK_BITS + 1))
     rows[0, 0] = 1.0

@@ -1,8 +1,8 @@
-"""Size a Bloom filter, and decide what to do if it turns out too small.
+"""Size Bloom filters, and decide what to do when one turns out too small.
 
-A filter with too many false positives is not dangerous: it keeps garbage. But it hides how
-much it keeps. So a run with such a filter deletes nothing, unless it can build a larger one
-from the marks it has.
+Used for the files of a lake and for the rows of the store. A filter with too many false
+positives is not dangerous: it keeps garbage. But it hides how much it keeps. So a run with such
+a filter deletes nothing, unless it can build a larger one from the marks it still has.
 """
 
 from __future__ import annotations
@@ -13,25 +13,32 @@ from enum import StrEnum
 
 from lakesweep.errors import UsageError
 from lakesweep.hashing.bloom_filter import BloomFill, BloomShape, shape_for
+from lakesweep.hashing.bloom_model import MAX_FPP, MIN_FPP
 
-_FEWEST = 100_000
+#: A filter for fewer files would save nothing.
+_MIN_FILES = 100_000
 
 
 @dataclass(frozen=True, slots=True)
 class BloomPolicy:
-    """How often the filter may err when it is made and when it is full, and its head room."""
+    """The false-positive rates of a filter: when built, and the limit when full; its head room."""
 
     fpp: float = 1e-5
     acceptable_fpp: float = 5e-5
     multiplier: float = 1.1
 
     def __post_init__(self) -> None:
-        if not 1e-9 <= self.fpp <= self.acceptable_fpp <= 1e-2:
+        if not MIN_FPP <= self.fpp < self.acceptable_fpp <= 1:
             raise UsageError(
-                "the filter's error rates must lie between 1e-9 and 0.01, the acceptable one above"
+                f"a filter's false-positive rates must lie between {MIN_FPP} and 1, "
+                "the acceptable one above the initial one"
             )
         if self.multiplier <= 1:
             raise UsageError("the filter's multiplier must be above 1")
+
+    def accepts(self, fpp: float) -> bool:
+        """Whether a filter with this false-positive rate is good enough to delete by."""
+        return fpp < self.acceptable_fpp
 
 
 DEFAULT_POLICY = BloomPolicy()
@@ -47,7 +54,7 @@ class BloomFit(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BloomFigures:
-    """What a run records of its filter. `inserted` is the number of distinct files in it."""
+    """What a run records about its filter. `inserted` is the number of distinct files in it."""
 
     capacity: int
     inserted: int
@@ -58,20 +65,24 @@ class BloomFigures:
     rebuilt: bool = False
 
 
-def expected_live(most_live: int, entries: int | None, policy: BloomPolicy = DEFAULT_POLICY) -> int:
-    """How many live files to be ready for.
+def expected_count(seen: int, *, least: int, policy: BloomPolicy = DEFAULT_POLICY) -> int:
+    """How many keys to size a filter for, if earlier runs saw up to `seen`."""
+    return max(least, round(seen * policy.multiplier))
 
-    `most_live` is the high-water mark of earlier runs, 0 before the first. `entries` is what the
-    manifests of this run say that they hold, None where nobody has counted; files that several
-    manifests hold count several times, which only leaves more room.
+
+def expected_live(most_live: int, entries: int | None, policy: BloomPolicy = DEFAULT_POLICY) -> int:
+    """How many live files to size a filter for.
+
+    `most_live` is the high-water mark of earlier runs, 0 before the first. `entries` is the count
+    in the manifests of this run, None if unknown; it counts a file once per manifest, which only
+    makes the filter larger.
     """
-    known = max(most_live, entries or 0)
-    return max(_FEWEST, round(known * policy.multiplier))
+    return expected_count(max(most_live, entries or 0), least=_MIN_FILES, policy=policy)
 
 
 def first_shape(capacity: int, salt: int, policy: BloomPolicy = DEFAULT_POLICY) -> BloomShape:
-    """The filter for so many live files."""
-    return shape_for(capacity, policy.fpp, salt)
+    """The filter for this many keys."""
+    return shape_for(capacity, min(policy.fpp, MAX_FPP), salt)
 
 
 def check_fill(
@@ -79,9 +90,9 @@ def check_fill(
 ) -> BloomFit:
     """Whether a filter that holds all live files can be used.
 
-    `can_rebuild` says that all marks are at hand, and that this is not the second attempt.
+    `can_rebuild` says that all marks are still available, and that this is the first attempt.
     """
-    if fill.expected_fpp <= policy.acceptable_fpp:
+    if policy.accepts(fill.expected_fpp):
         return BloomFit.FITS
     return BloomFit.RESIZE if can_rebuild else BloomFit.NO_DELETES
 
@@ -89,23 +100,18 @@ def check_fill(
 def better_shape(
     shape: BloomShape, fill: BloomFill, rows: int, policy: BloomPolicy = DEFAULT_POLICY
 ) -> BloomShape:
-    """The filter to build instead, with the same salt. `rows` are the marks, with repetitions.
+    """The filter to build instead, with the same salt. `rows` counts the marks with duplicates.
 
-    The estimate of what is distinct is good while there are zeros left; a filter without any knows
-    only that it was too small.
+    The estimate of distinct keys is good while some bits are zero; a filter without any only
+    shows that it was too small.
     """
     distinct = min(fill.distinct, rows)
     capacity = expected_live(math.ceil(distinct), None, policy)
     return first_shape(max(capacity, shape.capacity + 1), shape.salt, policy)
 
 
-def high_water(most_live: int, live: int) -> int:
-    """The mark to remember for the next run."""
-    return max(most_live, live)
-
-
 def bloom_figures(shape: BloomShape, fill: BloomFill, *, rebuilt: bool = False) -> BloomFigures:
-    """What to record of a filter."""
+    """What to record about a filter."""
     inserted = round(fill.distinct) if math.isfinite(fill.distinct) else shape.bits
     return BloomFigures(
         capacity=shape.capacity,

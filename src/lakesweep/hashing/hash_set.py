@@ -11,7 +11,7 @@ _FIRST_CAPACITY = 1024
 
 
 class HashSet:
-    """Hashes in one table, which doubles before it is two thirds full: 24 to 48 bytes a hash."""
+    """Hashes in one table that doubles at a load of two thirds: 24 to 48 bytes per hash."""
 
     def __init__(self) -> None:
         self._table = np.zeros((_FIRST_CAPACITY, 2), dtype=np.uint64)
@@ -22,11 +22,11 @@ class HashSet:
 
     @property
     def nbytes(self) -> int:
-        """The bytes that the set takes."""
+        """The memory used, in bytes."""
         return self._table.nbytes
 
     def add(self, hashes: Hashes) -> npt.NDArray[np.bool_]:
-        """Add hashes; answers which were new. Of equal ones in one call the first is new."""
+        """Add hashes, and return which were new. Of equal ones in one call, the first is new."""
         from lakesweep.hashing import hash_set_kernels  # imports numba
 
         low, high = map(readable, hashes)

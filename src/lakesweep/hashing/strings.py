@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-#: The two halves of 128-bit hashes: low words and high words, one a string.
+#: The two halves of 128-bit hashes: low words and high words, one per string.
 Hashes: TypeAlias = tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]
 
-#: The bytes of a column of strings, and where each begins, with the end of the last.
+#: The bytes of a column of strings, and the offset of each, plus the end of the last.
 Strings: TypeAlias = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int32] | npt.NDArray[np.int64]]
 
 _OFFSETS = {pa.string(): np.int32, pa.large_string(): np.int64}
@@ -21,19 +21,19 @@ _WORD = 2**64
 def hash128(strings: pa.Array | pa.ChunkedArray, salt: int = 0) -> Hashes:
     """Hash strings with SipHash-2-4, whose 128-bit key is the salt.
 
-    Who does not know the salt cannot make strings collide. Nulls are refused with ValueError.
+    Without the salt, collisions cannot be constructed. ValueError if there are nulls.
     """
     return _hash(strings, salt, "hash_strings")
 
 
 def hash_names(paths: pa.Array | pa.ChunkedArray) -> Hashes:
-    """Hash what stands behind the last `/` of each path."""
+    """Hash the part of each path after the last `/`."""
     return _hash(paths, 0, "hash_names")
 
 
 def _hash(strings: pa.Array | pa.ChunkedArray, salt: int, kernel: str) -> Hashes:
     if strings.type not in _OFFSETS:
-        raise ValueError(f"strings are hashed, not {strings.type}")
+        raise ValueError(f"only strings can be hashed, not {strings.type}")
     if strings.null_count:
         raise ValueError("a null has no hash")
     if not 0 <= salt < _WORD * _WORD:
@@ -58,7 +58,7 @@ def _hash_chunk(strings: pa.Array, salt: int, kernel: str, into: Hashes) -> None
 
 
 def string_buffers(strings: pa.Array) -> Strings:
-    """The memory of a column of strings, as kernels read it; nulls are not told apart."""
+    """The memory of a column of strings, as kernels read it; nulls look like empty strings."""
     if not len(strings):
         return np.frombuffer(b"", dtype=np.uint8), np.zeros(1, dtype=_OFFSETS[strings.type])
     _, offsets, data = strings.buffers()
@@ -69,16 +69,16 @@ def string_buffers(strings: pa.Array) -> Strings:
 
 
 def readable(array: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """The array as kernels want it: contiguous and read-only, so that they are compiled once."""
+    """A contiguous, read-only view, so that kernels are compiled for one type only."""
     view = np.ascontiguousarray(array).view()
     view.flags.writeable = False
     return view
 
 
 def hash_order(hashes: Hashes) -> npt.NDArray[np.int64]:
-    """The places of hashes in their order, low words first.
+    """The indices that sort the hashes, by low word and then by high word.
 
-    Words that differ in their low halves need no more; others are so rare that all are sorted anew.
+    Equal low words are so rare that sorting by both happens only if there are any.
     """
     low, high = hashes
     order = np.argsort(low)

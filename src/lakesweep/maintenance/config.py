@@ -9,26 +9,26 @@ from fnmatch import fnmatchcase
 from math import inf
 
 from lakesweep.errors import ConfigError
+from lakesweep.hashing.bloom_model import MIN_FPP
+from lakesweep.hashing.bloom_sizing import BloomPolicy
 from lakesweep.store.commits.log import LogRetention
 from lakesweep.store.commits.references import RECENT_POINTERS
 from lakesweep.timestamps import micros
 
-#: Clocks differ, and commits take their time: so much grace there is at least.
+#: The shortest grace time: clocks differ, and commits take a while.
 MIN_GRACE = timedelta(minutes=5)
 MIN_REFERENCES = 100
 MIN_OBJECTS = 100_000
 MIN_RETAINED_RUNS = 2
-#: So many threads and connections no database wants.
+#: More threads and connections than any database can use.
 MAX_WORKERS = 1_000
-#: What is longer than this is for ever, and no date is so far back.
+#: Longer spans would reach back beyond the first representable date.
 MAX_SPAN = timedelta(days=36_500)
-#: No filter that errs less often can be made.
-MIN_FPP = 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogRetentionRule:
-    """How far back the logs of some references are kept; what is None is as for all others."""
+    """How far back the logs of some references are kept; None means the default."""
 
     commits: int | None = None
     age: timedelta | None = None
@@ -38,14 +38,14 @@ class LogRetentionRule:
 class MaintenanceConfig:
     """The settings of maintenance.
 
-    Filters are made for the expected counts, or for `count_from_last_run_multiplier` times what the
-    largest earlier run found, to err no more often than `filter_initialized_fpp`. A filter that is
-    too full is given another one beside it, until both together take `filter_bytes`. If they then
-    err as often as `max_acceptable_filter_fpp` or more, nothing is deleted.
+    Filters are sized for the expected counts, or for `count_from_last_run_multiplier` times the
+    largest count of an earlier run, with a false-positive rate of `filter_initialized_fpp`. A full
+    filter gets a second one beside it, up to `filter_bytes` in total. If their rate then reaches
+    `max_acceptable_filter_fpp`, nothing is deleted.
 
-    What was written within `created_at_grace_time` before a run is never deleted. Of each log the
-    newest `keep_commits` stay, and all commits that were the head within `keep_age`; `history` has
-    other values for references whose names match a pattern, of which the first counts.
+    Rows written within `created_at_grace_time` before a run are never deleted. Of each log, the
+    newest `keep_commits` are kept, and all commits that were the head within `keep_age`. `history`
+    overrides both for references that match a pattern; the first match wins.
     """
 
     expected_reference_count: int = MIN_REFERENCES
@@ -66,14 +66,14 @@ class MaintenanceConfig:
 
     @property
     def grace(self) -> timedelta:
-        """The grace time that counts."""
+        """The grace time in effect."""
         return max(self.created_at_grace_time, MIN_GRACE)
 
     def history_of(self, reference: str, now: datetime) -> LogRetention:
-        """How far back the log of a reference is kept by a run that begins now.
+        """How far back the log of a reference is kept by a run that starts now.
 
-        Never is a commit left out that was the head within the grace time: somebody may be reading
-        it, or hold a position in it.
+        A commit that was the head within the grace time is always kept: a reader may still use it,
+        or hold a position in the log.
         """
         fitting = (
             kept for pattern, kept in self.history.items() if fnmatchcase(reference, pattern)
@@ -83,12 +83,17 @@ class MaintenanceConfig:
         age = self.keep_age if own.age is None else own.age
         return LogRetention(commits, micros(now - max(age, self.grace)))
 
-    def may_delete(self, fpp: float) -> bool:
-        """Whether filters that err so often are good enough to delete by."""
-        return fpp < self.max_acceptable_filter_fpp
+    @property
+    def filter_policy(self) -> BloomPolicy:
+        """How filters are sized, and which false-positive rate forbids deletes."""
+        return BloomPolicy(
+            fpp=self.filter_initialized_fpp,
+            acceptable_fpp=self.max_acceptable_filter_fpp,
+            multiplier=self.count_from_last_run_multiplier,
+        )
 
     def check(self) -> None:
-        """ConfigError unless all settings make sense."""
+        """ConfigError if a setting is invalid."""
         for name, value in self._problems().items():
             if value:
                 raise ConfigError(f"[maintenance] {name} {value}")
@@ -121,7 +126,7 @@ class MaintenanceConfig:
         return _rate(self.filter_initialized_fpp)
 
 
-_NO_RATE = "must be a number that is not negative; 0 is no limit"
+_NO_RATE = "must be 0 or more; 0 means no limit"
 
 
 def _at_least(value: int, floor: int) -> str | None:

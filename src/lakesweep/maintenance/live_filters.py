@@ -1,31 +1,30 @@
 """The Bloom filters of retained references and objects, and how large to make them.
 
-A filter never loses a key, so nothing retained is ever taken for unused. An unused row may be
-taken for retained; the salt changes with every run, so the next run catches other rows. The
-size comes from the configuration or from the largest count of earlier runs.
+A filter has no false negatives, so nothing retained is ever deleted. A false positive keeps an
+unused row; the salt changes with every run, so the next run deletes it. The size comes from the
+configuration or from the largest count of earlier runs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
-from math import ceil, prod
+from math import prod
 from secrets import randbits
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakesweep.hashing.bloom_filter import BloomFilter, shape_for
+from lakesweep.hashing.bloom_filter import BloomFilter, BloomShape
+from lakesweep.hashing.bloom_model import MIN_FPP
+from lakesweep.hashing.bloom_sizing import BloomPolicy, expected_count, first_shape
 from lakesweep.hashing.strings import Hashes, hash128
 from lakesweep.maintenance.config import MaintenanceConfig
 from lakesweep.maintenance.run_records import MaintenanceRunInformation
 from lakesweep.store.backends.head_pages import Ids
 
-#: Above this, filters are no smaller for erring more often.
-_LARGEST_FPP = 0.01
-_SMALLEST_FPP = 1e-9
 _GROWTH = 2
 
 # The finalizer of SplitMix64 (Vigna).
@@ -38,24 +37,29 @@ _LAST = np.uint64(31)
 
 @dataclass(frozen=True, slots=True)
 class FilterSize:
-    """How many keys a filter is made for, how often it may err, and what it may grow to."""
+    """How many keys a filter is sized for, its false-positive rates, and its memory limit."""
 
     capacity: int
-    fpp: float
-    most_bytes: int
+    policy: BloomPolicy
+    max_bytes: int
+
+    def shape(self, capacity: int, *, generation: int = 0, salt: int = 0) -> BloomShape:
+        """The layout of a filter; each generation errs half as often as the one before."""
+        fpp = max(self.policy.fpp / _GROWTH**generation, MIN_FPP)
+        return first_shape(capacity, salt, replace(self.policy, fpp=fpp))
 
 
 class GrowingFilter:
-    """A Bloom filter that gets another one beside it when it is full, twice as large.
+    """A chain of Bloom filters: when one is full, the next is twice as large.
 
-    Each errs half as often as the one before, so all together err at most twice as often as the
-    first. Without room for another one, the last is filled beyond what it was made for.
+    Each errs half as often as the one before, so the false-positive rate of the chain is at most
+    twice that of the first. At the memory limit, the last one is filled beyond its capacity.
     """
 
     def __init__(self, size: FilterSize) -> None:
         self._size = size
-        capacity = self._fitting(size.capacity, size.fpp)
-        self._filters = [self._new(capacity, size.fpp)]
+        capacity = self._fitting(size.capacity)
+        self._filters = [self._new(capacity)]
         self._room = capacity
 
     @property
@@ -68,11 +72,11 @@ class GrowingFilter:
 
     @property
     def expected_fpp(self) -> float:
-        """How often a stranger is taken for known."""
+        """The false-positive rate of all filters together."""
         return 1.0 - prod(1.0 - each.fill().expected_fpp for each in self._filters)
 
     def add(self, hashes: Hashes) -> None:
-        """Add hashes, which were not added before."""
+        """Add hashes that were not added before."""
         low, high = hashes
         while len(low):
             if self._room <= 0:
@@ -83,28 +87,28 @@ class GrowingFilter:
             low, high = low[some:], high[some:]
 
     def contains(self, hashes: Hashes) -> npt.NDArray[np.bool_]:
-        """Which hashes may have been added: never False for one that was."""
+        """Which hashes may have been added; never False for one that was."""
         return contained(self._filters, hashes)
 
     def _grow(self) -> None:
         capacity = self._filters[-1].shape.capacity * _GROWTH
-        fpp = max(self._size.fpp / _GROWTH ** len(self._filters), _SMALLEST_FPP)
-        shape = shape_for(capacity, fpp, 0)
-        if self.size_bytes + shape.bits // 8 <= self._size.most_bytes:
-            self._filters.append(self._new(capacity, fpp))
+        shape = self._size.shape(capacity, generation=len(self._filters))
+        if self.size_bytes + shape.bits // 8 <= self._size.max_bytes:
+            self._filters.append(self._new(capacity, len(self._filters)))
             self._room = capacity
 
-    def _fitting(self, capacity: int, fpp: float) -> int:
-        """As many keys as there is room for."""
-        size_bytes = shape_for(capacity, min(fpp, _LARGEST_FPP), 0).bits // 8
-        return max(1, min(capacity, capacity * self._size.most_bytes // size_bytes))
+    def _fitting(self, capacity: int) -> int:
+        """As many keys as fit into the memory limit."""
+        size_bytes = self._size.shape(capacity).bits // 8
+        return max(1, min(capacity, capacity * self._size.max_bytes // size_bytes))
 
-    def _new(self, capacity: int, fpp: float) -> BloomFilter:
-        return BloomFilter(shape_for(capacity, min(fpp, _LARGEST_FPP), randbits(128)))
+    def _new(self, capacity: int, generation: int = 0) -> BloomFilter:
+        shape = self._size.shape(capacity, generation=generation, salt=randbits(128))
+        return BloomFilter(shape)
 
 
 def contained(filters: Sequence[BloomFilter], hashes: Hashes) -> npt.NDArray[np.bool_]:
-    """Which hashes at least one of the filters knows."""
+    """Which hashes at least one of the filters contains."""
     found = filters[0].contains(hashes)
     for other in filters[1:]:
         found |= other.contains(hashes)
@@ -112,23 +116,23 @@ def contained(filters: Sequence[BloomFilter], hashes: Hashes) -> npt.NDArray[np.
 
 
 class LiveFilters:
-    """The references and the objects of all realms that stay."""
+    """The retained references and objects of all realms."""
 
     def __init__(self, references: FilterSize, objects: FilterSize) -> None:
         self.references = GrowingFilter(references)
         self.objects = GrowingFilter(objects)
 
     def add_references(self, realm: str, names: Sequence[str]) -> None:
-        """Let the references of a realm stay; each is named once in a run."""
+        """Retain references of a realm; a run passes each of them once."""
         self.references.add(name_hashes(realm, names))
 
     def add_objects(self, realm: str, ids: Ids) -> None:
-        """Let objects of a realm stay; each is named once in a run."""
+        """Retain objects of a realm; a run passes each of them once."""
         self.objects.add(id_hashes(realm, ids))
 
 
 def id_hashes(realm: str, ids: Ids) -> Hashes:
-    """The hashes of objects: different ones for different ids of a realm."""
+    """The hashes of objects; distinct ids of a realm have distinct hashes."""
     low, high = _seed(realm)
     words = ids.astype(np.uint64)
     return _mixed(words ^ low), _mixed(words + high)
@@ -136,7 +140,7 @@ def id_hashes(realm: str, ids: Ids) -> Hashes:
 
 def name_hashes(realm: str, names: Sequence[str]) -> Hashes:
     """The hashes of references."""
-    # No realm has a character in its name that could be taken for the end of it.
+    # The name of a realm cannot contain the separator.
     return hash128(pa.array([f"{realm}/{name}" for name in names], pa.string()))
 
 
@@ -152,13 +156,13 @@ def _mixed(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     return words ^ (words >> _LAST)
 
 
-#: Filters that are smaller than for so many references save nothing.
-_FEWEST_REFERENCES = 1_000
+#: A filter for fewer references would save nothing.
+_MIN_REFERENCES = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class FilterSizes:
-    """How many references and objects are expected to stay."""
+    """How many retained references and objects to expect."""
 
     references: int
     objects: int
@@ -167,16 +171,17 @@ class FilterSizes:
 def filter_sizes(
     config: MaintenanceConfig, runs: Iterable[MaintenanceRunInformation]
 ) -> FilterSizes:
-    """What is configured, or the most that an earlier run saw and some more.
+    """The configured counts, or more if an earlier run saw more.
 
-    What was scanned counts as well as what was identified: a run that failed early may have seen
-    only one of the two.
+    Scanned and identified counts both matter: a run that failed early may have only one of them.
     """
-    references = max(config.expected_reference_count, _FEWEST_REFERENCES)
-    objects = config.expected_obj_count
+    references = objects = 0
     for run in runs:
-        seen = max(run.reference_stats.scanned, run.identified_references)
-        references = max(references, ceil(seen * config.count_from_last_run_multiplier))
-        seen = max(run.obj_stats.scanned, run.identified_objs)
-        objects = max(objects, ceil(seen * config.count_from_last_run_multiplier))
-    return FilterSizes(references, objects)
+        references = max(references, run.reference_stats.scanned, run.identified_references)
+        objects = max(objects, run.obj_stats.scanned, run.identified_objs)
+    policy = config.filter_policy
+    least = max(config.expected_reference_count, _MIN_REFERENCES)
+    return FilterSizes(
+        expected_count(references, least=least, policy=policy),
+        expected_count(objects, least=config.expected_obj_count, policy=policy),
+    )

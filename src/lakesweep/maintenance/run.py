@@ -144,7 +144,7 @@ class MaintenanceRun:
 
     def _may_delete(self, figures: LiveFilterFigures) -> bool:
         worst = figures.worst_fpp
-        may = self.config.may_delete(worst)
+        may = self.config.filter_policy.accepts(worst)
         if not may:
             self.tally.complain(
                 f"the filters are too full and err with a rate of {worst:.2g}: nothing was "
@@ -202,8 +202,7 @@ class MaintenanceRun:
         return realm.backend.split_rows(realm.name, count if is_worth_it else 1)
 
     def _filter(self, expected: int) -> FilterSize:
-        config = self.config
-        return FilterSize(expected, config.filter_initialized_fpp, config.filter_bytes // 2)
+        return FilterSize(expected, self.config.filter_policy, self.config.filter_bytes // 2)
 
     def _bucket(self, rate: float | None) -> TokenBucket | None:
         return TokenBucket(self.clock, rate) if rate else None

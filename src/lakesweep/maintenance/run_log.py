@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import msgspec
 
 from lakesweep.clock import Clock
-from lakesweep.errors import NotFoundError, ReferenceMissingError
+from lakesweep.errors import NotFoundError
 from lakesweep.maintenance.run_records import (
     MAINTENANCE_RUNS,
     MaintenanceCommit,
     MaintenanceRunInformation,
 )
-from lakesweep.runs.records import LeaseRecord, RunStatus
+from lakesweep.runs.log_reference import LogReference, find_run
+from lakesweep.runs.records import RunStatus
+from lakesweep.runs.sessions import LEASE_LOST
 from lakesweep.store import LINKS, Attempt, Change, Link, Realm, key, seal
 from lakesweep.timestamps import micros
-
-_NO_LEASE = LeaseRecord(token=0, run="", holder="", expires_at=0)
-_PAGE_RUNS = 100
 
 
 @dataclass(frozen=True, slots=True)
 class MaintenanceRuns:
-    """Runs of maintenance, of which the newest `retained` are remembered. A change is a commit."""
+    """Maintenance runs; the newest `retained` are kept. Each change is one commit."""
 
     system: Realm
     clock: Clock
@@ -32,25 +31,20 @@ class MaintenanceRuns:
 
     def list(self) -> Iterator[MaintenanceRunInformation]:
         """Runs, newest first."""
-        index = self.system.index(self._head().runs, LINKS)
+        index = self.system.index(self._log.head().runs, LINKS)
         links = [link for _, link in index.prefix(b"", reverse=True)]
-        for start in range(0, len(links), _PAGE_RUNS):
-            page = links[start : start + _PAGE_RUNS]
-            found = self.system.objects.fetch_many(page, MaintenanceRunInformation)
-            yield from (each.value for each in found if each is not None)
+        return self._log.fetch(links, MaintenanceRunInformation)
 
     def get(self, run: str) -> MaintenanceRunInformation:
-        """One run. NotFoundError if there is none of that name."""
-        for found in self.list():
-            if found.run == run:
-                return found
-        raise NotFoundError(f"there is no run {run}", hint="lakesweep runs lists them")
+        """One run. NotFoundError if there is none with that name."""
+        return find_run(self.list(), run)
 
     def put(self, run: MaintenanceRunInformation) -> None:
-        """Remember how far a run is; unless somebody said meanwhile that it is over."""
+        """Record the progress or the end of a run, unless its end is recorded already."""
 
-        def change(attempt: Attempt[MaintenanceCommit]) -> MaintenanceCommit | None:
-            head = attempt.head or MaintenanceCommit()
+        def change(
+            attempt: Attempt[MaintenanceCommit], head: MaintenanceCommit
+        ) -> MaintenanceCommit | None:
             runs = attempt.index(head.runs, LINKS)
             place = key(run.started_at, run.run)
             before = runs.get(place)
@@ -64,60 +58,37 @@ class MaintenanceRuns:
                 attempt.record(Change("remove", old))
             return msgspec.structs.replace(head, runs=seal(runs))
 
-        self._commit(change, f"{run.run} is {run.status}")
+        self._log.commit(change, f"{run.run} is {run.status}")
 
-    def bury(self, run: str | None) -> MaintenanceRunInformation | None:
-        """Say of a run that lost its lease that it is dead; what it had done by then."""
+    def bury(self, run: str) -> None:
+        """Record that a run that lost its lease is dead, unless its end is recorded."""
         try:
-            found = None if run is None else self.get(run)
+            found = self.get(run)
         except NotFoundError:
-            return None  # it died before it wrote anything down
-        if found is None or found.status is not RunStatus.RUNNING:
-            return None
-        words = "its lease ended by itself, or was taken from it"
+            return  # it died before it recorded anything
         finished = micros(self.clock.now())
         self.put(
             msgspec.structs.replace(
-                found, status=RunStatus.DEAD, status_message=words, finished_at=finished
+                found, status=RunStatus.DEAD, status_message=LEASE_LOST, finished_at=finished
             )
         )
-        return found
 
     def lease(self) -> int:
-        """The object that is the lease of the store; made where there is none."""
-        known = self._head().lease
-        return self._add_lease() if known is None else known
-
-    def _add_lease(self) -> int:
-        # The lease is written before anything leads to it, so no link ever leads nowhere.
-        lease = self.system.objects.insert(self.system.new_id(), _NO_LEASE)
-        assert lease is not None  # nobody has had this id
-
-        def change(attempt: Attempt[MaintenanceCommit]) -> MaintenanceCommit | None:
-            head = attempt.head or MaintenanceCommit()
-            if head.lease is not None:
-                return None
-            return msgspec.structs.replace(head, lease=Link(lease.id))
-
-        if self._commit(change, "a lease for maintenance"):
-            return lease.id
-        self.system.objects.remove(lease)
-        return self.lease()
+        """The object that is the lease of the store, created on first use."""
+        known = self._log.head().lease
+        if known is None:
+            known = self._log.add_lease(_link_lease, "a lease for maintenance")
+        return self.lease() if known is None else known
 
     def _surplus(self, places: Sequence[bytes]) -> Sequence[bytes]:
         return places[: max(0, len(places) - self.retained)]
 
-    def _commit(
-        self, change: Callable[[Attempt[MaintenanceCommit]], MaintenanceCommit | None], words: str
-    ) -> bool:
-        self.system.references.ensure([MAINTENANCE_RUNS])
-        return self.system.commit(
-            MAINTENANCE_RUNS, change, MaintenanceCommit, message=words
-        ).changed
+    @property
+    def _log(self) -> LogReference[MaintenanceCommit]:
+        return LogReference(self.system, MAINTENANCE_RUNS, MaintenanceCommit)
 
-    def _head(self) -> MaintenanceCommit:
-        try:
-            head = self.system.head(MAINTENANCE_RUNS, MaintenanceCommit, fresh=True)
-        except ReferenceMissingError:
-            return MaintenanceCommit()  # maintenance was never run here
-        return head.value if head else MaintenanceCommit()
+
+def _link_lease(
+    _: Attempt[MaintenanceCommit], head: MaintenanceCommit, lease: Link
+) -> MaintenanceCommit | None:
+    return None if head.lease is not None else msgspec.structs.replace(head, lease=lease)

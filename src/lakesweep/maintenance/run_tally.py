@@ -40,6 +40,7 @@ class RunTally:
         clock: Clock,
         save: Callable[[MaintenanceRunInformation], None],
     ) -> None:
+        self.result = begun
         self._info = begun
         self._clock = clock
         self._save = save
@@ -132,15 +133,16 @@ class RunTally:
         now = self.now()
         return now.reference_stats.failed + now.obj_stats.failed
 
-    def ended(self, status: RunStatus, message: str, details: str) -> MaintenanceRunInformation:
-        """All figures of a run that is over."""
-        return msgspec.structs.replace(
+    def finish(self, status: RunStatus, message: str, details: str) -> MaintenanceRunInformation:
+        """The figures of a run that ends now."""
+        self.result = msgspec.structs.replace(
             self.now(),
             status=status,
             status_message=message,
             detailed_information=details,
             finished_at=micros(self._clock.now()),
         )
+        return self.result
 
     def now(self) -> MaintenanceRunInformation:
         """All figures, as they are."""

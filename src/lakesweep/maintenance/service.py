@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 
 from msgspec.structs import replace
 
 from lakesweep.clock import Clock, SystemClock
-from lakesweep.errors import LakesweepError
 from lakesweep.maintenance.config import MaintenanceConfig
 from lakesweep.maintenance.live_filters import filter_sizes
 from lakesweep.maintenance.maintained_realms import MaintenanceRunSpec, spec_of
@@ -23,13 +21,13 @@ from lakesweep.maintenance.run_log import MaintenanceRuns
 from lakesweep.maintenance.run_records import MaintenanceRunInformation
 from lakesweep.maintenance.run_tally import RunTally
 from lakesweep.progress import SILENT, Progress
-from lakesweep.runs.leases import HeldLease, keep_renewing, take_lease
+from lakesweep.runs.leases import HeldLease, take_lease
 from lakesweep.runs.records import RunStatus
 from lakesweep.runs.run_names import new_name
-from lakesweep.runs.sessions import holder_name, status_after
+from lakesweep.runs.sessions import holder_name, recorded, status_after
 from lakesweep.store import Store
 from lakesweep.store.realms.purge import StateCheck
-from lakesweep.timestamps import micros, moment
+from lakesweep.timestamps import micros
 
 _KIND = "maintain"
 #: What a run left that ended longer ago is scanned from the beginning.
@@ -74,12 +72,9 @@ class MaintenanceService:
         name = new_name(_KIND, self.clock)
         if dry_run:
             return self._dry_run(name, spec)
-        runs = self._runs
         subject = (self.store.system, self.clock, "the store")
-        with keep_renewing(
-            take_lease(*subject, runs.lease(), name, holder_name(), superseded=supersede)
-        ) as lease:
-            return self._registered(name, spec, lease)
+        lease = take_lease(*subject, self._runs.lease(), name, holder_name(), superseded=supersede)
+        return self._recorded_run(name, spec, lease)
 
     @property
     def _runs(self) -> MaintenanceRuns:
@@ -88,31 +83,21 @@ class MaintenanceService:
     def _dry_run(self, name: str, spec: MaintenanceRunSpec) -> MaintenanceRunInformation:
         begun = self._begun(name, is_dry_run=True)
         tally = RunTally(begun, self.clock, lambda _: None)
-        self._run(begun, spec, tally, lambda: None, None).go()
-        return _ended(tally)
+        self._run(tally, spec, lambda: None, None).go()
+        return _end(tally)
 
-    def _registered(
+    def _recorded_run(
         self, name: str, spec: MaintenanceRunSpec, lease: HeldLease
     ) -> MaintenanceRunInformation:
-        runs = self._runs
-        runs.bury(lease.dead)
-        begun = self._resumed(self._begun(name, token=lease.token))
-        # Until it is written down how this run ended, it is dead to whoever takes its lease.
-        lease.is_abandoned = True
-        runs.put(begun)
-        tally = RunTally(begun, self.clock, runs.put)
-        try:
+        recorder = _StoreRunRecorder(self._runs, lambda: self._start(name, lease))
+        with recorded(lease, recorder) as tally:
             fence = ScanLease(lease.stored.id, lease.token)
-            self._run(begun, spec, tally, self._watched(lease), fence).go()
-        except BaseException as error:
-            with suppress(LakesweepError):
-                runs.put(tally.ended(status_after(error), str(error), traceback.format_exc()))
-                lease.is_abandoned = False
-            raise
-        ended = _ended(tally)
-        runs.put(ended)
-        lease.is_abandoned = False
-        return ended
+            self._run(tally, spec, self._watched(lease), fence).go()
+        return tally.result
+
+    def _start(self, name: str, lease: HeldLease) -> RunTally:
+        begun = self._resumed(self._begun(name, token=lease.token))
+        return RunTally(begun, self.clock, self._runs.put)
 
     def _watched(self, lease: HeldLease) -> Callable[[], None]:
         """Raises LeaseHeldError as soon as the lease has ended, or moments after it is lost."""
@@ -143,15 +128,16 @@ class MaintenanceService:
             return begun
         if begun.started - before.started > _RESUMABLE:
             return begun
-        if before.filters is None or not self.config.may_delete(before.filters.worst_fpp):
+        if before.filters is None or not self.config.filter_policy.accepts(
+            before.filters.worst_fpp
+        ):
             return begun  # it deleted nothing of what it scanned
         return _taken_over(begun, before)
 
     def _run(
         self,
-        begun: MaintenanceRunInformation,
-        spec: MaintenanceRunSpec,
         tally: RunTally,
+        spec: MaintenanceRunSpec,
         look: Callable[[], None],
         fence: ScanLease | None,
     ) -> MaintenanceRun:
@@ -164,19 +150,42 @@ class MaintenanceService:
             progress=self.progress,
             spec=spec,
             sizes=filter_sizes(self.config, self._runs.list()),
-            started=moment(begun.started_at),
+            started=tally.now().started,
             tally=tally,
             look=look,
             fence=fence,
-            is_dry_run=begun.is_dry_run,
+            is_dry_run=tally.now().is_dry_run,
         )
 
 
-def _ended(tally: RunTally) -> MaintenanceRunInformation:
+@dataclass(frozen=True, slots=True)
+class _StoreRunRecorder:
+    """Records a maintenance run."""
+
+    runs: MaintenanceRuns
+    start: Callable[[], RunTally]
+
+    def bury(self, run: str) -> None:
+        self.runs.bury(run)
+
+    def begin(self) -> RunTally:
+        tally = self.start()
+        self.runs.put(tally.now())
+        return tally
+
+    def finish(self, run: RunTally, error: BaseException | None) -> None:
+        if error is None:
+            self.runs.put(_end(run))
+        else:
+            details = "".join(traceback.format_exception(error))
+            self.runs.put(run.finish(status_after(error), str(error), details))
+
+
+def _end(tally: RunTally) -> MaintenanceRunInformation:
     failed = tally.failed
     problems = [*tally.problems, *([f"{failed:,} deletes failed"] if failed else [])]
     status = RunStatus.INCOMPLETE if problems else RunStatus.DONE
-    return tally.ended(status, problems[0] if problems else "", "\n".join(problems))
+    return tally.finish(status, problems[0] if problems else "", "\n".join(problems))
 
 
 def _taken_over(

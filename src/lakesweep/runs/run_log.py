@@ -11,11 +11,11 @@ from typing import Any
 import msgspec
 
 from lakesweep.clock import Clock
-from lakesweep.errors import NotFoundError, ReferenceMissingError, RefusedError
+from lakesweep.errors import NotFoundError, RefusedError
+from lakesweep.runs.log_reference import LogReference, find_run
 from lakesweep.runs.records import (
     SWEEPS,
     LakeRecord,
-    LeaseRecord,
     PlanRecord,
     PlanStatus,
     RootMemory,
@@ -35,8 +35,6 @@ _ROOTS = Packed(RootMemory)
 #: Of a root that used more folders than this, whole stores are remembered: rather too much is kept.
 MOST_FOLDERS = 5_000
 
-_NO_LEASE = LeaseRecord(token=0, run="", holder="", expires_at=0)
-
 
 @dataclass(frozen=True, slots=True)
 class RunLog:
@@ -55,7 +53,7 @@ class RunLog:
         spec: Mapping[str, Any],
         token: int = 0,
     ) -> RunRecord:
-        """Record that a run starts."""
+        """Record that a run has started."""
         run = RunRecord(
             run=name or new_name(kind, self.clock),
             lake=lake,
@@ -84,7 +82,7 @@ class RunLog:
 
     def list(self, lake: str | None = None) -> Iterator[RunRecord]:
         """Runs, newest first; of one lake or of all."""
-        head = self._head()
+        head = self._log.head()
         if lake is not None:
             return self._list(head, lake)
         keys = (found for found, _ in self.realm.index(head.runs, LINKS).items())
@@ -94,16 +92,11 @@ class RunLog:
     def _list(self, head: SweepsCommit, lake: str) -> Iterator[RunRecord]:
         index = self.realm.index(head.runs, LINKS)
         links = [link for _, link in index.prefix(key(lake), reverse=True)]
-        for start in range(0, len(links), 100):
-            found = self.realm.objects.fetch_many(links[start : start + 100], RunRecord)
-            yield from (record.value for record in found if record is not None)
+        return self._log.fetch(links, RunRecord)
 
     def get(self, run: str) -> RunRecord:
         """One run. NotFoundError if there is none of that name."""
-        for record in self.list():
-            if record.run == run:
-                return record
-        raise NotFoundError(f"there is no run {run}", hint="lakesweep runs lists them")
+        return find_run(self.list(), run)
 
     def add_plan(self, plan: PlanRecord) -> None:
         """Record a plan that was written and can be carried out."""
@@ -111,20 +104,20 @@ class RunLog:
 
     def plan(self, name: str) -> PlanRecord:
         """One plan. NotFoundError if there is none of that name."""
-        found = self.realm.index(self._head().plans, _PLANS).get(key(name))
+        found = self.realm.index(self._log.head().plans, _PLANS).get(key(name))
         if found is None:
             raise NotFoundError(f"there is no plan {name}", hint="lakesweep runs lists them")
         return found
 
     def plans(self, lake: str) -> Sequence[PlanRecord]:
         """The plans of a lake, newest first."""
-        plans = self.realm.index(self._head().plans, _PLANS)
+        plans = self.realm.index(self._log.head().plans, _PLANS)
         found = (plan for _, plan in plans.items() if plan.lake == lake)
         return sorted(found, key=lambda plan: (plan.token, plan.created_at), reverse=True)
 
     def newest_plan(self, lake: str) -> PlanRecord:
         """The plan of a lake that was made last. NotFoundError if it has none."""
-        plans = self.realm.index(self._head().plans, _PLANS)
+        plans = self.realm.index(self._log.head().plans, _PLANS)
         found = (plan for _, plan in plans.prefix(b"", reverse=True) if plan.lake == lake)
         newest = next(found, None)
         if newest is None:
@@ -150,8 +143,7 @@ class RunLog:
     def claim(self, name: str, run: str, *, resumes: str | None) -> PlanRecord:
         """Take a plan for a run, once; or from the run that it `resumes`, which is dead."""
 
-        def change(attempt: Attempt[SweepsCommit]) -> SweepsCommit:
-            head = attempt.head or SweepsCommit()
+        def change(attempt: Attempt[SweepsCommit], head: SweepsCommit) -> SweepsCommit:
             plans = attempt.index(head.plans, _PLANS)
             plan = plans.get(key(name))
             if plan is None:
@@ -162,14 +154,13 @@ class RunLog:
             attempt.record(Change("update", key("plan", name)))
             return msgspec.structs.replace(head, plans=seal(plans))
 
-        self._commit(change, f"{run} applies {name}")
+        self._log.commit(change, f"{run} applies {name}")
         return self.plan(name)
 
     def close_plan(self, plan: PlanRecord) -> None:
         """Record that a plan was carried out to its end, unless another run has taken it over."""
 
-        def change(attempt: Attempt[SweepsCommit]) -> SweepsCommit | None:
-            head = attempt.head or SweepsCommit()
+        def change(attempt: Attempt[SweepsCommit], head: SweepsCommit) -> SweepsCommit | None:
             plans = attempt.index(head.plans, _PLANS)
             if plans.get(key(plan.plan)) != plan:
                 return None
@@ -177,13 +168,12 @@ class RunLog:
             attempt.record(Change("update", key("plan", plan.plan)))
             return msgspec.structs.replace(head, plans=seal(plans))
 
-        self._commit(change, f"{plan.plan} is {PlanStatus.APPLIED}")
+        self._log.commit(change, f"{plan.plan} is {PlanStatus.APPLIED}")
 
     def forget_plan(self, plan: PlanRecord) -> None:
         """Have no plan of that name any more, unless something happened to it just now."""
 
-        def change(attempt: Attempt[SweepsCommit]) -> SweepsCommit | None:
-            head = attempt.head or SweepsCommit()
+        def change(attempt: Attempt[SweepsCommit], head: SweepsCommit) -> SweepsCommit | None:
             plans = attempt.index(head.plans, _PLANS)
             if plans.get(key(plan.plan)) != plan:
                 return None
@@ -191,7 +181,7 @@ class RunLog:
             attempt.record(Change("remove", key("plan", plan.plan)))
             return msgspec.structs.replace(head, plans=seal(plans))
 
-        self._commit(change, f"{plan.plan} is forgotten")
+        self._log.commit(change, f"{plan.plan} is forgotten")
 
     def lake(self, name: str) -> LakeRecord:
         """What is known of a lake; with a lease that nobody holds, where nothing was known."""
@@ -216,8 +206,7 @@ class RunLog:
         """
         self.lake(name)
 
-        def commit(attempt: Attempt[SweepsCommit]) -> SweepsCommit:
-            head = attempt.head or SweepsCommit()
+        def commit(attempt: Attempt[SweepsCommit], head: SweepsCommit) -> SweepsCommit:
             lakes = attempt.index(head.lakes, LINKS)
             link = lakes.get(key(name))
             record = None if link is None else attempt.fetch(link, LakeRecord)
@@ -234,65 +223,48 @@ class RunLog:
             attempt.record(Change("update", key("lake", name)))
             return msgspec.structs.replace(head, lakes=seal(lakes))
 
-        self._commit(commit, f"lake {name}")
+        self._log.commit(commit, f"lake {name}")
 
     def _put_run(self, run: RunRecord, action: str) -> None:
-        def change(attempt: Attempt[SweepsCommit]) -> SweepsCommit:
-            head = attempt.head or SweepsCommit()
+        def change(attempt: Attempt[SweepsCommit], head: SweepsCommit) -> SweepsCommit:
             runs = attempt.index(head.runs, LINKS)
             runs.put(key(run.lake, run.started_at, run.run), attempt.write(run))
             attempt.record(Change(action, key("run", run.run)))
             return msgspec.structs.replace(head, runs=seal(runs))
 
-        self._commit(change, f"{run.run} is {run.status}")
+        self._log.commit(change, f"{run.run} is {run.status}")
 
     def _put_plan(self, plan: PlanRecord, action: str) -> None:
-        def change(attempt: Attempt[SweepsCommit]) -> SweepsCommit:
-            head = attempt.head or SweepsCommit()
+        def change(attempt: Attempt[SweepsCommit], head: SweepsCommit) -> SweepsCommit:
             plans = attempt.index(head.plans, _PLANS)
             plans.put(key(plan.plan), plan)
             attempt.record(Change(action, key("plan", plan.plan)))
             return msgspec.structs.replace(head, plans=seal(plans))
 
-        self._commit(change, f"{plan.plan} is {plan.status}")
+        self._log.commit(change, f"{plan.plan} is {plan.status}")
 
     def _find_lake(self, name: str) -> LakeRecord | None:
-        link = self.realm.index(self._head().lakes, LINKS).get(key(name))
+        link = self.realm.index(self._log.head().lakes, LINKS).get(key(name))
         found = None if link is None else self.realm.objects.fetch(link, LakeRecord)
         return None if found is None else found.value
 
     def _add_lake(self, name: str) -> LakeRecord:
-        # The lease is written before anything leads to it, so no link ever leads nowhere.
-        lease = self.realm.objects.insert(self.realm.new_id(), _NO_LEASE)
-        assert lease is not None  # nobody has had this id
-        record = LakeRecord(lease=Link(lease.id))
-
-        def change(attempt: Attempt[SweepsCommit]) -> SweepsCommit | None:
-            head = attempt.head or SweepsCommit()
+        def link(
+            attempt: Attempt[SweepsCommit], head: SweepsCommit, lease: Link
+        ) -> SweepsCommit | None:
             lakes = attempt.index(head.lakes, LINKS)
             if key(name) in lakes:
                 return None
-            lakes.put(key(name), attempt.write(record))
+            lakes.put(key(name), attempt.write(LakeRecord(lease=lease)))
             attempt.record(Change("add", key("lake", name)))
             return msgspec.structs.replace(head, lakes=seal(lakes))
 
-        if self._commit(change, f"lake {name}"):
-            return record
-        self.realm.objects.remove(lease)
+        self._log.add_lease(link, f"lake {name}")
         return self.lake(name)
 
-    def _commit(
-        self, change: Callable[[Attempt[SweepsCommit]], SweepsCommit | None], message: str
-    ) -> bool:
-        self.realm.references.ensure([SWEEPS])
-        return self.realm.commit(SWEEPS, change, SweepsCommit, message=message).changed
-
-    def _head(self) -> SweepsCommit:
-        try:
-            head = self.realm.head(SWEEPS, SweepsCommit, fresh=True)
-        except ReferenceMissingError:
-            return SweepsCommit()  # nothing was ever recorded here
-        return head.value if head else SweepsCommit()
+    @property
+    def _log(self) -> LogReference[SweepsCommit]:
+        return LogReference(self.realm, SWEEPS, SweepsCommit)
 
 
 def _second(plan: PlanRecord) -> str:

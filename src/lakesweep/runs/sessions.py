@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from lakesweep.errors import LakesweepError, NotFoundError, RefusedError
 from lakesweep.runs.leases import HeldLease, keep_renewing, take_lease
@@ -16,10 +16,54 @@ from lakesweep.runs.records import RunKind, RunRecord, RunStatus
 from lakesweep.runs.run_log import RunLog
 from lakesweep.runs.run_names import new_name
 
+R = TypeVar("R")
+
+#: The message of a run that ended without recording how.
+LEASE_LOST = "its lease expired or was taken over"
+
+
+class RunRecorder(Protocol[R]):
+    """Records one run in its log. Every method may be repeated after a crash."""
+
+    def bury(self, run: str) -> None:
+        """Record that an earlier run is dead, unless its end is recorded."""
+        ...
+
+    def begin(self) -> R:
+        """Record that this run has started, and return what it works with."""
+        ...
+
+    def finish(self, run: R, error: BaseException | None) -> None:
+        """Record how this run ended; `error` is what ended it early."""
+        ...
+
+
+@contextmanager
+def recorded(lease: HeldLease, recorder: RunRecorder[R]) -> Iterator[R]:
+    """Hold a lease and record a run while the block runs.
+
+    The lease is given back only after the end of the run is recorded. If that fails, the lease
+    expires, and its next holder records that this run is dead.
+    """
+    with keep_renewing(lease):
+        if lease.dead is not None:
+            recorder.bury(lease.dead)
+        lease.is_abandoned = True
+        run = recorder.begin()
+        try:
+            yield run
+        except BaseException as error:
+            with suppress(LakesweepError):
+                recorder.finish(run, error)
+                lease.is_abandoned = False
+            raise
+        recorder.finish(run, None)
+        lease.is_abandoned = False
+
 
 @dataclass
 class Session:
-    """One run that is under way. Whoever runs it says how it ends; `done` unless told."""
+    """One run in progress. It ends as `done` unless its owner sets another status."""
 
     record: RunRecord
     lease: HeldLease
@@ -33,47 +77,44 @@ class Session:
 def run_session(
     runs: RunLog, lake: str, kind: RunKind, *, plan: str | None = None, spec: Mapping[str, Any]
 ) -> Iterator[Session]:
-    """Hold the lease of a lake and keep the record of a run. LeaseHeldError if it is not free."""
+    """Hold the lease of a lake and record a run. LeaseHeldError if the lease is not free."""
     started = runs.clock.now()
     name = new_name(kind, runs.clock)
     subject = f"lake {lake}"
     lease = take_lease(runs.realm, runs.clock, subject, runs.lake(lake).lease, name, holder_name())
-    with keep_renewing(lease):
-        _record_dead(runs, lease.dead)
+
+    def begin() -> Session:
         record = runs.begin(lake, kind, name=name, plan=plan, spec=spec, token=lease.token)
-        session = Session(record, lease, started)
-        try:
-            yield session
-        except BaseException as error:
-            session.status, session.message = (
-                status_after(error),
-                str(error) or type(error).__name__,
-            )
-            with suppress(LakesweepError):
-                _finish(runs, session)
-            raise
-        _finish(runs, session)
+        return Session(record, lease, started)
+
+    with recorded(lease, _LakeRunRecorder(runs, begin)) as session:
+        yield session
 
 
-def _finish(runs: RunLog, session: Session) -> None:
-    # A run of which nobody wrote down how it ended is dead to whoever takes its lease.
-    session.lease.is_abandoned = True
-    runs.finish(session.record, session.status, session.figures, session.message)
-    session.lease.is_abandoned = False
+@dataclass(frozen=True, slots=True)
+class _LakeRunRecorder:
+    """Records a run of a lake."""
 
+    runs: RunLog
+    start: Callable[[], Session]
 
-def _record_dead(runs: RunLog, dead: str | None) -> None:
-    """Say of a run whose lease ended by itself that it is dead."""
-    if dead is None:
-        return
-    with suppress(NotFoundError):
-        record = runs.get(dead)
-        if record.status is RunStatus.RUNNING:
-            runs.finish(record, RunStatus.DEAD, record.figures, "its lease ended by itself")
+    def bury(self, run: str) -> None:
+        with suppress(NotFoundError):  # it died before it recorded anything
+            record = self.runs.get(run)
+            if record.status is RunStatus.RUNNING:
+                self.runs.finish(record, RunStatus.DEAD, record.figures, LEASE_LOST)
+
+    def begin(self) -> Session:
+        return self.start()
+
+    def finish(self, run: Session, error: BaseException | None) -> None:
+        if error is not None:
+            run.status, run.message = status_after(error), str(error) or type(error).__name__
+        self.runs.finish(run.record, run.status, run.figures, run.message)
 
 
 def status_after(error: BaseException) -> RunStatus:
-    """How a run ended that ended with this error."""
+    """The status of a run that this error ended."""
     match error:
         case RefusedError():
             return RunStatus.REFUSED
@@ -84,5 +125,5 @@ def status_after(error: BaseException) -> RunStatus:
 
 
 def holder_name() -> str:
-    """Who runs here, for people: this process."""
+    """The name of this process, for people."""
     return f"{socket.gethostname()}:{os.getpid()}"

@@ -19,7 +19,6 @@ import pyarrow as pa
 
 from lakesweep.clock import Clock
 from lakesweep.errors import LakesweepError
-from lakesweep.hashing.bloom_sizing import high_water
 from lakesweep.progress import SILENT, Progress
 from lakesweep.runs.leases import HeldLease
 from lakesweep.runs.records import LakeRecord, RootMemory
@@ -288,7 +287,7 @@ class Planner:
         def change(record: LakeRecord) -> LakeRecord:
             return msgspec.structs.replace(
                 record,
-                most_live=high_water(record.most_live, marks.content.rows),
+                most_live=max(record.most_live, marks.content.rows),
                 live=_live(document.totals) if is_whole else record.live,
                 marks=marks.address,
                 mark_hashes={name: each.sha256 for name, each in marks.datasets.items()},

@@ -14,7 +14,6 @@ from lakesweep.hashing.bloom_sizing import (
     check_fill,
     expected_live,
     first_shape,
-    high_water,
 )
 
 
@@ -31,7 +30,8 @@ class TestPolicy:
         assert (policy.fpp, policy.acceptable_fpp, policy.multiplier) == (1e-5, 5e-5, 1.1)
 
     @pytest.mark.parametrize(
-        "wrong", [{"fpp": 0.0}, {"fpp": 1e-4}, {"acceptable_fpp": 0.5}, {"multiplier": 1.0}]
+        "wrong",
+        [{"fpp": 0.0}, {"fpp": 1e-4}, {"fpp": 5e-5}, {"acceptable_fpp": 1.5}, {"multiplier": 1.0}],
     )
     def test_refuses_contradictions(self, wrong: dict[str, float]) -> None:
         with pytest.raises(UsageError):
@@ -79,6 +79,11 @@ class TestCheck:
         fill = fill_with(first_shape(100_000, salt=3), 140_000)
         assert check_fill(fill, can_rebuild=False) is BloomFit.NO_DELETES
 
+    def test_refuses_a_filter_that_reaches_the_limit(self) -> None:
+        fill = fill_with(first_shape(100_000, salt=3), 100_000)
+        strict = BloomPolicy(fpp=1e-9, acceptable_fpp=fill.expected_fpp)
+        assert check_fill(fill, can_rebuild=False, policy=strict) is BloomFit.NO_DELETES
+
     def test_follows_the_policy(self) -> None:
         fill = fill_with(first_shape(100_000, salt=3), 140_000)
         lenient = BloomPolicy(acceptable_fpp=1e-3)
@@ -100,10 +105,6 @@ class TestBetterShape:
     def test_is_larger_whatever_the_estimate_says(self) -> None:
         shape = first_shape(500_000, salt=3)
         assert better_shape(shape, fill_with(shape, 10), rows=10).bits >= shape.bits
-
-
-def test_the_next_run_is_sized_by_the_most_that_was_ever_live() -> None:
-    assert high_water(5, 7) == high_water(7, 5) == 7
 
 
 class TestFigures:
