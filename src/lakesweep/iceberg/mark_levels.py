@@ -1,13 +1,8 @@
-"""The levels of marking: metadata files, manifest lists, manifests.
+"""The levels of Iceberg: metadata files, manifest lists, manifests.
 
-Each level is a kernel: batches of POINTERS in, mark rows of every kind out. Metadata files
-lead to manifest lists, or to the manifests that old tables embed; lists lead to manifests;
-manifests name data and delete files. The caller deduplicates between levels. A level can be
-pickled and runs wherever its rows are.
-
-An unreadable file raises nothing: it becomes a row that marks every root leading to it as
-incomplete. Files it named before it failed may already be in the output, which is harmless:
-they are kept.
+Metadata files lead to manifest lists, or to the manifests that old tables embed; lists lead to
+manifests; manifests name data and delete files. A level can be pickled and runs wherever its
+pointers are; its caller deduplicates between levels.
 """
 
 from __future__ import annotations
@@ -33,53 +28,59 @@ from lakesweep.iceberg.metadata import (
     parse_metadata,
     read_file,
 )
-from lakesweep.marks.buffer import MarkBuffer, Pointer, children_of
 from lakesweep.marks.columns import RootFacts, source_numbers
-from lakesweep.marks.file_level import FileLevel
-from lakesweep.marks.unreadable import READ_ERRORS, Problem, ReadFailure
+from lakesweep.marks.file_level import FileLevel, LevelSpec, MarkCollector
+from lakesweep.marks.pointers import Pointer, children_of
+from lakesweep.marks.unreadable import READ_ERRORS, Problem, ReadFailure, problem_of
 from lakesweep.storage.address import parse
 from lakesweep.storage.file_batches import file_batch
 from lakesweep.storage.file_identity import file_hashes
 
 
 @dataclass(frozen=True)
-class IcebergMetadataLevel(FileLevel[tuple[Metadata, pa.RecordBatch]]):
+class FoundMetadata:
+    """A metadata file, with the version hint beside it."""
+
+    metadata: Metadata
+    hint: pa.RecordBatch
+    #: Why it is not known whether there is a hint.
+    hint_problem: Problem | None = None
+
+
+@dataclass(frozen=True)
+class IcebergMetadataLevel(FileLevel[FoundMetadata]):
     """The metadata files of tables and views."""
 
-    def read(self, pointer: Pointer) -> tuple[Metadata, pa.RecordBatch]:
+    def read(self, pointer: Pointer) -> FoundMetadata:
         data = read_file(self.keyring.open(pointer.access), pointer.path)
-        metadata = parse_metadata(pointer.path, data, pointer.location)
-        return metadata, file_batch(IcebergKind.VERSION_HINT, self._version_hint(pointer, metadata))
+        return self.complete(pointer, parse_metadata(pointer.path, data, pointer.location))
 
-    def mark(
-        self, outbox: MarkBuffer, pointer: Pointer, found: tuple[Metadata, pa.RecordBatch]
-    ) -> Iterator[None]:
-        metadata, hint = found
+    def complete(self, pointer: Pointer, metadata: Metadata) -> FoundMetadata:
+        """Metadata that has been read, with its version hint."""
+        path = metadata.version_hint if isinstance(metadata, TableMetadata) else None
+        if path is None:
+            return FoundMetadata(metadata, _hint())
+        address = parse(path)
+        try:
+            store = self.keyring.open(pointer.access).open(address)
+            return FoundMetadata(metadata, _hint((path, store.head(address.key).size_bytes)))
+        except MissingError:
+            return FoundMetadata(metadata, _hint())
+        except READ_ERRORS as error:
+            return FoundMetadata(metadata, _hint((path, None)), problem_of(error))
+
+    def mark(self, outbox: MarkCollector, pointer: Pointer, found: FoundMetadata) -> Iterator[None]:
+        # A hint names no file. Marking only has to keep it, so a problem with it does no harm here.
+        metadata = found.metadata
         pointer = pointer._replace(size_bytes=metadata.size_bytes)
         outbox.state(pointer.source, _facts(metadata))
         match metadata:
             case ViewMetadata():
                 outbox.close(pointer._replace(kind=IcebergKind.VIEW_METADATA), entries=0)
             case TableMetadata():
-                outbox.add(pointer.source, hint)
-                _mark_table(outbox, pointer._replace(kind=IcebergKind.METADATA), metadata)
+                own = pointer._replace(kind=IcebergKind.METADATA)
+                _mark_table(outbox, own, metadata, found.hint)
         yield
-
-    def _version_hint(
-        self, pointer: Pointer, metadata: Metadata
-    ) -> Iterator[tuple[str, int | None]]:
-        """The hint, where there is one. It names no file, so it matters only that it is kept."""
-        path = metadata.version_hint if isinstance(metadata, TableMetadata) else None
-        if path is None:
-            return
-        address = parse(path)
-        try:
-            store = self.keyring.open(pointer.access).open(address)
-            yield path, store.head(address.key).size_bytes
-        except MissingError:
-            return
-        except READ_ERRORS:
-            yield path, None
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ class IcebergListLevel(FileLevel[bytes]):
     def read(self, pointer: Pointer) -> bytes:
         return read_file(self.keyring.open(pointer.access), pointer.path)
 
-    def mark(self, outbox: MarkBuffer, pointer: Pointer, found: bytes) -> Iterator[None]:
+    def mark(self, outbox: MarkCollector, pointer: Pointer, found: bytes) -> Iterator[None]:
         manifests = read_manifest_list(pointer.path, found, data_files=pointer.entries)
         outbox.lead(_children(pointer, pointer.location, IcebergKind.MANIFEST, manifests))
         outbox.close(pointer._replace(size_bytes=len(found)), manifests.num_rows)
@@ -103,7 +104,7 @@ class IcebergManifestLevel(FileLevel[bytes]):
     def read(self, pointer: Pointer) -> bytes:
         return read_file(self.keyring.open(pointer.access), pointer.path)
 
-    def mark(self, outbox: MarkBuffer, pointer: Pointer, found: bytes) -> Iterator[None]:
+    def mark(self, outbox: MarkCollector, pointer: Pointer, found: bytes) -> Iterator[None]:
         reader = ManifestReader(pointer.path, found, pointer.size_bytes, pointer.entries)
         for live in reader.live_files():
             outbox.add(pointer.source, _absolute(live, pointer.location))
@@ -112,13 +113,27 @@ class IcebergManifestLevel(FileLevel[bytes]):
         outbox.close(pointer._replace(size_bytes=size), reader.seen)
 
 
+#: From the root's own file down.
+ICEBERG_LEVELS = (
+    LevelSpec(IcebergKind.METADATA, IcebergMetadataLevel),
+    LevelSpec(IcebergKind.MANIFEST_LIST, IcebergListLevel),
+    LevelSpec(IcebergKind.MANIFEST, IcebergManifestLevel, immutable=True),
+)
+
+
 def _absolute(files: pa.RecordBatch, base: str | None) -> pa.RecordBatch:
     if base is None:
         return files
     return files.set_column(0, files.schema.field(0), absolute_paths(files["path"], base))
 
 
-def _mark_table(outbox: MarkBuffer, pointer: Pointer, table: TableMetadata) -> None:
+def _hint(*found: tuple[str, int | None]) -> pa.RecordBatch:
+    return file_batch(IcebergKind.VERSION_HINT, found)
+
+
+def _mark_table(
+    outbox: MarkCollector, pointer: Pointer, table: TableMetadata, hint: pa.RecordBatch
+) -> None:
     sized = {
         IcebergKind.STATISTICS: table.statistics,
         IcebergKind.PARTITION_STATISTICS: table.partition_statistics,
@@ -128,6 +143,7 @@ def _mark_table(outbox: MarkBuffer, pointer: Pointer, table: TableMetadata) -> N
     outbox.add(
         pointer.source, file_batch(IcebergKind.METADATA_LOG, ((path, None) for path in table.log))
     )
+    outbox.add(pointer.source, hint)
     embedded = dict.fromkeys(path for s in table.snapshots for path in s.manifests)
     for kind, found in (
         (IcebergKind.MANIFEST_LIST, _lists(table)),

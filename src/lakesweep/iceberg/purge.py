@@ -233,13 +233,15 @@ def _with_older(
 
 def _unreadable(problems: Iterable[Problem]) -> set[str]:
     """Files that are there and could not be read: what they name may still be there too."""
-    return {problem.path for problem in problems if problem.state is not ReadFailure.MISSING}
+    there = (problem for problem in problems if problem.state is not ReadFailure.MISSING)
+    return {identity(problem.path) for problem in there}
 
 
-def _without(batches: Iterable[pa.RecordBatch], paths: set[str]) -> Iterator[pa.RecordBatch]:
-    excluded = pa.array(sorted(paths), pa.string())
+def _without(batches: Iterable[pa.RecordBatch], files: set[str]) -> Iterator[pa.RecordBatch]:
+    """All but the files of these identities, however they are spelled."""
+    excluded = pa.array(sorted(files), pa.string())
     for batch in batches:
-        yield batch.filter(pc.invert(pc.is_in(batch["path"], excluded)))
+        yield batch.filter(pc.invert(pc.is_in(identities(batch["path"]), excluded)))
 
 
 def _strange(batch: pa.RecordBatch, metadata: Metadata) -> str | None:

@@ -22,9 +22,9 @@ from lakesweep.errors import DamagedError
 from lakesweep.lakefs.addresses import METADATA, StorageNamespace
 from lakesweep.lakefs.columns import ENTRIES
 from lakesweep.lakefs.ranges.reader import decode_metarange, decode_range
-from lakesweep.marks.buffer import MarkBuffer, Pointer, children_of
 from lakesweep.marks.columns import RootFacts
-from lakesweep.marks.file_level import FileLevel
+from lakesweep.marks.file_level import FileLevel, LevelSpec, MarkCollector
+from lakesweep.marks.pointers import Pointer, children_of
 from lakesweep.storage.address import parse
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class StateLevel(FileLevel[bytes]):
     def read(self, pointer: Pointer) -> bytes:
         return _read(self, pointer)
 
-    def mark(self, outbox: MarkBuffer, pointer: Pointer, found: bytes) -> Iterator[None]:
+    def mark(self, outbox: MarkCollector, pointer: Pointer, found: bytes) -> Iterator[None]:
         state = _decode_state(pointer.path, found)
         namespace = state.namespace
         outbox.state(pointer.source, RootFacts(location=namespace.location))
@@ -102,7 +102,7 @@ class StagedLevel(FileLevel[bytes]):
     def read(self, pointer: Pointer) -> bytes:
         return _read(self, pointer)
 
-    def mark(self, outbox: MarkBuffer, pointer: Pointer, found: bytes) -> Iterator[None]:
+    def mark(self, outbox: MarkCollector, pointer: Pointer, found: bytes) -> Iterator[None]:
         namespace, seen = _namespace(pointer), 0
         for batch in pq.ParquetFile(pa.BufferReader(found)).iter_batches():
             outbox.add(pointer.source, live_objects(batch, namespace))
@@ -119,7 +119,7 @@ class MetarangeLevel(FileLevel[bytes]):
     def read(self, pointer: Pointer) -> bytes:
         return _read(self, pointer)
 
-    def mark(self, outbox: MarkBuffer, pointer: Pointer, found: bytes) -> Iterator[None]:
+    def mark(self, outbox: MarkCollector, pointer: Pointer, found: bytes) -> Iterator[None]:
         ranges = decode_metarange(pointer.path, found, _id(pointer))
         folder = _namespace(pointer).address(METADATA)
         paths = pc.binary_join_element_wise(folder, ranges["range_id"], "")
@@ -138,12 +138,21 @@ class RangeLevel(FileLevel[bytes]):
     def read(self, pointer: Pointer) -> bytes:
         return _read(self, pointer)
 
-    def mark(self, outbox: MarkBuffer, pointer: Pointer, found: bytes) -> Iterator[None]:
+    def mark(self, outbox: MarkCollector, pointer: Pointer, found: bytes) -> Iterator[None]:
         entries = decode_range(pointer.path, found, _id(pointer), _READ)
         _check_count(pointer, entries.num_rows)
         outbox.add(pointer.source, live_objects(entries, _namespace(pointer)))
         outbox.close(pointer, entries.num_rows)
         yield
+
+
+#: From the root's own file down.
+LAKEFS_LEVELS = (
+    LevelSpec(RepositoryFileKind.STATE, StateLevel),
+    LevelSpec(RepositoryFileKind.STAGED, StagedLevel),
+    LevelSpec(RepositoryFileKind.METARANGE, MetarangeLevel),
+    LevelSpec(RepositoryFileKind.RANGE, RangeLevel, immutable=True),
+)
 
 
 def live_objects(entries: pa.RecordBatch, namespace: StorageNamespace) -> pa.RecordBatch:

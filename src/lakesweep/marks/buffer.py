@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
-from typing import NamedTuple
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakesweep.hashing import hash128
 from lakesweep.marks.columns import (
-    CHILDREN,
     FACTS,
     LIVE,
     PROBLEMS,
@@ -23,31 +20,17 @@ from lakesweep.marks.columns import (
     MarkBatch,
     MarkKind,
     RootFacts,
-    source_numbers,
 )
 from lakesweep.marks.covers import Cover, FolderUsage, add_covers, collapse_cover, cover
+from lakesweep.marks.pointers import Pointer
 from lakesweep.marks.unreadable import Problem
-from lakesweep.storage.address import identities, identity
+from lakesweep.storage.address import identity
 from lakesweep.storage.file_identity import file_hashes, hash_columns
 
 _ROWS = 1 << 15
 #: As many a kind are told of one source.
 _FOLDERS = 8
 _FILE = ("path", "kind", "size_bytes")
-
-
-class Pointer(NamedTuple):
-    """A row of POINTERS."""
-
-    source: int
-    h1: int
-    h2: int
-    path: str
-    kind: str
-    size_bytes: int | None
-    entries: int | None
-    location: str | None
-    access: int
 
 
 class MarkBuffer:
@@ -166,48 +149,6 @@ class MarkBuffer:
     def _sources(self) -> pa.RecordBatch | None:
         rows = [(p.source, p.path, p.kind, p.size_bytes, entries) for p, entries in self._ended]
         return _batch(SOURCES, rows)
-
-
-def pointers_of(batch: pa.RecordBatch) -> Iterator[Pointer]:
-    """The rows of POINTERS in a batch."""
-    columns = (batch[name].to_pylist() for name in Pointer._fields)
-    return map(Pointer._make, zip(*columns, strict=True))
-
-
-def children_of(
-    parent: Pointer,
-    kind: str,
-    paths: pa.Array,
-    size_bytes: pa.Array,
-    entries: pa.Array,
-    location: str | None,
-    *,
-    versions: pa.Array | None = None,
-) -> pa.RecordBatch:
-    """What a source leads to, as CHILDREN: files of one kind that are read by one location.
-
-    Files that are written anew under their names are told apart by their `versions`.
-    """
-    count = len(paths)
-    columns = [
-        pa.repeat(pa.scalar(parent.source, pa.int64()), count),
-        numbers_of(paths, location if versions is None else versions),
-        *hash_columns(file_hashes(paths)),
-        paths,
-        pa.repeat(pa.scalar(str(kind), pa.string()), count),
-        size_bytes,
-        entries,
-        pa.repeat(pa.scalar(location, pa.string()), count),
-        pa.repeat(pa.scalar(parent.access, pa.int64()), count),
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=CHILDREN)
-
-
-def numbers_of(paths: pa.Array, by: pa.Array | str | None) -> pa.Array:
-    """The numbers of sources: one that is read by two locations, or versions, is two sources."""
-    if by is None:
-        return source_numbers(file_hashes(paths))
-    return source_numbers(hash128(pc.binary_join_element_wise(identities(paths), by, "\n")))
 
 
 def _bounds(counts: list[int]) -> list[int]:

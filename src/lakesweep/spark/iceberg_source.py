@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pyarrow as pa
 
-from lakesweep.iceberg.known_tables import IcebergTables, TargetTable
-from lakesweep.iceberg.metadata import TableMetadata
-from lakesweep.iceberg.reach import IcebergWalk, ListedManifest, reached_files
+from lakesweep.iceberg.known_tables import IcebergTables
+from lakesweep.iceberg.reach import MANIFEST_LEVEL, UPPER_LEVELS, start_walk
+from lakesweep.marks.pointers import Pointer
 from lakesweep.marks.unreadable import Strict
+from lakesweep.marks.walk import Walk
 from lakesweep.spark.data_source import ArrowDataSource, ArrowSourceReader
 from lakesweep.spark.executor_access import ExecutorAccess
 from lakesweep.storage.file_batches import FILE_SCHEMA
 from lakesweep.storage.listing.locations import even_groups
-from lakesweep.storage.stores import Stores
+from lakesweep.storage.stores import Keyring, Stores
 
 #: What metadata says of a file; when it was written, only its store knows.
 REACHED_SCHEMA = pa.schema([FILE_SCHEMA.field(name) for name in ("path", "kind", "size_bytes")])
@@ -45,8 +46,7 @@ class IcebergPartition:
     """Some manifests of a table, or files that are known already."""
 
     stores: Stores
-    table: TableMetadata | None
-    manifests: tuple[ListedManifest, ...] = ()
+    manifests: tuple[Pointer, ...] = ()
     files: tuple[pa.RecordBatch, ...] = ()
 
 
@@ -61,23 +61,15 @@ class IcebergFilesReader(ArrowSourceReader[IcebergPartition]):
 
     def shares(self) -> Sequence[IcebergPartition]:
         target = IcebergTables(self._access.stores, self._access.catalogs).find(self._ref)
-        metadata = target.metadata
-        if isinstance(metadata, TableMetadata):
-            return _table_shares(target, metadata, self._parts)
-        files = reached_files(target.stores, metadata, Strict())
-        return [IcebergPartition(target.stores, None, files=tuple(files))]
+        stores = target.stores
+        walk = start_walk(stores, target.metadata, Strict())
+        known = IcebergPartition(stores, files=tuple(walk.files(UPPER_LEVELS)))
+        manifests = list(walk.take_pointers(MANIFEST_LEVEL.kind))
+        groups = even_groups(manifests, self._parts)
+        return [known, *(IcebergPartition(stores, group) for group in groups)]
 
     def rows(self, share: IcebergPartition) -> Iterator[pa.RecordBatch]:
         yield from share.files
         self._access.prepare()
-        if share.table is not None:
-            yield from IcebergWalk(share.stores, share.table, Strict()).below(share.manifests)
-
-
-def _table_shares(target: TargetTable, table: TableMetadata, parts: int) -> list[IcebergPartition]:
-    walk = IcebergWalk(target.stores, table, Strict())
-    groups = even_groups(list(walk.manifests()), parts)
-    # To read manifests, a task need not know the table's history.
-    bare = replace(table, snapshots=(), log=())
-    known = IcebergPartition(target.stores, None, files=tuple(walk.above()))
-    return [known, *(IcebergPartition(target.stores, bare, manifests) for manifests in groups)]
+        walk = Walk(Keyring(share.stores), Strict())
+        yield from walk.read(MANIFEST_LEVEL.level(walk.keyring), share.manifests)

@@ -160,6 +160,35 @@ def test_a_manifest_that_falls_short_is_told_and_kept(bucket: Bucket) -> None:
     assert source["entries"] is None
 
 
+def test_what_a_manifest_names_before_its_damage_is_kept(bucket: Bucket) -> None:
+    table = Table(bucket, "t")
+    files = [table.data(f"{number:06}") for number in range(70_000)]
+    path = table.manifest("m0.avro", *files, table.data("unknown", status=3))
+    found = list(
+        IcebergManifestLevel(Keyring(bucket.stores))([pointers(IcebergKind.MANIFEST, path)])
+    )
+    (problem,) = rows(found, MarkKind.PROBLEM)
+    assert (problem["path"], problem["state"]) == (path, "damaged")
+    assert len(rows(found, MarkKind.LIVE)) > 1
+    (source,) = rows(found, MarkKind.SOURCE)
+    assert source["entries"] is None
+
+
+def test_snapshots_that_share_a_list_hold_it_to_the_largest_of_their_counts(
+    bucket: Bucket,
+) -> None:
+    table = Table(bucket, "t")
+    table.snapshot()
+    (snapshot,) = table.document["snapshots"]
+    table.document["snapshots"] = [
+        {**snapshot, "snapshot-id": number, "summary": {"total-data-files": str(total)}}
+        for number, total in enumerate((1, 3, 2))
+    ]
+    level = IcebergMetadataLevel(Keyring(bucket.stores))
+    (child,) = rows(level([pointers(IcebergKind.METADATA, table.commit())]), MarkKind.CHILD)
+    assert (child["kind"], child["entries"]) == (IcebergKind.MANIFEST_LIST, 3)
+
+
 def test_a_list_that_leads_to_too_few_files_is_truncated(bucket: Bucket) -> None:
     table = Table(bucket, "t")
     table.snapshot()

@@ -27,6 +27,7 @@ from lakesweep.storage.object_store import ObjectStore, Outcome
 from lakesweep.storage.stores import Stores
 from lakesweep.storage.wrappers.faults import Faulty, StorageFault, refuse
 from lakesweep.storage.wrappers.recording import Recording
+from tests.iceberg_tables import Bucket, Table
 from tests.lake import EngineLake, EngineTable, table_names
 
 _names = count()
@@ -106,6 +107,23 @@ def test_children_go_before_parents_and_the_metadata_last(
     assert [ranks.index(IcebergKind(kind)) for kind in order] == sorted(
         ranks.index(IcebergKind(kind)) for kind in order
     )
+
+
+def test_nothing_that_a_damaged_manifest_names_is_purged() -> None:
+    bucket = Bucket()
+    table = Table(bucket, "t")
+    good, bad = table.data("good"), table.data("bad")
+    for file in (good, bad):
+        bucket.write(file.path, b"rows")
+    many = (table.data(f"{number:06}") for number in range(70_000))
+    damaged = table.manifest("m1.avro", bad, *many, table.data("unknown", status=3))
+    table.snapshot(table.manifest("m0.avro", good), damaged)
+    metadata = load_metadata(bucket.stores, table.commit())
+    tally = carry_out(bucket.store, plan_purge(bucket.stores, metadata, PurgeProtection()))
+    left = stored(bucket.store)
+    assert tally.failed == 1
+    assert {bad.path, damaged, metadata.path} <= left
+    assert good.path not in left
 
 
 def test_each_file_goes_once(lake: EngineLake, store: ObjectStore) -> None:

@@ -181,6 +181,35 @@ def test_a_damaged_manifest_contributes_nothing_at_all() -> None:
     assert [problem.path for problem in tolerant.problems] == [bad]
 
 
+def test_a_manifest_damaged_behind_many_entries_contributes_nothing_either() -> None:
+    table = Table()
+    entries = [entry(name=f"{number:06}") for number in range(70_000)]
+    path = table.write_manifest("m0.avro", *entries, entry(name="unknown", status=3))
+    table.write_list(1, path, live=len(entries))
+    tolerant = Tolerant()
+    assert [kind for kind, _ in table.reach(tolerant)] == [
+        IcebergKind.MANIFEST,
+        IcebergKind.MANIFEST_LIST,
+        IcebergKind.METADATA,
+    ]
+    assert [(p.path, p.state) for p in tolerant.problems] == [(path, ReadFailure.DAMAGED)]
+    with pytest.raises(UnreadableError, match=r"m0\.avro"):
+        table.reach()
+
+
+def test_snapshots_that_share_a_list_hold_it_to_the_largest_of_their_counts() -> None:
+    for totals in (("2", "1"), ("1", "2"), ("2", None)):
+        table = Table()
+        table.write_list(1, table.write_manifest("m0.avro", entry(name="a")))
+        (snapshot,) = table.document["snapshots"]
+        table.document["snapshots"] = [
+            {**snapshot, "snapshot-id": n, "summary": {"total-data-files": total} if total else {}}
+            for n, total in enumerate(totals)
+        ]
+        with pytest.raises(UnreadableError, match="1 of 2"):
+            table.reach()
+
+
 def test_a_manifest_in_a_store_that_nobody_knows_is_not_passed_over() -> None:
     table = Table()
     table.write_list(1, "hdfs://namenode/m0.avro")

@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakesweep.errors import DamagedError, MissingError
-from lakesweep.marks.buffer import MarkBuffer, Pointer, children_of, numbers_of
 from lakesweep.marks.columns import RootFacts
-from lakesweep.marks.file_level import FileLevel
+from lakesweep.marks.file_level import FileLevel, LevelSpec, MarkCollector
+from lakesweep.marks.pointers import Pointer, children_of, numbers_of
 from lakesweep.paimon.manifests.blob_references import Sidecar, find_sidecars, read_packs
 from lakesweep.paimon.manifests.entries import (
     ADD,
@@ -80,7 +80,7 @@ class PaimonTableLevel(FileLevel[ListedTable]):
         files = [batch for batch in root_files(table, ()) if batch.num_rows]
         return ListedTable(_facts(table, owners, tuple(texts)), owners, files)
 
-    def mark(self, outbox: MarkBuffer, pointer: Pointer, found: ListedTable) -> Iterator[None]:
+    def mark(self, outbox: MarkCollector, pointer: Pointer, found: ListedTable) -> Iterator[None]:
         outbox.state(pointer.source, found.facts)
         for files in found.files:
             outbox.add(pointer.source, files)
@@ -109,7 +109,9 @@ class PaimonOwnerLevel(FileLevel[PaimonSnapshot]):
             raise DamagedError(pointer.path, f"says that it is number {snapshot.id}")
         return snapshot
 
-    def mark(self, outbox: MarkBuffer, pointer: Pointer, found: PaimonSnapshot) -> Iterator[None]:
+    def mark(
+        self, outbox: MarkCollector, pointer: Pointer, found: PaimonSnapshot
+    ) -> Iterator[None]:
         kind = PaimonKind(pointer.kind)
         layout = _layout(pointer)
         for each in lists_of(kind, found):
@@ -153,7 +155,7 @@ class _MetaLevel(FileLevel[bytes | None]):
 class PaimonListLevel(_MetaLevel):
     """Manifest lists."""
 
-    def mark(self, outbox: MarkBuffer, pointer: Pointer, found: bytes | None) -> Iterator[None]:
+    def mark(self, outbox: MarkCollector, pointer: Pointer, found: bytes | None) -> Iterator[None]:
         if found is None:
             return
         named = read_manifest_list(
@@ -180,7 +182,7 @@ class PaimonListLevel(_MetaLevel):
 class PaimonManifestLevel(_MetaLevel):
     """Manifests. Their pointers have the size and the entries that a list counts."""
 
-    def mark(self, outbox: MarkBuffer, pointer: Pointer, found: bytes | None) -> Iterator[None]:
+    def mark(self, outbox: MarkCollector, pointer: Pointer, found: bytes | None) -> Iterator[None]:
         if found is None:
             return
         layout, is_of_changes = parse_layout(pointer.location or "")
@@ -224,7 +226,7 @@ class PaimonManifestLevel(_MetaLevel):
 class PaimonIndexLevel(_MetaLevel):
     """Index manifests."""
 
-    def mark(self, outbox: MarkBuffer, pointer: Pointer, found: bytes | None) -> Iterator[None]:
+    def mark(self, outbox: MarkCollector, pointer: Pointer, found: bytes | None) -> Iterator[None]:
         if found is None:
             return
         named = read_index_manifest(pointer.path, found, least=pointer.entries or 0)
@@ -234,6 +236,18 @@ class PaimonIndexLevel(_MetaLevel):
         outbox.add(pointer.source, batch_of(kind, paths, _column(entries, "size_bytes")))
         outbox.close(pointer._replace(size_bytes=len(found)), entries.num_rows)
         yield
+
+
+#: From the root's own file down.
+PAIMON_LEVELS = (
+    LevelSpec(PaimonKind.SCHEMA, PaimonTableLevel),
+    LevelSpec(PaimonKind.SNAPSHOT, PaimonOwnerLevel),
+    LevelSpec(PaimonKind.TAG, PaimonOwnerLevel),
+    LevelSpec(PaimonKind.CHANGELOG_META, PaimonOwnerLevel),
+    LevelSpec(PaimonKind.MANIFEST_LIST, PaimonListLevel),
+    LevelSpec(PaimonKind.MANIFEST, PaimonManifestLevel, immutable=True),
+    LevelSpec(PaimonKind.INDEX_MANIFEST, PaimonIndexLevel),
+)
 
 
 def owner_numbers(files: Sequence[OwnerFile]) -> list[int]:

@@ -6,19 +6,19 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakesweep.hashing import Hashes, HashSet, hash128
+from lakesweep.hashing import HashSet
 from lakesweep.marks.columns import POINTERS
+from lakesweep.marks.pointers import DistinctPointers
 from lakesweep.storage.datasets.manifest import Dataset
 from lakesweep.storage.datasets.reader import read_dataset
 from lakesweep.storage.datasets.writer import write_dataset
 from lakesweep.storage.file_batches import coalesce_batches
 from lakesweep.storage.stores import Stores
 from lakesweep.sweep.columns import HASHES, LISTING, hashes_of, with_reference
-from lakesweep.sweep.engine.protocol import MERGED, Step
+from lakesweep.sweep.engine.protocol import Step
 
 if TYPE_CHECKING:
     from lakesweep.storage.object_store import StoreOpener
@@ -40,9 +40,11 @@ class LocalMarkEngine:
         return pa.Table.from_batches(step(read_dataset(self.stores, rows)), schema)
 
     def distinct(self, children: Sequence[Dataset], kind: str, address: str) -> Dataset:
-        found = (batch for dataset in children for batch in self._of_kind(dataset, kind))
-        pointers = merge_pointers(_without_repeats(found))
-        return write_dataset(self.stores, address, POINTERS, pointers.to_batches())
+        pointers = DistinctPointers()
+        for dataset in children:
+            for batch in self._of_kind(dataset, kind):
+                pointers.add(batch)
+        return write_dataset(self.stores, address, POINTERS, pointers.merge().to_batches())
 
     def _of_kind(self, children: Dataset, kind: str) -> Iterator[pa.RecordBatch]:
         wanted = pc.field("kind") == kind
@@ -116,35 +118,3 @@ def mark_referenced(files: Iterable[pa.RecordBatch], known: HashSet) -> Iterator
     """Listed files (LISTING) as REFERENCED."""
     for batch in files:
         yield with_reference(batch, pa.array(known.contains(hashes_of(batch))))
-
-
-_FILE = ["h1", "h2", "location"]
-
-
-def merge_pointers(batches: Iterable[pa.RecordBatch]) -> pa.Table:
-    """Each file once, as `MarkEngine.distinct` says."""
-    table = pa.Table.from_batches(batches, POINTERS)
-    merged = table.group_by(_FILE, use_threads=False).aggregate(list(MERGED.items()))
-    columns = [
-        merged[name if name in _FILE else f"{name}_{MERGED[name]}"] for name in POINTERS.names
-    ]
-    return pa.Table.from_arrays(columns, schema=POINTERS)
-
-
-def _without_repeats(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Rows that are not the same in every column as an earlier one."""
-    seen = HashSet()
-    for batch in batches:
-        yield batch.filter(pa.array(seen.add(_row_hashes(batch))))
-
-
-def _row_hashes(batch: pa.RecordBatch) -> Hashes:
-    """Hashes over whole rows, made of those that the rows carry."""
-    low, high = hashes_of(batch)
-    text = pc.binary_join_element_wise(batch["path"], pc.fill_null(batch["location"], ""), "\n")
-    path_low, path_high = hash128(text)
-    low, high = low ^ path_low, high ^ path_high
-    for factor, name in enumerate(("size_bytes", "entries", "access"), start=1):
-        numbers = pc.fill_null(batch[name], -1).to_numpy().view(np.uint64)
-        low += numbers * np.uint64(0x9E3779B97F4A7C15 + 2 * factor)
-    return low, high

@@ -11,17 +11,6 @@ from lakesweep.storage.datasets.manifest import Dataset
 
 Step = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
-#: Which of several pointers to one file is followed, column by column: what is said of the file is
-#: checked as strictly as any of them says.
-MERGED = {
-    "source": "min",
-    "path": "min",
-    "kind": "min",
-    "size_bytes": "max",
-    "entries": "max",
-    "access": "min",
-}
-
 
 class MarkEngine(Protocol):
     """Runs steps over the rows of datasets."""

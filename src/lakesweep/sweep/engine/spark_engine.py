@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812
 
 from lakesweep.marks.columns import LIVE, POINTERS
+from lakesweep.marks.pointers import MERGED
 from lakesweep.spark import datasets
 from lakesweep.spark.error_translation import translating
 from lakesweep.spark.kernels import map_batches, map_items
@@ -17,7 +18,6 @@ from lakesweep.spark.settings import session_cores
 from lakesweep.storage.datasets.reader import read_dataset
 from lakesweep.sweep.columns import HASHES, LISTING
 from lakesweep.sweep.engine.local_engine import LocalMarkEngine, load_hashes, mark_referenced
-from lakesweep.sweep.engine.protocol import MERGED
 from lakesweep.sweep.engine.tasks import RowSplit, read_split, split_rows
 
 if TYPE_CHECKING:

@@ -13,14 +13,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakesweep.marks.columns import CHILDREN, POINTERS, RootFacts, source_numbers
+from lakesweep.marks.file_level import Levels, LevelSpec
+from lakesweep.marks.pointers import merge_pointers
 from lakesweep.storage.datasets.manifest import Dataset, Part
 from lakesweep.storage.datasets.reader import read_dataset
 from lakesweep.storage.datasets.writer import commit_dataset, write_dataset
 from lakesweep.storage.file_identity import file_hashes, hash_columns
 from lakesweep.storage.stores import Keyring
-from lakesweep.sweep.engine.local_engine import merge_pointers
 from lakesweep.sweep.engine.protocol import MarkEngine, Step
-from lakesweep.sweep.mark.levels import ROOT_LEVELS, Levels, LevelSpec
+from lakesweep.sweep.mark.levels import ROOT_LEVELS
 from lakesweep.sweep.mark.lineage import RootLineage, trace
 from lakesweep.sweep.mark.mark_cache import (
     NO_REUSE,
