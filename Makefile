@@ -4,31 +4,31 @@
 
 BIN := .venv/bin
 CODE := src tests benchmarks
-# Every script is a benchmark but for what they share.
+# Every script is a benchmark except for the modules that they share.
 SHARED := $(addprefix benchmarks/,__init__.py contest.py lakefs_ranges.py lakefs_repository.py model_s3.py paimon_peer.py paimon_table.py sweep_lake.py sweep_peer.py sweep_run.py)
 BENCHMARKS := $(subst /,.,$(basename $(filter-out $(SHARED),$(sort $(wildcard benchmarks/*.py)))))
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: ## bring this machine and .venv to where everything below works
+setup: ## install everything that the targets below need
 	@scripts/setup
 
-demo: setup ## the whole story on an embedded lake
+demo: setup ## show a whole sweep on an embedded lake
 	@$(BIN)/lakesweep demo
 
-test: check ## all checks, then all tests
+test: check ## run all checks, then all tests
 	$(BIN)/pytest --numprocesses auto --dist loadgroup
 
-test-databases: setup ## the store on servers of MongoDB and DynamoDB, which it fetches
+test-databases: setup ## test the store on MongoDB and DynamoDB servers; fetches them
 	@scripts/setup-databases
 	$(BIN)/pytest tests/databases --numprocesses auto
 
-test-paimon-readers: setup ## our commits to Paimon tables, read by pypaimon and by Java, which it fetches
+test-paimon-readers: setup ## test our Paimon commits with pypaimon and Java; fetches both
 	@scripts/setup-paimon-readers
 	$(BIN)/pytest tests/readers --timeout 600
 
-check: setup ## format, lint, types, import layers, dead code
+check: setup ## check format, lint, types, import layers and dead code
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/mypy
@@ -38,6 +38,6 @@ check: setup ## format, lint, types, import layers, dead code
 bench: setup ## run every benchmark and print its figures
 	@for name in $(BENCHMARKS); do echo "== $$name"; $(BIN)/python -m $$name || exit 1; done
 
-clean: ## remove .venv and everything that was built
+clean: ## remove .venv and all build results
 	rm -rf .venv .databases .paimon-readers .peers .lakesweep build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find src tests benchmarks -name __pycache__ -prune -exec rm -rf {} +

@@ -1,4 +1,4 @@
-# Installing what a machine lacks; read by the scripts beside it, which set `script` to their name.
+# Installs missing system packages. Sourced by the scripts beside it, which set `script` to their name.
 # shellcheck shell=bash
 
 say() { printf '%s: %s\n' "$script" "$*"; }
@@ -10,21 +10,21 @@ as_root() {
     elif command -v sudo >/dev/null; then
         sudo "$@"
     else
-        fail "'$*' must be run by root, and there is no sudo; run it by hand, then run this again"
+        fail "'$*' needs root, and there is no sudo; run it yourself, then run this script again"
     fi
 }
 
 updated=no
 update_packages() {
-    command -v apt-get >/dev/null || fail "no apt-get here; install it by hand: $*"
+    command -v apt-get >/dev/null || fail "there is no apt-get; install one of these packages yourself: $*"
     if [ "$updated" = no ]; then
-        say "asking the system which packages there are"
+        say "updating the package list"
         as_root apt-get update -qq
         updated=yes
     fi
 }
 
-# install WHY PACKAGE…: the first of these packages that the system knows.
+# install WHY PACKAGE…: install the first of these packages that the system offers.
 install() {
     local why=$1 package
     shift
@@ -37,7 +37,7 @@ install() {
             return
         fi
     done
-    fail "this system has none of the packages $*; needed: $why"
+    fail "none of these packages is available: $*; needed because $why"
 }
 
 # need WHY CHECK PACKAGE…: install a package unless the check succeeds.

@@ -142,7 +142,7 @@ def machine(tmp_path: Path) -> Machine:
 def test_a_second_run_only_looks(machine: Machine) -> None:
     machine.add_java("17.0.1")
     done = machine.set_up()
-    assert (done.returncode, done.stdout) == (0, "setup: everything is there\n")
+    assert (done.returncode, done.stdout) == (0, "setup: everything is installed\n")
     assert machine.packages == []
 
 
@@ -174,7 +174,7 @@ def test_missing_java_is_installed_as_the_system_has_it(
         (
             "my_print_defaults",
             "mariadb-client-core",
-            "MariaDB needs my_print_defaults to make its folder",
+            "MariaDB needs my_print_defaults to create its folder",
         ),
     ],
 )
@@ -188,7 +188,7 @@ def test_a_missing_database_is_installed_and_told_why(
     assert done.returncode == 0, done.stdout
     assert f"installing {package}: {why}" in done.stdout
     assert [line.split()[-1] for line in machine.packages[1:]] == [package]
-    assert machine.set_up(KNOWN=known).stdout == "setup: everything is there\n"
+    assert machine.set_up(KNOWN=known).stdout == "setup: everything is installed\n"
 
 
 def test_a_database_of_an_older_system_is_found_by_its_name(machine: Machine) -> None:
@@ -219,7 +219,7 @@ def test_java_home_comes_before_the_path(machine: Machine, tmp_path: Path) -> No
 def test_a_system_without_the_package_is_told(machine: Machine) -> None:
     done = machine.set_up(KNOWN="")
     assert done.returncode == 1
-    assert "this system has none of the packages" in done.stdout
+    assert "none of these packages is available" in done.stdout
 
 
 def test_an_installation_that_did_not_help_is_told(machine: Machine) -> None:
@@ -240,14 +240,14 @@ def test_without_root_and_sudo_the_command_to_run_is_told(machine: Machine) -> N
     machine.add("id", "#!/bin/sh\necho 1000\n")
     done = machine.set_up(KNOWN="openjdk-17-jre-headless")
     assert done.returncode == 1
-    assert "'apt-get update -qq' must be run by root, and there is no sudo" in done.stdout
+    assert "'apt-get update -qq' needs root, and there is no sudo" in done.stdout
 
 
 def test_a_system_without_a_package_manager_is_told_what_to_install(machine: Machine) -> None:
     (machine.programs / "apt-get").unlink()
     done = machine.set_up()
     assert done.returncode == 1
-    assert "install it by hand: openjdk-17-jre-headless" in done.stdout
+    assert "yourself: openjdk-17-jre-headless" in done.stdout
 
 
 def test_a_changed_pin_is_installed_once(machine: Machine) -> None:
@@ -256,7 +256,7 @@ def test_a_changed_pin_is_installed_once(machine: Machine) -> None:
     constraints.write_text(constraints.read_text().replace("==", "==1."))
     assert "installing Lakesweep and its tools" in machine.set_up().stdout
     assert [line.split()[-1] for line in machine.installed] == ["pip", "check"]
-    assert machine.set_up().stdout == "setup: everything is there\n"
+    assert machine.set_up().stdout == "setup: everything is installed\n"
     assert len(machine.installed) == 2
 
 
