@@ -97,7 +97,10 @@ def test_etags_go_with_the_keys_of_a_server_that_heeds_them(
     )
     scripted.play(refuse_all)
     (deletion,) = store.delete(["p/a"], [LISTED])
-    assert (deletion.outcome, deletion.reason) == (Outcome.CHANGED, "is no longer what was listed")
+    assert (deletion.outcome, deletion.reason) == (
+        Outcome.CHANGED,
+        "has changed since it was listed",
+    )
     assert len(scripted.requests) == 6
 
 
@@ -237,7 +240,7 @@ def test_a_source_that_cannot_be_deleted_keeps_its_copy(
     scripted: ScriptedServer, store: S3Store
 ) -> None:
     scripted.play(head(), MISSING, COPIED, head(), *IGNORED, error(403, "AccessDenied"))
-    with pytest.raises(DeniedError, match="was copied and could not be deleted"):
+    with pytest.raises(DeniedError, match="was copied but could not be deleted"):
         store.move("a", "b", LISTED)
     assert scripted.targets[-1] == "DELETE /bucket/a"
 

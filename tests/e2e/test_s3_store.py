@@ -594,7 +594,7 @@ def test_a_copy_in_parts_that_fails_is_aborted(
         (error(403, "InvalidAccessKeyId"), DeniedError, "AWS_ACCESS_KEY_ID"),
         (error(403, "SignatureDoesNotMatch"), DeniedError, "AWS_SECRET_ACCESS_KEY"),
         (error(403, "RequestTimeTooSkewed"), DeniedError, "clock"),
-        (error(400, "ExpiredToken"), DeniedError, "run out"),
+        (error(400, "ExpiredToken"), DeniedError, "expired"),
         (error(403, "AccessDenied", "a legal hold is set"), LockedError, None),
         (http(401), DeniedError, "s3:GetObject"),
         (error(429, "TooManyRequests"), ThrottledError, "files_per_second"),
@@ -688,7 +688,7 @@ def test_a_refused_connection_names_the_endpoint() -> None:
     with pytest.raises(UnavailableError, match="does not accept connections") as caught:
         S3Store("bucket", options).read("k")
     assert endpoint in caught.value.message
-    assert "server runs" in (caught.value.hint or "")
+    assert "server is running" in (caught.value.hint or "")
 
 
 def test_a_silent_server_is_given_up(scripted: ScriptedServer) -> None:

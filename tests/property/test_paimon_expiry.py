@@ -158,7 +158,7 @@ class Expiries(RuleBasedStateMachine):
 
         def step_in(call: InterceptedCall) -> object:
             second(self.history.store)
-            return call.go_on()
+            return call.proceed()
 
         with suppress(ChangedError):
             first(Faulty(self.history.store, [StorageFault(step_in, skip=moment, times=1)]))

@@ -121,5 +121,5 @@ def test_a_bucket_is_listed_with_credentials_that_nobody_sees(
 
 
 def test_a_wrong_key_is_told_as_such(spark: SparkSession, access: ExecutorAccess) -> None:
-    with pytest.raises(LakesweepError, match="names no bucket"), translating():
+    with pytest.raises(LakesweepError, match="does not name a bucket"), translating():
         spark.read.format(FORMAT).load("s3:///x").collect()

@@ -113,7 +113,7 @@ def test_a_dataset_without_rows_is_read_as_such(
 def test_a_folder_without_a_dataset_is_missing(
     spark: SparkSession, access: ExecutorAccess, tmp_path: Path
 ) -> None:
-    with pytest.raises(MissingError, match="no finished dataset"), translating():
+    with pytest.raises(MissingError, match="no committed dataset"), translating():
         spark.read.format("lakesweep.dataset").load(str(tmp_path))
 
 
@@ -205,6 +205,6 @@ def test_when_every_worker_dies_nothing_is_committed(
 def test_a_dataset_that_is_there_is_not_replaced(
     spark: SparkSession, access: ExecutorAccess, dataset: Dataset
 ) -> None:
-    with pytest.raises(ExistsError, match="another dataset was committed"):
+    with pytest.raises(ExistsError, match="another dataset has been committed"):
         datasets.write(numbers(spark, 5), dataset.address, access)
     assert load_dataset(STORES, dataset.address) == dataset

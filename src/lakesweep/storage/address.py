@@ -31,11 +31,11 @@ _SPELLINGS: tuple[tuple[str, str], ...] = (
 )
 _COMPILED = tuple((re.compile(pattern), replacement) for pattern, replacement in _SPELLINGS)
 
-#: What begins so is its own identity, which most columns are that metadata names.
+#: Paths that start like this already are their own identity. Most paths in table metadata do.
 _CANONICAL = ("s3://", "/", "gs://")
 
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*):")
-# Only what a bucket may be called: anything else could change the meaning of a request's path.
+# Only characters allowed in bucket names: any other could change the meaning of a request's path.
 _BUCKET = re.compile(r"^(?i:s3a|s3n|s3|gcs|gs|memory)://([A-Za-z0-9][A-Za-z0-9._-]*)(/|$)")
 _AZURE = re.compile(r"^abfss://([^@/]+)@([^/]+)/")
 
@@ -62,7 +62,7 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """One place in one store: `base` (as written, up to and with the last `/`) and exact `key`.
+    """An object or folder in a store: `base` (as written, through the last `/`) and exact `key`.
 
     `bucket` is the bucket, `container@host` on Azure, and empty for the local file system.
     """
@@ -79,12 +79,12 @@ class Address:
 
     @property
     def identity(self) -> str:
-        """What the address is compared by."""
+        """The form in which addresses are compared."""
         return identity(self.path)
 
     @property
     def store_id(self) -> str:
-        """What the store is looked up by: equal for all spellings of one store."""
+        """The lookup key of the store, equal for all spellings of it."""
         match self.kind:
             case StoreKind.FILE:
                 return "/"
@@ -97,16 +97,16 @@ class Address:
 
     @property
     def folder(self) -> str:
-        """The key prefix of all that lies below this address; empty for a whole bucket."""
+        """The key prefix of everything below this address; empty for a whole bucket."""
         return self.key if self.key == "" or self.key.endswith("/") else self.key + "/"
 
     def child(self, key: str) -> Address:
-        """Another key of the same store, in the same spelling."""
+        """Another key in the same store, in the same spelling."""
         return Address(self.kind, self.bucket, key, self.base)
 
 
 def parse(path: str) -> Address:
-    """Split an address; UsageError for one that names no store that we know."""
+    """Split an address; UsageError if it names no known kind of store."""
     if path.startswith("/"):
         return Address(StoreKind.FILE, "", path[1:], "/")
     scheme = _SCHEME.match(path)
@@ -141,7 +141,8 @@ def identities(paths: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
 
 
 def _are_canonical(paths: pa.Array | pa.ChunkedArray) -> bool:
-    """Whether all paths are their own identities; quick where all begin alike."""
+    """Whether every path is its own identity; quick if all share one prefix."""
+    # Usually all paths of a column start alike, so stop at the first prefix that fits all of them.
     canonical = pc.starts_with(paths, _CANONICAL[0])
     for start in _CANONICAL[1:]:
         if pc.all(canonical, min_count=0).as_py():
@@ -158,7 +159,7 @@ def folder_identity(path: str) -> str:
 def _parse_bucket(path: str, kind: StoreKind) -> Address:
     found = _BUCKET.match(path)
     if found is None:
-        raise UsageError(f"{path!r} names no bucket", hint="write scheme://bucket/key")
+        raise UsageError(f"{path!r} does not name a bucket", hint="write scheme://bucket/key")
     base = path[: found.end()] if found[2] else path + "/"
     return Address(kind, found[1], path[found.end() :], base)
 
@@ -179,6 +180,6 @@ def _parse_azure(path: str) -> Address:
             base = written[: len(written) - len(key)]
             return Address(StoreKind.AZURE, f"{found[1]}@{found[2]}", key, base)
     raise UsageError(
-        f"{path!r} is of no kind of store that Lakesweep knows",
+        f"{path!r} is not a kind of store that Lakesweep supports",
         hint="use s3://, gs://, abfss://container@account.dfs.core.windows.net/, file:// or /",
     )

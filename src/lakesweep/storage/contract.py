@@ -1,7 +1,7 @@
 """The contract suite of object stores: checks that every implementation must pass.
 
-Each check takes a Subject whose store is empty, and raises AssertionError where the store
-breaks the contract of `ObjectStore`. Use it for a store of your own:
+Each check takes a Subject with an empty store and raises AssertionError if the store breaks the
+contract of `ObjectStore`. To check a store of your own:
 
     for check in CHECKS:
         check(Subject(open_an_empty_store()))
@@ -32,13 +32,13 @@ from lakesweep.storage.object_store import (
     expected_of,
 )
 
-#: Keys that are easily taken for one another, or spoilt on the way.
+#: Keys that are easily confused with one another, or corrupted in transit.
 LOOK_ALIKES = (
     *("a/b", "a//b", "lead", "/lead", "trail", "trail/", "x/y", "x/./y", "x/../y", "x/y/"),
     *("percent%20sign", "percent sign", "percent+sign", "percent%2520sign", "slash%2Finside"),
     *("caf\u00e9", "cafe\u0301", "CAF\u00c9", "case", "Case"),
 )
-#: Keys with characters that URLs, XML or file systems treat in a way of their own.
+#: Keys with characters that URLs, XML or file systems treat specially.
 ODD_KEYS = (
     *("question?mark", "hash#sign", "amp&ersand", "<angle>", "quote'\"s", "back\\slash"),
     *("semi;colon,comma", "equals=at@colon:", "star*", "[bracket]{brace}", "tilde~^|`$!()"),
@@ -50,13 +50,13 @@ EXACT_KEYS = LOOK_ALIKES + ODD_KEYS
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A store to be checked, and what it is known to be unable to do.
+    """A store to check, and its known limitations.
 
-    `keys` are those of EXACT_KEYS that it can hold; it must refuse the others with
-    InexactKeyError, unless it `loses_keys` without knowing it. With `nests`, it can hold `x` beside
-    `x/y`. With `has_folders`, a folder that is not there is an error. `many` objects fill several
-    pages; `fill` puts them there, where that is quicker than by the store. `movable` are the keys
-    that moves are tried with, all by default.
+    `keys` are those of EXACT_KEYS that it can hold; it must refuse the others with InexactKeyError,
+    unless it `loses_keys` without noticing. With `nests`, it can hold `x` beside `x/y`. With
+    `has_folders`, listing a missing folder is an error. `many` objects fill several pages; `fill`
+    creates them if there is a quicker way than the store itself. `movable` are the keys to try
+    moves with, all by default.
     """
 
     store: ObjectStore
@@ -74,11 +74,11 @@ class Subject:
             self.store.write(key, key.encode())
 
     def put_many(self, keys: Sequence[str]) -> None:
-        """Put many objects there, whatever they hold."""
+        """Create many objects with arbitrary content."""
         (self.fill or _fill(self.store))(keys)
 
     def keys_there(self, prefix: str = "", after: str = "") -> list[str]:
-        """All keys of a listing, in the order in which they come."""
+        """All keys of a listing, in listing order."""
         pages = pages_of(self.store, prefix, after=after)
         return [key for page in pages for key in page.entries.column("key").to_pylist()]
 
@@ -95,7 +95,7 @@ def pages_of(
 
 
 def keeps_every_key_exact(subject: Subject) -> None:
-    """Each key lists, reads and is measured as itself."""
+    """Each key is listed, read and measured as itself."""
     subject.put(*subject.keys)
     assert sorted(subject.keys_there()) == sorted(subject.keys)
     for key in subject.keys:
@@ -104,7 +104,7 @@ def keeps_every_key_exact(subject: Subject) -> None:
 
 
 def deletes_one_key_and_no_look_alike(subject: Subject) -> None:
-    """A delete removes the object that it names, and no other."""
+    """A delete removes the named object and no other."""
     subject.put(*subject.keys)
     left = list(subject.keys)
     while left:
@@ -114,7 +114,7 @@ def deletes_one_key_and_no_look_alike(subject: Subject) -> None:
 
 
 def refuses_keys_that_it_cannot_hold(subject: Subject) -> None:
-    """A key that the store cannot name exactly is refused, and nothing is touched."""
+    """A key that the store cannot represent exactly is refused, and nothing changes."""
     refused = [key for key in EXACT_KEYS if key not in subject.keys]
     if subject.loses_keys:
         return
@@ -128,14 +128,14 @@ def refuses_keys_that_it_cannot_hold(subject: Subject) -> None:
 
 
 def lists_a_folder_and_not_its_neighbours(subject: Subject) -> None:
-    """`t1/` holds nothing of `t10/` or `t1_bak/`."""
+    """`t1/` contains nothing from `t10/` or `t1_bak/`."""
     subject.put("t1/a", "t1/b/c", "t10/a", "t1_bak/a", "t1.txt", "t/a", "other")
     assert sorted(subject.keys_there("t1/")) == ["t1/a", "t1/b/c"]
     assert sorted(subject.keys_there("t1/b/")) == ["t1/b/c"]
 
 
 def lists_what_it_holds_of_each_object(subject: Subject) -> None:
-    """Sizes and times of a listing agree with those of a look at the object."""
+    """Sizes and times in a listing agree with those of `head`."""
     subject.put("one", "folder/three")
     subject.store.write("empty", b"")
     (batch,) = [page.entries for page in pages_of(subject.store, "") if page.entries.num_rows]
@@ -148,12 +148,12 @@ def lists_what_it_holds_of_each_object(subject: Subject) -> None:
             row["etag"],
         )
         assert info.modified is not None
-        # Whole seconds in one answer and fractions in the other are common, another zone is not.
+        # Whole seconds in one response and fractions in the other are common; another zone is not.
         assert abs(info.modified - row["modified"]) < timedelta(minutes=1)
 
 
 def lists_one_level(subject: Subject) -> None:
-    """Deeper keys are folded into folders, each of which comes once."""
+    """Deeper keys are folded into folders, and each folder is listed once."""
     subject.put("f/a", "f/b", "f/c/d", "f/c/e", "f/g/h/i", "f2/a")
     pages = list(pages_of(subject.store, "f/", one_level=True))
     keys = [key for page in pages for key in page.entries.column("key").to_pylist()]
@@ -164,7 +164,7 @@ def lists_one_level(subject: Subject) -> None:
 
 
 def lists_nothing_where_nothing_is(subject: Subject) -> None:
-    """An empty place is an empty listing; a missing folder is an error where folders are real."""
+    """An empty prefix lists as empty; a missing folder is an error if folders are real."""
     assert subject.keys_there() == []
     subject.put("here/a")
     if subject.has_folders:
@@ -175,9 +175,9 @@ def lists_nothing_where_nothing_is(subject: Subject) -> None:
 
 
 def lists_many_objects_once_each(subject: Subject) -> None:
-    """Pages neither repeat nor lose objects, and come in order where that is promised.
+    """Pages neither repeat nor lose objects, and come in order if that is promised.
 
-    A page that was lost on the way can be asked for again.
+    A page that was lost in transit can be requested again.
     """
     keys = [f"many/{number % 7}/{number:06}" for number in range(subject.many)]
     subject.put_many(keys)
@@ -192,7 +192,7 @@ def lists_many_objects_once_each(subject: Subject) -> None:
 
 
 def lists_only_keys_after(subject: Subject) -> None:
-    """`after` cuts a listing in the order of UTF-8 bytes, whether the key is there or not."""
+    """`after` cuts a listing in the order of UTF-8 bytes, whether or not the key exists."""
     keys = ["a", "a-b", "a/b", "a/c/d", "b", "b/0", "z", "\u00e9"]
     keys = keys if subject.nests else [key for key in keys if not _is_folder_of(key, keys)]
     subject.put(*keys)
@@ -202,7 +202,7 @@ def lists_only_keys_after(subject: Subject) -> None:
 
 
 def reads_the_whole_and_ranges(subject: Subject) -> None:
-    """A range is cut where the object ends, and empty behind it."""
+    """A range is cut at the end of the object, and empty beyond it."""
     data = bytes(range(256)) * 40
     subject.store.write("data", data)
     subject.store.write("empty", b"")
@@ -215,7 +215,7 @@ def reads_the_whole_and_ranges(subject: Subject) -> None:
 
 
 def names_missing_objects(subject: Subject) -> None:
-    """What is not there raises MissingError with the full address."""
+    """A missing object raises MissingError with the full address."""
     subject.put("folder/there")
     for key in ("missing", "folder/missing", "folder"):
         for call in (subject.store.head, subject.store.read):
@@ -253,7 +253,7 @@ def creates_only_what_is_absent(subject: Subject) -> None:
 
 
 def lets_one_of_many_writers_win(subject: Subject) -> None:
-    """Of 16 threads that create one key, exactly one succeeds, and its bytes are there."""
+    """Of 16 threads that create one key, exactly one succeeds, and its content is stored."""
     if not _can_create(subject.store):
         return
 
@@ -272,7 +272,7 @@ def lets_one_of_many_writers_win(subject: Subject) -> None:
 
 
 def reports_each_delete_in_order(subject: Subject) -> None:
-    """One outcome a key, in the order asked for; a missing object is no failure."""
+    """One outcome per key, in the requested order; a missing object is not a failure."""
     subject.put("d/a", "d/b", "d/c", "kept")
     absent = Outcome.ABSENT if subject.store.capabilities.reports_absent else Outcome.DELETED
     assert _outcomes(subject.store.delete(["d/c", "d/missing", "d/a"])) == [
@@ -285,7 +285,7 @@ def reports_each_delete_in_order(subject: Subject) -> None:
 
 
 def refuses_wrong_deletes(subject: Subject) -> None:
-    """A key twice, or more keys than fit, are mistakes of the caller; nothing is deleted."""
+    """Duplicate keys or too many keys are errors of the caller; nothing is deleted."""
     subject.put("once")
     too_many = [f"k{number}" for number in range(subject.store.capabilities.delete_batch + 1)]
     for keys in (["once", "once"], too_many):
@@ -305,7 +305,7 @@ def copies_objects(subject: Subject) -> None:
 
 
 def moves_every_key_and_back(subject: Subject) -> None:
-    """A moved object has its new key alone, and its old bytes."""
+    """A moved object has only its new key, and its old content."""
     keys = subject.movable or subject.keys
     subject.put(*keys)
     for key in keys:
@@ -318,7 +318,7 @@ def moves_every_key_and_back(subject: Subject) -> None:
 
 
 def moves_onto_no_object(subject: Subject) -> None:
-    """A key that is taken stays as it is, and so does the source."""
+    """If the target key is taken, both objects stay unchanged."""
     subject.put("source", "taken/target")
     with _raises(ExistsError):
         subject.store.move("source", "taken/target")
@@ -329,7 +329,7 @@ def moves_onto_no_object(subject: Subject) -> None:
 
 
 def moves_only_what_was_listed(subject: Subject) -> None:
-    """An object that is no longer what was listed stays where it is."""
+    """An object that changed since it was listed is not moved."""
     subject.put("source")
     listed = expected_of(subject.store.head("source"))
     with _raises(ChangedError):
@@ -340,7 +340,7 @@ def moves_only_what_was_listed(subject: Subject) -> None:
 
 
 def deletes_only_what_was_listed(subject: Subject) -> None:
-    """A store that verifies its deletes keeps what changed; any other says that it does not."""
+    """A store with verified deletes keeps changed objects; others must not claim to."""
     store = subject.store
     subject.put("same", "changed", "unknown")
     listed = [expected_of(store.head(key)) for key in ("same", "changed")]
@@ -356,7 +356,7 @@ def deletes_only_what_was_listed(subject: Subject) -> None:
 
 
 def brings_back_what_it_keeps(subject: Subject) -> None:
-    """Where versions are kept, a deleted object comes back as it was, however often deleted."""
+    """If versions are kept, a deleted object can be restored, however often it was deleted."""
     store = subject.store
     subject.put("k", "k2", *(["k/deep"] if subject.nests else []))
     if not store.keeps_versions():
@@ -376,7 +376,7 @@ def brings_back_what_it_keeps(subject: Subject) -> None:
 
 
 def travels_to_another_process(subject: Subject) -> None:
-    """A pickled store reaches the same objects."""
+    """A pickled store accesses the same objects."""
     subject.put("a/b")
     other: ObjectStore = pickle.loads(pickle.dumps(subject.store))  # noqa: S301
     assert (other.base, other.read("a/b")) == (subject.store.base, b"a/b")
@@ -435,7 +435,7 @@ def _single_calls(store: ObjectStore, key: str) -> Iterator[Callable[[], object]
 
 
 def _can_create(store: ObjectStore) -> bool:
-    """Whether the store has conditional writes; one that has none must say so clearly."""
+    """Whether the store has conditional writes; one without them must say so."""
     try:
         store.write_new("probe", b"")
     except UnsupportedError:
@@ -446,7 +446,7 @@ def _can_create(store: ObjectStore) -> bool:
 
 
 def _is_folder_of(key: str, keys: Sequence[str]) -> bool:
-    """Whether the key is also a folder of others, which files cannot be."""
+    """Whether the key is also a folder of other keys, which a file cannot be."""
     return any(other.startswith(key + "/") for other in keys)
 
 

@@ -1,4 +1,4 @@
-"""Cursors for listings that can only move forward, as those of local folders and obstore."""
+"""Cursors for listings that only move forward, such as those of local folders and obstore."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lakesweep.storage.object_store import ListingPage
 
 
 class ListingStep(NamedTuple):
-    """What one step of a listing gave."""
+    """The result of one step of a listing."""
 
     entries: pa.RecordBatch
     folders: tuple[str, ...]
@@ -20,16 +20,17 @@ class ListingStep(NamedTuple):
 
 
 class ListingSteps(Protocol):
-    """A listing under way. An error ends it."""
+    """A listing in progress. An error ends it."""
 
     def step(self) -> ListingStep: ...
 
 
 class Cursor:
-    """A place in a listing, which gives the page that begins there.
+    """A position in a listing, which returns the page that starts there.
 
-    Steps only go forward. The cursor therefore remembers its page, so that a repeated call gives
-    the same one: an answer lost on the way never becomes a shorter listing.
+    The underlying steps only move forward, so the cursor remembers its page and a repeated call
+    returns the same one. Otherwise a retry after a lost response would skip a page, and files on a
+    skipped page would look absent.
     """
 
     def __init__(self, steps: ListingSteps) -> None:
@@ -49,6 +50,7 @@ class Cursor:
         try:
             entries, folders, is_last = self._steps.step()
         except LakesweepError as error:
+            # The error is kept like a page: a retry must not step on past what failed.
             return error
         return ListingPage(entries, folders, None if is_last else Cursor(self._steps))
 

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 
-#: Times before this are not those of files: clocks that were never set, or seconds taken for
-#: milliseconds. The age of such a file is not known.
+#: Earlier times are not real file times: the clock was never set, or seconds were written as
+#: milliseconds. The age of such a file is unknown.
 FIRST_TIME = datetime(2000, 1, 1, tzinfo=UTC)
 
 #: One stored or referenced file. `path` is a full address; the rest is null where unknown.
@@ -22,7 +22,7 @@ FILE_SCHEMA = pa.schema(
     ]
 )
 
-#: What became of one file that was to be deleted; `outcome` is one of `store.Outcome`.
+#: The result of deleting one file; `outcome` is a value of `Outcome`.
 OUTCOME_SCHEMA = pa.schema(
     [
         pa.field("path", pa.string(), nullable=False),
@@ -44,7 +44,7 @@ def file_batch(kind: str, files: Iterable[tuple[str, int | None]]) -> pa.RecordB
 
 
 def batch_of(kind: str, paths: pa.Array, sizes: pa.Array | None = None) -> pa.RecordBatch:
-    """A batch of files of one kind, from arrays of which no row is null but for the sizes."""
+    """A batch of files of one kind, from arrays; only sizes may be null."""
     count = len(paths)
     return pa.RecordBatch.from_arrays(
         [
@@ -59,10 +59,10 @@ def batch_of(kind: str, paths: pa.Array, sizes: pa.Array | None = None) -> pa.Re
 
 
 def use_system_allocator() -> None:
-    """Make Arrow take its memory from the system for the rest of the process.
+    """Make Arrow allocate from the system for the rest of the process.
 
-    Its own allocators keep a heap for each thread, and many threads that pass batches on let these
-    heaps grow with the number of batches, although hardly anything is alive.
+    Arrow's own allocators keep a heap per thread. When many threads hand batches on, these heaps
+    grow with the number of batches, although hardly any memory is live.
     """
     pa.set_memory_pool(pa.system_memory_pool())
 
@@ -70,7 +70,7 @@ def use_system_allocator() -> None:
 def coalesce_batches(
     batches: Iterable[pa.RecordBatch], rows: int = 10_000
 ) -> Iterator[pa.RecordBatch]:
-    """The same rows in the same order, in fewer batches: small ones are put together."""
+    """The same rows in the same order, with small batches combined."""
     waiting: list[pa.RecordBatch] = []
     count = 0
     for batch in batches:

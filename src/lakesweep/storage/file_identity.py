@@ -21,18 +21,18 @@ from lakesweep.storage.address import identities
 
 
 def file_hashes(paths: pa.Array | pa.ChunkedArray) -> Hashes:
-    """The hashes of what paths stand for: their identities, with all local links resolved."""
+    """Hashes of files by identity, with all local links resolved."""
     return hash128(resolve_aliases(identities(paths)))
 
 
 def hash_columns(hashes: Hashes) -> tuple[pa.Array, pa.Array]:
-    """Hashes as columns of signed words, which Arrow and Spark can both join on."""
+    """Hashes as columns of signed integers, which both Arrow and Spark can join on."""
     low, high = hashes
     return pa.array(low.view(np.int64)), pa.array(high.view(np.int64))
 
 
 def resolve_aliases(identities: pa.Array) -> pa.Array:
-    """Identities, those of local files with all links and detours in their folders resolved."""
+    """Identities; for local files, links and detours in the folder part are resolved."""
     local = identities.filter(pc.starts_with(identities, "/"))
     if all(map(_is_real, _folders(local))):
         return identities
@@ -40,7 +40,7 @@ def resolve_aliases(identities: pa.Array) -> pa.Array:
 
 
 def resolve_alias(identity: str) -> str:
-    """The same for one identity; a folder's ends in `/` and stays so."""
+    """The same for a single identity; a folder's keeps its final `/`."""
     if not identity.startswith("/"):
         return identity
     folder, _, name = identity.rpartition("/")
@@ -48,7 +48,7 @@ def resolve_alias(identity: str) -> str:
 
 
 def link_targets(identities: pa.Array) -> pa.Array:
-    """The files that local files lead to which are links themselves."""
+    """The targets of those local files that are links themselves."""
     local = identities.filter(pc.starts_with(identities, "/")).to_pylist()
     return pa.array([os.path.realpath(path) for path in local if os.path.islink(path)], pa.string())
 
@@ -58,12 +58,13 @@ def _is_real(folder: str) -> bool:
 
 
 @lru_cache(maxsize=65_536)
+# Cached because a lake has far fewer folders than files, and each resolution is a system call.
 def _real_folder(folder: str) -> str:
     return os.path.realpath(folder or "/").rstrip("/") + "/"
 
 
 def _folders(paths: pa.Array) -> Iterator[str]:
-    """The folders of a column, with a `/` at their end; each once a chunk."""
+    """The distinct folders of a column, ending in `/`; a folder may recur across chunks."""
     for chunk in paths.chunks if isinstance(paths, pa.ChunkedArray) else [paths]:
         yield from _folders_of_chunk(chunk)
 

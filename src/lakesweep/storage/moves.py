@@ -42,13 +42,15 @@ def move_by_copy(
     copy: Callable[[], None],
     remove: Callable[[], Deletion],
 ) -> None:
-    """Move an object by steps, in an order that a crash between any two of them survives.
+    """Move an object in steps; a crash between any two of them loses nothing.
 
-    `copy` makes the target, and `remove` deletes the source, each as carefully as the store can.
+    `copy` creates the target and `remove` deletes the source, each as safely as the store allows.
     """
+    # Check, copy, verify, and only then delete. After a crash the object exists at the source, or
+    # at both keys, and `finish_move` can complete the move.
     check_is_expected(store.base + source.key, source, expected)
     if object_exists(store, target):
-        raise ExistsError(store.base + target, "is already there")
+        raise ExistsError(store.base + target, "already exists")
     copy()
     _check_copy(store, source, target)
     _check_removed(store.base + source.key, remove())
@@ -57,9 +59,9 @@ def move_by_copy(
 def finish_move(
     store: ObjectStore, source: str, target: str, expected: Expected | None = None
 ) -> bool:
-    """Delete the source of a move that was broken off, if the target is a whole copy of it.
+    """Delete the source of an interrupted move, if the target is a complete copy of it.
 
-    False, and nothing is done, where the source is gone or changed, or the target something else.
+    Returns False and does nothing if the source is gone or changed, or if the target differs.
     """
     try:
         info = store.head(source)
@@ -67,6 +69,8 @@ def finish_move(
     except MissingError:
         return False
     if is_copied:
+        # The condition repeats what was compared: the source may be overwritten after the check
+        # above.
         (deletion,) = store.delete(
             [source], [expected or Expected(info.size_bytes, etag=info.etag)]
         )
@@ -84,7 +88,7 @@ def object_exists(store: ObjectStore, key: str) -> bool:
 
 
 def is_same(store: ObjectStore, one: ObjectInfo, other: ObjectInfo) -> bool:
-    """Whether two objects hold the same bytes. They are read where their etags do not tell."""
+    """Whether two objects hold the same bytes. Reads both if their etags do not decide it."""
     if one.size_bytes != other.size_bytes:
         return False
     if one.etag is not None and one.etag == other.etag:
@@ -103,8 +107,8 @@ def _check_copy(store: ObjectStore, source: ObjectInfo, target: str) -> None:
     try:
         copied = store.head(target)
     except MissingError as error:
-        # Not a missing source: that is what the caller would take this error for.
-        raise UnavailableError(path, "is not there after the copy") from error
+        # Not MissingError: the caller would conclude that the source is missing.
+        raise UnavailableError(path, "does not exist after the copy") from error
     if copied.size_bytes != source.size_bytes:
         reason = f"has {copied.size_bytes} bytes after the copy, not {source.size_bytes}"
         raise StorageError(path, reason)
@@ -116,7 +120,7 @@ def _check_removed(path: str, deletion: Deletion) -> None:
 
 
 def _error_of(path: str, deletion: Deletion) -> LakesweepError:
-    reason = f"was copied and could not be deleted: {deletion.reason or deletion.outcome}"
+    reason = f"was copied but could not be deleted: {deletion.reason or deletion.outcome}"
     match deletion.outcome:
         case Outcome.CHANGED:
             return ChangedError(path, CHANGED)

@@ -13,7 +13,7 @@ import pyarrow as pa
 from lakesweep.errors import ChangedError
 from lakesweep.storage.address import Address
 
-#: What a page of a listing holds: the exact key and what the store says of the object.
+#: One page of a listing: the exact key and what the store reports about the object.
 ENTRY_SCHEMA = pa.schema(
     [
         pa.field("key", pa.string(), nullable=False),
@@ -26,7 +26,7 @@ ENTRY_SCHEMA = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
-    """What a store says of one object; None where it does not say."""
+    """What a store reports about one object; None if it does not report it."""
 
     key: str
     size_bytes: int
@@ -36,11 +36,11 @@ class ObjectInfo:
 
 @dataclass(frozen=True, slots=True)
 class ListingPage:
-    """One answer of a listing.
+    """One page of a listing.
 
     `entries` has ENTRY_SCHEMA. `folders` are the key prefixes one level down, each ending in
     `/`; always empty unless the listing was asked for one level. `next` continues the listing
-    where this page ends, and is None on the last page; it is opaque, and belongs to the store
+    where this page ends, and is None on the last page; it is opaque, and valid only for the store
     and the arguments that it came from.
     """
 
@@ -50,11 +50,11 @@ class ListingPage:
 
 
 class Outcome(StrEnum):
-    """What became of one delete, or of one step of a delete that can be undone.
+    """The result of one delete, or of one step of a delete that can be undone.
 
-    What is CHANGED was left as it is. What is OCCUPIED stays in quarantine, because another object
-    has its key by now, what is REFERENCED, because something needs it. What is HELD stays in its
-    bucket, as a version below a delete marker.
+    CHANGED objects were left in place. OCCUPIED ones stay in quarantine because another object now
+    has their key, REFERENCED ones because something needs them. HELD ones stay in their bucket as a
+    version below a delete marker.
     """
 
     DELETED = "deleted"
@@ -73,7 +73,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """The outcome of deleting one key; `reason` says why where it was not deleted."""
+    """The outcome of deleting one key; `reason` says why it was not deleted."""
 
     key: str
     outcome: Outcome
@@ -83,12 +83,12 @@ class Deletion:
 
 @dataclass(frozen=True, slots=True)
 class StorageCapabilities:
-    """How one store differs from another. Computed once, when the store is opened.
+    """What a store can do. Computed once, when the store is opened.
 
-    `delete_batch` is the most keys that one call of `delete` takes. `parallel_deletes` says how
-    many such calls are worth having under way at once. `ordered` promises that a listing comes in
-    ascending order of the keys' UTF-8 bytes, so that `after` may split it into key ranges.
-    `reports_absent` says whether a delete tells a missing object from a deleted one (S3 does not).
+    `delete_batch` is the largest number of keys in one call of `delete`. `parallel_deletes` is how
+    many such calls are worth running at once. `ordered` promises that a listing comes in ascending
+    order of the keys' UTF-8 bytes, so that `after` may split it into key ranges. `reports_absent`
+    says whether a delete distinguishes a missing object from a deleted one (S3 does not).
     `verified_deletes` says whether a delete compares objects with what was expected of them.
     `renames` says that a move is one step, whatever the size of the object.
     """
@@ -106,20 +106,20 @@ class ObjectStore(Protocol):
     """One bucket, container or file system. Safe to share between threads.
 
     Keys are exact: no implementation decodes, joins, collapses or changes the case of a key, and
-    the key of a delete names that object or none. A store that cannot keep this promise for a key
-    raises InexactKeyError rather than answer for another one.
+    a delete affects the object with exactly that key or none. If a store cannot keep this promise
+    for a key, it raises InexactKeyError rather than act on another one.
 
     Errors are those of `lakesweep.errors`: MissingError, DeniedError, LockedError, ThrottledError,
     UnavailableError, UnsupportedError, InexactKeyError, and StorageError for the rest. Errors name
     the full address, which is `base + key`.
 
-    Where a call says what it expects of an object, nothing is done to one that is no longer what
-    was listed. Stores compare what they know: the etag, or else the size and the time.
+    If a call states what it expects of an object, and the object has changed since it was listed,
+    nothing is done to it. Stores compare what they know: the etag, or else the size and the time.
     """
 
     @property
     def base(self) -> str:
-        """What stands before a key in a full address, such as `s3://bucket/` or `file:///`."""
+        """What precedes a key in a full address, such as `s3://bucket/` or `file:///`."""
         ...
 
     @property
@@ -130,35 +130,35 @@ class ObjectStore(Protocol):
     ) -> ListingPage:
         """One page of the objects whose keys begin with `prefix`, which is empty or ends in `/`.
 
-        With `one_level`, keys that have a further `/` behind the prefix are folded into `folders`.
-        With `after`, only keys greater than it come (in the order of UTF-8 bytes). Each object that
-        exists throughout the whole listing comes exactly once; a page that could not be read
-        completely raises, it is never shortened. A prefix that holds nothing gives an empty page,
-        except where the store has real folders: there a missing folder raises MissingError.
+        With `one_level`, keys with a further `/` after the prefix are folded into `folders`. With
+        `after`, only keys greater than it are returned (in the order of UTF-8 bytes). Each object
+        that exists throughout the listing is returned exactly once; a page that could not be read
+        completely raises and is never shortened. A prefix without objects gives an empty page,
+        except on stores with real folders, where a missing folder raises MissingError.
         """
         ...
 
     def head(self, key: str) -> ObjectInfo:
-        """What the store says of the object, or MissingError."""
+        """What the store reports about the object, or MissingError."""
         ...
 
     def read(self, key: str) -> bytes:
-        """The whole object. An answer cut short raises UnavailableError."""
+        """The whole object. A truncated response raises UnavailableError."""
         ...
 
     def read_range(self, key: str, start: int, length: int) -> bytes:
-        """`length` bytes from `start`, fewer only where the object ends before."""
+        """`length` bytes from `start`, fewer only if the object ends earlier."""
         ...
 
     def write(self, key: str, data: bytes) -> None:
-        """Create or replace the object; a reader sees the old or the new whole."""
+        """Create or replace the object; readers see either the old or the new object, whole."""
         ...
 
     def write_new(self, key: str, data: bytes) -> None:
-        """Create the object if it is absent, atomically; ExistsError where it is there.
+        """Create the object if it is absent, atomically; ExistsError if it exists.
 
-        UnsupportedError where the store has no conditional write. After UnavailableError it is
-        unknown whether the object was created.
+        UnsupportedError if the store has no conditional write. After UnavailableError it is unknown
+        whether the object was created.
         """
         ...
 
@@ -167,12 +167,12 @@ class ObjectStore(Protocol):
     ) -> Sequence[Deletion]:
         """Delete up to `capabilities.delete_batch` distinct keys; one outcome each, in that order.
 
-        With `expected`, one for each key, what is no longer what was listed stays and is CHANGED. A
-        store whose capabilities have no `verified_deletes` compares nothing.
+        With `expected`, one for each key, an object that changed since it was listed is kept, with
+        the outcome CHANGED. A store without the capability `verified_deletes` compares nothing.
 
-        Never raises for what the store says of single keys, and never calls an unknown outcome
-        deleted. Raises ThrottledError, UnavailableError or DeniedError where the request as a whole
-        got no answer: then nothing is known of any key, and the same call may be repeated.
+        Never raises for errors of single keys, and never reports an unknown outcome as deleted.
+        Raises ThrottledError, UnavailableError or DeniedError if the request as a whole got no
+        response: then the state of every key is unknown, and the same call may be repeated.
         """
         ...
 
@@ -181,61 +181,58 @@ class ObjectStore(Protocol):
         ...
 
     def move(self, source: str, target: str, expected: Expected | None = None) -> None:
-        """Give an object another key; ExistsError where that key is taken, which stays as it is.
+        """Give an object another key; ExistsError if that key is taken, and nothing is replaced.
 
-        The target is complete before the source goes. After an error, or a crash, the object is at
-        its old key, at the new one, or at both. ChangedError where the source is no longer what was
-        listed; if it changed at the very end, the target holds what it was before.
+        The target is complete before the source is deleted. After an error or a crash the object is
+        at its old key, at the new one, or at both. ChangedError if the source changed since it was
+        listed; if it changed at the last moment, the target holds its earlier content.
         """
         ...
 
     def keeps_versions(self) -> bool:
-        """Whether a deleted object can be had back by `undelete`.
-
-        False where the store will not say.
-        """
+        """Whether `undelete` can restore a deleted object; False if the store does not say."""
         ...
 
     def undelete(self, key: str, expected: Expected | None = None) -> None:
-        """Have the newest version of a deleted object back.
+        """Restore the newest version of a deleted object.
 
-        MissingError where the object is not deleted, or has no version left. ChangedError where
-        the version is not the one that was listed. UnsupportedError where no versions are kept.
+        MissingError if the object is not deleted, or has no version left. ChangedError if the
+        version is not the one that was listed. UnsupportedError if the store keeps no versions.
         """
         ...
 
 
 class StoreOpener(Protocol):
-    """Gives the store that an address lies in."""
+    """Opens the store that holds an address."""
 
     def open(self, address: Address) -> ObjectStore:
-        """The store of the address; the same one for all addresses of one store."""
+        """The store of the address; always the same one for one store."""
         ...
 
 
 def check_keys(keys: Sequence[str], delete_batch: int) -> None:
-    """Refuse a call of `delete` that breaks its contract: too many keys, or one of them twice."""
+    """Check the contract of `delete`: not too many keys, and none of them twice."""
     if len(keys) > delete_batch:
         raise ValueError(f"{len(keys)} keys in one delete, at most {delete_batch} are allowed")
     if len(set(keys)) != len(keys):
-        raise ValueError("the same key twice in one delete")
+        raise ValueError("one delete names the same key twice")
 
 
 def check_expected(keys: Sequence[str], expected: Sequence[Expected | None] | None) -> None:
-    """Refuse a call of `delete` that does not say of each key what is expected."""
+    """Check the contract of `delete`: one expectation for each key."""
     if expected is not None and len(expected) != len(keys):
-        raise ValueError(f"{len(keys)} keys to delete, and {len(expected)} expectations")
+        raise ValueError(f"{len(keys)} keys to delete but {len(expected)} expectations")
 
 
-#: Why an object was left alone.
-CHANGED = "is no longer what was listed"
+#: Why an object was not deleted or moved.
+CHANGED = "has changed since it was listed"
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 
 class Expected(NamedTuple):
-    """An object as it was listed; None where the listing did not say.
+    """An object as it was listed; None if the listing did not report it.
 
     `modified_micros` are microseconds since 1970.
     """
@@ -246,9 +243,9 @@ class Expected(NamedTuple):
 
 
 def is_expected(info: ObjectInfo, expected: Expected | None) -> bool:
-    """Whether an object is still what was listed, as far as both are known.
+    """Whether an object is still as it was listed, as far as both sides are known.
 
-    Etags say more than times, of which stores give whole seconds here and fractions there.
+    Etags decide first: some stores report times in whole seconds, others in fractions.
     """
     if expected is None:
         return True
@@ -262,13 +259,13 @@ def is_expected(info: ObjectInfo, expected: Expected | None) -> bool:
 
 
 def check_is_expected(path: str, info: ObjectInfo, expected: Expected | None) -> None:
-    """ChangedError unless an object is still what was listed."""
+    """ChangedError unless the object is still as it was listed."""
     if not is_expected(info, expected):
         raise ChangedError(path, CHANGED)
 
 
 def expected_of(info: ObjectInfo) -> Expected:
-    """An object as it was when the store was asked."""
+    """The object as the store just reported it."""
     micros = None if info.modified is None else micros_of(info.modified)
     return Expected(info.size_bytes, micros, info.etag)
 

@@ -46,7 +46,7 @@ def _divide(rate: float | None, tasks: int) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class StorageOptions:
-    """The settings of one bucket; what is None comes from the variables of the store's own SDK."""
+    """The settings of one bucket; None means the default of the store's own SDK."""
 
     endpoint: str | None = None
     region: str | None = None
@@ -55,7 +55,8 @@ class StorageOptions:
     secret_access_key: str | None = field(default=None, repr=False)
     session_token: str | None = field(default=None, repr=False)
     anonymous: bool = False
-    #: `path` (endpoint/bucket/key), `virtual` (bucket.endpoint/key), or None: by the endpoint.
+    #: `path` (endpoint/bucket/key), `virtual` (bucket.endpoint/key), or None to follow the
+    #: endpoint.
     addressing: str | None = None
     service_account: str | None = None
     account_key: str | None = field(default=None, repr=False)

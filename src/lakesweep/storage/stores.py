@@ -51,7 +51,7 @@ def _open_local(_address: Address, _options: StorageOptions) -> ObjectStore:
     return LocalStore()
 
 
-#: How each kind of store is opened. A client library is imported only when its store is used.
+#: How each kind of store is opened. Client libraries are imported only when used.
 OPENERS: Mapping[StoreKind, Callable[[Address, StorageOptions], ObjectStore]] = {
     StoreKind.S3: _open_s3,
     StoreKind.GCS: _open_gcs,
@@ -62,11 +62,11 @@ OPENERS: Mapping[StoreKind, Callable[[Address, StorageOptions], ObjectStore]] = 
 
 
 class Stores:
-    """Opens the store of an address, once for all spellings of it, with retries and limits.
+    """Opens the store of an address, once for all its spellings, with retries and rate limits.
 
-    `options` are looked up by the longest configured address that the store lies below: a bucket
-    such as `s3://lake`, or a whole kind such as `s3://`. `replace` puts ready stores in the place
-    of others, by their address. Can be pickled: each process opens its own stores.
+    `options` are looked up by the longest configured address that contains the store: a bucket such
+    as `s3://lake`, or a whole kind such as `s3://`. `replace` substitutes ready-made stores, by
+    address. Picklable: each process opens its own stores.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class Stores:
         return store
 
     def with_defaults(self, options: Mapping[str, StorageOptions]) -> Stores:
-        """The same stores, where what is not configured is reached with these options."""
+        """The same stores, with these options where nothing is configured."""
         return Stores(
             {**options, **self._options},
             clock=self._clock,
@@ -127,12 +127,12 @@ class Stores:
 
 
 def _whole_store(path: str) -> str:
-    """The identity that options are found by; ConfigError for what lies inside a store."""
+    """The identity that options are looked up by; ConfigError if it is not a whole store."""
     found = folder_identity(path)
     _, scheme_end, rest = found.rpartition("://")
     if rest.count("/") > 1 or (not scheme_end and rest != "/"):
         raise ConfigError(
-            f"the storage options of {path!r} are for a part of a store",
+            f"the storage options of {path!r} apply to only a part of a store",
             hint="set them for the whole bucket, such as s3://bucket",
         )
     return found
@@ -142,16 +142,16 @@ _KINDS = ("s3://", "abfss://")
 
 
 def with_access(stores: Stores, options: StorageOptions | None) -> Stores:
-    """The same stores, where what is not configured is reached as a catalog says."""
+    """The same stores, with a catalog's access options where nothing is configured."""
     return stores if options is None else stores.with_defaults(dict.fromkeys(_KINDS, options))
 
 
 class Keyring:
-    """The stores as each catalog lets its client reach them, by number.
+    """The stores as each catalog grants access to them, by number.
 
-    Rows on their way through a cluster carry numbers, so no secret is ever part of them. Number 0
-    is access as configured. Some stay open, those that were used last: a catalog may hand out
-    another access for every table. Can be pickled: each process opens its own stores.
+    Rows that travel through a cluster carry these numbers, so no secret is ever part of a row.
+    Number 0 is access as configured. Only the most recently used ones stay open, since a catalog
+    may grant separate access for every table. Picklable: each process opens its own stores.
     """
 
     def __init__(
@@ -167,7 +167,7 @@ class Keyring:
         return partial(Keyring, most_open=self._most_open), (self._stores, self._options)
 
     def open(self, access: int) -> Stores:
-        """The stores of a number."""
+        """The stores for an access number."""
         if not access:
             return self._stores
         with self._lock:

@@ -27,7 +27,7 @@ from lakesweep.errors import (
 )
 from lakesweep.storage.object_store import Deletion, Outcome
 
-#: All that a call of obstore raises; a missing object is Python's own FileNotFoundError.
+#: Everything that obstore raises; a missing object is Python's FileNotFoundError.
 CLIENT_ERRORS = (BaseError, OSError, NotImplementedError)
 
 _STATUS = re.compile(r"status code: (\d{3})")
@@ -38,13 +38,13 @@ _CONNECTION = re.compile(r"HTTP error|timed? ?out|connection", re.IGNORECASE)
 
 
 def translated(base: str, key: str, error: Exception) -> LakesweepError:
-    """The error of our own that says the same of one key, or of the folder of a listing."""
+    """Our equivalent of the error, for one key or for the folder of a listing."""
     address, reason = base + key, reason_of(error)
     match error:
         case FileNotFoundError():
             return MissingError(address)
         case AlreadyExistsError():
-            return ExistsError(address, "is already there")
+            return ExistsError(address, "already exists")
         case InvalidPathError():
             return _inexact(base, key, reason)
         case NotSupportedError() | NotImplementedError():
@@ -77,14 +77,14 @@ def failed_deletion(base: str, key: str, error: Exception) -> Deletion:
 
 
 def reason_of(error: Exception) -> str:
-    """The client's first line, without the query of an address: it may hold a signature."""
+    """The first line of the client's message, without URL queries: they may contain signatures."""
     return _QUERY.sub(r"\1", str(error).split("\n\nDebug source", 1)[0].strip())
 
 
 def _inexact(base: str, key: str, reason: str) -> InexactKeyError:
     named = _PATH.search(reason)
     address = base + named[1] if named else base + key
-    return InexactKeyError(address, "the client of this store cannot name such a key exactly")
+    return InexactKeyError(address, "the client of this store cannot represent this key exactly")
 
 
 def _by_status(address: str, reason: str) -> LakesweepError:

@@ -1,15 +1,15 @@
 """List through obstore, guarding against keys that its paths cannot represent.
 
-obstore drops a `/` at the beginning and end of a key: the object `a/` is listed as `a`, and so
-is `/a`, with nothing in the answer to tell. The guard stops the listing wherever it can know
-of such a key:
+obstore drops a `/` at the beginning and end of a key: the objects `a/` and `/a` are both listed as
+`a`, with nothing in the response to tell them apart. The guard stops the listing wherever it can
+detect such a key:
 
 - a key outside the listed folder: the folder's own marker;
-- a key out of order or repeated: in a store that lists in order, this is how every key shows
-  whose look-alike is an object too. A key that stays unseen therefore has no look-alike, and
-  deleting it finds nothing;
+- a key out of order or repeated: on a store that lists in order, this reveals every altered
+  key whose altered form is an object too. If an altered key goes undetected, no object has its
+  altered form, and deleting that finds nothing;
 - an empty object, an object whose name is also a folder, and the first key that may have
-  begun with `/`, if the store does not have them under the listed name but keeps listing them.
+  started with `/`, if the listing has them but `head` does not find them.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ PAGE_ROWS = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """What is listed. `ordered` says that the store lists in the order of the keys' bytes."""
+class CloudListRequest:
+    """What to list. `ordered` says that the store lists in the byte order of keys."""
 
     client: Client
     base: str
@@ -48,7 +48,7 @@ class Request:
 class Stream:
     """All objects below a prefix, page by page."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: CloudListRequest) -> None:
         self._request = request
         self._guard = _Guard(request, _offset(request.after))
         self._chunks = _chunks(request.client, request.prefix, request.after)
@@ -65,9 +65,9 @@ class Stream:
 
 
 class OneLevel:
-    """The objects directly below a prefix, and the folders there, as one page."""
+    """The objects and folders directly below a prefix, as one page."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: CloudListRequest) -> None:
         self._request = request
 
     def step(self) -> ListingStep:
@@ -91,11 +91,11 @@ class OneLevel:
 
 
 def inexactness(key: str) -> str | None:
-    """Why obstore cannot name this key exactly, or None."""
+    """Why obstore cannot represent this key exactly, or None."""
     if any(ord(c) < 0x20 or 0x7F <= ord(c) < 0xA0 or 0xD800 <= ord(c) < 0xE000 for c in key):
-        return "control characters in keys are beyond this store's client"
+        return "the client of this store does not support control characters in keys"
     if any(segment in ("", ".", "..") for segment in key.split("/")):
-        return "an empty, `.` or `..` segment is beyond this store's client"
+        return "the client of this store does not support empty, `.` or `..` segments"
     return None
 
 
@@ -104,9 +104,9 @@ def _after(entries: pa.RecordBatch, after: str) -> pa.RecordBatch:
 
 
 class _Guard:
-    """Looks at the keys of a listing as they come."""
+    """Checks the keys of a listing as they arrive."""
 
-    def __init__(self, request: Request, offset: str | None = None) -> None:
+    def __init__(self, request: CloudListRequest, offset: str | None = None) -> None:
         self._request = request
         self._last = offset or ""
         self._may_lead = request.prefix == "" and request.after < "0"
@@ -115,14 +115,14 @@ class _Guard:
         keys = entries.column("key").to_pylist()
         sizes = entries.column("size_bytes").to_pylist()
         for key, size in zip(keys, sizes, strict=True):
-            self._check_place(key)
+            self._check_position(key)
             if self._last and key.startswith(self._last + "/"):
                 self._check_marker(self._last)
             if size == 0:
                 self._check_marker(key)
             self._last = key
 
-    def _check_place(self, key: str) -> None:
+    def _check_position(self, key: str) -> None:
         if not key.startswith(self._request.prefix):
             raise _inexact(self._request.base, key + "/")
         if self._may_lead and key >= "0":
@@ -132,16 +132,16 @@ class _Guard:
             raise _inexact(self._request.base, key)
 
     def _check_marker(self, key: str) -> None:
-        if not self._is_there(key) and self._is_marker(key):
+        if not self._exists(key) and self._is_marker(key):
             raise _inexact(self._request.base, key + "/")
 
     def _check_leading(self, key: str) -> None:
-        """Keys that begin with `/` come first among those that do not sort before it."""
+        """Keys that start with `/` come first among those that do not sort before it."""
         self._check_marker(key)
-        if not self._is_there(key) and _first(self._request.client, "", self._last) == key:
+        if not self._exists(key) and _first(self._request.client, "", self._last) == key:
             raise _inexact(self._request.base, "/" + key)
 
-    def _is_there(self, key: str) -> bool:
+    def _exists(self, key: str) -> bool:
         try:
             obstore.head(self._request.client, key)
         except FileNotFoundError:
@@ -149,7 +149,7 @@ class _Guard:
         return True
 
     def _is_marker(self, key: str) -> bool:
-        """Whether `key/` exists: it is then the first below the folder of that name."""
+        """Whether `key/` exists: it is then the first key below that folder."""
         return _first(self._request.client, key + "/", "") == key
 
 
@@ -161,7 +161,7 @@ def _chunks(client: Client, prefix: str, after: str) -> Iterator[pa.RecordBatch]
 
 
 def _offset(after: str) -> str | None:
-    """What is sent: nothing if obstore would change it, since rows are compared again anyway."""
+    """The offset to send: none if obstore would alter it, since rows are compared again anyway."""
     return after if inexactness(after) is None else None
 
 
@@ -171,7 +171,7 @@ def _first(client: Client, prefix: str, after: str) -> str | None:
 
 
 def _entries(answer: object | None) -> pa.RecordBatch:
-    """The rows of an answer in our columns, without copying them."""
+    """The rows of a response in our columns, without copying."""
     if answer is None:
         return pa.RecordBatch.from_pylist([], schema=ENTRY_SCHEMA)
     table = pa.table(answer)
@@ -187,6 +187,6 @@ def _entries(answer: object | None) -> pa.RecordBatch:
 def _inexact(base: str, key: str) -> InexactKeyError:
     return InexactKeyError(
         base + key,
-        "the client of this store cannot tell this key from another",
+        "the client of this store cannot distinguish this key from another",
         hint="rename or remove the object with the store's own tools",
     )

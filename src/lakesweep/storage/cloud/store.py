@@ -39,10 +39,10 @@ try:
     from obstore.store import ObjectStore as Client
 
     from lakesweep.storage.cloud.errors import CLIENT_ERRORS, failed_deletion, reason_of, translated
-    from lakesweep.storage.cloud.listing import OneLevel, Request, Stream, inexactness
+    from lakesweep.storage.cloud.listing import CloudListRequest, OneLevel, Stream, inexactness
 except ImportError as error:
     raise ConfigError(
-        "stores in Google Cloud, Azure and memory need the packages obstore and arro3-core",
+        "Google Cloud, Azure and memory stores need the packages obstore and arro3-core",
         hint="pip install 'lakesweep[cloud]'",
     ) from error
 
@@ -54,9 +54,9 @@ _MEMORIES: dict[str, MemoryStore] = {}
 class Clients:
     """Two clients of one bucket.
 
-    A listing is one stream that cannot be taken up again, so `lister` repeats failed requests
-    itself. All else goes through `direct`, which repeats nothing: a conditional write that was
-    repeated behind our back would find its own object and call it another's.
+    A listing is one stream that cannot be resumed, so `lister` retries failed requests itself.
+    Everything else uses `direct`, which never retries: a conditional write retried behind our back
+    would find its own object and report that it already exists.
     """
 
     direct: Client
@@ -66,13 +66,13 @@ class Clients:
 class CloudStore:
     """A bucket through obstore.
 
-    obstore cannot hold every key: those with an empty, `.` or `..` segment or control characters
-    are refused before they are sent, and a listing that meets one stops (see `cloud_listing`).
+    obstore cannot represent every key: keys with empty, `.` or `..` segments or control characters
+    are refused before they are sent, and a listing that contains one stops (see `cloud.listing`).
 
-    Keys are deleted one a request, several requests at a time: obstore's bulk call stops at the
-    first key that fails and does not say what became of the others.
+    Keys are deleted one per request, several requests at a time: obstore's bulk call stops at the
+    first key that fails and does not report the others.
 
-    `reopen` makes the same store again in another process.
+    `reopen` opens the same store in another process.
     """
 
     def __init__(
@@ -98,7 +98,9 @@ class CloudStore:
             return page_at(cursor)
         if prefix:
             self._check(prefix.removesuffix("/"))
-        request = Request(self._lister, self.base, prefix, after, self.capabilities.ordered)
+        request = CloudListRequest(
+            self._lister, self.base, prefix, after, self.capabilities.ordered
+        )
         steps = OneLevel(request) if one_level else Stream(request)
         return Cursor(steps).page()
 
@@ -116,7 +118,7 @@ class CloudStore:
             data = bytes(answer.bytes())
             size = answer.meta["size"]
         if len(data) != size:
-            raise UnavailableError(self.base + key, f"{len(data)} of {size} bytes came")
+            raise UnavailableError(self.base + key, f"only {len(data)} of {size} bytes arrived")
         return data
 
     def read_range(self, key: str, start: int, length: int) -> bytes:
@@ -126,7 +128,7 @@ class CloudStore:
             with self._asking(key):
                 return bytes(obstore.get_range(self._client, key, start=start, length=length))
         except StorageError:
-            # A range behind the end is an error in HTTP, and no bytes to us.
+            # HTTP reports a range beyond the end as an error; for us it is empty.
             if start < self.head(key).size_bytes:
                 raise
             return b""
@@ -142,7 +144,7 @@ class CloudStore:
     def delete(
         self, keys: Sequence[str], expected: Sequence[Expected | None] | None = None
     ) -> Sequence[Deletion]:
-        """Delete keys. obstore has no delete with a condition, so nothing is compared."""
+        """Delete keys. obstore has no conditional delete, so nothing is compared."""
         check_keys(keys, self.capabilities.delete_batch)
         check_expected(keys, expected)
         with ThreadPoolExecutor(_DELETING_THREADS) as pool:
@@ -165,11 +167,11 @@ class CloudStore:
         )
 
     def keeps_versions(self) -> bool:
-        """False: what Google and Azure keep of deleted objects is out of reach of obstore."""
+        """False: obstore cannot reach the versions that Google and Azure keep."""
         return False
 
     def undelete(self, key: str, expected: Expected | None = None) -> None:  # noqa: ARG002
-        raise UnsupportedError(self.base + key, "this store's client knows no versions")
+        raise UnsupportedError(self.base + key, "this client does not support versions")
 
     def _copy_new(self, source: str, target: str) -> None:
         try:
@@ -205,7 +207,7 @@ def open_gcs(bucket: str, options: StorageOptions) -> CloudStore:
     config = {
         "base_url": options.endpoint,
         "service_account": options.service_account,
-        **(_nobody(options) if options.anonymous else {}),
+        **(_anonymous(options) if options.anonymous else {}),
     }
     capabilities = StorageCapabilities(
         _delete_batch(options, 100), ordered=True, reports_absent=True
@@ -217,7 +219,7 @@ def open_gcs(bucket: str, options: StorageOptions) -> CloudStore:
 def open_azure(bucket: str, options: StorageOptions) -> CloudStore:
     """A container of Azure, named as `container@account.dfs.core.windows.net`.
 
-    Accounts with real folders list them in an order of their own, so no order is promised.
+    Accounts with real folders list them in a different order, so no order is promised.
     """
     container, _, host = bucket.partition("@")
     config = {
@@ -240,8 +242,8 @@ def open_memory(name: str) -> CloudStore:
     return CloudStore(clients, f"memory://{name}/", capabilities, (open_memory, (name,)))
 
 
-def _nobody(options: StorageOptions) -> dict[str, object]:
-    """Settings that ask for no token: without an account, obstore would still look for one."""
+def _anonymous(options: StorageOptions) -> dict[str, object]:
+    """Settings that request no token: without an account, obstore would still look for one."""
     account = {
         "gcs_base_url": options.endpoint or "https://storage.googleapis.com",
         "disable_oauth": True,

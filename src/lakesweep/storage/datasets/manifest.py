@@ -24,10 +24,10 @@ from lakesweep.storage.address import Address, parse
 MANIFEST_NAME = "_dataset.json"
 
 _VERSION = 1
-#: A part lies beside its manifest: no name of another shape is ever joined to an address.
+#: Parts are beside their manifest: no other kind of name is ever appended to an address.
 _PART_NAME = re.compile(r"part-[0-9a-f]{32}\.parquet")
 
-#: The types that columns may have, by the name that the manifest gives them.
+#: The allowed column types, by their names in the manifest.
 _TYPES = {
     str(kind): kind
     for kind in (
@@ -55,7 +55,7 @@ class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """A dataset that was committed. `address` is its folder, and ends in `/`."""
+    """A committed dataset. `address` is its folder, and ends in `/`."""
 
     address: str
     schema: pa.Schema
@@ -74,7 +74,7 @@ class ManifestColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @classmethod
     def of(cls, field: pa.Field) -> Self:
         if _TYPES.get(str(field.type)) != field.type:
-            raise ValueError(f"a dataset has no columns of type {field.type}, such as {field.name}")
+            raise ValueError(f"column {field.name}: a dataset cannot have type {field.type}")
         return cls(field.name, str(field.type), field.nullable)
 
     def field(self) -> pa.Field:
@@ -89,13 +89,13 @@ class _Body(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class DatasetManifest(_Body, frozen=True):
-    """The document as it is stored."""
+    """The stored document."""
 
     sha256: str
 
     @classmethod
     def of(cls, parts: Iterable[Part], schema: pa.Schema) -> Self:
-        """The manifest of these parts; ValueError where they cannot make one dataset."""
+        """The manifest of these parts; ValueError if they cannot form one dataset."""
         ordered = tuple(sorted(parts, key=lambda part: part.name))
         columns = tuple(ManifestColumn.of(field) for field in schema)
         rows = sum(part.rows for part in ordered)
@@ -108,44 +108,44 @@ class DatasetManifest(_Body, frozen=True):
 
     @classmethod
     def decode(cls, path: str, data: bytes) -> Self:
-        """Read and check a manifest; `path` is only named in errors."""
+        """Parse and check a manifest; `path` is used in errors only."""
         if _version(data) > _VERSION:
-            raise FormatError(path, "is of a newer version", hint="use a newer Lakesweep")
+            raise FormatError(path, "has a newer version", hint="upgrade Lakesweep")
         try:
             manifest = msgspec.json.decode(data, type=cls)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise DamagedError(path, f"is no manifest of a dataset: {error}") from error
+            raise DamagedError(path, f"is not a dataset manifest: {error}") from error
         if (wrong := manifest.contradiction()) is not None:
-            raise DamagedError(path, f"is no manifest of a dataset: {wrong}")
+            raise DamagedError(path, f"is not a dataset manifest: {wrong}")
         return manifest
 
     def encode(self) -> bytes:
         return msgspec.json.encode(self)
 
     def dataset(self, address: str) -> Dataset:
-        """What the manifest says of the folder that it lies in."""
+        """The dataset that the manifest describes, in its folder."""
         schema = pa.schema([column.field() for column in self.schema])
         return Dataset(address, schema, self.parts, self.rows, self.sha256)
 
     def contradiction(self) -> str | None:
-        """What contradicts itself, or None."""
+        """How the manifest contradicts itself, or None."""
         names = [part.name for part in self.parts]
         if not all(_PART_NAME.fullmatch(name) for name in names):
-            return "a part has a name that no writer gives"
+            return "a part has an invalid name"
         if names != sorted(set(names)):
-            return "its parts are not in order, or one is there twice"
+            return "its parts are out of order or repeated"
         if not all(column.type in _TYPES for column in self.schema):
-            return "a column has a type that no writer gives"
+            return "a column has an invalid type"
         if self.rows != sum(part.rows for part in self.parts):
-            return "its rows are not those of its parts"
+            return "its row count differs from that of its parts"
         body = _Body(self.version, self.schema, self.parts, self.rows)
         if self.sha256 != sha256_of(msgspec.json.encode(body)):
-            return "its SHA-256 does not fit"
+            return "its SHA-256 does not match"
         return None
 
 
 def is_part(path: str) -> bool:
-    """Whether an address is that of a part of a dataset."""
+    """Whether an address is that of a dataset part."""
     return _PART_NAME.fullmatch(path.rpartition("/")[2]) is not None
 
 

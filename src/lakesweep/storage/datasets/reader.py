@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 
 class RangeFile(io.RawIOBase):
-    """Reads each range with a request of its own; `size_bytes` is what the object must have."""
+    """Reads each range with its own request; `size_bytes` is the known size of the object."""
 
     def __init__(self, store: ObjectStore, key: str, size_bytes: int) -> None:
         super().__init__()
         self._store = store
         self._key = key
         self._size_bytes = size_bytes
-        self._place = 0
+        self._position = 0
 
     def readable(self) -> bool:
         return True
@@ -44,18 +44,18 @@ class RangeFile(io.RawIOBase):
         return True
 
     def tell(self) -> int:
-        return self._place
+        return self._position
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._place, io.SEEK_END: self._size_bytes}[whence]
-        self._place = start + offset
-        return self._place
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size_bytes}[whence]
+        self._position = start + offset
+        return self._position
 
     def read(self, size: int = -1) -> bytes:
-        left = max(0, self._size_bytes - self._place)
+        left = max(0, self._size_bytes - self._position)
         length = left if size < 0 else min(size, left)
-        data = self._store.read_range(self._key, self._place, length) if length else b""
-        self._place += len(data)
+        data = self._store.read_range(self._key, self._position, length) if length else b""
+        self._position += len(data)
         return data
 
 
@@ -65,21 +65,21 @@ _FORMAT = ds.ParquetFileFormat(
 
 
 def load_dataset(stores: StoreOpener, address: str) -> Dataset:
-    """The dataset of an address; MissingError where none was ever finished there."""
+    """The dataset at an address; MissingError if none was ever committed there."""
     folder = dataset_folder(address)
     try:
         data = stores.open(folder).read(folder.key + MANIFEST_NAME)
     except MissingError as error:
-        raise MissingError(folder.path, f"has no {MANIFEST_NAME}: no finished dataset") from error
+        raise MissingError(folder.path, f"has no {MANIFEST_NAME}: no committed dataset") from error
     return DatasetManifest.decode(folder.path + MANIFEST_NAME, data).dataset(folder.path)
 
 
 def check_parts(stores: StoreOpener, dataset: Dataset) -> None:
-    """DamagedError unless all parts are there in their sizes; for who reads by other means."""
+    """DamagedError unless all parts exist with their sizes; for readers that bypass this module."""
     store = stores.open(parse(dataset.address))
     for part in dataset.parts:
         path = dataset.address + part.name
-        with _telling_damage(path):
+        with _translating(path):
             _check_size(path, store.head(parse(path).key).size_bytes, part)
 
 
@@ -91,7 +91,7 @@ def read_dataset(
     *,
     verify: bool = True,
 ) -> Iterator[pa.RecordBatch]:
-    """All rows, part after part, in memory that does not grow with them; see `read_part`."""
+    """All rows, part by part, in bounded memory; see `read_part`."""
     for part in dataset.parts:
         yield from read_part(stores, dataset, part, columns, filter, verify=verify)
 
@@ -105,17 +105,17 @@ def read_part(
     *,
     verify: bool = True,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of one part that the filter selects, with some of the columns or all.
+    """The rows of one part that the filter selects, with some or all columns.
 
-    DamagedError where the part is not what was committed: its hash is compared before the first row
-    comes. Without `verify` only the bytes of these columns are read, and what is compared is the
-    size, the number of rows, the columns and the checksum of each page.
+    DamagedError if the part is not what was committed: its hash is compared before the first row is
+    returned. Without `verify`, only these columns are read, and only the size, the row count, the
+    columns and the checksum of each page are compared.
     """
     path = dataset.address + part.name
-    with _telling_damage(path):
+    with _translating(path):
         fragment = _open_part(stores, dataset, part, verify=verify)
         wanted = None if columns is None else list(columns)
-        # One group at a time: a scan of the whole would read ahead of a slow reader.
+        # One row group at a time: scanning the whole part would read ahead of a slow consumer.
         for group in fragment.split_by_row_group(filter, dataset.schema):
             rows = group.to_table(dataset.schema, wanted, filter, use_threads=False)
             yield from rows.to_batches()
@@ -128,9 +128,9 @@ def read_row_range(
     rows: range,
     columns: Sequence[str] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of one part at some places, in memory for no more than the groups they are in."""
+    """The given rows of one part, holding at most one row group in memory."""
     path = dataset.address + part.name
-    with _telling_damage(path):
+    with _translating(path):
         fragment = _open_part(stores, dataset, part, verify=True)
         wanted = None if columns is None else list(columns)
         place = 0
@@ -154,7 +154,7 @@ def _open_part(
 
 
 @contextmanager
-def _telling_damage(path: str) -> Iterator[None]:
+def _translating(path: str) -> Iterator[None]:
     try:
         yield
     except MissingError as error:
@@ -168,7 +168,7 @@ def _whole(stores: StoreOpener, path: str, part: Part) -> BinaryIO:
     data = stores.open(address).read(address.key)
     _check_size(path, len(data), part)
     if sha256_of(data) != part.sha256:
-        raise DamagedError(path, "this part of the dataset has another SHA-256")
+        raise DamagedError(path, "this part of the dataset has the wrong SHA-256")
     return cast("BinaryIO", pa.BufferReader(data))
 
 
@@ -191,4 +191,4 @@ def _check(path: str, fragment: ds.ParquetFileFragment, schema: pa.Schema, part:
     if rows != part.rows:
         raise DamagedError(path, f"this part of the dataset has {rows} rows, not {part.rows}")
     if not fragment.physical_schema.equals(schema):
-        raise DamagedError(path, "this part of the dataset has other columns")
+        raise DamagedError(path, "this part of the dataset has the wrong columns")

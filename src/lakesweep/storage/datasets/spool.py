@@ -1,7 +1,7 @@
 """A temporary list of files on disk: written once, totalled on the way, read any number of times.
 
-Files to be deleted are spooled completely before the first delete, so the totals that a user
-confirms and the files that are deleted are the same.
+Files to delete are spooled completely before the first delete, so the totals that a user confirms
+are those of the files that are deleted.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from lakesweep.storage.file_batches import FILE_SCHEMA
 
-Place = TypeVar("Place")
+Stage = TypeVar("Stage")
 Kind = TypeVar("Kind", bound=str)
 
 
@@ -50,19 +50,19 @@ class Spool:
         self._writer.write_batch(batch.select(self._schema.names).cast(self._schema))
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Everything that was added, in order. Nothing can be added any more."""
+        """Everything that was added, in order. Nothing can be added afterwards."""
         self._writer.close()
         with pa.OSFile(self._path) as file, pa.ipc.open_stream(file) as reader:
             yield from reader
 
 
-class Spools(Generic[Place, Kind]):
-    """Spools that go one after the other, and what is in them, counted by kind."""
+class Spools(Generic[Stage, Kind]):
+    """Spools that are processed one after another, with their contents counted by kind."""
 
-    def __init__(self, places: Iterable[Place]) -> None:
+    def __init__(self, stages: Iterable[Stage]) -> None:
         self.files: Counter[Kind] = Counter()
         self.bytes: Counter[Kind] = Counter()
-        self._spools = {place: Spool() for place in places}
+        self._spools = {stage: Spool() for stage in stages}
 
     def __enter__(self) -> Self:
         return self
@@ -77,20 +77,20 @@ class Spools(Generic[Place, Kind]):
 
     @property
     def total_files(self) -> int:
-        """How many files will go."""
+        """The number of files."""
         return self.files.total()
 
     @property
     def total_bytes(self) -> int:
-        """How large they are, as far as is known."""
+        """Their size, as far as known."""
         return self.bytes.total()
 
-    def put(self, place: Place, kind: Kind, batch: pa.RecordBatch) -> None:
+    def put(self, stage: Stage, kind: Kind, batch: pa.RecordBatch) -> None:
         """Append files of one kind to one of the spools."""
         self.files[kind] += batch.num_rows
         self.bytes[kind] += pc.sum(batch["size_bytes"]).as_py() or 0
-        self._spools[place].add(batch)
+        self._spools[stage].add(batch)
 
-    def batches(self, place: Place) -> Iterator[pa.RecordBatch]:
-        """What was written into one of them, read back."""
-        return self._spools[place].batches()
+    def batches(self, stage: Stage) -> Iterator[pa.RecordBatch]:
+        """The contents of one spool, read back."""
+        return self._spools[stage].batches()

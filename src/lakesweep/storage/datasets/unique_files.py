@@ -21,19 +21,19 @@ from lakesweep.storage.file_batches import coalesce_batches
 
 MEMORY_BYTES = 256 * 1024 * 1024
 _PARTS = 32
-_DEEPEST = 8
+_MAX_DEPTH = 8
 
 
 def unique_files(
     batches: Iterable[pa.RecordBatch], *, memory_bytes: int = MEMORY_BYTES, depth: int = 0
 ) -> Iterator[pa.RecordBatch]:
-    """The rows whose `path` names a file that no earlier row named, whatever its spelling."""
+    """The rows whose `path` names a file that no earlier row named, in any spelling."""
     seen = HashSet()
     rows = iter(batches)
     for batch in rows:
         new = seen.add(path_hashes(batch))
         yield batch.filter(pa.array(new))
-        if seen.nbytes > memory_bytes and depth < _DEEPEST:
+        if seen.nbytes > memory_bytes and depth < _MAX_DEPTH:
             break
     yield from _spilled(rows, seen, memory_bytes, depth)
 
@@ -66,7 +66,7 @@ def _chain(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa
 
 
 class _Spill:
-    """Rows on disk, in parts by the bits of the hash that belong to this depth."""
+    """Rows on disk, partitioned by the bits of the hash for this depth."""
 
     def __init__(self, folder: Path, schema: pa.Schema, depth: int) -> None:
         self._shift = np.uint64(5 * depth)

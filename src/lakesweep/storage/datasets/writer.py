@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 
 _ROWS_IN_A_GROUP = 1 << 16
-#: A part is made in memory, because stores take whole objects.
+#: A part is built in memory, because stores write whole objects.
 _BYTES_IN_A_PART = 32 << 20
-#: Columns whose values hardly repeat: a dictionary of them costs time and space.
+#: Columns whose values rarely repeat: a dictionary would cost time and space.
 _DISTINCT = frozenset({"path", "address", "etag", "h1", "h2", "size_bytes", "modified"})
 
 
-#: Parts as rows, for writers that run where only rows come back.
+#: Parts as rows, for writers that can only return rows.
 PART_SCHEMA = pa.schema(
     [
         pa.field("name", pa.string(), nullable=False),
@@ -51,10 +51,10 @@ PART_SCHEMA = pa.schema(
 
 
 class DatasetWriter:
-    """Writes rows into new parts of a dataset; one writer a thread or task.
+    """Writes rows into new parts of a dataset; use one writer per thread or task.
 
-    `parts` are those that are stored. `finish` stores what is left; a writer that was not finished
-    has nothing to commit.
+    `parts` are the stored ones. `finish` stores the rest; a writer that was not finished has
+    nothing to commit.
     """
 
     def __init__(self, stores: StoreOpener, address: str, schema: pa.Schema) -> None:
@@ -67,14 +67,14 @@ class DatasetWriter:
         self._parts: list[Part] = []
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Take rows. Columns are found by name; they must have the types of the schema."""
+        """Add rows. Columns are selected by name and must have the types of the schema."""
         self._waiting.append(batch.select(self._schema.names).cast(self._schema))
         self._waiting_rows += batch.num_rows
         if self._waiting_rows >= _ROWS_IN_A_GROUP:
             self._write_group()
 
     def finish(self) -> tuple[Part, ...]:
-        """Store the rest; gives all parts. A writer that got no rows has none."""
+        """Store the rest; returns all parts. A writer without rows has none."""
         if self._waiting_rows:
             self._write_group()
         if self._file is not None:
@@ -91,13 +91,15 @@ class DatasetWriter:
     def _store_part(self, file: _PartFile) -> None:
         data = file.close()
         part = Part(new_part_name(), file.rows, len(data), sha256_of(data))
+        # A part counts only once it is stored: `_parts` must never name an object that may be
+        # missing.
         self._store.write(self._folder.key + part.name, data)
         self._parts.append(part)
         self._file = None
 
 
 class _PartFile:
-    """A Parquet file in the making."""
+    """A Parquet file under construction."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self.rows = 0
@@ -107,7 +109,7 @@ class _PartFile:
             schema,
             compression="zstd",
             use_dictionary=[name for name in schema.names if name not in _DISTINCT],
-            write_statistics=[field.name for field in schema if not _is_word(field)],
+            write_statistics=[field.name for field in schema if not _is_category(field)],
             write_page_checksum=True,
         )
 
@@ -124,20 +126,20 @@ class _PartFile:
         return cast("bytes", self._sink.getvalue().to_pybytes())
 
 
-def _is_word(field: pa.Field) -> bool:
-    """Whether values are texts that repeat: their bounds leave no group of rows out."""
+def _is_category(field: pa.Field) -> bool:
+    """Whether values are texts that repeat: statistics on them would never skip a row group."""
     return bool(pa.types.is_string(field.type)) and field.name not in _DISTINCT
 
 
 def new_part_name() -> str:
-    """A name that no other part has."""
+    """A unique part name."""
     return f"part-{uuid4().hex}.parquet"
 
 
 def write_parts(
     stores: StoreOpener, address: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Write rows into new parts and yield these as PART_SCHEMA: the kernel of a writing task."""
+    """Write rows into new parts and yield these as PART_SCHEMA; the kernel of a write task."""
     writer = DatasetWriter(stores, address, schema)
     for batch in batches:
         writer.add(batch)
@@ -146,19 +148,21 @@ def write_parts(
 
 
 def parts_of(batch: pa.RecordBatch) -> list[Part]:
-    """The parts that rows of PART_SCHEMA stand for."""
+    """The parts in rows of PART_SCHEMA."""
     return msgspec.convert(batch.to_pylist(), list[Part])
 
 
 def commit_dataset(
     stores: StoreOpener, address: str, parts: Iterable[Part], schema: pa.Schema
 ) -> Dataset:
-    """Make stored parts the dataset of an address.
+    """Commit stored parts as the dataset at an address.
 
-    To commit the same again changes nothing; ExistsError where the address has another dataset.
+    Committing the same parts again changes nothing; ExistsError if the address has another dataset.
     """
     folder = dataset_folder(address)
     manifest = DatasetManifest.of(parts, schema)
+    # The manifest comes last and only once. Before it there is no dataset, however many parts
+    # exist.
     _write_once(stores.open(folder), folder.child(folder.key + MANIFEST_NAME), manifest.encode())
     return manifest.dataset(folder.path)
 
@@ -166,7 +170,7 @@ def commit_dataset(
 def write_dataset(
     stores: StoreOpener, address: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
 ) -> Dataset:
-    """Write rows as the dataset of an address, in this process."""
+    """Write rows as the dataset at an address, in this process."""
     writer = DatasetWriter(stores, address, schema)
     for batch in batches:
         writer.add(batch)
@@ -174,9 +178,10 @@ def write_dataset(
 
 
 def _write_once(store: ObjectStore, address: Address, data: bytes) -> None:
-    """Write an object that nobody will ever change; it may be there already, equal."""
+    """Write an object that never changes; it may already exist with the same content."""
     try:
         store.write_new(address.key, data)
+    # Without conditional writes two committers could race here; leases keep to one run per lake.
     except UnsupportedError:
         _check_absent(store, address, data)
         store.write(address.key, data)
@@ -191,5 +196,5 @@ def _check_absent(store: ObjectStore, address: Address, data: bytes) -> None:
         return
     if found != data:
         raise ExistsError(
-            address.path, "another dataset was committed here", hint="choose another address"
+            address.path, "another dataset has been committed here", hint="choose another address"
         )

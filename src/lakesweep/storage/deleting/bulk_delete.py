@@ -27,7 +27,7 @@ from lakesweep.storage.wrappers.rate_limit import DeleteLimiter
 #: Deletes the files of the batches and yields their outcomes.
 Deleter = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
-#: Files are taken in so many at a time: enough for full requests to any store, and little memory.
+#: Files are processed in windows of this size: full requests to any store, in little memory.
 _WINDOW_ROWS = 8_000
 
 _INPUT = pa.schema([("path", pa.string()), ("size_bytes", pa.int64())])
@@ -45,20 +45,19 @@ def delete_files(
 ) -> Iterator[pa.RecordBatch]:
     """Delete files, given as batches with `path` and `size_bytes`; batches of OUTCOME_SCHEMA.
 
-    With `verify`, files are compared with what the batches say of them (`size_bytes`, `modified`,
-    `etag`, as far as they are there), where the store can do that; what changed stays.
+    With `verify`, files are compared with what the batches say about them (`size_bytes`,
+    `modified`, `etag`, if present) wherever the store supports that; files that changed are kept.
 
-    Requests begin in the order of the input, some of them at the same time (`workers`; by default
-    as many as the store bears), and outcomes come in the order of the input. To delete
-    one set of files before another, make two calls with the same `limiter`; it holds for all
-    stores together.
+    Requests start in input order, several at once (`workers`; by default as many as the store
+    recommends), and outcomes come in input order. To delete one set of files before another, make
+    two calls with the same `limiter`, which applies to all stores together.
 
-    Nothing about a file raises: an address that cannot be read, a store that cannot be opened and
-    a request without an answer are outcomes, and the work goes on. An outcome that is not known is
-    never called deleted. An error of `batches` itself is raised after the outcomes of what it gave.
+    No file raises: an invalid address, a store that cannot be opened and a request without a
+    response are outcomes, and the work continues. An unknown outcome is never reported as deleted.
+    An error of `batches` itself is raised after the outcomes of the batches before it.
 
-    A path that is named again while its first request is being put together (8,000 files) has one
-    outcome; later it is a new delete. Another spelling of the same key is absent by then.
+    A path that recurs while its first request is being assembled (8,000 files) has one outcome;
+    later it is a new delete. Another spelling of the same key is then absent.
     """
     source = _Source(batches, _LISTED if verify else _INPUT)
     limiter = limiter or DeleteLimiter(SystemClock(), DeleteRate())
@@ -83,7 +82,7 @@ def make_deleter(stores: StoreOpener, clock: Clock, rate: DeleteRate) -> Deleter
 
 
 class _Window:
-    """Some files of the input, the requests that delete them, and what came of it so far."""
+    """Some files of the input, the requests that delete them, and their outcomes so far."""
 
     def __init__(self, stores: StoreOpener, files: pa.RecordBatch, limit: int) -> None:
         self._files = _distinct(files)
@@ -102,7 +101,7 @@ class _Window:
         return not self._unanswered
 
     def fill(self, answer: _Answer) -> None:
-        """Take in the outcomes of one request."""
+        """Store the outcomes of one request."""
         self._outcomes[answer.rows] = answer.outcomes
         self._reasons[answer.rows] = answer.reasons
         self._unanswered -= 1
@@ -132,7 +131,7 @@ class _Window:
         yield from _cut(self, store, group, size, self._expected(group))
 
     def _expected(self, group: StoreGroup) -> Sequence[Expected] | None:
-        """What the input says of the files of a group."""
+        """What the input says about the files of a group."""
         if self._files.num_columns < len(_LISTED):
             return None
         _, *told = self._files.take(pa.array(group.rows)).columns
@@ -145,8 +144,8 @@ class _Window:
 class _Request:
     """Distinct keys to delete in one call of `store`; without a store, the `reason` why not.
 
-    `positions` says for each row of the window which of the keys it names. `expected` says what the
-    objects were when they were listed.
+    `positions` maps each row of the window to its key. `expected` is the state in which the objects
+    were listed.
     """
 
     window: _Window
@@ -160,7 +159,7 @@ class _Request:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """The outcomes of the rows of a request."""
+    """The outcomes for the rows of a request."""
 
     window: _Window
     rows: RowNumbers
@@ -177,7 +176,7 @@ def _limited(requests: Iterable[_Request], limiter: DeleteLimiter) -> Iterator[_
 
 
 class _Source:
-    """The input, whose own error waits until all that came before it is dealt with."""
+    """The input; its own error is raised only after everything before it is processed."""
 
     def __init__(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> None:
         self._batches = batches
@@ -197,7 +196,7 @@ class _Source:
 
 
 def _chosen(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The columns of a schema; null where the batch does not have one that it may lack."""
+    """The columns of a schema; null for optional ones that the batch lacks."""
     needed = set(_INPUT.names)
     columns = [
         batch[field.name].cast(field.type)
@@ -209,7 +208,7 @@ def _chosen(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _windows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows, in batches of exactly the size of a window but for the last one."""
+    """The same rows, in batches of exactly one window, except the last."""
     waiting: list[pa.RecordBatch] = []
     missing = _WINDOW_ROWS
     for batch in batches:
@@ -225,7 +224,7 @@ def _windows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _distinct(files: pa.RecordBatch) -> pa.RecordBatch:
-    """The first row of each path; a missing path becomes an empty one, which names nothing."""
+    """The first row of each path; a null path becomes empty, which names nothing."""
     path = files.column("path").fill_null("").dictionary_encode()
     firsts = _firsts(path.indices.to_numpy())
     others = [column.take(pa.array(firsts)) for column in files.columns[1:]]
@@ -233,7 +232,7 @@ def _distinct(files: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _firsts(numbers: RowNumbers) -> RowNumbers:
-    """Where each number comes first."""
+    """The position of the first occurrence of each number."""
     return np.unique(numbers, return_index=True)[1]
 
 
@@ -244,7 +243,7 @@ def _cut(
     size: int,
     expected: Sequence[Expected] | None,
 ) -> Iterator[_Request]:
-    """The keys of a group in requests, each key once; keys are numbered as they first come."""
+    """The keys of a group as requests, each key once, numbered by first occurrence."""
     encoded = group.keys.dictionary_encode()
     keys = encoded.dictionary.to_pylist()
     numbers = encoded.indices.to_numpy()
@@ -267,10 +266,11 @@ def _send(request: _Request) -> _Answer:
         return _Answer(request.window, request.rows, Outcome.FAILED, request.reason)
     try:
         deletions = request.store.delete(request.keys, request.expected)
-    except Exception as error:  # whatever it is, the others go on, and this outcome is not known
+    except Exception as error:  # the other requests continue; these outcomes are unknown
         return _Answer(request.window, request.rows, _outcome_of(error), _unknown(error))
+    # Outcomes are matched by position, so a response for other keys must not be used at all.
     if [deletion.key for deletion in deletions] != list(request.keys):
-        reason = _unknown("the store answered for other keys than it was asked for")
+        reason = _unknown("the store responded for other keys than requested")
         return _Answer(request.window, request.rows, Outcome.FAILED, reason)
     return _answer(request, request.positions, deletions)
 
@@ -303,7 +303,7 @@ def _unknown(cause: Exception | str) -> str:
 
 
 def remove_folder(stores: StoreOpener, address: str) -> None:
-    """Delete all that lies in a folder of Lakesweep's own; what stays does no harm."""
+    """Delete everything in one of Lakesweep's own folders; leftovers do no harm."""
     place = parse(address)
     if place.kind is StoreKind.FILE:
         shutil.rmtree(place.identity, ignore_errors=True)  # and the folders themselves

@@ -32,14 +32,14 @@ from lakesweep.storage.moves import object_exists
 from lakesweep.storage.object_store import Outcome, StoreOpener
 from lakesweep.storage.wrappers.rate_limit import DeleteLimiter
 
-#: What became of a file that was to be set aside, and how. `moved_to` is where a copy may lie.
+#: The outcome and method of quarantining a file. `moved_to` is where its copy may be.
 QUARANTINE_SCHEMA = pa.schema(
     [*OUTCOME_SCHEMA, pa.field("way", pa.string()), pa.field("moved_to", pa.string())]
 )
 
-#: Files of which there is no copy, however they were to be set aside.
+#: Outcomes that leave no copy, whatever the method.
 _NOT_MOVED = frozenset({Outcome.ABSENT.value, Outcome.CHANGED.value})
-#: The end of a copy that is about to be deleted.
+#: Stands for a copy that is about to be deleted.
 _COPIED = ("", None)
 _Texts = npt.NDArray[np.object_]
 _WORKERS = 16
@@ -48,32 +48,32 @@ _WORKERS = 16
 def quarantine_files(
     stores: StoreOpener,
     batches: Iterable[pa.RecordBatch],
-    places: QuarantineFolders,
+    folders: QuarantineFolders,
     *,
     workers: int | None = None,
     limiter: DeleteLimiter | None = None,
     verify: bool = True,
 ) -> Iterator[pa.RecordBatch]:
-    """Set files aside instead of deleting them; as `delete_files`, with QUARANTINE_SCHEMA.
+    """Quarantine files instead of deleting them; like `delete_files`, with QUARANTINE_SCHEMA.
 
-    Files are QUARANTINED, also those that an earlier call over the same places set aside.
+    Files are QUARANTINED even if an earlier call with the same folders moved them.
     """
-    undoable = _QuarantineStores(stores, places)
+    undoable = _QuarantineStores(stores, folders)
     outcomes = delete_files(undoable, batches, workers=workers, limiter=limiter, verify=verify)
     return map(undoable.describe, outcomes)
 
 
 def held_files(
-    stores: StoreOpener, batches: Iterable[pa.RecordBatch], places: QuarantineFolders
+    stores: StoreOpener, batches: Iterable[pa.RecordBatch], folders: QuarantineFolders
 ) -> Iterator[pa.RecordBatch]:
-    """Files that were to be set aside, with `way` and `moved_to` by which they are found again.
+    """Files that were to be quarantined, with the `way` and `moved_to` to find them again.
 
-    For `restore` and `empty` after a crash, when it is not known which of them came to go.
+    For restoring or emptying after a crash, when it is unknown which files were moved.
     """
     for batch in batches:
-        ways = _per_store(batch["path"], lambda root: quarantine_method(stores.open(root)).value)
-        columns = [*batch.columns, pa.array(ways, pa.string())]
-        columns.append(quarantine_paths(batch["path"], places))
+        methods = _per_store(batch["path"], lambda root: quarantine_method(stores.open(root)).value)
+        columns = [*batch.columns, pa.array(methods, pa.string())]
+        columns.append(quarantine_paths(batch["path"], folders))
         yield pa.RecordBatch.from_arrays(columns, [*batch.schema.names, "way", "moved_to"])
 
 
@@ -82,8 +82,8 @@ def empty_quarantine(
 ) -> Iterator[pa.RecordBatch]:
     """End the hold of files, given by `path`, `size_bytes`, `way` and `moved_to`.
 
-    Batches of OUTCOME_SCHEMA: what was moved is DELETED for good. Versions below delete markers are
-    HELD: a rule of the bucket ends them, or somebody who may delete versions.
+    Returns OUTCOME_SCHEMA: moved files are DELETED for good. Versions below delete markers are
+    HELD: they end by a lifecycle rule of the bucket, or are deleted by an administrator.
     """
     for batch in batches:
         found = _Emptied(batch)
@@ -93,9 +93,9 @@ def empty_quarantine(
 
 
 def keep_held(stores: StoreOpener, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Leave files in quarantine that something references by now: a batch of OUTCOME_SCHEMA.
+    """Keep files in quarantine that something now references: a batch of OUTCOME_SCHEMA.
 
-    Those that came back, or never went, are ABSENT from it; what cannot be told stays.
+    Files that were restored or never moved are ABSENT; if that is unknown, they are kept.
     """
     columns = (batch[name].to_pylist() for name in ("path", "way", "moved_to"))
     held = map_ordered(partial(_is_held, stores), zip(*columns, strict=True), workers=_WORKERS)
@@ -108,12 +108,13 @@ def keep_held(stores: StoreOpener, batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _is_held(stores: StoreOpener, file: tuple[str, str | None, str | None]) -> bool:
-    path, way, moved_to = file
+    path, method, moved_to = file
     try:
-        is_copied = moved_to is not None and _is_stored(stores, moved_to)
-        return is_copied or (way == QuarantineMethod.MARKER.value and not _is_stored(stores, path))
+        if moved_to is not None and _is_stored(stores, moved_to):
+            return True
+        return method == QuarantineMethod.MARKER.value and not _is_stored(stores, path)
     except LakesweepError:
-        return True
+        return True  # fail safe: keep what cannot be checked
 
 
 def _is_stored(stores: StoreOpener, path: str) -> bool:
@@ -122,27 +123,28 @@ def _is_stored(stores: StoreOpener, path: str) -> bool:
 
 
 class _Emptied:
-    """Some files whose hold ends, and what became of them."""
+    """Some files whose hold ends, and their outcomes."""
 
     def __init__(self, batch: pa.RecordBatch) -> None:
         self._files = batch
         self._rows: dict[str, list[int]] = {}
         self._ends: list[tuple[str, str | None]] = []
         columns = (batch[name].to_pylist() for name in ("path", "way", "moved_to"))
-        for row, (path, way, moved_to) in enumerate(zip(*columns, strict=True)):
-            self._ends.append(_end(path, way, moved_to))
+        for row, (path, method, moved_to) in enumerate(zip(*columns, strict=True)):
+            self._ends.append(_end(path, method, moved_to))
             if self._ends[row] == _COPIED:
+                # One copy may serve several rows: delete it once, and give all of them its outcome.
                 self._rows.setdefault(moved_to, []).append(row)
 
     @property
     def copies(self) -> pa.RecordBatch:
-        """What is to be deleted."""
+        """The copies to delete."""
         paths = pa.array(self._rows, pa.string())
         columns = {"path": paths, "size_bytes": pa.nulls(len(paths), pa.int64())}
         return pa.RecordBatch.from_pydict(columns)
 
     def fill(self, outcomes: pa.RecordBatch) -> None:
-        """Take in what became of copies."""
+        """Store the outcomes of copies."""
         columns = (outcomes[name].to_pylist() for name in ("path", "outcome", "reason"))
         for moved_to, outcome, reason in zip(*columns, strict=True):
             for row in self._rows[moved_to]:
@@ -165,56 +167,56 @@ class _Emptied:
 class _QuarantineStores:
     """Opens stores whose deletes can be undone."""
 
-    def __init__(self, stores: StoreOpener, places: QuarantineFolders) -> None:
+    def __init__(self, stores: StoreOpener, folders: QuarantineFolders) -> None:
         self._stores = stores
-        self._places = places
+        self._folders = folders
         self._opened: dict[str, QuarantineStore] = {}
 
     def open(self, address: Address) -> QuarantineStore:
         store = self._opened.get(address.store_id)
         if store is None:
-            store = QuarantineStore(self._stores.open(address), address, self._places)
+            store = QuarantineStore(self._stores.open(address), address, self._folders)
             self._opened[address.store_id] = store
         return store
 
     def describe(self, outcomes: pa.RecordBatch) -> pa.RecordBatch:
-        """Outcomes with the way that each file took, and where it lies."""
+        """Outcomes with the method used for each file, and its new location."""
         paths = outcomes["path"]
-        ways = _per_store(paths, self._way)
-        moved = quarantine_paths(paths, self._places).to_numpy(zero_copy_only=False)
+        methods = _per_store(paths, self._method)
+        moved = quarantine_paths(paths, self._folders).to_numpy(zero_copy_only=False)
         is_left = np.isin(outcomes["outcome"].to_numpy(zero_copy_only=False), list(_NOT_MOVED))
-        moved[is_left | (ways == QuarantineMethod.MARKER.value)] = None
+        moved[is_left | (methods == QuarantineMethod.MARKER.value)] = None
         return pa.RecordBatch.from_arrays(
-            [*outcomes.columns, pa.array(ways, pa.string()), pa.array(moved, pa.string())],
+            [*outcomes.columns, pa.array(methods, pa.string()), pa.array(moved, pa.string())],
             schema=QUARANTINE_SCHEMA,
         )
 
-    def _way(self, root: Address) -> str | None:
+    def _method(self, root: Address) -> str | None:
         store = self._opened.get(root.store_id)
-        return None if store is None else store.way.value
+        return None if store is None else store.method.value
 
 
-def _end(path: str, way: str | None, moved_to: str | None) -> tuple[str, str | None]:
-    """What a hold ends with; a copy that can be deleted is `_COPIED`."""
-    if way == QuarantineMethod.MARKER.value:
-        return Outcome.HELD.value, "its version stays until a lifecycle rule of the bucket ends it"
+def _end(path: str, method: str | None, moved_to: str | None) -> tuple[str, str | None]:
+    """The outcome when a hold ends; `_COPIED` if there is a copy to delete."""
+    if method == QuarantineMethod.MARKER.value:
+        return Outcome.HELD.value, "its version stays until a lifecycle rule removes it"
     if moved_to is None:
         return Outcome.ABSENT.value, "was not moved"
     if not is_copy_of(moved_to, path):
-        return Outcome.FAILED.value, f"{moved_to} is no place in quarantine for it"
+        return Outcome.FAILED.value, f"{moved_to} is not where quarantine would have put it"
     return _COPIED
 
 
 def is_copy_of(moved_to: str, path: str) -> bool:
-    """Whether an address can be that of a file in quarantine: a damaged row might name any file."""
+    """Whether an address can be a file's copy in quarantine: a damaged row might name any file."""
     copy, file = parse(moved_to), parse(path)
     is_below = copy.key.endswith("/" + file.key) and len(copy.key) > len(file.key) + 1
     return copy.store_id == file.store_id and is_below
 
 
-def _per_store(paths: pa.Array, tell: Callable[[Address], str | None]) -> _Texts:
-    """One text for each path, told by its store; None for what names no object."""
+def _per_store(paths: pa.Array, of_store: Callable[[Address], str | None]) -> _Texts:
+    """One text for each path, by its store; None if it names no object."""
     found = np.full(len(paths), None, dtype=object)
     for group in group_by_store(paths)[0]:
-        found[group.rows] = tell(group.root)
+        found[group.rows] = of_store(group.root)
     return found

@@ -31,17 +31,17 @@ from lakesweep.storage.object_store import (
 )
 
 _WORKERS = 16
-_TOLD = ("size_bytes", "modified", "etag")
+_IDENTIFYING = ("size_bytes", "modified", "etag")
 
 
 def restore_files(
     stores: StoreOpener, batches: Iterable[pa.RecordBatch], *, workers: int = _WORKERS
 ) -> Iterator[pa.RecordBatch]:
-    """Bring back files, given by `path` and `moved_to`; batches of OUTCOME_SCHEMA.
+    """Restore files, given by `path` and `moved_to`; returns batches of OUTCOME_SCHEMA.
 
-    `size_bytes`, `modified` and `etag`, where they are there, tell the file from others that had
-    its key. A file is RESTORED, also if it was in its place; OCCUPIED if another one has its key,
-    and then it stays in quarantine; ABSENT if it is at neither place.
+    `size_bytes`, `modified` and `etag`, if present, distinguish the file from others that had its
+    key. A file is RESTORED, even if it never left; OCCUPIED if another file has its key, in which
+    case it stays in quarantine; ABSENT if it is in neither place.
     """
     for batch in batches:
         files = list(_files(batch))
@@ -62,8 +62,8 @@ class _File:
 
 
 def _files(batch: pa.RecordBatch) -> Iterator[_File]:
-    told = [_column(batch, name) for name in _TOLD]
-    columns = (batch["path"].to_pylist(), batch["moved_to"].to_pylist(), *told)
+    known = [_column(batch, name) for name in _IDENTIFYING]
+    columns = (batch["path"].to_pylist(), batch["moved_to"].to_pylist(), *known)
     for path, moved_to, *values in zip(*columns, strict=True):
         yield _File(path, moved_to, Expected(*values))
 
@@ -80,57 +80,59 @@ def _restore(stores: StoreOpener, file: _File) -> Deletion:
     try:
         address = parse(file.path)
         if file.moved_to is not None and not is_copy_of(file.moved_to, file.path):
-            reason = f"{file.moved_to} is no place in quarantine for it"
+            reason = f"{file.moved_to} is not where quarantine would have put it"
             return Deletion(address.key, Outcome.FAILED, reason)
         moved = None if file.moved_to is None else parse(file.moved_to).key
-        return _bring_back(stores.open(address), address.key, moved, file.expected)
+        return _restore_from(stores.open(address), address.key, moved, file.expected)
     except LakesweepError as error:
         return Deletion(file.path, outcome_of(error), error.message)
 
 
-def _bring_back(store: ObjectStore, key: str, moved: str | None, expected: Expected) -> Deletion:
-    """From where it was moved to, or else from below a delete marker."""
+def _restore_from(store: ObjectStore, key: str, moved: str | None, expected: Expected) -> Deletion:
+    """Restore from the copy, or else from below a delete marker."""
     found = None if moved is None else _move_back(store, moved, key)
     if found is None:
         found = _undelete(store, key, expected)
-    return found or _look(store, key, moved, expected)
+    return found or _outcome_in_place(store, key, moved, expected)
 
 
 def _move_back(store: ObjectStore, moved: str, key: str) -> Deletion | None:
-    """None where nothing is in quarantine."""
+    """None if nothing is in quarantine."""
     try:
         store.move(moved, key)
     except MissingError:
         return None
     except ExistsError:
-        # An earlier attempt may have copied it back, and not come to delete it here.
+        # An earlier attempt may have copied it back without deleting the copy in quarantine.
         if not finish_move(store, moved, key):
-            return Deletion(key, Outcome.OCCUPIED, "another file has its key by now")
+            return Deletion(key, Outcome.OCCUPIED, "another file now has its key")
     return Deletion(key, Outcome.RESTORED)
 
 
 def _undelete(store: ObjectStore, key: str, expected: Expected) -> Deletion | None:
-    """None where nothing is deleted, or no versions were ever kept."""
+    """None if nothing is deleted, or no versions were ever kept."""
     try:
         store.undelete(key, expected)
     except (MissingError, UnsupportedError):
         return None
     except ChangedError:
         return Deletion(
-            key, Outcome.CHANGED, "what was deleted last under this key is another file"
+            key, Outcome.CHANGED, "the object last deleted under this key is another file"
         )
     return Deletion(key, Outcome.RESTORED)
 
 
-def _look(store: ObjectStore, key: str, moved: str | None, expected: Expected) -> Deletion:
-    """What is to be said of a file that is not in quarantine."""
+def _outcome_in_place(
+    store: ObjectStore, key: str, moved: str | None, expected: Expected
+) -> Deletion:
+    """The outcome for a file that is not in quarantine."""
     if moved is not None:
-        # A copy is as large as the file was, and may have another time and etag.
+        # A copy has the same size, but may have another time and etag.
         expected = Expected(expected.size_bytes)
     try:
         info = store.head(key)
     except MissingError:
-        return Deletion(key, Outcome.ABSENT, "is neither in quarantine nor in its place")
+        return Deletion(key, Outcome.ABSENT, "is neither in quarantine nor at its key")
     if is_expected(info, expected):
-        return Deletion(key, Outcome.RESTORED, "was in its place")
+        return Deletion(key, Outcome.RESTORED, "was already at its key")
     return Deletion(key, Outcome.OCCUPIED, "another file has its key, and it is not in quarantine")

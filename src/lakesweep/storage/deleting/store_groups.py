@@ -15,7 +15,7 @@ from lakesweep.storage.address import Address, parse
 
 RowNumbers = npt.NDArray[np.int64]
 
-# What stands before the key. The single slash is tried last and never before another one, where
+# The part before the key. The single slash is tried last and never before another slash, where
 # `parse` would see a host.
 _BASES = (
     r"^(?P<base>/|(?i:file):///|(?i:https?)://[^/]+/[^/]+/|[^:/]+://[^/]+/)",
@@ -25,7 +25,7 @@ _BASES = (
 
 @dataclass(frozen=True, slots=True)
 class StoreGroup:
-    """Rows whose keys lie in one store. `root` is an address of that store, without a key."""
+    """Rows with keys in one store. `root` is an address of that store, without a key."""
 
     root: Address
     rows: RowNumbers
@@ -34,16 +34,16 @@ class StoreGroup:
 
 @dataclass(frozen=True, slots=True)
 class RejectedRows:
-    """Rows that name no object, for one and the same reason."""
+    """Rows that name no object, all for the same reason."""
 
     rows: RowNumbers
     reason: str
 
 
 def group_by_store(paths: pa.Array) -> tuple[list[StoreGroup], list[RejectedRows]]:
-    """Each row is in exactly one of the groups, which keep the order of the rows.
+    """Each row is in exactly one group; groups keep the order of rows.
 
-    The work is a few passes over the column for each way of writing a store, and nothing a row.
+    Costs a few passes over the column for each spelling of a store, and no work per row.
     """
     bases = _bases(paths).dictionary_encode()
     numbers = bases.indices.fill_null(-1).to_numpy(zero_copy_only=False)
@@ -70,7 +70,7 @@ def _bases(paths: pa.Array) -> pa.Array:
 
 
 def _reject(paths: pa.Array, rows: RowNumbers) -> Iterator[RejectedRows]:
-    """The reasons for paths in which no store is followed by a key."""
+    """The reasons for paths without a store or a key."""
     for row in rows:
         try:
             parse(paths[int(row)].as_py())
@@ -80,7 +80,7 @@ def _reject(paths: pa.Array, rows: RowNumbers) -> Iterator[RejectedRows]:
             yield RejectedRows(np.array([row]), _NO_OBJECT)
 
 
-_NO_OBJECT = "names a whole store, and no object in it"
+_NO_OBJECT = "names a whole store, not an object"
 
 
 def _merge(one: StoreGroup, other: StoreGroup) -> StoreGroup:

@@ -19,7 +19,7 @@ from lakesweep.errors import UsageError
 from lakesweep.storage.file_batches import FILE_SCHEMA
 from lakesweep.storage.listing.globs import translate
 
-#: Gives the expression for files below a location, whose address ends in `/`.
+#: Returns the expression for files below a location, whose address ends in `/`.
 Condition = Callable[[str], pc.Expression]
 
 _MODIFIED = FILE_SCHEMA.field("modified").type
@@ -27,7 +27,7 @@ _MODIFIED = FILE_SCHEMA.field("modified").type
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Files that fulfil all conditions; all files where there are none."""
+    """Files that satisfy all conditions; all files if there are none."""
 
     conditions: tuple[Condition, ...] = ()
 
@@ -35,12 +35,12 @@ class Filter:
         return Filter(self.conditions + other.conditions)
 
     def expression(self, base: str) -> pc.Expression:
-        """One expression over FILE_SCHEMA. Globs and regular expressions see paths below `base`."""
+        """One expression over FILE_SCHEMA. Globs and regexes apply to the path below `base`."""
         folder = base if base.endswith("/") else base + "/"
         return reduce(and_, (condition(folder) for condition in self.conditions), pc.scalar(True))
 
     def apply(self, batch: pa.RecordBatch, base: str) -> pa.RecordBatch:
-        """The rows that pass, of files below `base`."""
+        """The matching rows, for files below `base`."""
         return batch.filter(self.expression(base)) if self.conditions else batch
 
 
@@ -55,12 +55,12 @@ def newer_than(moment: datetime) -> Filter:
 
 
 def min_size(size_bytes: int) -> Filter:
-    """At least so many bytes."""
+    """At least this many bytes."""
     return Filter((partial(_at_least, size_bytes),))
 
 
 def max_size(size_bytes: int) -> Filter:
-    """At most so many bytes."""
+    """At most this many bytes."""
     return Filter((partial(_at_most, size_bytes),))
 
 
@@ -70,25 +70,25 @@ def kind(kinds: Iterable[str]) -> Filter:
 
 
 def glob(patterns: Iterable[str]) -> Filter:
-    """Matched by one of these patterns (see `globs`); no condition where there are none."""
+    """Matches one of these patterns (see `globs`); no condition if there are none."""
     given = tuple(patterns)
     return Filter((partial(_matches, translate(given)),)) if given else Filter()
 
 
 def exclude(patterns: Iterable[str]) -> Filter:
-    """Matched by none of these patterns."""
+    """Matches none of these patterns."""
     given = tuple(patterns)
     return Filter((partial(_matches_not, translate(given)),)) if given else Filter()
 
 
 def regex(pattern: str) -> Filter:
-    """Whose path below the location holds a match of an RE2 expression."""
+    """The path below the location contains a match of an RE2 expression."""
     if not pattern:
         raise UsageError("an empty regular expression matches everything", hint="leave it out")
     try:
         pc.match_substring_regex(pa.array([""]), pattern=pattern)
     except pa.ArrowInvalid as error:
-        raise UsageError(f"{pattern!r} is no regular expression: {error}") from error
+        raise UsageError(f"{pattern!r} is not a valid regular expression: {error}") from error
     return Filter((partial(_matches, pattern),))
 
 
@@ -117,7 +117,7 @@ def _matches(pattern: str, base: str) -> pc.Expression:
 
 
 def _matches_not(pattern: str, base: str) -> pc.Expression:
-    # A path outside the location cannot be told from an excluded one, and is not selected.
+    # A path outside the location cannot be matched reliably, so it is not selected.
     return _is_below(base) & ~_match(pattern, base)
 
 
@@ -132,5 +132,5 @@ def _match(pattern: str, base: str) -> pc.Expression:
 
 def _aware(moment: datetime) -> datetime:
     if moment.tzinfo is None:
-        raise UsageError(f"{moment} names no time zone", hint="add Z for UTC, or an offset")
+        raise UsageError(f"{moment} has no time zone", hint="add Z for UTC, or an offset")
     return moment

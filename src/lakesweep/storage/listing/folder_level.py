@@ -17,16 +17,16 @@ from lakesweep.storage.object_store import ListingPage, ObjectInfo, StoreOpener
 
 @dataclass(frozen=True, slots=True)
 class FolderLevel:
-    """The files of one folder by their names, and the names of the folders in it."""
+    """The files in one folder by name, and the names of its subfolders."""
 
     files: Mapping[str, ObjectInfo]
     folders: tuple[str, ...]
 
 
 def list_level(stores: StoreOpener, folder: Address) -> FolderLevel:
-    """One level of a folder. One that is not there is empty; any other error is raised.
+    """One level of a folder. A missing folder is empty; any other error is raised.
 
-    One that a link leads to is not there only if the link is not: DamagedError.
+    If the folder is missing because a link to it is broken, DamagedError.
     """
     prefix = folder.folder
     files: dict[str, ObjectInfo] = {}
@@ -39,17 +39,18 @@ def list_level(stores: StoreOpener, folder: Address) -> FolderLevel:
 
 
 def list_folders(stores: StoreOpener, folder: Address) -> tuple[str, ...]:
-    """The names of the folders in a folder, and on a disk of links that are in their places.
+    """The names of the folders in a folder; on a disk, including those of links.
 
-    Listings follow no links, for nothing is deleted through them. But who asks what keeps files
-    must not miss a folder because it was moved to another disk, or because that is not there.
+    Listings do not follow links, because nothing may be deleted through them. But code that
+    collects references must not miss a folder because it was moved to another disk, or because that
+    disk is not mounted.
     """
     names = list_level(stores, folder).folders
     return (*names, *find_links(folder.folder)) if folder.kind is StoreKind.FILE else names
 
 
 def info_batch(kind: str, base: str, infos: Iterable[ObjectInfo]) -> pa.RecordBatch:
-    """Files of one kind as FILE_SCHEMA; `base` is what stands before their keys."""
+    """Files of one kind as FILE_SCHEMA; `base` precedes their keys."""
     rows = [(base + info.key, kind, info.size_bytes, info.modified, info.etag) for info in infos]
     columns = zip(*rows, strict=True) if rows else ((),) * len(FILE_SCHEMA)
     arrays = [
@@ -66,6 +67,8 @@ def _pages(stores: StoreOpener, folder: Address) -> Iterator[ListingPage]:
         try:
             page = store.list(prefix, one_level=True, cursor=cursor)
         except MissingError:
+            # A missing folder references nothing, but behind a broken link there may be live
+            # tables.
             _check_not_lost(folder)
             return
         check_prefix(store, prefix, page.entries.column("key"))
@@ -78,11 +81,11 @@ def _pages(stores: StoreOpener, folder: Address) -> Iterator[ListingPage]:
 def _check_not_lost(folder: Address) -> None:
     lost = find_broken_link(folder.folder) if folder.kind is StoreKind.FILE else None
     if lost is not None:
-        raise DamagedError(lost, "is a link that leads nowhere")
+        raise DamagedError(lost, "is a broken link")
 
 
 def find_links(folder: str) -> list[str]:
-    """The names of links in a local folder that lead to folders, or nowhere."""
+    """The names of links in a local folder that lead to folders, or are broken."""
     try:
         with os.scandir("/" + folder) as entries:
             return [each.name for each in entries if each.is_symlink() and not each.is_file()]
@@ -91,7 +94,7 @@ def find_links(folder: str) -> list[str]:
 
 
 def find_broken_link(folder: str) -> str | None:
-    """The path of the link, in the place of a local folder or above it, that leads nowhere."""
+    """The path of the broken link at a local folder or above it, if any."""
     path = "/" + folder.rstrip("/")
     while not os.path.lexists(path):
         path = os.path.dirname(path)
@@ -99,7 +102,10 @@ def find_broken_link(folder: str) -> str | None:
 
 
 def find_broken_links(folder: str) -> list[str]:
-    """The paths of links in a local folder that lead nowhere; editors lock files by hidden ones."""
+    """The paths of broken links in a local folder.
+
+    Hidden ones do not count: editors use them to lock files.
+    """
     try:
         with os.scandir("/" + folder) as entries:
             links = [each for each in entries if each.is_symlink() and each.name[0] != "."]

@@ -1,15 +1,15 @@
-r"""Glob patterns, translated once into regular expressions of RE2.
+r"""Glob patterns, translated once into RE2 regular expressions.
 
-    *       any text within one folder or file name, also none; hidden names too
+    *       any text within one folder or file name, including none; also matches hidden names
     **      any text across folders; as a whole segment also no folder at all
     ?       one character, not `/`
-    [a-z]   one character of a class, [!a-z] one outside of it; never `/`
-    {a,b}   one of several patterns, which may hold patterns
+    [a-z]   one character in the range, [!a-z] one outside of it; never `/`
+    {a,b}   one of several patterns, which may be nested
     \x      the character x itself
 
-As in a .gitignore file, a pattern without `/` is matched with the file name in any folder, one
-with `/` with the whole path below the listed location. A `/` at the begin ties a bare name to the
-location itself, a `/` at the end means all that lies below folders of that name.
+As in a .gitignore file, a pattern without `/` matches the file name in any folder, and one with `/`
+matches the whole path below the listed location. A leading `/` ties a name to the location itself;
+a trailing `/` means everything below folders of that name.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ _SLASH = ord("/")
 
 
 def translate(patterns: Iterable[str]) -> str:
-    """One RE2 expression that matches a whole relative path if one of the patterns does."""
+    """One RE2 expression that matches a whole relative path if any pattern does."""
     alternatives = "|".join(_Translation(pattern).whole() for pattern in patterns)
     return f"^(?s:{alternatives})$"
 
 
 class _Translation:
-    """Reads one pattern from left to right."""
+    """Parses one pattern from left to right."""
 
     def __init__(self, pattern: str) -> None:
         self._pattern = pattern
         self._text = pattern.removeprefix("/")
         self._at = 0
-        # Whether a segment begins here, and whether one began at each open brace.
-        self._begins = True
+        # Whether a segment starts here, and whether one started at each open brace.
+        self._starts = True
         self._braces: list[bool] = []
 
     def whole(self) -> str:
         if not self._text:
-            raise self._wrong("names nothing")
+            raise self._wrong("is empty")
         is_folder = self._text.endswith("/")
         self._text = self._text.removesuffix("/")
         anchored = self._pattern.startswith("/") or "/" in self._text
@@ -56,14 +56,14 @@ class _Translation:
     def _brace(self) -> str | None:
         match self._text[self._at]:
             case "{":
-                self._braces.append(self._begins)
+                self._braces.append(self._starts)
                 part = "(?:"
             case "," if self._braces:
-                self._begins = self._braces[-1]
+                self._starts = self._braces[-1]
                 part = "|"
             case "}" if self._braces:
                 self._braces.pop()
-                self._begins = False
+                self._starts = False
                 part = ")"
             case _:
                 return None
@@ -72,7 +72,7 @@ class _Translation:
 
     def _plain(self) -> str:
         part = self._character()
-        self._begins = self._text[self._at - 1] == "/"
+        self._starts = self._text[self._at - 1] == "/"
         return part
 
     def _character(self) -> str:
@@ -96,7 +96,7 @@ class _Translation:
             self._at += 1
         if self._at - start == 1:
             return "[^/]*"
-        if self._begins and self._text.startswith("/", self._at):
+        if self._starts and self._text.startswith("/", self._at):
             self._at += 1
             return "(?:.*/)?"
         return ".*"
@@ -118,7 +118,7 @@ class _Translation:
         if negated:
             return f"[^/{''.join(parts)}]"
         if not parts:
-            raise self._wrong("has a class that only holds /")
+            raise self._wrong("has a class that contains only /")
         return f"[{''.join(parts)}]"
 
     def _ranges(self, body: str) -> list[tuple[int, int]]:
@@ -133,18 +133,16 @@ class _Translation:
         return ranges
 
     def _wrong(self, reason: str) -> UsageError:
-        return UsageError(
-            f"the glob {self._pattern!r} {reason}", hint="put a backslash before a bare [ { or \\"
-        )
+        return UsageError(f"the glob {self._pattern!r} {reason}", hint="escape a literal [ { or \\")
 
 
 def quote(text: str) -> str:
-    """The text as an RE2 expression that matches it alone."""
+    """The text as an RE2 expression that matches only itself."""
     return "".join(c if c.isalnum() or not c.isascii() else f"\\x{{{ord(c):x}}}" for c in text)
 
 
 def _without_slash(first: int, last: int) -> Iterator[str]:
-    """A range of characters as parts of an RE2 class, less the slash."""
+    """A range of characters as parts of an RE2 class, without the slash."""
     for start, end in ((first, min(last, _SLASH - 1)), (max(first, _SLASH + 1), last)):
         if start <= end:
             yield f"\\x{{{start:x}}}-\\x{{{end:x}}}"

@@ -1,4 +1,4 @@
-"""Inventories: lists of a bucket's objects made by others, used instead of a listing.
+"""Inventories: lists of a bucket's objects made by other tools, used instead of a listing.
 
 An S3 inventory is its `manifest.json`, which names data files (CSV, ORC or Parquet) with sizes
 and MD5 sums. Anything else is one plain file, Parquet or CSV, with a column for the path (or
@@ -37,11 +37,11 @@ class InventoryFormat(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class InventoryPart:
-    """One data file: what a task reads. Small, and can be pickled.
+    """One data file, the unit of work of a task. Small and picklable.
 
-    `size_bytes` and `md5` are what it must have. `source` is the bucket that an S3 inventory is of,
-    `columns` are the names of a CSV's columns where the file itself does not have them; both are
-    None in a plain file, and so is `format`, which then shows in its first bytes.
+    `size_bytes` and `md5` are its expected values. `source` is the bucket that an S3 inventory
+    covers, and `columns` are the column names of a CSV without a header; both are None for a plain
+    file, and so is `format`, which is then detected from the first bytes.
     """
 
     path: str
@@ -54,18 +54,18 @@ class InventoryPart:
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """An inventory: the moment when its making began, and its data files."""
+    """An inventory: when its creation started, and its data files."""
 
     path: str
     taken_at: datetime
     parts: tuple[InventoryPart, ...]
 
     def age(self, now: datetime) -> timedelta:
-        """How old it is; UsageError for one of the future, whose files cannot be told old."""
+        """Its age; UsageError if it is in the future, since then no file could count as old."""
         if self.taken_at > now:
             raise UsageError(
                 f"{self.path}: this inventory was made at {self.taken_at:%Y-%m-%dT%H:%M:%SZ}, "
-                "which lies in the future",
+                "which is in the future",
                 hint="check the clock of this machine",
             )
         return now - self.taken_at
@@ -74,10 +74,10 @@ class Inventory:
 def open_inventory(
     stores: StoreOpener, path: str, *, taken_at: datetime | None = None
 ) -> Inventory:
-    """Read a manifest, or look at a plain file.
+    """Read a manifest, or open a plain file.
 
-    `taken_at` is when a plain file's rows were true, its own time of change where it is not given.
-    A manifest has its time in it.
+    `taken_at` is when the rows of a plain file were current, by default its modification time. A
+    manifest contains its time.
     """
     return (
         _open_manifest(stores, path)
@@ -111,26 +111,26 @@ def _open_manifest(stores: StoreOpener, path: str) -> Inventory:
         taken_at = datetime.fromtimestamp(int(manifest.creation_timestamp) / 1000, UTC)
         form = InventoryFormat(manifest.file_format.lower())
     except (msgspec.ValidationError, msgspec.DecodeError, ValueError, OverflowError) as error:
-        raise DamagedError(path, f"is no manifest of an S3 inventory: {error}") from error
+        raise DamagedError(path, f"is not an S3 inventory manifest: {error}") from error
     parts = (_part(path, manifest, form, file) for file in manifest.files)
     return Inventory(path, taken_at, tuple(parts))
 
 
 def _check_sum(stores: StoreOpener, path: str, data: bytes) -> None:
-    """S3 writes the MD5 of the manifest beside it; a copy may lack that file."""
+    """Compare the MD5 that S3 writes beside the manifest; a copy may lack that file."""
     address = parse(path.removesuffix(".json") + ".checksum")
     try:
         expected = stores.open(address).read(address.key)
     except MissingError:
         return
     if expected.strip().lower() != hashlib.md5(data, usedforsecurity=False).hexdigest().encode():
-        raise DamagedError(path, f"is not what {address.path} says that it is")
+        raise DamagedError(path, f"does not match the checksum in {address.path}")
 
 
 def _part(path: str, manifest: _Manifest, form: InventoryFormat, file: _File) -> InventoryPart:
     columns = tuple(name.strip() for name in manifest.file_schema.split(","))
     return InventoryPart(
-        path=_place(path, manifest.destination_bucket, file.key),
+        path=_data_path(path, manifest.destination_bucket, file.key),
         size_bytes=file.size,
         md5=file.md5,
         format=form,
@@ -139,15 +139,15 @@ def _part(path: str, manifest: _Manifest, form: InventoryFormat, file: _File) ->
     )
 
 
-def _place(path: str, destination: str, key: str) -> str:
-    """Where a data file is: in the destination bucket, or beside a manifest copied elsewhere."""
+def _data_path(path: str, destination: str, key: str) -> str:
+    """The path of a data file: in the destination bucket, or beside a copied manifest."""
     address = parse(path)
     if address.kind is not StoreKind.S3:
         around = path.rpartition("/")[0].rpartition("/")[0]
         return f"{around}/data/{key.rpartition('/')[2]}"
     found = _ARN.match(destination)
     if found is None:
-        raise DamagedError(path, f"{destination!r} is no bucket")
+        raise DamagedError(path, f"{destination!r} is not a bucket")
     return address.base + key if found[1] == address.bucket else f"s3://{found[1]}/{key}"
 
 
@@ -156,5 +156,5 @@ def _open_plain(stores: StoreOpener, path: str, taken_at: datetime | None) -> In
     info = stores.open(address).head(address.key)
     moment = taken_at or info.modified
     if moment is None:
-        raise UsageError(f"{path}: it is not known when this inventory was made")
+        raise UsageError(f"{path}: the time of this inventory is unknown")
     return Inventory(path, moment, (InventoryPart(path, info.size_bytes),))

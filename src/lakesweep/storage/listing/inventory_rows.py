@@ -28,14 +28,14 @@ from lakesweep.storage.s3.keys import Encoding, UndecodableKeyError, decode
 if TYPE_CHECKING:
     from lakesweep.storage.object_store import StoreOpener
 
-#: The columns of a batch by what they mean.
+#: The columns of a batch by their meaning.
 Columns: TypeAlias = dict[str, pa.Array]
 
 _PIECE_BYTES = 8 << 20
 _ROWS = 1 << 16
 _MODIFIED = FILE_SCHEMA.field("modified").type
 
-# What columns may be called, less everything but letters and digits.
+# Accepted column names, reduced to letters and digits.
 _NAMES = {
     "path": ("path", "filepath"),
     "bucket": ("bucket",),
@@ -54,10 +54,10 @@ _MAGIC = ((b"PAR1", InventoryFormat.PARQUET), (b"ORC", InventoryFormat.ORC))
 def read_inventory_part(
     stores: StoreOpener, part: InventoryPart, locations: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
-    """The files (FILE_SCHEMA) of a data file that lie below one of the locations.
+    """The files (FILE_SCHEMA) of a data file that are below one of the locations.
 
-    All of the data file is fetched and compared with its size and sum before the first row comes.
-    Of an object with several versions only the latest counts, and none that was deleted.
+    The whole data file is fetched and compared with its size and checksum before the first row is
+    returned. Of an object with several versions only the latest counts, and none if it was deleted.
     """
     folders = [folder_identity(location) for location in locations]
     with _fetched(stores, part) as file, _translated(part):
@@ -67,7 +67,7 @@ def read_inventory_part(
 
 @contextmanager
 def _fetched(stores: StoreOpener, part: InventoryPart) -> Iterator[BinaryIO]:
-    """The data file on this machine's disk: memory does not grow with it."""
+    """The data file on the local disk: memory does not grow with it."""
     address = parse(part.path)
     store = stores.open(address)
     checksum = hashlib.md5(usedforsecurity=False)
@@ -81,7 +81,7 @@ def _fetched(stores: StoreOpener, part: InventoryPart) -> Iterator[BinaryIO]:
         if file.tell() != part.size_bytes:
             raise TruncatedError(part.path, f"has {file.tell()} bytes instead of {part.size_bytes}")
         if part.md5 is not None and checksum.hexdigest() != part.md5.lower():
-            raise DamagedError(part.path, "is not what the manifest says: another MD5 sum")
+            raise DamagedError(part.path, "does not match the manifest: wrong MD5")
         file.seek(0)
         yield file
 
@@ -111,12 +111,12 @@ def _batches(file: BinaryIO, part: InventoryPart) -> Iterator[pa.RecordBatch]:
 
 
 def _csv_batches(file: BinaryIO, part: InventoryPart) -> Iterator[pa.RecordBatch]:
-    is_packed = file.read(2) == b"\x1f\x8b"
+    is_gzip = file.read(2) == b"\x1f\x8b"
     file.seek(0)
-    text = gzip.GzipFile(fileobj=file) if is_packed else file
+    text = gzip.GzipFile(fileobj=file) if is_gzip else file
     names = part.columns or _header(text)
     text.seek(0)
-    # Types are not left to guessing: all is text, and turned into what it must be.
+    # Types are not inferred: everything is read as text and converted explicitly.
     yield from pa_csv.open_csv(
         text,
         pa_csv.ReadOptions(
@@ -139,10 +139,10 @@ def _header(text: gzip.GzipFile | BinaryIO) -> list[str]:
 
 
 def _files(batch: pa.RecordBatch, part: InventoryPart) -> pa.RecordBatch:
-    """The rows of files that are there."""
+    """The rows of files that exist."""
     columns = _find_columns(batch, part)
-    is_there = _is_there(columns, batch.num_rows)
-    columns = {meaning: column.filter(is_there) for meaning, column in columns.items()}
+    exists = _exists(columns, batch.num_rows)
+    columns = {meaning: column.filter(exists) for meaning, column in columns.items()}
     nothing = pa.nulls(len(columns["modified"]))
     arrays = {
         "path": _paths(columns, part),
@@ -156,7 +156,7 @@ def _files(batch: pa.RecordBatch, part: InventoryPart) -> pa.RecordBatch:
 
 
 def _find_columns(batch: pa.RecordBatch, part: InventoryPart) -> Columns:
-    """The columns by what they mean; UsageError where one is missing."""
+    """The columns by meaning; UsageError if one is missing."""
     found = {_plain(name): batch.column(place) for place, name in enumerate(batch.schema.names)}
     columns = {
         meaning: next(found[name] for name in names if name in found)
@@ -164,9 +164,9 @@ def _find_columns(batch: pa.RecordBatch, part: InventoryPart) -> Columns:
         if any(name in found for name in names)
     }
     if not ("path" in columns or {"bucket", "key"} <= columns.keys()):
-        raise _missing(part, "the path, nor for bucket and key")
+        raise _missing(part, "the path, or for bucket and key")
     if "modified" not in columns:
-        raise _missing(part, "the time of the last change")
+        raise _missing(part, "the modification time")
     return columns
 
 
@@ -178,7 +178,7 @@ def _missing(part: InventoryPart, what: str) -> UsageError:
     )
 
 
-def _is_there(columns: Columns, count: int) -> pa.Array:
+def _exists(columns: Columns, count: int) -> pa.Array:
     there = pa.array([True] * count, pa.bool_())
     if "is_latest" in columns:
         there = _is_true(columns["is_latest"])
@@ -199,7 +199,7 @@ def _paths(columns: Columns, part: InventoryPart) -> pa.Array:
     buckets, keys = columns["bucket"], _named(columns["key"], part)
     if part.source is not None:
         if not pc.all(pc.equal(buckets, part.source).fill_null(False), min_count=0).as_py():
-            raise DamagedError(part.path, f"has keys of another bucket than {part.source}")
+            raise DamagedError(part.path, f"has keys of a bucket other than {part.source}")
         keys = _decoded(keys) if part.format is InventoryFormat.CSV else keys
     return pc.binary_join_element_wise(pc.binary_join_element_wise("s3://", buckets, ""), keys, "/")
 
@@ -207,12 +207,12 @@ def _paths(columns: Columns, part: InventoryPart) -> pa.Array:
 def _named(values: pa.Array, part: InventoryPart) -> pa.Array:
     names = values.cast(pa.string())
     if names.null_count or pc.any(pc.equal(names, "")).as_py():
-        raise DamagedError(part.path, "has rows that name no file")
+        raise DamagedError(part.path, "has rows without a file name")
     return names
 
 
 def _decoded(keys: pa.Array) -> pa.Array:
-    """Keys in the CSV files of S3 are written as in forms: escapes, and a plus for a space."""
+    """Decode keys in S3's CSV files, which are form-encoded: escapes, and `+` for a space."""
     if not pc.any(pc.match_substring_regex(keys, "[%+]")).as_py():
         return keys
     return pa.array(decode(keys.to_pylist(), Encoding.FORM), pa.string())
@@ -220,9 +220,10 @@ def _decoded(keys: pa.Array) -> pa.Array:
 
 def _times(columns: Columns, part: InventoryPart) -> pa.Array:
     moments = _moments(_empty_as_null(columns["modified"]), part).cast(_MODIFIED)
-    # Whole numbers are milliseconds since 1970; some mean seconds. Without a time files are kept.
-    is_meant = pc.greater_equal(moments, pa.scalar(FIRST_TIME, _MODIFIED))
-    return pc.if_else(is_meant, moments, pa.scalar(None, _MODIFIED))
+    # Integers are milliseconds since 1970, but some tools write seconds. A file without a plausible
+    # time counts as of unknown age, and is kept.
+    is_plausible = pc.greater_equal(moments, pa.scalar(FIRST_TIME, _MODIFIED))
+    return pc.if_else(is_plausible, moments, pa.scalar(None, _MODIFIED))
 
 
 def _moments(values: pa.Array, part: InventoryPart) -> pa.Array:
@@ -234,13 +235,13 @@ def _moments(values: pa.Array, part: InventoryPart) -> pa.Array:
     if pa.types.is_timestamp(kind) and (kind.tz is not None or part.source is not None):
         return pc.assume_timezone(values, "UTC") if kind.tz is None else values
     raise UsageError(
-        f"{part.path}: the times of this inventory are of type {kind}",
+        f"{part.path}: the times of this inventory have type {kind}",
         hint="write them with a time zone, or as milliseconds since 1970",
     )
 
 
 def _written_moments(values: pa.Array) -> pa.Array:
-    """Milliseconds since 1970, or times with a zone; others cannot be read."""
+    """Milliseconds since 1970, or times with a zone; anything else is an error."""
     if pc.all(pc.match_substring_regex(values, r"^\d+$"), min_count=0).as_py():
         return values.cast(pa.int64()).cast(pa.timestamp("ms", "UTC"))
     return values.cast(_MODIFIED)

@@ -1,14 +1,14 @@
 """Split a folder into key ranges that threads or executors list independently.
 
 The upper bound of one split is the lower bound of the next, so splits are disjoint and
-complete whatever keys exist, including keys created later. Where the bounds lie decides only
-how even the splits are; a bad guess costs time, never a key.
+complete whatever keys exist, including keys created later. The choice of bounds only affects how
+even the splits are; a bad choice costs time, never a key.
 
-Bounds are looked for among folders first: one request names up to a page of them. A level that
-does not fit one page, such as a flat folder of a million keys or 300,000 small folders, is
-split by characters: a few listings that start at made-up keys find where the keys first
-differ, and by which characters. This needs a store that lists in order. A local folder with
-many files is split at some of its names.
+Bounds are chosen among folders first: one request lists up to a page of them. A level that does not
+fit on one page, such as a flat folder of a million keys or 300,000 small folders, is split by
+characters: a few listings that start at made-up keys find where the keys first differ, and by which
+characters. This needs a store that lists in order. A local folder with many files is split at some
+of its names.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.object_store import ListingPage, ObjectStore
 from lakesweep.storage.wrappers.retry import Retrying
 
-#: Sorts behind every other character, in code points and so in UTF-8 too.
+#: Sorts after every other character, by code point and so in UTF-8 too.
 _LAST = "\U0010ffff"
-#: On a store without order each part reads the direct files of the levels that it was cut from.
-_MOST_FILES_READ_TWICE = 1_000
-#: Of a local folder with more files, each part reads all names; so there are few.
+#: Without ordered listings, each part rereads the direct files of the levels that it was cut from.
+_MAX_FILES_REREAD = 1_000
+#: Each part of a large local folder reads all of its names, so there are few parts.
 _SLICES = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """All keys that begin with `prefix`, lie behind `after` and not behind `until`.
+    """All keys that start with `prefix`, are greater than `after` and at most `until`.
 
-    An empty bound is no bound. Keys are compared by code points, which is the order of their
+    An empty bound means no bound. Keys are compared by code point, which is the order of their
     UTF-8 bytes.
     """
 
@@ -51,21 +51,21 @@ class Split:
         return bool(self.after or self.until)
 
     def holds(self, key: str) -> bool:
-        """Whether a key that begins with the prefix lies inside the bounds."""
+        """Whether a key that starts with the prefix is within the bounds."""
         return key > self.after and (not self.until or key <= self.until)
 
     def touches(self, folder: str) -> bool:
-        """Whether some key below `folder` can lie inside the bounds."""
+        """Whether a key below `folder` can be within the bounds."""
         begins_in_time = not self.until or folder <= self.until
         return begins_in_time and (folder > self.after or self.after.startswith(folder))
 
     def covers(self, folder: str) -> bool:
-        """Whether every key below `folder` lies inside the bounds."""
+        """Whether every key below `folder` is within the bounds."""
         ends_in_time = not self.until or (folder < self.until and not self.until.startswith(folder))
         return ends_in_time and folder > self.after
 
     def cut(self, bounds: Iterable[str]) -> list[Split]:
-        """The same keys in parts, cut behind each of the bounds that lie inside."""
+        """The same keys in parts, cut after each of the bounds that are inside."""
         inside = sorted({bound for bound in bounds if self.holds(bound) and bound != self.until})
         edges = pairwise([self.after, *inside, self.until])
         return [Split(self.prefix, after, until) for after, until in edges]
@@ -74,9 +74,9 @@ class Split:
 def split(
     store: ObjectStore, prefix: str, parts: int, *, max_requests: int | None = None
 ) -> list[Split]:
-    """At most `parts` splits which together are exactly the folder `prefix`, in ascending order.
+    """At most `parts` splits that together are exactly the folder `prefix`, in ascending order.
 
-    Fewer where the folder is small, or where `max_requests` (16 a part by default) are used up.
+    Fewer if the folder is small, or once `max_requests` (16 per part by default) are used up.
     """
     return divide(
         store, Split(prefix), parts, max_parts=parts, max_requests=max_requests or 16 * parts
@@ -92,10 +92,10 @@ def divide(
     max_requests: int,
     is_stopped: Callable[[], bool] = lambda: False,
 ) -> list[Split]:
-    """`whole` in parts of which none is likely to hold more than one in `parts` of the keys.
+    """`whole` in parts, none of which is likely to hold more than one in `parts` of the keys.
 
-    Finer parts that were found on the way are kept, up to `max_parts`. When `max_requests` are used
-    up, or once `is_stopped`, no further request is made and the parts are what they are.
+    Finer parts found on the way are kept, up to `max_parts`. Once `max_requests` are used up, or
+    `is_stopped`, no more requests are made and the parts stay as they are.
     """
     planner = _Planner(store, whole, max_requests, is_stopped)
     return _join(planner.pieces(parts), max_parts)
@@ -103,7 +103,7 @@ def divide(
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """A range, its guessed share of all keys, and the folder in which it may be cut further."""
+    """A range, its estimated share of all keys, and the folder in which it may be cut further."""
 
     span: Split
     folder: str
@@ -111,18 +111,18 @@ class _Piece:
     is_flat: bool = False
     is_final: bool = False
 
-    def settled(self, *, share: float = 0.0) -> _Piece:
-        """The same piece, not to be cut further; one that fits a page has no share to speak of."""
+    def finished(self, *, share: float = 0.0) -> _Piece:
+        """The same piece, not to be cut further; one that fits on a page has a negligible share."""
         return replace(self, share=share, is_final=True)
 
     @property
     def start(self) -> str:
-        """Where listing the piece inside its folder begins."""
+        """Where listing the piece inside its folder starts."""
         return self.span.after if self.span.after.startswith(self.folder) else ""
 
 
 class _Planner:
-    """Cuts the piece with the largest share again and again."""
+    """Repeatedly cuts the piece with the largest share."""
 
     def __init__(
         self, store: ObjectStore, whole: Split, max_requests: int, is_stopped: Callable[[], bool]
@@ -133,7 +133,7 @@ class _Planner:
         self._is_stopped = is_stopped
 
     def pieces(self, parts: int) -> list[_Piece]:
-        """Pieces in ascending order, until none is larger than its fair share."""
+        """Pieces in ascending order, until none exceeds its fair share."""
         final: list[_Piece] = []
         heap = [(-self._root.share, self._root.span.after, self._root)]
         total = self._root.share
@@ -157,18 +157,18 @@ class _Planner:
         except MissingError:
             if piece is self._root:
                 raise
-            return [piece.settled()]
+            return [piece.finished()]
         if self._store.capabilities.ordered:
             if page.next is not None:
                 return [replace(piece, is_flat=True)]
-        elif page.entries.num_rows > _MOST_FILES_READ_TWICE:
+        elif page.entries.num_rows > _MAX_FILES_REREAD:
             return self._cut_sample(piece, page)
         return _by_folders(piece, [name for name in page.folders if piece.span.touches(name)])
 
     def _cut_sample(self, piece: _Piece, page: ListingPage) -> list[_Piece]:
-        """A level with many files, cut by some of its names, where names alone cost little."""
-        if local_behind(self._store) is None:
-            return [piece.settled(share=piece.share)]
+        """Cut a level with many files at some of its names, if names alone are cheap."""
+        if local_store_of(self._store) is None:
+            return [piece.finished(share=piece.share)]
         names = [*page.entries.column("key").to_pylist(), *(name[:-1] for name in page.folders)]
         inside = sorted(name for name in names if piece.span.holds(name))
         bounds = [inside[len(inside) * part // _SLICES] for part in range(1, _SLICES) if inside]
@@ -180,20 +180,20 @@ class _Planner:
         page = self._list(piece.folder, after=piece.start)
         keys = _inside(page, piece.span)
         if page.next is None or len(keys) < page.entries.num_rows:
-            return [piece.settled()]
+            return [piece.finished()]
         if not keys:
-            return [piece.settled(share=piece.share)]
+            return [piece.finished(share=piece.share)]
         position = self._first_difference(piece, keys[0].as_py(), keys[-1].as_py())
         bounds = self._character_bounds(piece, position, keys[-1].as_py())
         if not bounds:
-            return [piece.settled(share=piece.share)]
+            return [piece.finished(share=piece.share)]
         spans = piece.span.cut(bounds)
         return [replace(piece, span=span, share=piece.share / len(spans)) for span in spans]
 
     def _first_difference(self, piece: _Piece, first: str, last: str) -> int:
-        """How long a beginning all keys of the piece share.
+        """The length of the common prefix of all keys of the piece.
 
-        `first` is the first of them, and `last` one that is known already.
+        `first` is the first key, and `last` another known one.
         """
         low, high = len(piece.folder), _shared_length(first, last)
         while low < high and self._may_ask():
@@ -205,10 +205,10 @@ class _Planner:
         return low
 
     def _character_bounds(self, piece: _Piece, position: int, key: str) -> list[str]:
-        """A bound behind each character that keys have at `position`, but the last one."""
+        """A bound after each character that keys have at `position`, except the last one."""
         bounds: list[str] = []
         while self._may_ask():
-            # A key may itself hold the last character; the larger of both still moves on.
+            # A key may itself contain the last character; the larger of the two still advances.
             bound = max(key, key[: position + 1] + _LAST) if len(key) > position else key
             keys = self._keys_behind(piece, bound)
             if not keys:
@@ -228,16 +228,16 @@ class _Planner:
         return self._store.list(folder, one_level=one_level, after=after)
 
 
-def local_behind(store: ObjectStore) -> LocalStore | None:
-    """The local file system that a store is, if nothing but retries stands before it."""
+def local_store_of(store: ObjectStore) -> LocalStore | None:
+    """The local file system behind a store, if nothing but retries wraps it."""
     inner = store.store if isinstance(store, Retrying) else store
     return inner if isinstance(inner, LocalStore) else None
 
 
 def _by_folders(piece: _Piece, folders: Sequence[str]) -> list[_Piece]:
-    """One piece for each folder, together with the direct files in front of the next one."""
+    """One piece for each folder, including the direct files before the next one."""
     if not folders:
-        return [piece.settled()]
+        return [piece.finished()]
     first, *others = sorted(folders)
     spans = piece.span.cut(name[:-1] for name in others)
     names = [first, *(span.after + "/" for span in spans[1:])]
@@ -259,7 +259,7 @@ def _shared_length(one: str, other: str) -> int:
 
 
 def _join(pieces: Sequence[_Piece], parts: int) -> list[Split]:
-    """Neighbours put together so that each part gets about the same share."""
+    """Neighbours combined so that each part gets about the same share."""
     total = sum(piece.share for piece in pieces) or 1.0
     numbered: list[tuple[int, Split]] = []
     before = 0.0

@@ -15,16 +15,16 @@ from lakesweep.storage.listing.key_splits import divide
 from lakesweep.storage.listing.scan import Scan
 from lakesweep.storage.object_store import ObjectStore
 
-#: A scan that took this many pages probably has as many ahead: worth the requests of cutting it.
+#: A scan that took this many pages probably has as many ahead, so cutting it is worth the requests.
 _PAGES_BEFORE_CUT = 8
 
 
 class ListPool:
     """Reads scans of one store on `workers` threads, for one consumer.
 
-    Pages wait for the consumer in a buffer of one page a worker; when it is full, the workers
-    wait. The first error stops all and is raised in the consumer. When workers are idle, one of
-    them cuts the scan that took most pages so far; the very first cut comes early, because a
+    Pages wait for the consumer in a buffer of one page per worker; while it is full, the workers
+    wait. The first error stops everything and is raised in the consumer. When workers are idle, one
+    of them cuts the scan with the most pages so far; the very first cut comes early, because a
     single scan keeps all workers but one idle.
     """
 
@@ -46,7 +46,7 @@ class ListPool:
         self._is_closed = False
 
     def run(self, scans: Iterable[Scan]) -> Generator[pa.RecordBatch, None, None]:
-        """The pages of all scans, in no order. Closing the iterator stops the workers."""
+        """The pages of all scans, in any order. Closing the iterator stops the workers."""
         self._waiting.extend(scans)
         try:
             for number in range(self._workers):
@@ -65,7 +65,7 @@ class ListPool:
             self._close(error)
 
     def _next_task(self) -> Callable[[], None] | None:
-        """What a worker does next; None when all is done."""
+        """The next task of a worker; None when everything is done."""
         with self._work_changed:
             self._idle += 1
             try:
@@ -120,7 +120,7 @@ class ListPool:
                 is_stopped=lambda: self._is_closed or scan.is_done,
             )
         except UnsupportedError:
-            return []  # the store turned out to have no order; whoever reads the scan goes on alone
+            return []  # the store does not list in order after all: the scan stays whole
         return [split.until for split in splits[:-1]]
 
     def _put_page(self, scan: Scan, page: pa.RecordBatch) -> None:
@@ -144,7 +144,7 @@ class ListPool:
             return self._buffer.popleft()
 
     def _is_finished(self) -> bool:
-        # A scan that can still be given away is being read, so nothing can be added after this.
+        # Only a scan that is being read can be cut, so nothing can be added after this.
         return self._is_closed or not (self._waiting or self._cut_from)
 
     def _close(self, error: BaseException | None = None) -> None:

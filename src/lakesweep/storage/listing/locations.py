@@ -28,13 +28,13 @@ def list_files(
 ) -> Iterator[pa.RecordBatch]:
     """All files at and below a location, as batches of FILE_SCHEMA in no particular order.
 
-    A location is a folder: `t1` never means `t10`. Without a `/` at its end it also names the
-    object of exactly that key, which comes first and costs one request more. Where a store has
-    real folders, MissingError says that there is neither. The first error ends the listing and is
-    raised: what came before it is not the whole. Closing the iterator early stops the requests.
+    A location is a folder: `t1` never means `t10`. Without a trailing `/` it also names the object
+    with exactly that key, which comes first and costs one more request. On stores with real
+    folders, MissingError means that neither exists. The first error ends the listing and is raised:
+    what came before it is incomplete. Closing the iterator early stops the requests.
 
-    A location of one page costs one request. A longer one is cut into key ranges while it is being
-    read, where the store lists in order; elsewhere, and with one worker, it is read in one go.
+    A location of one page costs one request. A longer one is cut into key ranges while it is read,
+    if the store lists in order; otherwise, and with one worker, it is read sequentially.
     """
     address = parse(location) if isinstance(location, str) else location
     entries = _list_location(stores.open(address), address, workers)
@@ -42,7 +42,7 @@ def list_files(
 
 
 def list_object(stores: StoreOpener, address: Address) -> Iterator[pa.RecordBatch]:
-    """The one file that a location names itself, if it is there; nothing below it."""
+    """The object with exactly this key, if it exists; nothing below it."""
     found = _find_object(stores.open(address), address)
     if found is not None:
         yield _to_files(address.base, found)
@@ -51,7 +51,7 @@ def list_object(stores: StoreOpener, address: Address) -> Iterator[pa.RecordBatc
 def list_splits(
     store: ObjectStore, splits: Iterable[Split], *, base: str, workers: int = 1
 ) -> Iterator[pa.RecordBatch]:
-    """All files of some splits of one store; `base` is what their paths begin with."""
+    """All files of some splits of one store; `base` is the prefix of their paths."""
     if workers > 1 and store.capabilities.ordered:
         entries = ListPool(store, workers).run([Scan(store, split) for split in splits])
     else:
@@ -77,7 +77,7 @@ def _list_location(
 
 
 def _find_object(store: ObjectStore, address: Address) -> pa.RecordBatch | None:
-    """The object that a location names itself."""
+    """The object that a location without a trailing slash may name."""
     if address.key == address.folder:
         return None
     try:
@@ -128,13 +128,13 @@ def _to_files(base: str, entries: pa.RecordBatch) -> pa.RecordBatch:
 
 Item = TypeVar("Item")
 
-#: Requests are made one after another, and a plan need not be perfect.
-_REQUESTS_A_PART = 4
+#: Requests are sequential, and the split need not be perfect.
+_REQUESTS_PER_PART = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A part of a location: the whole, a range of its keys, or the object that it names itself."""
+    """A part of a location: all of it, a range of its keys, or the object that it names."""
 
     location: str
     split: Split | None = None
@@ -144,10 +144,10 @@ class Piece:
 def cut_locations(
     stores: StoreOpener, locations: Sequence[str], parts: int
 ) -> list[tuple[Piece, ...]]:
-    """At most `parts` groups of pieces which together are all that the locations hold, each once.
+    """At most `parts` groups of pieces that together cover the locations, each file once.
 
-    A location inside another one is left out. Fewer groups come where there is little to list.
-    MissingError, where a location is not there at all, comes from listing it.
+    A location inside another one is left out. There are fewer groups if there is little to list. If
+    a location is missing, listing it raises MissingError.
     """
     outermost = _outermost(locations)
     share = max(1, parts // max(1, len(outermost)))
@@ -156,7 +156,7 @@ def cut_locations(
 
 
 def even_groups(items: Sequence[Item], groups: int) -> list[tuple[Item, ...]]:
-    """The items in order, in at most so many groups, of which none is empty or much larger."""
+    """The items in order, in at most this many groups of nearly equal size, none empty."""
     count = min(groups, len(items))
     edges = [number * len(items) // count for number in range(count + 1)] if count else []
     return [tuple(items[start:end]) for start, end in pairwise(edges)]
@@ -180,13 +180,13 @@ def list_pieces(
 def _cut(stores: StoreOpener, address: Address, parts: int) -> list[Piece]:
     whole = [Piece(address.path)]
     is_folder = address.key == address.folder
-    # What is no folder may be an object as well, which is a piece of its own.
+    # A location without a trailing slash may also be an object, which is a piece of its own.
     parts = parts if is_folder else parts - 1
     if parts <= 1:
         return whole
     try:
         splits = split(
-            stores.open(address), address.folder, parts, max_requests=_REQUESTS_A_PART * parts
+            stores.open(address), address.folder, parts, max_requests=_REQUESTS_PER_PART * parts
         )
     except MissingError:
         return whole
@@ -197,9 +197,9 @@ def _cut(stores: StoreOpener, address: Address, parts: int) -> list[Piece]:
 
 
 def _outermost(locations: Sequence[str]) -> list[str]:
-    """The locations without those that lie inside others, or are others in another spelling.
+    """The locations without those inside others, or equal to others in another spelling.
 
-    Of two spellings one without a slash at its end stays, which says more.
+    Of two spellings the one without a trailing slash stays, since it includes the object.
     """
     chosen: list[str] = []
     last = None

@@ -9,16 +9,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakesweep.errors import MissingError, StorageError
-from lakesweep.storage.listing.key_splits import Split, local_behind
+from lakesweep.storage.listing.key_splits import Split, local_store_of
 from lakesweep.storage.object_store import ListingPage, ObjectStore
 
 
 class Scan:
-    """A split of a store that lists in order, being read by one thread.
+    """A split of a store that lists in order, read by one thread.
 
-    Another thread may cut off what the reader has not come to (`give`). Both agree under a lock:
-    a page is clipped to the bounds of the moment in which it is accepted, and afterwards only keys
-    behind that page can be given away. So each key belongs to one of the two, never to both.
+    Another thread may cut off what has not been read yet (`give`). Both synchronise on a lock: a
+    page is clipped to the bounds at the time it is accepted, and afterwards only keys after that
+    page can be given away. So each key belongs to exactly one of the two.
     """
 
     def __init__(self, store: ObjectStore, split: Split) -> None:
@@ -32,13 +32,13 @@ class Scan:
         self.is_done = False
 
     def pages(self) -> Iterator[pa.RecordBatch]:
-        """The entries of the split that are still to be read, page by page."""
+        """The remaining entries of the split, page by page."""
         while not self.is_done:
             yield self.next_page()
 
     def next_page(self) -> pa.RecordBatch:
         """The entries of the next page that belong to the split."""
-        # The lower bound of a scan never moves, so that its cursor stays valid.
+        # The lower bound of a scan never changes, so its cursor stays valid.
         prefix, after = self._split.prefix, self._split.after
         page = self._store.list(prefix, after=after, cursor=self._cursor)
         with self._lock:
@@ -49,12 +49,12 @@ class Scan:
         return entries
 
     def rest(self) -> Split:
-        """What is still to be read."""
+        """What has not been read yet."""
         with self._lock:
             return Split(self._split.prefix, self._position, self._split.until)
 
     def give(self, bounds: Iterable[str]) -> list[Split]:
-        """Cut off the rest behind the first of the bounds that is still ahead."""
+        """Cut off and return everything after the first of the bounds that is still ahead."""
         with self._lock:
             if self.is_done or not self._is_ordered:
                 return []
@@ -64,7 +64,7 @@ class Scan:
             return given
 
     def _accept(self, entries: pa.RecordBatch) -> tuple[pa.RecordBatch, bool]:
-        """The entries inside the bounds, and whether there can be no more of them."""
+        """The entries within the bounds, and whether there can be no more."""
         if not entries.num_rows:
             return entries, False
         keys = entries.column("key")
@@ -95,7 +95,7 @@ class Scan:
             key = _first(keys[1:], pc.invert(ascending)) if behind_previous else first
             raise StorageError(
                 self._store.base + key,
-                "is listed out of order or outside the range that was asked for, "
+                "is listed out of order or outside the requested range, "
                 "so the store cannot be listed in parts",
                 hint="list the location with one worker",
             )
@@ -103,18 +103,18 @@ class Scan:
 
 
 def walk(store: ObjectStore, split: Split) -> Iterator[pa.RecordBatch]:
-    """The entries of a split on a store without order, which cannot be asked for key ranges."""
+    """The entries of a split on a store without order, which cannot list key ranges."""
     if split.is_bounded:
         return _walk_level(store, split, split.prefix)
     return _walk_all(store, split.prefix)
 
 
 def check_prefix(store: ObjectStore, prefix: str, keys: pa.Array) -> None:
-    """Refuse an answer to another question than the one that was asked."""
+    """Refuse a response that lists keys outside the requested prefix."""
     inside = pc.starts_with(keys, prefix)
     if not pc.all(inside, min_count=0).as_py():
         key = _first(keys, pc.invert(inside))
-        raise StorageError(store.base + key, f"is listed below {prefix!r}, where it is not")
+        raise StorageError(store.base + key, f"is listed below {prefix!r} but is not there")
 
 
 def _walk_all(store: ObjectStore, prefix: str) -> Iterator[pa.RecordBatch]:
@@ -144,7 +144,7 @@ def _walk_level(store: ObjectStore, split: Split, folder: str) -> Iterator[pa.Re
 def _level_page(
     store: ObjectStore, split: Split, folder: str, cursor: object | None
 ) -> ListingPage:
-    local = local_behind(store)
+    local = local_store_of(store)
     if local is None:
         return store.list(folder, one_level=True, cursor=cursor)
     return local.list_level(folder, split.after, split.until, cursor)
@@ -157,7 +157,7 @@ def _walk_folder(store: ObjectStore, split: Split, folder: str) -> Iterator[pa.R
         elif split.touches(folder):
             yield from _walk_level(store, split, folder)
     except MissingError:
-        return  # it was removed after its name was read: nothing in it outlived the listing
+        return  # removed after its name was read: nothing in it existed throughout
 
 
 def _within(keys: pa.Array, split: Split) -> pa.Array:

@@ -12,10 +12,10 @@ from lakesweep.storage.address import StoreKind, parse
 
 
 def remove_empty_folders(folders: Iterable[str], root: str) -> list[str]:
-    """Remove local folders below `root` that are empty, and then their parents; gives what went.
+    """Remove empty local folders below `root`, then their empty parents; returns the removed ones.
 
-    The system removes no folder that holds something, so one that gets a file meanwhile stays.
-    Stores of other kinds have no folders.
+    The system refuses to remove a folder that is not empty, so a folder that receives a file in the
+    meantime stays. Other kinds of stores have no folders.
     """
     top = parse(root)
     if top.kind is not StoreKind.FILE:
@@ -31,10 +31,10 @@ def remove_empty_folders(folders: Iterable[str], root: str) -> list[str]:
 def find_empty_folders(
     root: str, levels: Sequence[re.Pattern[str]], cut: datetime
 ) -> Iterator[str]:
-    """Local folders that are empty and have not changed since `cut`, with a `/` at their ends.
+    """Empty local folders that have not changed since `cut`, each ending in `/`.
 
-    Folders are looked for whose names fit the patterns: the first one directly below the root, the
-    next one level deeper, and so on. Links are not followed.
+    Folder names must match the patterns: the first pattern directly below the root, the next one
+    level deeper, and so on. Links are not followed.
     """
     top = parse(root)
     if top.kind is StoreKind.FILE:
@@ -51,7 +51,7 @@ def _find_empty(folder: str, levels: Sequence[re.Pattern[str]], cut: float) -> I
 
 
 def _folders_in(folder: str, pattern: re.Pattern[str]) -> list[str]:
-    # What cannot be looked into, or has gone, holds no folder that could be removed.
+    # A folder that is unreadable or gone contains no folders to remove.
     with suppress(OSError), os.scandir(folder) as entries:
         found = (each for each in entries if pattern.fullmatch(each.name))
         return sorted(each.name for each in found if each.is_dir(follow_symlinks=False))
@@ -73,6 +73,6 @@ def _remove_upwards(folder: str, top: str) -> Iterable[str]:
 def _is_removed(folder: str) -> bool:
     try:
         os.rmdir(folder)
-    except OSError:  # not empty, already gone, or not ours to remove: all the same, it stays
+    except OSError:  # not empty, gone or not permitted: nothing to do in any case
         return False
     return True

@@ -13,10 +13,10 @@ from lakesweep.errors import (
     UnavailableError,
 )
 
-# A path through a file or through a loop of links names nothing either.
+# A path through a file, or through a loop of links, names nothing either.
 _ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 _DENIED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
-_PASSING = frozenset(
+_TRANSIENT = frozenset(
     {errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ESTALE, errno.ETIMEDOUT, errno.EHOSTDOWN}
 )
 
@@ -30,16 +30,16 @@ def is_denied(error: OSError) -> bool:
 
 
 def reason_of(error: OSError) -> str:
-    """The system's own words, without the path."""
+    """The system's message, without the path."""
     return os.strerror(error.errno) if error.errno else str(error)
 
 
 def translated(address: str, error: OSError) -> LakesweepError:
-    """The error of our own that says the same of `address`."""
+    """Our equivalent of the error, for `address`."""
     if is_absent(error):
         return MissingError(address)
     if is_denied(error):
-        return DeniedError(address, reason_of(error), hint="check the rights of the file's folder")
-    if error.errno in _PASSING:
+        return DeniedError(address, reason_of(error), hint="check the permissions of the folder")
+    if error.errno in _TRANSIENT:
         return UnavailableError(address, reason_of(error))
     return StorageError(address, reason_of(error))

@@ -10,19 +10,21 @@ from typing import Any
 
 _AT_FDCWD = -100
 _NO_REPLACE = 1
-#: A kernel or a file system that knows no such rename; one that has no links.
-_UNKNOWN = frozenset({errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP})
+#: The kernel or the file system does not support such a rename; it does not support links.
+_NO_RENAME = frozenset({errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP})
 _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 
 
 def rename_new(source: str, target: str) -> None:
-    """Rename a file. FileExistsError where the target is there.
+    """Rename a file; FileExistsError if the target exists.
 
-    Where the file system has no such rename it is done by a second link, and a crash may leave
-    both. Done again, it goes on from there. EOPNOTSUPP where there are no links either.
+    If the file system has no such rename, it is done by a second hard link, and a crash may leave
+    both names. Repeating the call then completes it. EOPNOTSUPP if there are no links either.
     """
     code = _renameat2(source, target)
-    if code in _UNKNOWN:
+    if code in _NO_RENAME:
+        # Link first, unlink second: a crash in between leaves the file under both names, never
+        # none.
         _link(source, target)
         os.unlink(source)
     elif code:
@@ -43,6 +45,7 @@ def _link(source: str, target: str) -> None:
     try:
         os.link(source, target, follow_symlinks=False)
     except FileExistsError:
+        # Both names of one file: an earlier attempt stopped between the link and the unlink.
         if not os.path.samestat(os.lstat(source), os.lstat(target)):
             raise
     except OSError as error:
@@ -53,7 +56,7 @@ def _link(source: str, target: str) -> None:
 
 @cache
 def _system_call() -> Any:
-    """The system's own call, which Python does not offer; None where there is none."""
+    """The system call, which Python does not expose; None if the C library lacks it."""
     call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if call is not None:
         name = ctypes.c_char_p

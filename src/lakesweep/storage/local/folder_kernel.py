@@ -22,7 +22,7 @@ def _folder_size(start: int, end: int) -> int:
 
 @inlined
 def _slot(start: int, size: int) -> Any:
-    """A number for a folder, mostly another for another one."""
+    """A hash of a folder's name."""
     mixed = np.uint64(size)
     for place in range(0, size - 7, 8):
         mixed = (mixed ^ load_word(start + place)) * _ODD
@@ -37,7 +37,7 @@ def _slot(start: int, size: int) -> Any:
 
 @inlined
 def _are_equal(one: int, other: int, size: int) -> bool:
-    # From the end: names that differ do so there.
+    # From the end, where names that differ usually do.
     while size > 0 and load8(one + size - 1) == load8(other + size - 1):
         size -= 1
     return size == 0
@@ -45,10 +45,10 @@ def _are_equal(one: int, other: int, size: int) -> bool:
 
 @kernel
 def find_folders(data: Any, offsets: Any, first: Any, size: Any) -> int:
-    """Find the folders that the paths of a column lie in.
+    """Find the distinct folders of a column of paths.
 
-    Puts a row that lies in each folder into `first` and the length of the folder, with the slash,
-    into `size`; answers how many there are.
+    For each folder, puts the first row in it into `first` and the length of its name, with the
+    final slash, into `size`; returns the number of folders.
     """
     base = address(data)
     rows = len(offsets) - 1

@@ -23,7 +23,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 @dataclass(frozen=True, slots=True)
 class WalkRequest:
-    """What is walked: `prefix` below the folder `root`, which ends in `/`."""
+    """The part of a tree to walk: `prefix` below the folder `root`, which ends in `/`."""
 
     root: str
     base: str
@@ -37,7 +37,7 @@ class WalkRequest:
         return bool(self.after or self.until)
 
     def holds(self, key: str) -> bool:
-        """Whether a file is asked for. To know its name costs little; to look at it does not."""
+        """Whether a file is requested. Checking its name is cheap; calling stat is not."""
         return key > self.after and (not self.until or key <= self.until)
 
     def may_hold(self, folder: str) -> bool:
@@ -46,19 +46,19 @@ class WalkRequest:
 
 
 class FolderWalk:
-    """All files below a folder, in no order. Links to folders are not entered."""
+    """All files below a folder, in no particular order. Does not follow links to folders."""
 
     def __init__(self, request: WalkRequest) -> None:
         self._request = request
         self._waiting: list[str] = []
-        self._met: list[str] = []
+        self._found_folders: list[str] = []
         try:
             self._folder: _Folder | None = _Folder(request.root, request.prefix, follow=True)
         except OSError as error:
             raise translated(request.base + request.prefix, error) from error
 
     def step(self) -> ListingStep:
-        """About PAGE_ROWS rows, and with `one_level` the folders that were met among them."""
+        """About PAGE_ROWS rows; with `one_level`, also the folders found among them."""
         rows = _Columns()
         while len(rows.keys) < PAGE_ROWS and (folder := self._folder or self._next_folder()):
             try:
@@ -66,9 +66,9 @@ class FolderWalk:
             except OSError as error:
                 raise translated(self._request.base + folder.key, error) from error
             self._folder = None if finished else folder
-        met, self._met = tuple(self._met), []
+        folders, self._found_folders = tuple(self._found_folders), []
         is_last = self._folder is None and not self._waiting
-        return ListingStep(rows.batch(self._request), met, is_last)
+        return ListingStep(rows.batch(self._request), folders, is_last)
 
     def _next_folder(self) -> _Folder | None:
         while self._waiting:
@@ -76,12 +76,15 @@ class FolderWalk:
             try:
                 return _Folder(self._request.root, key, follow=False)
             except OSError as error:
+                # A folder that disappeared held no file throughout the listing. Any other error
+                # fails the
+                # whole listing: a subtree that was skipped would look deleted.
                 if not is_absent(error):
                     raise translated(self._request.base + key, error) from error
         return None
 
     def _read(self, folder: _Folder, rows: _Columns) -> bool:
-        """Take rows until the folder ends (True) or the page is full. The one hot loop."""
+        """Add rows until the folder ends (True) or the page is full. This is the hot loop."""
         prefix = folder.key
         add_key, add_size, add_time = rows.keys.append, rows.sizes.append, rows.times.append
         room = PAGE_ROWS - len(rows.keys)
@@ -97,23 +100,23 @@ class FolderWalk:
                     add_time(status.st_mtime_ns)
                     room -= 1
                 elif entry.is_dir(follow_symlinks=False):
-                    self._meet(prefix + entry.name + "/")
+                    self._add_folder(prefix + entry.name + "/")
                 elif entry.is_symlink() and rows.add_link(prefix, entry):
                     room -= 1
-            except FileNotFoundError:  # it vanished since the folder was read
+            except FileNotFoundError:  # deleted since the folder was read
                 continue
             if not room:
                 return False
         return True
 
-    def _meet(self, key: str) -> None:
+    def _add_folder(self, key: str) -> None:
         if not self._request.may_hold(key):
             return
-        (self._met if self._request.one_level else self._waiting).append(key)
+        (self._found_folders if self._request.one_level else self._waiting).append(key)
 
 
 class _Folder:
-    """An open folder. Its files are looked up relative to it: a third less work for the system."""
+    """An open folder. Resolving its files relative to it saves a third of the system's work."""
 
     def __init__(self, root: str, key: str, *, follow: bool) -> None:
         self.key = key
@@ -121,25 +124,25 @@ class _Folder:
         self.entries: Iterator[os.DirEntry[str]] = os.scandir(self._descriptor)
 
     def __del__(self) -> None:
-        with suppress(AttributeError):  # it never opened
+        with suppress(AttributeError):  # opening failed
             os.close(self._descriptor)
             self.entries.close()  # type: ignore[attr-defined]
 
 
 @dataclass(slots=True)
 class _Columns:
-    """The columns of a page in the making."""
+    """The columns of a page under construction."""
 
     keys: list[str] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
     times: list[int] = field(default_factory=list)
 
     def add_link(self, prefix: str, entry: os.DirEntry[str]) -> bool:
-        """Take a link to a file: as large as the file, as new as the newer of the two."""
+        """Add a link to a file: with the file's size, and the newer of both times."""
         try:
             status = entry.stat()
         except OSError as error:
-            if is_absent(error):  # it leads nowhere
+            if is_absent(error):  # a dangling link
                 return False
             raise
         if not stat.S_ISREG(status.st_mode):
@@ -166,7 +169,7 @@ class _Columns:
             return pa.array(self.keys, pa.string())
         except UnicodeEncodeError:
             inexact = next(key for key in self.keys if not is_utf8(key))
-        raise InexactKeyError(base + escaped(inexact), "the name is not UTF-8")
+        raise InexactKeyError(base + escaped(inexact), "the file name is not valid UTF-8")
 
 
 def _inside(keys: pa.Array, request: WalkRequest) -> pa.Array:
@@ -175,7 +178,7 @@ def _inside(keys: pa.Array, request: WalkRequest) -> pa.Array:
 
 
 def is_utf8(key: str) -> bool:
-    """Whether the key is text, and no bytes that the system could not decode."""
+    """Whether the key is text rather than bytes that the system could not decode."""
     try:
         key.encode()
     except UnicodeEncodeError:
@@ -184,5 +187,5 @@ def is_utf8(key: str) -> bool:
 
 
 def escaped(key: str) -> str:
-    """The key in a form that can be printed: bytes that are no text as hexadecimal numbers."""
+    """The key in printable form: bytes that are not text appear in hexadecimal."""
     return key.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

@@ -49,25 +49,25 @@ _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK
 
 
 class LocalStore:
-    """The files below one folder, the file system's root by default.
+    """The files below one folder, by default the root of the file system.
 
     Only files are objects. A key is the path below `root`; one with an empty, `.` or `..` segment
     would name another key's file and is refused. Folders appear with their first file and are
     never removed.
 
-    A link to a file is one object: it is read and measured through, as new as the newer of the
-    link and the file, and a write or a delete replaces or removes the link, never the file behind
-    it; a move takes the link along. Links to folders are neither entered nor listed, so a listing
-    never leaves its folder. Links that lead nowhere, pipes, sockets and devices are no objects. A
-    key that itself leads through a linked folder is resolved as the system does.
+    A link to a file is one object. Its size and content are those of the file; its time is the
+    newer one of the link and the file. A write or a delete replaces or removes the link, never the
+    file behind it, and a move moves the link. Links to folders are neither followed nor listed, so
+    a listing never leaves its folder. Dangling links, pipes, sockets and devices are not objects. A
+    key that itself leads through a linked folder is resolved by the system.
 
-    A write goes to a hidden file `.lakesweep-tmp-…` in the same folder first. After a crash such
-    a file may stay; it is listed like any other.
+    A write first creates a hidden file `.lakesweep-tmp-…` in the same folder. A crash may leave it
+    behind; it is listed like any other file.
 
-    `base` is what addresses begin with; another one maps a bucket onto a folder, for tests.
+    `base` is the prefix of addresses; another value maps a bucket onto a folder, for tests.
     """
 
-    #: Threads that delete files on a disk only take Python from each other.
+    #: More threads would not delete faster: they only contend for the interpreter lock.
     capabilities = StorageCapabilities(
         delete_batch=1000,
         parallel_deletes=1,
@@ -94,9 +94,9 @@ class LocalStore:
         return page_at(cursor)
 
     def list_level(self, prefix: str, after: str, until: str, cursor: object | None) -> ListingPage:
-        """A page of one level; of its files only those behind `after` and not behind `until`.
+        """A page of one level, with only the files after `after` and up to `until`.
 
-        Files outside the bounds cost no more than their names.
+        Files outside the bounds cost no stat.
         """
         if cursor is None:
             self._check_prefix(prefix)
@@ -133,10 +133,10 @@ class LocalStore:
     def delete(
         self, keys: Sequence[str], expected: Sequence[Expected | None] | None = None
     ) -> Sequence[Deletion]:
-        """Delete files; with `expected`, each is looked at right before it goes.
+        """Delete files; with `expected`, each is checked right before its delete.
 
-        A file system has no delete with a condition: what is written between the look and the
-        delete, some microseconds, is lost.
+        File systems have no conditional delete: a write in the microseconds between check and
+        delete is lost.
         """
         check_keys(keys, self.capabilities.delete_batch)
         if expected is None:
@@ -155,7 +155,7 @@ class LocalStore:
         try:
             self._rename(path, goal, target)
         except FileExistsError as error:
-            raise ExistsError(self.base + target, "is already there") from error
+            raise ExistsError(self.base + target, "already exists") from error
         except OSError as error:
             if error.errno != errno.EXDEV:
                 raise self._not_moved(source, error) from error
@@ -165,14 +165,14 @@ class LocalStore:
         return False
 
     def undelete(self, key: str, expected: Expected | None = None) -> None:  # noqa: ARG002
-        raise UnsupportedError(self.base + key, "a file system keeps no versions")
+        raise UnsupportedError(self.base + key, "a file system does not keep versions")
 
     def _check_movable(self, key: str, path: str, expected: Expected | None) -> None:
-        """Only files are moved: the system would rename a folder with all that it holds."""
+        """Check that it is a file: the system would rename a folder with everything in it."""
         with self._translating(key):
-            found = _look(path)
+            found = _file_state(path)
         if stat.S_ISDIR(found.mode):
-            raise MissingError(self.base + key, "is no file")
+            raise MissingError(self.base + key, "is not a file")
         if expected is not None and found.differs(expected):
             raise ChangedError(self.base + key, CHANGED)
 
@@ -180,12 +180,12 @@ class LocalStore:
         try:
             rename_new(path, goal)
         except (FileNotFoundError, NotADirectoryError):
-            # Mostly the folder is there already, so it is made only when it is missed.
+            # The folder usually exists, so it is created only when missing.
             rename_new(path, self._target(target))
 
     def _not_moved(self, source: str, error: OSError) -> LakesweepError:
         if error.errno == errno.EOPNOTSUPP:
-            reason = "the file system cannot rename without the risk to replace a file"
+            reason = "the file system cannot rename without risking to replace a file"
             return UnsupportedError(self.base + source, reason)
         return translated(self.base + source, error)
 
@@ -193,6 +193,8 @@ class LocalStore:
         goal, path = self._target(target), self._path(source)
         with self._open(source) as file, self._translating(target):
             pieces = iter(partial(file.read, _PIECE_BYTES), b"")
+            # Copy, sync and link the target before the source is unlinked: a crash leaves one or
+            # both.
             with _temporary(goal, pieces) as temporary:
                 shutil.copystat(path, temporary)
                 self._link(target, temporary, goal)
@@ -216,7 +218,7 @@ class LocalStore:
     def _delete_expected(self, key: str, expected: Expected | None) -> Deletion:
         if expected is not None and _inexactness(key) is None:
             try:
-                is_changed = _look(self._root + key).differs(expected)
+                is_changed = _file_state(self._root + key).differs(expected)
             except OSError as error:
                 return _failed_deletion(key, error)
             if is_changed:
@@ -225,14 +227,15 @@ class LocalStore:
 
     def _link(self, key: str, temporary: str, path: str) -> None:
         try:
+            # A link fails if the name exists, unlike a rename, which would replace it.
             os.link(temporary, path)
         except FileExistsError as error:
-            raise ExistsError(self.base + key, "is already there") from error
+            raise ExistsError(self.base + key, "already exists") from error
         except OSError as error:
             if error.errno not in _NO_LINKS:
                 raise
             raise UnsupportedError(
-                self.base + key, "the file system has no hard links, so no write-if-absent"
+                self.base + key, "write-if-absent needs hard links, which the file system lacks"
             ) from error
 
     @contextmanager
@@ -242,7 +245,7 @@ class LocalStore:
             yield file
 
     def _open_file(self, key: str, path: str, flags: int) -> int:
-        # A pipe would wait for its other end without O_NONBLOCK.
+        # Without O_NONBLOCK, opening a pipe would wait for its other end.
         descriptor = os.open(path, flags | os.O_NONBLOCK)
         try:
             self._check_file(key, os.fstat(descriptor))
@@ -257,14 +260,14 @@ class LocalStore:
         return self._root + key
 
     def _target(self, key: str) -> str:
-        """The path to write to, in a folder that is there."""
+        """The path to write to; creates its folder if necessary."""
         path = self._path(key)
         with self._translating(key):
             try:
                 os.makedirs(os.path.dirname(path), exist_ok=True)
             except (FileExistsError, NotADirectoryError) as error:
                 raise StorageError(
-                    self.base + key, "a file stands where a folder is needed"
+                    self.base + key, "a file exists where a folder is needed"
                 ) from error
         return path
 
@@ -274,7 +277,7 @@ class LocalStore:
 
     def _check_file(self, key: str, status: os.stat_result) -> None:
         if not stat.S_ISREG(status.st_mode):
-            raise MissingError(self.base + key, "is no file")
+            raise MissingError(self.base + key, "is not a file")
 
     @contextmanager
     def _translating(self, key: str) -> Iterator[None]:
@@ -285,13 +288,13 @@ class LocalStore:
 
 
 def _inexactness(key: str) -> str | None:
-    """Why a path of the file system cannot stand for this key and no other, or None."""
+    """Why no path of the file system stands for exactly this key, or None."""
     if "\0" in key:
-        return "a file name cannot hold a NUL"
+        return "a file name cannot contain NUL"
     if not is_utf8(key):
-        return "the name is not UTF-8"
+        return "the file name is not valid UTF-8"
     if _ODD_SEGMENT.search(key):
-        return "an empty, `.` or `..` segment names another file here"
+        return "an empty, `.` or `..` segment would name a different file"
     return None
 
 
@@ -303,32 +306,32 @@ def _failed_deletion(key: str, error: OSError) -> Deletion:
     return Deletion(key, Outcome.FAILED, reason_of(error))
 
 
-class _Look(NamedTuple):
-    """A file as a listing describes it: a link by what it leads to, and by the newer time."""
+class _FileState(NamedTuple):
+    """A file as a listing describes it: a link by its target's size and the newer time."""
 
     mode: int
     size_bytes: int
     modified_micros: int
 
     def differs(self, expected: Expected) -> bool:
-        """Whether it is no longer what was listed."""
+        """Whether it changed since it was listed."""
         return expected.size_bytes not in (
             None,
             self.size_bytes,
         ) or expected.modified_micros not in (None, self.modified_micros)
 
 
-def _look(path: str) -> _Look:
+def _file_state(path: str) -> _FileState:
     status = link = os.lstat(path)
     if stat.S_ISLNK(link.st_mode):
         status = os.stat(path)
     newest = max(status.st_mtime_ns, link.st_mtime_ns)
-    return _Look(status.st_mode, status.st_size, newest // 1000)
+    return _FileState(status.st_mode, status.st_size, newest // 1000)
 
 
 @contextmanager
 def _temporary(path: str, pieces: Iterable[bytes]) -> Iterator[str]:
-    """A file with this content beside `path`, safe on disk, gone at the end if still there."""
+    """A file with this content beside `path`, synced to disk; removed on exit if still there."""
     folder = os.path.dirname(path)
     temporary = f"{folder}/{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
@@ -336,6 +339,9 @@ def _temporary(path: str, pieces: Iterable[bytes]) -> Iterator[str]:
         with os.fdopen(descriptor, "wb") as file:
             file.writelines(pieces)
             file.flush()
+            # Sync the content before the file gets its name, and the folder after: a crash of the
+            # machine
+            # must never leave the name of an incomplete file.
             os.fsync(file.fileno())
         yield temporary
         _sync_folder(folder)

@@ -1,15 +1,19 @@
-"""Send a request to one bucket; the result is a success or one of our errors.
+"""Send a request to one bucket; returns a success or raises one of our errors.
 
 Also remembers which optional features a server has, each probed once.
 """
 
 from __future__ import annotations
 
+import hashlib
 import threading
-from collections.abc import Callable
+from base64 import b64encode
+from collections.abc import Callable, Mapping
+from email.utils import parsedate_to_datetime
 from typing import TypeVar
 
 from lakesweep.errors import UnavailableError
+from lakesweep.storage.object_store import ObjectInfo
 from lakesweep.storage.options import StorageOptions
 from lakesweep.storage.s3.errors import Operation, error_of
 from lakesweep.storage.s3.transport import S3Request, S3Response, S3Transport
@@ -19,31 +23,31 @@ T = TypeVar("T")
 
 
 class S3Client:
-    """One bucket, asked one request at a time. Safe to share between threads."""
+    """One bucket, one request per call. Safe to share between threads."""
 
     def __init__(self, bucket: str, options: StorageOptions) -> None:
-        self._wire = S3Transport(bucket, options)
+        self._transport = S3Transport(bucket, options)
         self.bucket = bucket
         self.base = f"s3://{bucket}/"
 
     @property
     def is_amazon(self) -> bool:
-        """Whether Amazon itself answers, so that its habits are known."""
-        return self._wire.is_amazon
+        """Whether the server is Amazon S3, whose behaviour is known."""
+        return self._transport.is_amazon
 
     def send(self, request: S3Request) -> S3Response:
-        """The answer, whatever its status."""
-        return self._wire.send(request)
+        """The response, whatever its status."""
+        return self._transport.send(request)
 
     def ask(self, operation: Operation, request: S3Request) -> S3Response:
-        """The answer to a request that succeeded; raises for any other."""
-        answer = self._wire.send(request)
+        """The response to a request that succeeded; raises otherwise."""
+        answer = self._transport.send(request)
         if not 200 <= answer.status < 300:
             raise error_of(operation, request.path, answer)
         return answer
 
     def ask_xml(self, operation: Operation, request: S3Request, parse: Callable[[bytes], T]) -> T:
-        """What a successful answer says. S3 may send an error under a status of success."""
+        """The parsed body of a success. S3 may send an error with a success status."""
         answer = self.ask(operation, request)
         try:
             return parse(answer.body)
@@ -52,22 +56,56 @@ class S3Client:
                 raise error_of(operation, request.path, answer) from None
             raise UnavailableError(request.path, str(error)) from error
 
+    def head(self, key: str) -> S3Response:
+        """The response to a HEAD request, with a size."""
+        answer = self.ask(Operation.READ, S3Request("HEAD", self.base + key, key))
+        if not answer.headers.get("content-length", "").isdecimal():
+            raise UnavailableError(self.base + key, "the response has no size")
+        return answer
+
+    def info(self, key: str) -> ObjectInfo:
+        """What the store reports about an object, or MissingError."""
+        return object_info(key, self.head(key))
+
+    def put(self, key: str, data: bytes, headers: Mapping[str, str]) -> S3Response:
+        """Write an object; `headers` may make that conditional."""
+        signed = {"Content-MD5": md5_of(data), **headers}
+        request = S3Request("PUT", self.base + key, key, headers=signed, body=data)
+        return self.ask(Operation.WRITE, request)
+
+
+def object_info(key: str, head: S3Response) -> ObjectInfo:
+    """What the response to a HEAD request says about an object."""
+    modified = head.headers.get("last-modified")
+    return ObjectInfo(
+        key=key,
+        size_bytes=int(head.headers["content-length"]),
+        modified=parsedate_to_datetime(modified) if modified else None,
+        etag=head.headers["etag"].strip('"') if "etag" in head.headers else None,
+    )
+
+
+def md5_of(data: bytes) -> str:
+    """The value of a Content-MD5 header: S3 refuses a body that was damaged in transit."""
+    return b64encode(hashlib.md5(data, usedforsecurity=False).digest()).decode()
+
 
 class ServerFeature:
-    """Something that a server may do. What is not known is found out by the first who asks."""
+    """An optional feature of a server. If unknown, the first caller probes for it."""
 
     def __init__(self, known: bool | None = None) -> None:
-        self._known = known
-        self._finding = threading.Lock()
+        self._is_supported = known
+        self._lock = threading.Lock()
 
     @property
     def is_possible(self) -> bool:
-        """False only where the server is known not to do it."""
-        return self._known is not False
+        """False only if the server is known not to support it."""
+        return self._is_supported is not False
 
     def find(self, probe: Callable[[], bool]) -> bool:
-        """Whether the server does it. An error of `probe` leaves it unknown."""
-        with self._finding:
-            if self._known is None:
-                self._known = probe()
-        return self._known
+        """Whether the server supports it. If `probe` raises, this stays unknown."""
+        # The lock is held while probing, so that parallel callers do not all create probe objects.
+        with self._lock:
+            if self._is_supported is None:
+                self._is_supported = probe()
+        return self._is_supported

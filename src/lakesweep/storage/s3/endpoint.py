@@ -36,7 +36,7 @@ _NO_CREDENTIALS_HINT = (
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where one bucket is reached: `origin` is scheme and host, `root` what stands before a key."""
+    """Where one bucket is reached: `origin` is scheme and host, `root` precedes the key."""
 
     origin: str
     root: str
@@ -46,12 +46,12 @@ class Endpoint:
 
 @lru_cache(maxsize=4)
 def _regions(data_path: str | None) -> EndpointResolver:
-    """The regions of S3, read once: a store for each table would else read them again."""
+    """The regions of S3, loaded once: opening a store for each table would load them again."""
     return EndpointResolver(create_loader(data_path).load_data("endpoints"))
 
 
 def _session(profile: str | None) -> Session:
-    """A session that heeds AWS_REGION, as all SDKs do but botocore, for credentials as well."""
+    """A session that honours AWS_REGION, as every SDK but botocore does."""
     session = Session(profile=profile)
     if region := os.environ.get("AWS_REGION"):
         session.set_config_variable("region", region)
@@ -70,13 +70,13 @@ class S3Account:
         self._configured = self._checked(self._find_configured_endpoint)
 
     def endpoint(self, region: str | None = None) -> Endpoint:
-        """Where the bucket answers; in `region` if the store has told that it is there."""
+        """The bucket's endpoint; in `region` if the store has redirected there."""
         region = region or self._options.region or self._setting("region") or _FALLBACK_REGION
         address = self._configured or self._amazon_address(region)
         parts = urlsplit(address)
         if parts.scheme not in ("http", "https") or not parts.netloc:
             raise ConfigError(
-                f"{address!r} is not the address of an endpoint",
+                f"{address!r} is not a valid endpoint",
                 hint="write endpoint = 'https://host:port'",
             )
         is_amazon = _AMAZON_HOST.search(parts.netloc) is not None
@@ -88,14 +88,14 @@ class S3Account:
         return Endpoint(f"{parts.scheme}://{parts.netloc}", root, region, is_amazon)
 
     def credentials(self) -> Any:
-        """The credentials for one request, refreshed where they run out."""
+        """The credentials for one request, refreshed before they expire."""
         with self._finding:
             if self._credentials is None:
                 self._credentials = self._checked(self._find_credentials)
         return self._checked(self._credentials.get_frozen_credentials)
 
     def certificates(self) -> str | None:
-        """The file of trusted certificates, where one is configured."""
+        """The configured file of trusted certificates, if any."""
         found: str | None = self._setting("ca_bundle")
         return found
 
@@ -108,7 +108,7 @@ class S3Account:
         if self._bucket.endswith(DIRECTORY_BUCKET_SUFFIX):
             raise UnsupportedError(
                 f"s3://{self._bucket}/",
-                "directory buckets of S3 Express take session credentials, which are not supported",
+                "directory buckets of S3 Express need session credentials, which are unsupported",
             )
         found = _regions(self._setting("data_path")).construct_endpoint(
             "s3",
@@ -118,8 +118,8 @@ class S3Account:
         )
         if found is None:
             raise ConfigError(
-                f"{region!r} is not a region of S3",
-                hint="set region, or endpoint for another store",
+                f"{region!r} is not an S3 region",
+                hint="set region, or set endpoint for another store",
             )
         return f"https://{found['hostname']}"
 
@@ -156,7 +156,7 @@ class S3Account:
         return self._checked(lambda: self._session.get_config_variable(name))
 
     def _checked(self, find: Any) -> Any:
-        """What botocore finds, its errors told as ours."""
+        """What botocore returns, with its errors translated."""
         try:
             return find()
         except (CredentialRetrievalError, MetadataRetrievalError, HTTPClientError) as error:

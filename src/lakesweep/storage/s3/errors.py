@@ -68,20 +68,20 @@ _LOCK_WORDS = ("object lock", "objectlock", "retention", "legal hold", "legalhol
 _ARCHIVED = "InvalidObjectState"
 
 _HINTS = {
-    "ExpiredToken": "the credentials have run out: fetch new ones",
-    "TokenRefreshRequired": "the credentials have run out: fetch new ones",
+    "ExpiredToken": "the credentials have expired: get new ones",
+    "TokenRefreshRequired": "the credentials have expired: get new ones",
     "InvalidToken": "check AWS_SESSION_TOKEN",
     "InvalidAccessKeyId": "check AWS_ACCESS_KEY_ID and the endpoint",
     "SignatureDoesNotMatch": "check AWS_SECRET_ACCESS_KEY, and that no proxy changes requests",
-    _ARCHIVED: "fetch the object from its archive first; only a delete needs no copy of it",
-    "RequestTimeTooSkewed": "set the clock of this machine",
+    _ARCHIVED: "restore the object from its archive first; only deletes work without that",
+    "RequestTimeTooSkewed": "correct the clock of this machine",
     "MethodNotAllowed": "set delete_batch = 1 for a store without bulk deletes",
     "NotImplemented": "set delete_batch = 1 for a store without bulk deletes",
 }
 
 
 class Operation(Enum):
-    """What was asked for, by the rights that it takes."""
+    """The operations, each with the rights it needs."""
 
     LIST = "s3:ListBucket"
     READ = "s3:GetObject"
@@ -94,7 +94,7 @@ class Operation(Enum):
 
 
 def error_of(operation: Operation, path: str, answer: S3Response) -> LakesweepError:
-    """The error that an answer without success stands for."""
+    """The error for an unsuccessful response."""
     body = parse_error(answer.body)
     code, reason = body.code, str(body) or f"HTTP status {answer.status}"
     if code == "NoSuchBucket":
@@ -102,7 +102,7 @@ def error_of(operation: Operation, path: str, answer: S3Response) -> LakesweepEr
     if code == "NoSuchKey" or (answer.status == 404 and not answer.body):
         return MissingError(path)
     if answer.status == 412 and operation is Operation.WRITE:
-        return ExistsError(path, "is there already")
+        return ExistsError(path, "already exists")
     if _is_lock(body):
         return LockedError(path, reason)
     if code in _THROTTLES or answer.status in (429, 503):
@@ -115,8 +115,8 @@ def error_of(operation: Operation, path: str, answer: S3Response) -> LakesweepEr
 
 
 def outcome_of(key: str, error: ErrorBody) -> Deletion:
-    """What a per-key error of a bulk delete stands for."""
-    reason = str(error) or "the store gives no reason"
+    """The outcome for a per-key error of a bulk delete."""
+    reason = str(error) or "the store gave no reason"
     if error.code == PRECONDITION_FAILED:
         return Deletion(key, Outcome.CHANGED, CHANGED)
     if _is_lock(error):
@@ -131,7 +131,7 @@ def outcome_of(key: str, error: ErrorBody) -> Deletion:
 
 
 def outcome_of_answer(key: str, path: str, answer: S3Response) -> Deletion:
-    """What an answer without success to the delete of one key stands for."""
+    """The outcome for an unsuccessful response to the delete of one key."""
     body = parse_error(answer.body)
     if body.code:
         return outcome_of(key, body)
@@ -160,7 +160,7 @@ def _other_error(code: str, path: str, reason: str, answer: S3Response) -> Lakes
 
 
 def _is_lock(body: ErrorBody) -> bool:
-    """Whether a retention rule or a legal hold is in the way: S3 has no code of its own for it."""
+    """Whether a retention rule or legal hold prevents it: S3 has no error code for that."""
     text = f"{body.code} {body.message}".lower()
     return body.code in ("AccessDenied", "InvalidRequest", "ObjectLocked") and any(
         word in text for word in _LOCK_WORDS
@@ -170,10 +170,10 @@ def _is_lock(body: ErrorBody) -> bool:
 def _rights_hint(operation: Operation) -> str:
     hint = f"the credentials need {operation.value}"
     if operation is Operation.READ:
-        hint += "; without s3:ListBucket a missing object is denied too"
+        hint += "; without s3:ListBucket a missing object also looks denied"
     return hint
 
 
 def _retry_after(answer: S3Response) -> float | None:
-    told = answer.headers.get("retry-after", "")
-    return float(told) if told.isascii() and told.isdecimal() else None
+    seconds = answer.headers.get("retry-after", "")
+    return float(seconds) if seconds.isascii() and seconds.isdecimal() else None

@@ -15,8 +15,8 @@ from lakesweep.errors import InexactKeyError
 
 _ESCAPE = re.compile(rb"%[0-9A-Fa-f]{2}")
 
-# What XML 1.0 cannot carry at all, and the carriage return, which a parser may turn into a line
-# feed when a server sends it bare.
+# Characters XML 1.0 cannot carry at all, and the carriage return, which a parser may turn into a
+# line feed if a server sends it bare.
 _NOT_FOR_XML = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -24,7 +24,7 @@ class Encoding(Enum):
     """How a server spells keys in a page that it calls url-encoded.
 
     Amazon writes a space as `+` (FORM); others write `%20` and may leave a plus sign alone
-    (PERCENT); and a server may say that it encodes and not do it (RAW).
+    (PERCENT); and some servers claim to encode but do not (RAW).
     """
 
     FORM = "form"
@@ -33,7 +33,7 @@ class Encoding(Enum):
 
 
 class UndecodableKeyError(ValueError):
-    """A key of a listing that stands for no text, or is not encoded as its page says."""
+    """A listed key that is not valid text, or not encoded as its page claims."""
 
     def __init__(self, encoded: str) -> None:
         super().__init__(encoded)
@@ -41,17 +41,17 @@ class UndecodableKeyError(ValueError):
 
 
 def encode(key: str) -> str:
-    """The key as it stands in an address: all but unreserved characters and `/` escaped."""
+    """The key as it appears in a URL: all but unreserved characters and `/` escaped."""
     return quote(key, safe="/~")
 
 
 def fits_xml(key: str) -> bool:
-    """Whether an XML document can carry the key and give it back unchanged."""
+    """Whether an XML document can carry the key unchanged."""
     return _NOT_FOR_XML.search(key) is None
 
 
 def decode(keys: list[str], encoding: Encoding) -> list[str]:
-    """The keys that a page means, in the same order; UndecodableKeyError names the first bad one.
+    """The decoded keys of a page, in order; UndecodableKeyError names the first bad one.
 
     All keys are decoded in one pass: most pages use two or three different escapes, thousands of
     times each.
@@ -80,7 +80,7 @@ def _unescape(text: str) -> list[str]:
     distinct = set(escapes)
     if len(escapes) != data.count(b"%") or b"%00" in distinct:
         raise ValueError
-    # The percent sign comes last, so that what it leaves behind is not taken for an escape.
+    # The percent sign comes last, so that its result is not decoded a second time.
     for escape in sorted(distinct, key=b"%25".__eq__):
         data = data.replace(escape, bytes.fromhex(escape[1:].decode()))
     return data.decode().split("\0")
@@ -101,22 +101,22 @@ _TRIES = 5
 
 
 class KeyProbe(Protocol):
-    """What can be asked of the store when a page can be read in more than one way."""
+    """Questions to the store when a page can be decoded in more than one way."""
 
     def unencoded_names(self) -> list[str] | None:
-        """The names of the same page without any encoding; None where XML cannot carry them."""
+        """The names of the same page without encoding; None if XML cannot carry them."""
         ...
 
     def exists(self, key: str) -> bool:
-        """Whether there is an object with this key."""
+        """Whether an object with this key exists."""
         ...
 
 
 class KeyDecoder:
     """Decodes the names of pages that a server calls url-encoded.
 
-    A `+` is a space to one server and a plus sign to another, and the wrong reading names another
-    object. So as long as the readings of a page differ, the store itself is asked.
+    A `+` is a space to one server and a plus sign to another, and the wrong decoding names a
+    different object. So whenever the decodings of a page differ, the store itself is asked.
     """
 
     def __init__(self, base: str, known: Encoding | None = None) -> None:
@@ -124,12 +124,14 @@ class KeyDecoder:
         self._possible = tuple(Encoding) if known is None else (known,)
 
     def decode(self, names: list[str], witness: KeyProbe) -> list[str]:
-        """The names that a page means; InexactKeyError where that cannot be decided."""
+        """The decoded names of a page; InexactKeyError if that is ambiguous."""
         readings = [(encoding, _reading(names, encoding)) for encoding in self._possible]
         reading = _agreed(readings)
         if reading is None and len(readings) > 1:
             readings = self._decide(readings, witness)
             reading = _agreed(readings)
+            # What one page has settled holds for the server: later pages are decoded without
+            # asking.
             self._possible = tuple(encoding for encoding, _ in readings) or self._possible
         if reading is None:
             raise self._undecided(names)
@@ -138,7 +140,7 @@ class KeyDecoder:
     def _decide(self, readings: list[_Reading], witness: KeyProbe) -> list[_Reading]:
         unencoded = witness.unencoded_names()
         agreeing = [item for item in readings if item[1] is not None and item[1] == unencoded]
-        # The bucket may have changed between the two answers: then single objects decide.
+        # The bucket may have changed between the two responses; then existing objects decide.
         return agreeing or _ask_for_objects(readings, witness)
 
     def _undecided(self, names: list[str]) -> InexactKeyError:
@@ -152,7 +154,7 @@ class KeyDecoder:
         doubtful = next(name for name in names if is_encoded(name))
         return InexactKeyError(
             self._base + doubtful,
-            "this listed key can be read in more than one way, and the store does not tell which",
+            "this listed key can be decoded in several ways, and the store does not say which",
         )
 
 
@@ -167,14 +169,14 @@ def _reading(names: list[str], encoding: Encoding) -> list[str] | None:
 
 
 def _agreed(readings: list[_Reading]) -> list[str] | None:
-    """The reading that all encodings share, if they do."""
+    """The result that all encodings agree on, if they do."""
     if not readings or any(reading != readings[0][1] for _, reading in readings):
         return None
     return readings[0][1]
 
 
 def _ask_for_objects(readings: list[_Reading], witness: KeyProbe) -> list[_Reading]:
-    """Keep the encodings under which an object exists, and under no other one."""
+    """Keep the encodings under which, and under no others, an object exists."""
     for position in _differences(readings)[:_TRIES]:
         candidates = {reading[position] for _, reading in readings if reading is not None}
         found = [key for key in sorted(candidates) if witness.exists(key)]
@@ -186,7 +188,7 @@ def _ask_for_objects(readings: list[_Reading], witness: KeyProbe) -> list[_Readi
 
 
 def _differences(readings: list[_Reading]) -> list[int]:
-    """Where the readings are not the same, or all places but those that no reading changes."""
+    """The positions where the decodings differ, or may differ from one that failed."""
     known = [reading for _, reading in readings if reading is not None]
     columns = zip(*known, strict=True)
     return [

@@ -19,7 +19,7 @@ from lakesweep.storage.s3.xml_bodies import ListBucketResult, parse_page
 
 @dataclass(frozen=True, slots=True)
 class _Cursor:
-    """Where a listing goes on, and the last key before that."""
+    """Where a listing continues, and the last key before that."""
 
     token: str
     last: str
@@ -27,7 +27,7 @@ class _Cursor:
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """One page to be asked for."""
+    """The request for one page."""
 
     prefix: str
     one_level: bool
@@ -49,23 +49,23 @@ class _Question:
 
     @property
     def bound(self) -> str:
-        """What all keys of the page are greater than in an ordered listing."""
+        """The key that all keys of the page must exceed in an ordered listing."""
         return max(self.after, self.cursor.last if self.cursor else "", key=str.encode)
 
 
 class Lister:
-    """The pages of one bucket, and what they have shown of its server's habits."""
+    """Lists one bucket, and remembers what its pages reveal about the server."""
 
     def __init__(self, client: S3Client) -> None:
         self._client = client
         self._decoder = KeyDecoder(client.base, Encoding.FORM if client.is_amazon else None)
-        #: Whether keys come in the order of their UTF-8 bytes, as far as pages have shown.
+        #: Whether keys come in the order of their UTF-8 bytes, judging by the pages so far.
         self.ordered = not client.bucket.endswith(DIRECTORY_BUCKET_SUFFIX)
 
     def page(
         self, prefix: str, *, one_level: bool, after: str, cursor: object | None
     ) -> ListingPage:
-        """One page, as the Protocol of stores describes it."""
+        """One page, as the ObjectStore protocol describes it."""
         assert cursor is None or isinstance(cursor, _Cursor)
         question = _Question(prefix, one_level, after, cursor)
         if after and not self.ordered:
@@ -73,6 +73,9 @@ class Lister:
         listed = self._ask(question, encoded=True)
         names = self._names(question, listed)
         keys = pa.array(names[: len(listed.keys)], pa.string())
+        # Nothing is returned before all checks: a page with one misread key would make live files
+        # look
+        # unlisted, or name the wrong ones.
         self._check_names(prefix, names)
         self._check_order(question, keys)
         return ListingPage(
@@ -86,6 +89,7 @@ class Lister:
     ) -> _Cursor | None:
         if listed.token is None:
             return None
+        # A server that repeats its token would be listed for ever.
         if cursor is not None and cursor.token == listed.token:
             reason = "the listing does not move on: the same continuation token came twice"
             raise UnavailableError(self._client.base + prefix, reason)
@@ -106,7 +110,7 @@ class Lister:
         if listed.doubtful_breaks and any("\n" in name for name in names):
             raise InexactKeyError(
                 self._client.base + next(name for name in names if "\n" in name),
-                "the store lists this key with a line break that may be another one",
+                "the store lists this key with a line break that may stand for a different one",
             )
         return names
 
@@ -114,7 +118,7 @@ class Lister:
         for name in names:
             if not name.startswith(prefix):
                 raise InexactKeyError(
-                    self._client.base + name, f"was listed, but does not begin with {prefix!r}"
+                    self._client.base + name, f"was listed but does not start with {prefix!r}"
                 )
 
     def _check_order(self, question: _Question, keys: pa.Array) -> None:
@@ -131,11 +135,11 @@ class Lister:
     def _out_of_order(self, prefix: str) -> UnsupportedError:
         return UnsupportedError(
             self._client.base + prefix,
-            "this store does not list keys in order, so a listing cannot begin after a key",
+            "this store does not list keys in order, so a listing cannot start after a key",
         )
 
     def exists(self, key: str) -> bool:
-        """Whether there is an object with this key."""
+        """Whether an object with this key exists."""
         try:
             self._client.ask(Operation.READ, S3Request("HEAD", self._client.base + key, key))
         except MissingError:
@@ -143,7 +147,7 @@ class Lister:
         return True
 
     def unencoded_names(self, question: _Question) -> list[str] | None:
-        """The names of a page as the store lists them without any encoding."""
+        """The names of a page as the store lists them without encoding."""
         try:
             listed = self._ask(question, encoded=False)
         except UnavailableError:
@@ -155,7 +159,7 @@ class Lister:
 
 @dataclass(frozen=True, slots=True)
 class _StoreProbe:
-    """Asks the store itself how one of its pages is to be read."""
+    """Asks the store itself how to decode one of its pages."""
 
     lister: Lister
     question: _Question

@@ -36,11 +36,11 @@ class MultipartCopy:
     target: str
     head: S3Response
     part_bytes: int = PART_BYTES
-    #: Conditions for the target to appear.
+    #: Conditions under which the target may be created.
     conditions: Mapping[str, str] = field(default_factory=dict)
 
     def run(self) -> None:
-        """Copy all parts; the target appears complete, or stays as it was."""
+        """Copy all parts; the target appears complete or stays unchanged."""
         upload = self._start()
         try:
             etags = [self._copy_part(upload, *part) for part in enumerate(self._spans(), start=1)]
@@ -66,7 +66,7 @@ class MultipartCopy:
         headers = {
             "x-amz-copy-source": copy_source(self.client.bucket, self.source),
             "x-amz-copy-source-range": span,
-            # All parts come from one and the same state of the source.
+            # All parts must come from the same state of the source.
             "x-amz-copy-source-if-match": self.head.headers["etag"],
         }
         query = {"partNumber": str(number), "uploadId": upload}
@@ -82,7 +82,8 @@ class MultipartCopy:
         try:
             self.client.ask(Operation.COPY, request)
         except LakesweepError:
-            # The first error matters more. A rule of the bucket may clear what is left.
+            # The original error matters more. A lifecycle rule of the bucket can clean up the
+            # parts.
             return
 
     def _ask(
@@ -102,7 +103,7 @@ class MultipartCopy:
 
 
 def copy_source(bucket: str, key: str) -> str:
-    """How a request to copy names its source."""
+    """The header value that names the source of a copy."""
     if key == "":
         raise InexactKeyError(f"s3://{bucket}/", "an empty key names no object")
     try:

@@ -54,7 +54,7 @@ class S3Request:
 
 @dataclass(frozen=True, slots=True)
 class S3Response:
-    """One answer, read to its end. Names of headers are found in any case."""
+    """One response, read completely. Header names are case-insensitive."""
 
     status: int
     headers: Mapping[str, str]
@@ -62,7 +62,7 @@ class S3Response:
 
 
 @dataclass(frozen=True, slots=True)
-class _Line:
+class _Connection:
     """An endpoint and the connections to it, which change together."""
 
     endpoint: Endpoint
@@ -75,45 +75,48 @@ class S3Transport:
     def __init__(self, bucket: str, options: StorageOptions) -> None:
         self._options = options
         self._account = S3Account(bucket, options)
-        self._line = self._open(self._account.endpoint())
+        self._connection = self._open(self._account.endpoint())
 
     @property
     def is_amazon(self) -> bool:
-        """Whether Amazon itself answers, so that its habits are known."""
-        return self._line.endpoint.is_amazon
+        """Whether the server is Amazon S3, whose behaviour is known."""
+        return self._connection.endpoint.is_amazon
 
     def send(self, request: S3Request) -> S3Response:
-        """Send a request and read the whole answer, whatever its status.
+        """Send a request and read the whole response, whatever its status.
 
-        A bucket in another region is followed there, once. UnavailableError where no complete
-        answer came.
+        A redirect to the bucket's region is followed once. UnavailableError if no complete response
+        arrived.
         """
-        line = self._line
-        answer = self._send_once(request, line)
-        region = _told_region(answer)
-        if region and region != line.endpoint.region:
-            self._line = self._open(self._account.endpoint(region))
-            answer = self._send_once(request, self._line)
+        connection = self._connection
+        answer = self._send_once(request, connection)
+        region = _redirect_region(answer)
+        if region and region != connection.endpoint.region:
+            self._connection = self._open(self._account.endpoint(region))
+            answer = self._send_once(request, self._connection)
         return answer
 
-    def _open(self, endpoint: Endpoint) -> _Line:
-        return _Line(endpoint, _open_pool(endpoint, self._account, self._options))
+    def _open(self, endpoint: Endpoint) -> _Connection:
+        return _Connection(endpoint, _open_pool(endpoint, self._account, self._options))
 
-    def _send_once(self, request: S3Request, line: _Line) -> S3Response:
-        target = _target(request, line.endpoint)
-        headers = self._headers(request, line.endpoint, target)
+    def _send_once(self, request: S3Request, connection: _Connection) -> S3Response:
+        target = _target(request, connection.endpoint)
+        headers = self._headers(request, connection.endpoint, target)
         try:
-            response = line.pool.urlopen(
+            response = connection.pool.urlopen(
                 request.method,
                 target,
                 body=request.body,
                 headers=headers,
+                # urllib3 must not retry or redirect: a repeated conditional write would conflict
+                # with
+                # itself, and a redirected request would carry a signature for another URL.
                 retries=False,
                 redirect=False,
                 decode_content=False,
             )
         except HTTPError as error:
-            raise _no_answer(request.path, line.endpoint, error) from error
+            raise _no_answer(request.path, connection.endpoint, error) from error
         _check_framing(request, response)
         return S3Response(response.status, response.headers, response.data)
 
@@ -142,7 +145,7 @@ def _target_path(request: S3Request, endpoint: Endpoint) -> str:
     if request.key is None:
         return endpoint.root or "/"
     if request.key == "":
-        # An empty key would turn a request for an object into one for the whole bucket.
+        # An empty key would turn a request for an object into a request for the whole bucket.
         raise InexactKeyError(request.path, "an empty key names no object")
     return f"{endpoint.root}/{encode(request.key)}"
 
@@ -168,34 +171,37 @@ def _open_pool(endpoint: Endpoint, account: S3Account, options: StorageOptions) 
         manager = urllib3.ProxyManager(proxy, **settings)
     else:
         raise ConfigError(
-            f"{endpoint.origin} would be reached through the proxy {proxy}, which may change keys",
+            f"{endpoint.origin} would be reached through the proxy {proxy}, which may alter keys",
             hint=f"add {parts.hostname} to NO_PROXY, or use an https endpoint",
         )
     return manager.connection_from_host(parts.hostname, parts.port, parts.scheme)
 
 
-def _told_region(answer: S3Response) -> str | None:
+def _redirect_region(answer: S3Response) -> str | None:
     if answer.status not in _REGION_STATUSES:
         return None
     return answer.headers.get(_REGION_HEADER) or parse_error(answer.body).region or None
 
 
 def _check_framing(request: S3Request, response: urllib3.BaseHTTPResponse) -> None:
-    """An answer that ends when the connection does may have been cut short: refuse it."""
+    """Refuse a response that ends with the connection: it may have been cut short."""
     headers = response.headers
     framed = "transfer-encoding" in headers or headers.get("content-length", "").isdecimal()
     if request.method == "GET" and response.status < 300 and not framed:
-        raise UnavailableError(request.path, "the answer does not say how long it is")
+        raise UnavailableError(request.path, "the response does not say how long it is")
 
 
 def _no_answer(path: str, endpoint: Endpoint, error: HTTPError) -> UnavailableError:
     hint: str | None
     match error:
         case NameResolutionError():
-            reason, hint = f"{endpoint.origin} has no address", "check the endpoint and the region"
+            reason, hint = (
+                f"{endpoint.origin} cannot be resolved",
+                "check the endpoint and the region",
+            )
         case ConnectTimeoutError() | NewConnectionError():
             reason = f"{endpoint.origin} does not accept connections"
-            hint = "check the endpoint, and that the server runs and can be reached from here"
+            hint = "check the endpoint, and that the server is running and reachable"
         case SSLError():
             reason, hint = f"{endpoint.origin} is not trusted: {error}", "check AWS_CA_BUNDLE"
         case HTTPTimeoutError():

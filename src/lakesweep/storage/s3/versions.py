@@ -1,7 +1,7 @@
 """Object versions: whether a bucket keeps them, and how a deleted object is restored.
 
-A delete in a versioned bucket adds a delete marker on top of the object. A second delete adds
-another one. The object is back once all of them are removed.
+A delete in a versioned bucket adds a delete marker on top of the object, and a second delete adds
+another. The object is restored once all of them are removed.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ class BucketVersions:
 
     def __init__(self, client: S3Client) -> None:
         self._client = client
-        self._told: str | None = None
-        self._asking = threading.Lock()
+        self._known_status: str | None = None
+        self._lock = threading.Lock()
 
     def are_kept(self) -> bool:
-        """Whether versioning is on. Where it is suspended, deletes may lose objects."""
+        """Whether versioning is enabled. While it is suspended, deletes may lose objects."""
         return self._status() == "Enabled"
 
     def were_kept(self) -> bool:
-        """Whether versioning is on, or was: what it kept is there where it is suspended."""
+        """Whether versioning is or was enabled: versions survive its suspension."""
         return self._status() in ("Enabled", "Suspended")
 
-    def bring_back(self, key: str, expected: Expected | None) -> None:
+    def restore(self, key: str, expected: Expected | None) -> None:
         """Remove the delete markers on top of the newest version of exactly this key."""
         path = self._client.base + key
         found = self._of(key)
@@ -43,19 +43,22 @@ class BucketVersions:
             raise MissingError(path, "is not deleted")
         newest = next((version for version in found if not version.is_marker), None)
         if newest is None:
-            raise MissingError(path, "has no version that could come back")
+            raise MissingError(path, "has no version left to restore")
         info = ObjectInfo(key, newest.size_bytes, None, newest.etag)
+        # Compare before removing any marker: uncovering another object's content under this key
+        # would
+        # be worse than not restoring.
         check_is_expected(path, info, expected)
         while (marker := _marker_on_top(found)) is not None:
             self._remove(key, marker)
             found = self._of(key)
 
     def _status(self) -> str:
-        """What the bucket said when it was first asked; an error leaves that to the next."""
-        with self._asking:
-            if self._told is None:
-                self._told = self._ask_status()
-        return self._told
+        """The bucket's first reply; after an error, the next caller asks again."""
+        with self._lock:
+            if self._known_status is None:
+                self._known_status = self._ask_status()
+        return self._known_status
 
     def _ask_status(self) -> str:
         request = S3Request("GET", self._client.base, query={"versioning": ""})
@@ -64,12 +67,12 @@ class BucketVersions:
         except (ThrottledError, UnavailableError):
             raise
         except StorageError:
-            return ""  # it will not say; who keeps a copy then does too much, never too little
+            return ""  # unknown counts as unversioned: then a copy is kept as well
 
     def _of(self, key: str) -> Sequence[ObjectVersion]:
         """The versions of exactly this key, newest first, as many as one page holds.
 
-        Keys come in order, so those that only begin with this one come behind it.
+        Keys are listed in order, so keys that merely start with this one come after it.
         """
         query = {"versions": "", "prefix": key}
         if not fits_xml(key):
@@ -91,8 +94,8 @@ def _marker_on_top(versions: Sequence[ObjectVersion]) -> ObjectVersion | None:
 def _readings(listed: str, query: dict[str, str]) -> Sequence[str]:
     """The keys that a listed name may stand for.
 
-    All of them begin with the key that was asked for, since the server chose them by it. So one
-    that equals it in any spelling is that key.
+    All of them start with the requested key, since the server selected them by it. So a name that
+    equals it in any decoding is that key.
     """
     if "encoding-type" not in query:
         return (listed,)

@@ -15,15 +15,15 @@ _CHARACTER_REFERENCES = {"\t": "&#9;", "\n": "&#10;"}
 
 
 class BadAnswerError(ValueError):
-    """An answer that is cut short, malformed, or contradicts itself."""
+    """A response that is truncated, malformed, or contradicts itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListBucketResult:
-    """A page of a listing as the server spelled it: keys and folders are not decoded yet.
+    """A page of a listing as the server encoded it: keys and folders are not decoded yet.
 
-    `columns` are size_bytes, modified and etag. `encoded` is whether the server calls the keys
-    url-encoded. `doubtful_breaks` is set where a line feed may stand for a carriage return.
+    `columns` are size_bytes, modified and etag. `encoded` says whether the server declares the keys
+    url-encoded. `doubtful_breaks` is set if a line feed may stand for a carriage return.
     """
 
     keys: list[str]
@@ -36,7 +36,7 @@ class ListBucketResult:
 
 @dataclass(frozen=True, slots=True)
 class ErrorBody:
-    """What an error answer says; all empty where it is no XML."""
+    """An error response; all empty if it is not XML."""
 
     code: str = ""
     message: str = ""
@@ -48,7 +48,7 @@ class ErrorBody:
 
 @dataclass(frozen=True, slots=True)
 class DeleteResult:
-    """The keys that a bulk delete reports as deleted, and as not deleted with the reason."""
+    """The keys that a bulk delete reports as deleted, and the errors of the others."""
 
     deleted: frozenset[str]
     errors: dict[str, ErrorBody] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class DeleteResult:
 
 @dataclass(frozen=True, slots=True)
 class ObjectVersion:
-    """One version of an object, or the marker of a delete, as the server spelled its key."""
+    """One version of an object, or a delete marker; its key is still encoded."""
 
     key: str
     number: str
@@ -67,7 +67,7 @@ class ObjectVersion:
 
 
 def parse_page(body: bytes) -> ListBucketResult:
-    """Read an answer to ListObjectsV2; BadAnswerError unless it is complete."""
+    """Parse a response to ListObjectsV2; BadAnswerError unless it is complete."""
     root, space = _parse(body, "ListBucketResult")
     keys = _texts(root.iter(f"{space}Key"))
     folders = _texts(root.iterfind(f"{space}CommonPrefixes/{space}Prefix"))
@@ -88,7 +88,7 @@ def parse_page(body: bytes) -> ListBucketResult:
 
 
 def parse_error(body: bytes) -> ErrorBody:
-    """Read an error; an empty one where the body is none, as with HEAD and some proxies."""
+    """Parse an error; empty if the body is not one, as with HEAD and some proxies."""
     try:
         root, space = _parse(body, "Error")
     except BadAnswerError:
@@ -97,7 +97,7 @@ def parse_error(body: bytes) -> ErrorBody:
 
 
 def parse_deletions(body: bytes) -> DeleteResult:
-    """Read an answer to DeleteObjects; BadAnswerError unless it is complete."""
+    """Parse a response to DeleteObjects; BadAnswerError unless it is complete."""
     root, space = _parse(body, "DeleteResult")
     return DeleteResult(
         frozenset(_texts(root.iterfind(f"{space}Deleted/{space}Key"))),
@@ -106,40 +106,40 @@ def parse_deletions(body: bytes) -> DeleteResult:
 
 
 def parse_versions(body: bytes) -> list[ObjectVersion]:
-    """Read an answer to ListObjectVersions, in its order."""
+    """Parse a response to ListObjectVersions, keeping its order."""
     root, space = _parse(body, "ListVersionsResult")
     tags = {f"{space}Version": False, f"{space}DeleteMarker": True}
     return [_version(one, space, is_marker=tags[one.tag]) for one in root if one.tag in tags]
 
 
 def parse_status(body: bytes) -> str:
-    """Read an answer to GetBucketVersioning, which servers call by several names."""
+    """Parse a response to GetBucketVersioning, whose root element varies by server."""
     root = _document(body)
     space, _, local = root.tag.rpartition("}")
     if local == "Error":
-        raise BadAnswerError("the answer is an error")
+        raise BadAnswerError("the response is an error")
     return _text(root, f"{space}}}Status" if space else "Status")
 
 
 def parse_text(body: bytes, wanted: str) -> str:
-    """One text of a small answer, wanted as `Result/Name`; BadAnswerError if it is missing."""
+    """One text of a small response, named as `Result/Name`; BadAnswerError if missing."""
     result, name = wanted.split("/")
     root, space = _parse(body, result)
     text = _text(root, f"{space}{name}")
     if not text:
-        raise BadAnswerError(f"the answer has no {name}")
+        raise BadAnswerError(f"the response has no {name}")
     return text
 
 
 def delete_body(keys: Sequence[str], etags: Sequence[str | None] | None = None) -> bytes:
     """The body of DeleteObjects for one or more keys that fit XML. Never names a version.
 
-    With `etags`, objects that have another one by now are to stay.
+    With `etags`, objects that now have another etag are not deleted.
     """
     if etags is not None:
         objects = "".join(_to_delete(*pair) for pair in zip(keys, etags, strict=True))
         return f'<Delete xmlns="{_NAMESPACE}">{objects}</Delete>'.encode()
-    # All keys are escaped in one pass. The separator is a character that no XML can hold.
+    # All keys are escaped in one pass. The separator is a character that XML cannot hold.
     escaped = escape("\0".join(keys), _CHARACTER_REFERENCES)
     objects = escaped.replace("\0", "</Key></Object><Object><Key>")
     return f'<Delete xmlns="{_NAMESPACE}"><Object><Key>{objects}</Key></Object></Delete>'.encode()
@@ -175,14 +175,14 @@ def _document(body: bytes) -> ET.Element:
     try:
         return ET.fromstring(body)  # noqa: S314 (expat itself bounds the growth of entities)
     except ET.ParseError as error:
-        raise BadAnswerError(f"the answer is no complete XML ({error})") from None
+        raise BadAnswerError(f"the response is not complete XML ({error})") from None
 
 
 def _parse(body: bytes, name: str) -> tuple[ET.Element, str]:
     root = _document(body)
     space, _, local = root.tag.rpartition("}")
     if local != name:
-        raise BadAnswerError(f"the answer is <{local}>, not <{name}>")
+        raise BadAnswerError(f"the response is <{local}>, not <{name}>")
     return root, f"{space}}}" if space else ""
 
 
@@ -202,23 +202,24 @@ def _error(element: ET.Element, space: str) -> ErrorBody:
 def _check_count(
     root: ET.Element, space: str, folders: int, keys: list[str], contents: int
 ) -> None:
-    told = _text(root, f"{space}KeyCount")
+    declared = _text(root, f"{space}KeyCount")
+    # A page that contradicts its own count may have lost keys on the way: refuse it as a whole.
     if len(keys) != contents or "" in keys:
         raise BadAnswerError("the page has objects without a key")
-    if told and told != str(contents + folders):
-        raise BadAnswerError(f"the page says {told} keys and has {contents + folders}")
+    if declared and declared != str(contents + folders):
+        raise BadAnswerError(f"the page says {declared} keys and has {contents + folders}")
 
 
 def _token(root: ET.Element, space: str) -> str | None:
     truncated = _text(root, f"{space}IsTruncated")
     token = _text(root, f"{space}NextContinuationToken")
     if truncated not in ("true", "false") or (truncated == "true") != bool(token):
-        raise BadAnswerError("the page does not say whether, or how, the listing goes on")
+        raise BadAnswerError("the page does not say whether, or where, the listing continues")
     return token or None
 
 
 def _column(root: ET.Element, tag: str, count: int) -> pa.Array:
-    """The texts of one element of all objects; all null where not every object has it."""
+    """The texts of one element of all objects; all null unless every object has it."""
     values = [element.text for element in root.iter(tag)]
     return pa.array(values, pa.string()) if len(values) == count else pa.nulls(count, pa.string())
 

@@ -15,7 +15,7 @@ from lakesweep.storage.object_store import (
 
 
 class StoreWrapper:
-    """Passes every call on to the store behind it. Subclasses change what they are about."""
+    """Passes every call to the wrapped store. Subclasses override what they change."""
 
     def __init__(self, store: ObjectStore) -> None:
         self.store = store

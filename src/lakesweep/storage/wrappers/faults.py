@@ -1,4 +1,4 @@
-"""Deterministic fault injection for tests: errors, lost answers, delays, damaged bytes."""
+"""Deterministic fault injection for tests: errors, lost responses, delays, damaged bytes."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True)
 class InterceptedCall:
-    """A call on its way to the store; `go_on` lets it through and gives the store's answer."""
+    """A call on its way to the store; `proceed` lets it through and returns the result."""
 
     store: ObjectStore
     method: str
     keys: tuple[str, ...]
-    go_on: Callable[[], Any]
+    proceed: Callable[[], Any]
 
     @property
     def path(self) -> str:
@@ -38,17 +38,17 @@ class InterceptedCall:
         return self.store.base + (self.keys[0] if self.keys else "")
 
 
-#: What a fault does with a call: its result is what the caller gets.
+#: What a fault does with a call; returns what the caller gets.
 Effect = Callable[[InterceptedCall], Any]
 
 
 @dataclass(frozen=True, slots=True)
 class StorageFault:
-    """An effect, and the calls that it befalls.
+    """An effect, and the calls that it applies to.
 
-    A call fits if its method is among `methods` (empty for all) and one of its keys satisfies
-    `key`. Of the calls that fit, the first `skip` pass unharmed; then the effect befalls `times`
-    of them, None for all. For `list` the key is the prefix.
+    A call matches if its method is among `methods` (empty for all) and one of its keys satisfies
+    `key`. The first `skip` matching calls pass; then the effect applies to `times` of them, None
+    for all. For `list` the key is the prefix.
     """
 
     effect: Effect
@@ -57,29 +57,29 @@ class StorageFault:
     skip: int = 0
     times: int | None = None
 
-    def fits(self, call: InterceptedCall) -> bool:
+    def matches(self, call: InterceptedCall) -> bool:
         wanted = not self.methods or call.method in self.methods
         return wanted and any(self.key(key) for key in call.keys)
 
-    def befalls(self, number: int) -> bool:
-        """Whether the fitting call of this number, from 0, is harmed."""
+    def applies_to(self, number: int) -> bool:
+        """Whether the effect applies to the matching call with this number, from 0."""
         return number >= self.skip and (self.times is None or number < self.skip + self.times)
 
 
 class Faulty(StoreWrapper):
-    """Passes calls through the first fault of the plan that befalls them."""
+    """Passes each call through the first fault of the plan that applies to it."""
 
     def __init__(self, store: ObjectStore, plan: Sequence[StorageFault]) -> None:
         super().__init__(store)
         self._plan = tuple(plan)
-        self._fitting = [0] * len(self._plan)
+        self._matched = [0] * len(self._plan)
         self._lock = threading.Lock()
 
     def list(
         self, prefix: str, *, one_level: bool = False, after: str = "", cursor: object | None = None
     ) -> ListingPage:
-        go_on = partial(self.store.list, prefix, one_level=one_level, after=after, cursor=cursor)
-        return self._pass("list", (prefix,), go_on)
+        proceed = partial(self.store.list, prefix, one_level=one_level, after=after, cursor=cursor)
+        return self._pass("list", (prefix,), proceed)
 
     def head(self, key: str) -> ObjectInfo:
         return self._pass("head", (key,), partial(self.store.head, key))
@@ -88,8 +88,8 @@ class Faulty(StoreWrapper):
         return self._pass("read", (key,), partial(self.store.read, key))
 
     def read_range(self, key: str, start: int, length: int) -> bytes:
-        go_on = partial(self.store.read_range, key, start, length)
-        return self._pass("read_range", (key,), go_on)
+        proceed = partial(self.store.read_range, key, start, length)
+        return self._pass("read_range", (key,), proceed)
 
     def write(self, key: str, data: bytes) -> None:
         self._pass("write", (key,), partial(self.store.write, key, data))
@@ -106,8 +106,8 @@ class Faulty(StoreWrapper):
         self._pass("copy", (source, target), partial(self.store.copy, source, target))
 
     def move(self, source: str, target: str, expected: Expected | None = None) -> None:
-        go_on = partial(self.store.move, source, target, expected)
-        self._pass("move", (source, target), go_on)
+        proceed = partial(self.store.move, source, target, expected)
+        self._pass("move", (source, target), proceed)
 
     def keeps_versions(self) -> bool:
         return self._pass("keeps_versions", ("",), self.store.keeps_versions)
@@ -115,21 +115,21 @@ class Faulty(StoreWrapper):
     def undelete(self, key: str, expected: Expected | None = None) -> None:
         self._pass("undelete", (key,), partial(self.store.undelete, key, expected))
 
-    def _pass(self, method: str, keys: tuple[str, ...], go_on: Callable[[], Answer]) -> Answer:
-        call = InterceptedCall(self.store, method, keys, go_on)
+    def _pass(self, method: str, keys: tuple[str, ...], proceed: Callable[[], Answer]) -> Answer:
+        call = InterceptedCall(self.store, method, keys, proceed)
         fault = self._fault(call)
-        answer: Answer = go_on() if fault is None else fault.effect(call)
+        answer: Answer = proceed() if fault is None else fault.effect(call)
         return answer
 
     def _fault(self, call: InterceptedCall) -> StorageFault | None:
-        befalling = None
+        chosen = None
         with self._lock:
             for index, fault in enumerate(self._plan):
-                if fault.fits(call):
-                    if befalling is None and fault.befalls(self._fitting[index]):
-                        befalling = fault
-                    self._fitting[index] += 1
-        return befalling
+                if fault.matches(call):
+                    if chosen is None and fault.applies_to(self._matched[index]):
+                        chosen = fault
+                    self._matched[index] += 1
+        return chosen
 
 
 def fail(error: Callable[[str, str], LakesweepError], reason: str = "injected fault") -> Effect:
@@ -142,35 +142,35 @@ def fail(error: Callable[[str, str], LakesweepError], reason: str = "injected fa
 
 
 def lose(call: InterceptedCall) -> Any:
-    """The store does what it is told, and its answer is lost."""
-    call.go_on()
-    raise UnavailableError(call.path, "the answer was lost")
+    """The store carries out the call, but its response is lost."""
+    call.proceed()
+    raise UnavailableError(call.path, "the response was lost")
 
 
 def delay(clock: Clock, seconds: float) -> Effect:
-    """The answer comes late."""
+    """The response is late."""
 
     def effect(call: InterceptedCall) -> Any:
         clock.sleep(seconds)
-        return call.go_on()
+        return call.proceed()
 
     return effect
 
 
 def truncate(keep: int) -> Effect:
-    """Of an object that is read, only the first bytes are there."""
+    """A read returns only the first bytes."""
 
     def effect(call: InterceptedCall) -> Any:
-        return call.go_on()[:keep]
+        return call.proceed()[:keep]
 
     return effect
 
 
 def damage(position: int) -> Effect:
-    """All bits of one byte of what is read are turned round; counted from the end if negative."""
+    """A read returns one byte with all bits flipped; counted from the end if negative."""
 
     def effect(call: InterceptedCall) -> Any:
-        data = bytearray(call.go_on())
+        data = bytearray(call.proceed())
         data[position] ^= 0xFF
         return bytes(data)
 
@@ -178,7 +178,7 @@ def damage(position: int) -> Effect:
 
 
 def refuse(outcome: Outcome, key: Callable[[str], bool], *, may_retry: bool = False) -> Effect:
-    """The store deletes all but some keys, and answers for those with this outcome."""
+    """The store deletes all but some keys, and reports this outcome for those."""
 
     def effect(call: InterceptedCall) -> Any:
         refused = {

@@ -15,7 +15,7 @@ from lakesweep.storage.wrappers.base import StoreWrapper
 class TokenBucket:
     """Hands out `per_second` tokens a second to all threads together, evenly.
 
-    A token that is not taken is lost, so a pause is never followed by a burst.
+    Unused tokens are lost, so a pause is never followed by a burst.
     """
 
     def __init__(self, clock: Clock, per_second: float) -> None:
@@ -30,7 +30,7 @@ class TokenBucket:
         return type(self), (self._clock, self.per_second)
 
     def take(self, tokens: int) -> None:
-        """Return when it is this caller's turn; the next one waits for the tokens taken."""
+        """Wait for this caller's turn; the next caller waits for the tokens taken."""
         with self._lock:
             now = self._clock.monotonic()
             turn = max(now, self._free_at)

@@ -33,7 +33,7 @@ class ReadOnly(StoreWrapper):
         self._refuse("move", source)
 
     def undelete(self, key: str, expected: Expected | None = None) -> None:  # noqa: ARG002
-        self._refuse("bring back", key)
+        self._refuse("undelete", key)
 
     def _refuse(self, what: str, key: str) -> NoReturn:
         raise RefusedError("read-only", f"will not {what} {self.base}{key}: the store is read-only")

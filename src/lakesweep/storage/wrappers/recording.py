@@ -11,7 +11,7 @@ from lakesweep.storage.wrappers.base import StoreWrapper
 
 @dataclass(frozen=True, slots=True)
 class RecordedCall:
-    """One call: the method, and the keys (for `list` the prefix) that it was about."""
+    """One call: the method and its keys (for `list`, the prefix)."""
 
     method: str
     keys: tuple[str, ...]

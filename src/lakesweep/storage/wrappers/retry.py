@@ -30,12 +30,12 @@ from lakesweep.storage.wrappers.base import StoreWrapper
 
 Answer = TypeVar("Answer")
 
-_PASSING = (ThrottledError, UnavailableError)
+_TRANSIENT = (ThrottledError, UnavailableError)
 
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How often and for how long one call is tried, and how long the pauses may get."""
+    """How often and how long to retry one call, and how long to pause."""
 
     attempts: int = 9
     total_seconds: float = 600.0
@@ -44,20 +44,20 @@ class RetryPolicy:
 
 
 class Retrying(StoreWrapper):
-    """Repeats calls that were throttled or got no usable answer; nothing else.
+    """Retries calls that were throttled or got no usable response; nothing else.
 
-    Pauses grow exponentially with full jitter and are never shorter than what the store asks for.
-    All threads slow down together (see `Pace`).
+    Pauses grow exponentially with full jitter and are at least as long as the store asks for. All
+    threads slow down together (see `AdaptiveConcurrency`).
 
-    A delete is repeated for the keys alone whose outcome may change. A key that an unanswered
-    delete removed is then reported absent.
+    A delete is retried only for keys whose outcome may change. A key that an unanswered delete
+    removed is then reported absent.
 
-    A `write_new` that got no answer may have written. If its repetition finds an object there, the
-    object is read: with our bytes it counts as our own. Writers that race for one key must
-    therefore write something that only they would write.
+    A `write_new` without a response may have written. If its retry finds an object, the object is
+    read: with our bytes it counts as ours. Writers that race for one key must therefore write
+    something that only they would write.
 
-    A `move` that was broken off may have copied the object, or moved it. Its repetition finishes
-    it where the target holds what the source holds.
+    An interrupted `move` may have copied or moved the object. Its retry completes the move if the
+    target holds the same bytes as the source.
     """
 
     def __init__(
@@ -67,33 +67,33 @@ class Retrying(StoreWrapper):
         self._clock = clock
         self._random = random
         self._policy = policy or RetryPolicy()
-        self.pace = AdaptiveConcurrency(clock)
+        self.concurrency = AdaptiveConcurrency(clock)
 
     def list(
         self, prefix: str, *, one_level: bool = False, after: str = "", cursor: object | None = None
     ) -> ListingPage:
-        return self._repeat(
+        return self._retry(
             partial(self.store.list, prefix, one_level=one_level, after=after, cursor=cursor)
         )
 
     def head(self, key: str) -> ObjectInfo:
-        return self._repeat(partial(self.store.head, key))
+        return self._retry(partial(self.store.head, key))
 
     def read(self, key: str) -> bytes:
-        return self._repeat(partial(self.store.read, key))
+        return self._retry(partial(self.store.read, key))
 
     def read_range(self, key: str, start: int, length: int) -> bytes:
-        return self._repeat(partial(self.store.read_range, key, start, length))
+        return self._retry(partial(self.store.read_range, key, start, length))
 
     def write(self, key: str, data: bytes) -> None:
-        self._repeat(partial(self.store.write, key, data))
+        self._retry(partial(self.store.write, key, data))
 
     def copy(self, source: str, target: str) -> None:
-        self._repeat(partial(self.store.copy, source, target))
+        self._retry(partial(self.store.copy, source, target))
 
     def write_new(self, key: str, data: bytes) -> None:
         call = partial(self.store.write_new, key, data)
-        self._repeat_once(call, lambda: self._holds(key, data))
+        self._retry_once(call, lambda: self._holds(key, data))
 
     def delete(
         self, keys: Sequence[str], expected: Sequence[Expected | None] | None = None
@@ -104,22 +104,22 @@ class Retrying(StoreWrapper):
         while (again := _changeable(outcomes)) and attempts.pause():
             try:
                 outcomes |= self._delete(again, wanted, attempts)
-            except StorageError:  # what is known of the keys so far is still true
+            except StorageError:  # the outcomes known so far still hold
                 break
         return [outcomes[key] for key in keys]
 
     def move(self, source: str, target: str, expected: Expected | None = None) -> None:
         call = partial(self.store.move, source, target, expected)
         is_done = partial(self._is_moved, source, target, expected)
-        # It may take several requests, so a throttled one may have come half way as well.
-        self._repeat_once(call, is_done, doubtful=_PASSING)
+        # A move takes several requests, so even a throttled one may be half done.
+        self._retry_once(call, is_done, doubtful=_TRANSIENT)
 
     def keeps_versions(self) -> bool:
-        return self._repeat(self.store.keeps_versions)
+        return self._retry(self.store.keeps_versions)
 
     def undelete(self, key: str, expected: Expected | None = None) -> None:
         call = partial(self.store.undelete, key, expected)
-        self._repeat_once(call, partial(object_exists, self, key), doubtful=_PASSING)
+        self._retry_once(call, partial(object_exists, self, key), doubtful=_TRANSIENT)
 
     def _delete(
         self,
@@ -129,7 +129,7 @@ class Retrying(StoreWrapper):
     ) -> dict[str, Deletion]:
         wanted = None if expected is None else [expected[key] for key in keys]
         call = partial(self.store.delete, keys, wanted)
-        answer = self._repeat(call, attempts, _names_throttling)
+        answer = self._retry(call, attempts, _names_throttling)
         return {deletion.key: deletion for deletion in answer}
 
     def _holds(self, key: str, data: bytes) -> bool:
@@ -139,20 +139,20 @@ class Retrying(StoreWrapper):
             return False
 
     def _is_moved(self, source: str, target: str, expected: Expected | None) -> bool:
-        """Whether an earlier attempt moved the object; one that only copied it is finished."""
+        """Whether an earlier attempt moved the object; completes one that only copied it."""
         if not object_exists(self, target):
             return False
         return not object_exists(self, source) or finish_move(self, source, target, expected)
 
-    def _repeat_once(
+    def _retry_once(
         self,
         call: Callable[[], None],
         is_done: Callable[[], bool],
         doubtful: tuple[type[Exception], ...] = (UnavailableError,),
     ) -> None:
-        """Repeat a call that can be done only once.
+        """Retry a call that can succeed only once.
 
-        If it was done and the answer lost, its repetition fails. `is_done` tells that apart.
+        If it succeeded but the response was lost, its retry fails. `is_done` detects that.
         """
         attempts = self._attempts()
         is_doubtful = False
@@ -163,12 +163,12 @@ class Retrying(StoreWrapper):
                 if is_doubtful and is_done():
                     return None
                 raise
-            except _PASSING as error:
+            except _TRANSIENT as error:
                 is_doubtful = is_doubtful or isinstance(error, doubtful)
                 if not attempts.pause(_asked_pause(error)):
                     raise
 
-    def _repeat(
+    def _retry(
         self,
         call: Callable[[], Answer],
         attempts: _Attempts | None = None,
@@ -178,25 +178,25 @@ class Retrying(StoreWrapper):
         while True:
             try:
                 return self._once(call, is_throttled)
-            except _PASSING as error:
+            except _TRANSIENT as error:
                 if not attempts.pause(_asked_pause(error)):
                     raise
 
     def _once(
         self, call: Callable[[], Answer], is_throttled: Callable[[Answer], bool] | None = None
     ) -> Answer:
-        number = self.pace.begin()
+        number = self.concurrency.begin()
         try:
             answer = call()
             if is_throttled is not None and is_throttled(answer):
-                self.pace.slow_down(number)
+                self.concurrency.slow_down(number)
             else:
-                self.pace.speed_up()
+                self.concurrency.speed_up()
         except ThrottledError as error:
-            self.pace.slow_down(number, _asked_pause(error))
+            self.concurrency.slow_down(number, _asked_pause(error))
             raise
         finally:
-            self.pace.end()
+            self.concurrency.end()
         return answer
 
     def _attempts(self) -> _Attempts:
@@ -204,7 +204,7 @@ class Retrying(StoreWrapper):
 
 
 class _Attempts:
-    """What is left of the attempts at one call."""
+    """The remaining attempts at one call."""
 
     def __init__(self, clock: Clock, random: Random, policy: RetryPolicy) -> None:
         self._clock = clock
@@ -214,12 +214,13 @@ class _Attempts:
         self._deadline = clock.monotonic() + policy.total_seconds
 
     def pause(self, at_least: float = 0.0) -> bool:
-        """Sleep before the next attempt; False, at once, if there is to be none."""
+        """Sleep before the next attempt; False, at once, if there are no more."""
         if self._made >= self._policy.attempts:
             return False
         ceiling = self._policy.first_pause_seconds * 2 ** (self._made - 1)
         jitter = self._random.uniform(0, min(ceiling, self._policy.longest_pause_seconds))
         self._made += 1
+        # Give up before sleeping past the deadline, not after.
         if self._clock.monotonic() + at_least + jitter > self._deadline:
             return False
         self._clock.sleep(at_least + jitter)

@@ -80,7 +80,7 @@ def test_a_run_that_deletes_what_another_is_about_to_read_does_no_harm(
 
         def step_in(call: InterceptedCall, store: ListedStore = store) -> object:
             expire(store, keep())
-            return call.go_on()
+            return call.proceed()
 
         fault = StorageFault(step_in, frozenset({"read"}), key.__eq__, skip=moment, times=1)
         with suppress(ChangedError):

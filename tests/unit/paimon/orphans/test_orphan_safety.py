@@ -135,7 +135,7 @@ def test_what_is_committed_between_listing_and_reading_stays(
     snapshot = newest_snapshot(store)
 
     def commit(call: InterceptedCall) -> object:
-        page = call.go_on()
+        page = call.proceed()
         store.write(*snapshot)
         return page
 
@@ -168,7 +168,7 @@ def test_a_commit_that_only_the_hint_tells_of_at_first_is_found(
     def commit(call: InterceptedCall) -> object:
         store.write(key, data)
         store.write("t/snapshot/LATEST", key.rpartition("-")[2].encode())
-        return call.go_on()
+        return call.proceed()
 
     # When all owners that were listed have been read, and before the hint is.
     fault = StorageFault(
@@ -188,7 +188,7 @@ def test_a_snapshot_that_expires_meanwhile_needs_nothing(
     def expire(call: InterceptedCall) -> object:
         gone = ("snapshot/snapshot-1", f"manifest/{first.delta_manifest_list}")
         store.delete([f"t/{name}" for name in gone])
-        return call.go_on()
+        return call.proceed()
 
     key = f"t/manifest/{first.delta_manifest_list}"
     fault = StorageFault(expire, frozenset({"read"}), key=lambda asked: asked == key, times=1)
@@ -203,7 +203,7 @@ def test_a_table_of_which_nothing_is_left_but_hints_while_it_is_read_loses_nothi
 
     def expire(call: InterceptedCall) -> object:
         lose_snapshots_but_not_hints(store)
-        return call.go_on()
+        return call.proceed()
 
     fault = StorageFault(expire, frozenset({"read"}), key=lambda key: "snapshot-" in key, times=1)
     before = {key for key in store.current() if not key.startswith("t/snapshot/")}

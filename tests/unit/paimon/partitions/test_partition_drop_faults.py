@@ -81,7 +81,7 @@ def _die(_: InterceptedCall) -> Any:
 
 
 def _die_after(call: InterceptedCall) -> Any:
-    call.go_on()
+    call.proceed()
     raise Death
 
 
@@ -209,7 +209,7 @@ def test_a_commit_without_an_answer_is_not_made_again_once_others_went_on_or_bac
 
     def effect(call: InterceptedCall) -> Any:
         if is_made:
-            call.go_on()
+            call.proceed()
         deed(store)
         raise UnavailableError(call.path, "no answer")
 
@@ -233,7 +233,7 @@ def _meanwhile(store: ListedStore, deed: Callable[[], object]) -> Faulty:
 
     def effect(call: InterceptedCall) -> Any:
         deed()
-        return call.go_on()
+        return call.proceed()
 
     return Faulty(store, [StorageFault(effect, frozenset({"write_new"}), times=1)])
 
@@ -264,7 +264,7 @@ def test_others_who_always_come_first_end_it(original: ListedStore) -> None:
     def come_first(call: InterceptedCall) -> Any:
         number = int(call.keys[0].rpartition("-")[2])
         store.write(call.keys[0], json.dumps({**document, "id": number}).encode())
-        return call.go_on()
+        return call.proceed()
 
     with pytest.raises(IncompleteError, match="came first 11 times"):
         _drop(Faulty(store, [StorageFault(come_first, frozenset({"write_new"}))]))

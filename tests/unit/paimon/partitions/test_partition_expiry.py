@@ -136,7 +136,7 @@ def test_a_partition_that_became_newer_meanwhile_stays() -> None:
 
     def commit_first(call: InterceptedCall) -> Any:
         made.snapshot(2, second, base=[first])
-        return call.go_on()
+        return call.proceed()
 
     fault = StorageFault(commit_first, frozenset({"write_new"}), times=1)
     stores = Stores(replace={BUCKET: Faulty(made.bucket.store, [fault])})

@@ -56,7 +56,7 @@ def is_there(key: str) -> bool:
 
 
 def half(call: InterceptedCall) -> object:
-    data = call.go_on()
+    data = call.proceed()
     return data[: len(data) // 2]
 
 
@@ -68,7 +68,7 @@ def test_half_an_answer_ends_the_walk(java: JavaTable) -> None:
 
 def header(call: InterceptedCall) -> object:
     """An Avro file without its blocks: a whole one, of no rows."""
-    data = call.go_on()
+    data = call.proceed()
     sync = data[-16:]
     return data[: data.index(sync) + len(sync)]
 

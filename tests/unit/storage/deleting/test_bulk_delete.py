@@ -340,7 +340,7 @@ def test_a_verified_delete_leaves_what_changed() -> None:
     store.delete(["gone"])
     (outcomes,) = delete_files(OneStore(store), [files], verify=True)
     assert outcomes["outcome"].to_pylist() == ["deleted", "changed", "absent"]
-    assert outcomes["reason"].to_pylist() == [None, "is no longer what was listed", None]
+    assert outcomes["reason"].to_pylist() == [None, "has changed since it was listed", None]
     assert store.current() == {"changed": b"newer"}
 
 

@@ -176,7 +176,7 @@ def test_a_new_file_under_an_old_key_is_not_set_aside_again(store: ObjectStore) 
     store.write("lake/t/a", b"new")
     found = rows(_set_aside(store, files), QUARANTINE_SCHEMA).to_pylist()
     (row,) = [row for row in found if row["path"] == f"{LAKE}/t/a"]
-    assert (row["outcome"], row["reason"]) == ("quarantined", "another file has its key by now")
+    assert (row["outcome"], row["reason"]) == ("quarantined", "another file now has its key")
     assert store.read("lake/t/a") == b"new"
 
 

@@ -93,7 +93,7 @@ def test_regular_expressions_search_the_path_below_the_location() -> None:
 
 @pytest.mark.parametrize("pattern", ["(", "a(?=b)", "[z-a]"])
 def test_a_wrong_regular_expression_is_wrong_usage(pattern: str) -> None:
-    with pytest.raises(UsageError, match="no regular expression"):
+    with pytest.raises(UsageError, match="not a valid regular expression"):
         regex(pattern)
 
 

@@ -66,14 +66,14 @@ def test_patterns_match_as_documented(pattern: str, matching: list[str], other: 
 @pytest.mark.parametrize(
     ("pattern", "reason"),
     [
-        ("", "names nothing"),
-        ("/", "names nothing"),
+        ("", "is empty"),
+        ("/", "is empty"),
         ("[a", r"unclosed \["),
         ("[]", r"unclosed \["),
         ("{a,b", r"unclosed \{"),
         ("a\\", "ends in a backslash"),
         ("[z-a]", "empty range z-a"),
-        ("[/]", "only holds /"),
+        ("[/]", "contains only /"),
     ],
 )
 def test_a_wrong_pattern_is_wrong_usage(pattern: str, reason: str) -> None:

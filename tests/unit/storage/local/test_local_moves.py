@@ -174,5 +174,5 @@ def test_there_is_nothing_to_finish_where_a_file_is_missing(store: LocalStore, k
 
 def test_no_versions_are_kept(store: LocalStore) -> None:
     assert not store.keeps_versions()
-    with pytest.raises(LakesweepError, match="keeps no versions"):
+    with pytest.raises(LakesweepError, match="does not keep versions"):
         store.undelete("a")

@@ -87,7 +87,7 @@ def test_settings_of_the_sdk_choose_the_kind_of_endpoint(bare: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("address", ["127.0.0.1:9000", "ftp://host", "https://"])
 def test_what_is_no_address_is_refused(address: str) -> None:
-    with pytest.raises(ConfigError, match="not the address"):
+    with pytest.raises(ConfigError, match="not a valid endpoint"):
         endpoint("lake", endpoint=address)
 
 

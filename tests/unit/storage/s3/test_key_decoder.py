@@ -70,7 +70,7 @@ def test_single_objects_decide_where_the_page_has_changed() -> None:
 
 @pytest.mark.parametrize("keys", [[], ["a b", "a+b"]])
 def test_what_cannot_be_decided_is_refused_by_name(keys: list[str]) -> None:
-    with pytest.raises(InexactKeyError, match=r"s3://b/a\+b.*more than one way"):
+    with pytest.raises(InexactKeyError, match=r"s3://b/a\+b.*several ways"):
         KeyDecoder("s3://b/").decode(["plain", "a+b"], Bucket(keys=keys))
 
 

@@ -25,7 +25,7 @@ def test_there_is_no_limit_before_the_first_throttle(clock: ManualClock) -> None
     assert pace.limit is None
 
 
-def test_a_throttle_halves_what_is_under_way(clock: ManualClock) -> None:
+def test_a_throttle_halves_what_is_in_flight(clock: ManualClock) -> None:
     pace = AdaptiveConcurrency(clock)
     numbers = begin(pace, 16)
     pace.slow_down(numbers[3])
@@ -43,7 +43,7 @@ def test_requests_begun_after_a_cut_cut_again_but_never_to_nothing(clock: Manual
     pace = AdaptiveConcurrency(clock)
     begin(pace, 15)
     for limit in (8.0, 4.0, 2.0, 1.0, 1.0):
-        while pace.limit is not None and pace._under_way >= max(1, int(pace.limit)):
+        while pace.limit is not None and pace._in_flight >= max(1, int(pace.limit)):
             pace.end()
         pace.slow_down(pace.begin())
         assert pace.limit is not None
@@ -76,7 +76,7 @@ def test_everybody_waits_for_the_pause_that_was_asked_for(clock: ManualClock) ->
     assert clock.monotonic() == 5
 
 
-def test_no_more_requests_than_the_limit_are_under_way(clock: ManualClock) -> None:
+def test_no_more_requests_than_the_limit_are_in_flight(clock: ManualClock) -> None:
     pace = AdaptiveConcurrency(clock)
     pace.slow_down(begin(pace, 8)[-1])
     for _ in range(8):

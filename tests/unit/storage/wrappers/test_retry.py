@@ -207,11 +207,11 @@ def test_an_object_that_was_there_before_is_not_read(tmp_path: Path) -> None:
 def test_all_calls_slow_down_after_a_throttle_and_recover(tmp_path: Path) -> None:
     rig = Rig(tmp_path, fault(fail(ThrottledError), "read"))
     rig.local.write("key", b"")
-    assert rig.store.pace.limit is None
+    assert rig.store.concurrency.limit is None
     limits: Sequence[float | None] = []
     for _ in range(3):
         rig.store.read("key")
-        limits = [*limits, rig.store.pace.limit]
+        limits = [*limits, rig.store.concurrency.limit]
     assert limits == [2.0, None, None]
 
 

@@ -179,7 +179,7 @@ def test_a_stop_is_seen_before_the_next_batch(sweep: Sweep, stop: Any) -> None:
         else:
             other = msgspec.json.encode(FenceRecord("r2", 2, micros(NOON) + 1))
             (sweep.root / CONTROL).write_bytes(other)
-        return call.go_on()
+        return call.proceed()
 
     store = Faulty(LocalStore(), [StorageFault(effect, frozenset({"delete"}), times=1)])
     answers = run(sweep.step(store), files)

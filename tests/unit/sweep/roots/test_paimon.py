@@ -463,7 +463,7 @@ def test_what_is_committed_while_files_are_deleted_stays(world: World) -> None:
         names = [path.rpartition("/")[2] for path in left]
         table.snapshot(2, table.manifest(*map(File, names)))
         time.sleep(1)
-        return call.go_on()
+        return call.proceed()
 
     fault = StorageFault(take_up, frozenset({"delete"}), times=1)
     desk = world.desk()
@@ -536,7 +536,7 @@ def test_owners_that_expire_while_they_are_read_need_nothing(world: World) -> No
         table.delete("snapshot/snapshot-1")
         table.delete(f"manifest/{first['deltaManifestList']}")
         commit(table, 3, File(late))
-        return call.go_on()
+        return call.proceed()
 
     key = f"wh/shop.db/t/manifest/{first['deltaManifestList']}"
     fault = StorageFault(expire, frozenset({"read"}), key=lambda asked: asked == key, times=1)

@@ -1,0 +1,205 @@
+"""Conditional deletes on S3: an object that changed since it was listed must not be deleted.
+
+Some servers silently treat a conditional delete as a plain one. So a server other than Amazon S3
+is probed once, for bulk and for single deletes, with an object of our own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from uuid import uuid4
+
+from lakesweep.errors import (
+    LakesweepError,
+    MissingError,
+    StorageError,
+    ThrottledError,
+    UnavailableError,
+)
+from lakesweep.parallel import map_ordered
+from lakesweep.storage.object_store import (
+    CHANGED,
+    Deletion,
+    Expected,
+    ObjectInfo,
+    Outcome,
+    is_expected,
+    micros_of,
+)
+from lakesweep.storage.s3.client import S3Client, ServerFeature, md5_of
+from lakesweep.storage.s3.errors import Operation, outcome_of, outcome_of_answer
+from lakesweep.storage.s3.keys import fits_xml
+from lakesweep.storage.s3.transport import S3Request
+from lakesweep.storage.s3.xml_bodies import DeleteResult, delete_body, parse_deletions
+
+_BULK, _SINGLE = "bulk", "single"
+#: An etag that no object has.
+_NO_ETAG = "0" * 32
+#: Parallel HEAD requests before a delete whose listing had no etags.
+_HEAD_WORKERS = 16
+_SECOND = 1_000_000
+
+
+class S3Deletes:
+    """The deletes of one bucket, in bulk or one request per key."""
+
+    def __init__(self, client: S3Client, *, is_bulk: bool) -> None:
+        self._client = client
+        self._form = _BULK if is_bulk else _SINGLE
+        known = True if client.is_amazon else None
+        self._features = {_BULK: ServerFeature(known), _SINGLE: ServerFeature(known)}
+
+    @property
+    def are_verified(self) -> bool:
+        """False only if the server is known to ignore the conditions of deletes."""
+        return self._features[self._form].is_possible
+
+    def delete(
+        self, keys: Sequence[str], expected: Sequence[Expected | None] | None
+    ) -> Sequence[Deletion]:
+        """One outcome for each key, in that order."""
+        # Listings without etags need a HEAD first: only an etag makes a delete conditional.
+        seen, outcomes = self._find_etags(_without_etags(keys, expected))
+        etags = {**_etags(keys, expected), **seen}
+        left = [key for key in keys if key not in outcomes]
+        bulk = [] if self._form == _SINGLE else _fit_for_bulk(left)
+        if bulk:
+            outcomes |= self._delete_bulk(bulk, self._honoured(_BULK, bulk, etags))
+        single = [key for key in left if key not in outcomes]
+        conditions = self._honoured(_SINGLE, single, etags)
+        outcomes |= {key: self._delete_one(key, conditions.get(key)) for key in single}
+        return [outcomes[key] for key in keys]
+
+    def delete_seen(self, info: ObjectInfo) -> Deletion:
+        """Delete an object if it has not changed; unconditionally if the server cannot check."""
+        etags = self._honoured(_SINGLE, [info.key], {info.key: info.etag} if info.etag else {})
+        return self._delete_one(info.key, etags.get(info.key))
+
+    def remove_probe(self, probe: str) -> None:
+        """Delete a probe object; an error if that fails, since nothing else would."""
+        removed = self._delete_one(probe)
+        if removed.outcome not in (Outcome.DELETED, Outcome.ABSENT):
+            raise StorageError(self._client.base + probe, f"could not be removed: {removed.reason}")
+
+    def _find_etags(
+        self, listed: Mapping[str, Expected]
+    ) -> tuple[Mapping[str, str], dict[str, Deletion]]:
+        """The etags of unchanged objects that were listed without; outcomes for the others."""
+        if not listed:
+            return {}, {}
+        found = list(
+            map_ordered(
+                lambda key: self._find_etag(key, listed[key]), listed, workers=_HEAD_WORKERS
+            )
+        )
+        etags = {key: one for key, one in zip(listed, found, strict=True) if isinstance(one, str)}
+        return etags, {one.key: one for one in found if isinstance(one, Deletion)}
+
+    def _find_etag(self, key: str, listed: Expected) -> str | Deletion | None:
+        try:
+            info = self._client.info(key)
+        except MissingError:
+            return Deletion(key, Outcome.ABSENT)
+        except LakesweepError as error:
+            return Deletion(key, Outcome.FAILED, str(error), isinstance(error, UnavailableError))
+        if not _is_as_listed(info, listed):
+            return Deletion(key, Outcome.CHANGED, CHANGED)
+        return info.etag
+
+    def _honoured(
+        self, form: str, keys: Sequence[str], etags: Mapping[str, str]
+    ) -> Mapping[str, str]:
+        """The etags that deletes may be conditional on; none if the server ignores them."""
+        key = next((key for key in keys if key in etags), None)
+        if key is None:
+            return {}
+        feature = self._features[form]
+        return etags if feature.find(partial(self._probe_verifying, form, key)) else {}
+
+    def _probe_verifying(self, form: str, key: str) -> bool:
+        """Whether a wrong etag makes the server refuse a delete, and the right one does not."""
+        probe = probe_beside(key)
+        try:
+            etag = self._client.put(probe, b"", {}).headers.get("etag", "").strip('"')
+        except (ThrottledError, UnavailableError):
+            raise
+        except StorageError:
+            return False
+        try:
+            found = [self._try_delete(form, probe, condition) for condition in (_NO_ETAG, etag)]
+        finally:
+            self.remove_probe(probe)
+        return found == [Outcome.CHANGED, Outcome.DELETED]
+
+    def _try_delete(self, form: str, key: str, etag: str) -> Outcome:
+        if form == _SINGLE:
+            return self._delete_one(key, etag).outcome
+        try:
+            return self._delete_bulk([key], {key: etag})[key].outcome
+        except (ThrottledError, UnavailableError):
+            raise
+        except StorageError:
+            return Outcome.FAILED
+
+    def _delete_bulk(self, keys: Sequence[str], etags: Mapping[str, str]) -> dict[str, Deletion]:
+        body = delete_body(keys, [etags.get(key) for key in keys] if etags else None)
+        headers = {"Content-MD5": md5_of(body), "Content-Type": "application/xml"}
+        request = S3Request("POST", self._client.base, None, {"delete": ""}, headers, body)
+        result = self._client.ask_xml(Operation.DELETE, request, parse_deletions)
+        return {key: _outcome(key, result) for key in keys}
+
+    def _delete_one(self, key: str, etag: str | None = None) -> Deletion:
+        headers = {} if etag is None else {"If-Match": f'"{etag}"'}
+        request = S3Request("DELETE", self._client.base + key, key, headers=headers)
+        try:
+            answer = self._client.send(request)
+        except LakesweepError as error:
+            return Deletion(key, Outcome.FAILED, str(error), isinstance(error, UnavailableError))
+        if 200 <= answer.status < 300:
+            return Deletion(key, Outcome.DELETED)
+        return outcome_of_answer(key, request.path, answer)
+
+
+def _etags(keys: Sequence[str], expected: Sequence[Expected | None] | None) -> Mapping[str, str]:
+    pairs = zip(keys, expected or (), strict=expected is not None)
+    return {key: one.etag for key, one in pairs if one is not None and one.etag is not None}
+
+
+def _without_etags(
+    keys: Sequence[str], expected: Sequence[Expected | None] | None
+) -> Mapping[str, Expected]:
+    """Objects listed without etags; without a time either, there is nothing to compare."""
+    pairs = zip(keys, expected or (), strict=expected is not None)
+    return {
+        key: one
+        for key, one in pairs
+        if one is not None and one.etag is None and one.modified_micros is not None
+    }
+
+
+def _is_as_listed(info: ObjectInfo, listed: Expected) -> bool:
+    """Whether an object is as listed, comparing times in whole seconds, as HEAD reports them."""
+    if listed.modified_micros is None or info.modified is None:
+        return is_expected(info, listed)
+    second = listed.modified_micros // _SECOND == micros_of(info.modified) // _SECOND
+    return second and is_expected(info, listed._replace(modified_micros=None))
+
+
+def probe_beside(key: str) -> str:
+    """A key for a probe object, in the folder of `key`."""
+    return f"{key.rpartition('/')[0]}/.lakesweep-probe-{uuid4().hex}".removeprefix("/")
+
+
+def _fit_for_bulk(keys: Sequence[str]) -> Sequence[str]:
+    if all(keys) and fits_xml("\n".join(keys)):
+        return keys
+    return [key for key in keys if key and fits_xml(key)]
+
+
+def _outcome(key: str, result: DeleteResult) -> Deletion:
+    if key in result.errors:
+        return outcome_of(key, result.errors[key])
+    if key in result.deleted:
+        return Deletion(key, Outcome.DELETED)
+    return Deletion(key, Outcome.FAILED, "no outcome given", may_retry=True)
