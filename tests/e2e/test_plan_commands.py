@@ -214,7 +214,7 @@ def test_files_are_chosen_by_reason_and_table(looking: Lakesweep, planned: Plann
 
 def test_people_see_tables_and_files_in_columns(looking: Lakesweep, planned: Planned) -> None:
     shown = looking("show", planned.name, json=False).out
-    for title in ("verdict", "to delete, perhaps from", "table", "age", "size class", "guard"):
+    for title in ("verdict", "to delete, probable cause", "table", "age", "size class", "guard"):
         assert f" {title} " in shown
     assert "lake.shop.forgotten" in shown
     files = looking("show", planned.name, "--verdict", "delete", json=False)

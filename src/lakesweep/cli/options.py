@@ -11,18 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lakesweep.errors import UsageError
-from lakesweep.operations.guards import GUARDS
+from lakesweep.guard_names import GuardName
 from lakesweep.operations.interaction import EngineName
 from lakesweep.storage.options import DeleteRate
 
 if TYPE_CHECKING:
     from lakesweep.cli.context import Context
-    from lakesweep.config import SparkSection
     from lakesweep.marks.unreadable import Strict, Tolerant
     from lakesweep.storage.deleting.bulk_delete import Deleter
     from lakesweep.storage.stores import Stores
     from lakesweep.sweep.engine.protocol import SweepEngine
-    from lakesweep.sweep.lake import Lake
 
 
 @dataclass(frozen=True)
@@ -38,27 +36,6 @@ class EngineChoice:
         """The engine, for as long as the block runs."""
         return context.app.engine(self.engine.value, verbose=context.settings.verbose)
 
-    def warn(self, context: Context, lake: Lake) -> None:
-        """Tell where executors may be on other machines and plans are on this one's disk."""
-        from lakesweep.storage.address import StoreKind, parse
-
-        section = context.config.spark
-        if self.engine is EngineName.LOCAL or _is_here(section):
-            return
-        if parse(lake.plans).kind is StoreKind.FILE:
-            context.output.say(
-                f"warning: plans of lake {lake.name} go to {lake.plans}, which the executors at "
-                f"{section.remote or section.master} must see as well; set plans to a bucket "
-                "unless it is a shared folder"
-            )
-
-
-def _is_here(section: SparkSection) -> bool:
-    """Whether all of Spark runs on this machine."""
-    from lakesweep.spark.settings import is_local
-
-    return is_local(section.remote or section.master)
-
 
 def absolute_address(uri: str) -> str:
     """An address; a local file or folder may be named as in any other command."""
@@ -68,17 +45,20 @@ def absolute_address(uri: str) -> str:
     return str(Path(uri).absolute()) + slash
 
 
+_GUARDS = [name.value for name in GuardName]
+
+
 def parse_guard(name: str) -> str:
-    """The name of a guard; wrong names are refused with the nearest right one."""
-    if name in GUARDS:
+    """The name of a guard. A wrong name is refused, and the nearest one suggested."""
+    if name in _GUARDS:
         return name
-    near = get_close_matches(name, GUARDS, n=1)
-    advice = f"did you mean {near[0]}?" if near else f"the guards are {', '.join(GUARDS)}"
+    near = get_close_matches(name, _GUARDS, n=1)
+    advice = f"did you mean {near[0]}?" if near else f"the guards are {', '.join(_GUARDS)}"
     raise typer.BadParameter(f"there is no guard {name!r}; {advice}")
 
 
 def _complete_guard(incomplete: str) -> list[str]:
-    return [name for name in GUARDS if name.startswith(incomplete)]
+    return [name for name in _GUARDS if name.startswith(incomplete)]
 
 
 #: For every command that can delete: `dry_run: DryRun = False, yes: Yes = False`.
@@ -94,7 +74,7 @@ Overrides = Annotated[
         metavar="GUARD",
         parser=parse_guard,
         autocompletion=_complete_guard,
-        help=f"Go on although this guard says no: {', '.join(GUARDS)}. Repeatable.",
+        help=f"Continue although this guard fails: {', '.join(_GUARDS)}. Repeatable.",
     ),
 ]
 

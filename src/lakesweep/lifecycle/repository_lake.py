@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from lakesweep.config import LakeSection
 from lakesweep.errors import RefusedError
+from lakesweep.guard_names import GuardName
 from lakesweep.lakefs.addresses import DATA, StorageNamespace
 from lakesweep.lifecycle.run_history import HOME
 from lakesweep.runs.run_names import REPOSITORY_PREFIX
@@ -62,7 +63,7 @@ def refuse_shared(
         theirs = folder_identity(other.location)
         if own.startswith(theirs) or theirs.startswith(own):
             raise RefusedError(
-                "foreign",
+                GuardName.FOREIGN,
                 f"{repository} in {namespace.location} shares its folder with the repository in"
                 f" {other.location}: neither knows what the other one needs",
                 hint="call it by its name where they are one and the same; else move one of them to"
@@ -75,7 +76,7 @@ def refuse_nested(repository: str, found: Iterable[ForeignFolder]) -> None:
     for each in found:
         if each.format is ForeignFormat.LAKEFS:
             raise RefusedError(
-                "foreign",
+                GuardName.FOREIGN,
                 f"among the objects of {repository} lies another repository, in {each.folder}:"
                 " nothing tells its objects from those of this one",
                 hint="move it to a folder of its own",

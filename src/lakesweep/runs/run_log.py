@@ -12,6 +12,7 @@ import msgspec
 
 from lakesweep.clock import Clock
 from lakesweep.errors import NotFoundError, RefusedError
+from lakesweep.guard_names import GuardName
 from lakesweep.runs.log_reference import LogReference, find_run
 from lakesweep.runs.records import (
     SWEEPS,
@@ -135,7 +136,7 @@ class RunLog:
         for run in self.list(plan.lake):
             if run.kind is RunKind.RESTORE and run.token > plan.token:
                 raise RefusedError(
-                    "stale-plan",
+                    GuardName.STALE_PLAN,
                     f"{run.run} brought files back since plan {plan.plan} was made",
                     hint=plan_command(plan.lake),
                 )
@@ -277,13 +278,13 @@ def check_free(plan: PlanRecord, resumes: str | None) -> None:
     match plan.status:
         case PlanStatus.APPLIED:
             raise RefusedError(
-                "stale-plan",
+                GuardName.STALE_PLAN,
                 f"plan {plan.plan} was applied by {plan.run}; a plan is applied once",
                 hint=plan_command(plan.lake),
             )
         case PlanStatus.APPLYING if plan.run != resumes:
             raise RefusedError(
-                "stale-plan",
+                GuardName.STALE_PLAN,
                 f"plan {plan.plan} is being applied by {plan.run}",
                 hint=f"lakesweep runs {plan.run}",
             )

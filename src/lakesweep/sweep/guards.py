@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from lakesweep.errors import RefusedError
+from lakesweep.guard_names import GuardName
 from lakesweep.storage.address import parse
 from lakesweep.units import format_count, format_duration, format_some
 
@@ -43,7 +44,7 @@ class Guard:
 
 
 _POLICY_CHANGED = Guard(
-    "policy-changed", "the last plan that was applied was made by another policy"
+    GuardName.POLICY_CHANGED, "the last plan that was applied was made by another policy"
 )
 
 
@@ -99,33 +100,41 @@ def failed_guards(figures: PlanFigures) -> Iterator[Guard]:
     """Every guard that says no to a plan."""
     yield from _check_first_run(figures)
     if not figures.live and figures.listed:
-        yield Guard("zero-live", "no root references any file, which is hardly true of a lake")
+        yield Guard(
+            GuardName.ZERO_LIVE, "no root references any file, which is hardly true of a lake"
+        )
     yield from _check_live_count(figures)
     yield from (_share_guard(share) for share in figures.shares if _exceeds_share(share))
     if figures.incomplete:
         names = format_some(figures.incomplete)
-        yield Guard("incomplete", f"could not be read, so all that they may share stays: {names}")
+        yield Guard(
+            GuardName.INCOMPLETE, f"could not be read, so all that they may share stays: {names}"
+        )
     if lost := [root for root in figures.gone if root.deletes]:
         yield gone_roots_guard(lost)
     if figures.empty and figures.deletes:
         names = format_some(figures.empty)
-        yield Guard("empty-catalog", f"lists no table at all, which is hardly true: {names}")
+        yield Guard(
+            GuardName.EMPTY_CATALOG, f"lists no table at all, which is hardly true: {names}"
+        )
     if figures.missing and figures.deletes:
         files = format_count(figures.missing, "file")
         tables = format_some(figures.lacking)
-        yield Guard("missing", f"at least {files} referenced and not stored: by {tables}")
+        yield Guard(GuardName.MISSING, f"at least {files} referenced and not stored: by {tables}")
     if figures.repositories and figures.deletes:
         names = format_some(figures.repositories)
-        yield Guard("repositories", f"no root reads what they may have imported: {names}")
+        yield Guard(GuardName.REPOSITORIES, f"no root reads what they may have imported: {names}")
     yield from _check_refs_and_clock(figures)
     if figures.foreign:
-        yield Guard("foreign", f"claimed by others as well: {format_some(figures.foreign)}")
+        yield Guard(GuardName.FOREIGN, f"claimed by others as well: {format_some(figures.foreign)}")
     if figures.grace < MIN_GRACE:
         grace, shortest = format_duration(figures.grace), format_duration(MIN_GRACE)
-        yield Guard("grace", f"a grace of {grace} is under {shortest}: writers may lose files")
+        yield Guard(
+            GuardName.GRACE, f"a grace of {grace} is under {shortest}: writers may lose files"
+        )
     if figures.opted_in:
         names = format_some(figures.opted_in)
-        yield Guard("gc.enabled", f"these tables say gc.enabled=false: {names}")
+        yield Guard(GuardName.GC_ENABLED, f"these tables say gc.enabled=false: {names}")
 
 
 def gone_roots_guard(gone: Sequence[GoneRoot]) -> Guard:
@@ -133,20 +142,22 @@ def gone_roots_guard(gone: Sequence[GoneRoot]) -> Guard:
     files = sum(root.deletes for root in gone)
     what = f"; {format_count(files, 'file')} of them would go" if files else ""
     names = format_some([f"{root.name}{_last_seen(root)}" for root in gone])
-    return Guard("roots-gone", f"known before, and not listed now{what}: {names}")
+    return Guard(GuardName.ROOTS_GONE, f"known before, and not listed now{what}: {names}")
 
 
 def check_plan_age(now: datetime, expires: datetime) -> Iterator[Guard]:
     """The guard against plans that were made long ago."""
     if now >= expires:
-        yield Guard("stale-plan", f"the plan expired at {expires:%Y-%m-%dT%H:%M:%SZ}")
+        yield Guard(GuardName.STALE_PLAN, f"the plan expired at {expires:%Y-%m-%dT%H:%M:%SZ}")
 
 
 def check_clock(ahead: timedelta) -> Iterator[Guard]:
     """The guard against a clock that is ahead of the store's."""
     if ahead > MAX_CLOCK_SKEW:
         much = format_duration(ahead)
-        yield Guard("clock", f"the clock here is {much} ahead of the store's: all looks too old")
+        yield Guard(
+            GuardName.CLOCK, f"the clock here is {much} ahead of the store's: all looks too old"
+        )
 
 
 def check_policy(policy: str | None, applied: str | None) -> Iterator[Guard]:
@@ -181,7 +192,7 @@ def refuse(
 
 def _check_first_run(figures: PlanFigures) -> Iterator[Guard]:
     if not figures.was_applied:
-        yield Guard("first-run", "nothing was ever deleted from this lake by a plan")
+        yield Guard(GuardName.FIRST_RUN, "nothing was ever deleted from this lake by a plan")
     elif figures.is_policy_new:
         yield _POLICY_CHANGED
 
@@ -190,12 +201,14 @@ def _check_dumps(figures: PlanFigures) -> Iterator[Guard]:
     """Refs that no server told may be old: whatever was committed since is not known."""
     if figures.dumps:
         yield Guard(
-            "refs-dump",
+            GuardName.REFS_DUMP,
             "no server was asked, so commits, branches and tags that came since are not known:"
             f" {format_some(figures.dumps)}",
         )
     if figures.stale_dumps:
-        yield Guard("stale-refs", f"dump the refs again: {format_some(figures.stale_dumps)}")
+        yield Guard(
+            GuardName.STALE_REFS, f"dump the refs again: {format_some(figures.stale_dumps)}"
+        )
 
 
 def _check_refs_and_clock(figures: PlanFigures) -> Iterator[Guard]:
@@ -210,7 +223,9 @@ def _check_live_count(figures: PlanFigures) -> Iterator[Guard]:
     if before is None or before < MIN_FILES or not figures.live:
         return
     if figures.live < before * (1 - MAX_LIVE_DROP):
-        yield Guard("live-fell", f"{figures.live:,} files are referenced, {before:,} were before")
+        yield Guard(
+            GuardName.LIVE_FELL, f"{figures.live:,} files are referenced, {before:,} were before"
+        )
 
 
 def _exceeds_share(share: DeleteShare) -> bool:
@@ -218,7 +233,9 @@ def _exceeds_share(share: DeleteShare) -> bool:
 
 
 def _share_guard(share: DeleteShare) -> Guard:
-    return Guard("share", f"{share.deletes:,} of {share.files:,} files of {share.place} would go")
+    return Guard(
+        GuardName.SHARE, f"{share.deletes:,} of {share.files:,} files of {share.place} would go"
+    )
 
 
 def _last_seen(root: GoneRoot) -> str:

@@ -9,7 +9,7 @@ import typer
 from lakesweep.cli.commands import command, group
 from lakesweep.cli.context import Context, Settings
 from lakesweep.cli.options import DryRun, Overrides, Yes
-from lakesweep.operations.guards import GUARDS
+from lakesweep.guard_names import GuardName
 
 Seen = list[tuple[Settings, dict[str, object]]]
 
@@ -75,8 +75,8 @@ def test_a_command_gets_its_own_arguments(app: typer.Typer, seen: Seen) -> None:
 
 
 def test_several_guards_can_be_overridden(app: typer.Typer, seen: Seen) -> None:
-    _call(app, "files", "purge", *(word for guard in GUARDS for word in ("--override", guard)))
-    assert seen[0][1]["override"] == list(GUARDS)
+    _call(app, "files", "purge", *(word for guard in GuardName for word in ("--override", guard)))
+    assert seen[0][1]["override"] == list(GuardName)
 
 
 @pytest.mark.parametrize(

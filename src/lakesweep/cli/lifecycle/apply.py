@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakesweep.cli.context import Context
-from lakesweep.cli.lifecycle.show import LifecyclePlan, plan_or_lake
+from lakesweep.cli.lifecycle.repository import absolute_repository
+from lakesweep.cli.lifecycle.show import LifecyclePlan
 from lakesweep.cli.options import DryRun, EngineChoice, Overrides, RateLimitOptions, Yes
-from lakesweep.cli.repositories import opener_of, sources_of
 from lakesweep.cli.sweep.apply import ApplyMethod, Quarantine, carry_out
 
 if TYPE_CHECKING:
+    from lakesweep.lifecycle.plan.recheck import RecheckSources
+    from lakesweep.runs.records import PlanRecord
     from lakesweep.runs.sessions import Session
     from lakesweep.sweep.apply.applier import Applier, ApplyRequest, ApplyResult
     from lakesweep.sweep.plan.document import PlanDocument
@@ -51,23 +53,27 @@ def apply(
     from functools import partial
 
     from lakesweep.lifecycle.apply.applier import apply_lifecycle_plan, pending_on_heads
+    from lakesweep.operations.repositories import opener_of, plan_or_lake, recheck_sources
     from lakesweep.sweep.plan.document import PlanKind
 
     def carry(
         applier: Applier, order: ApplyRequest, document: PlanDocument, session: Session
     ) -> ApplyResult:
-        opener = opener_of(context, document.details["repository"])
+        opener = opener_of(context.app, document.details["repository"])
         return apply_lifecycle_plan(
             applier, order, document, session, opener, at_once=bytes_at_once
         )
 
+    def sources(context: Context, plan: PlanRecord, document: PlanDocument) -> RecheckSources:
+        return recheck_sources(context.app, plan, document)
+
     carry_out(
         context,
-        plan_or_lake(context, plan),
+        plan_or_lake(context.app, absolute_repository(plan)),
         engine,
         pace,
         ApplyMethod(
-            PlanKind.LIFECYCLE, sources_of, carry, partial(pending_on_heads, at_once=bytes_at_once)
+            PlanKind.LIFECYCLE, sources, carry, partial(pending_on_heads, at_once=bytes_at_once)
         ),
         quarantine=quarantine,
         override=override,

@@ -15,15 +15,15 @@ _NUMBERS = frozenset(
     {"to delete", "bytes to delete", "to keep", "objects", "size", "own ranges", "days"}
 )
 _SHOWN = 20
-#: A branch or a tag that has not moved for so long is worth a look.
+#: A branch or tag that has not moved for this long is stale.
 _STALE_DAYS = 90
 
 
 def lifecycle_facts_table(document: PlanDocument, state: str) -> TextTable:
-    """What a plan is: of which repository, by which policy, from when."""
+    """The repository and policy of a plan, when it was made, and what it read."""
     details, spec = document.details, document.spec
     commits = format_count(spec["commits"], "commit")
-    looked = format_count(spec["potential_commits"], "commit")
+    checked = format_count(spec["potential_commits"], "commit")
     parsed = spec["ranges_parsed"]
     rows = [
         ("repository", details["repository"]),
@@ -32,7 +32,7 @@ def lifecycle_facts_table(document: PlanDocument, state: str) -> TextTable:
         ("made", format_moment(document.created.replace(microsecond=0))),
         ("expires", format_moment(document.expires.replace(microsecond=0))),
         *((("policy" if not number else ""), line) for number, line in enumerate(details["words"])),
-        ("commits", f"{commits}; {looked} looked at for what is due{_why(details['full'])}"),
+        ("commits", f"{commits}; {checked} checked for expired objects{_why(details['full'])}"),
         ("ranges", f"{spec['ranges']:,}, {parsed:,} of them read for the first time"),
         ("stored", format_count(spec["listed"], "object")),
         *_heads(details.get("heads")),
@@ -41,18 +41,18 @@ def lifecycle_facts_table(document: PlanDocument, state: str) -> TextTable:
 
 
 def _heads(held: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
-    """What is first taken off branches."""
+    """Paths that are removed from branches first."""
     if held and held["files"]:
         paths, waits = format_count(held["paths"], "path"), format_count(held["files"], "object")
-        yield "HEADs", f"{paths} to be taken off branches first; {waits} wait for the next run"
+        yield "HEADs", f"{paths} to remove from branches first; {waits} wait for the next run"
 
 
 def _why(full: str | None) -> str:
     return f": {full}" if full else ""
 
 
-def insight_tables(document: PlanDocument) -> Iterator[TextTable]:
-    """What is saved by rule, prefix and ref; who holds most, and what only stale refs hold."""
+def savings_tables(document: PlanDocument) -> Iterator[TextTable]:
+    """Savings by rule, prefix and ref; the largest refs; objects that only stale refs hold."""
     saved = document.details["saved"]
     yield from _saved("rule", "rule", saved["rule"])
     yield from _saved("prefix", "prefix", saved["prefix"])
@@ -63,7 +63,7 @@ def insight_tables(document: PlanDocument) -> Iterator[TextTable]:
         (each for each in stale if each["own_range_bytes"]),
         key=lambda each: -each["own_range_bytes"],
     )
-    yield from _refs(f"did not move for {_STALE_DAYS} days, and may pin", pinning[:_SHOWN])
+    yield from _refs(f"stale for {_STALE_DAYS} days", pinning[:_SHOWN])
 
 
 def _saved(key: str, title: str, lines: Iterable[Mapping[str, Any]]) -> Iterator[TextTable]:

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from lakesweep.cli.render.terminal import Colour, paint, printable, write
 from lakesweep.errors import LakesweepError
 from lakesweep.progress import SILENT, Progress
 
 if TYPE_CHECKING:
+    import msgspec
     import pyarrow as pa
     from rich.console import JustifyMethod
 
+    #: A result of an operation, or JSON values with datetimes, dataclasses and enums inside.
+    Document = Mapping[str, object] | msgspec.Struct
+
 _NO_EDGE = 10_000
 
-#: What a document may hold: JSON values, and datetimes, dataclasses and enums inside them.
-Document = Mapping[str, object]
+Line = TypeVar("Line")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +88,10 @@ class Output(Protocol):
 
     def lines(self, lines: Iterable[OutputLine]) -> None:
         """Stream what there are many of, as it comes."""
+        ...
+
+    def structs(self, structs: Iterable[Line], text: Callable[[Line], str]) -> None:
+        """The same for values that do not know their text."""
         ...
 
     def say(self, text: str) -> None:
@@ -155,6 +162,11 @@ class JsonOutput(_Streamed):
         for line in lines:
             write(_encode(line))
 
+    def structs(self, structs: Iterable[Line], text: Callable[[Line], str]) -> None:
+        del text
+        for struct in structs:
+            write(_encode(struct))
+
     def error(self, failure: CommandFailure) -> None:
         sys.stderr.write(_encode({"error": failure}).decode())
 
@@ -181,8 +193,11 @@ class ConsoleOutput(_Streamed):
         self.files(batches)
 
     def lines(self, lines: Iterable[OutputLine]) -> None:
-        for line in lines:
-            write(f"{printable(line.text())}\n".encode())
+        self.structs(lines, lambda line: line.text())
+
+    def structs(self, structs: Iterable[Line], text: Callable[[Line], str]) -> None:
+        for struct in structs:
+            write(f"{printable(text(struct))}\n".encode())
 
     def error(self, failure: CommandFailure) -> None:
         sys.stderr.write(f"{paint('error:', Colour.RED)} {printable(failure.message)}\n")

@@ -1,4 +1,7 @@
-"""Tables that `plan` and `show` print: facts, totals, breakdowns, warnings and guards."""
+"""Tables that `plan` and `show` print: facts, totals, breakdowns, warnings and guards.
+
+Plans of lakes and of repositories differ in their facts; those of repositories also have savings.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from lakesweep.cli.render.lifecycle_plan_tables import lifecycle_facts_table, savings_tables
 from lakesweep.cli.render.output import TextTable
+from lakesweep.sweep.plan.document import FileTotals, PlanDocument, PlanKind
+from lakesweep.sweep.plan.stored_plan import PlanState
 from lakesweep.sweep.verdicts import Reason
 from lakesweep.units import format_count, format_moment, format_size
 
 if TYPE_CHECKING:
-    from lakesweep.sweep.plan.document import FileTotals, PlanDocument
+    from lakesweep.operations.plan_view import PlanView
 
 _NUMBERS = frozenset({"files", "size", "to delete", "to keep", "bytes to delete", "share"})
 _SHOWN_TABLES = 20
@@ -21,26 +27,46 @@ _BITS_IN_A_BYTE = 8
 
 _PHASES = ("list", "mark", "judge")
 
-#: How a plan matched files against what is live, in words.
-_MODES = {"exact": "exactly, hash by hash", "bloom": "by a filter"}
+#: How files were matched with the references.
+_MODES = {"exact": "exactly, by hash", "bloom": "by a Bloom filter"}
 
 
-def plan_document(document: PlanDocument) -> dict[str, Any]:
-    """All that a plan says of itself, for programs."""
-    import msgspec
+def new_plan_tables(document: PlanDocument) -> Iterator[TextTable]:
+    """A plan that was just made."""
+    yield facts_table(document, PlanState.READY)
+    yield totals_table(document)
+    yield from _savings(document)
+    yield from warnings_tables(document)
 
-    return msgspec.structs.asdict(document)
+
+def stored_plan_tables(view: PlanView) -> Iterator[TextTable]:
+    """A stored plan, with all its breakdowns."""
+    yield facts_table(view, f"{view.state} by {view.run}" if view.run else view.state)
+    yield totals_table(view)
+    yield from _savings(view)
+    yield from breakdown_tables(view)
+    yield from warnings_tables(view)
+
+
+def _savings(document: PlanDocument) -> Iterator[TextTable]:
+    return savings_tables(document) if document.kind is PlanKind.LIFECYCLE else iter(())
 
 
 def facts_table(document: PlanDocument, state: str) -> TextTable:
-    """What a plan is: of which lake, from when, by what."""
+    """What a plan is of, when it was made, and how."""
+    if document.kind is PlanKind.LIFECYCLE:
+        return lifecycle_facts_table(document, state)
+    return _sweep_facts_table(document, state)
+
+
+def _sweep_facts_table(document: PlanDocument, state: str) -> TextTable:
     spec = document.spec
     rows = [
         ("lake", document.lake),
         ("state", state),
         ("made", _second(document.created)),
         ("expires", _second(document.expires)),
-        ("cut-off", f"{_second(document.cut_off)}; what was written since is too new"),
+        ("cut-off", f"{_second(document.cut_off)}; newer files are kept"),
         ("roots", _roots(document)),
         ("stored", f"{format_count(spec.get('listed', 0), 'file')}{_source(spec)}"),
         ("referenced", _live(spec)),
@@ -51,7 +77,7 @@ def facts_table(document: PlanDocument, state: str) -> TextTable:
 
 
 def totals_table(document: PlanDocument) -> TextTable:
-    """Files and bytes by verdict and reason; what goes comes first."""
+    """Files and bytes by verdict and reason; deletes come first."""
     rows = [
         (verdict, reason, *_amount(amount))
         for verdict in ("delete", "keep")
@@ -61,17 +87,17 @@ def totals_table(document: PlanDocument) -> TextTable:
 
 
 def warnings_tables(document: PlanDocument) -> Iterator[TextTable]:
-    """What somebody should look at: roots, overlaps, tables that nobody lists, guards."""
+    """What needs attention: roots, overlaps, tables that no catalog lists, guards."""
     if document.incomplete_roots:
         rows = [(root.name, root.reason) for root in document.incomplete_roots[:_SHOWN_ROOTS]]
         more = document.roots.incomplete - len(rows)
         rows += [("", f"and {more:,} more")] if more > 0 else []
-        yield TextTable(("incomplete root", "why; all that it may share stays"), rows)
+        yield TextTable(("incomplete root", "why; everything it might reference is kept"), rows)
     if document.gone_roots:
         yield _gone(document)
     if document.empty_catalogs:
         rows = [(each.origin, each.reason) for each in document.empty_catalogs]
-        yield TextTable(("lists no table at all", "perhaps because"), rows)
+        yield TextTable(("lists no table at all", "possible cause"), rows)
     if document.unlisted:
         shown = document.unlisted[:_SHOWN_ROOTS]
         rows = [(each.pointer, "kept" if each.kept else "not kept") for each in shown]
@@ -80,7 +106,7 @@ def warnings_tables(document: PlanDocument) -> Iterator[TextTable]:
         rows = [(each.folder, each.format) for each in document.foreign[:_SHOWN_ROOTS]]
         more = len(document.foreign) - len(rows)
         rows += [(f"and {more:,} more", "")] if more else []
-        yield TextTable(("folder that no root reads", "kept, for it is that of a"), rows)
+        yield TextTable(("folder that no root reads", "kept as a"), rows)
     if document.overlaps:
         yield _overlaps(document)
     if document.guards:
@@ -89,14 +115,14 @@ def warnings_tables(document: PlanDocument) -> Iterator[TextTable]:
             (guard.name, guard.message + (" (overridden)" if guard.name in given else ""))
             for guard in document.guards
         ]
-        yield TextTable(("guard", "says no, because"), rows)
+        yield TextTable(("guard", "fails because"), rows)
 
 
 def breakdown_tables(document: PlanDocument) -> Iterator[TextTable]:
-    """What goes by guess, and all files by table, age and size."""
+    """Deletes by probable cause, and all files by table, age and size."""
     if document.guesses:
         rows = [(guess, *_amount(amount)) for guess, amount in document.guesses.items()]
-        yield TextTable(("to delete, perhaps from", "files", "size"), rows, numbers=_NUMBERS)
+        yield TextTable(("to delete, probable cause", "files", "size"), rows, numbers=_NUMBERS)
     if document.tables:
         yield _by("table", map(_named_table, _top(document.tables)))
     yield _by("age", ((str(each["class"]), each) for each in document.ages))
@@ -123,7 +149,7 @@ def _by(name: str, rows: Iterable[tuple[str, Mapping[str, Any]]]) -> TextTable:
 
 
 def _top(tables: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The tables with most to delete, and the rest in one row."""
+    """The tables with the most to delete, and the rest in one row."""
     every = list(tables)
     if len(every) <= _SHOWN_TABLES:
         return every
@@ -147,7 +173,7 @@ def _gone(document: PlanDocument) -> TextTable:
     ]
     more = len(document.gone_roots) - len(rows)
     rows += [(f"and {more:,} more", "", "")] if more else []
-    titles = ("root that is not listed any more", "last seen", "to delete")
+    titles = ("root that is no longer listed", "last seen", "to delete")
     return TextTable(titles, rows, numbers=_NUMBERS)
 
 
@@ -169,21 +195,21 @@ def _roots(document: PlanDocument) -> str:
     counts = document.roots
     parts = [f"{counts.complete:,} complete"]
     parts += [f"{counts.incomplete:,} incomplete"] if counts.incomplete else []
-    parts += [f"{counts.absent:,} gone meanwhile"] if counts.absent else []
-    parts += [f"{counts.gone:,} known before and not listed now"] if counts.gone else []
+    parts += [f"{counts.absent:,} dropped meanwhile"] if counts.absent else []
+    parts += [f"{counts.gone:,} no longer listed"] if counts.gone else []
     return ", ".join(parts)
 
 
 def _source(spec: Mapping[str, Any]) -> str:
     if not spec.get("inventory"):
         return ""
-    return f", as {spec['inventory']} of {spec['inventory_time']} has them"
+    return f", by {spec['inventory']} of {spec['inventory_time']}"
 
 
 def _live(spec: Mapping[str, Any]) -> str:
     manifests = format_count(spec.get("manifests", 0), "manifest")
     reused = spec.get("manifests_reused", 0)
-    saved = f", {reused:,} of them known from before" if reused else ""
+    saved = f", {reused:,} of them from the cache" if reused else ""
     return f"{format_count(spec.get('live', 0), 'name')} in {manifests}{saved}"
 
 
@@ -193,11 +219,11 @@ def _matched(document: PlanDocument) -> str:
     if not figures:
         return words
     size = format_size(figures["bits"] // _BITS_IN_A_BYTE)
-    return f"{words} of {size}, which keeps {figures['expected_fpp']:.0e} of the rubbish"
+    return f"{words} of {size}; false positive rate {figures['expected_fpp']:.0e}"
 
 
 def _in_order(amounts: Mapping[str, FileTotals]) -> list[tuple[str, FileTotals]]:
-    """Reasons in the order in which files are judged."""
+    """Reasons in the order in which they are checked."""
     order = list(Reason)
     return sorted(amounts.items(), key=lambda each: order.index(Reason(each[0])))
 

@@ -136,13 +136,3 @@ class EntryRows(RowCount):
         """The count in words."""
         noun = "entry" if self.count == 1 else "entries"
         return f"{self.count:,} {noun}, {format_size(self.size_bytes)}"
-
-
-def path_texts(paths: pa.Array) -> pa.Array:
-    """Paths as text; bytes that are none are escaped."""
-    try:
-        texts = paths.cast(pa.string())
-    except pa.ArrowInvalid:
-        escaped = [path.decode(errors="backslashreplace") for path in paths.to_pylist()]
-        texts = pa.array(escaped, pa.string())
-    return texts

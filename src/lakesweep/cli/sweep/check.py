@@ -53,11 +53,12 @@ def check(
     tables that moved meanwhile are marked again, so writers raise no false alarm. Ends with code 4
     if a file is missing or a root cannot be read, and with 0 if all is there.
     """
+    from lakesweep.operations.engines import warn_of_local_plans
     from lakesweep.runs.records import RunKind
     from lakesweep.runs.sessions import run_session
 
     found = _find(context, lake, plan)
-    engine.warn(context, found.lake)
+    warn_of_local_plans(context.app, engine.engine, found.lake, context.io)
     spec = {"engine": engine.engine.value, "plan": plan}
     runs = context.app.runs
     with run_session(runs, found.lake.name, RunKind.CHECK, plan=plan, spec=spec) as session:

@@ -2,40 +2,35 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lakesweep.cli.context import Context
 from lakesweep.cli.options import EngineChoice, Overrides, absolute_address
 from lakesweep.errors import IncompleteError, UsageError
-from lakesweep.units import format_duration, parse_duration, parse_moment
+from lakesweep.units import parse_duration, parse_moment
 
 if TYPE_CHECKING:
-    from lakesweep.runs.sessions import Session
-    from lakesweep.storage.listing.inventory import Inventory
     from lakesweep.sweep.judge.live_set import MatchMode
-    from lakesweep.sweep.lake import Lake
     from lakesweep.sweep.plan.document import PlanDocument
-    from lakesweep.sweep.plan.planner import PlanRequest
 
 
 def plan(
     context: Context,
     lake: Annotated[str, typer.Argument(metavar="LAKE", help="A lake of the configuration.")],
     engine: EngineChoice,
-    exact: Annotated[bool, typer.Option("--exact", help="Match files hash by hash.")] = False,
+    exact: Annotated[bool, typer.Option("--exact", help="Match files by their hashes.")] = False,
     bloom: Annotated[
         bool,
-        typer.Option("--bloom", help="Match files by a Bloom filter, which may keep some rubbish."),
+        typer.Option("--bloom", help="Match files by a Bloom filter; may keep a few orphans."),
     ] = False,
     inventory: Annotated[
         str | None,
         typer.Option(
             metavar="FILE",
-            help="Read what is stored from an inventory instead of listing: the manifest.json of "
-            "an S3 inventory, or a Parquet or CSV file with path, size and modified.",
+            help="Read an inventory instead of listing: the manifest.json of an S3 inventory, or a"
+            " Parquet or CSV file with path, size and modified.",
             show_default=False,
         ),
     ] = None,
@@ -51,49 +46,31 @@ def plan(
         str | None,
         typer.Option(
             metavar="DURATION",
-            help="Keep files younger than this, in place of what the configuration says.",
+            help="Keep files younger than this, instead of the configured grace.",
             show_default=False,
         ),
     ] = None,
     override: Overrides = None,
 ) -> None:
-    """Find what nothing references any more, and write it down. Nothing is deleted.
+    """Find files that nothing references any more. Writes a plan and deletes nothing.
 
-    All files of the lake are listed, then everything that its roots reference is marked, and each
-    file is judged: kept or deleted, with a reason. Guards look at the result; those that say no
-    stop lakesweep apply, unless they are overridden, here or there. If a root cannot be read, all
-    that it may share is kept, the plan is written, and the command ends with code 4.
+    All files of the lake are listed, everything its roots reference is marked, and each file gets
+    a verdict, keep or delete, with a reason. Then guards check the result. A guard that fails stops
+    lakesweep apply unless it is overridden, here or there. If a root cannot be read, everything it
+    might reference is kept, the plan is written, and the command ends with code 4.
     """
-    from lakesweep.runs.records import RunKind
-    from lakesweep.runs.sessions import run_session
-    from lakesweep.sweep.plan.planner import Planner
+    from lakesweep.operations.plan import PlanLakeRequest, plan_lake
 
-    found = context.app.lake(lake)
-    order = _order(found, _mode(exact=exact, bloom=bloom), grace, override)
-    order = _with_inventory(context, order, inventory, inventory_time)
-    engine.warn(context, found)
-    spec = _spec(order, engine.engine.value)
-    with (
-        run_session(context.app.runs, lake, RunKind.PLAN, spec=spec) as session,
-        engine.open(context) as chosen,
-    ):
-        app = context.app
-        planner = Planner(
-            app.stores, chosen, app.runs, context.clock, context.progress, sources=app.root_sources
-        )
-        order = replace(order, name=session.record.run)  # one name for both
-        document = planner.plan(order, session.started, session.lease)
-        _record(session, document)
-    _show(context, document)
-
-
-def _order(
-    lake: Lake, mode: MatchMode, grace: str | None, override: list[str] | None
-) -> PlanRequest:
-    from lakesweep.sweep.plan.planner import PlanRequest
-
-    wanted = lake.grace if grace is None else parse_duration(grace)
-    return PlanRequest(lake, wanted, mode, tuple(override or ()))
+    request = PlanLakeRequest(
+        lake,
+        engine.engine,
+        _mode(exact=exact, bloom=bloom),
+        None if grace is None else parse_duration(grace),
+        None if inventory is None else absolute_address(inventory),
+        None if inventory_time is None else parse_moment(inventory_time, context.clock.now()),
+        tuple(override or ()),
+    )
+    report_plan(context, plan_lake(context.app, request, context.io))
 
 
 def _mode(*, exact: bool, bloom: bool) -> MatchMode:
@@ -106,74 +83,16 @@ def _mode(*, exact: bool, bloom: bool) -> MatchMode:
     return MatchMode.BLOOM if bloom else MatchMode.AUTO
 
 
-def _with_inventory(
-    context: Context, order: PlanRequest, path: str | None, time: str | None
-) -> PlanRequest:
-    if path is None:
-        if time is not None:
-            raise UsageError("--inventory-time says nothing without --inventory")
-        return order
-    if time is not None and path.endswith(".json"):
-        raise UsageError("the manifest of an inventory tells its own time", hint="leave it out")
-    return replace(order, inventory=_open(context, path, time))
+def report_plan(context: Context, document: PlanDocument) -> None:
+    """Print a plan that was just made; end with code 4 if a root could not be read."""
+    from lakesweep.cli.render.plan_tables import new_plan_tables, summary
 
-
-def _open(context: Context, path: str, time: str | None) -> Inventory:
-    from lakesweep.storage.listing.inventory import open_inventory
-
-    now = context.clock.now()
-    taken_at = None if time is None else parse_moment(time, now)
-    found = open_inventory(context.app.stores, absolute_address(path), taken_at=taken_at)
-    found.age(now)  # refuses one that was made in the future
-    return found
-
-
-def _spec(order: PlanRequest, engine: str) -> dict[str, Any]:
-    return {
-        "engine": engine,
-        "mode": order.mode.value,
-        "grace": format_duration(order.grace),
-        "inventory": None if order.inventory is None else order.inventory.path,
-        "overridden": list(order.overridden),
-    }
-
-
-def _record(session: Session, document: PlanDocument) -> None:
-    """What the run says of itself later."""
-    from lakesweep.runs.records import RunStatus
-
-    goes, stays = document.amount("delete"), document.amount("keep")
-    session.figures = {
-        "plan": document.plan,
-        "delete_files": goes.files,
-        "delete_bytes": goes.bytes,
-        "keep_files": stays.files,
-        "keep_bytes": stays.bytes,
-        "roots_complete": document.roots.complete,
-        "roots_incomplete": document.roots.incomplete,
-        "filter": document.filter,
-        "seconds": document.seconds,
-        **document.spec,
-    }
-    if document.roots.incomplete:
-        session.status = RunStatus.INCOMPLETE
-        session.message = f"{document.roots.incomplete} roots could not be read"
-
-
-def _show(context: Context, document: PlanDocument) -> None:
-    from lakesweep.cli.render.plan_tables import (
-        facts_table,
-        plan_document,
-        summary,
-        totals_table,
-        warnings_tables,
-    )
-
-    tables = [facts_table(document, "ready"), totals_table(document), *warnings_tables(document)]
-    context.output.result(plan_document(document), *tables)
+    context.output.result(document, *new_plan_tables(document))
+    for warning in document.details.get("warnings", ()):
+        context.output.say(f"warning: {warning}")
     context.output.say(summary(document))
     if document.amount("delete").files:
-        context.output.say(f"try: lakesweep show {document.plan} --verdict delete")
-        context.output.say(f"try: lakesweep apply {document.plan}")
+        context.output.say(f"try: {document.commands} show {document.plan} --verdict delete")
+        context.output.say(f"try: {document.commands} apply {document.plan}")
     if document.roots.incomplete:
         raise typer.Exit(IncompleteError.exit_code)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from lakesweep.cli.repositories import opener_of
 from lakesweep.errors import ConfigError, DamagedError, NotFoundError
+from lakesweep.guard_names import GuardName
 
 if TYPE_CHECKING:
     from lakesweep.cli.context import Context
@@ -49,7 +49,7 @@ def _sources(context: Context, holding: Holding, overridden: Collection[str]) ->
             f"the configuration has no lake {holding.lake} any more, so its roots are not known:"
             " put it back, unless nothing reads its files any more"
         )
-        _refuse("lake-gone", why, holding, overridden)
+        _refuse(GuardName.LAKE_GONE, why, holding, overridden)
     return context.app.root_sources
 
 
@@ -57,20 +57,20 @@ def _sources_of_repository(
     context: Context, holding: Holding, overridden: Collection[str]
 ) -> RootSourceFactory:
     """The repository, as far as it changed since the plan, and others that may need its objects."""
-    from lakesweep.cli.repositories import sources_of
+    from lakesweep.operations.repositories import recheck_sources
     from lakesweep.sweep.guards import check_policy
     from lakesweep.sweep.plan.document import load_plan
 
     plan = context.app.runs.plan(holding.plan)
     try:
         document = load_plan(context.app.stores, plan)
-        found = sources_of(context, plan, document)
+        found = recheck_sources(context.app, plan, document)
     except (NotFoundError, DamagedError) as error:
         why = (
             f"what was referenced when the plan was made is not known: {error.message}; bring its"
             " folder back, or only what branches and tags show, and what is staged, is kept"
         )
-        _refuse("plan-gone", why, holding, overridden)
+        _refuse(GuardName.PLAN_GONE, why, holding, overridden)
         return _sources_without_plan(context, holding, overridden)
     # A policy that came since may want for longer what this one let go.
     applied = context.app.runs.lake(holding.lake).policy
@@ -83,7 +83,7 @@ def _sources_of_repository(
             f"repository {found.repository} cannot be asked what it references: {error.message};"
             " configure it again, unless it is gone for good"
         )
-        _refuse("lake-gone", why, holding, overridden)
+        _refuse(GuardName.LAKE_GONE, why, holding, overridden)
         return found.others
     return found
 
@@ -93,12 +93,13 @@ def _sources_without_plan(
 ) -> RootSourceFactory:
     from lakesweep.lifecycle.plan.recheck import NeighbourSources, RecheckSources, head_metaranges
     from lakesweep.lifecycle.repository_lake import lake_name
+    from lakesweep.operations.repositories import opener_of
 
-    openers = {name: opener_of(context, name) for name in context.app.repository_names}
+    openers = {name: opener_of(context.app, name) for name in context.app.repository_names}
     own = [name for name, each in openers.items() if lake_name(each().namespace) == holding.lake]
     neighbours = {name: opener for name, opener in openers.items() if name not in own}
     of_lakes = context.app.root_sources
-    others = NeighbourSources(neighbours, "staged" in overridden, of_lakes=of_lakes)
+    others = NeighbourSources(neighbours, GuardName.STAGED in overridden, of_lakes=of_lakes)
     if not own:
         return others
     return RecheckSources(own[0], openers[own[0]], head_metaranges, others)

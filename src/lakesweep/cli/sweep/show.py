@@ -13,30 +13,27 @@ from lakesweep.errors import UsageError
 from lakesweep.sweep.verdicts import Reason, Verdict
 
 if TYPE_CHECKING:
-    from lakesweep.sweep.plan.stored_plan import StoredPlan
+    from lakesweep.sweep.plan.document import PlanKind
 
 PlanName = Annotated[
-    str,
-    typer.Argument(
-        metavar="PLAN", help="A plan, as lakesweep plan named it; or a lake, for its newest plan."
-    ),
+    str, typer.Argument(metavar="PLAN", help="The name of a plan, or a lake for its newest plan.")
 ]
 
 
 @dataclass(frozen=True)
 class FileChoice:
-    """Which files of a plan are shown."""
+    """Which files of a plan to list."""
 
-    files: Annotated[bool, typer.Option("--files", help="Show all files, one a line.")] = False
+    files: Annotated[bool, typer.Option("--files", help="List all files, one per line.")] = False
     verdict: Annotated[
-        Verdict | None, typer.Option(help="Show the files with this verdict.", show_default=False)
+        Verdict | None, typer.Option(help="List the files with this verdict.", show_default=False)
     ] = None
     reason: Annotated[
         Reason | None,
         typer.Option(
             "--reason",
             metavar="REASON",
-            help=f"Show the files with this reason: {', '.join(Reason)}.",
+            help=f"List the files with this reason: {', '.join(Reason)}.",
             show_default=False,
         ),
     ] = None
@@ -45,14 +42,14 @@ class FileChoice:
         typer.Option(
             "--table",
             metavar="TABLE",
-            help="Show the files in the folder of this table.",
+            help="List the files in the folder of this table.",
             show_default=False,
         ),
     ] = None
 
     @property
     def is_any(self) -> bool:
-        """Whether files are wanted at all."""
+        """Whether to list files at all."""
         return self.files or any((self.verdict, self.reason, self.table))
 
 
@@ -63,75 +60,48 @@ def show(
     html: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE",
-            help="Write one page with pictures, for any browser.",
-            show_default=False,
+            metavar="FILE", help="Write a report page with charts to this file.", show_default=False
         ),
     ] = None,
 ) -> None:
-    """What a plan found: totals by reason, table, age and size, and guards; or its files.
+    """Show a plan: totals by reason, table, age and size, and guards; or list its files.
 
-    Files are streamed, however many there are. --verdict, --reason and --table choose among them,
-    and may be given together.
+    Files are streamed, however many there are. --verdict, --reason and --table can be combined.
     """
-    from lakesweep.sweep.plan.document import PlanKind, check_kind
-    from lakesweep.sweep.plan.stored_plan import open_plan
+    from lakesweep.sweep.plan.document import PlanKind
 
     if html is not None and choice.is_any:
         raise UsageError(
             "--html shows a whole plan, and no single files", hint="leave the other options out"
         )
-    found = open_plan(context.app.stores, context.app.runs, plan)
-    check_kind(found.document, PlanKind.SWEEP)
     if html is not None:
-        _write_page(context, found, html)
-    elif choice.is_any:
-        stream_files(context, found, choice)
+        _write_page(context, plan, html)
     else:
-        _show(context, found)
+        show_plan(context, plan, PlanKind.SWEEP, choice)
 
 
-def _show(context: Context, plan: StoredPlan) -> None:
-    from lakesweep.cli.render.plan_tables import (
-        breakdown_tables,
-        facts_table,
-        plan_document,
-        summary,
-        totals_table,
-        warnings_tables,
-    )
-
-    document, state = plan.document, plan.state(context.clock.now())
-    context.output.result(
-        {**plan_document(document), "state": state, "run": plan.record.run},
-        facts_table(document, describe_state(plan, state)),
-        totals_table(document),
-        *breakdown_tables(document),
-        *warnings_tables(document),
-    )
-    context.output.say(summary(document))
-
-
-def describe_state(plan: StoredPlan, state: str) -> str:
-    """What became of a plan, and by whom."""
-    return f"{state} by {plan.record.run}" if plan.record.run else state
-
-
-def stream_files(context: Context, plan: StoredPlan, choice: FileChoice) -> None:
-    """The files of a plan that were asked for."""
+def show_plan(context: Context, plan: str, kind: PlanKind, choice: FileChoice) -> None:
+    """Show a plan of any kind, or stream the files that were asked for."""
+    from lakesweep.cli.render.plan_tables import stored_plan_tables, summary
     from lakesweep.cli.render.rows import VerdictRows
+    from lakesweep.operations.plan_view import PlanFilesRequest, plan_files, view_plan
 
-    rows = plan.rows(choice.verdict, reason=choice.reason, table=choice.table)
-    context.output.rows(rows, VerdictRows())
+    if choice.is_any:
+        request = PlanFilesRequest(plan, kind, choice.verdict, choice.reason, choice.table)
+        context.output.rows(plan_files(context.app, request), VerdictRows())
+        return
+    view = view_plan(context.app, plan, kind)
+    context.output.result(view, *stored_plan_tables(view))
+    context.output.say(summary(view))
 
 
-def _write_page(context: Context, plan: StoredPlan, file: Path) -> None:
-    from lakesweep.sweep.inspect.report import render_report
+def _write_page(context: Context, plan: str, file: Path) -> None:
+    from lakesweep.operations.plan_view import plan_page, view_plan
 
-    page = render_report(plan.document, plan.state(context.clock.now()))
+    view = view_plan(context.app, plan)
     try:
-        file.write_text(page, encoding="utf-8")
+        file.write_text(plan_page(view), encoding="utf-8")
     except OSError as error:
         raise UsageError(f"{file} cannot be written: {error.strerror}") from error
-    context.output.result({"plan": plan.document.plan, "written": str(file)})
+    context.output.result({"plan": view.plan, "written": str(file)})
     context.output.say(f"wrote {file}")

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakesweep.errors import DamagedError, RefusedError, SparkJobError
+from lakesweep.guard_names import GuardName
 from lakesweep.lifecycle.columns import COMMITS, CURRENT_RULE, EDGES, METARANGES, POLICY_TABLE
 from lakesweep.lifecycle.entries.cache import KNOWN, RangeCache, Segment, known_metaranges
 from lakesweep.lifecycle.entries.range_keepers import metarange_rows
@@ -80,7 +81,7 @@ def require_staging(spec: LifecycleSpec) -> None:
     """RefusedError unless the spec goes on where nobody can tell what is staged."""
     if not spec.without_staging:
         raise RefusedError(
-            "staged",
+            GuardName.STAGED,
             f"it is not known what is staged in {spec.repository.name}: objects that were"
             " uploaded and not yet committed could be deleted",
             hint="let the server be asked, or override the guard staged",

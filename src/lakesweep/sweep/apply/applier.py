@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from lakesweep.clock import Clock
 from lakesweep.errors import LakesweepError, LeaseHeldError, RefusedError, StoppedError
+from lakesweep.guard_names import GuardName
 from lakesweep.progress import SILENT, Progress
 from lakesweep.runs.fencing import FenceWriter, RunFence, request_stop
 from lakesweep.runs.records import LakeRecord, PlanRecord, RunStatus
@@ -308,7 +309,7 @@ def check_runs_known(stores: StoreOpener, runs: RunLog, plan: PlanRecord) -> Non
     strays = sorted(found - {run.run for run in runs.list(plan.lake)})
     if strays:
         raise RefusedError(
-            "stale-plan",
+            GuardName.STALE_PLAN,
             f"plan {plan.plan} was applied by {strays[0]}, of which the store knows nothing: it"
             " may have been brought back from a backup",
             hint=f"{plan_command(plan.lake)} makes a new plan; what the run set aside lies in"

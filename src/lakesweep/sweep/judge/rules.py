@@ -9,6 +9,7 @@ from datetime import datetime
 import pyarrow as pa
 from msgspec.structs import replace
 
+from lakesweep.guard_names import GuardName
 from lakesweep.lakefs.addresses import DATA
 from lakesweep.marks.columns import RootFacts
 from lakesweep.paimon.model.warehouse import is_database
@@ -67,8 +68,8 @@ def make_rules(
     facts = {root.name: root.facts for root in marks.roots if root.facts}
     tables = table_folders_of(marks)
     found = without_read(_paimon_folders(marks), found)
-    foreign = {} if "foreign" in overridden else dict(_neighbours(lake))
-    opted_out = () if "gc.enabled" in overridden else tuple(marks.opted_out)
+    foreign = {} if GuardName.FOREIGN in overridden else dict(_neighbours(lake))
+    opted_out = () if GuardName.GC_ENABLED in overridden else tuple(marks.opted_out)
     gone = gone_roots(marks, memory)
     used = (folder for root in marks.roots if root.kind not in _LISTS for folder in root.folders)
     namespaces = tuple(_namespaces(marks))
@@ -96,7 +97,7 @@ def make_rules(
     return LakeRules(
         rules,
         tables,
-        foreign=tuple(_overlapping(lake)) if "foreign" in overridden else (),
+        foreign=tuple(_overlapping(lake)) if GuardName.FOREIGN in overridden else (),
         opted_in=tuple(root.name for root in marks.opted_out) if not opted_out else (),
         gone=gone,
         formats=formats,
@@ -151,7 +152,7 @@ def _named_by(marks: Marks, overridden: Collection[str]) -> Mapping[str, RootFac
     Of one whose warehouse was not named nobody knows who else writes to where it does.
     """
     found = {root.name: root.facts for root in marks.roots if root.facts}
-    if "foreign" in overridden:
+    if GuardName.FOREIGN in overridden:
         return found
     alone = (root.name for root in marks.roots if root.facts and is_named_table(root))
     return found | {name: replace(found[name], write_paths=()) for name in alone}

@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 from lakesweep.clock import Clock
 from lakesweep.config import IcebergScanRoot
 from lakesweep.errors import IncompleteError
+from lakesweep.guard_names import GuardName
 from lakesweep.hashing import HashSet
 from lakesweep.progress import SILENT, Progress
 from lakesweep.runs.task_progress import show_progress
@@ -234,7 +235,7 @@ class QuarantineEmptier:
 
 
 #: What held files back that were set aside all the same, as somebody wanted.
-_JUDGED_BEFORE = ("foreign", "gc.enabled")
+_JUDGED_BEFORE = (GuardName.FOREIGN, GuardName.GC_ENABLED)
 
 
 def _references_only(rules: JudgeRules) -> JudgeRules:

@@ -43,4 +43,4 @@ def test_facts_tell_where_the_listing_came_from() -> None:
     spec = {"listed": 13, "inventory": "s3://logs/manifest.json", "inventory_time": "2026-01-01"}
     table = facts_table(msgspec.structs.replace(PLAN, spec=spec), "ready")
     [stored] = [row[1] for row in table.rows if row[0] == "stored"]
-    assert stored == "13 files, as s3://logs/manifest.json of 2026-01-01 has them"
+    assert stored == "13 files, by s3://logs/manifest.json of 2026-01-01"

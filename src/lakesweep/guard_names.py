@@ -1,0 +1,31 @@
+"""The names of all guards that `--override` takes."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class GuardName(StrEnum):
+    """A guard that can stop a delete. Names are part of plans and of the command line."""
+
+    FIRST_RUN = "first-run"
+    ZERO_LIVE = "zero-live"
+    LIVE_FELL = "live-fell"
+    SHARE = "share"
+    INCOMPLETE = "incomplete"
+    ROOTS_GONE = "roots-gone"
+    EMPTY_CATALOG = "empty-catalog"
+    REPOSITORIES = "repositories"
+    MISSING = "missing"
+    FOREIGN = "foreign"
+    STALE_PLAN = "stale-plan"
+    GRACE = "grace"
+    GC_ENABLED = "gc.enabled"
+    CATALOG_LOCK = "catalog-lock"
+    POLICY_CHANGED = "policy-changed"
+    STAGED = "staged"
+    REFS_DUMP = "refs-dump"
+    STALE_REFS = "stale-refs"
+    CLOCK = "clock"
+    LAKE_GONE = "lake-gone"
+    PLAN_GONE = "plan-gone"
