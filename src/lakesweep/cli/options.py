@@ -17,7 +17,6 @@ from lakesweep.storage.options import DeleteRate
 
 if TYPE_CHECKING:
     from lakesweep.cli.context import Context
-    from lakesweep.marks.unreadable import Strict, Tolerant
     from lakesweep.storage.deleting.bulk_delete import Deleter
     from lakesweep.storage.stores import Stores
     from lakesweep.sweep.engine.protocol import SweepEngine
@@ -117,15 +116,8 @@ class RateLimitOptions:
 
 
 TolerantFlag = Annotated[
-    bool, typer.Option("--tolerant", help="Go on past what cannot be read; end with code 4.")
+    bool, typer.Option("--tolerant", help="Skip what cannot be read, and exit with code 4.")
 ]
-
-
-def tolerance_of(tolerant: bool) -> Strict | Tolerant:
-    """What the option stands for."""
-    from lakesweep.marks.unreadable import Strict, Tolerant
-
-    return Tolerant() if tolerant else Strict()
 
 
 def parse_properties(texts: list[str] | None) -> dict[str, str]:

@@ -1,71 +1,49 @@
-"""Report how a purge or a tolerant read ended; exit with code 4 if it was incomplete."""
+"""Show how a purge or a tolerant read ended; exit with code 4 if it was incomplete."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import typer
 
-from lakesweep.cli.render.output import TextTable
+from lakesweep.cli.render.outcome_tables import dry_run_hint, failure_lines, outcome_table
 from lakesweep.errors import IncompleteError
+from lakesweep.units import format_size
 
 if TYPE_CHECKING:
     from lakesweep.cli.context import Context
-    from lakesweep.marks.unreadable import Strict, Tolerant
-    from lakesweep.storage.deleting.outcome_totals import OutcomeTotals
-
-_SHOWN_FAILURES = 20
-
-
-@dataclass(frozen=True, slots=True)
-class PurgeOutcome:
-    """How a purge ended, next to what it had found."""
-
-    tally: OutcomeTotals
-    found: int
-    found_bytes: int
-    protected: int = 0
-    dry_run: bool = False
-
-    def show(self, context: Context) -> None:
-        """Give the outcome; end with code 4 where something was left behind."""
-        context.output.result(self._document(), *([] if self.dry_run else [self._table()]))
-        for failure in self.tally.failures[:_SHOWN_FAILURES]:
-            context.output.say(f"{failure.path}: {failure.reason}")
-        if self.tally.failed:
-            raise typer.Exit(IncompleteError.exit_code)
-        if self.dry_run and self.found:
-            context.output.say("nothing was deleted; run the same with --yes in place of --dry-run")
-
-    def _document(self) -> dict[str, object]:
-        return {
-            **self.tally.document(),
-            "found": self.found,
-            "bytes_found": self.found_bytes,
-            "protected": self.protected,
-            "dry_run": self.dry_run,
-        }
-
-    def _table(self) -> TextTable:
-        from lakesweep.units import format_size
-
-        counts = {
-            "found": self.found,
-            "deleted": self.tally.deleted,
-            "absent": self.tally.absent,
-            "failed": self.tally.failed,
-        }
-        rows = [(name, f"{count:,}") for name, count in counts.items()]
-        rows.append(("freed", format_size(self.tally.bytes_deleted)))
-        return TextTable(("outcome", "files"), rows, numbers=frozenset({"files"}))
+    from lakesweep.marks.unreadable import Problem
+    from lakesweep.operations.files import PurgeResult
+    from lakesweep.storage.deleting.outcome_totals import FailedFile
 
 
-def tell_problems(context: Context, tolerance: Strict | Tolerant) -> None:
-    """Say what could not be read, and end the command with code 4 if there was anything."""
-    from lakesweep.marks.unreadable import Tolerant
+def show_purge(context: Context, result: PurgeResult) -> None:
+    """Write the result; exit with code 4 if something was left behind."""
+    figures: dict[str, int | str] = {
+        "found": result.found,
+        "deleted": result.deleted,
+        "absent": result.absent,
+        "failed": result.failed,
+        "freed": format_size(result.bytes_deleted),
+    }
+    context.output.result(result, *([] if result.dry_run else [outcome_table(figures)]))
+    say_failures(context, result.failures, result.failures_omitted)
+    if not result.is_complete:
+        raise typer.Exit(IncompleteError.exit_code)
+    if result.dry_run and result.found:
+        context.output.say(dry_run_hint())
 
-    if isinstance(tolerance, Tolerant) and tolerance.problems:
-        for problem in dict.fromkeys(tolerance.problems):
-            context.output.say(str(problem))
+
+def say_failures(context: Context, failures: Sequence[FailedFile], omitted: int = 0) -> None:
+    """Name the first failures."""
+    for line in failure_lines(failures, omitted):
+        context.output.say(line)
+
+
+def say_problems(context: Context, problems: Sequence[Problem]) -> None:
+    """Name what could not be read; exit with code 4 if there was anything."""
+    for problem in dict.fromkeys(problems):
+        context.output.say(str(problem))
+    if problems:
         raise typer.Exit(IncompleteError.exit_code)

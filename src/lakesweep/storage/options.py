@@ -40,6 +40,10 @@ class DeleteRate:
         )
 
 
+#: No limit at all.
+UNLIMITED = DeleteRate()
+
+
 def _divide(rate: float | None, tasks: int) -> float | None:
     return None if rate is None else rate / max(1, tasks)
 

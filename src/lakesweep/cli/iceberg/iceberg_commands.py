@@ -1,4 +1,4 @@
-"""`lakesweep iceberg`: list what a table or view references, and purge it."""
+"""`lakesweep iceberg`: list the files that a table or view reaches, and purge it."""
 
 from __future__ import annotations
 
@@ -9,30 +9,19 @@ import typer
 
 from lakesweep.cli.commands import command, group
 from lakesweep.cli.context import Context
-from lakesweep.cli.options import (
-    DryRun,
-    Overrides,
-    RateLimitOptions,
-    TolerantFlag,
-    Yes,
-    tolerance_of,
-)
-from lakesweep.cli.outcomes import PurgeOutcome, tell_problems
-from lakesweep.units import format_count, format_size
+from lakesweep.cli.options import DryRun, Overrides, RateLimitOptions, TolerantFlag, Yes
+from lakesweep.cli.outcomes import say_problems, show_purge
+from lakesweep.cli.render.outcome_tables import kind_lines
+from lakesweep.units import format_count
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from lakesweep.iceberg.known_tables import TargetTable
-    from lakesweep.iceberg.purge import PurgePlan
-    from lakesweep.marks.unreadable import Tolerance
-    from lakesweep.storage.deleting.outcome_totals import OutcomeTotals
+    from lakesweep.operations.iceberg import PurgedTable, PurgeTablePreview
 
 _REF = "catalog.namespace.table, or the address of a metadata JSON."
 
 app = group(
     "iceberg",
-    "What an Iceberg table or view reaches, and purging it.",
+    "List the files that Iceberg tables and views reach, and purge them.",
     examples=[
         "lakesweep iceberg files prod.shop.orders",
         "lakesweep iceberg purge prod.shop.orders --dry-run",
@@ -53,30 +42,22 @@ def files(
     context: Context,
     refs: Annotated[list[str], typer.Argument(metavar="REF…", help=_REF, show_default=False)],
     unique: Annotated[
-        bool, typer.Option("--unique", help="Each file once, whatever names it.")
+        bool, typer.Option("--unique", help="List each file once, even if several manifests do.")
     ] = False,
     tolerant: TolerantFlag = False,
 ) -> None:
-    """Every file that a table or view reaches.
+    """List every file that a table or view reaches.
 
     Metadata, manifest lists of all snapshots of all branches and tags, manifests, data files,
-    delete files, deletion vectors and statistics. A file that several manifests name comes several
-    times unless --unique is given; that keeps 128-bit hashes in memory, and on disk beyond 256 MB.
+    delete files, deletion vectors and statistics. A file that several manifests name is listed
+    several times unless --unique is given; that keeps 128-bit hashes in memory, and on disk beyond
+    256 MB.
     """
-    from lakesweep.storage.datasets.unique_files import unique_files
+    from lakesweep.operations.iceberg import IcebergFilesRequest, iceberg_files
 
-    tolerance = tolerance_of(tolerant)
-    batches = _reached(context, refs, tolerance)
-    context.output.files(unique_files(batches) if unique else batches)
-    tell_problems(context, tolerance)
-
-
-def _reached(context: Context, refs: list[str], tolerance: Tolerance) -> Iterator[pa.RecordBatch]:
-    from lakesweep.iceberg.reach import reached_files
-
-    for ref in refs:
-        target = context.app.iceberg.find(ref)
-        yield from reached_files(target.stores, target.metadata, tolerance)
+    found = iceberg_files(context.app, IcebergFilesRequest(tuple(refs), unique, tolerant))
+    context.output.files(found.batches)
+    say_problems(context, found.problems)
 
 
 @command(
@@ -94,7 +75,7 @@ def purge(
     pace: RateLimitOptions,
     base_location: Annotated[
         bool,
-        typer.Option("--base-location", help="Delete all that is stored below its location."),
+        typer.Option("--base-location", help="Delete everything stored below its location."),
     ] = False,
     drop: Annotated[
         bool, typer.Option("--drop", help="Drop the name from the catalog before deleting.")
@@ -103,71 +84,53 @@ def purge(
     yes: Yes = False,
     override: Overrides = None,
 ) -> None:
-    """Delete a table or view with all that it reaches.
+    """Delete a table or view with every file that it reaches.
 
-    Files go children before parents and the metadata last, so an interrupted purge can be repeated.
-    Files that another table of a configured catalog reaches are left alone. A table whose
-    gc.enabled is false is refused without --override gc.enabled.
+    Files are deleted children first and the metadata last, so an interrupted purge can be repeated.
+    Files that another table of a configured catalog reaches are kept. A table whose gc.enabled is
+    false is refused without --override gc.enabled.
     """
-    from lakesweep.iceberg.purge import execute_purge, tally_problems
+    from lakesweep.operations.iceberg import PurgeTableRequest, purge_table
 
-    target = context.app.iceberg.find(ref)
+    def confirm(preview: PurgeTablePreview) -> None:
+        _say_preview(context, preview)
+        if not dry_run:
+            files = format_count(preview.total_files, "file")
+            context.confirm(f"Delete {files} of {preview.name}?", yes=yes)
+
     overrides = frozenset(override or ())
-    planned = context.app.iceberg.plan_purge(
-        target, base_location=base_location, overrides=overrides
-    )
-    with planned as plan:
-        _show_plan(context, target, plan)
-        if dry_run:
-            _outcome(plan, tally_problems(plan), dry_run=True).show(context)
-            return
-        files = format_count(plan.total_files, "file")
-        context.confirm(f"Delete {files} of {target.name}?", yes=yes)
-        context.app.iceberg.check_unchanged(target, plan, overrides=overrides)
-        if drop:
-            context.app.iceberg.drop(target)
-        tally = execute_purge(plan, pace.deleter(target.stores, context), progress=context.progress)
-        _say_what_is_left(context, target, tally, dropped=drop)
-        _outcome(plan, tally).show(context)
+    request = PurgeTableRequest(ref, base_location, drop, pace.rate, overrides, dry_run)
+    purged = purge_table(context.app, request, confirm, context.io)
+    _say_what_is_left(context, purged)
+    show_purge(context, purged.result)
 
 
-def _outcome(plan: PurgePlan, tally: OutcomeTotals, *, dry_run: bool = False) -> PurgeOutcome:
-    return PurgeOutcome(tally, plan.total_files, plan.total_bytes, plan.protected, dry_run)
-
-
-def _show_plan(context: Context, target: TargetTable, plan: PurgePlan) -> None:
+def _say_preview(context: Context, preview: PurgeTablePreview) -> None:
     say = context.output.say
-    say(f"{target.name}: Iceberg {target.what}, format v{target.metadata.format_version}")
-    say(f"  location  {target.metadata.location}")
-    say(f"  metadata  {target.metadata.path}")
-    for kind, count in sorted(plan.files.items()):
-        say(_total(count, kind, plan.bytes[kind]))
-    say(_total(plan.total_files, "in all", plan.total_bytes))
-    for warning in _warnings(plan):
+    say(f"{preview.name}: Iceberg {preview.what}, format v{preview.format_version}")
+    say(f"  location  {preview.location}")
+    say(f"  metadata  {preview.metadata}")
+    for line in kind_lines(preview.files, preview.bytes):
+        say(line)
+    for warning in _warnings(preview):
         say(f"warning: {warning}")
 
 
-def _total(count: int, what: str, size_bytes: int) -> str:
-    size = format_size(size_bytes) if size_bytes else "-"
-    return f"  {count:>12,}  {what:<22} {size:>8}"
+def _warnings(preview: PurgeTablePreview) -> Iterator[str]:
+    if preview.outside:
+        count = format_count(preview.outside, "file")
+        yield f"{count} to delete outside the table's own folders"
+    for other in preview.overlapping:
+        yield f"{other.name} keeps files in an overlapping folder: {other.folder}"
+    if preview.protected:
+        yield f"{format_count(preview.protected, 'file')} kept: another table needs them"
+    yield from map(str, preview.problems)
 
 
-def _warnings(plan: PurgePlan) -> Iterator[str]:
-    if plan.outside:
-        yield f"{format_count(plan.outside, 'file')} outside the table's own folders would go too"
-    for claim in plan.overlapping:
-        yield f"{claim.name} keeps files in an overlapping folder: {claim.folders[0]}"
-    if plan.protected:
-        yield f"{format_count(plan.protected, 'file')} left alone: another table needs them"
-    yield from map(str, plan.problems)
-
-
-def _say_what_is_left(
-    context: Context, target: TargetTable, tally: OutcomeTotals, *, dropped: bool
-) -> None:
-    if dropped and tally.failed:
-        context.output.say(f"to repeat it: lakesweep iceberg purge {target.metadata.path}")
-    if target.entry is not None and not dropped:
+def _say_what_is_left(context: Context, purged: PurgedTable) -> None:
+    if purged.is_dropped and not purged.result.is_complete:
+        context.output.say(f"to repeat the purge: lakesweep iceberg purge {purged.metadata}")
+    if purged.is_listed and not purged.result.dry_run:
         context.output.say(
-            f"the catalog still lists {target.name}; drop it there, or use --drop next time"
+            f"the catalog still lists {purged.name}; drop it there, or use --drop next time"
         )

@@ -2,37 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from lakesweep.cli.context import Context
-from lakesweep.cli.options import DryRun, Overrides, RateLimitOptions, Yes
-from lakesweep.cli.paimon.table_options import (
-    BranchName,
-    TableAddress,
-    Zone,
-    open_table,
-    parse_zone,
-)
-from lakesweep.cli.render.output import TextTable
+from lakesweep.cli.options import DryRun, Overrides, RateLimitOptions, Yes, absolute_address
+from lakesweep.cli.outcomes import say_failures
+from lakesweep.cli.paimon.table_options import BranchName, TableAddress, Zone, parse_zone
+from lakesweep.cli.render.outcome_tables import dry_run_hint, kind_lines, outcome_table
 from lakesweep.errors import IncompleteError
-from lakesweep.paimon.model.file_kinds import PaimonKind
-from lakesweep.units import format_count, format_moment, format_size, parse_moment
+from lakesweep.units import format_count, format_size, parse_moment
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
-    from lakesweep.paimon.expire.expiry import Expiry, ExpiryOutcome, ExpiryPlan
-    from lakesweep.paimon.expire.retention import RetentionLimits
-    from lakesweep.paimon.model.options import Options
-    from lakesweep.paimon.model.table import PaimonBranch
+    from lakesweep.operations.paimon_expiry import ExpiryPreview, ExpiryResult
+    from lakesweep.paimon.expire.retention import RetentionOverrides
 
 _PANEL = "Retention"
-_SHOWN_FAILURES = 20
-_ANY = 2**31 - 1
 
 
 def _option(name: str, metavar: str, meaning: str) -> Any:
@@ -43,61 +32,48 @@ RetainMax = Annotated[
     int | None, _option("--retain-max", "N", "Keep at most this many, whatever their age.")
 ]
 RetainMin = Annotated[
-    int | None, _option("--retain-min", "N", "Keep at least this many, 1 or more.")
+    int | None, _option("--retain-min", "N", "Keep at least this many; 1 or more.")
 ]
 OlderThan = Annotated[
     str | None,
-    _option("--older-than", "TIME", "Of the others only those: 7d ago, or an RFC 3339 time."),
+    _option(
+        "--older-than",
+        "TIME",
+        "Expire only what is older than 7d (ago), or an RFC 3339 time.",
+    ),
 ]
-Limit = Annotated[int | None, _option("--limit", "N", "Let at most this many go at a time.")]
+Limit = Annotated[int | None, _option("--limit", "N", "Expire at most this many at a time.")]
 
 
 @dataclass(frozen=True)
 class RetentionOptions:
-    """What a call says of how many stay; the rest is as the table's options say."""
+    """What to retain; options that are not given come from the table."""
 
     retain_max: RetainMax = None
     retain_min: RetainMin = None
     older_than: OlderThan = None
     limit: Limit = None
 
-    def retention(
-        self,
-        context: Context,
-        branch: PaimonBranch,
-        said: Callable[[Options, datetime], RetentionLimits],
-    ) -> RetentionLimits:
-        """What the options of a branch say, overridden by what the call says."""
-        from lakesweep.paimon.expire.retention import RetentionOverrides as Given
+    def parse(self, now: datetime) -> RetentionOverrides:
+        """The options as operations take them; `now` is what ages are counted from."""
+        from lakesweep.paimon.expire.retention import RetentionOverrides
 
-        now = context.clock.now()
         cut = None if self.older_than is None else parse_moment(self.older_than, now)
-        given = Given(self.retain_min, self.retain_max, cut, self.limit)
-        return given.over(said(branch.layout.options, now))
+        return RetentionOverrides(self.retain_min, self.retain_max, cut, self.limit)
 
 
 @dataclass(frozen=True)
 class ExpiryOptions:
-    """Of which branch, and whether in earnest."""
+    """Which branch, and whether to delete."""
 
     branch: BranchName = "main"
     dry_run: DryRun = False
     yes: Yes = False
     override: Overrides = None
 
-
-@dataclass(frozen=True)
-class _Words:
-    """How an expiry is spoken of, and what its document says besides files."""
-
-    noun: str
-    kind: PaimonKind
-    counted: str
-    facts: Mapping[str, object]
-
-    def document(self, count: int) -> dict[str, object]:
-        """How many expired, and what is left."""
-        return {"expired_snapshots": 0, self.counted: count, **self.facts}
+    @property
+    def overrides(self) -> frozenset[str]:
+        return frozenset(self.override or ())
 
 
 def expire_snapshots(
@@ -107,23 +83,25 @@ def expire_snapshots(
     pace: RateLimitOptions,
     running: ExpiryOptions,
 ) -> None:
-    """Let old snapshots of a table go, with the files that only they need.
+    """Expire old snapshots, and delete the files that only they need.
 
-    What is not given here is as the table's options snapshot.num-retained.min and so on say. A file
+    Options that are not given come from the table's own snapshot.num-retained.min and so on. A file
     stays while any other snapshot, tag, changelog or branch needs it. Snapshots that a consumer
-    still wants stay. Changelogs outlive their snapshots where the table's options say so. What will
-    go is written down in the table's folder first: the next run finishes what is interrupted.
+    has still to read stay. Changelogs outlive their snapshots if the table's options say so. A
+    journal in the table's folder is written first: the next run finishes an interrupted one.
     """
-    from lakesweep.paimon.expire.retention import snapshot_retention
-    from lakesweep.paimon.expire.snapshot_expiry import choose_snapshots
+    from lakesweep.operations import paimon_expiry
 
-    branch = open_table(context, table).find_branch(running.branch)
-    retention = keeping.retention(context, branch, snapshot_retention)
-    _say_retention(context, branch, retention, "snapshot")
-    chosen = choose_snapshots(branch, retention)
-    left = {"earliest": chosen.earliest, "latest": chosen.latest}
-    words = _Words("snapshot", PaimonKind.SNAPSHOT, "expired_snapshots", left)
-    _expire(context, branch, chosen, words, pace, running)
+    request = paimon_expiry.ExpireSnapshotsRequest(
+        table=absolute_address(table),
+        branch=running.branch,
+        retention=keeping.parse(context.clock.now()),
+        rate=pace.rate,
+        overrides=running.overrides,
+        dry_run=running.dry_run,
+    )
+    confirm = _confirm(context, running)
+    _show(context, paimon_expiry.expire_snapshots(context.app, request, confirm, context.io))
 
 
 def expire_changelogs(
@@ -133,22 +111,24 @@ def expire_changelogs(
     pace: RateLimitOptions,
     running: ExpiryOptions,
 ) -> None:
-    """Let old changelogs go that outlived their snapshots, with the files that only they need.
+    """Expire changelogs that outlived their snapshots, and delete the files that only they need.
 
-    What is not given here is as the table's options changelog.num-retained.min and so on say. They
-    are counted from the latest snapshot on. The newest always stays, and so do those that consumers
-    still want.
+    Options that are not given come from the table's own changelog.num-retained.min and so on.
+    Changelogs are counted from the latest snapshot. The newest always stays, and so do those that
+    a consumer has still to read.
     """
-    from lakesweep.paimon.expire.retention import changelog_retention
-    from lakesweep.paimon.expire.snapshot_expiry import choose_changelogs
+    from lakesweep.operations import paimon_expiry
 
-    branch = open_table(context, table).find_branch(running.branch)
-    retention = keeping.retention(context, branch, changelog_retention)
-    _say_retention(context, branch, retention, "changelog")
-    chosen = choose_changelogs(branch, retention)
-    left = {"earliest": chosen.earliest, "latest": chosen.latest}
-    words = _Words("changelog", PaimonKind.CHANGELOG_META, "expired_changelogs", left)
-    _expire(context, branch, chosen, words, pace, running)
+    request = paimon_expiry.ExpireChangelogsRequest(
+        table=absolute_address(table),
+        branch=running.branch,
+        retention=keeping.parse(context.clock.now()),
+        rate=pace.rate,
+        overrides=running.overrides,
+        dry_run=running.dry_run,
+    )
+    confirm = _confirm(context, running)
+    _show(context, paimon_expiry.expire_changelogs(context.app, request, confirm, context.io))
 
 
 def expire_tags(
@@ -158,120 +138,63 @@ def expire_tags(
     running: ExpiryOptions,
     older_than: Annotated[
         str | None,
-        _option("--older-than", "TIME", "Also tags that have no time to live and are older."),
+        _option("--older-than", "TIME", "Also expire older tags that have no retention time."),
     ] = None,
     zone: Zone = "UTC",
 ) -> None:
-    """Let tags go whose time to live has passed, with the files that only they need.
+    """Expire tags whose retention time has passed, and delete the files that only they need.
 
-    A tag that has a time to live stays until then. One that has none is as old as its file.
+    A tag with a retention time stays until then. A tag without one is as old as its file.
     """
-    from lakesweep.paimon.expire.tag_expiry import TagRule, choose_tags
+    from lakesweep.operations import paimon_expiry
 
-    branch = open_table(context, table).find_branch(running.branch)
     now = context.clock.now()
-    cut = None if older_than is None else parse_moment(older_than, now)
-    chosen = choose_tags(branch, TagRule(now, parse_zone(zone), cut))
-    ids = branch.snapshot_ids()
-    left = {
-        "tags": chosen.names,
-        "earliest": min(ids, default=None),
-        "latest": max(ids, default=None),
-    }
-    words = _Words("tag", PaimonKind.TAG, "expired_tags", left)
-    _expire(context, branch, chosen, words, pace, running)
+    request = paimon_expiry.ExpireTagsRequest(
+        table=absolute_address(table),
+        branch=running.branch,
+        older_than=None if older_than is None else parse_moment(older_than, now),
+        zone=parse_zone(zone),
+        rate=pace.rate,
+        overrides=running.overrides,
+        dry_run=running.dry_run,
+    )
+    confirm = _confirm(context, running)
+    _show(context, paimon_expiry.expire_tags(context.app, request, confirm, context.io))
 
 
-def _expire(
-    context: Context,
-    branch: PaimonBranch,
-    expiry: Expiry,
-    words: _Words,
-    pace: RateLimitOptions,
-    running: ExpiryOptions,
-) -> None:
-    from lakesweep.paimon.expire.expiry import apply_expiry, plan_expiry
-    from lakesweep.paimon.model.warehouse import check_copies
-
-    table = branch.table
-    if "foreign" not in (running.override or ()):
-        check_copies(table)
-    with plan_expiry(table, expiry, progress=context.progress) as plan:
-        count = format_count(len(expiry.leaving), words.noun)
-        _say_plan(context, plan, count)
+def _confirm(context: Context, running: ExpiryOptions) -> Callable[[ExpiryPreview], None]:
+    def confirm(preview: ExpiryPreview) -> None:
+        owners = format_count(preview.owners, preview.noun)
+        _say_preview(context, preview, owners)
         if running.dry_run:
-            _show_dry_run(context, plan, words)
-            return
-        if plan.total_files:
-            files = format_count(plan.total_files, "file")
-            question = f"Expire {count} of {table.address.path}, {files}?"
-            context.confirm(question, yes=running.yes)
-        delete = pace.deleter(table.stores, context)
-        outcome = apply_expiry(plan, delete, progress=context.progress)
-        _show_outcome(context, outcome, words)
+            context.output.report(preview.planned, preview.batches())
+        elif preview.total_files:
+            files = format_count(preview.total_files, "file")
+            context.confirm(f"Expire {owners} of {preview.table}, {files}?", yes=running.yes)
+
+    return confirm
 
 
-def _say_retention(
-    context: Context, branch: PaimonBranch, retention: RetentionLimits, noun: str
-) -> None:
-    bounds = f"at least {retention.retain_min:,}"
-    if retention.retain_max < _ANY:
-        bounds += f" and at most {retention.retain_max:,}"
-    context.output.say(
-        f"{branch.table.address.path}, branch {branch.name}: {bounds} {noun}s stay, among them "
-        f"all from {format_moment(retention.cut)} on; at most {retention.limit:,} go at a time"
-    )
-
-
-def _say_plan(context: Context, plan: ExpiryPlan, count: str) -> None:
+def _say_preview(context: Context, preview: ExpiryPreview, owners: str) -> None:
     say = context.output.say
-    say(f"{count} to expire")
-    for kind, files in sorted(plan.files.items()):
-        if files:
-            say(_line(files, kind, plan.bytes[kind]))
-    say(_line(plan.total_files, "in all", plan.total_bytes))
-    if plan.unfinished:
-        runs = format_count(len(plan.unfinished), "interrupted run")
-        say(f"what {runs} left behind is among it")
+    say(f"{owners} to expire")
+    for line in kind_lines(preview.planned.deleted, preview.bytes):
+        say(line)
+    if preview.unfinished:
+        runs = format_count(preview.unfinished, "interrupted run")
+        say(f"this includes what {runs} left behind")
 
 
-def _line(files: int, what: str, size_bytes: int) -> str:
-    size = format_size(size_bytes) if size_bytes else "-"
-    return f"  {files:>12,}  {what:<22} {size:>8}"
-
-
-def _show_dry_run(context: Context, plan: ExpiryPlan, words: _Words) -> None:
-    document = {
-        **words.document(plan.files[words.kind]),
-        "deleted": {kind.value: files for kind, files in plan.files.items() if files},
-        "bytes_deleted": plan.total_bytes,
-        "failures": [],
-        "dry_run": True,
-    }
-    context.output.report(document, plan.all_batches())
-    if plan.total_files:
-        context.output.say("nothing was deleted; run the same with --yes in place of --dry-run")
-
-
-def _show_outcome(context: Context, outcome: ExpiryOutcome, words: _Words) -> None:
-    tally = outcome.tally.document()
-    document = {
-        **words.document(outcome.deleted[words.kind]),
-        "deleted": {kind.value: files for kind, files in outcome.deleted.items()},
-        "bytes_deleted": tally["bytes_deleted"],
-        "failures": tally["failures"],
-        "failures_omitted": tally["failures_omitted"],
-        "absent": tally["absent"],
-        "folders_removed": outcome.folders,
-        "dry_run": False,
-    }
-    rows = [(kind.value, f"{files:,}") for kind, files in sorted(outcome.deleted.items())]
-    rows.append(("freed", format_size(outcome.tally.bytes_deleted)))
-    context.output.result(
-        document, TextTable(("deleted", "files"), rows, numbers=frozenset({"files"}))
-    )
-    for failure in outcome.tally.failures[:_SHOWN_FAILURES]:
-        context.output.say(f"{failure.path}: {failure.reason}")
-    if outcome.tally.failed:
-        context.output.say("the next run tries what is left again")
+def _show(context: Context, result: ExpiryResult) -> None:
+    """Show what was deleted; a dry run has shown it while the preview was open."""
+    if result.dry_run:
+        if result.deleted:
+            context.output.say(dry_run_hint())
+        return
+    figures: dict[str, int | str] = dict(sorted(result.deleted.items()))
+    figures["freed"] = format_size(result.bytes_deleted)
+    context.output.result(result, outcome_table(figures, heading="deleted"))
+    say_failures(context, result.failures, result.failures_omitted or 0)
+    if not result.is_complete:
+        context.output.say("the next run retries the failed deletes")
         raise typer.Exit(IncompleteError.exit_code)

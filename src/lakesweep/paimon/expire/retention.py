@@ -47,6 +47,11 @@ class RetentionLimits:
             )
 
     @property
+    def is_bounded(self) -> bool:
+        """Whether there is an upper limit on how many are retained."""
+        return self.retain_max < _UNLIMITED
+
+    @property
     def cut_millis(self) -> int:
         """The cut, in the unit of commits; a fraction counts as a whole millisecond."""
         return -(-(self.cut - _EPOCH) // timedelta(milliseconds=1))
@@ -65,6 +70,10 @@ class RetentionOverrides:
         """A table's retention with what the call says otherwise."""
         given = {name: getattr(self, name) for name in self.__slots__}
         return replace(retention, **{name: it for name, it in given.items() if it is not None})
+
+
+#: Everything as the table's options say.
+NO_OVERRIDES = RetentionOverrides()
 
 
 def snapshot_retention(options: Options, now: datetime) -> RetentionLimits:

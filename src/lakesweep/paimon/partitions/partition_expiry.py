@@ -177,9 +177,9 @@ def _limited(verdicts: Sequence[PartitionVerdict], most: int) -> Iterator[Partit
     left = most
     for verdict in verdicts:
         if verdict.expires and left == 0:
-            limit = format_count(most, "partition")
+            limit, verb = format_count(most, "partition"), "expires" if most == 1 else "expire"
             yield replace(
-                verdict, expires=False, reason=f"{verdict.reason}, but {limit} at most go"
+                verdict, expires=False, reason=f"{verdict.reason}, but at most {limit} {verb}"
             )
         else:
             left -= verdict.expires

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -138,11 +139,19 @@ class _Tally:
         return found
 
 
-def partition_totals(partitions: Sequence[Partition]) -> dict[str, int]:
-    """How many partitions, files, rows and bytes these are."""
-    return {
-        "partitions": len(partitions),
-        "files": sum(each.files for each in partitions),
-        "rows": sum(each.rows for each in partitions),
-        "size_bytes": sum(each.size_bytes for each in partitions),
-    }
+class PartitionTotals(msgspec.Struct, frozen=True, kw_only=True):
+    """What some partitions hold together."""
+
+    partitions: int
+    files: int
+    rows: int
+    size_bytes: int
+
+    @classmethod
+    def of(cls, partitions: Sequence[Partition]) -> PartitionTotals:
+        return PartitionTotals(
+            partitions=len(partitions),
+            files=sum(each.files for each in partitions),
+            rows=sum(each.rows for each in partitions),
+            size_bytes=sum(each.size_bytes for each in partitions),
+        )

@@ -21,7 +21,7 @@ from lakesweep.storage.deleting.store_groups import RowNumbers, StoreGroup, grou
 from lakesweep.storage.file_batches import OUTCOME_SCHEMA
 from lakesweep.storage.listing.locations import list_files
 from lakesweep.storage.object_store import Deletion, Expected, ObjectStore, Outcome, StoreOpener
-from lakesweep.storage.options import DeleteRate
+from lakesweep.storage.options import UNLIMITED, DeleteRate
 from lakesweep.storage.wrappers.rate_limit import DeleteLimiter
 
 #: Deletes the files of the batches and yields their outcomes.
@@ -60,7 +60,7 @@ def delete_files(
     later it is a new delete. Another spelling of the same key is then absent.
     """
     source = _Source(batches, _LISTED if verify else _INPUT)
-    limiter = limiter or DeleteLimiter(SystemClock(), DeleteRate())
+    limiter = limiter or DeleteLimiter(SystemClock(), UNLIMITED)
     limit = min(limiter.rate.largest_batch or _WINDOW_ROWS, _WINDOW_ROWS)
     windows = (_Window(stores, files, limit) for files in _windows(source))
     first = next(windows, None)

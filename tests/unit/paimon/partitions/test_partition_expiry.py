@@ -67,7 +67,7 @@ def test_each_partition_has_a_verdict_and_a_reason(store: ListedStore) -> None:
 def test_a_partition_over_the_limit_says_so(store: ListedStore) -> None:
     found = _judged(store, ExpiryRule(DAY, most=1))
     assert [each.expires for each in found] == [True, *[False] * 6]
-    assert found[1].reason == "before 2021-03-03 00:00:00, but 1 partition at most go"
+    assert found[1].reason == "before 2021-03-03 00:00:00, but at most 1 partition expires"
 
 
 def test_the_clock_is_that_of_the_zone(store: ListedStore) -> None:

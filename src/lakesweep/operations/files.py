@@ -1,0 +1,186 @@
+"""List the files stored at some locations, and purge those that filters select."""
+
+from __future__ import annotations
+
+import os.path
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from difflib import get_close_matches
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakesweep.app import App
+from lakesweep.errors import RefusedError, UsageError
+from lakesweep.iceberg.file_kinds import IcebergKind, kinds_by_name
+from lakesweep.marks.unreadable import Problem
+from lakesweep.operations.interaction import SILENT_IO, Confirm, Interaction
+from lakesweep.progress import Progress
+from lakesweep.storage.address import StoreKind, parse
+from lakesweep.storage.datasets.spool import Spool
+from lakesweep.storage.datasets.unique_files import unique_files
+from lakesweep.storage.deleting.bulk_delete import Deleter, make_deleter
+from lakesweep.storage.deleting.outcome_totals import OutcomeReport, OutcomeTotals
+from lakesweep.storage.file_batches import FILE_SCHEMA
+from lakesweep.storage.listing import filters, locations
+from lakesweep.storage.options import UNLIMITED, DeleteRate
+
+
+@dataclass(frozen=True, slots=True)
+class FileFilters:
+    """Which files are selected: those that meet all conditions. None and () are no condition.
+
+    A condition never selects a file whose value is unknown, such as an age without a time.
+    """
+
+    older_than: datetime | None = None
+    newer_than: datetime | None = None
+    globs: tuple[str, ...] = ()
+    excludes: tuple[str, ...] = ()
+    regex: str | None = None
+    min_size_bytes: int | None = None
+    max_size_bytes: int | None = None
+    kinds: tuple[str, ...] = ()
+
+    def build(self) -> filters.Filter:
+        """All conditions as one filter; UsageError if one of them is invalid."""
+        result = filters.glob(self.globs) & filters.exclude(self.excludes)
+        if self.older_than is not None:
+            result &= filters.older_than(self.older_than)
+        if self.newer_than is not None:
+            result &= filters.newer_than(self.newer_than)
+        if self.regex is not None:
+            result &= filters.regex(self.regex)
+        if self.min_size_bytes is not None:
+            result &= filters.min_size(self.min_size_bytes)
+        if self.max_size_bytes is not None:
+            result &= filters.max_size(self.max_size_bytes)
+        return result & filters.kind(_known_kinds(self.kinds)) if self.kinds else result
+
+
+def _known_kinds(kinds: Sequence[str]) -> Sequence[str]:
+    names = [kind.value for kind in IcebergKind]
+    for kind in kinds:
+        if kind not in names:
+            near = get_close_matches(kind, names, n=1)
+            advice = f"did you mean {near[0]}?" if near else f"the kinds are {', '.join(names)}"
+            raise UsageError(f"there is no kind {kind!r}", hint=advice)
+    return kinds
+
+
+NO_FILTERS = FileFilters()
+
+
+@dataclass(frozen=True, slots=True)
+class ListFilesRequest:
+    """Files at and below absolute addresses."""
+
+    locations: tuple[str, ...]
+    filters: FileFilters = NO_FILTERS
+
+
+@dataclass(frozen=True, slots=True)
+class PurgeFilesRequest:
+    """Files to delete, and how fast."""
+
+    locations: tuple[str, ...]
+    filters: FileFilters = NO_FILTERS
+    rate: DeleteRate = UNLIMITED
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PurgeFilesPreview:
+    """What a purge is about to delete."""
+
+    files: int
+    size_bytes: int
+
+
+class PurgeResult(OutcomeReport, frozen=True, kw_only=True):
+    """How a purge ended. `protected` files stay because another table needs them."""
+
+    bytes_found: int
+    protected: int = 0
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ReachedFiles:
+    """Files as batches of FILE_SCHEMA, and what could not be read, complete once all are taken."""
+
+    batches: Iterator[pa.RecordBatch]
+    problems: Sequence[Problem] = ()
+
+
+def list_files(app: App, request: ListFilesRequest) -> Iterator[pa.RecordBatch]:
+    """The files stored at and below some addresses, as batches of FILE_SCHEMA.
+
+    An address is a folder: t1 never means t10. A file below two of them comes twice.
+    """
+    return _selected(app, request.locations, request.filters.build())
+
+
+def purge_files(
+    app: App,
+    request: PurgeFilesRequest,
+    confirm: Confirm[PurgeFilesPreview],
+    io: Interaction = SILENT_IO,
+) -> PurgeResult:
+    """Delete the files that filters select: exactly those that were counted for the preview."""
+    _refuse_root(request.locations)
+    with Spool() as spool:
+        _find(_selected(app, request.locations, request.filters.build()), spool, io.progress)
+        confirm(PurgeFilesPreview(spool.files, spool.size_bytes))
+        totals = OutcomeTotals()
+        if spool.files and not request.dry_run:
+            delete = make_deleter(app.stores, app.clock, request.rate)
+            _delete(spool, delete, totals, io.progress)
+        outcomes = {**totals.fields(), "found": spool.files}
+        return PurgeResult(**outcomes, bytes_found=spool.size_bytes, dry_run=request.dry_run)
+
+
+def _find(batches: Iterable[pa.RecordBatch], spool: Spool, progress: Progress) -> None:
+    with progress.task("found") as task:
+        for batch in unique_files(batches):
+            spool.add(batch)
+            task.advance(batch.num_rows)
+
+
+def _delete(spool: Spool, delete: Deleter, totals: OutcomeTotals, progress: Progress) -> None:
+    with progress.task("deleted", total=spool.files) as task:
+        for outcome in delete(spool.batches()):
+            totals.add(outcome)
+            task.advance(outcome.num_rows)
+
+
+def _selected(
+    app: App, addresses: Iterable[str], chosen: filters.Filter
+) -> Iterator[pa.RecordBatch]:
+    for address in addresses:
+        for batch in locations.list_files(app.stores, address):
+            kinds = kinds_by_name(batch["path"])
+            named = batch.set_column(1, FILE_SCHEMA.field("kind"), kinds)
+            yield from _filtered(named, address, chosen)
+
+
+def _filtered(
+    batch: pa.RecordBatch, address: str, chosen: filters.Filter
+) -> Iterator[pa.RecordBatch]:
+    """The rows that pass. Patterns see the object that the address itself names from its folder."""
+    is_itself = pc.equal(batch["path"], address)
+    yield chosen.apply(batch.filter(is_itself), address.rpartition("/")[0])
+    yield chosen.apply(batch.filter(pc.invert(is_itself)), address)
+
+
+def _refuse_root(addresses: Iterable[str]) -> None:
+    """Refuse the root of the local file system, however it is written."""
+    for path in addresses:
+        address = parse(path)
+        if address.kind is StoreKind.FILE and os.path.realpath(f"/{address.key}") == "/":
+            raise RefusedError(
+                "root",
+                f"{path!r} is the whole file system; nothing was deleted",
+                hint="name a folder",
+            )

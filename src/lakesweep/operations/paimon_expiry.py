@@ -1,0 +1,264 @@
+"""Expire snapshots, changelogs and tags of a Paimon table, with the files that only they need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, tzinfo
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from lakesweep.app import App
+from lakesweep.operations.interaction import SILENT_IO, Confirm, Interaction
+from lakesweep.operations.paimon_tables import MAIN, open_branch
+from lakesweep.paimon.expire.expiry import (
+    Expiry,
+    ExpiryOutcome,
+    ExpiryPlan,
+    apply_expiry,
+    plan_expiry,
+)
+from lakesweep.paimon.expire.retention import (
+    NO_OVERRIDES,
+    RetentionLimits,
+    RetentionOverrides,
+    changelog_retention,
+    snapshot_retention,
+)
+from lakesweep.paimon.expire.snapshot_expiry import choose_changelogs, choose_snapshots
+from lakesweep.paimon.expire.tag_expiry import TagRule, choose_tags
+from lakesweep.paimon.model.file_kinds import PaimonKind
+from lakesweep.paimon.model.options import Options
+from lakesweep.paimon.model.table import PaimonBranch
+from lakesweep.paimon.model.warehouse import check_copies
+from lakesweep.storage.deleting.bulk_delete import make_deleter
+from lakesweep.storage.deleting.outcome_totals import FailedFile
+from lakesweep.storage.options import UNLIMITED, DeleteRate
+from lakesweep.units import format_moment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ExpiryRequest:
+    """What every expiry takes: a branch of the table at an absolute address, and how to delete."""
+
+    table: str
+    branch: str = MAIN
+    rate: DeleteRate = UNLIMITED
+    overrides: frozenset[str] = frozenset()
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpireSnapshotsRequest(_ExpiryRequest):
+    """Snapshots to expire; what `retention` leaves open comes from the table's options."""
+
+    retention: RetentionOverrides = NO_OVERRIDES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpireChangelogsRequest(_ExpiryRequest):
+    """Changelogs to expire; what `retention` leaves open comes from the table's options."""
+
+    retention: RetentionOverrides = NO_OVERRIDES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpireTagsRequest(_ExpiryRequest):
+    """Tags to expire: those past their retention time.
+
+    With `older_than`, also older tags that have no retention time. `zone` is the time zone of the
+    writers, in which tags record when they were created.
+    """
+
+    older_than: datetime | None = None
+    zone: tzinfo = UTC
+
+
+class ExpiryResult(msgspec.Struct, frozen=True, kw_only=True):
+    """How an expiry ended; `deleted` counts files by kind. UNSET members are not in the JSON.
+
+    `earliest` and `latest` are the snapshots, or the changelogs, that are left.
+    """
+
+    expired_snapshots: int = 0
+    expired_changelogs: int | msgspec.UnsetType = msgspec.UNSET
+    expired_tags: int | msgspec.UnsetType = msgspec.UNSET
+    tags: list[str] | msgspec.UnsetType = msgspec.UNSET
+    earliest: int | None
+    latest: int | None
+    deleted: dict[str, int]
+    bytes_deleted: int
+    failures: list[FailedFile] = []
+    failures_omitted: int | msgspec.UnsetType = msgspec.UNSET
+    absent: int | msgspec.UnsetType = msgspec.UNSET
+    folders_removed: int | msgspec.UnsetType = msgspec.UNSET
+    dry_run: bool
+
+    @property
+    def is_complete(self) -> bool:
+        return not self.failures
+
+
+@dataclass(frozen=True, slots=True)
+class ExpiryPreview:
+    """What an expiry is about to delete, with what `unfinished` interrupted runs left behind.
+
+    `owners` counts what expires, and `noun` is what one of them is called. `planned` is the result
+    if nothing fails, and of a dry run. `batches` gives all files (FILE_SCHEMA), and works only
+    while the preview is being confirmed.
+    """
+
+    table: str
+    noun: str
+    owners: int
+    bytes: Mapping[str, int]
+    total_files: int
+    unfinished: int
+    planned: ExpiryResult
+    batches: Callable[[], Iterator[pa.RecordBatch]]
+
+
+def expire_snapshots(
+    app: App,
+    request: ExpireSnapshotsRequest,
+    confirm: Confirm[ExpiryPreview],
+    io: Interaction = SILENT_IO,
+) -> ExpiryResult:
+    """Expire old snapshots; a file stays while another snapshot, tag, changelog or branch needs it.
+
+    Snapshots that a consumer has still to read stay. Changelogs outlive their snapshots if the
+    table's options say so.
+    """
+    branch = open_branch(app, request.table, request.branch)
+    retention = _retention(app, branch, request.retention, snapshot_retention)
+    io.notify(_describe(branch, retention, "snapshot"))
+    chosen = choose_snapshots(branch, retention)
+    ends = {"earliest": chosen.earliest, "latest": chosen.latest}
+    subject = _Subject("snapshot", PaimonKind.SNAPSHOT, ends)
+    return _expire(app, branch, chosen, subject, request, confirm, io)
+
+
+def expire_changelogs(
+    app: App,
+    request: ExpireChangelogsRequest,
+    confirm: Confirm[ExpiryPreview],
+    io: Interaction = SILENT_IO,
+) -> ExpiryResult:
+    """Expire old changelogs that outlived their snapshots.
+
+    The newest stays, and so do those that a consumer has still to read.
+    """
+    branch = open_branch(app, request.table, request.branch)
+    retention = _retention(app, branch, request.retention, changelog_retention)
+    io.notify(_describe(branch, retention, "changelog"))
+    chosen = choose_changelogs(branch, retention)
+    ends = {"earliest": chosen.earliest, "latest": chosen.latest}
+    subject = _Subject("changelog", PaimonKind.CHANGELOG_META, ends)
+    return _expire(app, branch, chosen, subject, request, confirm, io)
+
+
+def expire_tags(
+    app: App,
+    request: ExpireTagsRequest,
+    confirm: Confirm[ExpiryPreview],
+    io: Interaction = SILENT_IO,
+) -> ExpiryResult:
+    """Expire tags whose retention time has passed."""
+    branch = open_branch(app, request.table, request.branch)
+    rule = TagRule(app.clock.now(), request.zone, request.older_than)
+    chosen = choose_tags(branch, rule)
+    ids = branch.snapshot_ids()
+    left = {"earliest": min(ids, default=None), "latest": max(ids, default=None)}
+    subject = _Subject("tag", PaimonKind.TAG, {"tags": chosen.names, **left})
+    return _expire(app, branch, chosen, subject, request, confirm, io)
+
+
+def _retention(
+    app: App,
+    branch: PaimonBranch,
+    given: RetentionOverrides,
+    configured: Callable[[Options, datetime], RetentionLimits],
+) -> RetentionLimits:
+    return given.over(configured(branch.layout.options, app.clock.now()))
+
+
+def _describe(branch: PaimonBranch, retention: RetentionLimits, noun: str) -> str:
+    bounds = f"at least {retention.retain_min:,}"
+    if retention.is_bounded:
+        bounds += f" and at most {retention.retain_max:,}"
+    return (
+        f"{branch.table.address.path}, branch {branch.name}: keeps {bounds} {noun}s, including all "
+        f"since {format_moment(retention.cut)}; expires at most {retention.limit:,} at a time"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    """What expires, and what its result says besides files."""
+
+    noun: str
+    kind: PaimonKind
+    facts: Mapping[str, Any]
+
+    def planned(self, plan: ExpiryPlan) -> ExpiryResult:
+        """The result if nothing fails."""
+        files = {kind.value: count for kind, count in plan.files.items() if count}
+        return ExpiryResult(
+            **self._counted(plan.files[self.kind]),
+            deleted=files,
+            bytes_deleted=plan.total_bytes,
+            dry_run=True,
+        )
+
+    def applied(self, outcome: ExpiryOutcome) -> ExpiryResult:
+        """The result of what was deleted."""
+        report = outcome.tally.report()
+        return ExpiryResult(
+            **self._counted(outcome.deleted[self.kind]),
+            deleted={kind.value: count for kind, count in outcome.deleted.items()},
+            bytes_deleted=report.bytes_deleted,
+            failures=report.failures,
+            failures_omitted=report.failures_omitted,
+            absent=report.absent,
+            folders_removed=outcome.folders,
+            dry_run=False,
+        )
+
+    def _counted(self, count: int) -> dict[str, Any]:
+        return {f"expired_{self.noun}s": count, **self.facts}
+
+
+def _expire(
+    app: App,
+    branch: PaimonBranch,
+    expiry: Expiry,
+    subject: _Subject,
+    request: _ExpiryRequest,
+    confirm: Confirm[ExpiryPreview],
+    io: Interaction,
+) -> ExpiryResult:
+    table = branch.table
+    if "foreign" not in request.overrides:
+        check_copies(table)
+    with plan_expiry(table, expiry, progress=io.progress) as plan:
+        preview = _preview(plan, subject)
+        confirm(preview)
+        if request.dry_run:
+            return preview.planned
+        delete = make_deleter(table.stores, app.clock, request.rate)
+        return subject.applied(apply_expiry(plan, delete, progress=io.progress))
+
+
+def _preview(plan: ExpiryPlan, subject: _Subject) -> ExpiryPreview:
+    return ExpiryPreview(
+        table=plan.table.address.path,
+        noun=subject.noun,
+        owners=len(plan.expiry.leaving),
+        bytes={kind.value: size for kind, size in plan.bytes.items()},
+        total_files=plan.total_files,
+        unfinished=len(plan.unfinished),
+        planned=subject.planned(plan),
+        batches=plan.all_batches,
+    )

@@ -1,0 +1,69 @@
+"""Open Paimon tables by address, and list the files that they reach."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lakesweep.app import App
+from lakesweep.errors import UsageError
+from lakesweep.marks.unreadable import Strict, Tolerant
+from lakesweep.operations.files import ReachedFiles
+from lakesweep.paimon.model.table import PaimonBranch, PaimonTable
+from lakesweep.paimon.reach.live_files import state_files
+from lakesweep.paimon.reach.walk import reached_files
+
+MAIN = "main"
+
+
+@dataclass(frozen=True, slots=True)
+class PaimonFilesRequest:
+    """All files of the table at an absolute address; or only the live files of one state.
+
+    The state is a snapshot or a tag of `branch`, or the newest snapshot of it. `tolerant`
+    continues past files that cannot be read, and is for all files only.
+    """
+
+    table: str
+    branch: str | None = None
+    snapshot: int | None = None
+    tag: str | None = None
+    tolerant: bool = False
+
+    @property
+    def is_one_state(self) -> bool:
+        return not (self.branch is None and self.snapshot is None and self.tag is None)
+
+
+def open_table(app: App, address: str) -> PaimonTable:
+    """The table in the folder at an absolute address."""
+    return PaimonTable.open(app.stores, address, app.clock)
+
+
+def open_branch(app: App, address: str, branch: str = MAIN) -> PaimonBranch:
+    """A branch of the table at an absolute address."""
+    return open_table(app, address).find_branch(branch)
+
+
+def paimon_files(app: App, request: PaimonFilesRequest) -> ReachedFiles:
+    """The files that a table reaches, each once."""
+    table = open_table(app, request.table)
+    if request.is_one_state:
+        return ReachedFiles(_state_files(table, request))
+    tolerance = Tolerant() if request.tolerant else Strict()
+    problems = tolerance.problems if isinstance(tolerance, Tolerant) else ()
+    return ReachedFiles(reached_files(table, tolerance), problems)
+
+
+def _state_files(table: PaimonTable, request: PaimonFilesRequest) -> Iterator[pa.RecordBatch]:
+    if request.tolerant:
+        raise UsageError("--tolerant is for all files of a table, not for those of one state")
+    if request.snapshot is not None and request.tag is not None:
+        raise UsageError("give --snapshot or --tag, not both")
+    branch = table.find_branch(request.branch or MAIN)
+    if request.tag is not None:
+        return state_files(branch, branch.tag(request.tag).snapshot)
+    number = branch.latest_id() if request.snapshot is None else request.snapshot
+    return iter(()) if number is None else state_files(branch, branch.snapshot(number))
