@@ -1,6 +1,6 @@
 """Render a plan as one HTML page, without scripts or external resources.
 
-Whatever comes from outside, such as names of tables and folders, is escaped where it enters.
+Everything from outside, such as names of tables and folders, is escaped where it enters.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _PAGE = """\
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One row of a picture: how long its bar is, and what stands beside it. Texts are not HTML."""
+    """One bar of a chart with its label and note. Texts are not HTML."""
 
     label: str
     value: int
@@ -65,10 +65,10 @@ def _body(document: PlanDocument, state: str) -> Iterator[str]:
     yield _share(document)
     yield _guards(document)
     yield _section("Bytes by reason", _bars(_by_reason(document)))
-    yield _section("What goes, and perhaps why it is there", _bars(_by_guess(document)))
-    yield _section("What goes, by table", _bars(_by_table(document)))
-    yield _section("What goes, by age", _columns(_by_class(document.ages)))
-    yield _section("What goes, by size of file", _columns(_by_class(document.sizes)))
+    yield _section("To delete, by probable origin", _bars(_by_guess(document)))
+    yield _section("To delete, by table", _bars(_by_table(document)))
+    yield _section("To delete, by age", _columns(_by_class(document.ages)))
+    yield _section("To delete, by file size", _columns(_by_class(document.sizes)))
     yield _roots(document)
     yield _overlaps(document)
     yield _facts(document)
@@ -95,10 +95,10 @@ def _tile(what: str, amount: FileTotals, colour: str) -> str:
 
 
 def _share(document: PlanDocument) -> str:
-    """One bar for all bytes: what goes, and what stays."""
+    """One bar for all bytes: to delete, and to keep."""
     goes, stays = document.amount(Verdict.DELETE).bytes, document.amount(Verdict.KEEP).bytes
     width = 1000 * goes / max(1, goes + stays)
-    percent = f"{width / 10:.1f} % of all bytes would go"
+    percent = f"{width / 10:.1f} % of all bytes would be deleted"
     return (
         f'<svg class="share" viewBox="0 0 1000 24" preserveAspectRatio="none" role="img" '
         f'aria-label="{_text(percent)}"><rect class="keep" width="1000" height="24"/>'
@@ -109,9 +109,9 @@ def _share(document: PlanDocument) -> str:
 
 def _guards(document: PlanDocument) -> str:
     if not document.guards:
-        return _section("Guards", '<p class="note">No guard says no.</p>')
+        return _section("Guards", '<p class="note">No guard refuses this plan.</p>')
     rows = (_guard(guard, guard.name in document.overridden) for guard in document.guards)
-    return _section("Guards that say no", f'<ul class="guards">{"".join(rows)}</ul>')
+    return _section("Guards that refuse this plan", f'<ul class="guards">{"".join(rows)}</ul>')
 
 
 def _guard(guard: Guard, is_overridden: bool) -> str:
@@ -133,21 +133,21 @@ def _by_guess(document: PlanDocument) -> Iterator[Bar]:
 
 
 def _by_table(document: PlanDocument) -> Iterator[Bar]:
-    with_rubbish = [each for each in document.tables if each["delete"]["files"]]
-    for each in with_rubbish[:_SHOWN_TABLES]:
+    with_orphans = [each for each in document.tables if each["delete"]["files"]]
+    for each in with_orphans[:_SHOWN_TABLES]:
         goes, stays = each["delete"], each["keep"]
         share = 100 * goes["bytes"] / max(1, goes["bytes"] + stays["bytes"])
         size = format_size(goes["bytes"])
-        note = f"{size}, {format_count(goes['files'], 'file')}; {share:.0f} % of it"
+        note = f"{size}, {format_count(goes['files'], 'file')}; {share:.0f} % of its bytes"
         yield Bar(_table_name(each), goes["bytes"], note)
-    more = len(with_rubbish) - _SHOWN_TABLES
+    more = len(with_orphans) - _SHOWN_TABLES
     if more > 0:
-        rest = sum(each["delete"]["bytes"] for each in with_rubbish[_SHOWN_TABLES:])
+        rest = sum(each["delete"]["bytes"] for each in with_orphans[_SHOWN_TABLES:])
         yield Bar(f"and {more:,} more", rest, format_size(rest))
 
 
 def _table_name(each: Mapping[str, Any]) -> str:
-    return "other tables" if "others" in each else each["table"] or "in no table's folder"
+    return "other tables" if "others" in each else each["table"] or "outside of all tables"
 
 
 def _by_class(classes: Iterable[Mapping[str, Any]]) -> Iterator[Bar]:
@@ -172,7 +172,7 @@ def _bars(bars: Iterable[Bar]) -> str:
 
 
 def _svg_bar(bar: Bar, most: int) -> str:
-    # What is there at all can be seen.
+    # A value above zero is always visible.
     width = max(100 * bar.value / most, 0.5 if bar.value else 0)
     return (
         f'<svg viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">'
@@ -216,16 +216,16 @@ def _roots(document: PlanDocument) -> str:
         gone = [
             (each.name, _minute(each.seen), f"{each.deletes:,}") for each in document.gone_roots
         ]
-        parts.append(_grid(("not listed any more", "last seen", "files that go"), gone))
+        parts.append(_grid(("no longer listed", "last seen", "files to delete"), gone))
     if document.empty_catalogs:
         empty = [(each.origin, each.reason) for each in document.empty_catalogs]
-        parts.append(_grid(("lists no table at all", "perhaps because"), empty))
+        parts.append(_grid(("lists no tables", "probable cause"), empty))
     if document.unlisted:
         found = [(each.pointer, "kept" if each.kept else "not kept") for each in document.unlisted]
-        parts.append(_grid(("no catalog lists", ""), found))
+        parts.append(_grid(("in no catalog", ""), found))
     if document.foreign:
         others = [(each.folder, each.format) for each in document.foreign]
-        parts.append(_grid(("no root reads, so all of it stays", "format"), others))
+        parts.append(_grid(("kept: no root reads this format", "format"), others))
     return _section("Roots", "".join(parts))
 
 
@@ -236,7 +236,7 @@ def _overlaps(document: PlanDocument) -> str:
         (each["folder"], ", ".join(each["names"]), each["outer"] or "")
         for each in document.overlaps
     ]
-    return _section("Folders that tables share", _grid(("folder", "used by", "lies in"), rows))
+    return _section("Folders that tables share", _grid(("folder", "used by", "inside"), rows))
 
 
 def _facts(document: PlanDocument) -> str:
@@ -250,7 +250,7 @@ def _facts(document: PlanDocument) -> str:
         "took": seconds,
     }
     rows = [(name, value) for name, value in facts.items() if value]
-    return _section("How it was found", _grid(("", ""), rows))
+    return _section("Details", _grid(("", ""), rows))
 
 
 def _grid(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

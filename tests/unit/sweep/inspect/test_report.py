@@ -105,7 +105,7 @@ def test_a_plan_of_nothing_has_a_page() -> None:
     empty = msgspec.structs.replace(
         PLAN, totals={}, guesses={}, tables=(), ages=(), sizes=(), guards=(), overlaps=(), filter={}
     )
-    assert "No guard says no." in text_of(shown(empty, "expired"))
+    assert "No guard refuses this plan." in text_of(shown(empty, "expired"))
 
 
 def test_of_many_tables_the_first_are_shown_and_the_rest_counted() -> None:
