@@ -154,7 +154,7 @@ def test_info_counts_the_nodes_of_other_processes(ready: Lakesweep, file: Path) 
 
 def test_info_for_people_is_a_table(ready: Lakesweep) -> None:
     shown = ready("store", "info", json=False).out
-    assert "deletes a realm by itself" in shown
+    assert "deletes a realm in one call" in shown
     assert "default" in shown
 
 
@@ -312,7 +312,7 @@ def test_recover_leaves_a_healthy_reference_alone(ready: Lakesweep, file: Path) 
     before = _content(file)
     done = ready("store", "recover", "main", "--yes")
     assert (done.code, done.document["healthy"]) == (0, True)
-    assert "in order; nothing was changed" in done.err
+    assert "is intact; nothing was changed" in done.err
     assert _content(file) == before
 
 

@@ -85,7 +85,7 @@ def open_catalogs(context: Context, choice: RealmChoice) -> Catalogs:
     """What a realm holds; it must be active."""
     from lakesweep.catalog import Catalogs
 
-    return Catalogs(choice.open(context).realm(choice.name(context)))
+    return Catalogs(choice.app(context).store.realm(choice.name(context)))
 
 
 def open_entity(

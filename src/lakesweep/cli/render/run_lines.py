@@ -11,7 +11,8 @@ from lakesweep.cli.render.output import TextTable
 from lakesweep.units import format_count, format_moment
 
 if TYPE_CHECKING:
-    from lakesweep.maintenance.run_records import MaintenanceRunInformation, MaintenanceStats
+    from lakesweep.maintenance.run_records import MaintenanceStats
+    from lakesweep.operations.store import MaintenanceView
     from lakesweep.runs.records import RunRecord
 
 
@@ -100,35 +101,7 @@ _COUNTS = ("scanned", "retained", "newer", "unreferenced", "purged", "failed")
 class MaintenanceLine:
     """One run of maintenance."""
 
-    info: MaintenanceRunInformation
-
-    def document(self) -> dict[str, Any]:
-        """All of it, for programs."""
-        from lakesweep.timestamps import moment
-
-        info = self.info
-        return {
-            "run": info.run,
-            "status": info.status.value,
-            "success": info.success,
-            "dry_run": info.is_dry_run,
-            "started": info.started,
-            "finished": info.finished,
-            "cut_off": moment(info.cut_off_at),
-            "status_message": info.status_message,
-            "detailed_information": info.detailed_information,
-            "reference_stats": info.reference_stats,
-            "obj_stats": info.obj_stats,
-            "per_realm_reference_stats": info.per_realm_reference_stats,
-            "per_realm_per_obj_type_stats": info.per_realm_per_obj_type_stats,
-            "purged_realms": info.purged_realms,
-            "realms_purged": info.realms_purged,
-            "identified_references": info.identified_references,
-            "identified_objs": info.identified_objs,
-            "tidied": info.tidied,
-            "filters": info.filters,
-            "resumes": info.resumes,
-        }
+    info: MaintenanceView
 
     def table(self) -> TextTable:
         """What was found, by realm and type."""

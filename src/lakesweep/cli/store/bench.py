@@ -21,33 +21,31 @@ def bench(
     context: Context,
     choice: StoreChoice,
     writers: Annotated[
-        int, typer.Option(min=1, metavar="N", help="So many processes commit at once.")
+        int, typer.Option(min=1, metavar="N", help="How many processes commit at once.")
     ] = 8,
-    commits: Annotated[
-        int, typer.Option(min=1, metavar="N", help="So many commits a writer.")
-    ] = 500,
+    commits: Annotated[int, typer.Option(min=1, metavar="N", help="Commits per writer.")] = 500,
     references: Annotated[
         int,
         typer.Option(
-            min=1, metavar="N", help="Spread the writers over so many references; 1 is the hardest."
+            min=1, metavar="N", help="Spread the writers over N references; 1 is the hardest."
         ),
     ] = 1,
     threads: Annotated[
-        bool, typer.Option("--threads", help="Let the writers be threads of one process.")
+        bool, typer.Option("--threads", help="Use threads of one process instead of processes.")
     ] = False,
 ) -> None:
-    """Measure how many commits the database takes.
+    """Measure how many commits per second the database takes.
 
-    Each commit writes an object and a head, and swaps a reference. All of it happens in a realm of
-    its own, which is deleted afterwards. Ends with code 4 if a commit failed, or is not in the log.
+    Each commit writes an object and a head, and swaps a reference. The benchmark runs in a realm of
+    its own, which is deleted afterwards. Ends with code 4 if a commit failed or is not in the log.
     """
     from lakesweep.bench import CommitLoad, run_bench
     from lakesweep.store.backends.urls import without_password
 
-    choice.choose(context)
-    if (file := context.app.prepare_store()) is not None:
+    app = choice.app(context)
+    if (file := app.prepare_store()) is not None:
         context.output.say(f"created {file}")
-    url, load = context.app.store_url, CommitLoad(writers, commits, references)
+    url, load = app.store_url, CommitLoad(writers, commits, references)
     context.output.say(
         f"{format_count(load.total, 'commit')} by {format_count(writers, 'writer')} "
         f"to {format_count(references, 'reference')} in {without_password(url)}"
@@ -64,11 +62,11 @@ def _table(result: BenchResult) -> TextTable:
         ("commits", f"{result.commits:,}"),
         ("failures", f"{result.failures:,}"),
         ("seconds", f"{result.seconds:.1f}"),
-        ("commits a second", f"{result.commits_per_second:,.0f}"),
+        ("commits per second", f"{result.commits_per_second:,.0f}"),
         ("p50", _milliseconds(result.p50_ms)),
         ("p99", _milliseconds(result.p99_ms)),
         ("longest", _milliseconds(result.max_ms)),
-        ("attempts a commit", _number(result.attempts_per_commit)),
+        ("attempts per commit", _number(result.attempts_per_commit)),
         ("log", "complete and in order" if result.log_complete else "NOT complete"),
     ]
     return TextTable(("measured", ""), rows, numbers=frozenset({""}))
@@ -90,6 +88,6 @@ def _incomplete(result: BenchResult) -> IncompleteError:
             hint="try fewer writers, or more references",
         )
     return IncompleteError(
-        "all commits were done, but the log does not have each of them once and in order",
-        hint="do not keep a store in this database; report this with its name and version",
+        "all commits succeeded, but the log does not hold each of them once and in order",
+        hint="do not use this database for a store; report this with its name and version",
     )

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from datetime import datetime
-from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lakesweep.cli.context import Context
-from lakesweep.cli.render.store_lines import CommitLine, ReferenceHeadLine
-from lakesweep.cli.store.store_options import RealmChoice, check_reference
-from lakesweep.errors import IncompleteError, StoreError, WrongTypeError
+from lakesweep.cli.render.store_lines import commit_text, reference_text
+from lakesweep.cli.store.store_options import RealmChoice
+from lakesweep.errors import IncompleteError
 from lakesweep.units import format_count, parse_moment
 
 if TYPE_CHECKING:
-    from lakesweep.store import Commit, Realm, Stored
-    from lakesweep.store.backends.rows import Reference
-
-_PAGE = 100
+    from lakesweep.operations.store_log import CommitView, ReferenceView
 
 
 def log(
@@ -38,119 +34,75 @@ def log(
         str | None,
         typer.Option(
             metavar="COMMIT|TIME|DURATION",
-            help="Only what came after this commit, or since this time, or in the last 1d.",
+            help="Only commits after this commit, since this time, or in the last 1d.",
             show_default=False,
         ),
     ] = None,
     oldest_first: Annotated[
-        bool, typer.Option("--oldest-first", help="Begin with the oldest commit.")
+        bool, typer.Option("--oldest-first", help="Start with the oldest commit.")
     ] = False,
     limit: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="No more than so many.", show_default=False),
+        typer.Option(min=1, metavar="N", help="Show at most N.", show_default=False),
     ] = None,
 ) -> None:
-    """The commits of a reference, newest first; or all references of a realm.
+    """Show the commits of a reference, newest first; or list all references of a realm.
 
-    Each commit has an id, its place in the sequence, a time, an author, a message, and what it
-    changed. If the log no longer reaches back to where --since begins, it says so and ends with
-    code 4.
+    Each commit has an id, its position in the sequence, a time, an author, a message, and its
+    changes. Ends with code 4 if the log no longer reaches back to where --since begins.
     """
-    start = None if since is None else _start(since, context.clock.now())
+    from lakesweep.operations.store_log import ReadLogRequest, read_log
+
+    start = None if since is None else _parse_start(since, context.clock.now())
     if reference is None:
-        _list_references(context, choice.open_realm(context), limit)
+        _list_references(context, choice, limit)
         return
-    check_reference(reference)
-    realm = choice.open_realm(context)
-    commits = islice(realm.log(reference, start, oldest_first=oldest_first), limit)
+    request = ReadLogRequest(reference, choice.realm, start, oldest_first, limit)
     shown = _Shown()
-    context.output.lines(shown.lines(commits))
+    context.output.structs(shown.count_all(read_log(choice.app(context), request)), commit_text)
     if start is None and shown.count != limit:
-        context.output.say(shown.end())
+        context.output.say(shown.summary())
 
 
 class _Shown:
-    """Counts the commits that are shown, and remembers where the log begins."""
+    """Counts the commits shown, and remembers where the log begins."""
 
     def __init__(self) -> None:
         self.count = 0
         self._first = 1
 
-    def lines(self, commits: Iterable[Stored[Commit]]) -> Iterator[CommitLine]:
+    def count_all(self, commits: Iterable[CommitView]) -> Iterator[CommitView]:
         for commit in commits:
-            self._first = min(self._first, commit.value.seq) if self.count else commit.value.seq
+            self._first = min(self._first, commit.seq) if self.count else commit.seq
             self.count += 1
-            yield CommitLine.of(commit)
+            yield commit
 
-    def end(self) -> str:
-        """What to say of a log that was read to its end."""
+    def summary(self) -> str:
+        """What to say after a log was read to its end."""
         gone = f"; those before seq {self._first} are gone" if self._first > 1 else ""
         return f"{format_count(self.count, 'commit')}{gone}"
 
 
-def _start(text: str, now: datetime) -> int | datetime:
+def _parse_start(text: str, now: datetime) -> int | datetime:
     return int(text) if text.isascii() and text.isdecimal() else parse_moment(text, now)
 
 
-def _list_references(context: Context, realm: Realm, limit: int | None) -> None:
-    lines = _Heads(realm)
-    context.output.lines(islice(lines.read(), limit))
-    if lines.unreadable:
-        first = shlex.quote(lines.unreadable[0])
+def _list_references(context: Context, choice: RealmChoice, limit: int | None) -> None:
+    from lakesweep.operations.store_log import list_references
+
+    unreadable: list[str] = []
+    found = list_references(choice.app(context), choice.realm, limit=limit)
+    context.output.structs(_noting(found, unreadable), reference_text)
+    if unreadable:
+        first = shlex.quote(unreadable[0])
         raise IncompleteError(
-            f"{format_count(len(lines.unreadable), 'reference')} cannot be read",
-            hint=f"lakesweep store recover {first} --realm {realm.name} --dry-run",
+            f"{format_count(len(unreadable), 'reference')} cannot be read",
+            hint=f"lakesweep store recover {first} --realm {choice.name(context)} --dry-run",
         )
 
 
-class _Heads:
-    """Reads the heads of all references, and remembers which cannot be read."""
-
-    def __init__(self, realm: Realm) -> None:
-        self._realm = realm
-        self.unreadable: list[str] = []
-
-    def read(self) -> Iterator[ReferenceHeadLine]:
-        references = self._realm.references.list()
-        while page := list(islice(references, _PAGE)):
-            yield from self._lines(page)
-
-    def _lines(self, page: Sequence[Reference]) -> Iterator[ReferenceHeadLine]:
-        heads = self._fetch_page(page)
-        for each in page:
-            head = None if each.pointer is None else heads.get(each.pointer)
-            yield (
-                self._line(each)
-                if head is None
-                else ReferenceHeadLine.of(each, CommitLine.of(head))
-            )
-
-    def _fetch_page(self, page: Sequence[Reference]) -> Mapping[int, Stored[Commit]]:
-        pointers = [each.pointer for each in page if each.pointer is not None]
-        try:
-            return {head.id: head for head in self._fetch(pointers) if head is not None}
-        except StoreError:
-            return {}  # one spoils it for the others; each is read by itself then
-
-    def _line(self, reference: Reference) -> ReferenceHeadLine:
-        """The line of one reference, whatever is wrong with it."""
-        if reference.pointer is None:
-            return ReferenceHeadLine.of(reference, None)
-        try:
-            [head] = self._fetch([reference.pointer])
-        except WrongTypeError:
-            return ReferenceHeadLine.of(reference, None)  # a pointer to something else than commits
-        except StoreError as error:
-            return self._broken(reference, error.message)
-        if head is None:
-            return self._broken(reference, "the head is missing")
-        return ReferenceHeadLine.of(reference, CommitLine.of(head))
-
-    def _fetch(self, ids: Sequence[int]) -> Sequence[Stored[Commit] | None]:
-        from lakesweep.store.commits.commit import fetch_commits
-
-        return fetch_commits(self._realm.objects, ids)
-
-    def _broken(self, reference: Reference, problem: str) -> ReferenceHeadLine:
-        self.unreadable.append(reference.name)
-        return ReferenceHeadLine(reference.name, str(reference.pointer), None, None, problem)
+def _noting(found: Iterable[ReferenceView], unreadable: list[str]) -> Iterator[ReferenceView]:
+    for reference in found:
+        if reference.problem is not None:
+            unreadable.append(reference.reference)
+        yield reference

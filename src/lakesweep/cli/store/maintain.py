@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,8 +15,7 @@ from lakesweep.operations.interaction import EngineName
 from lakesweep.units import format_count, format_duration
 
 if TYPE_CHECKING:
-    from lakesweep.maintenance.maintained_realms import MaintenanceRunSpec
-    from lakesweep.maintenance.run_records import MaintenanceRunInformation
+    from lakesweep.operations.store import MaintenancePreview, MaintenanceView
 
 
 def maintain(
@@ -33,52 +31,46 @@ def maintain(
     ] = None,
     engine: Annotated[
         EngineName,
-        typer.Option(help="Scan rows in this process, or on Spark, as it is configured."),
+        typer.Option(help="Scan rows in this process, or on Spark as configured."),
     ] = EngineName.LOCAL,
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
-    """Delete what the store holds and nothing leads to.
+    """Delete what the store no longer references.
 
-    Old commits beyond what [maintenance] keeps, objects that only they led to, what interrupted
-    writes left behind, references of dropped catalogs, and all of the realms that are purging. What
-    is younger than the grace time stays. A run that died is gone on with.
+    That is: commits beyond the retention in [maintenance], objects that only they reference,
+    leftovers of interrupted writes, references of dropped catalogs, and realms that are being
+    purged. Rows younger than the grace time are kept. A run that died is continued.
     """
-    choice.choose(context)
-    service = context.app.maintenance
-    spec = service.build_spec()
-    grace = format_duration(service.config.grace)
-    context.output.say(f"{_intention(spec)}; what was written in the last {grace} stays")
-    if not dry_run:
-        context.confirm("Delete what nothing leads to?", yes=yes)
-    with context.app.scan_engine(engine.value, verbose=context.settings.verbose) as scan:
-        run = replace(service, engine=scan).perform(spec, supersede=supersede, dry_run=dry_run)
-    _tell(context, run)
+    from lakesweep.operations.store import MaintainStoreRequest, maintain_store
+
+    def confirm(preview: MaintenancePreview) -> None:
+        context.output.say(_describe(preview))
+        if not dry_run:
+            context.confirm("Delete what nothing references?", yes=yes)
+
+    request = MaintainStoreRequest(supersede, engine, dry_run)
+    run = maintain_store(choice.app(context), request, confirm, context.io)
+    _show(context, run)
     if not run.success:
         raise typer.Exit(IncompleteError.exit_code)
 
 
-def last_run(context: Context) -> MaintenanceLine | None:
-    """The newest run, if there was one."""
-    newest = next(context.app.maintenance_runs.list(), None)
-    return None if newest is None else MaintenanceLine(newest)
+def _describe(preview: MaintenancePreview) -> str:
+    words = [f"{format_count(len(preview.realms_to_process), 'realm')} to clean"]
+    if preview.realms_to_purge:
+        words.append(f"to purge: {', '.join(preview.realms_to_purge)}")
+    return "; ".join([*words, f"rows of the last {format_duration(preview.grace)} are kept"])
 
 
-def _intention(spec: MaintenanceRunSpec) -> str:
-    words = [f"{format_count(len(spec.realms_to_process), 'realm')} to clean"]
-    if spec.realms_to_purge:
-        words.append(f"to purge: {', '.join(sorted(spec.realms_to_purge))}")
-    return "; ".join(words)
-
-
-def _tell(context: Context, run: MaintenanceRunInformation) -> None:
+def _show(context: Context, run: MaintenanceView) -> None:
     line = MaintenanceLine(run)
-    context.output.result(line.document(), line.table())
+    context.output.result(run, line.table())
     for realm in run.realms_purged:
-        context.output.say(f"realm {realm} is purged; lakesweep realm delete {realm} ends it")
+        context.output.say(f"realm {realm} is purged; next: lakesweep realm delete {realm}")
     for problem in run.detailed_information.splitlines():
         context.output.say(problem)
-    if run.is_dry_run:
+    if run.dry_run:
         context.output.say("nothing was deleted; run the same with --yes in place of --dry-run")
     else:
         context.output.say(line.words())

@@ -9,16 +9,12 @@ import typer
 from lakesweep.cli.commands import command, group
 from lakesweep.cli.context import Context
 from lakesweep.cli.options import DryRun, Yes, parse_properties
-from lakesweep.cli.render.store_lines import RealmLine, realm_table
+from lakesweep.cli.render.store_lines import realm_table
 from lakesweep.cli.store.store_options import StoreChoice
-from lakesweep.errors import RefusedError
 from lakesweep.units import format_count
 
 if TYPE_CHECKING:
-    from lakesweep.store import Store
-    from lakesweep.store.realms.purge import RealmPurger, RealmSize
-    from lakesweep.store.realms.registry import RealmDefinition, RealmStatus
-
+    from lakesweep.operations.realms import RealmView, RemovedRealm
 
 Name = Annotated[
     str,
@@ -29,13 +25,13 @@ Properties = Annotated[
     typer.Option(
         "--property",
         metavar="KEY=VALUE",
-        help="Something to remember of the realm; may be given several times.",
+        help="A property of the realm. Repeatable.",
     ),
 ]
 
 app = group(
     "realm",
-    "Realms: the tenants of the store. Each has data of its own.",
+    "Realms: the tenants of the store, each with its own data.",
     examples=[
         "lakesweep realm create acme",
         "lakesweep realm list",
@@ -55,52 +51,54 @@ app = group(
 def create(
     context: Context, name: Name, choice: StoreChoice, properties: Properties = None
 ) -> None:
-    """Create a realm and make it active.
+    """Create a realm and activate it.
 
-    A creation that was interrupted is finished when it is repeated.
+    Repeating an interrupted creation finishes it.
     """
-    store = choice.open(context)
-    store.create_realm(name, parse_properties(properties))
-    _show(context, store.realms.get(name))
+    from lakesweep.operations.realms import CreateRealmRequest, create_realm
+
+    request = CreateRealmRequest(name, parse_properties(properties))
+    _show(context, create_realm(choice.app(context), request))
 
 
 @command(app, "list", examples=["lakesweep realm list", "lakesweep realm list --json"])
 def list_(context: Context, choice: StoreChoice) -> None:
-    """All realms and their states.
+    """List all realms and their states.
 
     created → initializing or loading → active ⇄ inactive → purging → purged → deleted
     """
-    realms = [RealmLine.of(realm) for realm in choice.open(context).realms.list()]
-    document = {"realms": [realm.document() for realm in realms]}
-    context.output.result(document, realm_table(realms))
+    from lakesweep.operations.realms import list_realms
+
+    found = list_realms(choice.app(context))
+    context.output.result(found, realm_table(found.realms))
 
 
 @command(app, "show", examples=["lakesweep realm show acme", "lakesweep realm show acme --json"])
 def show(context: Context, name: Name, choice: StoreChoice) -> None:
-    """One realm: its state, its properties, and how many references it has."""
-    store = choice.open(context)
-    realm = _find(store, name)
-    line = RealmLine.of(realm, sum(1 for _ in store.backend.scan_references(name)))
-    context.output.result(line.document(), realm_table([line]))
+    """Show the state, the properties and the number of references of a realm."""
+    from lakesweep.operations.realms import show_realm
+
+    realm = show_realm(choice.app(context), name)
+    context.output.result(realm, realm_table([realm]))
 
 
 @command(app, "activate", examples=["lakesweep realm activate acme"])
 def activate(context: Context, name: Name, choice: StoreChoice) -> None:
-    """Let an inactive realm be used again."""
-    from lakesweep.store.realms.registry import RealmStatus
+    """Make an inactive realm usable again."""
+    from lakesweep.operations.realms import activate_realm
 
-    _move(context, choice.open(context), name, RealmStatus.INACTIVE, RealmStatus.ACTIVE)
+    _show(context, activate_realm(choice.app(context), name))
 
 
 @command(app, "deactivate", examples=["lakesweep realm deactivate acme"])
 def deactivate(context: Context, name: Name, choice: StoreChoice) -> None:
-    """Let nobody use a realm any more, and keep all that is in it.
+    """Refuse all use of a realm, and keep its data.
 
     Processes that are using it notice within seconds.
     """
-    from lakesweep.store.realms.registry import RealmStatus
+    from lakesweep.operations.realms import deactivate_realm
 
-    _move(context, choice.open(context), name, RealmStatus.ACTIVE, RealmStatus.INACTIVE)
+    _show(context, deactivate_realm(choice.app(context), name))
 
 
 @command(
@@ -115,27 +113,21 @@ def purge(
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
-    """Delete everything that is in a realm.
+    """Delete everything in a realm that is not active.
 
-    Only a realm that is not active is purged. A purge that was interrupted is gone on with when it
-    is repeated; there is no way back once it has begun. The name stays taken until realm delete.
+    Repeating an interrupted purge finishes it; a purge cannot be undone once it has begun. The
+    name stays taken until `lakesweep realm delete`.
     """
-    from lakesweep.store.realms.access import VIEW_SECONDS
-    from lakesweep.store.realms.purge import check_purgeable
-    from lakesweep.store.realms.registry import RealmStatus
+    from lakesweep.operations.realms import RemoveRealmRequest, purge_realm
 
-    store = choice.open(context)
-    realm, purging = _find(store, name), _purging(context, store)
-    check_purgeable(realm)
-    found = purging.count(name)
-    context.output.say(f"realm {name} is {realm.status}: {_in_words(found)}")
-    if not dry_run and realm.status is not RealmStatus.PURGED:
-        context.confirm(f"Delete everything in realm {name}?", yes=yes)
-        context.output.say(f"waiting {VIEW_SECONDS:.0f} seconds, until every process has noticed")
-        realm = purging.purge(realm)
-    _end(context, realm, found, dry_run=dry_run)
-    if not dry_run:
-        context.output.say(f"realm {name} is purged; lakesweep realm delete {name} ends it")
+    def confirm(preview: RemovedRealm) -> None:
+        _preview(context, preview)
+        if not dry_run:
+            context.confirm(f"Delete everything in realm {name}?", yes=yes)
+
+    request = RemoveRealmRequest(name, dry_run)
+    result = purge_realm(choice.app(context), request, confirm, context.io)
+    _end(context, result, f"realm {name} is purged; next: lakesweep realm delete {name}")
 
 
 @command(
@@ -150,68 +142,35 @@ def delete(
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
-    """Forget a purged realm, and set its name free.
+    """Delete a purged realm, and free its name.
 
-    Rows that somebody wrote after the purge go with it.
+    Rows written after the purge are deleted too.
     """
-    from lakesweep.store.realms.registry import check_deletable
+    from lakesweep.operations.realms import RemoveRealmRequest, delete_realm
 
-    store = choice.open(context)
-    realm, purging = _find(store, name), _purging(context, store)
-    check_deletable(realm)
-    found = purging.count(name)
-    context.output.say(f"realm {name} is {realm.status}: {_in_words(found)}")
-    if not dry_run:
-        context.confirm(f"Delete realm {name}?", yes=yes)
-        found = purging.delete(realm)
-    _end(context, realm, found, dry_run=dry_run)
-    if not dry_run:
-        context.output.say(f"realm {name} is deleted")
+    def confirm(preview: RemovedRealm) -> None:
+        _preview(context, preview)
+        if not dry_run:
+            context.confirm(f"Delete realm {name}?", yes=yes)
+
+    request = RemoveRealmRequest(name, dry_run)
+    result = delete_realm(choice.app(context), request, confirm, context.io)
+    _end(context, result, f"realm {name} is deleted")
 
 
-def _find(store: Store, name: str) -> RealmDefinition:
-    from lakesweep.store.realms.registry import check_name
-
-    check_name(name)
-    return store.realms.get(name)
-
-
-def _move(
-    context: Context, store: Store, name: str, before: RealmStatus, after: RealmStatus
-) -> None:
-    realm = _find(store, name)
-    if realm.status not in {before, after}:
-        raise RefusedError(
-            "realm-state",
-            f"realm {name} is {realm.status}; only one that is {before} can become {after}",
-            hint=f"lakesweep realm show {name}",
-        )
-    _show(context, realm if realm.status is after else store.realms.move(realm, after))
-
-
-def _show(context: Context, realm: RealmDefinition) -> None:
-    context.output.result(RealmLine.of(realm).document())
+def _show(context: Context, realm: RealmView) -> None:
+    context.output.result(realm)
     context.output.say(f"realm {realm.name} is {realm.status}")
 
 
-def _purging(context: Context, store: Store) -> RealmPurger:
-    from lakesweep.store.realms.purge import RealmPurger
+def _preview(context: Context, found: RemovedRealm) -> None:
+    size = f"{format_count(found.references, 'reference')}, {format_count(found.rows, 'row')}"
+    context.output.say(f"realm {found.realm} is {found.status}: {size}")
 
-    return RealmPurger(store.realms, store.backend, context.clock, context.progress)
 
-
-def _end(context: Context, realm: RealmDefinition, found: RealmSize, *, dry_run: bool) -> None:
-    document = {
-        "realm": realm.name,
-        "status": realm.status,
-        "references": found.references,
-        "rows": found.rows,
-        "dry_run": dry_run,
-    }
-    context.output.result(document)
-    if dry_run:
+def _end(context: Context, result: RemovedRealm, done: str) -> None:
+    context.output.result(result)
+    if result.dry_run:
         context.output.say("nothing was deleted; run the same with --yes in place of --dry-run")
-
-
-def _in_words(found: RealmSize) -> str:
-    return f"{format_count(found.references, 'reference')}, {format_count(found.rows, 'row')}"
+    else:
+        context.output.say(done)

@@ -3,34 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from lakesweep.cli.commands import command, group
 from lakesweep.cli.context import Context
 from lakesweep.cli.render.output import TextTable
-from lakesweep.cli.render.store_lines import RealmLine, realm_table
+from lakesweep.cli.render.run_lines import MaintenanceLine
+from lakesweep.cli.render.store_lines import realm_table
 from lakesweep.cli.store.bench import bench
 from lakesweep.cli.store.log import log
-from lakesweep.cli.store.maintain import last_run, maintain
+from lakesweep.cli.store.maintain import maintain
 from lakesweep.cli.store.recover import recover
 from lakesweep.cli.store.store_options import StoreChoice
 from lakesweep.cli.store.transfer import export, import_
-from lakesweep.errors import ContendedError, RealmExistsError, SchemaError
 from lakesweep.units import format_size
 
 if TYPE_CHECKING:
-    from lakesweep.store import Store
+    from lakesweep.operations.store import StoreInfo
     from lakesweep.store.backends.backend import BackendCapabilities
 
 app = group(
     "store",
-    "The store: the database in which Lakesweep keeps its own records.",
+    "The store: the database that holds Lakesweep's own records.",
     examples=[
         "lakesweep store init                               create what is missing",
         "lakesweep store info                               what is in it",
         "lakesweep store log                                all references of the realm",
-        "lakesweep store maintain                           delete what nothing leads to",
+        "lakesweep store maintain                           delete what nothing references",
         "lakesweep store bench --url postgresql://db/lake   how fast it is",
     ],
 )
@@ -46,28 +45,20 @@ app = group(
     ],
 )
 def init(context: Context, choice: StoreChoice) -> None:
-    """Create what the store lacks: its tables, and the realm that the configuration names.
+    """Create what is missing: the tables of the store, and the configured realm.
 
-    What is there stays as it is, so it can be run again at any time. Tables of a newer version are
-    refused.
+    Nothing that exists is changed, so it can be run again at any time. Tables of a newer version
+    are refused.
     """
-    from lakesweep.store.backends.backend import SCHEMA_VERSION
+    from lakesweep.operations.store import init_store
 
-    choice.choose(context)
-    name = context.config.store.realm
-    created = ["tables"] if _create_tables(context.app.store_url) else []
-    created += [f"realm {name}"] if _create_realm(context.app.store, name) else []
-    realm = RealmLine.of(context.app.store.realms.get(name))
-    document = {
-        "database": _database(context),
-        "schema_version": SCHEMA_VERSION,
-        "created": created,
-        "realm": realm.document(),
-    }
-    context.output.result(document)
-    context.output.say(f"store: {_database(context)}")
-    context.output.say(f"created {', '.join(created)}" if created else "nothing was missing")
-    context.output.say(f"realm {name} is {realm.status}; lakesweep store info shows more")
+    result = init_store(choice.app(context))
+    created = f"created {', '.join(result.created)}" if result.created else "nothing was missing"
+    context.output.result(result)
+    context.output.say(f"store: {result.database}")
+    context.output.say(created)
+    realm = result.realm
+    context.output.say(f"realm {realm.name} is {realm.status}; lakesweep store info shows more")
 
 
 @command(
@@ -76,30 +67,15 @@ def init(context: Context, choice: StoreChoice) -> None:
     examples=["lakesweep store info", "lakesweep store info --url sqlite:///store.db --json"],
 )
 def info(context: Context, choice: StoreChoice) -> None:
-    """What the store is, and what is in it.
+    """Show what the store is, and what is in it.
 
-    The database and what it can do, all realms with the number of their references, and how many of
-    the 1,024 nodes that give out ids are leased to running processes.
+    The database and its capabilities, all realms with their number of references, and how many of
+    the 1,024 nodes that generate ids are leased to running processes.
     """
-    from lakesweep.store.backends.backend import SCHEMA_VERSION
-    from lakesweep.store.ids.node_leases import leased_nodes
+    from lakesweep.operations.store import store_info
 
-    store = choice.open(context)
-    capabilities = store.backend.capabilities
-    realms = list(_realms(store))
-    newest = last_run(context)
-    document = {
-        "database": _database(context),
-        "schema_version": SCHEMA_VERSION,
-        "nodes_leased": len(leased_nodes(store.backend, context.clock)),
-        "capabilities": asdict(capabilities),
-        "realms": [realm.document() for realm in realms],
-        "maintenance": None if newest is None else newest.document(),
-    }
-    rows = [(name.replace("_", " "), str(document[name])) for name in tuple(document)[:3]]
-    maintained = ("last maintenance", "never" if newest is None else newest.words())
-    facts = TextTable(("store", ""), [*rows, *_in_words(capabilities), maintained])
-    context.output.result(document, facts, realm_table(realms))
+    found = store_info(choice.app(context))
+    context.output.result(found, _facts(found), realm_table(found.realms))
 
 
 command(
@@ -161,44 +137,23 @@ command(
 )(import_)
 
 
-def _create_tables(url: str) -> bool:
-    """Whether there was something to create."""
-    from lakesweep.store import Store
-
-    try:
-        Store.open(url).close()
-    except SchemaError:
-        Store.create_tables(url)
-        return True
-    return False
-
-
-def _create_realm(store: Store, name: str) -> bool:
-    """Whether there was something to create."""
-    try:
-        store.create_realm(name)
-    except (RealmExistsError, ContendedError):
-        return False  # it is there, or somebody else is creating it right now
-    return True
+def _facts(found: StoreInfo) -> TextTable:
+    last = "never" if found.maintenance is None else MaintenanceLine(found.maintenance).words()
+    rows = [
+        ("database", found.database),
+        ("schema version", str(found.schema_version)),
+        ("nodes leased", str(found.nodes_leased)),
+        *_capabilities(found.capabilities),
+        ("last maintenance", last),
+    ]
+    return TextTable(("store", ""), rows)
 
 
-def _realms(store: Store) -> Iterator[RealmLine]:
-    for realm in store.realms.list():
-        references = sum(1 for _ in store.backend.scan_references(realm.name))
-        yield RealmLine.of(realm, references)
-
-
-def _database(context: Context) -> str:
-    from lakesweep.store.backends.urls import without_password
-
-    return without_password(context.app.store_url)
-
-
-def _in_words(capabilities: BackendCapabilities) -> Iterator[tuple[str, str]]:
-    yield "outlives the process", _yes(capabilities.durable)
-    yield "deletes a realm by itself", _yes(capabilities.deletes_realms)
+def _capabilities(capabilities: BackendCapabilities) -> Iterator[tuple[str, str]]:
+    yield "durable", _yes(capabilities.durable)
+    yield "deletes a realm in one call", _yes(capabilities.deletes_realms)
     yield "scans in parallel", _yes(capabilities.splits_scans)
-    yield "rows in a request", f"{capabilities.batch_rows:,}"
+    yield "rows per request", f"{capabilities.batch_rows:,}"
     yield "largest value", format_size(capabilities.max_value_bytes)
 
 

@@ -1,4 +1,4 @@
-"""Options of the store commands: database, realm, reference."""
+"""Options of the store commands: database and realm."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakesweep.cli.context import Context
-from lakesweep.errors import UsageError
 
 if TYPE_CHECKING:
-    from lakesweep.store import Realm, Store
+    from lakesweep.app import App
 
 StoreUrl = Annotated[
     str | None,
@@ -34,36 +33,17 @@ RealmName = Annotated[
 ]
 
 
-def check_reference(name: str) -> None:
-    """UsageError if no reference can have this name."""
-    from lakesweep.store.backends.rows import MAX_NAME_BYTES
-
-    try:
-        fits = 1 <= len(name.encode()) <= MAX_NAME_BYTES
-    except UnicodeEncodeError:
-        fits = False
-    if not fits:
-        raise UsageError(
-            f"{name[:50]!r} cannot be the name of a reference",
-            hint=f"use text in UTF-8, of 1 to {MAX_NAME_BYTES:,} bytes",
-        )
-
-
 @dataclass(frozen=True)
 class StoreChoice:
     """Which database."""
 
     url: StoreUrl = None
 
-    def choose(self, context: Context) -> None:
-        """Let the command use this database."""
+    def app(self, context: Context) -> App:
+        """The app, using this database."""
         if self.url is not None:
             context.use_store(self.url)
-
-    def open(self, context: Context) -> Store:
-        """The store in it."""
-        self.choose(context)
-        return context.app.store
+        return context.app
 
 
 @dataclass(frozen=True)
@@ -71,17 +51,6 @@ class RealmChoice(StoreChoice):
     """Which database, and which realm in it."""
 
     realm: RealmName = None
-
-    def open_realm(self, context: Context) -> Realm:
-        """The realm, to look at and to mend; it may be inactive, or the system's own."""
-        from lakesweep.store.realms.registry import RealmStatus
-        from lakesweep.store.reserved_names import SYSTEM_REALM
-
-        store = self.open(context)
-        name = self.name(context)
-        if name == SYSTEM_REALM:
-            return store.system
-        return store.realm_in(name, {RealmStatus.ACTIVE, RealmStatus.INACTIVE})
 
     def name(self, context: Context) -> str:
         """The name of the realm."""

@@ -68,12 +68,15 @@ def _show(context: Context, run: str) -> None:
         context.output.result(_fields(line), line.table())
         return
     summary = maintained.run_line().table()
-    context.output.result(maintained.document(), summary, maintained.table())
+    context.output.result(maintained.info, summary, maintained.table())
 
 
 def _maintenance(context: Context) -> Iterator[MaintenanceLine]:
+    from lakesweep.operations.store import MaintenanceView
+
     context.app.prepare_store()
-    return map(MaintenanceLine, context.app.maintenance_runs.list())
+    runs = context.app.maintenance_runs.list()
+    return (MaintenanceLine(MaintenanceView.of(run)) for run in runs)
 
 
 def _start(line: RunLine) -> datetime:

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from lakesweep.cli.render.store_lines import CommitLine, ReferenceHeadLine, readable
+from lakesweep.cli.render.store_lines import commit_text, reference_text
+from lakesweep.operations.store_log import CommitView, ReferenceView, readable_key
 from lakesweep.store import Change, Commit, Stored, key
 from lakesweep.store.backends.rows import Reference
 from lakesweep.timestamps import micros
@@ -30,14 +31,14 @@ def _commit(*changes: Change, message: str = "why", author: str = "who") -> Stor
     ],
 )
 def test_keys_are_readable(stored: bytes, shown: str) -> None:
-    assert readable(stored) == shown
+    assert readable_key(stored) == shown
 
 
 def test_a_commit_is_shown_with_all_that_it_says() -> None:
-    line = CommitLine.of(
+    line = CommitView.of(
         _commit(Change("add", key("a")), Change("rename", key("b"), before=key("c")))
     )
-    assert line.text().splitlines() == [
+    assert commit_text(line).splitlines() == [
         f"{2**62}  seq 3  {NOON:%Y-%m-%dT%H:%M:%SZ}  who:  why",
         "    add     a",
         "    rename  b  (before: c)",
@@ -45,34 +46,34 @@ def test_a_commit_is_shown_with_all_that_it_says() -> None:
 
 
 def test_programs_get_the_exact_key_as_well() -> None:
-    [change] = CommitLine.of(_commit(Change("add", b"soup"))).changes
+    [change] = CommitView.of(_commit(Change("add", b"soup"))).changes
     assert bytes.fromhex(change.key_hex) == b"soup"
 
 
 def test_what_a_commit_does_not_say_takes_no_room() -> None:
-    line = CommitLine.of(_commit(message="", author=""))
-    assert line.text() == f"{2**62}  seq 3  {NOON:%Y-%m-%dT%H:%M:%SZ}"
+    line = CommitView.of(_commit(message="", author=""))
+    assert commit_text(line) == f"{2**62}  seq 3  {NOON:%Y-%m-%dT%H:%M:%SZ}"
 
 
 def test_people_see_the_first_changes_and_programs_all() -> None:
-    line = CommitLine.of(_commit(*(Change("add", key(number)) for number in range(1_025))))
-    assert line.text().splitlines()[-1] == "    and 1,005 more; --json shows all"
+    line = CommitView.of(_commit(*(Change("add", key(number)) for number in range(1_025))))
+    assert commit_text(line).splitlines()[-1] == "    and 1,005 more; --json shows all"
     assert len(line.changes) == 1_025
 
 
 def test_a_reference_without_commits_has_no_head() -> None:
-    line = ReferenceHeadLine.of(Reference("main", None, 0, 0), None)
-    assert line.text().split() == ["-", "-", "-", "main"]
+    line = ReferenceView.of(Reference("main", None, 0, 0), None)
+    assert reference_text(line).split() == ["-", "-", "-", "main"]
 
 
 def test_a_reference_that_cannot_be_read_says_why() -> None:
-    line = ReferenceHeadLine("main", "7", None, None, "the head is missing")
-    assert line.text().split(maxsplit=3) == ["-", "-", "7", "main  (the head is missing)"]
+    line = ReferenceView(reference="main", head="7", problem="the head is missing")
+    assert reference_text(line).split(maxsplit=3) == ["-", "-", "7", "main  (the head is missing)"]
 
 
 def test_no_name_or_message_begins_a_line_of_its_own() -> None:
     forged = "a\n       9  -  -  b"
     reference = Reference(forged, None, 0, 0)
     commit = _commit(Change("add", key(forged)), message=forged, author=forged)
-    assert len(ReferenceHeadLine.of(reference, None).text().splitlines()) == 1
-    assert len(CommitLine.of(commit).text().splitlines()) == 2
+    assert len(reference_text(ReferenceView.of(reference, None)).splitlines()) == 1
+    assert len(commit_text(CommitView.of(commit)).splitlines()) == 2

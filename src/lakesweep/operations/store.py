@@ -1,0 +1,252 @@
+"""Use cases of the store's own database: create it, describe it, maintain it, recover a reference.
+
+Each result encodes to the JSON that the commands print.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+import msgspec
+
+from lakesweep.app import App
+from lakesweep.errors import ContendedError, RealmExistsError, SchemaError
+from lakesweep.maintenance.run_records import (
+    LiveFilterFigures,
+    MaintenanceRunInformation,
+    MaintenanceStats,
+)
+from lakesweep.operations.interaction import SILENT_IO, Confirm, EngineName, Interaction
+from lakesweep.operations.realms import RealmView
+from lakesweep.operations.store_log import CommitView, check_reference, open_realm
+from lakesweep.runs.records import RunStatus
+from lakesweep.store import Realm, Store
+from lakesweep.store.backends.backend import SCHEMA_VERSION, BackendCapabilities
+from lakesweep.store.backends.rows import Reference
+from lakesweep.store.backends.urls import without_password
+from lakesweep.store.commits.recovery import Diagnosis, diagnose, reset_reference
+from lakesweep.store.ids.node_leases import leased_nodes
+from lakesweep.store.realms.reachability import reach
+from lakesweep.timestamps import moment
+
+
+class InitStoreResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The store after it was created; `created` names what was missing."""
+
+    database: str
+    schema_version: int
+    created: tuple[str, ...]
+    realm: RealmView
+
+
+class MaintenanceView(msgspec.Struct, frozen=True, kw_only=True):
+    """One maintenance run."""
+
+    run: str
+    status: RunStatus
+    success: bool
+    dry_run: bool
+    started: datetime
+    finished: datetime | None
+    cut_off: datetime
+    status_message: str
+    detailed_information: str
+    reference_stats: MaintenanceStats
+    obj_stats: MaintenanceStats
+    per_realm_reference_stats: dict[str, MaintenanceStats]
+    per_realm_per_obj_type_stats: dict[str, dict[str, MaintenanceStats]]
+    purged_realms: int
+    realms_purged: tuple[str, ...]
+    identified_references: int
+    identified_objs: int
+    tidied: dict[str, dict[str, int]]
+    filters: LiveFilterFigures | None
+    resumes: str | None
+
+    @classmethod
+    def of(cls, info: MaintenanceRunInformation) -> MaintenanceView:
+        """The view of a stored run."""
+        same = {name: getattr(info, name) for name in cls.__struct_fields__ if hasattr(info, name)}
+        return cls(**same, dry_run=info.is_dry_run, cut_off=moment(info.cut_off_at))
+
+
+class StoreInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """The database, what it can do, its realms, and its last maintenance run."""
+
+    database: str
+    schema_version: int
+    nodes_leased: int
+    capabilities: BackendCapabilities
+    realms: tuple[RealmView, ...]
+    maintenance: MaintenanceView | None
+
+
+@dataclass(frozen=True, slots=True)
+class MaintainStoreRequest:
+    """Delete what the store no longer needs. `supersede` names a run to take over from."""
+
+    supersede: str | None = None
+    engine: EngineName = EngineName.LOCAL
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MaintenancePreview:
+    """The realms of a maintenance run; rows younger than `grace` are kept."""
+
+    realms_to_process: tuple[str, ...]
+    realms_to_purge: tuple[str, ...]
+    grace: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class RecoverReferenceRequest:
+    """Reset a reference to its newest readable commit.
+
+    With `deep`, everything a commit links to must be readable too. No realm is the configured one.
+    """
+
+    reference: str
+    realm: str | None = None
+    deep: bool = False
+    dry_run: bool = False
+
+
+class LostCommit(msgspec.Struct, frozen=True, kw_only=True):
+    """A commit that cannot be read, and why."""
+
+    commit: str
+    reason: str
+
+
+class RecoveryResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The state of a reference: `lost` commits, newest first, and the newest readable one.
+
+    It is also the preview, with `recovered` still False.
+    """
+
+    reference: str
+    healthy: bool
+    recovered: bool
+    lost: tuple[LostCommit, ...]
+    head: CommitView | None
+    dry_run: bool
+
+
+def init_store(app: App) -> InitStoreResult:
+    """Create the tables and the configured realm where they are missing."""
+    name = app.config.store.realm
+    created = ["tables"] if _create_tables(app.store_url) else []
+    created += [f"realm {name}"] if _create_realm(app.store, name) else []
+    return InitStoreResult(
+        database=without_password(app.store_url),
+        schema_version=SCHEMA_VERSION,
+        created=tuple(created),
+        realm=RealmView.of(app.store.realms.get(name)),
+    )
+
+
+def _create_tables(url: str) -> bool:
+    """Whether tables were missing."""
+    try:
+        Store.open(url).close()
+    except SchemaError:
+        Store.create_tables(url)
+        return True
+    return False
+
+
+def _create_realm(store: Store, name: str) -> bool:
+    """Whether the realm was missing."""
+    try:
+        store.create_realm(name)
+    except (RealmExistsError, ContendedError):
+        return False  # it exists, or another process is creating it
+    return True
+
+
+def store_info(app: App) -> StoreInfo:
+    """Describe the store."""
+    newest = next(app.maintenance_runs.list(), None)
+    return StoreInfo(
+        database=without_password(app.store_url),
+        schema_version=SCHEMA_VERSION,
+        nodes_leased=len(leased_nodes(app.store.backend, app.clock)),
+        capabilities=app.store.backend.capabilities,
+        realms=tuple(_counted_realms(app.store)),
+        maintenance=None if newest is None else MaintenanceView.of(newest),
+    )
+
+
+def _counted_realms(store: Store) -> Iterator[RealmView]:
+    for realm in store.realms.list():
+        references = sum(1 for _ in store.backend.scan_references(realm.name))
+        yield RealmView.of(realm, references)
+
+
+def maintain_store(
+    app: App,
+    request: MaintainStoreRequest,
+    confirm: Confirm[MaintenancePreview],
+    io: Interaction = SILENT_IO,
+) -> MaintenanceView:
+    """Delete unreferenced rows and purge the realms that are purging."""
+    service = replace(app.maintenance, progress=io.progress)
+    spec = service.build_spec()
+    confirm(
+        MaintenancePreview(
+            tuple(sorted(spec.realms_to_process)),
+            tuple(sorted(spec.realms_to_purge)),
+            service.config.grace,
+        )
+    )
+    with app.scan_engine(request.engine.value, verbose=io.verbose) as engine:
+        run = replace(service, engine=engine).perform(
+            spec, supersede=request.supersede, dry_run=request.dry_run
+        )
+    return MaintenanceView.of(run)
+
+
+def recover_reference(
+    app: App,
+    request: RecoverReferenceRequest,
+    confirm: Confirm[RecoveryResult],
+    io: Interaction = SILENT_IO,
+) -> RecoveryResult:
+    """Reset a reference whose head cannot be read. Commits after the new head are lost."""
+    check_reference(request.reference)
+    realm = open_realm(app, request.realm)
+    diagnosis = _diagnose(realm, request, io)
+    found = _recovery(diagnosis, dry_run=request.dry_run)
+    if found.healthy:
+        return found
+    confirm(found)
+    if request.dry_run:
+        return found
+    reset_reference(realm.references, diagnosis)
+    return msgspec.structs.replace(found, recovered=True)
+
+
+def _diagnose(realm: Realm, request: RecoverReferenceRequest, io: Interaction) -> Diagnosis:
+    if not request.deep:
+        return diagnose(realm.references, realm.stored, request.reference)
+    with io.progress.task("read", unit="objects") as task:
+
+        def read_all(candidate: Reference) -> None:
+            for _ in reach(realm, [candidate], history=1):
+                task.advance(1)
+
+        return diagnose(realm.references, realm.objects, request.reference, read_all)
+
+
+def _recovery(diagnosis: Diagnosis, *, dry_run: bool) -> RecoveryResult:
+    return RecoveryResult(
+        reference=diagnosis.reference.name,
+        healthy=not diagnosis.lost,
+        recovered=False,
+        lost=tuple(LostCommit(commit=str(each.id), reason=each.reason) for each in diagnosis.lost),
+        head=None if diagnosis.target is None else CommitView.of(diagnosis.target),
+        dry_run=dry_run,
+    )
