@@ -124,11 +124,11 @@ class _Lines:
 
 
 def _show_exported(context: Context, done: ExportedRealm, file: Path) -> None:
-    if file == _PIPE:
+    if not isinstance(done.file_bytes, int):
         context.output.say(f"exported realm {done.realm}, hash {done.hash}")
         return
     context.output.result(done, _table(done))
-    context.output.say(f"wrote {file}, {format_size(file.stat().st_size)}")
+    context.output.say(f"wrote {file}, {format_size(done.file_bytes)}")
     context.output.say(f"to import it: lakesweep store import {shlex.quote(str(file))}")
 
 
