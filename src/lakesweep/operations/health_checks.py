@@ -33,19 +33,19 @@ if TYPE_CHECKING:
     from lakesweep.storage.stores import Stores
     from lakesweep.store import Store
 
-#: Kinds of store that a bucket without a section of its own may belong to.
+#: The schemes of buckets that need no section of their own.
 _SCHEMES = ("s3://", "gs://")
 _PATIENCE = 10.0
 _RIGHTS = {
-    "list": "s3:ListBucket or its like",
-    "read": "s3:GetObject or its like",
-    "write": "s3:PutObject or its like",
-    "delete": "s3:DeleteObject or its like",
+    "list": "such as s3:ListBucket",
+    "read": "such as s3:GetObject",
+    "write": "such as s3:PutObject",
+    "delete": "such as s3:DeleteObject",
 }
 
 
 class CheckStatus(StrEnum):
-    """How a check went."""
+    """The result of a check."""
 
     OK = "ok"
     WARN = "warn"
@@ -54,7 +54,7 @@ class CheckStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of the doctor's report; `mend` says what to do about it."""
+    """One line of the report; `mend` says how to fix the problem."""
 
     check: str
     status: CheckStatus
@@ -63,12 +63,12 @@ class Finding:
 
 
 def check_python() -> Iterator[Finding]:
-    """Which Python this is."""
+    """The version of Python."""
     yield Finding("python", CheckStatus.OK, platform.python_version())
 
 
 def check_java(config: Config) -> Iterator[Finding]:
-    """Whether Spark will find a Java that it can use."""
+    """Whether Spark will find a usable Java."""
     from lakesweep.spark.java import find_java
 
     if (config.spark.remote or "").startswith("sc://"):
@@ -83,7 +83,7 @@ def check_java(config: Config) -> Iterator[Finding]:
 
 
 def check_extras() -> Iterator[Finding]:
-    """Which optional libraries are there."""
+    """Which optional libraries are installed."""
     yield _extra("spark", ("pyspark",), "sweeps over whole lakes")
     yield _extra("cloud", ("obstore", "arro3.core"), "Google Cloud Storage and Azure")
     yield _extra("lakefs", ("lakefs_sdk",), "repositories of lakeFS servers")
@@ -112,7 +112,7 @@ def _is_installed(module: str) -> bool:
 
 
 def check_spark(config: Config, *, verbose: bool = False) -> Iterator[Finding]:
-    """Start a session as it is configured, and let Python on its executors count rows."""
+    """Start a session as configured, and count rows in Python on its executors."""
     where = config.spark.remote or config.spark.master
     try:
         yield from _try_spark(config, where, verbose=verbose)
@@ -148,14 +148,14 @@ def check_store(app: App) -> Iterator[Finding]:
 
 
 def _missing_store(url: str) -> Finding:
-    """What is to be done before there is a store; its tables are made by a command of its own."""
+    """How to create the store."""
     from lakesweep.store.backends.urls import sqlite_file, without_password
 
     where, file = without_password(url), sqlite_file(url)
     if file is not None and not file.exists():
         folder = next(parent for parent in file.absolute().parents if parent.exists())
         if not (folder.is_dir() and os.access(folder, os.W_OK)):
-            mend = "give this user the right to write there, or set [store] url"
+            mend = "grant this user write permission, or set [store] url"
             return Finding("store", CheckStatus.FAIL, f"{where}: cannot write in {folder}", mend)
     mend = "lakesweep store init creates its tables"
     return Finding("store", CheckStatus.WARN, f"{where} holds no store yet", mend)
@@ -169,7 +169,9 @@ def _check_realm(store: Store, name: str) -> Finding:
         check_name(name)
         store.realm(name)
     except RealmMissingError:
-        return Finding(check, CheckStatus.WARN, "it is not there", f"lakesweep realm create {name}")
+        return Finding(
+            check, CheckStatus.WARN, "it does not exist", f"lakesweep realm create {name}"
+        )
     except RefusedError as error:
         return Finding(check, CheckStatus.WARN, error.message, error.hint)
     except LakesweepError as error:
@@ -178,7 +180,7 @@ def _check_realm(store: Store, name: str) -> Finding:
 
 
 def check_locations(app: App) -> Iterator[Finding]:
-    """Whether each configured place can be listed, and a file in it read."""
+    """Whether each configured location can be listed, and a file in it read."""
     stores = _impatient(app)
     for address in _locations(app.config):
         yield _check_location(stores, address)
@@ -195,7 +197,7 @@ def _locations(config: Config) -> list[str]:
 
 
 def check_plans(app: App) -> Iterator[Finding]:
-    """Whether the plans of each lake can be written where they go."""
+    """Whether the plans of each lake can be written."""
     stores = _impatient(app)
     for name in app.config.lakes:
         yield _check_plans(stores, f"plans of {name}", app.lake(name).plans)
@@ -212,24 +214,24 @@ def _check_plans(stores: Stores, check: str, place: str) -> Finding:
     except LakesweepError as error:
         return Finding(check, *_diagnose(error, "write"))
     if left:
-        mend = f"grant the right to delete ({_RIGHTS['delete']})"
-        return Finding(check, CheckStatus.WARN, f"{place} cannot be deleted from: {left}", mend)
+        mend = f"grant permission to delete ({_RIGHTS['delete']})"
+        return Finding(check, CheckStatus.WARN, f"files in {place} cannot be deleted: {left}", mend)
     return Finding(check, CheckStatus.OK, f"{place} can be written to")
 
 
 def _check_folder(check: str, folder: Path) -> Finding:
-    """Whether a folder can be written to, or made; nothing is made here."""
+    """Whether a folder can be written to or created; nothing is created here."""
     there = next(each for each in (folder, *folder.parents) if each.exists())
     if there.is_dir() and os.access(there, os.W_OK):
         return Finding(check, CheckStatus.OK, f"{folder} can be written to")
-    mend = "give this user the right to write there, or set plans of the lake"
+    mend = "grant this user write permission, or set plans of the lake"
     return Finding(check, CheckStatus.FAIL, f"{folder}: cannot write in {there}", mend)
 
 
 def _try_writing(stores: Stores, address: Address) -> str | None:
-    """Write an object as small as can be, and remove it; the reason why that failed.
+    """Write an empty object and delete it; the reason if the delete failed.
 
-    Buckets tell in no other way who may write.
+    A bucket offers no other way to find out who may write.
     """
     key = f"{address.folder}doctor-{token_hex(8)}"
     store = stores.open(address)
@@ -238,7 +240,7 @@ def _try_writing(stores: Stores, address: Address) -> str | None:
 
 
 def _impatient(app: App) -> Stores:
-    """Stores as they are configured, but with one attempt and a short wait."""
+    """The configured stores, but with one attempt and a short timeout."""
     from lakesweep.storage.options import StorageOptions
     from lakesweep.storage.stores import Stores
 
@@ -261,21 +263,23 @@ def _check_location(stores: Stores, location: str) -> Finding:
     except LakesweepError as error:
         return Finding(check, *_diagnose(error, "list"))
     if entries.num_rows == 0:
-        return Finding(check, CheckStatus.OK, "can be listed; no file at its top to try reading")
+        return Finding(
+            check, CheckStatus.OK, "can be listed; no file at its top level to try reading"
+        )
     try:
         store.read_range(entries.column("key")[0].as_py(), 0, 1)
     except LakesweepError as error:
         return Finding(check, *_diagnose(error, "read"))
-    return Finding(check, CheckStatus.OK, "can be listed and read; deleting is not tried")
+    return Finding(check, CheckStatus.OK, "can be listed and read; deletes are not tried")
 
 
 def _diagnose(error: LakesweepError, right: str) -> tuple[CheckStatus, str, str]:
     match error:
         case DeniedError():
-            mend = f"grant the right to {right} ({_RIGHTS[right]}), or use other credentials"
-            return CheckStatus.FAIL, f"the right to {right} is missing: {error.reason}", mend
+            mend = f"grant permission to {right} ({_RIGHTS[right]}), or use other credentials"
+            return CheckStatus.FAIL, f"no permission to {right}: {error.reason}", mend
         case MissingError():
-            return CheckStatus.WARN, error.reason, "make it, or mend the address"
+            return CheckStatus.WARN, error.reason, "create it, or correct the address"
         case UnavailableError():
             mend = "check the endpoint, the network and the credentials"
             return CheckStatus.FAIL, f"no answer: {error.reason}", mend
@@ -295,14 +299,14 @@ def _check_catalog(name: str, properties: dict[str, str]) -> Finding:
     try:
         first = next(open_catalog(name, properties).entries(), None)
     except Exception as error:
-        mend = "check the properties of this root, and that the catalog is running"
+        mend = "check the properties of this root, and whether the catalog is running"
         return Finding(f"catalog {name}", CheckStatus.FAIL, _first_line(error), mend)
     detail = f"can be listed, such as {first.full_name}" if first else "can be listed; it is empty"
     return Finding(f"catalog {name}", CheckStatus.OK, detail)
 
 
 def check_repositories(app: App) -> Iterator[Finding]:
-    """Whether each lakeFS repository is there: its server knows it, or its refs were dumped."""
+    """Whether each lakeFS repository exists: on its server, or as a dump of its refs."""
     for name in app.repository_names:
         yield _check_repository(app, name)
 
@@ -314,8 +318,8 @@ def _check_repository(app: App, name: str) -> Finding:
         age = repository.dump_age()
     except LakesweepError as error:
         return Finding(check, CheckStatus.FAIL, error.message, error.hint)
-    where = "by its server" if age is None else "by a dump of its refs"
-    return Finding(check, CheckStatus.OK, f"is known {where}, in {repository.namespace.location}")
+    where = "on its server" if age is None else "by a dump of its refs"
+    return Finding(check, CheckStatus.OK, f"found {where}, in {repository.namespace.location}")
 
 
 def _first_line(error: Exception) -> str:

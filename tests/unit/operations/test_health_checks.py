@@ -78,7 +78,7 @@ def test_java_is_not_needed_where_spark_is_remote(monkeypatch: pytest.MonkeyPatc
     ("url", "status", "mend"),
     [
         ("sqlite:///new/store.db", CheckStatus.WARN, "lakesweep store init"),
-        (f"sqlite:///{__file__}/store.db", CheckStatus.FAIL, "right to write"),
+        (f"sqlite:///{__file__}/store.db", CheckStatus.FAIL, "write permission"),
         (f"sqlite:///{__file__}", CheckStatus.FAIL, "another file"),
         ("oracle://db/x", CheckStatus.FAIL, "begins with sqlite"),
         ("postgresql://me:hidden@127.0.0.1:9/x", CheckStatus.FAIL, "database runs"),
@@ -169,7 +169,7 @@ def test_an_endpoint_that_does_not_answer_fails(tmp_path: Path, capsys: Capture)
     assert code == 4
     assert checks["location s3://lake/warehouse"]["status"] == "fail"
     assert "endpoint" in checks["location s3://lake/warehouse"]["mend"]
-    assert "no kind of store" in checks["location nonsense://lake"]["detail"]
+    assert "not a kind of store" in checks["location nonsense://lake"]["detail"]
 
 
 def test_a_wrong_configuration_is_wrong_usage(tmp_path: Path, capsys: Capture) -> None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lakesweep.cli.context import Context
 from lakesweep.cli.render.output import TextTable
-from lakesweep.errors import ConfigError, IncompleteError, UsageError
-from lakesweep.operations import health_checks
-from lakesweep.operations.health_checks import CheckStatus, Finding
+from lakesweep.errors import IncompleteError, UsageError
+
+if TYPE_CHECKING:
+    from lakesweep.operations.doctor import HealthReport
 
 
 def doctor(
@@ -20,42 +20,22 @@ def doctor(
         bool, typer.Option("--spark", help="Also start Spark and run a small job.")
     ] = False,
 ) -> None:
-    """Check Java, Spark, the store, roots, locations and rights; say how to mend each.
+    """Check Java, Spark, the store, roots, locations and permissions; say how to fix each problem.
 
-    Nothing is deleted. Where plans go to a bucket, an empty object is written there and removed.
-    Ends with code 0 when nothing failed (warnings are no failures),
-    2 when the configuration is wrong, and 4 when something else failed.
+    Nothing is deleted. If plans are stored in a bucket, an empty object is written there and
+    removed. Ends with code 0 if nothing failed (warnings are not failures), 2 if the configuration
+    is invalid, and 4 if something else failed.
     """
-    findings = [*_examine(context, spark=spark)]
-    context.output.result({"checks": findings}, _table(findings))
-    failed = [finding for finding in findings if finding.status is CheckStatus.FAIL]
-    if any(finding.check == "configuration" for finding in failed):
+    from lakesweep.operations.doctor import CheckHealthRequest, check_health
+
+    report = check_health(CheckHealthRequest(lambda: context.app, spark), context.io)
+    context.output.result(report, _table(report))
+    if not report.is_config_valid:
         raise typer.Exit(UsageError.exit_code)
-    if failed:
+    if not report.is_healthy:
         raise typer.Exit(IncompleteError.exit_code)
 
 
-def _examine(context: Context, *, spark: bool) -> Iterator[Finding]:
-    yield from health_checks.check_python()
-    yield from health_checks.check_extras()
-    try:
-        config, app = context.config, context.app
-        catalogs = app.catalogs
-    except ConfigError as error:
-        yield Finding("configuration", CheckStatus.FAIL, error.message, error.hint)
-        return
-    detail = f"{len(config.lakes)} lakes, {len(catalogs)} Iceberg catalogs"
-    yield Finding("configuration", CheckStatus.OK, detail)
-    yield from health_checks.check_java(config)
-    yield from health_checks.check_store(app)
-    yield from health_checks.check_locations(app)
-    yield from health_checks.check_plans(app)
-    yield from health_checks.check_catalogs(app)
-    yield from health_checks.check_repositories(app)
-    if spark:
-        yield from health_checks.check_spark(config, verbose=context.settings.verbose)
-
-
-def _table(findings: Sequence[Finding]) -> TextTable:
-    rows = [(f.status.value, f.check, f.detail, f.mend or "") for f in findings]
-    return TextTable(("", "check", "found", "to mend it"), rows)
+def _table(report: HealthReport) -> TextTable:
+    rows = [(f.status.value, f.check, f.detail, f.mend or "") for f in report.checks]
+    return TextTable(("", "check", "found", "how to fix it"), rows)
