@@ -222,7 +222,7 @@ def test_a_lock_that_is_held_for_long_was_not_waited_for(
     with _locked_reference(url, store):
         with pytest.raises(UnreachableError) as caught:
             hasty.update_reference("acme", MOVED, REFERENCE)
-        assert "others kept the database busy" in caught.value.hint
+        assert "the database was busy" in caught.value.hint
     assert hasty.update_reference("acme", MOVED, REFERENCE)
 
 
@@ -482,7 +482,7 @@ def test_mariadb_with_packets_too_small_for_a_row_is_refused(
     with _global_setting(mariadb_url, "max_allowed_packet", 2**19):
         backend = open_store(mariadb_url)
         for call in (backend.init_schema, backend.check_schema):
-            with pytest.raises(StoreError, match="settings of the server") as caught:
+            with pytest.raises(StoreError, match="setting of the server") as caught:
                 call()
             assert caught.value.hint == "set max_allowed_packet of the server to at least 1048576"
 

@@ -162,7 +162,7 @@ def test_a_damaged_file_is_told_with_its_line_and_changes_nothing(
 def test_another_file_is_no_export(lakesweep: Lakesweep) -> None:
     done = lakesweep("store", "import", str(lakesweep.config))
     assert (done.code, done.error["type"]) == (4, "DamagedError")
-    assert "this is no export of a realm" in done.error["message"]
+    assert "is not an export of a realm" in done.error["message"]
 
 
 def test_a_missing_object_ends_an_export_with_the_way_to_it(

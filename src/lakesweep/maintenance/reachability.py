@@ -46,7 +46,7 @@ class RealmCollector:
             self._waiting.append(name)
 
     def retain_objects(self, ids: Collection[int]) -> None:
-        self._walk.also(ids)
+        self._walk.add_optional(ids)
 
     def commits(self, reference: str) -> Iterator[Stored[Commit]]:
         history = self._history(reference)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-#: Realms that begin like this are the system's own.
+#: Realms whose names start like this belong to the system.
 RESERVED = "::"
 SYSTEM_REALM = "::system::"
 

@@ -34,17 +34,17 @@ from lakesweep.store.realms.registry import (
 )
 from lakesweep.store.reserved_names import SYSTEM_REALM, standing_names
 
-#: What is remembered of a database, unless it is asked for otherwise.
+#: The default size of the cache.
 CACHE_BYTES = 64 * 2**20
 
 _OWN_TYPES: Mapping[str, type[msgspec.Struct]] = {"index-node": IndexNode, "realms": RealmsCommit}
 _NO_TYPES: Mapping[str, type[msgspec.Struct]] = {}
 _ACTIVE = frozenset({RealmStatus.ACTIVE})
-_BEGUN = frozenset({RealmStatus.CREATED, RealmStatus.INITIALIZING})
+_STARTED = frozenset({RealmStatus.CREATED, RealmStatus.INITIALIZING})
 
 
 class Store:
-    """Opens realms. Threads may share it; a forked process opens one of its own."""
+    """Opens realms. Threads may share it; a forked process must open its own."""
 
     def __init__(
         self,
@@ -56,31 +56,31 @@ class Store:
         reference_seconds: float = REFERENCE_SECONDS,
         peers: Peers | None = None,
     ) -> None:
-        """Over a backend; see `open` for the rest."""
+        """Over a backend; see `open` for the other parameters."""
         clock = clock or SystemClock()
         if cache_bytes is None:
             cache_bytes = CACHE_BYTES if backend.capabilities.durable else 0
         self.cache = StoreCache(
             cache_bytes, clock, reference_seconds=reference_seconds, peers=peers
         )
-        telling = InvalidatingBackend(backend, self.cache) if cache_bytes else backend
+        invalidating = InvalidatingBackend(backend, self.cache) if cache_bytes else backend
         caching = CachingBackend(backend, self.cache) if cache_bytes else backend
         self._owner = ProcessOwner()
-        #: Rows and references as they are. What is written and deleted here, the cache hears of.
-        self.backend: Backend = OwnedBackend(telling, self._owner)
+        #: Rows and references as stored. Writes and deletes through it invalidate the cache.
+        self.backend: Backend = OwnedBackend(invalidating, self._owner)
         self._cached: Backend = OwnedBackend(caching, self._owner)
-        chance = Random()  # noqa: S311 (who waits how long is no secret)
+        chance = Random()  # noqa: S311 (jitter needs no secrecy)
         self._ids = SnowflakeIds(clock, NodeLease(StoredLeaseRows(backend, clock), chance))
         known = ObjectTypes({**_OWN_TYPES, **types})
-        self._tools = RealmContext(known, clock, self._ids, FairLocks(), chance)
-        self.system = Realm(SYSTEM_REALM, self.backend, self._tools, self._cached)
+        self._context = RealmContext(known, clock, self._ids, FairLocks(), chance)
+        self.system = Realm(SYSTEM_REALM, self.backend, self._context, self._cached)
         self.realms = RealmRegistry(self.system, clock)
-        self._gate = RealmAccess(self.realms, clock, self.cache)
+        self._access = RealmAccess(self.realms, clock, self.cache)
 
     @property
     def type_names(self) -> frozenset[str]:
-        """The types of objects that this store knows, by the names that rows have."""
-        return self._tools.types.names
+        """The object types that this store knows, by their names in rows."""
+        return self._context.types.names
 
     @classmethod
     def open(
@@ -95,10 +95,9 @@ class Store:
     ) -> Store:
         """The store in a database whose tables exist; `types` are those of your own objects.
 
-        `cache_bytes` is what may be remembered of it: 0 for nothing, otherwise 64 MiB unless it
-        lies in the memory of this process anyway. A reference is remembered for
-        `reference_seconds`. `peers` are told what changes. SchemaError if the tables are missing,
-        or newer than this program.
+        `cache_bytes` limits the cache: 0 disables it; the default is 64 MiB, unless the store is in
+        the memory of this process anyway. A reference is cached for `reference_seconds`. `peers`
+        are notified of changes. SchemaError if the tables are missing, or newer than this program.
         """
         backend = open_backend(url)
         try:
@@ -117,7 +116,7 @@ class Store:
 
     @staticmethod
     def create_tables(url: str) -> None:
-        """Create what a database lacks to hold a store; change nothing that is there."""
+        """Create what a store needs and the database lacks; existing tables are not changed."""
         backend = open_backend(url)
         try:
             backend.init_schema()
@@ -125,48 +124,53 @@ class Store:
             backend.close()
 
     def realm(self, name: str) -> Realm:
-        """An active realm. RealmMissingError or RefusedError if there is none."""
+        """An active realm; otherwise RealmMissingError or RefusedError."""
         return self.realm_in(name, _ACTIVE)
 
     def realm_in(self, name: str, allowed: Collection[RealmStatus]) -> Realm:
-        """A realm in one of these states. As soon as it leaves them, every use is refused."""
+        """A realm in one of these states. Once it leaves them, every use is refused."""
         self._owner.check()
         check_name(name)
-        self._gate.check(name, allowed)
-        backend = RealmAccessBackend(self.backend, self._gate, allowed)
+        self._access.check(name, allowed)
+        backend = RealmAccessBackend(self.backend, self._access, allowed)
         return Realm(
-            name, backend, self._tools, RealmAccessBackend(self._cached, self._gate, allowed)
+            name, backend, self._context, RealmAccessBackend(self._cached, self._access, allowed)
         )
 
     def create_realm(self, name: str, properties: Mapping[str, str] | None = None) -> Realm:
         """A new active realm, with all references that a realm has.
 
-        One whose creation was begun and not finished is finished. RealmExistsError if there is any
-        other of that name.
+        Completes a creation that was interrupted. RealmExistsError if there is any other realm of
+        that name.
         """
         self.bootstrap(self._begin(name, properties))
         return self.realm(name)
 
     def bootstrap(self, realm: RealmDefinition) -> RealmDefinition:
-        """Make a realm active that was created, also where that was begun and not finished.
+        """Activate a created realm, or complete an interrupted activation.
 
-        Several processes may do so at once: each goes on from where another one has come to.
+        Several processes may do this at once: each continues where another one got to.
         """
         while realm.status is not RealmStatus.ACTIVE:
             try:
-                realm = self._bring_on(realm)
+                realm = self._advance(realm)
             except (ContendedError, RefusedError):
+                # Lost the race. Continue only if the same realm advanced, not if it was deleted,
+                # replaced
+                # or did not change at all.
                 now = self.realms.get(realm.name)
-                if now == realm or now.created_at != realm.created_at or not _may_come_on(now):
+                if now == realm or now.created_at != realm.created_at or not _may_advance(now):
                     raise
                 realm = now
-            self._gate.forget(realm.name)
+            self._access.forget(realm.name)
         return realm
 
-    def _bring_on(self, realm: RealmDefinition) -> RealmDefinition:
+    def _advance(self, realm: RealmDefinition) -> RealmDefinition:
         if realm.status is RealmStatus.CREATED:
             return self.realms.move(realm, RealmStatus.INITIALIZING)
         inside = self.realm_in(realm.name, {RealmStatus.INITIALIZING})
+        # References first: an active realm has all of them, also after a crash between the two
+        # steps.
         inside.references.ensure(standing_names(realm.name))
         return self.realms.move(realm, RealmStatus.ACTIVE)
 
@@ -174,23 +178,23 @@ class Store:
         try:
             return self.realms.create(name, properties)
         except RealmExistsError:
-            begun = self.realms.get(name)
-            if begun.status not in _BEGUN:
+            started = self.realms.get(name)
+            if started.status not in _STARTED:
                 raise
-            return self._begin_anew(begun, properties) if properties else begun
+            return self._restart(started, properties) if properties else started
 
-    def _begin_anew(self, begun: RealmDefinition, properties: Mapping[str, str]) -> RealmDefinition:
+    def _restart(self, started: RealmDefinition, properties: Mapping[str, str]) -> RealmDefinition:
         try:
-            return self.realms.set_properties(begun, properties)
+            return self.realms.set_properties(started, properties)
         except ContendedError:
-            return self._begin(begun.name, properties)  # it came on, or was finished meanwhile
+            return self._begin(started.name, properties)  # advanced or completed in the meantime
 
     def close(self) -> None:
-        """Give back the node of this process, and let go of the database; in a fork, of nothing."""
+        """Release this process's node id and close the database; in a fork, do nothing."""
         if not self._owner.is_me:
             return
         with suppress(LakesweepError):
-            self._ids.close()  # a node that cannot be given back is free again within the hour
+            self._ids.close()  # a node id that cannot be released expires within the hour
         self.backend.close()
 
     def __enter__(self) -> Self:
@@ -205,5 +209,5 @@ class Store:
         self.close()
 
 
-def _may_come_on(realm: RealmDefinition) -> bool:
-    return realm.status in _BEGUN | _ACTIVE
+def _may_advance(realm: RealmDefinition) -> bool:
+    return realm.status in _STARTED | _ACTIVE

@@ -77,7 +77,7 @@ def test_a_forked_process_is_turned_away_at_once_while_threads_commit(store: Sto
         ended.set()
         for thread in threads:
             thread.join()
-    expected = f"this store belongs to process {os.getpid()}, and this one was forked from it"
+    expected = f"this store belongs to process {os.getpid()}, from which this one was forked"
     assert set(answers) == {expected}
     assert len(list(realm.log("root"))) == len(done)
 
@@ -90,7 +90,7 @@ def test_a_forked_process_that_closes_the_store_takes_nothing_from_its_parent(st
 def test_a_forked_process_leaves_the_connections_of_its_parent_open() -> None:
     closed = list[str]()
     pool = ConnectionPool(lambda: _Noting(closed), lambda _, __: True)
-    pool.give_back(pool.take())
+    pool.release(pool.take())
 
     def close() -> None:
         pool.close()

@@ -24,23 +24,21 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 1
 
 
-#: How many rows a page of a scan holds, unless fewer are asked for: enough that what each page
-#: costs is little beside them.
+#: The default page size of a scan: large enough to make the overhead of a page negligible.
 SCAN_ROWS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class BackendCapabilities:
-    """How one database differs from another. Computed once, when the backend is opened.
+    """What a database can do. Computed once, when the backend is opened.
 
-    `durable` says that rows outlive the process. With `deletes_realms`, a realm goes by one call;
-    otherwise its rows must be found by a scan. `max_value_bytes` is what one row can hold, never
-    less than MAX_VALUE_BYTES, which is all that the store asks for. `batch_rows` is how many rows
-    one request carries; longer calls are cut inside. With `splits_scans`, the spans of
-    `split_rows` are read at once without reading anything twice; threads of one process gain by
-    that only if `scans_wait` for a server. With `atomic_commits`, a `commit`
-    has written all of its rows or none, and nothing comes between the look of a `delete_realm` at
-    its guard and what it deletes.
+    `durable` says that rows outlive the process. With `deletes_realms`, one call deletes a realm;
+    otherwise its rows must be found by a scan. `max_value_bytes` is the capacity of one row, at
+    least MAX_VALUE_BYTES, which is all that the store needs. `batch_rows` is the number of rows in
+    one request; longer calls are split internally. With `splits_scans`, the spans of `split_rows`
+    can be read in parallel without reading anything twice; threads of one process benefit only if
+    `scans_wait` for a server. With `atomic_commits`, a `commit` has written all of its rows or
+    none, and no change can come between the guard check of `delete_realm` and its deletes.
     """
 
     durable: bool
@@ -55,45 +53,44 @@ class BackendCapabilities:
 class Backend(Protocol):
     """Two tables of one database. Safe to share between threads, and between processes if durable.
 
-    References are keyed by realm and name, rows of objects by realm, id and part. Realms and names
-    are compared by their exact bytes in UTF-8: no blanks, case, accents or normal forms are ever
-    folded. An id is at least 0 and below 2**63, and belongs to one object of the realm, whatever
-    its type.
+    References are keyed by realm and name, object rows by realm, id and part. Realms and names are
+    compared by their exact UTF-8 bytes: blanks, case, accents and normal forms all matter. An id is
+    at least 0 and below 2**63, and belongs to one object of the realm, whatever its type.
 
-    A call on one row is atomic, and what it did is seen by every later call of anybody. Calls on
-    many rows take any number of them, also none, and are atomic for each row but not as a whole;
-    so they may be repeated, and a failed one may have done part of its work. Rows of objects that
-    such a call wrote may be seen late by readers elsewhere, and outlive a power failure no later
-    than the next call on one row does.
+    A call on one row is atomic, and every later call by anyone sees its effect. Calls on many rows
+    take any number of them, including none, and are atomic for each row but not as a whole; so they
+    may be repeated, and a failed one may have done part of its work. Object rows written by such a
+    call may become visible elsewhere with a delay, but they survive a power failure no later than
+    the next call on one row does.
 
-    Errors are those of `lakesweep.errors`. UnknownOutcomeError says that a write may have taken
-    effect or may do so yet; an adapter raises it whenever it cannot rule that out, be it a timeout,
-    a broken connection or an answer that it does not understand. UnreachableError says that nothing
-    was changed and that the call may be repeated. Any other StoreError says that nothing was
-    changed by a call on one row. No adapter repeats a conditional write by itself.
+    Errors are those of `lakesweep.errors`. UnknownOutcomeError means that a write may have taken
+    effect or may still do so; an adapter raises it whenever it cannot rule that out: after a
+    timeout, a broken connection or a response that it does not understand. UnreachableError means
+    that nothing changed and that the call may be repeated. Any other StoreError means that a call
+    on one row changed nothing. No adapter retries a conditional write by itself.
     """
 
     @property
     def capabilities(self) -> BackendCapabilities: ...
 
     def init_schema(self) -> None:
-        """Create what is missing; change nothing that is there. SchemaError if that is newer."""
+        """Create what is missing, changing nothing that exists. SchemaError if it is newer."""
         ...
 
     def check_schema(self) -> None:
-        """SchemaError unless the tables are there, in a version that this program understands."""
+        """SchemaError unless the tables exist, in a version that this program understands."""
         ...
 
     def close(self) -> None:
-        """Let go of connections. The backend cannot be used afterwards."""
+        """Close connections. The backend cannot be used afterwards."""
         ...
 
     def insert_reference(self, realm: str, reference: Reference) -> bool:
-        """Create the row if there is none of that name; otherwise change nothing, and say False."""
+        """Create the row if that name is free; otherwise change nothing and return False."""
         ...
 
     def insert_references(self, realm: str, references: Collection[Reference]) -> None:
-        """Create those rows that are not there yet; the others stay as they are."""
+        """Create the rows that do not exist yet; the others stay unchanged."""
         ...
 
     def fetch_references(self, realm: str, names: Collection[str]) -> Mapping[str, Reference]:
@@ -101,7 +98,7 @@ class Backend(Protocol):
         ...
 
     def update_reference(self, realm: str, new: Reference, expected: Reference) -> bool:
-        """Replace the row if its pointer, version and creation are still the expected ones."""
+        """Replace the row if its pointer, version and creation time are still as expected."""
         ...
 
     def commit(
@@ -109,90 +106,90 @@ class Backend(Protocol):
     ) -> bool:
         """Write rows as `write` does, then swap as `update_reference` does.
 
-        The swap never takes effect before the rows do, nor outlives a power failure without them.
-        It may be repeated as it is. Unless `capabilities.atomic_commits`, rows may have been
-        written although it says False, or raises; UnreachableError and every other StoreError but
-        UnknownOutcomeError still say that there was no swap.
+        The swap never takes effect before the rows do, nor survives a power failure without them.
+        The same call may be repeated. Unless `capabilities.atomic_commits`, rows may have been
+        written even if it returns False or raises; UnreachableError and every other StoreError
+        except UnknownOutcomeError still mean that there was no swap.
         """
         ...
 
     def delete_reference(self, realm: str, expected: Reference) -> bool:
-        """Delete the row if its pointer, version and creation are still the expected ones."""
+        """Delete the row if its pointer, version and creation time are still as expected."""
         ...
 
     def fetch(self, realm: str, keys: Collection[RowKey]) -> Mapping[RowKey, ObjectRow]:
-        """The rows of these keys; missing ones are left out. One round trip where that is possible.
+        """The rows of these keys, in one round trip if possible; missing ones are left out.
 
-        A row that a call on many rows wrote may be missing for a while, or come as it was before.
+        A row written by a call on many rows may be missing for a while, or be outdated.
         """
         ...
 
     def write(self, realm: str, rows: Collection[ObjectRow]) -> None:
-        """Create or replace these rows, each of which is named once."""
+        """Create or replace these rows, each named once."""
         ...
 
     def delete(self, realm: str, keys: Collection[RowKey]) -> None:
-        """Delete these rows; those that are not there are no error."""
+        """Delete these rows; missing rows are not an error."""
         ...
 
     def insert_row(self, realm: str, row: ObjectRow) -> bool:
-        """Create the row if there is none of that key; otherwise change nothing, and say False."""
+        """Create the row if that key is free; otherwise change nothing and return False."""
         ...
 
     def update_row(self, realm: str, row: ObjectRow, expected_token: int) -> bool:
-        """Replace the row if it is there and has this token."""
+        """Replace the row if it exists and has this token."""
         ...
 
     def delete_row(self, realm: str, key: RowKey, expected_token: int) -> bool:
-        """Delete the row if it is there and has this token."""
+        """Delete the row if it exists and has this token."""
         ...
 
     def delete_expected(self, realm: str, expected: Collection[ObjectHead]) -> int:
-        """Delete those of these rows that still have the creation and the token which a scan told.
+        """Delete those of these rows that still have the creation time and token that a scan saw.
 
-        Answers how many there were. A row that is gone or was written again since is no error.
+        Returns their number. A row that is gone or was written again is not an error.
         """
         ...
 
     def realms(self) -> Sequence[str]:
-        """Every realm that has a row, in the order of their bytes."""
+        """Every realm that has a row, in byte order."""
         ...
 
     def scan_references(self, realm: str) -> Iterator[Reference]:
-        """Every reference of the realm. One that is there all the while comes exactly once."""
+        """Every reference of the realm. One that exists throughout is returned exactly once."""
         ...
 
     def scan_rows(self, realm: str, span: IdSpan = EVERY_ID) -> Iterator[ObjectHead]:
-        """Every row of the realm whose id is in the span, in ascending order of id and part.
+        """Every row of the realm with an id in the span, in ascending order of id and part.
 
-        A row that is there all the while comes exactly once. No lock is held meanwhile: the rows
-        may be written and deleted, also by whoever scans.
+        A row that exists throughout is returned exactly once. No lock is held: rows may be written
+        and deleted during the scan, also by its caller.
         """
         ...
 
     def scan_pages(
         self, realm: str, span: IdSpan = EVERY_ID, rows: int = SCAN_ROWS
     ) -> Iterator[HeadPage]:
-        """The same rows in the same order, about so many at a time, for whoever has to be quick.
+        """The same rows in the same order, in pages of about `rows` rows, for speed.
 
-        No page is empty, and none ends inside an object, however many rows that has.
+        No page is empty, and no object spans two pages, however many rows it has.
         """
         ...
 
     def split_rows(self, realm: str, count: int) -> Sequence[IdSpan]:
-        """Up to `count` spans for as many scans at once: they cover every id, none twice.
+        """Up to `count` spans for parallel scans: they cover every id exactly once.
 
-        It is one span where scans of several would cost more than one of all.
+        Returns one span if several scans would cost more than one.
         """
         ...
 
     def delete_realm(self, realm: str, guard: ReferenceGuard | None = None) -> bool:
-        """Delete all rows of the realm. Only where `capabilities.deletes_realms`.
+        """Delete all rows of the realm. Only if `capabilities.deletes_realms`.
 
-        With a guard, only if its pointer, version and creation are still the expected ones;
-        otherwise it says False. With `capabilities.atomic_commits` the look and the deletes are one
-        step, and False says that nothing was deleted; elsewhere it is looked at before each request
-        that deletes, and somebody may move it in between.
+        With a guard, only if the guard's pointer, version and creation time are still as expected;
+        otherwise returns False. With `capabilities.atomic_commits` check and deletes are one step,
+        and False means that nothing was deleted; otherwise the guard is checked before each request
+        that deletes, and may be moved in between.
         """
         ...
 
@@ -200,11 +197,13 @@ class Backend(Protocol):
 def write_then_swap(
     backend: Backend, realm: str, rows: Collection[ObjectRow], new: Reference, expected: Reference
 ) -> bool:
-    """A `commit` for databases that can change no two rows together."""
+    """A `commit` for databases that cannot change two rows together."""
+    # Rows first: a crash in between leaves rows that no reference points to, never a reference to
+    # missing rows.
     try:
         backend.write(realm, rows)
     except UnknownOutcomeError as error:
-        raise UnreachableError(f"no swap was tried: {error.message}") from error
+        raise UnreachableError(f"no swap was attempted: {error.message}") from error
     return backend.update_reference(realm, new, expected)
 
 

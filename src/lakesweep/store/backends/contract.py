@@ -1,7 +1,7 @@
-"""The contract suite: checks that every backend must pass, also one of your own.
+"""The contract suite: checks that every backend must pass, including your own.
 
-Each check takes an empty backend whose schema has been created, and raises AssertionError where
-the backend breaks the contract of `Backend`:
+Each check takes an empty backend whose schema has been created, and raises AssertionError if the
+backend breaks the contract of `Backend`:
 
     for check in CHECKS:
         check(open_an_empty_backend())
@@ -28,7 +28,7 @@ from lakesweep.store.backends.rows import (
 )
 
 REALM = "acme"
-#: Names that databases like to take for one another.
+#: Names that databases tend to confuse.
 LOOK_ALIKES = (
     *(" ", "  ", "a", "a ", " a", "a  ", "A", "\u00e4", "a\u0308", "\u00c4", "ae", "a\u0000"),
     *("\u00df", "ss", "SS", "i", "I", "\u0130", "\u0131", "1", "01", "1.0", "1e0", "+1", "\uff11"),
@@ -53,7 +53,7 @@ _ROUNDS = 25
 
 
 def creates_a_reference_once(backend: Backend) -> None:
-    """The second of two with one name changes nothing, even if it is the same."""
+    """The second insert of a name changes nothing, even with the same row."""
     first = _reference("main", pointer=7)
     assert backend.insert_reference(REALM, first)
     assert not backend.insert_reference(REALM, first)
@@ -62,7 +62,7 @@ def creates_a_reference_once(backend: Backend) -> None:
 
 
 def creates_many_references_and_keeps_those_there(backend: Backend) -> None:
-    """Repeating it is harmless, and so is none at all."""
+    """Repeating it is harmless, and so is an empty call."""
     there = _reference("b", pointer=5, recent=(4, 3))
     backend.insert_reference(REALM, there)
     wanted = [_reference(name) for name in "abc"]
@@ -75,7 +75,7 @@ def creates_many_references_and_keeps_those_there(backend: Backend) -> None:
 
 
 def creates_what_is_missing_among_those_there(backend: Backend) -> None:
-    """However many are there already, they stay as they are."""
+    """However many exist already, they stay unchanged."""
     for there, total in product((0, 1, 2), (1, 2, 3, 5, 10)):
         realm = f"{there} of {total}"
         old = [_reference(str(number), pointer=7) for number in range(min(there, total))]
@@ -86,7 +86,7 @@ def creates_what_is_missing_among_those_there(backend: Backend) -> None:
 
 
 def fetches_many_references_at_once(backend: Backend) -> None:
-    """More than one request can name, and some that are not there."""
+    """More than one request can name, and some that do not exist."""
     references = [_reference(f"name {number}", pointer=number) for number in range(_many(backend))]
     backend.insert_references(REALM, references[::2])
     found = backend.fetch_references(REALM, [reference.name for reference in references])
@@ -105,7 +105,7 @@ def keeps_references_as_they_are(backend: Backend) -> None:
 
 
 def swaps_a_reference_only_from_what_is_there(backend: Backend) -> None:
-    """A different pointer, version or creation, and a missing row, all say no."""
+    """A different pointer, version or creation time, or a missing row, fails."""
     old = _reference("main", pointer=7)
     new = Reference("main", 8, old.version + 1, old.created_at, (7,))
     assert not backend.update_reference(REALM, new, old)
@@ -120,7 +120,7 @@ def swaps_a_reference_only_from_what_is_there(backend: Backend) -> None:
 
 
 def commits_rows_together_with_the_swap(backend: Backend) -> None:
-    """Few rows and many, small ones and large; those that are there are replaced."""
+    """Few rows and many, small and large; existing rows are replaced."""
     reference = _reference("main")
     backend.insert_reference(REALM, reference)
     backend.write(REALM, [_row(1, value=b"old")])
@@ -140,7 +140,7 @@ def commits_rows_together_with_the_swap(backend: Backend) -> None:
 
 
 def commits_nothing_if_the_reference_moved(backend: Backend) -> None:
-    """Of an atomic commit no row is left, be it small or large."""
+    """An atomic commit that fails leaves no row behind, small or large."""
     there = _reference("main", pointer=7)
     backend.insert_reference(REALM, there)
     backend.write(REALM, [_row(1)])
@@ -157,7 +157,7 @@ def commits_nothing_if_the_reference_moved(backend: Backend) -> None:
 
 
 def lets_one_of_many_commits_win(backend: Backend) -> None:
-    """Each commit that won has its rows, all of them; as in use, no two commits share an id."""
+    """Each commit that won has all of its rows; as in use, no two commits share an id."""
     backend.insert_reference(REALM, _reference("main", pointer=0))
     with ThreadPoolExecutor(_WRITERS) as pool:
         wins = list(pool.map(lambda writer: _commit_often(backend, writer), range(_WRITERS)))
@@ -171,7 +171,7 @@ def lets_one_of_many_commits_win(backend: Backend) -> None:
 
 
 def swaps_a_row_for_one_like_it(backend: Backend) -> None:
-    """It is the match that counts, not whether anything is different afterwards."""
+    """A match counts, even if the new row equals the old one."""
     reference = _reference("main", pointer=7)
     backend.insert_reference(REALM, reference)
     assert backend.update_reference(REALM, reference, reference)
@@ -190,7 +190,7 @@ def swaps_a_reference_from_no_pointer(backend: Backend) -> None:
 
 
 def deletes_a_reference_only_as_expected(backend: Backend) -> None:
-    """A reference that moved stays."""
+    """A reference that moved is kept."""
     old = _reference("main", pointer=7)
     backend.insert_references(REALM, [old, _reference("other")])
     for wrong in _wrong(old):
@@ -201,7 +201,7 @@ def deletes_a_reference_only_as_expected(backend: Backend) -> None:
 
 
 def tells_all_names_apart(backend: Backend) -> None:
-    """Names differ if their bytes do, whatever a collation says."""
+    """Names differ if their bytes do, whatever the collation."""
     names = [*LOOK_ALIKES, "n" * MAX_NAME_BYTES]
     references = [_reference(name, pointer=number) for number, name in enumerate(names)]
     for reference in references:
@@ -216,7 +216,7 @@ def tells_all_names_apart(backend: Backend) -> None:
 
 
 def tells_all_realms_apart(backend: Backend) -> None:
-    """Realms differ if their bytes do, and none begins with another."""
+    """Realms differ if their bytes do, even if one is a prefix of another."""
     realms = [*LOOK_ALIKES, "r" * MAX_REALM_BYTES]
     for number, realm in enumerate(realms):
         assert backend.insert_reference(realm, _reference("main", pointer=number))
@@ -228,7 +228,7 @@ def tells_all_realms_apart(backend: Backend) -> None:
 
 
 def writes_and_replaces_rows(backend: Backend) -> None:
-    """Missing rows are left out of an answer."""
+    """Missing rows are left out of the result."""
     rows = [_row(1), _row(2, value=b""), _row(2, part=1), _row(LARGEST_ID, part=2**31 - 1)]
     backend.write(REALM, rows)
     backend.write(REALM, [])
@@ -251,7 +251,7 @@ def keeps_every_byte_of_a_value(backend: Backend) -> None:
 
 
 def takes_more_bytes_than_a_request_can_carry(backend: Backend) -> None:
-    """Many rows that are as large as a row can be, of bytes that are hard to write as text."""
+    """Many rows of the maximum size, with bytes that are hard to write as text."""
     hard = (b"'\\\x00\"\n%\xff" * MAX_VALUE_BYTES)[:MAX_VALUE_BYTES]
     rows = [_row(number, value=bytes([number]) + hard[1:]) for number in range(60)]
     backend.write(REALM, [*rows, _row(100)])
@@ -274,7 +274,7 @@ def takes_more_rows_than_a_statement_can_name(backend: Backend) -> None:
 
 
 def deletes_rows_also_those_not_there(backend: Backend) -> None:
-    """Only the named part of the named object goes."""
+    """Only the named part of the named object is deleted."""
     backend.write(REALM, [_row(1), _row(1, part=1), _row(2)])
     backend.write("other", [_row(1)])
     backend.delete(REALM, [RowKey(1), RowKey(9)])
@@ -295,7 +295,7 @@ def names_a_row_by_all_of_its_key(backend: Backend) -> None:
 
 
 def inserts_a_row_once(backend: Backend) -> None:
-    """Whatever wrote the row that is there."""
+    """Whichever call wrote the existing row."""
     first = _row(1, token=5)
     assert backend.insert_row(REALM, first)
     assert not backend.insert_row(REALM, first)
@@ -305,7 +305,7 @@ def inserts_a_row_once(backend: Backend) -> None:
 
 
 def updates_a_row_only_by_its_token(backend: Backend) -> None:
-    """A missing row, another token and no token at all say no."""
+    """A missing row, another token or no token at all fails."""
     new = _row(1, token=6, value=b"new")
     assert not backend.update_row(REALM, new, 5)
     backend.insert_row(REALM, _row(1, token=5))
@@ -318,7 +318,7 @@ def updates_a_row_only_by_its_token(backend: Backend) -> None:
 
 
 def deletes_a_row_only_by_its_token(backend: Backend) -> None:
-    """A missing row, another token and no token at all say no."""
+    """A missing row, another token or no token at all fails."""
     backend.insert_row(REALM, _row(1, token=5))
     backend.write(REALM, [_row(2)])
     assert not backend.delete_row(REALM, RowKey(1), 4)
@@ -330,7 +330,7 @@ def deletes_a_row_only_by_its_token(backend: Backend) -> None:
 
 
 def deletes_rows_only_as_scanned(backend: Backend) -> None:
-    """A row that was written again, by whichever way, is another one."""
+    """A row that was written again, by whatever call, is a different one."""
     rows = [_row(1), _row(1, part=1), _row(2, token=5), _row(3, token=6), _row(4), _row(5)]
     backend.write(REALM, rows)
     backend.write("other", rows)
@@ -354,14 +354,14 @@ def deletes_rows_only_as_scanned(backend: Backend) -> None:
 
 
 def scans_each_row_of_a_realm_once(backend: Backend) -> None:
-    """In order, also over several pages, and nothing of other realms."""
+    """In order, also over several pages, and without rows of other realms."""
     rows = [_row(number // 2, part=number % 2, token=number) for number in range(_pages(backend))]
     backend.write(REALM, rows)
     backend.write("acme2", [_row(1)])
     assert [tuple(head) for head in backend.scan_rows(REALM)] == [tuple(row)[:5] for row in rows]
     assert _paged(backend, REALM, EVERY_ID) == [tuple(row)[:5] for row in rows]
     assert _paged(backend, REALM, IdSpan(10, 12)) == [tuple(row)[:5] for row in rows[20:26]]
-    assert _paged(backend, "nobody", EVERY_ID) == []
+    assert _paged(backend, "empty", EVERY_ID) == []
     for size in (1, 2, 3, 1_000):
         inside = IdSpan(10, 500)
         assert _paged(backend, REALM, inside, size) == [tuple(row)[:5] for row in rows[20:1_002]]
@@ -375,7 +375,7 @@ def scans_each_row_of_a_realm_once(backend: Backend) -> None:
     assert [(head.id, head.part) for head in some] == [
         (number, part) for number in (10, 11, 12) for part in (0, 1)
     ]
-    assert list(backend.scan_rows("nobody")) == []
+    assert list(backend.scan_rows("empty")) == []
 
 
 def scans_each_reference_of_a_realm_once(backend: Backend) -> None:
@@ -388,7 +388,7 @@ def scans_each_reference_of_a_realm_once(backend: Backend) -> None:
 
 
 def splits_scans_without_gap_or_overlap(backend: Backend) -> None:
-    """Whatever the ids, the spans of a split cover all that there can be."""
+    """Whatever the ids, the spans of a split cover every possible id."""
     assert _is_cover(backend.split_rows(REALM, 4))
     ids = [5, 6, 2**40, 2**40 + 1, LARGEST_ID - 1]
     backend.write(REALM, [_row(number) for number in ids])
@@ -401,7 +401,7 @@ def splits_scans_without_gap_or_overlap(backend: Backend) -> None:
 
 
 def lets_rows_go_while_they_are_scanned(backend: Backend) -> None:
-    """Whoever scans may delete what comes."""
+    """The caller of a scan may delete what it returns."""
     numbers = range(_pages(backend))
     backend.write(REALM, [_row(number) for number in numbers])
     for head in backend.scan_rows(REALM):
@@ -411,7 +411,7 @@ def lets_rows_go_while_they_are_scanned(backend: Backend) -> None:
 
 
 def scans_what_stays_while_others_come_and_go(backend: Backend) -> None:
-    """Rows behind and before the scan are deleted and written; those left alone come once."""
+    """Rows are deleted and written on both sides of the scan; unchanged rows come once."""
     backend.write(REALM, [_row(number) for number in range(0, 5_000, 2)])
     seen = []
     for head in backend.scan_rows(REALM):
@@ -425,7 +425,7 @@ def scans_what_stays_while_others_come_and_go(backend: Backend) -> None:
 
 
 def deletes_one_realm_of_many(backend: Backend) -> None:
-    """All of it, and not a row of the others."""
+    """All rows of it, and none of the others."""
     if not backend.capabilities.deletes_realms:
         return
     realms = ["acme", "acme ", "acme2", "\u00e4", "a\u0308"]
@@ -443,7 +443,7 @@ def deletes_one_realm_of_many(backend: Backend) -> None:
 
 
 def deletes_a_realm_and_no_other(backend: Backend) -> None:
-    """`acme` is not the beginning of `acme2`, and a second delete is harmless."""
+    """`acme` is not treated as a prefix of `acme2`, and a second delete is harmless."""
     if not backend.capabilities.deletes_realms:
         return
     for realm in ("acme", "acme2", "acm", "Acme"):
@@ -456,7 +456,7 @@ def deletes_a_realm_and_no_other(backend: Backend) -> None:
 
 
 def deletes_a_realm_only_while_its_guard_is_unmoved(backend: Backend) -> None:
-    """A different pointer, version or creation, and a missing guard, all say no."""
+    """A different pointer, version or creation time, or a missing guard, fails."""
     if not backend.capabilities.deletes_realms:
         return
     guard = _reference("guard", pointer=7)
@@ -472,7 +472,7 @@ def deletes_a_realm_only_while_its_guard_is_unmoved(backend: Backend) -> None:
 
 
 def lets_one_of_many_writers_win(backend: Backend) -> None:
-    """Swaps, inserts and updates of one row have one winner each."""
+    """Of competing swaps, inserts or updates of one row, one wins."""
     backend.insert_reference(REALM, _reference("main", pointer=0))
     backend.insert_row(REALM, _row(1, token=0))
     with ThreadPoolExecutor(_WRITERS) as pool:
@@ -485,7 +485,7 @@ def lets_one_of_many_writers_win(backend: Backend) -> None:
 
 
 def creates_its_schema_again_without_harm(backend: Backend) -> None:
-    """What is there stays."""
+    """Existing data stays."""
     backend.insert_reference(REALM, _reference("main"))
     backend.init_schema()
     backend.check_schema()
@@ -531,12 +531,12 @@ CHECKS: tuple[Callable[[Backend], None], ...] = (
 
 
 def _many(backend: Backend) -> int:
-    """More rows than two requests carry; an even number, and no more than it takes for that."""
+    """More rows than fit in two requests; an even number, and as small as possible."""
     return 300 + 2 * min(backend.capabilities.batch_rows, 1_000)
 
 
 def _pages(backend: Backend) -> int:
-    """The same, and more rows than come in one page of a scan."""
+    """The same, and more rows than fit on one page of a scan."""
     return max(_many(backend), 1_100)
 
 
@@ -601,7 +601,7 @@ def _paged(
 ) -> list[tuple[object, ...]]:
     pages = list(backend.scan_pages(realm, span, rows))
     assert all(map(len, pages))
-    # No object is on two pages.
+    # No object spans two pages.
     assert all(left.ids[-1] < right.ids[0] for left, right in pairwise(pages))
     for page in pages:
         heads = page.pick(range(len(page)))

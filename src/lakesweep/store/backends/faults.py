@@ -28,42 +28,43 @@ from lakesweep.store.backends.rows import (
     ReferenceGuard,
     RowKey,
 )
+from lakesweep.store.backends.wrapper import BackendWrapper
 
 Answer = TypeVar("Answer")
 Row = TypeVar("Row")
 
-#: A late write takes effect when this many further calls have come.
+#: A late write takes effect after this many further calls.
 LATE_CALLS = 3
 SLOW_SECONDS = 0.001
 
 
 class BackendFault(StrEnum):
-    """What befalls one call.
+    """What happens to one call.
 
-    A read only knows REFUSE, SLOW and STALE; the faults of writes refuse it.
+    Reads support REFUSE, SLOW and STALE; the faults of writes refuse them.
     """
 
     NONE = "none"
-    REFUSE = "refuse"  # an honest error: nothing was changed
-    LOSE_REQUEST = "lose request"  # nothing was changed, but nobody knows
-    LOSE_ANSWER = "lose answer"  # it was done, but nobody knows
-    HALVE = "halve"  # half of the rows were done, but nobody knows; none of a single one
-    LATE = "late"  # nobody knows, and it is done later
+    REFUSE = "refuse"  # an honest error: nothing changed
+    LOSE_REQUEST = "lose request"  # nothing changed, but the caller cannot know
+    LOSE_ANSWER = "lose answer"  # it was done, but the caller cannot know
+    HALVE = "halve"  # half of the rows were done (none of one), but the caller cannot know
+    LATE = "late"  # the caller cannot know, and it is done later
     SLOW = "slow"
     STALE = "stale"  # a read misses the last write
 
 
-class FaultyBackend:
-    """Passes calls on to another backend, each through the fault that `choose` names for it.
+class FaultyBackend(BackendWrapper):
+    """Passes each call to another backend through the fault that `choose` returns for it.
 
-    `choose` is given the method. STALE reads of references come as they were before their last
-    swap, those of objects without the rows of the last write.
+    `choose` is given the method name. STALE reads of references return the state before their last
+    swap, those of objects lack the rows of the last write.
     """
 
     def __init__(
         self, backend: Backend, choose: Callable[[str], BackendFault], clock: Clock
     ) -> None:
-        self._backend = backend
+        super().__init__(backend)
         self._choose = choose
         self._clock = clock
         self._lock = threading.Lock()
@@ -75,15 +76,6 @@ class FaultyBackend:
     @property
     def capabilities(self) -> BackendCapabilities:
         return replace(self._backend.capabilities, atomic_commits=False)
-
-    def init_schema(self) -> None:
-        self._backend.init_schema()
-
-    def check_schema(self) -> None:
-        self._backend.check_schema()
-
-    def close(self) -> None:
-        self._backend.close()
 
     def insert_reference(self, realm: str, reference: Reference) -> bool:
         return self._write(
@@ -159,14 +151,11 @@ class FaultyBackend:
         self._read("scan_pages")
         return self._backend.scan_pages(realm, span, rows)
 
-    def split_rows(self, realm: str, count: int) -> Sequence[IdSpan]:
-        return self._backend.split_rows(realm, count)
-
     def delete_realm(self, realm: str, guard: ReferenceGuard | None = None) -> bool:
         return self._write("delete_realm", partial(self._backend.delete_realm, realm, guard))
 
     def land_late_writes(self) -> None:
-        """Let everything take effect that is still on its way."""
+        """Let all pending writes take effect."""
         while self._late:
             self._late.popleft()[1]()
 
@@ -183,42 +172,42 @@ class FaultyBackend:
         return fault
 
     def _write_many(
-        self, method: str, go_on: Callable[[Collection[Row]], None], rows: Collection[Row]
+        self, method: str, write: Callable[[Collection[Row]], None], rows: Collection[Row]
     ) -> None:
         half = list(rows)[: len(rows) // 2]
-        self._write(method, partial(go_on, rows), partial(go_on, half))
+        self._write(method, partial(write, rows), partial(write, half))
 
     def _write(
         self,
         method: str,
-        go_on: Callable[[], Answer],
-        go_halfway: Callable[[], object] = lambda: None,
+        write: Callable[[], Answer],
+        write_half: Callable[[], object] = lambda: None,
     ) -> Answer:
         match self._next(method):
             case BackendFault.NONE | BackendFault.STALE:
-                return go_on()
+                return write()
             case BackendFault.REFUSE:
                 raise UnreachableError(f"{method}: injected fault")
             case BackendFault.LOSE_ANSWER:
-                go_on()
+                write()
             case BackendFault.HALVE:
-                go_halfway()
+                write_half()
             case BackendFault.LATE:
                 with self._lock:
-                    self._late.append((self._calls + LATE_CALLS, go_on))
+                    self._late.append((self._calls + LATE_CALLS, write))
             case _:
                 pass
         raise UnknownOutcomeError(f"{method}: injected fault")
 
     def _next(self, method: str) -> BackendFault:
-        """The fault of this call, once those late writes took effect that are due before it."""
+        """The fault of this call, after all late writes that are due before it."""
         with self._lock:
             self._calls += 1
             due = []
             while self._late and self._late[0][0] <= self._calls:
                 due.append(self._late.popleft()[1])
-        for go_on in due:
-            go_on()
+        for write in due:
+            write()
         fault = self._choose(method)
         if fault is BackendFault.SLOW:
             self._clock.sleep(SLOW_SECONDS)

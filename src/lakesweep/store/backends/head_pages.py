@@ -21,8 +21,8 @@ _ID, _TYPE, _CREATED_AT = map(itemgetter, (0, 2, 3))
 class HeadPage:
     """The heads of all rows of some objects, in ascending order of id and part.
 
-    `codes` are the places of their types among `types`, each of which is there once. `pick` gives
-    whole heads by their places, which takes its time: it is for the few that are wanted.
+    `codes` are indexes into `types`, which holds each type once. `pick` returns whole heads by
+    position, which is slow: use it for the few that are needed.
     """
 
     ids: Ids
@@ -36,7 +36,7 @@ class HeadPage:
 
 
 def page_of(rows: Sequence[HeadFields]) -> HeadPage:
-    """A page of rows that came one by one."""
+    """A page of rows that arrived one by one."""
     count = len(rows)
     types, codes = dictionary_encode(list(map(_TYPE, rows)))
     return HeadPage(
@@ -49,12 +49,12 @@ def page_of(rows: Sequence[HeadFields]) -> HeadPage:
 
 
 def whole_pages(heads: Iterable[HeadFields], rows: int) -> Iterator[HeadPage]:
-    """Pages of about so many rows, none of which ends inside an object."""
+    """Pages of about this many rows; no object spans two pages."""
     return map(page_of, whole_objects(heads, rows))
 
 
 def whole_objects(heads: Iterable[HeadFields], rows: int) -> Iterator[list[HeadFields]]:
-    """Lists of about so many rows, none of which ends inside an object."""
+    """Lists of about this many rows; no object spans two lists."""
     heads = iter(heads)
     rest: list[HeadFields] = []
     while page := list(islice(heads, rows)):
@@ -70,14 +70,14 @@ def whole_objects(heads: Iterable[HeadFields], rows: int) -> Iterator[list[HeadF
 
 
 def dictionary_encode(names: Sequence[str]) -> tuple[Sequence[str], Ids]:
-    """Each name once, and for each of the names its place among these."""
+    """Each distinct name once, and the index of every name among them."""
     codes: dict[str, int] = _Codes()
-    places = np.fromiter(map(codes.__getitem__, names), np.int64, len(names))
-    return list(codes), places
+    codes_of_names = np.fromiter(map(codes.__getitem__, names), np.int64, len(names))
+    return list(codes), codes_of_names
 
 
-def _pick(rows: Sequence[HeadFields], places: Iterable[int]) -> Sequence[ObjectHead]:
-    return [ObjectHead._make(rows[place]) for place in places]
+def _pick(rows: Sequence[HeadFields], positions: Iterable[int]) -> Sequence[ObjectHead]:
+    return [ObjectHead._make(rows[position]) for position in positions]
 
 
 class _Codes(dict[str, int]):

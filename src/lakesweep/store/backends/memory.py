@@ -27,7 +27,7 @@ Row = TypeVar("Row")
 
 
 class MemoryBackend:
-    """Keeps all rows in dictionaries, and loses them with the process."""
+    """Keeps all rows in dictionaries and loses them with the process."""
 
     def __init__(self) -> None:
         self._references: dict[str, dict[str, Reference]] = defaultdict(dict)
@@ -44,13 +44,13 @@ class MemoryBackend:
         )
 
     def init_schema(self) -> None:
-        """There is nothing to create."""
+        """Nothing to create."""
 
     def check_schema(self) -> None:
-        """There is nothing that could be missing."""
+        """Nothing that could be missing."""
 
     def close(self) -> None:
-        """There is nothing to let go of."""
+        """Nothing to close."""
 
     def insert_reference(self, realm: str, reference: Reference) -> bool:
         with self._lock:

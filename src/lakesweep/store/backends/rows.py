@@ -11,10 +11,10 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from lakesweep.errors import DamagedRowError
 
-#: No row holds a larger value, whatever the database: it fits all of them.
+#: No row holds a larger value: this fits every supported database.
 MAX_VALUE_BYTES = 350_000
-#: Realm ids and names of references are at most this long in UTF-8, so that any database can
-#: have them in a primary key.
+#: The maximum length of realm ids and reference names in UTF-8, so that any database can use them
+#: in a primary key.
 MAX_REALM_BYTES = 255
 MAX_NAME_BYTES = 1_000
 
@@ -26,9 +26,9 @@ _LARGEST_ID = 2**63 - 1
 class Reference:
     """A named pointer, as it was read.
 
-    `version` counts the swaps since the row was created, at `created_at` (microseconds since
-    1970). `recent` are the pointers before this one, newest first: one more with each swap, unless
-    there was none, until the list is full.
+    `version` counts the swaps since the row was created, at `created_at` (microseconds since 1970).
+    `recent` are the previous pointers, newest first: each swap adds one, unless there was none,
+    until the list is full.
     """
 
     name: str
@@ -39,21 +39,21 @@ class Reference:
 
 
 class ReferenceGuard(NamedTuple):
-    """A reference of a realm that something depends on, as it was read."""
+    """A reference that an operation depends on, as it was read."""
 
     realm: str
     reference: Reference
 
 
 class RowKey(NamedTuple):
-    """Names a row of an object within its realm."""
+    """The key of an object row within its realm."""
 
     id: int
     part: int = 0
 
 
 class ObjectHead(NamedTuple):
-    """What a scan tells of a row of an object."""
+    """What a scan returns for an object row."""
 
     id: int
     part: int
@@ -62,7 +62,7 @@ class ObjectHead(NamedTuple):
     token: int | None
 
 
-#: The fields of an ObjectHead in their order, whichever kind of tuple they are.
+#: The fields of an ObjectHead in order, as any kind of tuple.
 HeadFields: TypeAlias = tuple[int, int, str, int, int | None]
 
 
@@ -82,12 +82,12 @@ class ObjectRow(NamedTuple):
 
 
 def row_keys(pairs: Iterable[tuple[int, int]]) -> list[RowKey]:
-    """Keys of pairs of id and part, many of them in little time."""
+    """Keys from pairs of id and part; fast for many."""
     return list(map(partial(tuple.__new__, RowKey), pairs))
 
 
 def object_rows(rows: Iterable[Sequence[object]]) -> list[ObjectRow]:
-    """Rows of their fields in order, many of them in little time."""
+    """Rows from their fields in order; fast for many."""
     return list(map(partial(tuple.__new__, ObjectRow), rows))
 
 
@@ -102,9 +102,9 @@ EVERY_ID = IdSpan()
 
 
 def split_span(lowest: int, highest: int, count: int) -> Sequence[IdSpan]:
-    """Cut all ids so that those from `lowest` to `highest` fall into `count` equal shares."""
+    """Divide all ids so that `lowest` to `highest` fall into `count` equal shares."""
     if count < 1:
-        raise ValueError("a scan has at least one share")
+        raise ValueError("a scan needs at least one share")
     width = highest - lowest + 1
     cuts = sorted({lowest + width * share // count for share in range(1, count)} - {lowest})
     firsts = [EVERY_ID.first, *cuts]
@@ -116,7 +116,7 @@ Item = TypeVar("Item")
 
 
 def batches(items: Iterable[Item], most: int) -> Iterator[list[Item]]:
-    """Lists of at most so many items."""
+    """Lists of at most this many items."""
     rest = iter(items)
     while batch := list(islice(rest, most)):
         yield batch
@@ -125,22 +125,22 @@ def batches(items: Iterable[Item], most: int) -> Iterator[list[Item]]:
 def sized_batches(
     items: Iterable[Item], most: int, size: Callable[[Item], int], most_bytes: int
 ) -> Iterator[list[Item]]:
-    """Lists of at most so many items and bytes, but for one item that has more by itself."""
+    """Lists of at most this many items and bytes, except a single item that is larger."""
     batch: list[Item] = []
-    room = most_bytes
+    bytes_left = most_bytes
     for item in items:
         taken = size(item)
-        if batch and (len(batch) == most or taken > room):
+        if batch and (len(batch) == most or taken > bytes_left):
             yield batch
-            batch, room = [], most_bytes
+            batch, bytes_left = [], most_bytes
         batch.append(item)
-        room -= taken
+        bytes_left -= taken
     if batch:
         yield batch
 
 
 def pack_pointers(pointers: Sequence[int]) -> bytes:
-    """Eight bytes a pointer, in order."""
+    """Eight bytes per pointer, in order."""
     return struct.pack(f">{len(pointers)}q", *pointers)
 
 
@@ -153,9 +153,9 @@ Row = Mapping[str, Any]
 
 
 def detects_damage(read: Callable[[Row], Value]) -> Callable[[Row], Value]:
-    """Let a reader of rows raise DamagedRowError where a row lacks what it reads.
+    """Make a reader raise DamagedRowError if a row lacks what it reads.
 
-    For databases that keep a row of any shape.
+    For databases that accept rows of any shape.
     """
 
     @wraps(read)

@@ -12,14 +12,14 @@ from lakesweep.store.backends.backend import Backend
 
 
 def open_backend(url: str) -> Backend:
-    """The backend of a URL. UsageError if it names no database that can hold a store."""
+    """The backend of a URL. UsageError if it names no supported database."""
     scheme = url.partition(":")[0].partition("+")[0]
     opener = OPENERS.get(scheme)
     if opener is None:
         near = get_close_matches(scheme, OPENERS, n=1)
         raise UsageError(
-            f"{scheme or 'nothing'}: no store can be kept in such a database",
-            hint=f"did you mean {near[0]}?" if near else f"a URL begins with {', '.join(OPENERS)}",
+            f"{scheme or 'an empty URL'}: not a supported database",
+            hint=f"did you mean {near[0]}?" if near else f"a URL starts with {', '.join(OPENERS)}",
         )
     return opener(url)
 
@@ -49,7 +49,7 @@ def _dynamo(url: str) -> Backend:
     return DynamoBackend(url)
 
 
-#: What a URL begins with, and what opens it.
+#: The schemes of URLs, and what opens them.
 OPENERS: Mapping[str, Callable[[str], Backend]] = {
     "sqlite": _sql,
     "postgresql": _sql,
@@ -62,32 +62,32 @@ OPENERS: Mapping[str, Callable[[str], Backend]] = {
 
 
 _SQLITE = re.compile(r"(sqlite(?:\+\w+)?:///)([^?]*)(.*)", re.DOTALL)
-# From the first colon behind the user to the last @, in case somebody left one in the password.
+# From the first colon after the user to the last @, in case the password contains one.
 _PASSWORD = re.compile(r"(?<=://)([^:/?@]*):.*@", re.DOTALL)
 _SECRET = re.compile(r"([?&][^=&]*(?:pass|pwd|secret|token|key)[^=&]*=)[^&]*", re.IGNORECASE)
 
 
 def without_password(url: str) -> str:
-    """The URL as it may be shown."""
+    """The URL in a form that is safe to show."""
     return _SECRET.sub(r"\1***", _PASSWORD.sub(r"\1:***@", url))
 
 
 def sqlite_file(url: str) -> Path | None:
-    """The file of a SQLite database; None for all others, and for one in memory."""
+    """The file of a SQLite database; None for all others, and if it is in memory."""
     found = _SQLITE.fullmatch(url)
     return Path(found[2]) if found and _is_file(found[2]) else None
 
 
 def anchored(url: str, folder: Path) -> str:
-    """The same database, whatever folder the process is in; relative files are in `folder`."""
+    """The same URL, independent of the working directory; relative files are in `folder`."""
     found = _SQLITE.fullmatch(url)
     if found is None or not _is_file(found[2]):
         return url
     file = str(folder.absolute() / found[2])
     if "?" in file:
         raise UsageError(
-            f"{file}: no URL can name a file whose folder has a question mark in its name",
-            hint="keep the store in another folder",
+            f"{file}: a database URL cannot contain a question mark in its path",
+            hint="put the store in another folder",
         )
     return f"{found[1]}{file}{found[3]}"
 

@@ -20,13 +20,13 @@ from lakesweep.store.backends.rows import (
 
 
 class BackendWrapper:
-    """Passes every call on. What concerns one realm is announced first and may be refused then."""
+    """Passes every call on. A subclass may refuse calls on a realm in `_enter`."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
 
     def _enter(self, realm: str) -> None:
-        """Called before each call that reads or writes rows of a realm."""
+        """Called before every call that reads or writes rows of a realm."""
 
     @property
     def capabilities(self) -> BackendCapabilities:
@@ -124,8 +124,8 @@ class BackendWrapper:
 class ProcessOwner:
     """The process that opened a store.
 
-    Locks that a thread of it held during a fork are never let go of in the child, and connections
-    would be shared. So a child is turned away before it comes to either.
+    Locks that a thread held during a fork are never released in the child, and connections would be
+    shared. So a child is refused before it touches either.
     """
 
     def __init__(self) -> None:
@@ -139,13 +139,13 @@ class ProcessOwner:
         """StoreError in any other process."""
         if not self.is_me:
             raise StoreError(
-                f"this store belongs to process {self._process}, and this one was forked from it",
-                hint="open a store of its own in each process",
+                f"this store belongs to process {self._process}, from which this one was forked",
+                hint="open a separate store in each process",
             )
 
 
 class OwnedBackend(BackendWrapper):
-    """Turns every other process away."""
+    """Refuses every other process."""
 
     def __init__(self, backend: Backend, owner: ProcessOwner) -> None:
         super().__init__(backend)

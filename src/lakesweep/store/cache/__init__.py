@@ -1,1 +1,1 @@
-"""What a process caches of the database, and how processes invalidate each other's caches."""
+"""The cache of a process, and how processes invalidate each other's caches."""

@@ -5,9 +5,9 @@ do change and are never cached. References are cached briefly.
 
 A stale value never replaces a newer one, however slow its reader. Each call to the database is
 registered with the entries that it concerns. If such an entry is stored or invalidated during the
-call, it is marked as touched. When the call returns, an untouched entry takes the result; a
-touched one only if the result is certainly newer. If that cannot be told, the entry is
-invalidated, and the next reader asks the database.
+call, it is marked as touched. When the call returns, an untouched entry takes the result; a touched
+one only if the result is certainly newer. Otherwise the entry is invalidated, and the next reader
+asks the database.
 """
 
 from __future__ import annotations
@@ -23,46 +23,47 @@ from lakesweep.store.backends.rows import ObjectRow, Reference, RowKey
 from lakesweep.store.cache.eviction import EvictingMap
 from lakesweep.store.cache.peers import Message, Peers, RealmGone, ReferenceMoved, RowsGone
 
-#: How long a reference is remembered, unless it is asked for otherwise.
+#: The default time for which a reference is cached.
 REFERENCE_SECONDS = 1.0
 
-#: Where a row lies, or a reference.
-RowPlace: TypeAlias = tuple[str, int, int]
-NamePlace: TypeAlias = tuple[str, str]
-Place: TypeAlias = RowPlace | NamePlace
+#: The cache keys of a row and of a reference.
+RowCacheKey: TypeAlias = tuple[str, int, int]
+ReferenceCacheKey: TypeAlias = tuple[str, str]
+CacheKey: TypeAlias = RowCacheKey | ReferenceCacheKey
 
-# What a row and its place cost besides the bytes of the value; the same for a reference, and for
-# each pointer that it remembers.
+# The cost of a row and its key besides the bytes of the value; the same for a reference, and for
+# each pointer in it.
 _ROW_BYTES = 340
-_SIGHT_BYTES = 400
+_REFERENCE_BYTES = 400
 _POINTER_BYTES = 44
 
 
 class CachedReference(NamedTuple):
-    """A reference as the database had it, or that there was none; to be believed for a while."""
+    """A reference as the database had it, or its absence; valid for a while."""
 
     reference: Reference | None
     until: float
 
 
 Content: TypeAlias = ObjectRow | CachedReference
-_NOTHING: Mapping[Place, Content] = {}
+_NOTHING: Mapping[CacheKey, Content] = {}
 
 
 class InFlightCall:
-    """A call to the database: when it began, the places nobody touched since, what it brings.
+    """A call to the database: its start, the keys not touched since, and its results.
 
-    It ends with its block. Whatever a visit that `changes` does not bring is forgotten then.
+    It ends with its block. If the call `changes` something, keys without a result are invalidated
+    then.
     """
 
-    __slots__ = ("_cache", "began", "brought", "changes", "places", "untouched")
+    __slots__ = ("_cache", "began", "changes", "keys", "results", "untouched")
 
-    def __init__(self, cache: StoreCache, places: Collection[Place], *, changes: bool) -> None:
+    def __init__(self, cache: StoreCache, keys: Collection[CacheKey], *, changes: bool) -> None:
         self._cache = cache
-        self.places = places
+        self.keys = keys
         self.changes = changes
-        self.untouched = set(places)
-        self.brought: Mapping[Place, Content] = _NOTHING
+        self.untouched = set(keys)
+        self.results: Mapping[CacheKey, Content] = _NOTHING
         self.began = 0.0
 
     def __enter__(self) -> Self:
@@ -75,7 +76,7 @@ class InFlightCall:
 
 @dataclass(frozen=True, slots=True)
 class CacheStats:
-    """What came of it so far. `unsent` messages to other processes were lost on the way out."""
+    """Statistics so far. `unsent` messages to other processes could not be sent."""
 
     hits: int
     misses: int
@@ -86,7 +87,7 @@ class CacheStats:
 
 
 class StoreCache:
-    """Rows and references of all realms, of `max_bytes` at most. Threads share it."""
+    """Rows and references of all realms, of at most `max_bytes`. Shared by threads."""
 
     def __init__(
         self,
@@ -101,12 +102,12 @@ class StoreCache:
         self._reference_seconds = reference_seconds
         self._peers = peers
         self._lock = threading.Lock()
-        self._kept: EvictingMap[Place, Content] = EvictingMap(max_bytes)
-        self._visits: set[InFlightCall] = set()
+        self._kept: EvictingMap[CacheKey, Content] = EvictingMap(max_bytes)
+        self._calls: set[InFlightCall] = set()
         self._hits = self._misses = self._unsent = 0
 
     def rows(self, realm: str, keys: Iterable[RowKey]) -> dict[RowKey, ObjectRow]:
-        """Those of these rows that are remembered."""
+        """Those of these rows that are cached."""
         found: dict[RowKey, ObjectRow] = {}
         asked = 0
         with self._lock:
@@ -120,7 +121,7 @@ class StoreCache:
         return found
 
     def references(self, realm: str, names: Collection[str]) -> dict[str, Reference | None]:
-        """Those of these references that were seen moments ago, also as missing."""
+        """Those of these references that are cached, including known absences."""
         found: dict[str, Reference | None] = {}
         now = self._clock.monotonic()
         with self._lock:
@@ -131,60 +132,61 @@ class StoreCache:
             self._count(len(names), len(found))
         return found
 
-    def reading(self, places: Collection[Place]) -> InFlightCall:
-        """A visit that leaves these places as they are."""
-        return InFlightCall(self, places, changes=False)
+    def reading(self, keys: Collection[CacheKey]) -> InFlightCall:
+        """A call that leaves these entries unchanged."""
+        return InFlightCall(self, keys, changes=False)
 
-    def changing(self, places: Collection[Place]) -> InFlightCall:
-        """A visit that writes or deletes what lies there."""
-        return InFlightCall(self, places, changes=True)
+    def changing(self, keys: Collection[CacheKey]) -> InFlightCall:
+        """A call that writes or deletes these entries."""
+        return InFlightCall(self, keys, changes=True)
 
-    def begin(self, visit: InFlightCall) -> None:
-        """Note that a visit is under way."""
-        visit.began = self._clock.monotonic()
+    def begin(self, call: InFlightCall) -> None:
+        """Register a call that is starting."""
+        call.began = self._clock.monotonic()
         with self._lock:
-            self._visits.add(visit)
+            self._calls.add(call)
 
-    def end(self, visit: InFlightCall) -> None:
-        """Settle what a visit brings."""
+    def end(self, call: InFlightCall) -> None:
+        """Cache the results of a call."""
         with self._lock:
-            self._visits.discard(visit)
-            for place, content in visit.brought.items():
-                self._settle(place, content, untouched=place in visit.untouched)
-            if visit.changes:
-                for place in visit.places:
-                    if place not in visit.brought:
-                        self._forget(place)
+            self._calls.discard(call)
+            for key, content in call.results.items():
+                self._store_result(key, content, untouched=key in call.untouched)
+            if call.changes:
+                for key in call.keys:
+                    if key not in call.results:
+                        self._forget(key)
 
-    def sights(
+    def reference_entries(
         self,
-        visit: InFlightCall,
+        call: InFlightCall,
         realm: str,
         names: Collection[str],
         found: Mapping[str, Reference],
-    ) -> Mapping[Place, Content]:
-        """What a visit brings that asked for these names, and found some of them."""
-        until = visit.began + self._reference_seconds
-        if until <= visit.began:
+    ) -> Mapping[CacheKey, Content]:
+        """The cache entries for a call that asked for these names and found some of them."""
+        # Counted from the start of the call: the response may already be old when it arrives.
+        until = call.began + self._reference_seconds
+        if until <= call.began:
             return {}
         return {(realm, name): CachedReference(found.get(name), until) for name in names}
 
     def forget(self, realm: str, keys: Iterable[RowKey | tuple[int, int]]) -> None:
-        """Let rows go, because they are deleted or in doubt."""
+        """Invalidate rows that are deleted or in doubt."""
         with self._lock:
             for number, part in keys:
                 self._forget((realm, number, part))
 
     def forget_realm(self, realm: str) -> None:
-        """Let everything of a realm go."""
+        """Invalidate everything of a realm."""
         with self._lock:
-            visited = (visit.untouched for visit in self._visits)
-            for place in [*self._kept, *(place for some in visited for place in some)]:
-                if place[0] == realm:
-                    self._forget(place)
+            untouched = (call.untouched for call in self._calls)
+            for key in [*self._kept, *(key for some in untouched for key in some)]:
+                if key[0] == realm:
+                    self._forget(key)
 
     def accept(self, message: Message) -> None:
-        """Heed what another process says."""
+        """Apply a message of another process."""
         match message:
             case ReferenceMoved():
                 self._accept_move(message)
@@ -196,18 +198,18 @@ class StoreCache:
                 assert_never(message)
 
     def announce(self, messages: Sequence[Message]) -> None:
-        """Tell other processes what happened, if there are any."""
+        """Notify other processes of changes, if there are any."""
         if self._peers is None or not messages:
             return
         try:
             self._peers.publish(messages)
         except Exception:
-            # What was changed stays changed; the others see it a little later.
+            # The change itself stands; the others see it a little later.
             with self._lock:
                 self._unsent += len(messages)
 
     def stats(self) -> CacheStats:
-        """How it is doing."""
+        """Current statistics."""
         with self._lock:
             return CacheStats(
                 self._hits,
@@ -218,16 +220,16 @@ class StoreCache:
                 self._unsent,
             )
 
-    def _settle(self, place: Place, content: Content, *, untouched: bool) -> None:
-        kept = self._kept.peek(place)
+    def _store_result(self, key: CacheKey, content: Content, *, untouched: bool) -> None:
+        kept = self._kept.peek(key)
         if untouched or (kept is not None and _follows(content, kept)):
             if kept is None or not self._is_behind(content, kept):
-                self._put(place, content)
+                self._put(key, content)
         elif kept is None or not _follows(kept, content):
-            self._forget(place)
+            self._forget(key)
 
     def _is_behind(self, content: Content, kept: Content) -> bool:
-        """Whether the database itself answered with less than is known. It might have been late."""
+        """Whether the database returned less than is known, which a lagging server may do."""
         return (
             isinstance(kept, CachedReference)
             and self._clock.monotonic() < kept.until
@@ -235,23 +237,23 @@ class StoreCache:
             and not _follows(content, kept)
         )
 
-    def _put(self, place: Place, content: Content) -> None:
-        self._kept.put(place, content, size_of(content))
-        self._touch(place)
+    def _put(self, key: CacheKey, content: Content) -> None:
+        self._kept.put(key, content, size_of(content))
+        self._touch(key)
 
-    def _forget(self, place: Place) -> None:
-        self._kept.drop(place)
-        self._touch(place)
+    def _forget(self, key: CacheKey) -> None:
+        self._kept.drop(key)
+        self._touch(key)
 
-    def _touch(self, place: Place) -> None:
-        for visit in self._visits:
-            visit.untouched.discard(place)
+    def _touch(self, key: CacheKey) -> None:
+        for call in self._calls:
+            call.untouched.discard(key)
 
     def _accept_move(self, message: ReferenceMoved) -> None:
-        place = (message.realm, message.name)
+        key = (message.realm, message.name)
         with self._lock:
-            if not _knows(self._kept.peek(place), message):
-                self._forget(place)
+            if not _knows(self._kept.peek(key), message):
+                self._forget(key)
 
     def _count(self, asked: int, found: int) -> None:
         self._hits += found
@@ -264,7 +266,7 @@ def _follows(one: Content, other: Content) -> bool:
         new, old = one.reference, other.reference
         if new is None or old is None:
             return False
-        # Of two that were created apart, clocks cannot tell which came first.
+        # For two that were created separately, clocks cannot tell which came first.
         return new.created_at == old.created_at and new.version >= old.version
     return one == other
 
@@ -279,10 +281,10 @@ def _knows(kept: Content | None, message: ReferenceMoved) -> bool:
 
 
 def size_of(content: Content) -> int:
-    """What it takes to remember this, its place included."""
+    """The cost of caching this, including its key."""
     if isinstance(content, ObjectRow):
         return _ROW_BYTES + len(content.value)
     reference = content.reference
     if reference is None:
-        return _SIGHT_BYTES
-    return _SIGHT_BYTES + sys.getsizeof(reference.name) + _POINTER_BYTES * len(reference.recent)
+        return _REFERENCE_BYTES
+    return _REFERENCE_BYTES + sys.getsizeof(reference.name) + _POINTER_BYTES * len(reference.recent)

@@ -8,14 +8,14 @@ from functools import partial
 from lakesweep.store.backends.backend import Backend
 from lakesweep.store.backends.rows import ObjectHead, ObjectRow, Reference, ReferenceGuard, RowKey
 from lakesweep.store.backends.wrapper import BackendWrapper
-from lakesweep.store.cache.cache import Place, StoreCache
+from lakesweep.store.cache.cache import CacheKey, StoreCache
 from lakesweep.store.cache.peers import RealmGone, deleted, moved, rows_gone
 
 
 class InvalidatingBackend(BackendWrapper):
-    """Tells the cache what is written and deleted, and which references are seen; asks it nothing.
+    """Informs the cache of writes, deletes and references seen, but never reads from it.
 
-    For whoever needs rows and references as they are, or reads so much that the cache is no help.
+    For callers that need current rows and references, or read too much for a cache to help.
     """
 
     def __init__(self, backend: Backend, cache: StoreCache) -> None:
@@ -31,9 +31,9 @@ class InvalidatingBackend(BackendWrapper):
             self._backend.insert_references(realm, references)
 
     def fetch_references(self, realm: str, names: Collection[str]) -> Mapping[str, Reference]:
-        with self._cache.reading([(realm, name) for name in names]) as visit:
+        with self._cache.reading([(realm, name) for name in names]) as call:
             found = self._backend.fetch_references(realm, names)
-            visit.brought = self._cache.sights(visit, realm, names, found)
+            call.results = self._cache.reference_entries(call, realm, names, found)
         return found
 
     def update_reference(self, realm: str, new: Reference, expected: Reference) -> bool:
@@ -54,9 +54,9 @@ class InvalidatingBackend(BackendWrapper):
         return done
 
     def write(self, realm: str, rows: Collection[ObjectRow]) -> None:
-        with self._cache.changing([_place(realm, row) for row in rows]) as visit:
+        with self._cache.changing([_cache_key(realm, row) for row in rows]) as call:
             self._backend.write(realm, rows)
-            visit.brought = _plain(realm, rows)
+            call.results = _plain(realm, rows)
 
     def delete(self, realm: str, keys: Collection[RowKey]) -> None:
         with self._cache.changing([(realm, key.id, key.part) for key in keys]):
@@ -64,11 +64,11 @@ class InvalidatingBackend(BackendWrapper):
         self._cache.announce(rows_gone(realm, list(keys)))
 
     def insert_row(self, realm: str, row: ObjectRow) -> bool:
-        with self._cache.changing([_place(realm, row)]):
+        with self._cache.changing([_cache_key(realm, row)]):
             return self._backend.insert_row(realm, row)
 
     def update_row(self, realm: str, row: ObjectRow, expected_token: int) -> bool:
-        with self._cache.changing([_place(realm, row)]):
+        with self._cache.changing([_cache_key(realm, row)]):
             return self._backend.update_row(realm, row, expected_token)
 
     def delete_row(self, realm: str, key: RowKey, expected_token: int) -> bool:
@@ -97,14 +97,16 @@ class InvalidatingBackend(BackendWrapper):
         move: Callable[[], bool],
         rows: Collection[ObjectRow] = (),
     ) -> bool:
-        places: list[Place] = [*(_place(realm, row) for row in rows), (realm, new.name)]
-        done = True  # until the answer says otherwise
+        keys: list[CacheKey] = [*(_cache_key(realm, row) for row in rows), (realm, new.name)]
+        done = True  # unless the response says otherwise
         try:
-            with self._cache.changing(places) as visit:
+            with self._cache.changing(keys) as call:
                 done = move()
                 if done:
-                    sights = self._cache.sights(visit, realm, [new.name], {new.name: new})
-                    visit.brought = {**_plain(realm, rows), **sights}
+                    reference_entries = self._cache.reference_entries(
+                        call, realm, [new.name], {new.name: new}
+                    )
+                    call.results = {**_plain(realm, rows), **reference_entries}
         finally:
             if done:
                 self._cache.announce([moved(realm, new)])
@@ -112,7 +114,7 @@ class InvalidatingBackend(BackendWrapper):
 
 
 class CachingBackend(InvalidatingBackend):
-    """Asks the cache before the database, so a reference may be as it was moments ago."""
+    """Asks the cache before the database, so a reference may be slightly out of date."""
 
     def fetch_references(self, realm: str, names: Collection[str]) -> Mapping[str, Reference]:
         seen = self._cache.references(realm, names)
@@ -126,19 +128,19 @@ class CachingBackend(InvalidatingBackend):
         missing = [key for key in keys if key not in found] if found else keys
         if not missing:
             return found
-        with self._cache.reading([(realm, key.id, key.part) for key in missing]) as visit:
+        with self._cache.reading([(realm, key.id, key.part) for key in missing]) as call:
             rows = self._backend.fetch(realm, missing)
-            visit.brought = _plain(realm, rows.values())
+            call.results = _plain(realm, rows.values())
         return {**found, **rows} if found else rows
 
 
-def _place(realm: str, row: ObjectRow) -> Place:
+def _cache_key(realm: str, row: ObjectRow) -> CacheKey:
     return realm, row.id, row.part
 
 
-def _plain(realm: str, rows: Collection[ObjectRow]) -> Mapping[Place, ObjectRow]:
-    """Those rows that can never change, as a database would give them back."""
-    return {_place(realm, row): _as_read(row) for row in rows if row.token is None}
+def _plain(realm: str, rows: Collection[ObjectRow]) -> Mapping[CacheKey, ObjectRow]:
+    """The rows that can never change, as a database would return them."""
+    return {_cache_key(realm, row): _as_read(row) for row in rows if row.token is None}
 
 
 def _as_read(row: ObjectRow) -> ObjectRow:

@@ -16,13 +16,13 @@ from typing import Generic, TypeVar
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
 
-#: What an entry costs besides its key and its value: itself, its place in a queue, and what the
-#: table of a queue keeps free in the worst moment.
+#: The cost of an entry besides its key and value: itself, its slot in a queue, and the worst-case
+#: free space in the queue's table.
 ENTRY_BYTES = 400
 
 _SHORT_SHARE = 10
-_MOST_USES = 3
-_BYTES_A_GHOST = 1024
+_MAX_USES = 3
+_BYTES_PER_GHOST = 1024
 
 
 class _Entry(Generic[Value]):
@@ -35,15 +35,15 @@ class _Entry(Generic[Value]):
 
 
 class EvictingMap(Generic[Key, Value]):
-    """Values by key, of `max_bytes` at most with all that they cost. For one thread at a time."""
+    """Values by key, of at most `max_bytes` including overhead. For one thread at a time."""
 
     def __init__(self, max_bytes: int) -> None:
-        # One hash for each key that went, in a place that the next one may take.
-        self._ghosts = array("q", bytes(8 * (1 + max_bytes // _BYTES_A_GHOST)))
+        # One hash for each evicted key, in a slot that the next one may overwrite.
+        self._ghosts = array("q", bytes(8 * (1 + max_bytes // _BYTES_PER_GHOST)))
         self._short: OrderedDict[Key, _Entry[Value]] = OrderedDict()
         self._long: OrderedDict[Key, _Entry[Value]] = OrderedDict()
         self._short_bytes = 0
-        self._room = max_bytes - 8 * len(self._ghosts)
+        self._capacity = max_bytes - 8 * len(self._ghosts)
         self._used = 0
 
     @property
@@ -58,27 +58,27 @@ class EvictingMap(Generic[Key, Value]):
         yield from self._long
 
     def get(self, key: Key) -> Value | None:
-        """The value, which is used by that."""
+        """The value; counts as a use."""
         entry = self._short.get(key) or self._long.get(key)
         if entry is None:
             return None
-        if entry.uses < _MOST_USES:
+        if entry.uses < _MAX_USES:
             entry.uses += 1
         return entry.value
 
     def peek(self, key: Key) -> Value | None:
-        """The value, which is not used by that."""
+        """The value; does not count as a use."""
         entry = self._short.get(key) or self._long.get(key)
         return None if entry is None else entry.value
 
     def put(self, key: Key, value: Value, size: int) -> None:
-        """Keep a value of so many bytes, key included. Others go for it; too large a one does."""
+        """Keep a value of this size, key included, evicting others; too large a one is not kept."""
         is_known = self.drop(key) or self._is_ghost(key)
         entry = _Entry(value, size + ENTRY_BYTES)
-        if entry.size > self._room:
+        if entry.size > self._capacity:
             return
-        while self._used + entry.size > self._room:
-            self._push_out()
+        while self._used + entry.size > self._capacity:
+            self._evict_one()
         self._used += entry.size
         if is_known:
             self._long[key] = entry
@@ -87,7 +87,7 @@ class EvictingMap(Generic[Key, Value]):
             self._short_bytes += entry.size
 
     def drop(self, key: Key) -> bool:
-        """Let a key go; whether it was there."""
+        """Remove a key; returns whether it was there."""
         entry = self._short.pop(key, None)
         if entry is not None:
             self._short_bytes -= entry.size
@@ -98,9 +98,9 @@ class EvictingMap(Generic[Key, Value]):
         self._used -= entry.size
         return True
 
-    def _push_out(self) -> None:
-        """One step towards more room."""
-        if self._short_bytes * _SHORT_SHARE >= self._room or not self._long:
+    def _evict_one(self) -> None:
+        """One step of eviction."""
+        if self._short_bytes * _SHORT_SHARE >= self._capacity or not self._long:
             key, entry = self._short.popitem(last=False)
             self._short_bytes -= entry.size
             if entry.uses:

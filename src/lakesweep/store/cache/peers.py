@@ -2,7 +2,7 @@
 
 Messages say what changed, never to what. Nothing depends on them: references are cached only
 briefly, so a lost datagram does no harm. With them, references can be cached for longer, and
-deleted rows leave the caches of other processes. Somebody who knows the secret can only cause
+deleted rows leave the caches of other processes. Anyone who knows the secret can only cause
 needless reads.
 """
 
@@ -24,7 +24,7 @@ _MOST_KEYS = 50
 
 
 class ReferenceMoved(msgspec.Struct, frozen=True, tag="moved", array_like=True):
-    """A reference has this version now; being deleted counts as one more, without a pointer."""
+    """A reference now has this version; a deletion counts as one more, without a pointer."""
 
     realm: str
     name: str
@@ -53,36 +53,36 @@ class Peers(Protocol):
     """The caches of other processes."""
 
     def publish(self, messages: Sequence[Message]) -> None:
-        """Send messages to all others, each of which hands them to its `Cache.accept`.
+        """Send messages to all others, each of which passes them to its `StoreCache.accept`.
 
-        It is called by whoever changed something, right afterwards, so it should not wait for
-        anybody. A message may be lost, come twice, late or in another order. What is raised is
-        counted and has no other effect: the change has happened.
+        Called right after a change by the thread that made it, so it should not block. A message
+        may be lost, duplicated, late or out of order. Errors are counted and have no other effect:
+        the change has happened.
         """
         ...
 
 
 def moved(realm: str, reference: Reference) -> ReferenceMoved:
-    """What others are told of a reference that was created or swapped."""
+    """The message for a reference that was created or swapped."""
     created_at, version = reference.created_at, reference.version
     return ReferenceMoved(realm, reference.name, created_at, version, reference.pointer)
 
 
 def deleted(realm: str, reference: Reference) -> ReferenceMoved:
-    """What others are told of a reference that was deleted."""
+    """The message for a reference that was deleted."""
     created_at, version = reference.created_at, reference.version + 1
     return ReferenceMoved(realm, reference.name, created_at, version, None)
 
 
 def rows_gone(realm: str, keys: Sequence[tuple[int, int]]) -> Sequence[RowsGone]:
-    """What others are told of rows that were deleted, in messages of limited size."""
+    """The messages for rows that were deleted, each of limited size."""
     return [
         RowsGone(realm, tuple(keys[start : start + _MOST_KEYS]))
         for start in range(0, len(keys), _MOST_KEYS)
     ]
 
 
-#: The host, as a number or a name, and the port.
+#: The host, as an address or a name, and the port.
 Address: TypeAlias = tuple[str, int]
 
 _HASH_BYTES = 16
@@ -92,14 +92,14 @@ _decoder = msgspec.msgpack.Decoder(Message)
 
 
 class DatagramPeers:
-    """The processes at some other addresses, which have the same secret.
+    """The processes at some other addresses, which share the same secret.
 
-    Names of hosts are looked up once. A port of 0 lets the system choose one; `address` tells it.
+    Host names are resolved once. With port 0 the system chooses one; see `address`.
     """
 
     def __init__(self, address: Address, others: Collection[Address], secret: bytes) -> None:
         if len(secret) < _SHORTEST_SECRET:
-            raise ValueError(f"a secret has at least {_SHORTEST_SECRET} bytes")
+            raise ValueError(f"a secret needs at least {_SHORTEST_SECRET} bytes")
         self._key = hashlib.sha256(secret).digest()
         family, place = _resolve(address)
         self._others = [_resolve(other, family)[1] for other in others]
@@ -114,7 +114,7 @@ class DatagramPeers:
         return host, port
 
     def publish(self, messages: Sequence[Message]) -> None:
-        """Send each message to each of the others, without waiting for anything."""
+        """Send each message to each of the others, without blocking."""
         errors = []
         for message in messages:
             datagram = self._seal(msgspec.msgpack.encode(message))
@@ -127,9 +127,9 @@ class DatagramPeers:
             raise errors[0]
 
     def listen(self, accept: Callable[[Message], None]) -> None:
-        """Hand on what the others say, `Cache.accept` for one, from now on in a thread of its own.
+        """Pass messages of others to `accept` (such as `StoreCache.accept`) on a separate thread.
 
-        What has another secret, or comes from a newer program and is not understood, is left out.
+        Messages with another secret, or from a newer program that are not understood, are ignored.
         """
         self._listener = threading.Thread(
             target=self._listen, args=(accept,), name="store-peers", daemon=True
@@ -137,7 +137,7 @@ class DatagramPeers:
         self._listener.start()
 
     def close(self) -> None:
-        """Neither send nor hear anything any more."""
+        """Stop sending and receiving."""
         self._closed = True
         if self._listener is not None:
             self._socket.sendto(b"", self._socket.getsockname())  # wakes it up

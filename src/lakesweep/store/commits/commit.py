@@ -10,14 +10,14 @@ from lakesweep.errors import WrongTypeError
 from lakesweep.store.objects.object_types import UnknownObject
 from lakesweep.store.objects.objects import Objects, Stored
 
-#: How many commits before it a commit names.
+#: The number of previous commits that a commit names.
 TAIL_COMMITS = 20
 
 
 class Change(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What became of one key of a container: `action` is add, update, remove or rename.
+    """A change of one key of a container: `action` is add, update, remove or rename.
 
-    `before` is the key that it had, where it was renamed.
+    `before` is the previous key, if it was renamed.
     """
 
     action: str
@@ -26,10 +26,10 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Commit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The base of all heads; a container adds its state, indexes among it, as fields of its own.
+    """The base of all heads; a container adds its state, including indexes, as more fields.
 
-    `seq` counts from 1. `tail` are the ids of the commits before, nearest first. `committed_at` are
-    microseconds that always grow along the log. `changes` are those of this commit alone.
+    `seq` counts from 1. `tail` are the ids of the previous commits, nearest first. `committed_at`
+    are microseconds that always grow along the log. `changes` are those of this commit alone.
     """
 
     seq: int = 0
@@ -40,15 +40,15 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     changes: tuple[Change, ...] = ()
 
 
-# What else the head of a container holds is skipped.
+# Other fields of a container's head are skipped.
 _decoder = msgspec.msgpack.Decoder(Commit)
 
 
 def fetch_commits(objects: Objects, ids: Sequence[int]) -> Sequence[Stored[Commit] | None]:
-    """The commits of these ids, in their order; None for each that is missing.
+    """The commits of these ids, in order; None for each missing one.
 
-    One of an unknown type comes as a bare Commit, which is good for reading only. WrongTypeError if
-    an object is no commit.
+    A commit of an unknown type is returned as a plain Commit, for reading only. WrongTypeError if
+    an object is not a commit.
     """
     found = objects.fetch_many(ids, object)
     return [None if stored is None else _as_commit(stored) for stored in found]
@@ -59,7 +59,7 @@ def _as_commit(stored: Stored[object]) -> Stored[Commit]:
     if isinstance(value, UnknownObject):
         value = _decode(value)
     if not isinstance(value, Commit) or value.seq < 1:
-        raise WrongTypeError(f"object {stored.id} is no commit")
+        raise WrongTypeError(f"object {stored.id} is not a commit")
     return Stored(stored.id, value, stored.created_at, stored.parts, stored.token)
 
 

@@ -1,8 +1,8 @@
 """Commit: change everything behind one reference, all or nothing.
 
-The objects of a commit are written first, then the reference is swapped, or both together where
-the database can do that. Nothing is visible before the swap, so a crash before it leaves nothing
-but unused rows. The swap is the commit.
+The objects of a commit are written first, then the reference is swapped, or both together if the
+database can do that. Nothing is visible before the swap, so a crash before it leaves only unused
+rows. The swap is the commit.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ Head = TypeVar("Head", bound=Commit)
 Kind = TypeVar("Kind")
 V = TypeVar("V")
 
-#: Whoever lost a swap waits up to this long, and the less the more often it lost before.
-LOSER_SECONDS = 0.02
+#: The longest pause after a lost swap; it gets shorter with each loss.
+LOST_SWAP_SECONDS = 0.02
 SHORTEST_SECONDS = 0.001
-#: Whoever got no answer waits longer each time, up to this long.
-TROUBLE_SECONDS = 1.0
-#: A head that cannot be found is looked for so often, since it may only be late.
-HEAD_LOOKS = 3
+#: The longest pause after a failed request; pauses get longer with each failure.
+FAILURE_SECONDS = 1.0
+#: How often a missing head is looked up, since it may only be late.
+HEAD_READS = 3
 
 
 class Attempt(Generic[Head]):
-    """What a change is given: the present head, and a place for what it wants to write.
+    """The input of a change: the current head, and methods to write objects.
 
-    A change may be run several times, each time with a new attempt. It should have no effect of its
-    own outside of it.
+    A change may run several times, each time with a new attempt. It should have no side effects of
+    its own.
     """
 
     def __init__(
@@ -66,25 +66,25 @@ class Attempt(Generic[Head]):
 
     @property
     def head(self) -> Head | None:
-        """The head that the new one will follow; None before the first commit."""
+        """The head that the new one follows; None before the first commit."""
         return None if self.stored is None else self.stored.value
 
     def write(self, value: msgspec.Struct) -> Link:
-        """Write an object together with the commit; its id, for whatever shall lead to it."""
+        """Write an object together with the commit; returns its id, for links to it."""
         number = Link(self._ids.next())
         self.written[number] = value
         return number
 
     def index(self, root: IndexRoot, codec: Codec[V]) -> IndexUpdate[V]:
-        """Changes over an index that the head embeds; `seal` makes the next one of them."""
+        """Changes to an index that the head embeds; `seal` creates its next state."""
         return self._indexes.update(root, codec, self.write)
 
     def record(self, *changes: Change) -> None:
-        """Tell readers of the log what this commit changes."""
+        """Record for readers of the log what this commit changes."""
         self.changes.extend(changes)
 
     def fetch(self, number: int, kind: type[Kind]) -> Kind | None:
-        """An object, be it stored already or written in this attempt."""
+        """An object, either stored already or written in this attempt."""
         value = self.written.get(number)
         if isinstance(value, kind):
             return value
@@ -94,7 +94,7 @@ class Attempt(Generic[Head]):
 
 @dataclass(frozen=True, slots=True)
 class Committed(Generic[Head]):
-    """The head after a commit. Without a change it is the one that was there, if any."""
+    """The head after a commit. Without a change it is the existing one, if any."""
 
     head: Stored[Head] | None
     changed: bool
@@ -103,7 +103,7 @@ class Committed(Generic[Head]):
 
 @dataclass(frozen=True, slots=True)
 class _Plan(Generic[Head]):
-    """A commit that is about to happen: all its objects, and where it will hang."""
+    """A prepared commit: all its objects, and the reference to swap."""
 
     reference: Reference
     head: Stored[Head]
@@ -114,10 +114,10 @@ class _Plan(Generic[Head]):
 class Committer:
     """Commits to the references of one realm.
 
-    Threads of one process commit to a reference in the order in which they came, if they share
-    their `turns`. Against other processes a commit may have to try again; nobody waits unless a
-    swap was lost. After `patience_seconds` it gives up. Who commits to a reference alone does not
-    even ask for it: a swap from a right guess is as good.
+    Threads of one process that share `locks` commit to a reference in the order of arrival. Against
+    other processes a commit may have to retry; there is no waiting unless a swap was lost. After
+    `patience_seconds` it gives up. A sole writer does not even read the reference first: a swap
+    from a correct guess is just as good.
     """
 
     references: References
@@ -125,10 +125,10 @@ class Committer:
     indexes: Indexes
     ids: IdSource
     clock: Clock
-    turns: FairLocks
+    locks: FairLocks
     random: Random
     patience_seconds: float = 60.0
-    guesses: OptimisticHeads = field(default_factory=OptimisticHeads)
+    expected_heads: OptimisticHeads = field(default_factory=OptimisticHeads)
 
     def commit(
         self,
@@ -139,17 +139,17 @@ class Committer:
         message: str = "",
         author: str = "",
     ) -> Committed[Head]:
-        """Replace the head of a reference by what `change` makes of it.
+        """Replace the head of a reference by the result of `change`.
 
-        `change` returns the new head, or None to leave everything as it is; sequence number, tail,
-        time, message, author and the recorded changes are filled in. What `change` raises ends the
-        commit, and nothing is changed. UnknownOutcomeError means that the commit may have happened;
-        after any other error it did not.
+        `change` returns the new head, or None to change nothing; sequence number, tail, time,
+        message, author and recorded changes are filled in. If `change` raises, nothing is
+        committed. UnknownOutcomeError means that the commit may have happened; after any other
+        error it did not.
         """
         deadline = self.clock.monotonic() + self.patience_seconds
         run = _Run(self, name, kind, change, {"message": message, "author": author}, deadline)
-        with self.turns.take((self.references.realm, name), self.patience_seconds):
-            return run.go()
+        with self.locks.take((self.references.realm, name), self.patience_seconds):
+            return run.run()
 
 
 @dataclass(slots=True)
@@ -164,11 +164,11 @@ class _Run(Generic[Head]):
     deadline: float
     attempts: int = 0
     losses: int = 0
-    troubles: int = 0
+    failures: int = 0
     missing: int = 0
-    litter: list[Stored[Any]] = field(default_factory=list)
+    leftovers: list[Stored[Any]] = field(default_factory=list)
 
-    def go(self) -> Committed[Head]:
+    def run(self) -> Committed[Head]:
         try:
             while (committed := self._attempt()) is None:
                 pass
@@ -178,16 +178,16 @@ class _Run(Generic[Head]):
 
     def _attempt(self) -> Committed[Head] | None:
         self.attempts += 1
-        guess = self.commits.guesses.guess(self.name)
+        guess = self.commits.expected_heads.guess(self.name)
         if guess is not None:
             return self._attempt_on(guess)
         try:
             reference = self.commits.references.fetch_for_update(self.name)
             head = self._load(reference)
-            self.commits.guesses.learn(reference)
+            self.commits.expected_heads.observe(reference)
             plan = self._plan(reference, head)
         except UnreachableError:
-            self._wait_out_trouble()
+            self._wait_after_failure()
             return None
         if plan is None:
             return Committed(head, changed=False, attempts=self.attempts)
@@ -197,10 +197,10 @@ class _Run(Generic[Head]):
         return Committed(plan.head, changed=True, attempts=self.attempts)
 
     def _attempt_on(self, guess: OptimisticHead) -> Committed[Head] | None:
-        """An attempt that asks nobody first.
+        """An attempt that does not read the reference first.
 
-        A swap that happens proves the guess right. Whatever else comes of it means nothing, since
-        the change may have seen an old head; so the next attempt asks.
+        A swap that succeeds proves the guess right. Any other result means nothing, since the
+        change may have seen an old head; so the next attempt reads.
         """
         plan = None
         with suppress(Exception):
@@ -209,8 +209,8 @@ class _Run(Generic[Head]):
         if plan is not None and self._swap(plan):
             return Committed(plan.head, changed=True, attempts=self.attempts)
         if plan is not None:
-            self._throw_away(plan)
-        self.commits.guesses.forget(self.name)
+            self._discard(plan)
+        self.commits.expected_heads.forget(self.name)
         return None
 
     def _recall(self, guess: OptimisticHead) -> Stored[Head] | None:
@@ -228,9 +228,9 @@ class _Run(Generic[Head]):
         head = self._fetch(reference)
         if head is None and reference.pointer is not None:
             self.missing += 1
-            # An empty state in its place would throw away everything that was committed.
+            # Continuing with an empty state would discard everything that was ever committed.
             error = self.commits.references.missing_head(reference)
-            raise error if self.missing >= HEAD_LOOKS else UnreachableError(error.message)
+            raise error if self.missing >= HEAD_READS else UnreachableError(error.message)
         return head
 
     def _plan(self, reference: Reference, head: Stored[Head] | None) -> _Plan[Head] | None:
@@ -239,19 +239,19 @@ class _Run(Generic[Head]):
         new = self.change(attempt)
         if new is None or new is attempt.head:
             return None
-        place = _place(head, micros(self.commits.clock.now()))
+        position = _position(head, micros(self.commits.clock.now()))
         commit = msgspec.structs.replace(
-            new, **place, **self.labels, changes=tuple(attempt.changes)
+            new, **position, **self.labels, changes=tuple(attempt.changes)
         )
         number = self.commits.ids.next()
         staged = self.commits.objects.stage({**attempt.written, number: commit})
         return _Plan(reference, staged.objects[-1], staged)
 
     def _swap(self, plan: _Plan[Head]) -> bool:
-        """Whether the commit happened. It is tried until that is certain, or time is up.
+        """Whether the commit happened. Retried until that is certain, or time is up.
 
-        The same swap can be tried again without harm: it names the version that it replaces, so of
-        all its tries one at most takes effect, however late.
+        Repeating the swap is safe: it names the version that it replaces, so at most one of its
+        attempts takes effect, however late.
         """
         commits, in_doubt = self.commits, False
         try:
@@ -260,7 +260,7 @@ class _Run(Generic[Head]):
                     rows = plan.staged.rows
                     moved = commits.references.commit(rows, plan.reference, plan.head.id)
                     if moved is not None:
-                        commits.guesses.follow(moved, rows)
+                        commits.expected_heads.follow(moved, rows)
                         return True
                     if not in_doubt:
                         return False
@@ -268,27 +268,29 @@ class _Run(Generic[Head]):
                     in_doubt = True
                 except UnreachableError:
                     pass
-                happened = self._look(plan)
+                # The outcome is unknown: look for our own commit id before trying again, never
+                # guess.
+                happened = self._find_outcome(plan)
                 if happened is not None:
                     return happened
-                self._wait_out_trouble()
+                self._wait_after_failure()
         except UnknownOutcomeError:
             raise
         except StoreError as error:
             if in_doubt:
                 raise self._unknown(plan) from error
-            self._throw_away(plan)
+            self._discard(plan)
             raise
 
     def _lose(self, plan: _Plan[Head]) -> None:
-        self._throw_away(plan)
+        self._discard(plan)
         self.losses += 1
-        # Who loses often presses harder, so that newcomers do not overtake it for ever.
-        self._pause(max(SHORTEST_SECONDS, LOSER_SECONDS / self.losses))
+        # Frequent losers pause less, so that newcomers do not overtake them for ever.
+        self._pause(max(SHORTEST_SECONDS, LOST_SWAP_SECONDS / self.losses))
 
-    def _throw_away(self, plan: _Plan[Head]) -> None:
+    def _discard(self, plan: _Plan[Head]) -> None:
         if not self.commits.references.commits_are_atomic:
-            self.litter.extend(plan.staged.objects)
+            self.leftovers.extend(plan.staged.objects)
 
     def _unknown(self, plan: _Plan[Head]) -> UnknownOutcomeError:
         return UnknownOutcomeError(
@@ -296,8 +298,8 @@ class _Run(Generic[Head]):
             hint="lakesweep store log shows whether it did",
         )
 
-    def _look(self, plan: _Plan[Head]) -> bool | None:
-        """Whether the commit happened; None if that cannot be said yet."""
+    def _find_outcome(self, plan: _Plan[Head]) -> bool | None:
+        """Whether the commit happened; None if that is unknown yet."""
         try:
             now = self.commits.references.fetch_for_update(self.name)
             return self._happened(plan, now)
@@ -308,14 +310,14 @@ class _Run(Generic[Head]):
 
     def _happened(self, plan: _Plan[Head], now: Reference) -> bool | None:
         if now.created_at != plan.reference.created_at:
-            raise self._unknown(plan)  # another reference has the name now
+            raise self._unknown(plan)  # a new reference has this name
         if now.version <= plan.reference.version:
-            return None  # not swapped yet, or an old answer
-        # Each swap since then left one pointer, so there is one place where ours can be.
+            return None  # not swapped yet, or a stale response
+        # Each swap since then added one pointer, so there is only one position where ours can be.
         pointers = (now.pointer, *now.recent)
-        place = now.version - plan.reference.version - 1
-        if place < len(pointers):
-            return pointers[place] == plan.head.id
+        position = now.version - plan.reference.version - 1
+        if position < len(pointers):
+            return pointers[position] == plan.head.id
         return self._is_in_log(plan, now)
 
     def _is_in_log(self, plan: _Plan[Head], now: Reference) -> bool:
@@ -330,9 +332,9 @@ class _Run(Generic[Head]):
             number = commit.value.tail[-1] if older else None
         return False
 
-    def _wait_out_trouble(self) -> None:
-        self.troubles += 1
-        self._pause(min(TROUBLE_SECONDS, SHORTEST_SECONDS * 2.0 ** min(self.troubles, 20)))
+    def _wait_after_failure(self) -> None:
+        self.failures += 1
+        self._pause(min(FAILURE_SECONDS, SHORTEST_SECONDS * 2.0 ** min(self.failures, 20)))
 
     def _pause(self, longest: float) -> None:
         left = self.deadline - self.commits.clock.monotonic()
@@ -344,16 +346,16 @@ class _Run(Generic[Head]):
         self.commits.clock.sleep(min(left, self.commits.random.uniform(0, longest)))
 
     def _clean(self) -> None:
-        """Delete what attempts left behind that certainly did not happen."""
-        if self.litter:
+        """Delete the objects of attempts that certainly did not happen."""
+        if self.leftovers:
             try:
-                self.commits.objects.delete(self.litter)
+                self.commits.objects.delete(self.leftovers)
             except StoreError:
-                return  # unused rows do no harm; maintenance finds them
+                return  # unused rows are harmless, and maintenance removes them
 
 
-def _place(head: Stored[Head] | None, now: int) -> dict[str, Any]:
-    """What ties a commit to the one before it. Times never go back along a log."""
+def _position(head: Stored[Head] | None, now: int) -> dict[str, Any]:
+    """The fields that link a commit to the previous one. Times never go back along a log."""
     if head is None:
         return {"seq": 1, "tail": (), "committed_at": now}
     return {

@@ -11,88 +11,87 @@ from lakesweep.store.backends.wrapper import ProcessOwner
 
 
 class FairLocks:
-    """Lets the threads of this process through one after another, in the order in which they came.
+    """Serialises the threads of this process per key, in the order of arrival.
 
-    Who finds nobody waiting for the same thing does not wait. Who holds a thing
-    cannot take it again.
+    Without contention there is no waiting. The locks are not reentrant.
     """
 
     def __init__(self) -> None:
         self._owner = ProcessOwner()
         self._lock = threading.Lock()
-        # Who waits for a thing that somebody holds: each has a lock that opens when its turn comes.
+        # The waiting threads per held key: each has a lock that is released when its turn comes.
         self._queues: dict[Hashable, deque[threading.Lock]] = {}
         self._holders: dict[Hashable, int] = {}
 
-    def take(self, thing: Hashable, seconds: float) -> _Turn:
-        """A block that holds the thing. ContendedError if that takes longer than these seconds."""
-        return _Turn(self, thing, seconds)
+    def take(self, key: Hashable, seconds: float) -> _HeldLock:
+        """A block that holds the key. ContendedError if that takes longer than these seconds."""
+        return _HeldLock(self, key, seconds)
 
-    def enter(self, thing: Hashable, seconds: float) -> None:
-        """Wait until the thing is free, and hold it."""
+    def enter(self, key: Hashable, seconds: float) -> None:
+        """Wait until the key is free, and hold it."""
         self._owner.check()
         me = threading.get_ident()
-        if self._holders.get(thing) == me:
-            raise RuntimeError(f"{thing}: a change of it began another one, which would never come")
+        if self._holders.get(key) == me:
+            raise RuntimeError(f"{key}: a nested commit to the same reference would deadlock")
         with self._lock:
-            ticket = self._join(thing)
+            ticket = self._join(key)
         if ticket is not None:
-            self._wait(thing, ticket, seconds)
-        self._holders[thing] = me
+            self._wait(key, ticket, seconds)
+        self._holders[key] = me
 
-    def leave(self, thing: Hashable) -> None:
-        """Let go of the thing, or hand it over to whoever came next."""
+    def leave(self, key: Hashable) -> None:
+        """Release the key, or hand it over to the next waiting thread."""
         with self._lock:
-            self._holders.pop(thing, None)
-            queue = self._queues[thing]
+            self._holders.pop(key, None)
+            queue = self._queues[key]
             if queue:
                 queue.popleft().release()
             else:
-                del self._queues[thing]
+                del self._queues[key]
 
-    def _join(self, thing: Hashable) -> threading.Lock | None:
-        """The ticket of whoever came last; None if nobody holds the thing."""
-        queue = self._queues.get(thing)
+    def _join(self, key: Hashable) -> threading.Lock | None:
+        """A ticket for a new waiter; None if the key was free."""
+        queue = self._queues.get(key)
         if queue is None:
-            self._queues[thing] = deque()
+            self._queues[key] = deque()
             return None
         ticket = threading.Lock()
         ticket.acquire()
         queue.append(ticket)
         return ticket
 
-    def _wait(self, thing: Hashable, ticket: threading.Lock, seconds: float) -> None:
+    def _wait(self, key: Hashable, ticket: threading.Lock, seconds: float) -> None:
         try:
             came = ticket.acquire(timeout=seconds)
         except BaseException:
-            if not self._withdraw(thing, ticket):
-                self.leave(thing)
+            if not self._withdraw(key, ticket):
+                self.leave(key)
             raise
-        if not came and self._withdraw(thing, ticket):
-            raise ContendedError(f"{thing}: others were busy with it for {seconds:.0f} seconds")
+        if not came and self._withdraw(key, ticket):
+            raise ContendedError(f"{key}: still locked after {seconds:.0f} seconds")
 
-    def _withdraw(self, thing: Hashable, ticket: threading.Lock) -> bool:
-        """Give up waiting; False if the thing was handed over in the last moment."""
+    def _withdraw(self, key: Hashable, ticket: threading.Lock) -> bool:
+        """Stop waiting; False if the key was handed over at the last moment."""
         with self._lock:
-            queue = self._queues[thing]
+            queue = self._queues[key]
             waited = ticket in queue
             if waited:
                 queue.remove(ticket)
             return waited
 
 
-class _Turn:
-    """Holds a thing while its block runs."""
+class _HeldLock:
+    """Holds a key while its block runs."""
 
-    __slots__ = ("_seconds", "_thing", "_turns")
+    __slots__ = ("_key", "_locks", "_seconds")
 
-    def __init__(self, turns: FairLocks, thing: Hashable, seconds: float) -> None:
-        self._turns = turns
-        self._thing = thing
+    def __init__(self, locks: FairLocks, key: Hashable, seconds: float) -> None:
+        self._locks = locks
+        self._key = key
         self._seconds = seconds
 
     def __enter__(self) -> None:
-        self._turns.enter(self._thing, self._seconds)
+        self._locks.enter(self._key, self._seconds)
 
     def __exit__(self, *_: object) -> None:
-        self._turns.leave(self._thing)
+        self._locks.leave(self._key)

@@ -1,4 +1,4 @@
-"""The log of a reference: read commits in order, follow new ones, limit how far back it goes."""
+"""The log of a reference: read commits in order, follow new ones, limit its length."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lakesweep.store.commits.references import References
 from lakesweep.store.objects.objects import Objects, Stored
 from lakesweep.timestamps import micros
 
-#: A commit id, or a moment.
+#: A commit id, or a time.
 Start = int | datetime
 
 
@@ -25,16 +25,16 @@ Start = int | datetime
 class Log:
     """Reads the commits of the references of one realm.
 
-    With a start, only the commits after that commit come, or those at or after that moment; if the
-    log no longer reaches back to it, LogCutError says so. Without one, everything comes that is
-    still there: the oldest has a `seq` above 1 if older ones are gone.
+    With a start, only commits after that commit are returned, or those at or after that time;
+    LogCutError if the log no longer reaches back to it. Without a start, everything that still
+    exists is returned: the oldest has a `seq` above 1 if older ones are gone.
     """
 
     references: References
     objects: Objects
 
     def newest_first(self, name: str, start: Start | None = None) -> Iterator[Stored[Commit]]:
-        """Commits from the head back. LogCutError comes last, behind all that could be read."""
+        """Commits from the head back. LogCutError comes last, after everything that was read."""
         oldest: Stored[Commit] | None = None
         for commit in self._back(self.references.fetch_for_update(name), start):
             if _is_before(commit, start):
@@ -44,16 +44,16 @@ class Log:
         _check_reach(name, oldest, start)
 
     def oldest_first(self, name: str, start: Start | None = None) -> Iterator[Stored[Commit]]:
-        """Commits up to the head as it is now. LogCutError comes before all others.
+        """Commits up to the current head. LogCutError comes first.
 
-        However long the log is, no more is held of it than 8 bytes a commit, and a page of commits.
+        However long the log is, only 8 bytes per commit and one page of commits are in memory.
         """
         ids = self.ids(self.references.fetch_for_update(name), start)
         while ids:
             yield from self.take(name, ids, TAIL_COMMITS)
 
     def ids(self, reference: Reference, start: Start | None = None) -> array[int]:
-        """The commits after a start, newest first. About one in twenty is read to find them."""
+        """The commits after a start, newest first. Reads about one in twenty to find them."""
         ids = array("q")
         if start is not None and reference.pointer == start:
             return ids
@@ -71,11 +71,11 @@ class Log:
         return ids
 
     def take(self, name: str, ids: array[int], count: int) -> Sequence[Stored[Commit]]:
-        """Read the last `count` of these commits, and take them off the ids; oldest first."""
+        """Read the last `count` of these commits, oldest first, and remove them from the ids."""
         page = ids[: -count - 1 : -1]
         commits = self._present(page)
         if len(commits) < len(page):
-            raise LogCutError(f"the log of reference {name!r} was cut while it was read")
+            raise LogCutError(f"the log of reference {name!r} was truncated while it was read")
         del ids[-count:]
         return commits
 
@@ -98,18 +98,18 @@ class Log:
     def _leap(
         self, tail: Sequence[int], start: Start | None
     ) -> tuple[Sequence[int], Sequence[Stored[Commit]]]:
-        """The commits to look at next, and the ids of those before them that need no look."""
+        """The commits to read next, and the ids of those before them that need no read."""
         if not tail:
             return [], []
         *passed, far = _up_to(tail, start)
         landed = self._present([far])
         if far == start or (landed and not _is_before(landed[0], start)):
             return passed, landed
-        # The log ends in between, or the moment lies there.
+        # The log, or the requested time span, ends in between.
         return [], self._present(tail)
 
     def _present(self, ids: Sequence[int]) -> Sequence[Stored[Commit]]:
-        """The commits up to the first that is gone."""
+        """The commits before the first that is gone."""
         found: list[Stored[Commit]] = []
         for commit in fetch_commits(self.objects, ids):
             if commit is None:
@@ -138,16 +138,16 @@ def _check_reach(name: str, oldest: Stored[Commit] | None, start: Start | None) 
     raise LogCutError(f"the log of reference {name!r} does not go back to {start}")
 
 
-#: How many commits one poll brings at most, unless it is asked for otherwise.
+#: The default maximum of commits in one poll.
 PAGE_COMMITS = 100
 
 
 @dataclass(slots=True)
 class Follower:
-    """Gives out each commit of a reference once, in the order in which they happened.
+    """Returns each commit of a reference once, in order.
 
-    It is for one thread at a time. Any error leaves it where it was, so it may be asked again;
-    after LogCutError somebody must begin anew, since there are commits that it can never give.
+    For one thread at a time. After an error it can be called again; after LogCutError it must be
+    replaced by a new follower, since some commits are gone.
     """
 
     log: Log
@@ -155,7 +155,7 @@ class Follower:
     start: Start | None
     clock: Clock
     page_commits: int = PAGE_COMMITS
-    # All commits up to this one were given out, are ready, or ahead.
+    # All commits up to this one were returned, are ready, or are ahead.
     _seen: int | None = field(init=False)
     _ahead: array[int] = field(init=False, default_factory=lambda: array("q"))
     _ready: deque[Stored[Commit]] = field(init=False, default_factory=deque)
@@ -165,19 +165,19 @@ class Follower:
 
     @property
     def position(self) -> int | None:
-        """The commit that was given out last, behind which another follower may start."""
+        """The commit that was returned last, after which another follower may start."""
         return self.start if isinstance(self.start, int) else None
 
     def poll(self) -> Sequence[Stored[Commit]]:
-        """The next commits, oldest first; a page of them at most, and none if nothing is new.
+        """The next commits, oldest first; at most a page, and none if nothing is new.
 
-        It takes one read of the reference to find that nothing is new.
+        Finding nothing new costs one read of the reference.
         """
         self._fill()
         return [self._give() for _ in range(len(self._ready))]
 
     def stream(self, interval_seconds: float = 1.0) -> Iterator[Stored[Commit]]:
-        """All commits, and those to come: it never ends, and looks again after each interval."""
+        """All commits, present and future: it never ends, and polls at each interval."""
         while True:
             self._fill()
             if not self._ready:
@@ -207,10 +207,10 @@ class Follower:
 
 @dataclass(frozen=True, slots=True)
 class LogRetention:
-    """The newest `commits`, and besides all that were the head at `since` or later.
+    """The newest `commits`, and all that were the head at `since` or later.
 
-    `since` are microseconds since 1970. A commit is the head until the next one is made. So it is
-    by the time of its child that a commit is left out, and never by its own.
+    `since` are microseconds since 1970. A commit is the head until the next one is made. So the
+    time of its child decides whether a commit is dropped, never its own.
     """
 
     commits: int = sys.maxsize
@@ -218,12 +218,12 @@ class LogRetention:
 
     def __post_init__(self) -> None:
         if self.commits < 1:
-            raise ValueError("a log counts with its head at least")
+            raise ValueError("a log keeps at least its head")
 
     def ends(self, count: int, committed_at: int) -> bool:
-        """Whether a log ends behind `count` commits, the oldest of which is of that moment."""
+        """Whether a log ends after `count` commits, the oldest of which has that time."""
         return count >= self.commits and (self.since is None or committed_at < self.since)
 
     def next_page(self, count: int) -> int:
-        """How many more commits may count, for who reads several at once."""
+        """How many more commits may count, for reading several at once."""
         return sys.maxsize if self.since is not None else self.commits - count

@@ -7,38 +7,38 @@ from typing import NamedTuple
 
 from lakesweep.store.backends.rows import ObjectRow, Reference
 
-#: Of so many references it is remembered how the last own commit left them.
+#: The number of references whose state after our last commit is remembered.
 MAX_HEADS = 1_000
-#: A head in a larger row is not remembered with its reference; the cache may have it.
+#: A head in a larger row is not remembered here; the cache may have it.
 MAX_HEAD_BYTES = 10_000
 
 
 class OptimisticHead(NamedTuple):
-    """A reference as it probably is, and the row of its head, unless that is large."""
+    """The expected state of a reference, and the row of its head, unless that is large."""
 
     reference: Reference
     head: ObjectRow | None
-    came_true: bool
+    was_right: bool
 
 
 class OptimisticHeads:
-    """References as the last commit from here left them.
+    """References as our last commit left them.
 
-    One is handed out as a guess only if it was right the last time, so who competes with others
-    for a reference asks the database. A wrong guess costs one swap in vain, and nothing else: a
-    swap names the version that it replaces.
+    A guess is used only if the previous one was right, so a writer with competition reads the
+    database. A wrong guess costs one failed swap and nothing else: a swap names the version that it
+    replaces.
     """
 
     def __init__(self) -> None:
         self._guesses: dict[str, OptimisticHead] = {}
 
     def guess(self, name: str) -> OptimisticHead | None:
-        """What the reference is like, unless others move it too."""
+        """The expected state of the reference, unless others move it too."""
         found = self._guesses.get(name)
-        return found if found is not None and found.came_true else None
+        return found if found is not None and found.was_right else None
 
-    def learn(self, found: Reference) -> None:
-        """The database was asked, and this is what the reference was like."""
+    def observe(self, found: Reference) -> None:
+        """The database was read, and this was the reference."""
         guess = self._guesses.get(found.name)
         if guess is not None:
             is_right = guess.reference == found
@@ -47,12 +47,12 @@ class OptimisticHeads:
             )
 
     def follow(self, moved: Reference, rows: Sequence[ObjectRow] = ()) -> None:
-        """A commit from here moved the reference; the last of its rows are those of its head."""
+        """A commit of ours moved the reference; the last of its rows is its head."""
         before = self._guesses.pop(moved.name, None)
         if len(self._guesses) >= MAX_HEADS:
             self._guesses.pop(next(iter(self._guesses)), None)
-        came_true = before is not None and before.came_true
-        self._guesses[moved.name] = OptimisticHead(moved, _small_head(rows), came_true)
+        was_right = before is not None and before.was_right
+        self._guesses[moved.name] = OptimisticHead(moved, _small_head(rows), was_right)
 
     def forget(self, name: str) -> None:
         """The guess was wrong."""

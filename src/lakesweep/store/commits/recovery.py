@@ -22,10 +22,10 @@ class UnreadableCommit:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """How it stands with a reference.
+    """The state of a reference.
 
     `target` is the newest of its commits that can be read, None before the first commit. `lost` are
-    those behind which it lies, newest first: none of them if the head can be read.
+    the unreadable commits after it, newest first: none if the head can be read.
     """
 
     reference: Reference
@@ -34,35 +34,35 @@ class Diagnosis:
 
 
 def recover(references: References, objects: Objects, name: str) -> Reference:
-    """Let a reference whose head cannot be read point to the newest recent commit that can.
+    """Reset a reference with an unreadable head to its newest readable recent commit.
 
-    What was committed after that one is lost. A reference whose head can be read stays as it is.
+    Everything committed after that one is lost. A reference with a readable head stays unchanged.
     """
     return reset_reference(references, diagnose(references, objects, name))
 
 
-def _take(_: Reference) -> None:
-    """Take every commit that can be read."""
+def _accept_any(_: Reference) -> None:
+    """Accept every readable commit."""
 
 
 def diagnose(
     references: References,
     objects: Objects,
     name: str,
-    examine: Callable[[Reference], object] = _take,
+    examine: Callable[[Reference], object] = _accept_any,
 ) -> Diagnosis:
-    """Find the newest commit that can be read; nothing is changed.
+    """Find the newest readable commit; changes nothing.
 
-    `examine` may look further: it is given the reference with the commit as its head, and raises
-    DamagedRowError where that is not good enough. HeadMissingError if there is no commit left. What
-    somebody else can read is not lost: an object that is no commit is a WrongTypeError, a row of a
-    newer format a NewerRowError.
+    `examine` may check further: it is given the reference with the commit as its head, and raises
+    DamagedRowError to reject it. HeadMissingError if no commit is left. What another program could
+    read is not lost: an object that is not a commit is a WrongTypeError, a row of a newer format a
+    NewerRowError.
     """
     reference = references.fetch_for_update(name)
     if reference.pointer is None:
         return Diagnosis(reference, (), None)
     lost: list[UnreadableCommit] = []
-    for number in _line((reference.pointer, *reference.recent)):
+    for number in _distinct_pointers((reference.pointer, *reference.recent)):
         try:
             commit = _read(objects, number)
             examine(replace(reference, pointer=number))
@@ -79,29 +79,29 @@ def diagnose(
     )
 
 
-def _line(pointers: Sequence[int]) -> Iterator[int]:
-    """Each pointer once, without those that the reference went back from."""
-    last = {number: place for place, number in enumerate(pointers)}
-    place = 0
-    while place < len(pointers):
-        yield pointers[place]
-        place = last[pointers[place]] + 1
+def _distinct_pointers(pointers: Sequence[int]) -> Iterator[int]:
+    """Each pointer once, without those that an earlier recovery went back from."""
+    last = {number: position for position, number in enumerate(pointers)}
+    position = 0
+    while position < len(pointers):
+        yield pointers[position]
+        position = last[pointers[position]] + 1
 
 
 def reset_reference(references: References, diagnosis: Diagnosis) -> Reference:
-    """Let the reference point to the commit that was found; ContendedError if it moved since."""
+    """Point the reference at the commit that was found; ContendedError if it has moved."""
     reference, target = diagnosis.reference, diagnosis.target
     if target is None or not diagnosis.lost:
         return reference
     swapped = references.swap(reference, target.id)
     if swapped is None:
-        raise ContendedError(f"reference {reference.name!r} moved while it was recovered")
+        raise ContendedError(f"reference {reference.name!r} moved during its recovery")
     return swapped
 
 
 def _read(objects: Objects, number: int) -> Stored[Commit]:
-    # Rows whose checksum is right are not lost, even if their type makes no sense here.
+    # Rows with a correct checksum are not lost, even if their type is unknown here.
     [commit] = fetch_commits(objects.undecoded(), [number])
     if commit is None:
-        raise DamagedRowError(f"object {number}: it is missing")
+        raise DamagedRowError(f"object {number}: missing")
     return commit

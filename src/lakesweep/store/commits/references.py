@@ -20,15 +20,15 @@ from lakesweep.store.backends.rows import MAX_NAME_BYTES, ObjectRow, Reference
 from lakesweep.store.reserved_names import standing_names
 from lakesweep.timestamps import micros
 
-#: How many earlier pointers a reference remembers.
+#: The number of previous pointers that a reference remembers.
 RECENT_POINTERS = 20
 
 
 class References:
     """Creates, reads, swaps and deletes the references of one realm.
 
-    Names are any text of 1 to 1,000 bytes in UTF-8, compared by these bytes. `cached` may have
-    references as they were moments ago.
+    Names are any text of 1 to 1,000 bytes in UTF-8, compared by these bytes. `cached` may return
+    references that are slightly out of date.
     """
 
     def __init__(
@@ -40,19 +40,19 @@ class References:
         self.realm = realm
 
     def create(self, name: str, pointer: int | None = None) -> Reference:
-        """A new reference. ReferenceExistsError if there is one of that name."""
+        """Create a reference. ReferenceExistsError if the name is taken."""
         reference = self._new(name, pointer)
         if not self._backend.insert_reference(self.realm, reference):
-            raise ReferenceExistsError(f"reference {name!r} of realm {self.realm} exists already")
+            raise ReferenceExistsError(f"reference {name!r} of realm {self.realm} already exists")
         return reference
 
     def ensure(self, names: Collection[str]) -> None:
-        """Create those references that are not there yet, without a pointer."""
+        """Create the references that do not exist yet, without a pointer."""
         new = [self._new(name, None) for name in dict.fromkeys(names)]
         self._backend.insert_references(self.realm, new)
 
     def fetch(self, name: str) -> Reference:
-        """The reference as it was lately. ReferenceMissingError if there was none."""
+        """The reference, possibly slightly out of date. ReferenceMissingError if there was none."""
         return self._fetch(self._cached, name)
 
     def fetch_for_update(self, name: str) -> Reference:
@@ -60,26 +60,26 @@ class References:
         return self._fetch(self._backend, name)
 
     def list(self) -> Iterator[Reference]:
-        """All references, in no order that all databases share."""
+        """All references, in an order that depends on the database."""
         return self._backend.scan_references(self.realm)
 
     def swap(self, expected: Reference, pointer: int) -> Reference | None:
-        """Let the reference point elsewhere; None if it is no longer as expected.
+        """Move the reference to another pointer; None if it is no longer as expected.
 
-        After UnknownOutcomeError, whether it happened can be told from a later version: each swap
-        adds one to the version and remembers the pointer before it.
+        After UnknownOutcomeError, a later version tells whether it happened: each swap adds one to
+        the version and remembers the previous pointer.
         """
         if pointer == expected.pointer:
-            raise ValueError(f"reference {expected.name!r} points to {pointer} already")
+            raise ValueError(f"reference {expected.name!r} already points to {pointer}")
         new = moved(expected, pointer)
         return new if self._backend.update_reference(self.realm, new, expected) else None
 
     def commit(
         self, rows: Collection[ObjectRow], expected: Reference, pointer: int
     ) -> Reference | None:
-        """Write rows, then swap. What `swap` says of the reference holds here too.
+        """Write rows, then swap. The notes on `swap` apply here too.
 
-        With `commits_are_atomic` the rows are written if the swap happens, and otherwise not.
+        With `commits_are_atomic` the rows are written only if the swap happens.
         """
         new = moved(expected, pointer)
         return new if self._backend.commit(self.realm, rows, new, expected) else None
@@ -93,22 +93,22 @@ class References:
         if expected.name in standing_names(self.realm):
             raise RefusedError(
                 "standing-reference",
-                f"realm {self.realm} cannot be without its reference {expected.name!r}",
+                f"realm {self.realm} needs its reference {expected.name!r}",
                 hint="delete the whole realm instead",
             )
         return self._backend.delete_reference(self.realm, expected)
 
     def missing_head(self, reference: Reference) -> HeadMissingError:
-        """The error for a reference whose head is not there."""
+        """The error for a reference whose head does not exist."""
         command = self.recovery(reference.name)
         return HeadMissingError(
             f"the head {reference.pointer} of reference {reference.name!r} is missing",
-            hint=f"{command} goes back to a recent commit that is still there",
+            hint=f"{command} goes back to a recent commit that still exists",
         )
 
     @contextmanager
     def reading_head(self, reference: Reference) -> Iterator[None]:
-        """Let damage that is found in the head name the way out."""
+        """Add the recovery command to errors about a damaged head."""
         try:
             yield
         except NewerRowError:
@@ -150,5 +150,5 @@ def moved(reference: Reference, pointer: int) -> Reference:
 
 def _checked(name: str) -> str:
     if not 1 <= len(name.encode()) <= MAX_NAME_BYTES:
-        raise ValueError(f"the name of a reference has 1 to {MAX_NAME_BYTES} bytes: {name[:50]!r}")
+        raise ValueError(f"a reference name must have 1 to {MAX_NAME_BYTES} bytes: {name[:50]!r}")
     return name

@@ -11,9 +11,9 @@ from lakesweep.store.backends.head_pages import Ids
 
 
 class IdSet:
-    """Ids in sorted runs, 8 bytes each; twice that for a moment, while two runs become one.
+    """Ids in sorted runs, 8 bytes each; briefly twice that, while two runs are merged.
 
-    Each run is more than twice as long as the next, so there are few of them to look through.
+    Each run is more than twice as long as the next, so there are few to search.
     """
 
     def __init__(self) -> None:
@@ -23,11 +23,11 @@ class IdSet:
         return sum(map(len, self._runs))
 
     def runs(self) -> Iterator[Ids]:
-        """All ids, some thousands at a time or more, each once."""
+        """All ids, each once, in arrays of some thousands or more."""
         return iter(self._runs)
 
     def add(self, ids: Sequence[int] | Ids) -> Ids:
-        """Add ids; answers those that are new, each once, in their order as numbers."""
+        """Add ids; returns the new ones, each once, in ascending order."""
         new = np.unique(np.asarray(ids, np.int64))
         for run in self._runs:
             new = new[~_has(run, new)]
@@ -40,13 +40,13 @@ class IdSet:
         runs = self._runs
         while len(runs) > 1 and len(runs[-2]) <= 2 * len(runs[-1]):
             merged = np.concatenate((runs.pop(), runs.pop()))
-            merged.sort(kind="stable")  # finds the two sorted halves, and only merges them
+            merged.sort(kind="stable")  # detects the two sorted halves and merges them
             runs.append(merged)
 
 
 def _has(run: Ids, ids: Ids) -> npt.NDArray[np.bool_]:
     """Which of the ids are in the run."""
-    places = np.searchsorted(run, ids)
-    places[places == len(run)] = 0
-    found: npt.NDArray[np.bool_] = run[places] == ids
+    positions = np.searchsorted(run, ids)
+    positions[positions == len(run)] = 0
+    found: npt.NDArray[np.bool_] = run[positions] == ids
     return found

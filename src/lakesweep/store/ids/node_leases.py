@@ -49,19 +49,19 @@ class LeaseRow:
 
 
 class LeaseRows(Protocol):
-    """One row a node. Each call is atomic and sees what was written before it.
+    """One row per node. Each call is atomic and sees all earlier writes.
 
-    An error leaves open whether a write took effect.
+    After an error it is unknown whether a write took effect.
     """
 
     def get(self, node: int, /) -> LeaseRow | None: ...
 
     def insert_if_absent(self, node: int, row: LeaseRow, /) -> bool:
-        """Whether there was no row, so that this one is it now."""
+        """Insert the row if there is none; returns whether it did."""
         ...
 
     def swap(self, node: int, expected: LeaseRow, row: LeaseRow, /) -> bool:
-        """Whether the row was the expected one, so that this one has replaced it."""
+        """Replace the row if it is the expected one; returns whether it did."""
         ...
 
 
@@ -88,10 +88,10 @@ class MemoryLeaseRows:
 
 
 class NodeLease:
-    """The lease of one source of ids: taken when first needed, renewed ahead of its end.
+    """The lease of one source of ids: taken when first needed, renewed before it ends.
 
-    A renewal that fails is tried again every ten seconds while the lease lasts. A lease that has
-    ended is still renewed where nobody took the node meanwhile; else another node is taken.
+    A failed renewal is retried every ten seconds while the lease lasts. A lease that has ended is
+    still renewed if no one took the node in the meantime; otherwise another node is taken.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class NodeLease:
         node_count: int = NODE_COUNT,
     ) -> None:
         if not 0 <= renew_ahead_ms < duration_ms:
-            raise ValueError("a lease lasts longer than the time in which it is renewed")
+            raise ValueError("a lease must last longer than the time in which it is renewed")
         self._rows = rows
         self._chance = chance
         self._duration = duration_ms
@@ -116,7 +116,7 @@ class NodeLease:
         self._retry_at = 0
 
     def lease_at(self, millisecond: int) -> LeasedNode:
-        """A lease that covers the millisecond; milliseconds only grow from call to call."""
+        """A lease that covers the millisecond; milliseconds must not decrease between calls."""
         row = self._row
         if row is None or millisecond >= row.end:
             row = self._row = self._obtain(millisecond)
@@ -125,15 +125,15 @@ class NodeLease:
         return LeasedNode(self._node, row.start, row.end)
 
     def release(self, end: int) -> None:
-        """Let others have the node from the millisecond `end` on."""
+        """Release the node from the millisecond `end` on."""
         row, self._row = self._row, None
-        # What was given back is not ours to extend, even for whoever leases from here again.
+        # A released lease is no longer ours to extend, even if we lease again.
         self._owner = _new_owner()
         if row and end < row.end:
             self._rows.swap(self._node, row, replace(row, end=max(end, row.start)))
 
     def _renew_early(self, row: LeaseRow, millisecond: int) -> LeaseRow:
-        """A longer lease; the present one where that cannot be had for now."""
+        """An extended lease; the current one if that fails for now."""
         self._retry_at = millisecond + _RETRY
         try:
             self._row = self._extend(self._node, millisecond) or row
@@ -149,23 +149,23 @@ class NodeLease:
                 return row
         raise LeaseHeldError(
             f"all {self._node_count} nodes are leased to others",
-            hint="close processes that use this store, or wait until their leases end",
+            hint="stop processes that use this store, or wait until their leases expire",
         )
 
     def _try(self, node: int, millisecond: int) -> LeaseRow | None:
         try:
             return self._extend(node, millisecond) or self._occupy(node, millisecond)
         except DamagedRowError:
-            return None  # nobody knows who has it, and there are others
+            return None  # its holder is unknown, and there are other nodes
 
     def _candidates(self) -> Iterator[int]:
-        """All nodes, the last one tried first: an answer that got lost may have left it ours."""
+        """All nodes, starting with the last one tried: a lost response may have left it ours."""
         yield self._node
         start = self._chance.randrange(self._node_count)
         yield from ((start + i) % self._node_count for i in range(self._node_count))
 
     def _extend(self, node: int, millisecond: int) -> LeaseRow | None:
-        """Our own row of the node, made to last; None where it is not ours."""
+        """Our own lease of the node, extended; None if it is not ours."""
         row = self._rows.get(node)
         if row is None or row.owner != self._owner:
             return None
@@ -173,7 +173,7 @@ class NodeLease:
         return longer if self._rows.swap(node, row, longer) else None
 
     def _occupy(self, node: int, millisecond: int) -> LeaseRow | None:
-        """A row of our own where the node is free."""
+        """A lease of our own if the node is free."""
         mine = LeaseRow(self._owner, millisecond, millisecond + self._duration)
         row = self._rows.get(node)
         if row is None:
@@ -183,18 +183,18 @@ class NodeLease:
 
 
 def _new_owner() -> str:
-    """A name that nobody else has, whatever seed their chance was given."""
+    """A unique name, independent of any seed."""
     return secrets.token_hex(16)
 
 
-#: The type of these rows.
+#: The object type of these rows.
 NODE_LEASE = "node-lease"
 
 _decoder = msgspec.msgpack.Decoder(LeaseRow)
 
 
 class StoredLeaseRows:
-    """Reads and swaps the leases of nodes by compare-and-swap."""
+    """Lease rows in the store, changed by compare-and-swap."""
 
     def __init__(self, backend: Backend, clock: Clock) -> None:
         self._backend = backend
@@ -224,7 +224,7 @@ class StoredLeaseRows:
 
 
 def leased_nodes(backend: Backend, clock: Clock) -> Collection[int]:
-    """The nodes that are leased to somebody now."""
+    """The nodes that are currently leased."""
     now = millisecond_of(clock.now())
     nodes = {RowKey(lease_id(node)): node for node in range(NODE_COUNT)}
     rows = backend.fetch(SYSTEM_REALM, nodes.keys())
@@ -232,7 +232,7 @@ def leased_nodes(backend: Backend, clock: Clock) -> Collection[int]:
 
 
 def lease_id(node: int) -> int:
-    """The id of the row of a node."""
+    """The row id for a node."""
     return compose(LAST_MILLISECOND, node, 0)
 
 

@@ -27,7 +27,7 @@ _NODE_BITS = 10
 
 
 class IdParts(NamedTuple):
-    """What an id is made of; milliseconds count from the epoch."""
+    """The components of an id; milliseconds count from the epoch."""
 
     millisecond: int
     node: int
@@ -35,47 +35,47 @@ class IdParts(NamedTuple):
 
 
 def compose(millisecond: int, node: int, sequence: int) -> int:
-    """The id of its parts."""
+    """The id with these components."""
     if not 0 <= millisecond <= LAST_MILLISECOND:
         raise ValueError(f"millisecond {millisecond} does not fit into an id")
     if not 0 <= node < NODE_COUNT:
-        raise ValueError(f"there is no node {node}, only 0 to {NODE_COUNT - 1}")
+        raise ValueError(f"node {node} is not between 0 and {NODE_COUNT - 1}")
     if not 0 <= sequence < SEQUENCE_COUNT:
-        raise ValueError(f"there is no sequence number {sequence}")
+        raise ValueError(f"sequence number {sequence} is out of range")
     return (millisecond << _NODE_BITS | node) << _SEQUENCE_BITS | sequence
 
 
 def decompose(id_: int) -> IdParts:
-    """The parts of an id."""
+    """The components of an id."""
     if not 0 <= id_ < 2**63:
-        raise ValueError(f"{id_} is no id: they have 63 bits and no sign")
+        raise ValueError(f"{id_} is not an id: ids have 63 bits and no sign")
     rest, sequence = divmod(id_, SEQUENCE_COUNT)
     return IdParts(*divmod(rest, NODE_COUNT), sequence)
 
 
 def describe(id_: int) -> str:
-    """An id for people."""
+    """An id in readable form."""
     parts = decompose(id_)
     moment = moment_of(parts.millisecond).isoformat(timespec="milliseconds")
     return f"{id_}: {moment}, node {parts.node}, number {parts.sequence}"
 
 
 def millisecond_of(moment: datetime) -> int:
-    """The whole milliseconds from the epoch to a moment."""
+    """The whole milliseconds from the epoch to a time."""
     return (moment - EPOCH) // _MILLISECOND
 
 
 def moment_of(millisecond: int) -> datetime:
-    """When a millisecond begins."""
+    """When a millisecond starts."""
     return EPOCH + millisecond * _MILLISECOND
 
 
 @dataclass(frozen=True, slots=True)
 class LeasedNode:
-    """A node for the milliseconds from `start` up to but without `end`.
+    """A node for the milliseconds from `start` up to, but not including, `end`.
 
-    Nobody else ever gets the same node for any of them, whatever the clocks say: an id whose own
-    milliseconds lie inside is unique.
+    No one else ever gets the same node for any of them, whatever the clocks say: an id with a
+    millisecond inside is unique.
     """
 
     node: int
@@ -92,20 +92,20 @@ class LeaseHolder(Protocol):
     def lease_at(self, millisecond: int) -> LeasedNode:
         """A lease that covers the millisecond.
 
-        Raises LeaseHeldError, or the database's error, where there is none.
+        Raises LeaseHeldError, or the database's error, if there is none.
         """
         ...
 
     def release(self, end: int) -> None:
-        """Give the node back. No id was given out for the millisecond `end` or later."""
+        """Release the node. No id was issued for the millisecond `end` or later."""
         ...
 
 
 class SnowflakeIds:
-    """A source of ids, which may be shared by threads but not by processes.
+    """A source of ids, which threads may share but processes may not.
 
-    Its time never goes back: it follows the clock when that jumps ahead, and a clock that never
-    stops when that jumps back. The ids of one source therefore only grow.
+    Its time never goes back: it follows the clock forward, and a monotonic clock when the clock
+    jumps back. So the ids of one source only grow.
     """
 
     def __init__(self, clock: Clock, leasing: LeaseHolder) -> None:
@@ -116,14 +116,14 @@ class SnowflakeIds:
         self._millisecond = -1
         self._base = 0
         self._used = SEQUENCE_COUNT
-        # The time of the source, in milliseconds, when the steady clock showed `_steady`.
+        # The time of the source, in milliseconds, when the monotonic clock showed `_steady`.
         self._time = 0.0
         self._steady = clock.monotonic()
         self._next_tick = self._steady
         _sources.add(self)
 
     def next(self) -> int:
-        """An id that was never given out before."""
+        """An id that was never issued before."""
         with self._lock:
             if self._used >= SEQUENCE_COUNT or self._clock.monotonic() >= self._next_tick:
                 self._tick()
@@ -132,7 +132,7 @@ class SnowflakeIds:
             return id_
 
     def take(self, count: int) -> list[int]:
-        """So many ids at once."""
+        """Several ids at once."""
         ids: list[int] = []
         with self._lock:
             while len(ids) < count:
@@ -144,31 +144,31 @@ class SnowflakeIds:
         return ids
 
     def close(self) -> None:
-        """Give no more ids, and give the node back."""
+        """Stop issuing ids, and release the node."""
         with self._lock:
             if self._is_open:
                 self._stop()
                 self._leasing.release(self._millisecond + 1)
 
     def _tick(self) -> None:
-        """Begin a millisecond that was not used before."""
+        """Start a millisecond that was not used before."""
         if not self._is_open:
             raise LeaseHeldError("this source of ids is closed", hint="open the store again")
         millisecond = self._advance()
         while millisecond <= self._millisecond:
-            # A shorter sleep might be lost in rounding.
+            # A shorter sleep might be lost to rounding.
             self._clock.sleep(max(1e-6, self._next_tick - self._clock.monotonic()))
             millisecond = self._advance()
         _check_fits(millisecond)
         lease = self._leasing.lease_at(millisecond)
-        # The answer may have taken long, but the id is bound to the milliseconds asked for.
+        # The response may have taken long, but the id is bound to the requested millisecond.
         if not lease.covers(millisecond):
             raise LeaseHeldError(f"the lease of node {lease.node} has ended")
         self._base = compose(millisecond, lease.node, 0)
         self._millisecond, self._used = millisecond, 0
 
     def _advance(self) -> int:
-        """Bring the time of the source up to date; answers its millisecond."""
+        """Advance the time of the source; returns its millisecond."""
         steady = self._clock.monotonic()
         self._time += max(0.0, steady - self._steady) * 1000
         self._steady = steady
@@ -182,17 +182,17 @@ class SnowflakeIds:
         self._used = SEQUENCE_COUNT
 
     def after_fork(self) -> None:
-        """The lease is the parent's: a copy of the source would give out the same ids."""
+        """Stop the copy: the lease is the parent's, and a copy would issue the same ids."""
         self._lock = threading.Lock()
         self._stop()
 
 
 def _check_fits(millisecond: int) -> None:
-    """StoreError for a time that ids cannot have, before anybody leases a node up to it."""
+    """StoreError for a time that ids cannot represent, before a node is leased up to it."""
     if millisecond >= LAST_MILLISECOND:
         raise StoreError(
             f"the clock of this machine is past {moment_of(LAST_MILLISECOND):%B %Y}, where ids end",
-            hint="set the clock, then run the same command again",
+            hint="correct the clock, then run the command again",
         )
 
 

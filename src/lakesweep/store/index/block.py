@@ -23,7 +23,7 @@ from lakesweep.errors import DamagedError
 
 
 class Tombstone(Enum):
-    """What stands in the place of a value."""
+    """What is stored instead of a value."""
 
     REMOVED = "removed"
 
@@ -40,7 +40,7 @@ _COLUMNS = 3
 
 
 class Block:
-    """Encoded entries, checked and decoded when first asked for."""
+    """Encoded entries, verified and decoded on first use."""
 
     __slots__ = ("_entries", "_first", "_name", "checksum", "count", "data")
 
@@ -54,7 +54,7 @@ class Block:
 
     @classmethod
     def of(cls, keys: Sequence[bytes], values: Sequence[Stored]) -> Block:
-        """The block of some entries, which are sorted."""
+        """The block of some sorted entries."""
         data = _encode(keys, values)
         block = cls(data, len(keys), zlib.crc32(data))
         block._first = keys[0]
@@ -70,7 +70,7 @@ class Block:
 
     @property
     def entries(self) -> Entries:
-        """All keys, and the value of each."""
+        """All keys and their values."""
         if self._entries is None:
             self._entries = self._read(_decode)
         return self._entries
@@ -85,13 +85,13 @@ class Block:
 
 
 def weights(keys: Iterable[bytes], values: Iterable[Stored]) -> list[int]:
-    """About how many bytes entries take, and never fewer than short ones do take."""
+    """The approximate size of entries in bytes; never less than short ones take."""
     pairs = zip(keys, values, strict=True)
     return [_COLUMNS + len(key) + (0 if value is REMOVED else len(value)) for key, value in pairs]
 
 
 def shared_sizes(keys: Sequence[bytes]) -> list[int]:
-    """How many bytes each key has in common with the one before, at their beginning."""
+    """The length of the prefix that each key shares with the previous one."""
     sizes = list(map(len, keys))
     longest = max(sizes)
     # As numbers of one width, keys differ from their highest different bit on.
@@ -117,7 +117,7 @@ def _decode(data: bytes, count: int) -> tuple[list[bytes], list[Stored]]:
     shared, further, tags, body = _numbers(data, count)
     sizes = [size + more for size, more in zip(shared, further, strict=True)]
     if shared[0] or not all(map(ge, sizes, shared[1:])):
-        raise ValueError("shares more of a key than there is")
+        raise ValueError("shares more of a key than exists")
     bounds = list(accumulate(further, initial=body))
     keys = []
     key = b""
@@ -134,7 +134,7 @@ def _first_key(data: bytes, count: int) -> bytes:
     further = int.from_bytes(data[1 + count * width : 1 + (count + 1) * width], "little")
     body = 1 + _COLUMNS * count * width
     if body + further > len(data):
-        raise ValueError("is shorter than its first key")
+        raise ValueError("ends inside its first key")
     return data[body : body + further]
 
 
@@ -145,16 +145,16 @@ def _decode_values(data: bytes, tags: Sequence[int], start: int) -> list[Stored]
 
 
 def _numbers(data: bytes, count: int) -> tuple[Sequence[int], Sequence[int], Sequence[int], int]:
-    """The three columns of numbers, and where the keys begin."""
+    """The three columns of numbers, and the offset of the keys."""
     code = _CODES.get(data[0])
     if code is None:
-        raise ValueError(f"has numbers of {data[0]} bytes")
+        raise ValueError(f"has an invalid number width of {data[0]} bytes")
     layout = f"<{_COLUMNS * count}{code}"
     body = 1 + struct.calcsize(layout)
     if body > len(data):
-        raise ValueError("is shorter than its numbers")
+        raise ValueError("ends inside its numbers")
     numbers = struct.unpack_from(layout, data, 1)
     shared, further, tags = numbers[:count], numbers[count : 2 * count], numbers[2 * count :]
     if body + sum(further) + sum(tags) - sum(map(bool, tags)) != len(data):
-        raise ValueError("has another size than it says")
+        raise ValueError("does not have its declared size")
     return shared, further, tags, body

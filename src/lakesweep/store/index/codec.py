@@ -13,11 +13,11 @@ V = TypeVar("V")
 
 
 class Codec(Protocol[V]):
-    """Turns values into bytes and back.
+    """Converts values to bytes and back.
 
-    Equal values give equal bytes. Every byte string is a possible value, the empty one too: that
-    a key was removed is written by the index itself, beside the values. `values` says how links are
-    found in these bytes.
+    Equal values give equal bytes. Every byte string is a valid value, even the empty one: the index
+    itself records removed keys, beside the values. `values` says how links are found in these
+    bytes.
     """
 
     values: ValueKind
@@ -25,7 +25,7 @@ class Codec(Protocol[V]):
     def encode(self, value: V, /) -> bytes: ...
 
     def decode(self, data: bytes, /) -> V:
-        """The value of these bytes; raises DamagedError where they are not one."""
+        """The value of these bytes; DamagedError if they are not valid."""
         ...
 
 
@@ -70,7 +70,7 @@ class Packed(Generic[V]):
             raise DamagedError("index value", str(error)) from error
 
 
-#: Byte strings, as they are.
+#: Byte strings, unchanged.
 BYTES: Codec[bytes] = _Bytes()
 #: Ids of objects, which the index keeps alive.
 LINKS: Codec[Link] = _Links()

@@ -46,27 +46,24 @@ class IndexStats:
     levels: int
 
 
-Value = TypeVar("Value")
-
-
-class ReadableIndex(ABC, Generic[Value]):
-    """An ordered map that can be read. Ranges are half open and may be read backwards."""
+class ReadableIndex(ABC, Generic[V]):
+    """A readable ordered map. Ranges are half open and may be read in reverse."""
 
     __slots__ = ("codec",)
 
-    def __init__(self, codec: Codec[Value]) -> None:
+    def __init__(self, codec: Codec[V]) -> None:
         self.codec = codec
 
     @abstractmethod
     def stored(self, key: bytes) -> Stored | None:
-        """What the topmost layer that knows the key has for it."""
+        """What the topmost layer with the key has for it."""
 
     @abstractmethod
     def entries(self, start: bytes, stop: bytes | None, *, reverse: bool) -> Iterator[Entry]:
-        """All layers as one, with the marks of removed keys."""
+        """All layers combined, including tombstones."""
 
-    def get(self, key: bytes) -> Value | None:
-        """The value of a key; None where it has none."""
+    def get(self, key: bytes) -> V | None:
+        """The value of a key; None if it has none."""
         stored = self.stored(key)
         return self.codec.decode(stored) if isinstance(stored, bytes) else None
 
@@ -75,22 +72,22 @@ class ReadableIndex(ABC, Generic[Value]):
 
     def items(
         self, start: bytes = b"", stop: bytes | None = None, *, reverse: bool = False
-    ) -> Iterator[tuple[bytes, Value]]:
-        """The entries from `start` up to but without `stop`, or backwards."""
+    ) -> Iterator[tuple[bytes, V]]:
+        """The entries from `start` up to, but not including, `stop`; or in reverse."""
         decode = self.codec.decode
         for key, stored in self.entries(start, stop, reverse=reverse):
             if stored is not REMOVED:
                 yield key, decode(stored)
 
-    def prefix(self, prefix: bytes, *, reverse: bool = False) -> Iterator[tuple[bytes, Value]]:
-        """The entries whose keys begin with a prefix, or backwards."""
+    def prefix(self, prefix: bytes, *, reverse: bool = False) -> Iterator[tuple[bytes, V]]:
+        """The entries whose keys start with a prefix; or in reverse."""
         return self.items(prefix, prefix_end(prefix), reverse=reverse)
 
     def heads(self, prefix: bytes = b"") -> Iterator[bytes]:
-        """The distinct keys of one more component than the prefix that something begins with.
+        """The distinct keys one component longer than the prefix that some key starts with.
 
-        Jumps from one to the next: what lies below them is neither loaded nor decoded. The keys
-        under the prefix must be encoded tuples, as the prefix must.
+        Jumps from one to the next: what is below them is neither loaded nor decoded. The keys under
+        the prefix, and the prefix itself, must be encoded tuples.
         """
         start: bytes | None = prefix
         stop = prefix_end(prefix)
@@ -110,7 +107,7 @@ class ReadableIndex(ABC, Generic[Value]):
 
 
 class Index(ReadableIndex[V]):
-    """An immutable ordered map. Reads load only what they touch; threads may share it."""
+    """An immutable ordered map. Reads load only what they touch. Threads may share it."""
 
     __slots__ = ("embedded", "pending", "tree")
 
@@ -129,21 +126,21 @@ class Index(ReadableIndex[V]):
 
     @classmethod
     def parse(cls, data: bytes, codec: Codec[V], nodes: NodeCache) -> Index[V]:
-        """The index of some bytes; nothing is loaded yet."""
+        """The index in some bytes; nothing is loaded yet."""
         end = len(data) - _CHECKSUM.size
         if end < _HEAD_BYTES or data[end:] != _CHECKSUM.pack(zlib.crc32(data[:end])):
             raise DamagedError(_NAME, "does not match its checksum")
         if data[0] != _VERSION:
-            raise DamagedError(_NAME, f"is of version {data[0]}, and {_VERSION} is known here")
+            raise DamagedError(_NAME, f"has version {data[0]}; this program understands {_VERSION}")
         if not data[1]:
             raise DamagedError(_NAME, "has no level of descriptors")
-        pending, place = _read_sized(data, _HEAD_BYTES)
-        root, place = _read_sized(data, place)
+        pending, offset = _read_sized(data, _HEAD_BYTES)
+        root, offset = _read_sized(data, offset)
         tree = Tree(nodes, SortedRun.parse(root, _NAME), data[1])
-        return cls(codec, tree, SortedRun.parse(data[place:end], _NAME), _parse_pending(pending))
+        return cls(codec, tree, SortedRun.parse(data[offset:end], _NAME), _parse_pending(pending))
 
     def to_bytes(self) -> bytes:
-        """What a commit object embeds. An index that was not changed gives the same bytes."""
+        """The bytes that a commit object embeds. An unchanged index gives the same bytes."""
         head = bytes((_VERSION, self.tree.level))
         sized = map(_write_sized, (_write_pending(self.pending), self.tree.root.data))
         body = b"".join((head, *sized, self.embedded.data))
@@ -164,25 +161,25 @@ class Index(ReadableIndex[V]):
         return overlay(embedded, entries, reverse=reverse)
 
     def prefetch(self, keys: Sequence[bytes]) -> None:
-        """Load what these keys need, in one round trip for each level of descriptors."""
+        """Load what these keys need, in one round trip per level of descriptors."""
         self.tree.prefetch(keys, *([self.pending.id] if self.pending else []))
 
     def node_ids(self) -> Iterator[int]:
-        """Every node that the index needs. Descriptors are loaded for this, stripes are not."""
+        """The ids of all nodes of the index. Loads descriptors, but no stripes."""
         if self.pending:
             yield self.pending.id
         for level in self.tree.levels():
             yield from (child.id for child in level)
 
     def stats(self) -> IndexStats:
-        """The shape of the index. Descriptors are loaded for this, stripes are not."""
+        """The shape of the index. Loads descriptors, but no stripes."""
         *_, stripes = self.tree.levels()
         entries = sum(stripe.count for stripe in stripes)
         size = sum(stripe.size for stripe in stripes)
         return IndexStats(len(stripes), entries, size, self.tree.level)
 
     def pending_run(self) -> SortedRun:
-        """The run that waits to go to the stripes."""
+        """The pending run, which later moves to the stripes."""
         if self.pending is None:
             return EMPTY
         (leaf,) = self.tree.nodes.fetch([self.pending.id])
@@ -193,11 +190,11 @@ def _write_sized(data: bytes) -> bytes:
     return sorted_run.write_varint(len(data)) + data
 
 
-def _read_sized(data: bytes, place: int) -> tuple[bytes, int]:
-    size, place = sorted_run.read_varint(data, place)
-    if place + size > len(data):
-        raise DamagedError(_NAME, "a part of it reaches beyond its end")
-    return data[place : place + size], place + size
+def _read_sized(data: bytes, offset: int) -> tuple[bytes, int]:
+    size, offset = sorted_run.read_varint(data, offset)
+    if offset + size > len(data):
+        raise DamagedError(_NAME, "a part extends beyond its end")
+    return data[offset : offset + size], offset + size
 
 
 def _write_pending(pending: Child | None) -> bytes:
@@ -207,12 +204,12 @@ def _write_pending(pending: Child | None) -> bytes:
 def _parse_pending(data: bytes) -> Child | None:
     if not data:
         return None
-    first, place = _read_sized(data, 0)
-    return Child.decode(first, data[place:])
+    first, offset = _read_sized(data, 0)
+    return Child.decode(first, data[offset:])
 
 
 def overlay(upper: Iterator[Entry], lower: Iterator[Entry], *, reverse: bool) -> Iterator[Entry]:
-    """Two layers as one; where both have a key the upper one counts."""
+    """Two layers combined; if both have a key, the upper one counts."""
     precedes = gt if reverse else lt
     above = next(upper, None)
     if above is None:

@@ -25,10 +25,10 @@ _END = b"\x00"
 
 
 def encode(components: tuple[Component, ...]) -> bytes:
-    """The key of a tuple. Numbers have up to 64 bits beside the sign."""
+    """The key of a tuple. Numbers have up to 64 bits plus the sign."""
     key = b"".join(map(_encode_one, components))
     if len(key) > MAX_KEY_BYTES:
-        raise ValueError(f"a key has at most {MAX_KEY_BYTES} bytes, this one {len(key)}")
+        raise ValueError(f"a key has at most {MAX_KEY_BYTES} bytes, this one has {len(key)}")
     return key
 
 
@@ -43,9 +43,9 @@ def decode(key: bytes) -> tuple[Component, ...]:
 
 
 def component_end(key: bytes, start: int) -> int:
-    """Where the component that begins at `start` ends."""
+    """Where the component that starts at `start` ends."""
     if start >= len(key):
-        raise DamagedError("index key", "ends where a component should begin")
+        raise DamagedError("index key", "ends where a component should start")
     kind = key[start]
     if kind in (_BYTES, _TEXT):
         end = key.find(_END, start) + 1
@@ -59,7 +59,7 @@ def component_end(key: bytes, start: int) -> int:
 
 
 def prefix_end(prefix: bytes) -> bytes | None:
-    """The least key above all that begin with the prefix; None where there is no bound."""
+    """The smallest key above all keys with the prefix; None if there is no bound."""
     kept = prefix.rstrip(b"\xff")
     return kept[:-1] + bytes((kept[-1] + 1,)) if kept else None
 
@@ -112,4 +112,4 @@ def _decode_text(data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise DamagedError("index key", "holds text that is not UTF-8") from error
+        raise DamagedError("index key", "contains text that is not UTF-8") from error

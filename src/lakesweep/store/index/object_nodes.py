@@ -22,7 +22,7 @@ class IndexNode(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Indexes:
-    """Opens the indexes of one realm. What was read of them is shared, since it never changes."""
+    """Opens the indexes of one realm. Nodes that were read are shared, since they never change."""
 
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
@@ -39,7 +39,7 @@ class Indexes:
     def update(
         self, root: IndexRoot, codec: Codec[V], write: Callable[[msgspec.Struct], int]
     ) -> IndexUpdate[V]:
-        """Begin changes; `write` takes the nodes that `seal` makes of them."""
+        """Start changes; `write` takes the nodes that `seal` creates."""
         return IndexUpdate(self.open(root, codec), lambda data: write(IndexNode(data)))
 
     def _load(self, ids: Sequence[int]) -> Sequence[bytes]:
@@ -48,7 +48,7 @@ class Indexes:
 
 
 def seal(update: IndexUpdate[V]) -> IndexRoot:
-    """The index with all changes made, as the next commit embeds it."""
+    """The index with all changes, as the next commit embeds it."""
     return IndexRoot.of(update.finish().to_bytes(), update.codec.values)
 
 

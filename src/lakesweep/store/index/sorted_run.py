@@ -7,7 +7,7 @@
     the blocks         see `block`
 
 The checksums of the blocks are stored apart from them, so that reading one entry verifies and
-decodes few blocks, and a changed run takes over the others as they are.
+decodes few blocks, and a changed run reuses the others unchanged.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ _WORDS = 3
 
 
 def run_size(blocks: Sequence[Block]) -> int:
-    """The bytes of a run of these blocks."""
+    """The size of a run of these blocks."""
     fixed = _HEAD.size + _CHECKSUM.size + len(blocks) * _WORDS * _CHECKSUM.size
     return fixed + sum(len(block.data) for block in blocks)
 
 
 def encode_run(blocks: Sequence[Block]) -> bytes:
-    """The run of some blocks, whose bytes are taken over as they are."""
+    """The run of some blocks, whose bytes are reused."""
     words = chain.from_iterable((len(b.data), b.count, b.checksum) for b in blocks)
     head = _HEAD.pack(_VERSION, len(blocks)) + struct.pack(f"<{_WORDS * len(blocks)}I", *words)
     return b"".join((head, _CHECKSUM.pack(zlib.crc32(head)), *(block.data for block in blocks)))
 
 
 def decode_run(data: bytes, name: str) -> LazyBlocks:
-    """The blocks of a run, which an error calls `name`."""
+    """The blocks of a run; errors call it `name`."""
     try:
         words, start = _read_head(data, name)
     except struct.error as error:
@@ -57,10 +57,10 @@ def decode_run(data: bytes, name: str) -> LazyBlocks:
 
 
 def _read_head(data: bytes, name: str) -> tuple[Sequence[int], int]:
-    """The words that describe the blocks, and where the first block begins."""
+    """The words that describe the blocks, and the offset of the first block."""
     version, count = _HEAD.unpack_from(data)
     if version != _VERSION:
-        raise DamagedError(name, f"this is an index run of version {version}, not {_VERSION}")
+        raise DamagedError(name, f"the index run has version {version}, not {_VERSION}")
     layout = struct.Struct(f"<{_WORDS * count}I")
     words = layout.unpack_from(data, _HEAD.size)
     end = _HEAD.size + layout.size
@@ -71,7 +71,7 @@ def _read_head(data: bytes, name: str) -> tuple[Sequence[int], int]:
 
 
 class LazyBlocks(Sequence[Block]):
-    """The blocks of some bytes, each made when first asked for."""
+    """The blocks of some bytes, each created on first use."""
 
     def __init__(self, data: bytes, start: int, words: Sequence[int], name: str) -> None:
         self._name = name
@@ -94,13 +94,13 @@ class LazyBlocks(Sequence[Block]):
         return len(self._bounds) - 1
 
     @overload
-    def __getitem__(self, place: int) -> Block: ...
+    def __getitem__(self, position: int) -> Block: ...
     @overload
-    def __getitem__(self, place: slice) -> list[Block]: ...
-    def __getitem__(self, place: int | slice) -> Block | list[Block]:
-        if isinstance(place, slice):
-            return [self._block(i) for i in range(*place.indices(len(self)))]
-        return self._block(range(len(self))[place])
+    def __getitem__(self, position: slice) -> list[Block]: ...
+    def __getitem__(self, position: int | slice) -> Block | list[Block]:
+        if isinstance(position, slice):
+            return [self._block(i) for i in range(*position.indices(len(self)))]
+        return self._block(range(len(self))[position])
 
     def _block(self, i: int) -> Block:
         block = self._made.get(i)
@@ -115,7 +115,7 @@ _first_key = attrgetter("first")
 
 
 class SortedRun:
-    """An immutable run. What is not asked for is not decoded."""
+    """An immutable run. Decodes only what is used."""
 
     __slots__ = ("_data", "blocks", "count", "size")
 
@@ -127,74 +127,74 @@ class SortedRun:
 
     @classmethod
     def of(cls, blocks: Sequence[Block]) -> SortedRun:
-        """The run of some blocks, which follow each other."""
+        """The run of some consecutive blocks."""
         return cls(blocks, sum(block.count for block in blocks))
 
     @classmethod
     def parse(cls, data: bytes, name: str) -> SortedRun:
-        """The run of some bytes, which an error calls `name`."""
+        """The run in some bytes; errors call it `name`."""
         blocks = decode_run(data, name)
         return cls(blocks, blocks.entry_count, data)
 
     @property
     def data(self) -> bytes:
-        """The run as bytes: those that it was read from, if it was."""
+        """The run as bytes: the original ones, if it was parsed."""
         if self._data is None:
             self._data = encode_run(self.blocks)
         return self._data
 
     @property
     def first(self) -> bytes:
-        """The first key of a run that has one."""
+        """The first key of a non-empty run."""
         return self.blocks[0].first
 
     @property
     def last(self) -> bytes:
-        """The last key of a run that has one."""
+        """The last key of a non-empty run."""
         return self.blocks[-1].entries[0][-1]
 
     def get(self, key: bytes) -> Stored | None:
-        """What is stored for a key; None for nothing at all."""
+        """What is stored for a key; None if nothing is."""
         found = self.floor(key)
         return found[1] if found and found[0] == key else None
 
     def floor(self, key: bytes) -> Entry | None:
         """The last entry whose key is not above this one."""
-        place = bisect_right(self.blocks, key, key=_first_key) - 1
-        if place < 0:
+        position = bisect_right(self.blocks, key, key=_first_key) - 1
+        if position < 0:
             return None
-        keys, values = self.blocks[place].entries
+        keys, values = self.blocks[position].entries
         i = bisect_right(keys, key) - 1
         return keys[i], values[i]
 
     def entries(
         self, start: bytes = b"", stop: bytes | None = None, *, reverse: bool = False
     ) -> Iterator[Entry]:
-        """The entries from `start` up to but without `stop`, or backwards."""
-        places = range(self._block_of(start), self._end_of(stop))
-        for place in reversed(places) if reverse else places:
-            keys, values = self.blocks[place].entries
+        """The entries from `start` up to, but not including, `stop`; or in reverse."""
+        positions = range(self._block_of(start), self._end_of(stop))
+        for position in reversed(positions) if reverse else positions:
+            keys, values = self.blocks[position].entries
             low = bisect_left(keys, start)
             high = len(keys) if stop is None else bisect_left(keys, stop)
             pairs = zip(keys[low:high], values[low:high], strict=True)
             yield from reversed(list(pairs)) if reverse else pairs
 
     def merge(
-        self, changes: Mapping[bytes, Stored], block_size: int, *, keep_marks: bool
+        self, changes: Mapping[bytes, Stored], block_size: int, *, keep_removed: bool
     ) -> SortedRun:
-        """The run with some entries set; removed ones stay as marks, or go.
+        """The run with some entries set; removed keys become tombstones, or disappear.
 
-        A run that this does not change is returned itself.
+        If nothing changes, returns this run itself.
         """
-        blocks = merge(self.blocks, changes, block_size, keep_marks=keep_marks)
+        blocks = merge(self.blocks, changes, block_size, keep_removed=keep_removed)
         return self if blocks is None else SortedRun.of(blocks)
 
     def _block_of(self, key: bytes) -> int:
-        """The block where a key is or belongs."""
+        """The block that a key is in, or belongs in."""
         return max(0, bisect_right(self.blocks, key, key=_first_key) - 1)
 
     def _end_of(self, stop: bytes | None) -> int:
-        """The first block that holds nothing below a key."""
+        """The first block without keys below this one."""
         if stop is None:
             return len(self.blocks)
         return bisect_left(self.blocks, stop, key=_first_key)
@@ -203,22 +203,23 @@ class SortedRun:
 EMPTY = SortedRun.of(())
 
 
-_block_start = attrgetter("first")
-
-
 def merge(
-    blocks: Sequence[Block], changes: Mapping[bytes, Stored], block_size: int, *, keep_marks: bool
+    blocks: Sequence[Block],
+    changes: Mapping[bytes, Stored],
+    block_size: int,
+    *,
+    keep_removed: bool,
 ) -> list[Block] | None:
-    """The blocks with the changes made, cut to about `block_size`; None where none differs.
+    """The blocks with the changes applied, cut to about `block_size`; None if none differs.
 
-    Removed keys stay as marks, or go.
+    Removed keys become tombstones, or disappear.
     """
     made: list[Block] = []
     done = 0
     is_changed = False
     for start, stop, keys in _spans(blocks, sorted(changes)):
         entries = _gather(blocks[start:stop])
-        if not _apply(entries, {key: changes[key] for key in keys}, keep_marks=keep_marks):
+        if not _apply(entries, {key: changes[key] for key in keys}, keep_removed=keep_removed):
             continue
         is_changed = True
         made += blocks[done:start]
@@ -234,12 +235,12 @@ def merge(
 def _spans(
     blocks: Sequence[Block], keys: Sequence[bytes]
 ) -> Iterator[tuple[int, int, Sequence[bytes]]]:
-    """Neighbouring blocks where keys are or belong, from where to where, and their keys."""
-    places = [max(0, bisect_right(blocks, key, key=_block_start) - 1) for key in keys]
+    """Neighbouring blocks that keys are in or belong in, as ranges with their keys."""
+    positions = [max(0, bisect_right(blocks, key, key=_first_key) - 1) for key in keys]
     begin = 0
     for i in range(1, len(keys) + 1):
-        if i == len(keys) or places[i] > places[i - 1] + 1:
-            yield places[begin], places[i - 1] + 1, keys[begin:i]
+        if i == len(keys) or positions[i] > positions[i - 1] + 1:
+            yield positions[begin], positions[i - 1] + 1, keys[begin:i]
             begin = i
 
 
@@ -251,12 +252,12 @@ def _gather(blocks: Sequence[Block]) -> dict[bytes, Stored]:
 
 
 def _apply(
-    entries: dict[bytes, Stored], changes: Mapping[bytes, Stored], *, keep_marks: bool
+    entries: dict[bytes, Stored], changes: Mapping[bytes, Stored], *, keep_removed: bool
 ) -> bool:
-    """Make the changes; answers whether there were any."""
+    """Apply the changes; returns whether there were any."""
     is_changed = False
     for key, value in changes.items():
-        if value is REMOVED and not keep_marks:
+        if value is REMOVED and not keep_removed:
             is_changed |= entries.pop(key, None) is not None
         elif entries.get(key) != value:
             entries[key] = value
@@ -276,7 +277,7 @@ def _cut(entries: Mapping[bytes, Stored], block_size: int) -> list[Block]:
 
 
 def cut_evenly(weights: Sequence[int], most: float) -> list[slice]:
-    """As few parts as may weigh at most `most`, all of about the same weight."""
+    """As few parts as possible of at most `most`, all of about the same weight."""
     sums = list(accumulate(weights))
     if not sums:
         return []
@@ -286,7 +287,7 @@ def cut_evenly(weights: Sequence[int], most: float) -> list[slice]:
 
 
 def cut_full(weights: Sequence[int], most: float) -> list[slice]:
-    """Parts that are as full as can be, but for the last."""
+    """Parts that are as full as possible, except the last."""
     bounds = {len(weights)}
     filled = 0
     for i, weight in enumerate(weights):
@@ -305,7 +306,7 @@ _MOST_BYTES = 9
 
 
 def write_varint(number: int) -> bytes:
-    """The bytes of a number that is not negative."""
+    """The bytes of a non-negative number."""
     groups = bytearray()
     while number > 0x7F:
         groups.append(number & 0x7F | 0x80)
@@ -314,11 +315,11 @@ def write_varint(number: int) -> bytes:
     return bytes(groups)
 
 
-def read_varint(data: bytes, place: int) -> tuple[int, int]:
-    """The number at a place, and the place behind it."""
+def read_varint(data: bytes, offset: int) -> tuple[int, int]:
+    """The number at an offset, and the offset after it."""
     number = 0
-    for i, group in enumerate(data[place : place + _MOST_BYTES]):
+    for i, group in enumerate(data[offset : offset + _MOST_BYTES]):
         number |= (group & 0x7F) << 7 * i
         if group < 0x80:
-            return number, place + i + 1
-    raise DamagedError("index", "a number does not end")
+            return number, offset + i + 1
+    raise DamagedError("index", "a number has no end")

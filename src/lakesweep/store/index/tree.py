@@ -35,21 +35,21 @@ class Child:
     size: int
 
     def encode(self) -> bytes:
-        """All but the first key."""
+        """Everything except the first key."""
         _, shared = shared_sizes((self.first, self.last))
         numbers = map(sorted_run.write_varint, (self.count, self.size, shared))
         return b"".join((_ID.pack(self.id), *numbers, self.last[shared:]))
 
     @classmethod
     def decode(cls, first: bytes, data: Stored) -> Child:
-        """A descriptor of what was stored under its first key."""
+        """A descriptor, from what is stored under its first key."""
         if data is REMOVED or len(data) < _ID.size:
             raise DamagedError("index descriptor", "is too short")
-        count, place = sorted_run.read_varint(data, _ID.size)
-        size, place = sorted_run.read_varint(data, place)
-        shared, place = sorted_run.read_varint(data, place)
+        count, offset = sorted_run.read_varint(data, _ID.size)
+        size, offset = sorted_run.read_varint(data, offset)
+        shared, offset = sorted_run.read_varint(data, offset)
         (id_,) = _ID.unpack_from(data)
-        return cls(first, first[:shared] + data[place:], id_, count, size)
+        return cls(first, first[:shared] + data[offset:], id_, count, size)
 
     def spans(self, key: bytes) -> bool:
         """Whether the key can be inside."""
@@ -79,11 +79,11 @@ class Tree:
         return leaf.get(key)
 
     def entries(self, start: bytes, stop: bytes | None, *, reverse: bool) -> Iterator[Entry]:
-        """The entries from `start` up to but without `stop`, or backwards."""
+        """The entries from `start` up to, but not including, `stop`; or in reverse."""
         return self._walk(self.root, self.level, start, stop, reverse=reverse)
 
     def prefetch(self, keys: Sequence[bytes], *more: int) -> None:
-        """Load what these keys need, and some more nodes, in one round trip a level."""
+        """Load what these keys need, and some more nodes, in one round trip per level."""
         groups = [(self.root, keys)]
         for depth in range(self.level):
             wanted = _keys_of_children(groups)
@@ -91,7 +91,7 @@ class Tree:
             groups = list(zip(leaves, wanted.values(), strict=False))
 
     def levels(self) -> Iterator[list[Child]]:
-        """The descriptors of each level, the stripes last; stripes themselves are not loaded."""
+        """The descriptors of each level, stripes last; the stripes themselves are not loaded."""
         below = children(self.root)
         yield below
         for _ in range(self.level - 1):
@@ -109,7 +109,7 @@ class Tree:
             yield from self._walk(node, level - 1, start, stop, reverse=reverse)
 
     def _ahead(self, wanted: Iterable[Child]) -> Iterator[SortedRun]:
-        """Load nodes in batches that grow: a short look costs one, a long one few round trips."""
+        """Load nodes in growing batches: a short read needs few, a long one few round trips."""
         rest = iter(wanted)
         size = 1
         while batch := list(islice(rest, size)):
@@ -128,7 +128,7 @@ def _child_of(leaf: SortedRun, key: bytes) -> Child | None:
 def _keys_of_children(
     groups: Iterable[tuple[SortedRun, Sequence[bytes]]],
 ) -> dict[int, list[bytes]]:
-    """The ids of children that may hold some of the keys, and which."""
+    """The ids of children that may contain some of the keys, with those keys."""
     wanted: dict[int, list[bytes]] = {}
     for leaf, keys in groups:
         for key in keys:
@@ -148,8 +148,8 @@ def _children_in(
             yield child
 
 
-#: Reads nodes: one call is one round trip. Answers the bytes of each id in the order asked, and
-#: raises where one is missing.
+#: Loads nodes in one round trip. Returns the bytes of each id in order, and raises if one is
+#: missing.
 Load: TypeAlias = Callable[[Sequence[int]], Sequence[bytes]]
 
 _KEPT_BYTES = 16 * 2**20
@@ -166,7 +166,7 @@ class NodeCache:
         self._lock = threading.Lock()
 
     def fetch(self, ids: Sequence[int]) -> list[SortedRun]:
-        """Some nodes, in the order asked; those not at hand come in one round trip."""
+        """Some nodes, in order; those not cached are loaded in one round trip."""
         found = self._find(ids)
         missing = [id_ for id_ in dict.fromkeys(ids) if id_ not in found]
         if missing:
@@ -176,7 +176,7 @@ class NodeCache:
         return [found[id_] for id_ in ids]
 
     def keep(self, id_: int, leaf: SortedRun) -> None:
-        """Hold on to a node, and let the longest unused ones go."""
+        """Cache a node, and evict the least recently used ones."""
         with self._lock:
             if id_ not in self._kept:
                 self._size += leaf.size

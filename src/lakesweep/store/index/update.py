@@ -19,13 +19,13 @@ V = TypeVar("V")
 
 @dataclass(frozen=True, slots=True)
 class IndexLimits:
-    """How many bytes may lie where.
+    """How many bytes may be where.
 
     An index without stripes is embedded as a whole, up to `embedded`. One with stripes embeds no
-    more than `buffer`, since every commit writes that again; what overflows waits in the pending
-    run, and all that waits goes to the stripes at once when the run would outgrow `pending`.
-    Descriptors are embedded up to `root` and lie in pages beyond that. `block` is how finely runs
-    are cut inside.
+    more than `buffer`, since every commit writes that again; the overflow goes to the pending run,
+    and everything pending goes to the stripes at once when the run would exceed `pending`.
+    Descriptors are embedded up to `root`, and stored in pages beyond that. `block` is the size of
+    blocks within runs.
     """
 
     embedded: int = 32 * 1024
@@ -41,10 +41,10 @@ LIMITS = IndexLimits()
 
 
 class IndexUpdate(ReadableIndex[V]):
-    """Changes over an index, which can be read as if they were made. For one thread.
+    """Changes over an index, which can be read as if already applied. For one thread.
 
-    `write` stores a node and answers its id; it is called by `finish` only, for nodes below
-    before those above.
+    `write` stores a node and returns its id; only `finish` calls it, for lower nodes before those
+    above them.
     """
 
     __slots__ = ("_changes", "_index", "_limits", "_order", "_write")
@@ -58,21 +58,21 @@ class IndexUpdate(ReadableIndex[V]):
         self._order: list[bytes] | None = None
 
     def put(self, key: bytes, value: V) -> None:
-        """Set the value of a key. Nothing is loaded."""
+        """Set the value of a key. Loads nothing."""
         if len(key) > MAX_KEY_BYTES:
-            raise ValueError(f"a key has at most {MAX_KEY_BYTES} bytes, this one {len(key)}")
+            raise ValueError(f"a key has at most {MAX_KEY_BYTES} bytes, this one has {len(key)}")
         self._set(key, self.codec.encode(value))
 
     def remove(self, key: bytes) -> None:
-        """Take a key out, if it is there. Nothing is loaded."""
+        """Remove a key, if it exists. Loads nothing."""
         self._set(key, REMOVED)
 
     def finish(self) -> Index[V]:
-        """The index with all changes made; the same one where none changes anything."""
+        """The index with all changes applied; the same index if nothing changes."""
         index = self._index
         if _weight(self._changes) > self._limits.pending:
             return self._spill(dict(index.embedded.entries()) | self._changes)
-        embedded = self._merge(index.embedded, self._changes, keep_marks=self._has_stripes)
+        embedded = self._merge(index.embedded, self._changes, keep_removed=self._has_stripes)
         if embedded is index.embedded:
             return index
         most = self._limits.buffer if self._has_stripes else self._limits.embedded
@@ -94,21 +94,21 @@ class IndexUpdate(ReadableIndex[V]):
 
     def _set(self, key: bytes, stored: Stored) -> None:
         if self._order is not None and key not in self._changes:
-            insort(self._order, key)  # who reads between writes does not pay for a sort each time
+            insort(self._order, key)  # so that reads between writes need not sort each time
         self._changes[key] = stored
 
     def _merge(
-        self, leaf: SortedRun, changes: Mapping[bytes, Stored], *, keep_marks: bool
+        self, leaf: SortedRun, changes: Mapping[bytes, Stored], *, keep_removed: bool
     ) -> SortedRun:
-        return leaf.merge(changes, self._limits.block, keep_marks=keep_marks)
+        return leaf.merge(changes, self._limits.block, keep_removed=keep_removed)
 
     def _spill(self, entries: Mapping[bytes, Stored]) -> Index[V]:
-        """Move all that would be embedded to the pending run, or with that to the stripes."""
+        """Move everything that would be embedded to the pending run, or with it to the stripes."""
         index = self._index
         growth = StripeWriter(index.tree.nodes, self._write, self._limits)
         pending = index.pending_run()
         if self._has_stripes and pending.size + _weight(entries) <= self._limits.pending:
-            run = self._merge(pending, entries, keep_marks=True)
+            run = self._merge(pending, entries, keep_removed=True)
             return Index(self.codec, index.tree, pending=growth.write_run(run))
         tree = growth.apply(index.tree, dict(pending.entries()) | dict(entries))
         return Index(self.codec, tree)
@@ -130,14 +130,14 @@ Changes: TypeAlias = Mapping[bytes, Stored]
 Write: TypeAlias = Callable[[bytes], int]
 Cut: TypeAlias = Callable[[Sequence[int], float], list[slice]]
 
-# How full nodes are that are cut anew: room for what comes next, so that few are cut again soon.
+# How full newly cut nodes are: room for what comes next, so that few are cut again soon.
 _FILL = 0.85
 _SMALL = 0.25
 
 
 @dataclass(frozen=True, slots=True)
 class _Span:
-    """Neighbouring children, from where to where, and the runs that take their place."""
+    """A range of neighbouring children, and the runs that replace them."""
 
     start: int
     stop: int
@@ -149,7 +149,7 @@ class _Span:
 
 
 class StripeWriter:
-    """One round of changes to a tree. Nodes are written before those that name them."""
+    """One round of changes to a tree. Nodes are written before those that refer to them."""
 
     def __init__(self, nodes: NodeCache, write: Write, limits: IndexLimits) -> None:
         self._nodes = nodes
@@ -157,12 +157,12 @@ class StripeWriter:
         self._limits = limits
 
     def apply(self, tree: Tree, changes: Changes) -> Tree:
-        """The tree with the changes made. Only touched stripes are loaded and written."""
+        """The tree with the changes applied. Loads and writes only touched stripes."""
         root = self._rewrite(tree.root, tree.level, changes, at_edge=True)
-        return self._settle(replace(tree, root=root))
+        return self._balance(replace(tree, root=root))
 
     def write_run(self, leaf: SortedRun) -> Child:
-        """Write a run of entries; answers its descriptor."""
+        """Write a run of entries; returns its descriptor."""
         id_ = self._write(leaf.data)
         self._nodes.keep(id_, leaf)
         return Child(leaf.first, leaf.last, id_, leaf.count, leaf.size)
@@ -170,9 +170,9 @@ class StripeWriter:
     def _rewrite(
         self, parent: SortedRun, level: int, changes: Changes, *, at_edge: bool
     ) -> SortedRun:
-        """The descriptors after the changes were made `level` levels below them."""
+        """The descriptors after applying the changes `level` levels below them."""
         if not level:
-            return parent.merge(changes, self._limits.block, keep_marks=False)
+            return parent.merge(changes, self._limits.block, keep_removed=False)
         below = children(parent)
         above: dict[bytes, Stored] = {}
         done = 0
@@ -185,24 +185,24 @@ class StripeWriter:
             leaves = self._recut(wide.leaves, level - 1, at_edge=is_last)
             above |= self._write_all(leaves, level - 1)
             done = wide.stop
-        return parent.merge(above, self._limits.block, keep_marks=False)
+        return parent.merge(above, self._limits.block, keep_removed=False)
 
     def _changed(
         self, below: Sequence[Child], level: int, changes: Changes, *, at_edge: bool
     ) -> Iterator[_Span]:
-        """What changes of the children, one by one."""
+        """The children that change, one by one."""
         shares = _share(below, changes)
-        nodes = self._nodes.fetch([below[place].id for place in shares]) if below else [EMPTY]
-        for (place, share), node in zip(shares.items(), nodes, strict=True):
-            is_last = at_edge and place >= len(below) - 1
+        nodes = self._nodes.fetch([below[position].id for position in shares]) if below else [EMPTY]
+        for (position, share), node in zip(shares.items(), nodes, strict=True):
+            is_last = at_edge and position >= len(below) - 1
             leaf = self._rewrite(node, level, share, at_edge=is_last)
             if leaf is not node:
-                is_append = is_last and bool(below) and min(share) > below[place].last
+                is_append = is_last and bool(below) and min(share) > below[position].last
                 leaves = _cut([leaf], cut_full, self._target(level)) if is_append else [leaf]
-                yield _Span(place, min(place + 1, len(below)), leaves)
+                yield _Span(position, min(position + 1, len(below)), leaves)
 
     def _widen(self, span: _Span, below: Sequence[Child], done: int, level: int) -> _Span:
-        """Take a neighbour in where too little is left, and the neighbour has room."""
+        """Include a neighbour if too little is left, and the neighbour has room."""
         most = self._target(level) * _FILL - span.size
         if not 0 < span.size < self._target(level) * _SMALL:
             return span
@@ -215,7 +215,7 @@ class StripeWriter:
         return span
 
     def _recut(self, leaves: Sequence[SortedRun], level: int, *, at_edge: bool) -> list[SortedRun]:
-        """Cut neighbours anew where one has become too large, or too small for its place."""
+        """Cut neighbours again if one has become too large, or too small for its position."""
         kept = [leaf for leaf in leaves if leaf.count]
         target = self._target(level)
         inner = kept[:-1] if at_edge or len(kept) == 1 else kept
@@ -225,7 +225,7 @@ class StripeWriter:
         return _cut(kept, cut_evenly, target * _FILL)
 
     def _write_all(self, leaves: Sequence[SortedRun], level: int) -> Changes:
-        """Write runs; answers their descriptors by first key."""
+        """Write runs; returns their descriptors by first key."""
         written = (self._write_node(leaf, level) for leaf in leaves)
         return {child.first: child.encode() for child in written}
 
@@ -236,14 +236,14 @@ class StripeWriter:
         below = children(leaf)
         return replace(written, last=below[-1].last, count=sum(child.count for child in below))
 
-    def _settle(self, tree: Tree) -> Tree:
-        """Give a root that has grown a page below it, and take back what is left of a page."""
+    def _balance(self, tree: Tree) -> Tree:
+        """Add a level under a root that has grown, and remove one that is no longer needed."""
         while tree.root.size > self._limits.root:
             pages = _cut([tree.root], cut_evenly, self._limits.page * _FILL)
             if len(pages) == tree.root.count:
                 break
             above = EMPTY.merge(
-                self._write_all(pages, tree.level), self._limits.block, keep_marks=False
+                self._write_all(pages, tree.level), self._limits.block, keep_removed=False
             )
             tree = replace(tree, root=above, level=tree.level + 1)
         while tree.level > 1 and (page := self._only_page(tree)):
@@ -251,7 +251,7 @@ class StripeWriter:
         return tree
 
     def _only_page(self, tree: Tree) -> SortedRun | None:
-        """The one page below the root, where it is small enough to be the root."""
+        """The only page below the root, if it is small enough to be the root."""
         if tree.root.count > 1:
             return None
         below = children(tree.root)
@@ -267,13 +267,13 @@ def _share(below: Sequence[Child], changes: Changes) -> dict[int, dict[bytes, St
     firsts = [child.first for child in below]
     shares: dict[int, dict[bytes, Stored]] = {}
     for key in sorted(changes):
-        place = max(0, bisect_right(firsts, key) - 1)
-        shares.setdefault(place, {})[key] = changes[key]
+        position = max(0, bisect_right(firsts, key) - 1)
+        shares.setdefault(position, {})[key] = changes[key]
     return shares
 
 
 def _join(spans: Iterator[_Span]) -> Iterator[_Span]:
-    """Make one of spans that touch."""
+    """Combine adjacent spans."""
     held: _Span | None = None
     for span in spans:
         if held and held.stop == span.start:
@@ -287,7 +287,7 @@ def _join(spans: Iterator[_Span]) -> Iterator[_Span]:
 
 
 def _cut(leaves: Sequence[SortedRun], cut: Cut, most: float) -> list[SortedRun]:
-    """The blocks of some runs as runs of at most so many bytes."""
+    """The blocks of some runs, as runs of at most this many bytes."""
     blocks = list(chain.from_iterable(leaf.blocks for leaf in leaves))
     return [
         SortedRun.of(blocks[part]) for part in cut([run_size([block]) for block in blocks], most)

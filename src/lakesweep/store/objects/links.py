@@ -18,10 +18,10 @@ import msgspec
 from msgspec.msgpack import Ext
 
 from lakesweep.errors import DamagedRowError
+from lakesweep.store.backends.rows import EVERY_ID
 
 _LINK = 1
 _INDEX = 2
-_LARGEST = 2**63 - 1
 
 
 class Link(int):
@@ -31,7 +31,7 @@ class Link(int):
 
 
 class ValueKind(IntEnum):
-    """What the values of an index are, to whoever looks for links."""
+    """The kind of values in an index, for finding links."""
 
     OPAQUE = 0
     LINKS = 1
@@ -39,13 +39,13 @@ class ValueKind(IntEnum):
 
 
 class IndexRoot(bytes):
-    """An index as an object embeds it: what its values are, then its bytes; nothing if empty."""
+    """An index as an object embeds it: the kind of its values, then its bytes; empty if none."""
 
     __slots__ = ()
 
     @classmethod
     def of(cls, data: bytes, values: ValueKind) -> IndexRoot:
-        """The root of an index of these bytes."""
+        """The root of an index with these bytes."""
         return cls(bytes((values,)) + data)
 
     @property
@@ -57,13 +57,13 @@ class IndexRoot(bytes):
         return self[1:]
 
 
-#: What a field that holds an index begins with.
+#: The initial value of a field that holds an index.
 NO_INDEX = IndexRoot()
 
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """All that one object leads to, in the order of its bytes."""
+    """All links of one object, in the order of its bytes."""
 
     objects: tuple[Link, ...]
     indexes: tuple[IndexRoot, ...]
@@ -73,7 +73,7 @@ _NO_LINKS = Links((), ())
 
 
 def find_links(payload: bytes) -> Links:
-    """What the bytes of an object, or of one packed value of an index, lead to."""
+    """The links in the bytes of an object, or of one packed value of an index."""
     objects: list[Link] = []
     indexes: list[IndexRoot] = []
 
@@ -92,10 +92,10 @@ def find_links(payload: bytes) -> Links:
 
 
 def pack(value: Any) -> Ext:
-    """The extension that stands for a link or an index; TypeError for anything else."""
+    """The extension for a link or an index; TypeError for anything else."""
     if isinstance(value, Link):
-        if not 0 <= value <= _LARGEST:
-            raise ValueError(f"{int(value)} is no id of an object")
+        if not 0 <= value <= EVERY_ID.last:
+            raise ValueError(f"{int(value)} is not an object id")
         return Ext(_LINK, int(value).to_bytes(8, "big"))
     if isinstance(value, IndexRoot):
         return Ext(_INDEX, bytes(value))
@@ -103,13 +103,13 @@ def pack(value: Any) -> Ext:
 
 
 def unpack(code: int, data: memoryview) -> Link | IndexRoot:
-    """The link or the index of an extension."""
+    """The link or index in an extension."""
     if code == _LINK and len(data) == 8:
         return Link(int.from_bytes(data, "big"))
     if code == _INDEX and (not data or data[0] in _KNOWN_VALUES):
         return IndexRoot(data)
     raise DamagedRowError(
-        f"there is no extension {code} of {len(data)} bytes", hint="use a newer lakesweep"
+        f"unknown extension {code} of {len(data)} bytes", hint="upgrade Lakesweep"
     )
 
 

@@ -17,14 +17,14 @@ _NAME = re.compile(r"[a-z][a-z0-9-]{1,63}")
 
 @dataclass(frozen=True, slots=True)
 class UnknownObject:
-    """A value of a type that this program does not know, kept as it was written."""
+    """A value of a type that this program does not know, kept as written."""
 
     type: str
     payload: bytes
 
 
 class ObjectTypes:
-    """Which struct stands behind which name. Names are what rows hold, so they never change."""
+    """The structs behind type names. Rows contain these names, so they never change."""
 
     def __init__(self, types: Mapping[str, type[msgspec.Struct]]) -> None:
         for name, kind in types.items():
@@ -39,13 +39,13 @@ class ObjectTypes:
 
     @property
     def names(self) -> frozenset[str]:
-        """All names that stand for a struct."""
+        """All registered names."""
         return frozenset(self._decoders)
 
     def encode(self, value: msgspec.Struct | UnknownObject) -> tuple[str, bytes]:
-        """The name of the type, and the bytes; TypeError if nobody could read them again.
+        """The type name and the bytes; TypeError if they could not be read again.
 
-        UsageError for text that is no Unicode, as arguments of a command may be.
+        UsageError for text that is not Unicode, as command-line arguments may be.
         """
         if isinstance(value, UnknownObject):
             return value.type, value.payload
@@ -56,19 +56,19 @@ class ObjectTypes:
             payload = self._encoder.encode(value)
         except UnicodeEncodeError as error:
             raise UsageError(
-                f"a {name} cannot be stored: {error.object[:80]!r} is no Unicode text",
+                f"a {name} cannot be stored: {error.object[:80]!r} is not Unicode text",
                 hint="write it in UTF-8",
             ) from error
         try:
-            # Structs are not checked when they are made: a number where text belongs would be
-            # written without complaint, and lost.
+            # Structs are not validated when created: a number where text belongs would be written
+            # without an error, and be unreadable.
             self._decoders[name].decode(payload)
         except msgspec.DecodeError as error:
-            raise TypeError(f"a {name} does not have the types that it says: {error}") from error
+            raise TypeError(f"a {name} does not match its declared types: {error}") from error
         return name, payload
 
     def decode(self, name: str, payload: bytes) -> Any:
-        """The value; an UnknownObject if nobody registered the name."""
+        """The value; an UnknownObject if the name is not registered."""
         decoder = self._decoders.get(name)
         if decoder is None:
             return UnknownObject(name, payload)
@@ -80,6 +80,6 @@ class ObjectTypes:
 
 def _check(name: str, kind: type[msgspec.Struct]) -> None:
     if not _NAME.fullmatch(name):
-        raise ValueError(f"{name!r} is not a name for a type: small letters, digits and dashes")
+        raise ValueError(f"{name!r} is not a type name: use lower-case letters, digits and -")
     if not kind.__struct_config__.frozen:
         raise ValueError(f"{kind.__qualname__} is not frozen, so it cannot be shared")

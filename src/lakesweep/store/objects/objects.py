@@ -25,17 +25,17 @@ _NO_HINTS: Mapping[int, int] = {}
 
 
 class IdSource(Protocol):
-    """Where new ids come from."""
+    """A source of new ids."""
 
     def next(self) -> int:
-        """An id that nobody has had before, at least 0 and below 2**63."""
+        """An id that was never used before, at least 0 and below 2**63."""
         ...
 
 
 class Stored(msgspec.Struct, Generic[Value], frozen=True, gc=False):
-    """A value, as it is stored: in so many `parts`, since `created_at` (microseconds).
+    """A stored value, in this many `parts`, since `created_at` (microseconds).
 
-    Only values that were written conditionally have a `token`, which names that write.
+    Only values written conditionally have a `token`, which identifies that write.
     """
 
     id: int
@@ -56,8 +56,8 @@ class Staged:
 class Objects:
     """Reads and writes the objects of one realm.
 
-    `write` creates or replaces, in as many rows as it takes; whoever reads elsewhere may see it
-    late. `insert`, `update` and `remove` are conditional, in one row, and seen by all at once.
+    `write` creates or replaces, in as many rows as necessary; readers elsewhere may see it late.
+    `insert`, `update` and `remove` are conditional, in one row, and visible to everyone at once.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Objects:
         self._ids = ids
 
     def undecoded(self) -> Objects:
-        """The same objects, but each is an UnknownObject, as to somebody who knows no type."""
+        """The same objects, each as an UnknownObject, as if no type were registered."""
         return Objects(self._backend, self._realm, ObjectTypes({}), self._clock, self._ids)
 
     def fetch(self, number: int, kind: type[Kind]) -> Stored[Kind] | None:
@@ -80,9 +80,9 @@ class Objects:
     def fetch_many(
         self, ids: Sequence[int], kind: type[Kind], hints: Mapping[int, int] = _NO_HINTS
     ) -> Sequence[Stored[Kind] | None]:
-        """The objects of these ids, in their order; None for each that is missing.
+        """The objects of these ids, in order; None for each missing one.
 
-        A hint says in how many parts an object was written. It takes one round trip if all hints
+        A hint says in how many parts an object was written. This takes one round trip if all hints
         are right or too large, and one more if any is too small.
         """
         rows = self._backend.fetch(self._realm, _wanted(ids, hints))
@@ -92,7 +92,7 @@ class Objects:
         return [found.get(number) for number in ids]
 
     def read(self, row: ObjectRow, kind: type[Kind]) -> Stored[Kind] | None:
-        """The object that lies in this row alone; None if there is more of it."""
+        """The object if it is entirely in this row; None if there is more of it."""
         return self._read_whole([row], kind)[0].get(row.id)
 
     def write(self, number: int, value: msgspec.Struct | UnknownObject) -> Stored[Any]:
@@ -108,7 +108,7 @@ class Objects:
         return staged.objects
 
     def stage(self, values: Mapping[int, msgspec.Struct | UnknownObject]) -> Staged:
-        """Make the rows of objects, without writing them yet."""
+        """Create the rows of objects, without writing them yet."""
         now = micros(self._clock.now())
         objects: list[Stored[Any]] = []
         rows: list[ObjectRow] = []
@@ -119,16 +119,16 @@ class Objects:
         return Staged(objects, rows)
 
     def put(self, staged: Staged) -> None:
-        """Write what was staged. After any error it may be put again, or deleted."""
+        """Write staged objects. After any error this may be repeated, or the objects deleted."""
         self._backend.write(self._realm, staged.rows)
 
     def delete(self, objects: Iterable[Stored[Any]]) -> None:
-        """Delete objects that were written or read before; missing ones are no error."""
+        """Delete objects that were written or read before; missing ones are not an error."""
         keys = [key for each in objects for key in _keys(each.id, each.parts)]
         self._backend.delete(self._realm, keys)
 
     def insert(self, number: int, value: msgspec.Struct) -> Stored[Any] | None:
-        """Create the object if nothing has that id; otherwise None."""
+        """Create the object if the id is free; otherwise None."""
         row = self._one_row(number, value)
         return _as_stored(row, value) if self._backend.insert_row(self._realm, row) else None
 
@@ -163,7 +163,7 @@ class Objects:
         if len(payload) > row_format.MAX_WHOLE_BYTES:
             raise RowLimitError(
                 f"object {number}: {len(payload)} bytes do not fit in one row of "
-                f"{row_format.MAX_WHOLE_BYTES}, as a conditional write asks for"
+                f"{row_format.MAX_WHOLE_BYTES}, as a conditional write requires"
             )
         now = micros(self._clock.now())
         return ObjectRow(
@@ -173,11 +173,11 @@ class Objects:
     def _read_whole(
         self, rows: Iterable[ObjectRow], kind: type[Kind]
     ) -> tuple[dict[int, Stored[Kind]], list[ObjectRow]]:
-        """The objects that lie in one row each, and the first rows of the others."""
+        """The objects that fit in one row each, and the first rows of the others."""
         found: dict[int, Stored[Kind]] = {}
         in_parts = []
         content, decode = row_format.whole_payload, self._types.decode
-        # Tens of thousands of rows pass here in a moment, so it is one loop with few calls.
+        # Tens of thousands of rows pass through here, so it is one loop with few calls.
         for row in rows:
             number, part, name, created_at, token, framed = row
             payload = content(framed)
@@ -199,9 +199,9 @@ class Objects:
     ) -> dict[int, Stored[Kind]]:
         parsed = [(row, parse_row(row)) for row in firsts]
         every = [key for row, first in parsed for key in _keys(row.id, first.parts)]
-        behind = [key for key in every if key not in rows]
-        if behind:
-            rows = {**rows, **self._backend.fetch(self._realm, behind)}
+        further = [key for key in every if key not in rows]
+        if further:
+            rows = {**rows, **self._backend.fetch(self._realm, further)}
         return {row.id: self._assemble(row, first, rows, kind) for row, first in parsed}
 
     def _assemble(
@@ -223,7 +223,7 @@ class Objects:
 
 
 def parse_row(row: ObjectRow) -> Frame:
-    """What a row holds of its object, which errors name."""
+    """What a row contains of its object; errors name the object."""
     try:
         return row_format.parse_frame(row.value)
     except DamagedRowError as error:
@@ -235,7 +235,7 @@ def _of_object(number: int, error: DamagedRowError) -> DamagedRowError:
 
 
 def _wanted(ids: Collection[int], hints: Mapping[int, int]) -> Collection[RowKey]:
-    # Ascending, since neighbours lie side by side in most databases.
+    # Ascending, since most databases store neighbours side by side.
     numbers = sorted(set(ids)) if len(ids) > 1 else ids
     if not hints:
         return row_keys(zip(numbers, repeat(0)))
@@ -247,7 +247,7 @@ def _keys(number: int, parts: int) -> Sequence[RowKey]:
 
 
 def _join(number: int, first: Frame, rows: Mapping[RowKey, ObjectRow]) -> bytes:
-    _check_place(number, 0, first)
+    _check_part(number, 0, first)
     pieces = [first.piece]
     for key in _keys(number, first.parts)[1:]:
         if key not in rows:
@@ -255,16 +255,14 @@ def _join(number: int, first: Frame, rows: Mapping[RowKey, ObjectRow]) -> bytes:
         frame = parse_row(rows[key])
         if (frame.generation, frame.parts) != (first.generation, first.parts):
             raise DamagedRowError(f"object {number}: its parts come from different writes")
-        _check_place(number, key.part, frame)
+        _check_part(number, key.part, frame)
         pieces.append(frame.piece)
     return b"".join(pieces)
 
 
-def _check_place(number: int, part: int, frame: Frame) -> None:
+def _check_part(number: int, part: int, frame: Frame) -> None:
     if frame.part != part:
-        raise DamagedRowError(
-            f"object {number}: part {frame.part} lies in the place of part {part}"
-        )
+        raise DamagedRowError(f"object {number}: part {frame.part} is stored as part {part}")
 
 
 def _as_stored(row: ObjectRow, value: msgspec.Struct) -> Stored[Any]:

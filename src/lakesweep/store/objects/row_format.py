@@ -22,15 +22,15 @@ _WHOLE = 1
 _PART = 2
 _PREFIX = struct.Struct(">BI")
 _PLACE = struct.Struct(">qHH")
-#: What fits behind the head of a row, alone and as a part.
+#: The capacity of a row after its header, for a whole object and for a part.
 MAX_WHOLE_BYTES = MAX_VALUE_BYTES - _PREFIX.size
 MAX_PIECE_BYTES = MAX_WHOLE_BYTES - _PLACE.size
-#: An object is at most this large, in however many parts.
+#: The maximum size of an object, in any number of parts.
 MAX_OBJECT_BYTES = 2**30
 
 
 class Frame(NamedTuple):
-    """What one row holds: the piece number `part` of an object that has `parts` of them."""
+    """The content of one row: piece number `part` of an object with `parts` pieces."""
 
     piece: bytes
     part: int = 0
@@ -56,7 +56,7 @@ def encode_parts(payload: bytes, generation: int) -> Sequence[bytes]:
 
 
 def whole_payload(value: bytes) -> bytes | None:
-    """The payload of an object that lies in this row alone; None if it is anything else."""
+    """The payload of an object that is entirely in this row; None otherwise."""
     if len(value) < _PREFIX.size:
         return None
     version, checksum = _PREFIX.unpack_from(value)
@@ -65,9 +65,9 @@ def whole_payload(value: bytes) -> bytes | None:
 
 
 def parse_frame(value: bytes) -> Frame:
-    """What a row holds. DamagedRowError if it is not what was written, or NewerRowError."""
+    """The content of a row. DamagedRowError if it is not what was written, or NewerRowError."""
     if len(value) < _PREFIX.size:
-        raise DamagedRowError("a row is cut short")
+        raise DamagedRowError("a row is truncated")
     version, checksum = _PREFIX.unpack_from(value)
     if version not in {_WHOLE, _PART}:
         raise NewerRowError(
@@ -75,11 +75,11 @@ def parse_frame(value: bytes) -> Frame:
         )
     body = value[_PREFIX.size :]
     if zlib.crc32(body, version) != checksum:
-        raise DamagedRowError("the checksum of a row does not fit its bytes")
+        raise DamagedRowError("the checksum of a row does not match its bytes")
     if version == _WHOLE:
         return Frame(body)
     if len(body) < _PLACE.size:
-        raise DamagedRowError("a row is cut short")
+        raise DamagedRowError("a row is truncated")
     generation, part, count = _PLACE.unpack_from(body)
     return Frame(body[_PLACE.size :], part, count, generation)
 

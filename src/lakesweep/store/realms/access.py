@@ -14,8 +14,8 @@ from lakesweep.store.backends.wrapper import BackendWrapper
 from lakesweep.store.cache.cache import StoreCache
 from lakesweep.store.realms.registry import RealmDefinition, RealmRegistry, RealmStatus
 
-#: For so long a process goes by what it saw of a realm's state. Whoever deletes the rows of a realm
-#: waits at least as long after its state has changed.
+#: How long a process trusts its view of a realm's state. Before deleting the rows of a realm, wait
+#: at least this long after its state has changed.
 VIEW_SECONDS = 5.0
 
 
@@ -26,7 +26,7 @@ class _View:
 
 
 class RealmAccess:
-    """Knows the state of every realm that was used lately."""
+    """Caches the state of recently used realms."""
 
     def __init__(self, realms: RealmRegistry, clock: Clock, cache: StoreCache) -> None:
         self._realms = realms
@@ -37,27 +37,27 @@ class RealmAccess:
 
     def check(self, name: str, allowed: Collection[RealmStatus]) -> None:
         """RefusedError unless the realm is in one of these states, or was moments ago."""
-        status = self._look(name).status
+        status = self._view(name).status
         if status not in allowed:
-            # Somebody may have opened it just now.
-            status = self._look(name, afresh=True).status
+            # It may have been opened just now.
+            status = self._view(name, fresh=True).status
         if status not in allowed:
             raise RefusedError("realm-state", f"realm {name} is {status}", hint=_HINTS.get(status))
 
     def forget(self, name: str) -> None:
-        """Look again when the realm is used next."""
+        """Read the state again at the next use of the realm."""
         with self._lock:
             view = self._views.get(name)
             if view is not None:
                 self._views[name] = replace(view, until=-inf)
 
-    def _look(self, name: str, *, afresh: bool = False) -> RealmDefinition:
+    def _view(self, name: str, *, fresh: bool = False) -> RealmDefinition:
         view = self._views.get(name)
         now = self._clock.monotonic()
-        if view is None or afresh or now >= view.until:
+        if view is None or fresh or now >= view.until:
             found = self._realms.get(name)
             if view is not None and view.definition.created_at != found.created_at:
-                # Another realm has the name now, and may have other objects under the same ids.
+                # A new realm has this name, and may have other objects under the same ids.
                 self._cache.forget_realm(name)
             view = _View(found, now + VIEW_SECONDS)
             with self._lock:
@@ -66,24 +66,24 @@ class RealmAccess:
 
 
 class RealmAccessBackend(BackendWrapper):
-    """A backend whose rows of one realm are read and written only while its state allows that."""
+    """A backend that allows access to a realm only while its state permits it."""
 
     def __init__(
-        self, backend: Backend, gate: RealmAccess, allowed: Collection[RealmStatus]
+        self, backend: Backend, access: RealmAccess, allowed: Collection[RealmStatus]
     ) -> None:
         super().__init__(backend)
-        self._gate = gate
+        self._access = access
         self._allowed = frozenset(allowed)
 
     def _enter(self, realm: str) -> None:
-        self._gate.check(realm, self._allowed)
+        self._access.check(realm, self._allowed)
 
 
 _HINTS = {
-    RealmStatus.INACTIVE: "lakesweep realm activate opens it again",
+    RealmStatus.INACTIVE: "lakesweep realm activate makes it available again",
     RealmStatus.CREATED: "import into it, or purge and delete it",
-    RealmStatus.INITIALIZING: "wait until it is complete, or repeat lakesweep realm create",
+    RealmStatus.INITIALIZING: "wait until it is complete, or run lakesweep realm create again",
     RealmStatus.LOADING: "wait until the import is complete, or repeat it",
     RealmStatus.PURGING: "its data is being deleted; use another realm",
-    RealmStatus.PURGED: "its data is gone; lakesweep realm delete sets the name free",
+    RealmStatus.PURGED: "its data is gone; lakesweep realm delete frees the name",
 }

@@ -19,30 +19,30 @@ from lakesweep.store.objects.links import IndexRoot, ValueKind, find_links, unpa
 
 
 class LinkRole(NamedTuple):
-    """What an object is to whatever leads to it: whole by itself, or a node of an index.
+    """The role of a linked object: an object of its own, or a node of an index.
 
-    `height` is how many levels of its index lie below a node, and `values` what those are.
+    `height` is the number of index levels below a node, and `values` the kind of its values.
     """
 
     height: int | None = None
     values: ValueKind = ValueKind.OPAQUE
 
     def name(self, number: int) -> str:
-        """The object, for people."""
+        """The object in readable form."""
         return f"{'object' if self.height is None else 'index node'} {number}"
 
 
 WHOLE = LinkRole()
 
-#: Ids, by what they are.
+#: Ids by role.
 LinkTargets: TypeAlias = Mapping[LinkRole, Sequence[int]]
 
 
 def scan_links(payload: bytes, role: LinkRole) -> LinkTargets:
-    """All that an object leads to; ids may come several times.
+    """All links of an object; ids may be repeated.
 
-    A stripe leads to whatever its values name, also where newer entries of the index override them:
-    so it need be read once only, however many commits share it.
+    A stripe links to everything its values name, even if newer entries of the index override them:
+    so it is read only once, however many commits share it.
     """
     found = _Found()
     if role.height is None:
@@ -57,19 +57,19 @@ def scan_links(payload: bytes, role: LinkRole) -> LinkTargets:
 
 
 class CommitLineage(msgspec.Struct, frozen=True):
-    """Where a commit stands in its log: the ids of those before it, nearest first, and when."""
+    """The position of a commit in its log: the previous ids, nearest first, and the time."""
 
     tail: tuple[int, ...] = ()
     committed_at: int = 0
 
 
 def commit_lineage(payload: bytes) -> CommitLineage:
-    """Where a commit stands in its log, with none before it if it is no commit."""
+    """The position of a commit in its log; no previous ids if it is not a commit."""
     value = msgspec.msgpack.decode(payload, ext_hook=unpack)
     try:
         return msgspec.convert(value if isinstance(value, dict) else {}, CommitLineage)
     except msgspec.ValidationError as error:
-        raise DamagedRowError(f"the commits before it are not ids: {error}") from error
+        raise DamagedRowError(f"its previous commits are not ids: {error}") from error
 
 
 class _Found:
@@ -109,7 +109,7 @@ class _Found:
     def _add(self, role: LinkRole, ids: Iterable[int]) -> None:
         new = list(ids)
         if new and not EVERY_ID.first <= min(new) <= max(new) <= EVERY_ID.last:
-            raise DamagedRowError("it leads to a number that is no id")
+            raise DamagedRowError("it links to a number that is not an id")
         if new:
             self.ids[role] += new
 
@@ -118,7 +118,7 @@ def _node(payload: bytes) -> bytes:
     try:
         return _decoder.decode(payload).data
     except msgspec.MsgspecError as error:
-        raise DamagedRowError(f"it is no node of an index: {error}") from error
+        raise DamagedRowError(f"it is not an index node: {error}") from error
 
 
 _decoder = msgspec.msgpack.Decoder(IndexNode)

@@ -11,14 +11,14 @@ from lakesweep.store.objects.object_types import UnknownObject
 from lakesweep.store.objects.objects import parse_row
 from lakesweep.store.realms.realm import Realm
 
-#: About so many bytes are read at a time, in so many rows at most.
+#: Reads take about this many bytes at a time, and at most this many rows.
 PAGE_BYTES = 8 * 2**20
 PAGE_ROWS = 1_000
 _FIRST_PAGE_ROWS = 100
 
 
 class Payload(NamedTuple):
-    """One object, as it is stored."""
+    """One object, as stored."""
 
     id: int
     type: str
@@ -28,13 +28,13 @@ class Payload(NamedTuple):
 
 
 class PageSizer:
-    """How many rows to ask for, from how large the last ones were."""
+    """Chooses the number of rows per request from the size of the previous ones."""
 
     def __init__(self) -> None:
         self.rows = _FIRST_PAGE_ROWS
 
     def learn(self, rows: int, size_bytes: int) -> None:
-        """So many rows had so many bytes."""
+        """Record that this many rows had this many bytes."""
         if rows:
             fitting = PAGE_BYTES * rows // max(size_bytes, 1)
             self.rows = max(1, min(PAGE_ROWS, 2 * self.rows, fitting))
@@ -49,7 +49,7 @@ class Payloads:
         self._pages = PageSizer()
 
     def read(self, ids: Sequence[int]) -> Iterator[Payload | None]:
-        """The objects of these ids, in their order; None for each that is missing."""
+        """The objects of these ids, in order; None for each missing one."""
         rest = iter(ids)
         while page := list(islice(rest, self._pages.rows)):
             keys = row_keys(zip(page, repeat(0)))
@@ -62,7 +62,7 @@ class Payloads:
         first = parse_row(row)
         if first.parts == 1:
             return Payload(row.id, row.type, row.created_at, row.token, first.piece)
-        # One at a time: a page of such objects could be larger than memory.
+        # One at a time: a page of such objects might not fit in memory.
         [stored] = self._objects.fetch_many([row.id], UnknownObject, {row.id: first.parts})
         if stored is None:
             return None

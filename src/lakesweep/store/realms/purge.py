@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from math import inf
 from typing import TypeVar
 
@@ -24,17 +23,17 @@ from lakesweep.store.realms.registry import (
 
 Item = TypeVar("Item")
 
-#: So often rows that came late are deleted, before somebody else has to look into it.
+#: How many rounds of late writes are deleted before giving up.
 ROUNDS = 3
-#: How many rows are deleted for one look at the state of their realm, and for how long it counts.
-#: A process that was held up for longer looks again.
+#: How many rows are deleted after one check of their realm's state, and how long a check is valid.
+#: A process that was suspended for longer checks again.
 _BATCH_ROWS = 1_000
 STATE_CHECK_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class RealmSize:
-    """How much a realm has."""
+    """The size of a realm."""
 
     references: int = 0
     rows: int = 0
@@ -47,13 +46,13 @@ class RealmSize:
 class RealmPurger:
     """Deletes the rows of realms, and then the realms.
 
-    No row goes unless its realm is, right before, in the state in which that is allowed. Where the
-    database can look and delete in one step, nothing comes between. Elsewhere a process may be held
-    up in between: it looks again before the next request, and the name of a deleted realm is not
-    given away for much longer than a look counts. Every step can be repeated after a crash.
+    No row is deleted unless its realm was, right before, in the state that allows it. If the
+    database can check and delete in one step, nothing comes between. Otherwise a process may be
+    suspended in between: it checks again before the next request, and the name of a deleted realm
+    is not reused for much longer than a check is valid. Every step can be repeated after a crash.
 
-    `settle_seconds` is for how long other processes may still go by what they saw of a realm
-    before; less than VIEW_SECONDS is only for who knows that there are no other processes.
+    `settle_seconds` is how long other processes may still trust their earlier view of a realm; use
+    less than VIEW_SECONDS only if there are no other processes.
     """
 
     realms: RealmRegistry
@@ -63,37 +62,41 @@ class RealmPurger:
     settle_seconds: float = VIEW_SECONDS
 
     def count(self, realm: str) -> RealmSize:
-        """What a realm has now."""
+        """What a realm contains now."""
         references = sum(1 for _ in self.backend.scan_references(realm))
         with self.progress.task("counted", unit="rows") as task:
             rows = sum(_counted(self.backend.scan_rows(realm), task))
         return RealmSize(references, rows)
 
     def purge(self, realm: RealmDefinition) -> RealmDefinition:
-        """Delete all rows of a realm that is not active; a purge that was begun is gone on with."""
+        """Delete all rows of a realm that is not active; resumes an interrupted purge."""
         return self.purge_counted(realm)[0]
 
     def purge_counted(self, realm: RealmDefinition) -> tuple[RealmDefinition, RealmSize]:
-        """The same; and what was deleted row by row, where the database has no other way."""
+        """The same, with the number of rows deleted one by one, if the database needs that."""
         found = RealmSize()
         if realm.status is RealmStatus.PURGED:
             return realm, found
         check_purgeable(realm)
         if realm.status is not RealmStatus.PURGING:
             realm = self.realms.move(realm, RealmStatus.PURGING)
+        # Only now, with the new state committed: other processes may still write until their view
+        # of
+        # the old state expires.
         self.clock.sleep(self.settle_seconds)
         for _ in range(ROUNDS):
             found += self._delete_all(realm)
             if self._is_empty(realm.name):
                 return self.realms.move(realm, RealmStatus.PURGED), found
         raise ContendedError(
-            f"somebody goes on writing to realm {realm.name}, although it is being purged",
-            hint=f"end that process, then repeat lakesweep realm purge {realm.name}",
+            f"another process keeps writing to realm {realm.name} during its purge",
+            hint=f"stop that process, then run lakesweep realm purge {realm.name} again",
         )
 
     def delete(self, realm: RealmDefinition) -> RealmSize:
-        """Forget a purged realm; what rows it still had, which somebody wrote too late."""
+        """Delete a purged realm; returns the rows that were written too late."""
         check_deletable(realm)
+        # Rows before the name: once the name is free, late rows would belong to a new realm.
         swept = self._delete_late(realm)
         self.realms.delete(realm)
         return swept
@@ -109,11 +112,12 @@ class RealmPurger:
         if not self.backend.capabilities.deletes_realms:
             return self._delete_found(realm)
         while not self.backend.delete_realm(realm.name, self._guard(realm)):
-            pass  # the state of some realm was changed in between, and maybe of this one
+            pass  # some realm changed in between, perhaps this one: verify it again
         return RealmSize()
 
     def _guard(self, realm: RealmDefinition) -> ReferenceGuard:
-        """What stays as it is for as long as the realm does."""
+        """The guard, which stays unmoved as long as the realm stays as it is."""
+        # The guard is read first: a change between it and the check moves it, and the delete fails.
         guard = self.realms.guard()
         self.verify(realm)
         return guard
@@ -121,39 +125,39 @@ class RealmPurger:
     def _delete_found(self, realm: RealmDefinition) -> RealmSize:
         """Delete row by row.
 
-        What is deleted was found before the look at the realm. So of a later realm with the same
-        name nothing can be among it but what an import brought back under the old ids.
+        Everything deleted here was found before the check of the realm. So it cannot include rows
+        of a later realm with the same name, except those that an import restored under the old ids.
         """
         return RealmSize(self._delete_references(realm), self._delete_rows(realm))
 
     def _delete_references(self, realm: RealmDefinition) -> int:
         deleted = 0
-        for batch in _batches(self.backend.scan_references(realm.name)):
-            look = StateCheck(self.clock, partial(self.verify, realm))
+        for batch in batches(self.backend.scan_references(realm.name), _BATCH_ROWS):
+            check = StateCheck(self.clock, partial(self.verify, realm))
             for each in batch:
-                look.refresh()
+                check.refresh()
                 deleted += self.backend.delete_reference(realm.name, each)
         return deleted
 
     def _delete_rows(self, realm: RealmDefinition) -> int:
         deleted = 0
         with self.progress.task("deleted", unit="rows") as task:
-            for batch in _batches(self.backend.scan_rows(realm.name)):
-                look = StateCheck(self.clock, partial(self.verify, realm))
+            for batch in batches(self.backend.scan_rows(realm.name), _BATCH_ROWS):
+                check = StateCheck(self.clock, partial(self.verify, realm))
                 for some in batches(_keys(batch), self.backend.capabilities.batch_rows):
-                    look.refresh()
+                    check.refresh()
                     self.backend.delete(realm.name, some)
                 task.advance(len(batch))
                 deleted += len(batch)
         return deleted
 
     def verify(self, realm: RealmDefinition) -> None:
-        """RefusedError unless the realm is still as it was."""
+        """RefusedError unless the realm is still as expected."""
         now = self.realms.get(realm.name)
         if now != realm:
             raise RefusedError(
                 "realm-state",
-                f"realm {realm.name} was changed by somebody else and is {now.status} now",
+                f"realm {realm.name} was changed by another process and is now {now.status}",
                 hint=f"lakesweep realm show {realm.name}",
             )
 
@@ -163,9 +167,9 @@ class RealmPurger:
 
 
 class StateCheck:
-    """A look at a realm, repeated when it no longer counts; `verify` looks, and raises to say no.
+    """A check of a realm's state, repeated once it expires; `verify` raises to refuse.
 
-    Neither clock alone tells how long a process was held up: one may stand still while the machine
+    Neither clock alone shows how long a process was suspended: one may stop while the machine
     sleeps, and the other may be set back.
     """
 
@@ -175,9 +179,9 @@ class StateCheck:
         self._until = (-inf, -inf)
 
     def refresh(self) -> None:
-        """RefusedError unless the realm was moments ago as it should be."""
+        """RefusedError unless the realm was in the right state moments ago."""
         while any(now >= until for now, until in zip(self._now(), self._until, strict=True)):
-            steady, wall = self._now()  # as of before the look
+            steady, wall = self._now()  # before the check, not after: the check may take long
             self._verify()
             self._until = (steady + STATE_CHECK_SECONDS, wall + STATE_CHECK_SECONDS)
 
@@ -196,15 +200,10 @@ def check_purgeable(realm: RealmDefinition) -> None:
 
 
 def _counted(rows: Iterator[Item], task: ProgressTask) -> Iterator[int]:
-    for batch in _batches(rows):
+    for batch in batches(rows, _BATCH_ROWS):
         task.advance(len(batch))
         yield len(batch)
 
 
 def _keys(rows: Sequence[ObjectHead]) -> list[RowKey]:
     return [RowKey(row.id, row.part) for row in rows]
-
-
-def _batches(items: Iterator[Item]) -> Iterator[list[Item]]:
-    while batch := list(islice(items, _BATCH_ROWS)):
-        yield batch

@@ -28,26 +28,26 @@ from lakesweep.store.realms.link_scan import (
 from lakesweep.store.realms.payloads import PAGE_ROWS, Payload, Payloads
 from lakesweep.store.realms.realm import Realm
 
-#: A node may lead to thousands of objects, so few of them are read before those.
+#: A node may link to thousands of objects, so few nodes are read before those.
 _PAGE_NODES = 8
-_IF_MISSING = "repeat it if maintenance is under way, or leave old commits out with --history 1"
+_IF_MISSING = "run it again if maintenance is running, or skip old commits with --history 1"
 
 
 def reach(
     realm: Realm, references: Sequence[Reference], *, history: int | None = None
 ) -> Iterator[Payload]:
-    """Every object that these references lead to, each once, as it is read.
+    """Every object that is reachable from these references, each once, as it is read.
 
-    A log counts with its newest `history` commits, or else as far back as it goes: a commit that is
-    gone ends it. Anything else that is missing or damaged is an error, which names the way to it.
-    Memory grows by 8 bytes an object, and twice that at times.
+    A log counts with its newest `history` commits, or else as far as it goes: a missing commit ends
+    it. Anything else that is missing or damaged is an error, which names the path to it. Memory
+    grows by 8 bytes per object, and twice that at times.
     """
     kept = LogRetention() if history is None else LogRetention(history)
     return ReachabilityWalk(realm, lambda _: kept).reach(references)
 
 
-class _Place(NamedTuple):
-    """An object in the walk: as what it was reached, and in whose log, if it is a commit."""
+class _Target(NamedTuple):
+    """An object in the walk: its role, and the reference in whose log it is, if it is a commit."""
 
     id: int
     role: LinkRole = WHOLE
@@ -59,18 +59,18 @@ class _Place(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """An object that was read, and what it leads to."""
+    """An object that was read, and its links."""
 
-    place: _Place
+    target: _Target
     payload: Payload
-    leads: LinkTargets
+    links: LinkTargets
 
-    def leads_to(self, number: int) -> bool:
-        return any(number in ids for ids in self.leads.values())
+    def links_to(self, number: int) -> bool:
+        return any(number in ids for ids in self.links.values())
 
 
 class _Queue:
-    """Ids that wait to be read. It stays short: nodes of indexes wait behind whole objects."""
+    """Ids that wait to be read. It stays short: index nodes wait behind whole objects."""
 
     def __init__(self) -> None:
         self._ids: defaultdict[LinkRole, array[int]] = defaultdict(lambda: array("q"))
@@ -86,24 +86,24 @@ class _Queue:
     def put(self, role: LinkRole, ids: bytes) -> None:
         self._ids[role].frombytes(ids)
 
-    def take(self) -> Sequence[_Place]:
-        """Some ids of one role; none when all were taken."""
+    def take(self) -> Sequence[_Target]:
+        """Some ids of one role; none when everything was taken."""
         role = self._next()
         ids = self._ids[role]
         page = ids[-(PAGE_ROWS if role == WHOLE else _PAGE_NODES) :]
         del ids[len(ids) - len(page) :]
-        return [_Place(number, role) for number in page]
+        return [_Target(number, role) for number in page]
 
     def _next(self) -> LinkRole:
         nodes = [role for role, ids in self._ids.items() if ids and role != WHOLE]
-        # Full pages take the fewest round trips; nodes bring more to fill one with.
+        # Full pages need the fewest round trips; nodes provide more ids to fill one.
         if not nodes or len(self._ids[WHOLE]) >= PAGE_ROWS:
             return WHOLE
         return max(nodes, key=lambda role: role.height or 0)
 
 
 class ReachabilityWalk:
-    """A walk over one realm. `history` says of the name of a reference how far back it counts."""
+    """A walk over one realm. `history` returns the log retention for a reference name."""
 
     def __init__(self, realm: Realm, history: Callable[[str], LogRetention]) -> None:
         self._realm = realm
@@ -116,18 +116,18 @@ class ReachabilityWalk:
         self._optional: set[int] = set()
 
     def reach(self, references: Sequence[Reference]) -> Iterator[Payload]:
-        """Every object that these references lead to, and was not reached before; see `reach`."""
+        """Every object reachable from these references that was not reached before; see `reach`."""
         try:
             for step in self._steps(references):
                 yield step.payload
         except _BrokenError as broken:
             again = partial(ReachabilityWalk, self._realm, self._history)
-            way = _way(broken.place, lambda: again()._steps(references))  # noqa: SLF001
-            message = f"{broken.reason}; the way to it: {' → '.join(way)}"
+            path = _path_to(broken.target, lambda: again()._steps(references))  # noqa: SLF001
+            message = f"{broken.reason}; reached by {' → '.join(path)}"
             raise broken.kind(message, hint=broken.hint) from broken
 
-    def also(self, ids: Collection[int]) -> None:
-        """Reach these objects too, if they are there, with whatever is reached next."""
+    def add_optional(self, ids: Collection[int]) -> None:
+        """Also reach these objects, if they exist, with the next walk."""
         new = self._reached.add(list(ids))
         self._optional.update(new.tolist())
         self._queue.put(WHOLE, new.tobytes())
@@ -138,21 +138,21 @@ class ReachabilityWalk:
         return not self._queue.is_empty
 
     def ids(self) -> Iterator[Ids]:
-        """The ids of all that was reached, each once."""
+        """The ids of everything that was reached, each once."""
         return self._reached.runs()
 
     def _steps(self, references: Iterable[Reference]) -> Iterator[_Step]:
         for reference in references:
             for commit in self._log(reference):
-                if len(self._reached.add([commit.place.id])):
-                    self._enter(commit.leads)
+                if len(self._reached.add([commit.target.id])):
+                    self._enter(commit.links)
                     yield commit
                 if self._queue.is_long:
                     yield from self._rest()
         yield from self._rest()
 
     def _log(self, reference: Reference) -> Iterator[_Step]:
-        """The commits of a reference, newest first, up to the first that is gone."""
+        """The commits of a reference, newest first, up to the first missing one."""
         if reference.pointer is None:
             return
         page = self._head(reference, reference.pointer)
@@ -178,93 +178,94 @@ class ReachabilityWalk:
 
     def _commits(self, reference: str, ids: Sequence[int]) -> Sequence[_Step]:
         found = []
-        for place, payload in self._read([_Place(number, WHOLE, reference) for number in ids]):
+        for target, payload in self._read([_Target(number, WHOLE, reference) for number in ids]):
             if payload is None:
                 break
-            found.append(_step(place, payload))
+            found.append(_step(target, payload))
         return found
 
     def _rest(self) -> Iterator[_Step]:
-        """Everything that waits, and what that leads to."""
-        while places := self._queue.take():
+        """Everything that waits, and everything it links to."""
+        while targets := self._queue.take():
             found: defaultdict[LinkRole, list[int]] = defaultdict(list)
-            for place, payload in self._read(places):
-                if payload is None and place.id in self._optional:
+            for target, payload in self._read(targets):
+                if payload is None and target.id in self._optional:
                     continue
                 if payload is None:
-                    missing = DamagedRowError(f"{place.name} is missing", hint=_IF_MISSING)
-                    raise _BrokenError(place, missing)
-                step = _step(place, payload)
-                for role, ids in step.leads.items():
+                    missing = DamagedRowError(f"{target.name} is missing", hint=_IF_MISSING)
+                    raise _BrokenError(target, missing)
+                step = _step(target, payload)
+                for role, ids in step.links.items():
                     found[role] += ids
                 yield step
             self._enter(found)
 
-    def _read(self, places: Sequence[_Place]) -> Iterator[tuple[_Place, Payload | None]]:
-        payloads = self._payloads.read([place.id for place in places])
-        for place in places:
+    def _read(self, targets: Sequence[_Target]) -> Iterator[tuple[_Target, Payload | None]]:
+        payloads = self._payloads.read([target.id for target in targets])
+        for target in targets:
             try:
                 payload = next(payloads)
             except DamagedRowError as error:
-                raise _BrokenError(place, error) from error
-            yield place, payload
+                raise _BrokenError(target, error) from error
+            yield target, payload
 
-    def _enter(self, leads: LinkTargets) -> None:
-        """Let everything wait that was not reached before."""
-        for role, ids in leads.items():
+    def _enter(self, links: LinkTargets) -> None:
+        """Queue everything that was not reached before."""
+        for role, ids in links.items():
             wanted = ids if role == WHOLE else self._nodes[role].add(ids)
             new = self._reached.add(wanted)
             if role != WHOLE and len(new) < len(wanted):
-                # Read in one way only, it might lead to less than it does.
-                place = _Place(min(set(wanted) - set(new)), role)
-                raise _BrokenError(place, DamagedRowError("it is used as something else, too"))
+                # Read in one role only, it might seem to link to less than it does.
+                target = _Target(min(set(wanted) - set(new)), role)
+                raise _BrokenError(target, DamagedRowError("it is also used as something else"))
             self._queue.put(role, new.tobytes())
 
 
 class _BrokenError(Exception):
-    """The walk came to an object that cannot be read."""
+    """The walk reached an object that cannot be read."""
 
-    def __init__(self, place: _Place, cause: DamagedRowError | FormatError) -> None:
+    def __init__(self, target: _Target, cause: DamagedRowError | FormatError) -> None:
         super().__init__(cause.message)
-        self.place = place
+        self.target = target
         self.kind = NewerRowError if isinstance(cause, NewerRowError) else DamagedRowError
-        # Whoever reads rows names the object; whoever reads its bytes does not know it.
-        is_named = str(place.id) in cause.message
-        self.reason = cause.message if is_named else f"{place.name}: {cause.message}"
+        # Errors about rows name the object; errors about its bytes do not.
+        is_named = str(target.id) in cause.message
+        self.reason = cause.message if is_named else f"{target.name}: {cause.message}"
         self.hint = cause.hint
 
 
-def _step(place: _Place, payload: Payload) -> _Step:
+def _step(target: _Target, payload: Payload) -> _Step:
     try:
-        return _Step(place, payload, scan_links(payload.payload, place.role))
+        return _Step(target, payload, scan_links(payload.payload, target.role))
     except (DamagedRowError, FormatError) as error:
-        raise _BrokenError(place, error) from error
+        raise _BrokenError(target, error) from error
 
 
 def _lineage(commit: _Step) -> CommitLineage:
     try:
         return commit_lineage(commit.payload.payload)
     except DamagedRowError as error:
-        raise _BrokenError(commit.place, error) from error
+        raise _BrokenError(commit.target, error) from error
 
 
-def _way(place: _Place, walk: Callable[[], Iterator[_Step]]) -> Sequence[str]:
-    """How the walk came to a place. It is walked again for each step back, to remember nothing.
+def _path_to(target: _Target, walk: Callable[[], Iterator[_Step]]) -> Sequence[str]:
+    """The path by which the walk reached an object.
 
-    A walk comes to what leads to an object before it comes to the object itself.
+    Walks again for each step back, to keep no history in memory. A walk reaches what links to an
+    object before the object itself.
     """
-    way = [place.name]
-    while place.reference is None:
-        parent = _parent(place.id, walk())
+    path = [target.name]
+    while target.reference is None:
+        parent = _parent(target.id, walk())
         if parent is None:
-            return way
-        place = parent.place
-        way.insert(0, place.name)
-    return [f"reference {place.reference!r}", *way]
+            return path
+        target = parent.target
+        path.insert(0, target.name)
+    return [f"reference {target.reference!r}", *path]
 
 
 def _parent(number: int, steps: Iterator[_Step]) -> _Step | None:
     try:
-        return next((step for step in steps if step.leads_to(number)), None)
+        return next((step for step in steps if step.links_to(number)), None)
     except (_BrokenError, HeadMissingError):
         return None

@@ -33,39 +33,39 @@ class RealmContext:
     types: ObjectTypes
     clock: Clock
     ids: IdSource
-    turns: FairLocks
+    locks: FairLocks
     random: Random
 
 
 class Realm:
     """Objects, references and commits of one realm. Threads may share it.
 
-    `backend` has its rows as they are, for those who copy or count them, and `stored` its objects;
-    `cached` may have objects, and references as they were moments ago, without asking the database.
-    `clock` is what everything in it goes by.
+    `backend` has its rows as stored, for copying or counting them, and `stored` its objects;
+    `cached` may return objects, and slightly outdated references, without asking the database.
+    `clock` is used for everything in it.
     """
 
     def __init__(
-        self, name: str, backend: Backend, tools: RealmContext, cached: Backend | None = None
+        self, name: str, backend: Backend, context: RealmContext, cached: Backend | None = None
     ) -> None:
         self.name = name
         self.backend = backend
-        self._ids = tools.ids
-        self.clock = tools.clock
+        self._ids = context.ids
+        self.clock = context.clock
         cached = cached or backend
-        self.references = References(backend, name, tools.clock, cached)
-        self.objects = Objects(cached, name, tools.types, tools.clock, tools.ids)
-        self.stored = Objects(backend, name, tools.types, tools.clock, tools.ids)
+        self.references = References(backend, name, context.clock, cached)
+        self.objects = Objects(cached, name, context.types, context.clock, context.ids)
+        self.stored = Objects(backend, name, context.types, context.clock, context.ids)
         self._indexes = Indexes(self.objects)
         self._log = Log(self.references, self.objects)
         self._commits = Committer(
             self.references,
             self.objects,
             self._indexes,
-            tools.ids,
-            tools.clock,
-            tools.turns,
-            tools.random,
+            context.ids,
+            context.clock,
+            context.locks,
+            context.random,
         )
 
     def commit(
@@ -77,26 +77,26 @@ class Realm:
         message: str = "",
         author: str = "",
     ) -> Committed[Head]:
-        """Replace the head of a reference by what `change` makes of it; see `Commits.commit`.
+        """Replace the head of a reference by the result of `change`; see `Committer.commit`.
 
-        With a `kind`, WrongTypeError if the present head is none.
+        With a `kind`, WrongTypeError if the current head is of another.
         """
         return self._commits.commit(reference, kind, change, message=message, author=author)
 
     def head(self, reference: str, kind: type[Head], *, fresh: bool = False) -> Stored[Head] | None:
         """The newest commit of a reference; None before the first one.
 
-        All commits of this store are seen at once. Those of others may be missed for moments,
-        unless it shall be `fresh`.
+        Commits through this store are visible at once. Those of others may be missed briefly,
+        unless `fresh` is set.
         """
-        look = self.references.fetch_for_update if fresh else self.references.fetch
-        found = look(reference)
+        fetch = self.references.fetch_for_update if fresh else self.references.fetch
+        found = fetch(reference)
         if found.pointer is None:
             return None
         with self.references.reading_head(found):
             head = self.objects.fetch(found.pointer, kind)
         if head is None and not fresh:
-            return self.head(reference, kind, fresh=True)  # the reference may have been recovered
+            return self.head(reference, kind, fresh=True)  # perhaps recovered meanwhile
         if head is None:
             raise self.references.missing_head(found)
         return head
@@ -104,14 +104,14 @@ class Realm:
     def log(
         self, reference: str, since: Start | None = None, *, oldest_first: bool = False
     ) -> Iterator[Stored[Commit]]:
-        """The commits of a reference, newest first; after a commit, or from a moment on."""
+        """The commits of a reference, newest first; after a commit, or from a time on."""
         read = self._log.oldest_first if oldest_first else self._log.newest_first
         return read(reference, since)
 
     def follow(
         self, reference: str, since: Start | None = None, *, page_commits: int = PAGE_COMMITS
     ) -> Follower:
-        """A feed of the commits after a commit, or from a moment on; otherwise of all there are."""
+        """A feed of the commits after a commit, or from a time on; otherwise of all commits."""
         return Follower(self._log, reference, since, self.clock, page_commits)
 
     def index(self, root: IndexRoot, codec: Codec[V]) -> Index[V]:
@@ -119,9 +119,9 @@ class Realm:
         return self._indexes.open(root, codec)
 
     def new_id(self) -> int:
-        """An id that nobody has had before, for an object that is written conditionally."""
+        """A new id, for an object that is written conditionally."""
         return self._ids.next()
 
     def recover(self, reference: str) -> Reference:
-        """Go back to the newest recent commit that can be read; see `recovery.recover`."""
+        """Go back to the newest readable recent commit; see `recovery.recover`."""
         return recover(self.references, self.stored, reference)

@@ -40,7 +40,7 @@ from lakesweep.timestamps import micros
 if TYPE_CHECKING:
     from lakesweep.store.realms.realm import Realm
 
-#: For so long nobody gets the name of a deleted realm.
+#: How long the name of a deleted realm stays reserved.
 NAME_SECONDS = 60
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
@@ -74,7 +74,7 @@ _FOLLOWING: Mapping[RealmStatus, frozenset[RealmStatus]] = {
 
 
 class RealmDefinition(msgspec.Struct, frozen=True, kw_only=True):
-    """What the store knows of one realm; moments are microseconds since 1970."""
+    """The definition of one realm; times are microseconds since 1970."""
 
     name: str
     status: RealmStatus = RealmStatus.CREATED
@@ -84,7 +84,7 @@ class RealmDefinition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RealmsCommit(Commit, frozen=True, kw_only=True):
-    """All realms, as one commit left them, and when those were deleted that lately were."""
+    """All realms as of one commit, and when recently deleted ones were deleted."""
 
     realms: IndexRoot = NO_INDEX
     deleted: dict[str, int] = msgspec.field(default_factory=dict)
@@ -95,10 +95,10 @@ _RealmChange: TypeAlias = Callable[[IndexUpdate[RealmDefinition]], Change]
 
 
 class RealmRegistry:
-    """Creates realms, moves them from state to state, and deletes them; one commit each.
+    """Creates realms, moves them from state to state, and deletes them, in one commit each.
 
-    Whoever changes a realm says how it was when it was looked at. If it is no longer so, nothing
-    is changed, and ContendedError says so.
+    Callers pass the realm as they last saw it. If it has changed since, nothing is changed, and
+    ContendedError is raised.
     """
 
     def __init__(self, system: Realm, clock: Clock) -> None:
@@ -115,7 +115,7 @@ class RealmRegistry:
 
         def add(realms: IndexUpdate[RealmDefinition]) -> Change:
             if key(name) in realms:
-                raise RealmExistsError(f"realm {name} exists already")
+                raise RealmExistsError(f"realm {name} already exists")
             realms.put(key(name), new)
             return Change("add", key(name))
 
@@ -123,7 +123,7 @@ class RealmRegistry:
         return new
 
     def guard(self) -> ReferenceGuard:
-        """What is moved by whoever changes any realm."""
+        """The reference that every change of any realm moves."""
         return ReferenceGuard(self._system.name, self._system.references.fetch_for_update(REALMS))
 
     def get(self, name: str) -> RealmDefinition:
@@ -132,7 +132,7 @@ class RealmRegistry:
         found = self._system.index(root, _CODEC).get(key(name))
         if found is None:
             raise RealmMissingError(
-                f"there is no realm {name}", hint="lakesweep realm list shows all realms"
+                f"realm {name} does not exist", hint="lakesweep realm list shows all realms"
             )
         return found
 
@@ -141,9 +141,9 @@ class RealmRegistry:
         return (found for _, found in self._system.index(self._root(), _CODEC).items())
 
     def move(self, expected: RealmDefinition, status: RealmStatus) -> RealmDefinition:
-        """Bring a realm into another state; RefusedError where no way leads there."""
+        """Move a realm to another state; RefusedError if that transition is not allowed."""
         if status not in _FOLLOWING[expected.status]:
-            raise _no_way(expected, status)
+            raise _no_transition(expected, status)
         return self._replace(expected, msgspec.structs.replace(expected, status=status))
 
     def set_properties(
@@ -155,7 +155,7 @@ class RealmRegistry:
         )
 
     def delete(self, expected: RealmDefinition) -> None:
-        """Forget a purged realm, and set its name free."""
+        """Delete a purged realm, and free its name."""
         check_deletable(expected)
 
         def remove(realms: IndexUpdate[RealmDefinition]) -> Change:
@@ -182,21 +182,21 @@ class RealmRegistry:
     ) -> None:
         def commit(attempt: Attempt[RealmsCommit]) -> RealmsCommit:
             head = attempt.head or RealmsCommit()
-            kept = self._kept_names(head)
-            _check_free(created, kept)
+            reserved = self._reserved_names(head)
+            _check_free(created, reserved)
             realms = attempt.index(head.realms, _CODEC)
             attempt.record(change(realms))
-            gone = {deleted: micros(self._clock.now())} if deleted and self._keeps_names else {}
-            return RealmsCommit(realms=seal(realms), deleted={**kept, **gone})
+            gone = {deleted: micros(self._clock.now())} if deleted and self._reserves_names else {}
+            return RealmsCommit(realms=seal(realms), deleted={**reserved, **gone})
 
         self._system.references.ensure([REALMS])
         self._system.commit(REALMS, commit, RealmsCommit, message=message)
 
     @property
-    def _keeps_names(self) -> bool:
+    def _reserves_names(self) -> bool:
         return not self._system.backend.capabilities.atomic_commits
 
-    def _kept_names(self, head: RealmsCommit) -> dict[str, int]:
+    def _reserved_names(self, head: RealmsCommit) -> dict[str, int]:
         since = micros(self._clock.now()) - NAME_SECONDS * 1_000_000
         return {name: moment for name, moment in head.deleted.items() if moment > since}
 
@@ -204,20 +204,20 @@ class RealmRegistry:
         try:
             head = self._system.head(REALMS, RealmsCommit, fresh=True)
         except ReferenceMissingError:
-            return NO_INDEX  # the system realm is made with the first realm
+            return NO_INDEX  # the system realm is created with the first realm
         return head.value.realms if head else NO_INDEX
 
 
 def check_name(name: str) -> None:
-    """UsageError unless a realm of the users may have this name."""
+    """UsageError unless a user's realm may have this name."""
     if name.startswith(RESERVED):
         raise UsageError(
-            f"{name}: names that begin with {RESERVED} are the system's own",
+            f"{name}: names that start with {RESERVED} are reserved for the system",
             hint="choose another name",
         )
     if not _NAME.fullmatch(name):
         raise UsageError(
-            f"{name[:140]!r} cannot be the name of a realm",
+            f"{name[:140]!r} is not a valid realm name",
             hint="use 1 to 128 letters, digits, _ and -",
         )
 
@@ -227,16 +227,16 @@ def check_deletable(realm: RealmDefinition) -> None:
     if realm.status is not RealmStatus.PURGED:
         raise RefusedError(
             "realm-state",
-            f"realm {realm.name} is {realm.status}, and only purged ones are deleted",
+            f"realm {realm.name} is {realm.status}; only purged realms can be deleted",
             hint=f"lakesweep realm purge {realm.name}",
         )
 
 
-def _check_free(name: str, kept: Collection[str]) -> None:
-    if name in kept:
+def _check_free(name: str, reserved: Collection[str]) -> None:
+    if name in reserved:
         raise RefusedError(
             "realm-state",
-            f"realm {name} was deleted moments ago, and somebody may still be deleting its rows",
+            f"realm {name} was deleted moments ago, and its rows may still be being deleted",
             hint=f"try again in {NAME_SECONDS} seconds, or choose another name",
         )
 
@@ -244,15 +244,15 @@ def _check_free(name: str, kept: Collection[str]) -> None:
 def _check_unmoved(realms: IndexUpdate[RealmDefinition], expected: RealmDefinition) -> None:
     if realms.get(key(expected.name)) != expected:
         raise ContendedError(
-            f"realm {expected.name} was changed by somebody else in the meantime",
+            f"realm {expected.name} was changed by another process in the meantime",
             hint=f"lakesweep realm show {expected.name}",
         )
 
 
-def _no_way(realm: RealmDefinition, status: RealmStatus) -> RefusedError:
-    ways = ", ".join(sorted(_FOLLOWING[realm.status]))
+def _no_transition(realm: RealmDefinition, status: RealmStatus) -> RefusedError:
+    states = ", ".join(sorted(_FOLLOWING[realm.status]))
     return RefusedError(
         "realm-state",
         f"realm {realm.name} is {realm.status} and cannot become {status}",
-        hint=f"it can become {ways}" if ways else f"lakesweep realm delete {realm.name}",
+        hint=f"it can become {states}" if states else f"lakesweep realm delete {realm.name}",
     )

@@ -43,15 +43,17 @@ _BUFFER_BYTES = 2**20
 
 @contextmanager
 def new_file(path: Path, *, replace: bool = False) -> Iterator[IO[bytes]]:
-    """A file that gets its name when everything is written, and leaves nothing behind otherwise.
+    """A file that gets its name only when complete, and leaves nothing behind otherwise.
 
-    It is compressed if its name ends with .gz or .zst. UsageError if the name is taken, unless it
-    may be replaced.
+    Compressed if its name ends in .gz or .zst. UsageError if the name is taken, unless it may be
+    replaced.
     """
     if not replace and path.exists():
-        raise UsageError(f"{path} is there already", hint="name another file, or add --force")
+        raise UsageError(f"{path} already exists", hint="use another file, or add --force")
     unfinished = path.with_name(f".lakesweep-{secrets.token_hex(8)}.part")
     try:
+        # Sync the content, rename, then sync the folder: after a crash the name is either absent or
+        # belongs to a complete file.
         yield from _written(unfinished, path.name)
         _sync(unfinished)
         unfinished.replace(path)
@@ -59,10 +61,10 @@ def new_file(path: Path, *, replace: bool = False) -> Iterator[IO[bytes]]:
     except OSError as error:
         reason = f"cannot be written: {error.strerror or error}"
         raise StorageError(
-            str(path), reason, hint="free some space, or name a file elsewhere"
+            str(path), reason, hint="free some space, or use a file elsewhere"
         ) from error
     finally:
-        # Whatever went wrong before says more than that nothing can be deleted here either.
+        # The original error says more than a failure to clean up.
         with suppress(OSError):
             unfinished.unlink(missing_ok=True)
 
@@ -82,9 +84,9 @@ def _sync(path: Path) -> None:
 
 @contextmanager
 def open_export(source: Path | io.BufferedReader[Any]) -> Iterator[ExportReader]:
-    """An export in a file, or one that comes through a pipe."""
+    """An export in a file, or from a pipe."""
     if not isinstance(source, Path):
-        yield ExportReader(source, "the standard input")
+        yield ExportReader(source, "standard input")
         return
     try:
         file = io.BufferedReader(source.open("rb", 0), _BUFFER_BYTES)
@@ -100,19 +102,19 @@ P = ParamSpec("P")
 Value = TypeVar("Value")
 
 _BEGINNING = b'{"line":"export","format":'
-_AGAIN = "copy the file again, or export again"
+_AGAIN = "copy the file again, or repeat the export"
 
 
 class _Version(msgspec.Struct):
-    """What every format has in common."""
+    """What all format versions have in common."""
 
     format: int
 
 
 class ExportReader:
-    """An export, whose errors call it `name` and tell the number of the line.
+    """Reads an export; errors call it `name` and give the line number.
 
-    The first line and the references are read at once. `totals` counts what has been read, and
+    The first line and the references are read immediately. `totals` counts what has been read, and
     `newest` is the largest id so far.
     """
 
@@ -128,9 +130,9 @@ class ExportReader:
         self.references = list(self._read_references())
 
     def items(self) -> Iterator[Payload | ObjectRow]:
-        """The objects of a live export, or the rows of one of rows.
+        """The objects of a live export, or the rows of an export of rows.
 
-        It ends without an error only if nothing is missing, and all of it is as it was written.
+        Ends without an error only if nothing is missing and everything is as written.
         """
         while not isinstance(self._line, EndLine):
             item = self._read_item(self._line)
@@ -138,39 +140,39 @@ class ExportReader:
             yield item
             self._line = self._read()
         if self._line != self.totals.end():
-            raise self._damaged("it does not match the lines above it")
+            raise self._damaged("the totals do not match the lines above")
         if self._read_bytes():
-            raise self._damaged("nothing may follow the last line")
+            raise self._damaged("there is data after the last line")
 
     def _read_header(self) -> ExportHeader:
         line = self._read_bytes()
         if not line.startswith(_BEGINNING):
             raise DamagedError(
-                self._name, "this is no export of a realm", hint="lakesweep store export writes one"
+                self._name, "is not an export of a realm", hint="lakesweep store export creates one"
             )
         self._check_version(line)
         header = self._parse(line)
         if not isinstance(header, ExportHeader):
-            raise self._damaged("this is not how an export begins")
+            raise self._damaged("an export does not start like this")
         return header
 
     def _check_version(self, line: bytes) -> None:
         try:
             version = msgspec.json.decode(line, type=_Version).format
         except msgspec.MsgspecError as error:
-            raise self._damaged("it is not JSON") from error
+            raise self._damaged("the line is not JSON") from error
         if version != FORMAT:
             raise DamagedError(
                 self._name,
-                f"this is an export of format {version}, and {FORMAT} is known here",
-                hint="use a newer lakesweep",
+                f"this export has format {version}; this program understands {FORMAT}",
+                hint="upgrade Lakesweep",
             )
 
     def _read_references(self) -> Iterator[Reference]:
         names = set()
         while isinstance(line := self._line, ReferenceLine):
             if line.name in names:
-                raise self._damaged("this reference was there before")
+                raise self._damaged("this reference is repeated")
             names.add(line.name)
             yield self._understood(to_reference, line)
             self._line = self._read()
@@ -181,7 +183,7 @@ class ExportReader:
             return self._understood(to_payload, line, payload)
         if isinstance(line, RowLine) and self.header.kind is ExportKind.ROWS:
             return self._understood(to_row, line)
-        raise self._damaged("such a line does not belong here")
+        raise self._damaged("unexpected kind of line")
 
     def _understood(self, read: Callable[P, Value], *args: P.args, **options: P.kwargs) -> Value:
         try:
@@ -197,13 +199,13 @@ class ExportReader:
             yield self._checked(piece, len(piece) == PIECE_BYTES)
             more = self._read()
             if not isinstance(more, PieceLine) or (more.id, more.piece) != (line.id, number):
-                raise self._damaged(f"piece {number} of object {line.id} belongs here")
+                raise self._damaged(f"piece {number} of object {line.id} is expected here")
             piece = more.payload
         yield self._checked(piece, len(piece) <= PIECE_BYTES)
 
     def _checked(self, piece: bytes, fits: bool) -> bytes:
         if not fits:
-            raise self._damaged("a piece of the object has another size than it should")
+            raise self._damaged("a piece of the object has the wrong size")
         return piece
 
     def _read(self) -> Line:
@@ -212,9 +214,9 @@ class ExportReader:
     def _parse(self, line: bytes) -> Line:
         if not line.endswith(b"\n"):
             if len(line) == MAX_LINE_BYTES:
-                raise self._damaged("it is too long")
+                raise self._damaged("the line is too long")
             raise TruncatedError(
-                self._name, f"it ends in line {self._number}, before its last one", hint=_AGAIN
+                self._name, f"ends in line {self._number}, before its last line", hint=_AGAIN
             )
         text = self._understood(self._chain.open, line)
         parsed = self._understood(decode, text)
@@ -227,10 +229,10 @@ class ExportReader:
             return self._file.readline(MAX_LINE_BYTES)
         except EOFError as error:
             raise TruncatedError(
-                self._name, f"it ends in line {self._number}: {error}", hint=_AGAIN
+                self._name, f"ends in line {self._number}: {error}", hint=_AGAIN
             ) from error
         except READ_ERRORS as error:
-            raise self._damaged(f"it cannot be read: {error}") from error
+            raise self._damaged(f"cannot be read: {error}") from error
 
     def _damaged(self, reason: str) -> DamagedError:
         return DamagedError(self._name, f"line {self._number}: {reason}", hint=_AGAIN)
@@ -242,41 +244,40 @@ _errors: tuple[type[Exception], ...] = (OSError, EOFError, zlib.error)
 try:
     from isal import igzip, igzip_lib
 except ImportError:
-    pass  # there is no wheel for this machine: the standard library does the same, 20 times slower
+    pass  # no wheel for this machine: the standard library works too, 20 times slower
 else:
     _gzip, _gzip_level = igzip.IGzipFile, 2
     _errors += (cast("type[Exception]", igzip_lib.IsalError),)
 
-#: What reading may raise where compressed bytes are damaged or cut short.
+#: What reading damaged or truncated compressed bytes may raise.
 READ_ERRORS = _errors
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _ZSTANDARD_MAGIC = b"\x28\xb5\x2f\xfd"
-_STREAM_BUFFER_BYTES = 2**20
 
 
 def compressing(file: IO[bytes], name: str) -> IO[bytes]:
-    """Writes to a file, compressed as its name says: .gz, .zst, or else not at all."""
+    """Writes to a file, compressed according to its name: .gz, .zst, or not at all."""
     if name.endswith(".gz"):
         return io.BufferedWriter(
-            _gzip(fileobj=file, mode="wb", compresslevel=_gzip_level), _STREAM_BUFFER_BYTES
+            _gzip(fileobj=file, mode="wb", compresslevel=_gzip_level), _BUFFER_BYTES
         )
     if name.endswith(".zst"):
         import pyarrow as pa
 
         stream = pa.CompressedOutputStream(pa.PythonFile(file, "w"), "zstd")
-        return io.BufferedWriter(stream, _STREAM_BUFFER_BYTES)
+        return io.BufferedWriter(stream, _BUFFER_BYTES)
     return file
 
 
 def decompressing(file: io.BufferedReader[Any]) -> IO[bytes]:
-    """Reads a file, compressed or not; its first bytes tell which."""
+    """Reads a file, compressed or not, according to its first bytes."""
     magic = file.peek(len(_ZSTANDARD_MAGIC))
     if magic.startswith(_GZIP_MAGIC):
-        return io.BufferedReader(_gzip(fileobj=file, mode="rb"), _STREAM_BUFFER_BYTES)
+        return io.BufferedReader(_gzip(fileobj=file, mode="rb"), _BUFFER_BYTES)
     if magic.startswith(_ZSTANDARD_MAGIC):
         import pyarrow as pa
 
         stream = pa.CompressedInputStream(pa.PythonFile(file, "r"), "zstd")
-        return io.BufferedReader(stream, _STREAM_BUFFER_BYTES)
+        return io.BufferedReader(stream, _BUFFER_BYTES)
     return file

@@ -38,20 +38,20 @@ from lakesweep.store.realms.payloads import Payload
 
 #: The version of the format.
 FORMAT = 1
-#: A payload is cut into pieces of this size, which has no padding in base64.
+#: A payload is cut into pieces of this size, which needs no padding in base64.
 PIECE_BYTES = 300_000
-#: No line is longer.
+#: The maximum length of a line.
 MAX_LINE_BYTES = 2**20
 
-#: A whole number as text, since many programs cannot hold one that is so large.
+#: An integer as text, since many programs cannot represent such large ones.
 Id: TypeAlias = Annotated[str, Meta(min_length=1, max_length=20)]
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=EVERY_ID.last)]
-Moment: TypeAlias = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+Moment: TypeAlias = Annotated[int, Meta(ge=-(2**63), le=EVERY_ID.last)]
 TypeName: TypeAlias = Annotated[str, Meta(min_length=1, max_length=64)]
 
 
 class ExportKind(StrEnum):
-    """What was exported: what the references lead to, or every row as it is."""
+    """What was exported: everything reachable from the references, or every row as stored."""
 
     LIVE = "live"
     ROWS = "rows"
@@ -62,9 +62,9 @@ class _Line(msgspec.Struct, frozen=True, kw_only=True, tag_field="line"):
 
 
 class ExportHeader(_Line, frozen=True, tag="export"):
-    """The first line. `export` names this export, and no other has the same name.
+    """The first line. `export` is the unique name of this export.
 
-    `history` is how many commits of each log are there; null for all that there were.
+    `history` is the number of commits of each log; null for all that existed.
     """
 
     format: int
@@ -87,7 +87,7 @@ class ReferenceLine(_Line, frozen=True, tag="reference"):
 
 
 class ObjectLine(_Line, frozen=True, tag="object"):
-    """One object, whose payload comes in so many `pieces`: the first here, the others behind."""
+    """One object, whose payload comes in `pieces`: the first here, the others in later lines."""
 
     id: Id
     type: TypeName
@@ -98,7 +98,7 @@ class ObjectLine(_Line, frozen=True, tag="object"):
 
 
 class PieceLine(_Line, frozen=True, tag="piece"):
-    """A further piece of the object above, counted from 1."""
+    """Another piece of the object above, counted from 1."""
 
     id: Id
     piece: Annotated[int, Meta(ge=1)]
@@ -117,7 +117,7 @@ class RowLine(_Line, frozen=True, tag="row"):
 
 
 class EndLine(_Line, frozen=True, tag="end"):
-    """The last line: all references, objects or rows, the bytes of these, and the content hash."""
+    """The last line: the number of references, of objects or rows, their bytes, and the hash."""
 
     references: int
     items: int
@@ -134,7 +134,7 @@ _SEAL_BYTES = len(_SEAL % 0)
 
 
 class ChecksumChain:
-    """Adds checksums to lines, or checks them; each depends on the lines before."""
+    """Adds checksums to lines, or verifies them; each depends on the lines before."""
 
     def __init__(self) -> None:
         self._checksum = 0
@@ -145,10 +145,10 @@ class ChecksumChain:
         return text[:-1] + _SEAL % self._checksum
 
     def open(self, line: bytes) -> bytes:
-        """The JSON object of a line; ValueError if it is not the next line, as it was written."""
+        """The JSON object of a line; ValueError if it is not the next line as written."""
         text = line[:-_SEAL_BYTES] + b"}"
         if self.seal(text) != line:
-            raise ValueError("it does not match its checksum")
+            raise ValueError("the line does not match its checksum")
         return text
 
 
@@ -158,21 +158,21 @@ def encode(line: Line) -> bytes:
 
 
 def decode(text: bytes) -> Line:
-    """The line of some JSON; ValueError if it is none."""
+    """The line in some JSON; ValueError if it is not one."""
     try:
         return _decoder.decode(text)
     except msgspec.MsgspecError as error:
-        raise ValueError(f"it does not say what it should: {error}") from error
+        raise ValueError(f"the line is not valid: {error}") from error
 
 
 _MODULUS = 2**256
 
 
 class Totals:
-    """Counts the lines of an export, and sums up their hashes.
+    """Counts the lines of an export, and sums their hashes.
 
-    The content hash is the sum of the SHA-256 of every line but the first and the last, as JSON
-    without its checksum, modulo 2**256: so it does not depend on the order, nor on the database.
+    The content hash is the sum of the SHA-256 of every line except the first and the last, as JSON
+    without its checksum, modulo 2**256: so it depends neither on the order nor on the database.
     """
 
     def __init__(self) -> None:
@@ -186,7 +186,7 @@ class Totals:
         return f"{self._sum % _MODULUS:064x}"
 
     def add(self, line: Line, text: bytes) -> None:
-        """Count a line, which is this text in JSON."""
+        """Count a line, whose JSON is this text."""
         match line:
             case ObjectLine():
                 self.items += 1
@@ -203,13 +203,13 @@ class Totals:
         self._sum += int.from_bytes(hashlib.sha256(text, usedforsecurity=False).digest(), "big")
 
     def end(self) -> EndLine:
-        """The last line of an export of so much."""
+        """The last line of an export with these totals."""
         return EndLine(
             references=self.references, items=self.items, bytes=self.size_bytes, hash=self.hash
         )
 
 
-# One number, one spelling: otherwise two lines could say the same, with different hashes.
+# Every number has one spelling: otherwise two lines could say the same with different hashes.
 _NUMBER = re.compile("0|-?[1-9][0-9]*")
 
 
@@ -227,7 +227,7 @@ def reference_line(reference: Reference) -> ReferenceLine:
 def to_reference(line: ReferenceLine) -> Reference:
     """The reference of a line."""
     if len(line.name.encode()) > MAX_NAME_BYTES:
-        raise ValueError("no reference can have this name")
+        raise ValueError("this is not a valid reference name")
     pointer = None if line.pointer is None else to_id(line.pointer)
     recent = tuple(map(to_id, line.recent))
     return Reference(line.name, pointer, line.version, line.created_at, recent)
@@ -235,19 +235,19 @@ def to_reference(line: ReferenceLine) -> Reference:
 
 def object_lines(item: Payload) -> Iterator[ObjectLine | PieceLine]:
     """The lines of an object: one, unless it is large."""
-    number = str(item.id)
+    id_ = str(item.id)
     pieces = range(PIECE_BYTES, len(item.payload), PIECE_BYTES)
     yield ObjectLine(
-        id=number,
+        id=id_,
         type=item.type,
         created_at=item.created_at,
         token=_text(item.token),
         pieces=1 + len(pieces),
         payload=item.payload[:PIECE_BYTES],
     )
-    for place, start in enumerate(pieces, start=1):
+    for number, start in enumerate(pieces, start=1):
         piece = item.payload[start : start + PIECE_BYTES]
-        yield PieceLine(id=number, piece=place, payload=piece)
+        yield PieceLine(id=id_, piece=number, payload=piece)
 
 
 def to_payload(line: ObjectLine, payload: bytes) -> Payload:
@@ -284,7 +284,7 @@ def _to_token(text: str | None) -> int | None:
 
 def _number(text: str, least: int) -> int:
     if not _NUMBER.fullmatch(text) or not least <= int(text) <= EVERY_ID.last:
-        raise ValueError(f"{text!r} is no id")
+        raise ValueError(f"{text!r} is not an id")
     return int(text)
 
 

@@ -41,7 +41,7 @@ READABLE = frozenset({RealmStatus.ACTIVE, RealmStatus.INACTIVE})
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """What was written: its first line, and its last."""
+    """What was written: the first line and the last."""
 
     header: ExportHeader
     end: EndLine
@@ -59,15 +59,15 @@ def export_realm(
 ) -> Exported:
     """Write an active or inactive realm, line by line.
 
-    LIVE is what the references lead to, with the newest `history` commits of each log, or with all.
-    ROWS is every row, also of what nothing leads to. Others may write to the realm meanwhile: each
-    reference is exported as it was when it was read, together with all that it led to then.
+    LIVE is everything reachable from the references, with the newest `history` commits of each log,
+    or all. ROWS is every row, including unreachable ones. Others may write to the realm in the
+    meantime: each reference is exported as it was when read, with everything it pointed to then.
     """
     realm = store.realm_in(name, READABLE)
     references = snapshot(realm)
     now = (clock or SystemClock()).now()
     header = _header(store.realms.get(name), kind, history, now, references)
-    items = telling(items_of(realm, kind, references, history), progress, "exported", kind)
+    items = with_progress(items_of(realm, kind, references, history), progress, "exported", kind)
     end = _write_lines(header, chain(map(reference_line, references), item_lines(items)), write)
     return Exported(header, end)
 
@@ -100,20 +100,20 @@ def _header(
         created=created,
         history=history,
     )
-    # Whoever exports the same references at the same moment exports the same.
+    # Exports of the same references at the same time are the same export.
     texts = [encode(unnamed), *(encode(reference_line(each)) for each in references)]
     name = hashlib.sha256(b"".join(texts), usedforsecurity=False).hexdigest()
     return msgspec.structs.replace(unnamed, export=name[:32])
 
 
-#: A whole object, or one row as it is.
+#: A whole object, or one row as stored.
 Item: TypeAlias = Payload | ObjectRow
 
 
 def content_hash(realm: Realm, *, history: int | None = None) -> str:
-    """The hash of the references of a realm and of everything that they lead to.
+    """The hash of the references of a realm and of everything reachable from them.
 
-    It is the same in every database. A live export of as much of each log has the same one.
+    It is the same in every database, and equals that of a live export with as much of each log.
     """
     references = snapshot(realm)
     return count(references, reach(realm, references, history=history)).hash
@@ -128,14 +128,14 @@ def count(references: Iterable[Reference], items: Iterable[Item]) -> Totals:
 
 
 def snapshot(realm: Realm) -> Sequence[Reference]:
-    """The references by name: each as it is now, but not all of them at one moment."""
+    """The references by name: each as it is now, but not all at the same time."""
     return sorted(realm.references.list(), key=lambda reference: reference.name.encode())
 
 
 def items_of(
     realm: Realm, kind: ExportKind, references: Sequence[Reference], history: int | None
 ) -> Iterator[Item]:
-    """The objects that references lead to, or all rows."""
+    """The objects reachable from references, or all rows."""
     match kind:
         case ExportKind.LIVE:
             return reach(realm, references, history=history)
@@ -152,10 +152,10 @@ def item_lines(items: Iterable[Item]) -> Iterator[Line]:
             yield from object_lines(item)
 
 
-def telling(
+def with_progress(
     items: Iterable[Item], progress: Progress, label: str, kind: ExportKind
 ) -> Iterator[Item]:
-    """The same items; whoever waits for them sees how many have come."""
+    """The same items, while reporting their number as progress."""
     unit = "objects" if kind is ExportKind.LIVE else "rows"
     rest = iter(items)
     with progress.task(label, unit=unit) as task:
@@ -171,7 +171,7 @@ def telling(
 
 
 def _rows(realm: Realm) -> Iterator[ObjectRow]:
-    """All rows, by id and part; those that are deleted meanwhile are left out."""
+    """All rows, by id and part; rows deleted in the meantime are left out."""
     heads = realm.backend.scan_rows(realm.name)
     pages = PageSizer()
     while keys := [RowKey(head.id, head.part) for head in islice(heads, pages.rows)]:
@@ -184,7 +184,7 @@ _PROPERTY = "lakesweep.import"
 
 
 def origin_of(properties: Mapping[str, str]) -> str | None:
-    """The name of the export; None if the realm was made here."""
+    """The name of the export; None if the realm was not imported."""
     return properties.get(_PROPERTY)
 
 
@@ -194,5 +194,5 @@ def with_origin(properties: Mapping[str, str], export: str) -> Mapping[str, str]
 
 
 def without_origin(properties: Mapping[str, str]) -> dict[str, str]:
-    """The properties that a realm takes along."""
+    """The properties that an export includes."""
     return {name: value for name, value in properties.items() if name != _PROPERTY}

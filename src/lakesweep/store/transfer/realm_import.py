@@ -46,8 +46,8 @@ from lakesweep.store.transfer.realm_export import (
     count,
     items_of,
     origin_of,
-    telling,
     with_origin,
+    with_progress,
 )
 
 _LOADING = frozenset({RealmStatus.LOADING})
@@ -55,7 +55,7 @@ _LOADING = frozenset({RealmStatus.LOADING})
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """The realm that an export became; `repeated` if it had become it before."""
+    """The imported realm; `repeated` if an earlier import had completed it."""
 
     realm: RealmDefinition
     header: ExportHeader
@@ -72,11 +72,11 @@ def import_realm(
     clock: Clock | None = None,
     progress: Progress = SILENT,
 ) -> Imported:
-    """Make a new realm of an export, under its own name or another one.
+    """Create a new realm from an export, under its own name or another one.
 
-    A file is read twice: nothing is changed if it is damaged. What comes through a pipe is read
-    once; if it is damaged, the realm stays in LOADING until it is imported again or purged. Rows of
-    a realm that was damaged itself become an INACTIVE realm, and an error that says so.
+    A file is read twice: nothing is changed if it is damaged. A pipe is read once; if it is
+    damaged, the realm stays in LOADING until it is imported again or purged. Rows of a realm that
+    was itself damaged become an INACTIVE realm, and an error that says so.
     """
     clock = clock or SystemClock()
     if isinstance(source, Path) and source.is_file():
@@ -102,12 +102,12 @@ def _check(source: Path, clock: Clock, progress: Progress) -> None:
 
 
 def _drain(export: ExportReader, progress: Progress, label: str) -> None:
-    for _ in telling(export.items(), progress, label, export.header.kind):
+    for _ in with_progress(export.items(), progress, label, export.header.kind):
         pass
 
 
 def _begin(store: Store, name: str, header: ExportHeader) -> RealmDefinition:
-    """The realm in LOADING; or as it is, if it was made of this export before."""
+    """The realm in LOADING; or as it is, if it was already imported from this export."""
     realms, properties = store.realms, with_origin(header.properties, header.export)
     try:
         realm = realms.get(name)
@@ -129,21 +129,21 @@ def _taken(realm: RealmDefinition, origin: str | None) -> StoreError | RefusedEr
     if realm.status in _LOADING | {RealmStatus.CREATED}:
         return RefusedError(
             "realm-state",
-            f"realm {realm.name} is being loaded from another export, {origin}",
-            hint=f"repeat that import, or give it up: lakesweep realm purge {realm.name}",
+            f"realm {realm.name} is being imported from another export, {origin}",
+            hint=f"repeat that import, or abandon it: lakesweep realm purge {realm.name}",
         )
     return RealmExistsError(
-        f"realm {realm.name} exists already, and is {realm.status}",
+        f"realm {realm.name} already exists and is {realm.status}",
         hint="import it under another name with --realm",
     )
 
 
 def _find_done(store: Store, realm: RealmDefinition, export: ExportReader) -> Imported:
-    """What an earlier import of the same export has made; RealmExistsError if it changed since."""
+    """The result of an earlier import of the same export; RealmExistsError if it has changed."""
     made = store.realm_in(realm.name, READABLE)
     if not _has_exactly(made, export.references):
         raise RealmExistsError(
-            f"realm {realm.name} was made of this export, and has changed since",
+            f"realm {realm.name} was imported from this export and has changed since",
             hint="import it under another name with --realm",
         )
     _drain(export, SILENT, "checked")
@@ -154,10 +154,12 @@ def _find_done(store: Store, realm: RealmDefinition, export: ExportReader) -> Im
 
 
 def _load(realm: Realm, export: ExportReader, clock: Clock, progress: Progress) -> None:
-    """Write everything, the references last, once all that they lead to was found there."""
+    """Write everything, references last, once everything they point to was found."""
     kind = export.header.kind
-    load(realm, telling(export.items(), progress, "imported", kind))
+    load(realm, with_progress(export.items(), progress, "imported", kind))
     _verify(realm, export, progress)
+    # References come last: until then the realm has no heads, so an interrupted import can be
+    # repeated from the start.
     await_age(export.newest, clock)
     realm.backend.insert_references(realm.name, export.references)
     realm.references.ensure(standing_names(realm.name))
@@ -167,11 +169,11 @@ def _load(realm: Realm, export: ExportReader, clock: Clock, progress: Progress) 
 def _verify(realm: Realm, export: ExportReader, progress: Progress) -> None:
     header, references = export.header, export.references
     stored = items_of(realm, header.kind, references, header.history)
-    found = count(references, telling(stored, progress, "verified", header.kind))
+    found = count(references, with_progress(stored, progress, "verified", header.kind))
     if found.hash != export.totals.hash:
         raise StoreError(
-            f"realm {realm.name} does not hold what the export says: {found.items:,} of "
-            f"{export.totals.items:,} were found",
+            f"realm {realm.name} does not match the export: {found.items:,} of "
+            f"{export.totals.items:,} items were found",
             hint="repeat the import",
         )
     if header.kind is ExportKind.ROWS:
@@ -179,15 +181,15 @@ def _verify(realm: Realm, export: ExportReader, progress: Progress) -> None:
     ids = groupby(map(attrgetter("id"), realm.backend.scan_rows(realm.name)))
     if sum(1 for _ in ids) != found.items:
         raise StoreError(
-            f"realm {realm.name} holds rows that are not of this export",
-            hint=f"give it up: lakesweep realm purge {realm.name}",
+            f"realm {realm.name} contains rows that are not from this export",
+            hint=f"abandon the import: lakesweep realm purge {realm.name}",
         )
 
 
 def _damage(realm: Realm, export: ExportReader, progress: Progress) -> StoreError | None:
-    """What is wrong with what the references lead to. Rows are exported as they are, good or not.
+    """What is wrong with the imported rows, since rows are exported as they are, good or bad.
 
-    Such a realm can be looked at and mended, but must not come into use unnoticed.
+    Such a realm can be inspected and repaired, but must not come into use unnoticed.
     """
     if export.header.kind is not ExportKind.ROWS:
         return None
@@ -195,20 +197,20 @@ def _damage(realm: Realm, export: ExportReader, progress: Progress) -> StoreErro
         _walk(realm, export.references, progress)
     except (DamagedRowError, HeadMissingError) as error:
         return type(error)(
-            f"realm {realm.name} stays inactive, since its rows are damaged as they were when they "
+            f"realm {realm.name} stays inactive, because its rows were already damaged when they "
             f"were exported: {error.message}",
-            hint=_mending(realm, export.references),
+            hint=_repair_command(realm, export.references),
         )
     return None
 
 
 def _walk(realm: Realm, references: Sequence[Reference], progress: Progress) -> None:
-    for _ in telling(reach(realm, references), progress, "followed", ExportKind.LIVE):
+    for _ in with_progress(reach(realm, references), progress, "followed", ExportKind.LIVE):
         pass
 
 
-def _mending(realm: Realm, references: Sequence[Reference]) -> str:
-    """The next command: for the first reference that leads to damage."""
+def _repair_command(realm: Realm, references: Sequence[Reference]) -> str:
+    """The next command, for the first reference that leads to damage."""
     for reference in references:
         try:
             _walk(realm, [reference], SILENT)
@@ -216,19 +218,19 @@ def _mending(realm: Realm, references: Sequence[Reference]) -> str:
             return error.hint
         except (DamagedRowError, HeadMissingError):
             return f"{realm.references.recovery(reference.name)} --deep --dry-run"
-    return f"lakesweep realm purge {realm.name} gives it up"
+    return f"lakesweep realm purge {realm.name} abandons it"
 
 
 def _verify_references(realm: Realm, references: Sequence[Reference]) -> None:
     if not _has_exactly(realm, references):
         raise StoreError(
-            f"realm {realm.name} holds references that are not of this export",
-            hint=f"give it up: lakesweep realm purge {realm.name}",
+            f"realm {realm.name} contains references that are not from this export",
+            hint=f"abandon the import: lakesweep realm purge {realm.name}",
         )
 
 
 def _has_exactly(realm: Realm, references: Sequence[Reference]) -> bool:
-    """Whether the realm has these references as they are, and else only those it must have."""
+    """Whether the realm has exactly these references, besides those that every realm has."""
     found = {reference.name: reference for reference in realm.references.list()}
     wanted = {reference.name: reference for reference in references}
     new = [each for name, each in found.items() if name not in wanted]
@@ -238,7 +240,7 @@ def _has_exactly(realm: Realm, references: Sequence[Reference]) -> bool:
 
 
 def load(realm: Realm, items: Iterable[Payload | ObjectRow]) -> None:
-    """Write objects or rows. Whoever does it again writes the same bytes to the same rows."""
+    """Write objects or rows. Repeating it writes the same bytes to the same rows."""
     rows: list[ObjectRow] = []
     size = 0
     for item in items:
@@ -255,8 +257,8 @@ def _write(realm: Realm, rows: Sequence[ObjectRow]) -> None:
     realm.backend.write(realm.name, [row for row in rows if row.token is None])
     for row in rows:
         if row.token is not None:
-            # Others may change it once the realm is active. A write of ours that was lost and comes
-            # late must not undo that, so it only ever creates the row.
+            # Others may change the row once the realm is active. A delayed write of ours must not
+            # undo that, so it only ever creates the row.
             realm.backend.insert_row(realm.name, row)
 
 
@@ -264,7 +266,7 @@ def _rows(item: Payload) -> Sequence[ObjectRow]:
     if len(item.payload) <= row_format.MAX_WHOLE_BYTES:
         values: Sequence[bytes] = [row_format.encode_whole(item.payload)]
     else:
-        # Each write of the object writes the same, so they may all have the same generation.
+        # Each write of the object writes the same bytes, so they can all have the same generation.
         values = row_format.encode_parts(item.payload, item.id)
     return [
         ObjectRow(item.id, part, item.type, item.created_at, item.token, value)
@@ -272,25 +274,25 @@ def _rows(item: Payload) -> Sequence[ObjectRow]:
     ]
 
 
-#: The clocks of those who use one store differ by less than this.
+#: The clocks of all users of one store differ by less than this.
 TOLERANCE = timedelta(seconds=1)
-#: For so long it is worth waiting.
+#: How long an import waits at most.
 PATIENCE = timedelta(seconds=60)
 
 
 def check_age(newest: int, clock: Clock) -> None:
-    """RefusedError if the newest id will not be past soon."""
+    """RefusedError if the time of the newest id is too far in the future."""
     if _past_at(newest) - clock.now() > PATIENCE:
         raise RefusedError(
             "clock",
             f"object {newest} has an id of {_text(moment_of(decompose(newest).millisecond))}, "
             f"and here it is {_text(clock.now())}: a new object could be given the same id",
-            hint="set the clock of this machine right, or import it when that moment is past",
+            hint="correct the clock of this machine, or import it after that time",
         )
 
 
 def await_age(newest: int, clock: Clock) -> None:
-    """Return when no id that is given out here from now on can be one of those; or refuse."""
+    """Wait until no new id can equal an imported one; or refuse."""
     check_age(newest, clock)
     clock.sleep((_past_at(newest) - clock.now()).total_seconds())
 

@@ -46,7 +46,7 @@ class Process:
             max_bytes, self.clock, reference_seconds=reference_seconds, peers=self
         )
         self.cached = CachingBackend(self.late, self.cache)
-        self.telling = InvalidatingBackend(self.late, self.cache)
+        self.invalidating = InvalidatingBackend(self.late, self.cache)
 
     def publish(self, messages: Sequence[Message]) -> None:
         self.sent.extend(messages)
@@ -59,11 +59,11 @@ class Process:
         return self.cached.fetch_references("acme", [name]).get(name)
 
     def look_afresh(self, name: str = "main") -> Reference | None:
-        return self.telling.fetch_references("acme", [name]).get(name)
+        return self.invalidating.fetch_references("acme", [name]).get(name)
 
     def swap(self, expected: Reference, pointer: int) -> Reference:
         new = moved(expected, pointer)
-        assert self.telling.update_reference("acme", new, expected)
+        assert self.invalidating.update_reference("acme", new, expected)
         return new
 
     def questions(self) -> int:
@@ -164,7 +164,7 @@ def test_a_deleted_object_is_gone() -> None:
 def test_a_slow_reader_does_not_bring_back_what_was_deleted() -> None:
     process = Process()
     process.database.write("acme", [_row(1)])
-    process.late.meanwhile = lambda: process.telling.delete("acme", [RowKey(1)])
+    process.late.meanwhile = lambda: process.invalidating.delete("acme", [RowKey(1)])
     assert process.row(1) == _row(1)
     assert process.row(1) is None
 
@@ -172,7 +172,7 @@ def test_a_slow_reader_does_not_bring_back_what_was_deleted() -> None:
 def test_a_slow_reader_does_not_bring_back_what_was_replaced() -> None:
     process = Process()
     process.database.write("acme", [_row(1)])
-    process.late.meanwhile = lambda: process.telling.write("acme", [_row(1, b"new")])
+    process.late.meanwhile = lambda: process.invalidating.write("acme", [_row(1, b"new")])
     process.row(1)
     assert process.row(1) == _row(1, b"new")
 
@@ -212,7 +212,7 @@ def test_rows_as_they_are_come_past_the_cache() -> None:
     process = Process()
     process.cached.write("acme", [_row(1)])
     process.database.write("acme", [_row(1, b"changed by hand")])
-    found = process.telling.fetch("acme", [RowKey(1)])
+    found = process.invalidating.fetch("acme", [RowKey(1)])
     assert found[RowKey(1)].value == b"changed by hand"
 
 
@@ -259,7 +259,7 @@ def test_a_lost_swap_lets_the_reference_go() -> None:
     process, other = _two()
     process.look()
     new = other.swap(MAIN, 8)
-    assert not process.telling.update_reference("acme", moved(MAIN, 9), MAIN)
+    assert not process.invalidating.update_reference("acme", moved(MAIN, 9), MAIN)
     assert process.look() == new
 
 
@@ -276,14 +276,14 @@ def test_a_swap_without_an_answer_lets_the_reference_go(fault: BackendFault) -> 
     process = Process(faulty, clock)
     process.look()
     with pytest.raises(StoreError):
-        process.telling.update_reference("acme", moved(MAIN, 8), MAIN)
+        process.invalidating.update_reference("acme", moved(MAIN, 8), MAIN)
     assert process.look() == memory.fetch_references("acme", ["main"])["main"]
 
 
 def test_a_commit_is_remembered_with_all_its_rows() -> None:
     process, _ = _two()
     new = moved(MAIN, 8)
-    assert process.telling.commit("acme", [_row(8), _row(9)], new, MAIN)
+    assert process.invalidating.commit("acme", [_row(8), _row(9)], new, MAIN)
     assert (process.look(), process.row(8), process.row(9)) == (new, _row(8), _row(9))
     assert process.questions() == 0
     assert process.sent == [ReferenceMoved("acme", "main", 1_000, 4, 8)]
@@ -292,7 +292,7 @@ def test_a_commit_is_remembered_with_all_its_rows() -> None:
 def test_nothing_of_a_lost_commit_is_remembered() -> None:
     process, other = _two()
     new = other.swap(MAIN, 8)
-    assert not process.telling.commit("acme", [_row(9)], moved(MAIN, 9), MAIN)
+    assert not process.invalidating.commit("acme", [_row(9)], moved(MAIN, 9), MAIN)
     process.database.delete("acme", [RowKey(9)])
     assert process.row(9) is None
     assert process.look() == new
@@ -312,7 +312,7 @@ def test_after_a_commit_without_an_answer_the_database_is_asked(fault: BackendFa
     process = Process(faulty, clock)
     process.look()
     with pytest.raises(StoreError):
-        process.telling.commit("acme", [_row(8)], moved(MAIN, 8), MAIN)
+        process.invalidating.commit("acme", [_row(8)], moved(MAIN, 8), MAIN)
     assert process.look() == memory.fetch_references("acme", ["main"])["main"]
     assert process.row(8) == memory.fetch("acme", [RowKey(8)]).get(RowKey(8))
 
@@ -330,7 +330,7 @@ def test_a_slow_reader_does_not_put_back_what_was_let_go() -> None:
 
     def swap_and_lose() -> None:
         other.swap(MAIN, 8)
-        process.telling.update_reference("acme", moved(MAIN, 9), MAIN)
+        process.invalidating.update_reference("acme", moved(MAIN, 9), MAIN)
 
     process.late.meanwhile = swap_and_lose
     process.look_afresh()
@@ -377,8 +377,8 @@ def test_a_reference_that_was_created_again_is_seen_whatever_the_clocks_say(
     process, other = _two()
     again = Reference("main", 1, 0, created_at)
     process.look()
-    other.telling.delete_reference("acme", MAIN)
-    other.telling.insert_reference("acme", again)
+    other.invalidating.delete_reference("acme", MAIN)
+    other.invalidating.insert_reference("acme", again)
     assert process.look_afresh() == again
     assert process.look() == again
 
@@ -389,8 +389,8 @@ def test_a_slow_reader_does_not_put_back_a_reference_of_before(created_at: int) 
     again = Reference("main", 1, 0, created_at)
 
     def create_again() -> None:
-        process.telling.delete_reference("acme", MAIN)
-        process.telling.insert_reference("acme", again)
+        process.invalidating.delete_reference("acme", MAIN)
+        process.invalidating.insert_reference("acme", again)
 
     process.late.meanwhile = create_again
     assert process.look_afresh() == MAIN
@@ -401,7 +401,7 @@ def test_a_missing_name_is_remembered_for_moments() -> None:
     process, other = _two()
     assert process.look("new") is None
     new = Reference("new", None, 0, 5)
-    other.telling.insert_reference("acme", new)
+    other.invalidating.insert_reference("acme", new)
     assert process.look("new") is None
     assert process.questions() == 1
     process.clock.sleep(REFERENCE_SECONDS)
@@ -414,16 +414,16 @@ def test_a_name_that_was_missing_is_seen_as_soon_as_it_is_created(many: bool) ->
     new = Reference("new", None, 0, 5)
     assert process.look("new") is None
     if many:
-        process.telling.insert_references("acme", [new])
+        process.invalidating.insert_references("acme", [new])
     else:
-        process.telling.insert_reference("acme", new)
+        process.invalidating.insert_reference("acme", new)
     assert process.look("new") == new
 
 
 def test_a_deleted_reference_is_gone() -> None:
     process, _ = _two()
     process.look()
-    process.telling.delete_reference("acme", MAIN)
+    process.invalidating.delete_reference("acme", MAIN)
     assert process.look() is None
 
 
@@ -442,7 +442,7 @@ def test_a_database_that_was_put_back_is_believed_after_moments() -> None:
 
 def test_without_seconds_a_reference_is_not_remembered() -> None:
     process = Process(reference_seconds=0)
-    process.telling.insert_reference("acme", MAIN)
+    process.invalidating.insert_reference("acme", MAIN)
     process.look()
     process.look()
     assert process.questions() == 2
@@ -455,13 +455,13 @@ def test_without_seconds_a_reference_is_not_remembered() -> None:
 def test_others_are_told_what_changes() -> None:
     process = Process()
     new = moved(MAIN, 8)
-    process.telling.insert_reference("acme", MAIN)
-    process.telling.update_reference("acme", new, MAIN)
-    process.telling.update_reference("acme", new, MAIN)
-    process.telling.delete_reference("acme", new)
-    process.telling.write("acme", [_row(1)])
-    process.telling.delete("acme", [RowKey(number) for number in range(120)])
-    process.telling.delete_realm("acme")
+    process.invalidating.insert_reference("acme", MAIN)
+    process.invalidating.update_reference("acme", new, MAIN)
+    process.invalidating.update_reference("acme", new, MAIN)
+    process.invalidating.delete_reference("acme", new)
+    process.invalidating.write("acme", [_row(1)])
+    process.invalidating.delete("acme", [RowKey(number) for number in range(120)])
+    process.invalidating.delete_realm("acme")
     assert process.sent[:3] == [
         ReferenceMoved("acme", "main", 1_000, 3, 7),
         ReferenceMoved("acme", "main", 1_000, 4, 8),
@@ -479,7 +479,7 @@ def test_others_are_told_of_a_swap_that_may_have_happened() -> None:
         FaultyBackend(MemoryBackend(), lambda _: BackendFault.LOSE_ANSWER, clock), clock
     )
     with pytest.raises(UnknownOutcomeError):
-        process.telling.update_reference("acme", moved(MAIN, 8), MAIN)
+        process.invalidating.update_reference("acme", moved(MAIN, 8), MAIN)
     assert process.sent == [ReferenceMoved("acme", "main", 1_000, 4, 8)]
 
 
@@ -516,10 +516,10 @@ def test_a_reader_that_is_on_its_way_heeds_messages() -> None:
 
 def test_who_was_told_of_a_deletion_asks_the_database() -> None:
     process, other = _two()
-    process.telling.write("acme", [_row(1)])
+    process.invalidating.write("acme", [_row(1)])
     process.look()
-    other.telling.delete("acme", [RowKey(1)])
-    other.telling.delete_reference("acme", MAIN)
+    other.invalidating.delete("acme", [RowKey(1)])
+    other.invalidating.delete_reference("acme", MAIN)
     for message in other.sent:
         process.cache.accept(message)
     assert process.look() is None
@@ -530,7 +530,7 @@ def test_who_was_told_of_a_creation_asks_the_database() -> None:
     process, other = _two()
     assert process.look("new") is None
     new = Reference("new", None, 0, 5)
-    other.telling.insert_reference("acme", new)
+    other.invalidating.insert_reference("acme", new)
     process.cache.accept(other.sent[-1])
     assert process.look("new") == new
 
@@ -552,8 +552,8 @@ def test_a_message_that_cannot_be_sent_stops_nobody() -> None:
 @pytest.mark.parametrize("how", ["forget", "forget realm", "told", "delete realm"])
 def test_everything_of_a_realm_can_be_let_go(how: str) -> None:
     process, _ = _two()
-    process.telling.write("acme", [_row(1)])
-    process.telling.write("other", [_row(1)])
+    process.invalidating.write("acme", [_row(1)])
+    process.invalidating.write("other", [_row(1)])
     match how:
         case "forget":
             process.cache.forget("acme", [RowKey(1)])
@@ -562,7 +562,7 @@ def test_everything_of_a_realm_can_be_let_go(how: str) -> None:
         case "told":
             process.cache.accept(RealmGone("acme"))
         case _:
-            process.telling.delete_realm("acme")
+            process.invalidating.delete_realm("acme")
     assert process.cache.stats().entries == 1
     process.row(1)
     assert process.questions() == 1
@@ -570,8 +570,8 @@ def test_everything_of_a_realm_can_be_let_go(how: str) -> None:
 
 def test_a_slow_reader_brings_nothing_of_a_realm_that_was_let_go() -> None:
     process, _ = _two()
-    process.telling.write("acme", [_row(1)])
-    process.late.meanwhile = lambda: process.telling.delete_realm("acme")
+    process.invalidating.write("acme", [_row(1)])
+    process.late.meanwhile = lambda: process.invalidating.delete_realm("acme")
     assert process.look() == MAIN
     assert process.look() is None
 
@@ -583,7 +583,7 @@ def test_it_tells_how_it_is_doing() -> None:
     process.look()
     process.look()
     process.row(1)
-    process.telling.write("acme", [_row(1)])
+    process.invalidating.write("acme", [_row(1)])
     process.row(1)
     stats = process.cache.stats()
     assert (stats.hits, stats.misses, stats.entries) == (2, 2, 2)

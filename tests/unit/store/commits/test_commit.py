@@ -45,7 +45,7 @@ def test_a_missing_commit_is_none(writer: Writer) -> None:
 
 def test_an_object_of_a_known_type_that_is_no_commit_is_refused(writer: Writer) -> None:
     writer.objects.write(7, Paper("text"))
-    with pytest.raises(WrongTypeError, match="object 7 is no commit"):
+    with pytest.raises(WrongTypeError, match="object 7 is not a commit"):
         fetch_commits(writer.objects, [7])
 
 
@@ -54,5 +54,5 @@ def test_an_object_of_an_unknown_type_that_is_no_commit_is_refused(
     writer: Writer, payload: bytes
 ) -> None:
     writer.objects.write(7, UnknownObject("other", payload))
-    with pytest.raises(WrongTypeError, match="object 7 is no commit"):
+    with pytest.raises(WrongTypeError, match="object 7 is not a commit"):
         fetch_commits(writer.objects, [7])

@@ -132,7 +132,7 @@ def test_what_is_cut_while_it_waits_its_turn_is_said() -> None:
     follower = _follow(writer, page_commits=10)
     assert _ids(follower) == made[:10]
     writer.backend.delete(REALM, [RowKey(number) for number in made[:15]])
-    with pytest.raises(LogCutError, match="was cut while it was read"):
+    with pytest.raises(LogCutError, match="was truncated while it was read"):
         follower.poll()
     assert follower.position == made[9]
 

@@ -205,7 +205,7 @@ def test_no_more_is_remembered_than_there_is_room_for(monkeypatch: pytest.Monkey
     for number in range(10):
         reference = Reference(str(number), 1, 1, 5)
         some.follow(reference)
-        some.learn(reference)
+        some.observe(reference)
         found = some.guess(reference.name)
         assert found is not None
         assert found.reference == reference

@@ -59,7 +59,7 @@ def test_what_is_wrong_is_told_and_nothing_is_changed(writer: Writer) -> None:
     diagnosis = diagnose(writer.references, writer.objects, "main")
     assert [lost.id for lost in diagnosis.lost] == [ids[-1], ids[-2]]
     assert "missing" in diagnosis.lost[0].reason
-    assert "cut short" in diagnosis.lost[1].reason
+    assert "truncated" in diagnosis.lost[1].reason
     assert diagnosis.target is not None
     assert (diagnosis.target.id, diagnosis.target.value.seq) == (ids[1], 2)
     assert writer.references.fetch("main") == before
@@ -83,7 +83,7 @@ def test_a_head_from_a_newer_program_is_not_given_up(writer: Writer) -> None:
 def test_a_pointer_to_something_else_than_commits_is_left_alone(writer: Writer) -> None:
     writer.objects.write(1000, Paper("pinned"))
     writer.references.create("pin", 1000)
-    with pytest.raises(WrongTypeError, match="no commit"):
+    with pytest.raises(WrongTypeError, match="not a commit"):
         recover(writer.references, writer.objects, "pin")
 
 

@@ -110,7 +110,7 @@ class TestIds:
         for _ in range(2):
             with pytest.raises(StoreError, match="past November 2094") as caught:
                 ids.next()
-            assert "set the clock" in caught.value.hint
+            assert "correct the clock" in caught.value.hint
         assert held.asked == 1
 
     def test_are_unique_among_threads(self) -> None:

@@ -43,7 +43,7 @@ class TestDecode:
             decode(bytes.fromhex(key))
 
     def test_finds_no_component_behind_the_end(self) -> None:
-        with pytest.raises(DamagedError, match="should begin"):
+        with pytest.raises(DamagedError, match="should start"):
             component_end(encode(("a",)), 3)
 
 

@@ -11,7 +11,7 @@ from lakesweep.store.index.sorted_run import EMPTY, SortedRun, cut_evenly, cut_f
 
 
 def leaf_of(entries: dict[bytes, Stored], block_size: int = 200) -> SortedRun:
-    return EMPTY.merge(entries, block_size, keep_marks=True)
+    return EMPTY.merge(entries, block_size, keep_removed=True)
 
 
 def numbered(count: int) -> dict[bytes, Stored]:
@@ -99,7 +99,7 @@ class TestDamage:
         data[-1] ^= 1
         leaf = SortedRun.parse(bytes(data), "the run")
         assert leaf.get(b"key00000") == b"value0"
-        changed = leaf.merge({b"key00000": b"new"}, 200, keep_marks=False)
+        changed = leaf.merge({b"key00000": b"new"}, 200, keep_removed=False)
         assert changed.get(b"key00000") == b"new"
         with pytest.raises(FormatError, match="checksum"):
             read_all(changed.data)
@@ -108,7 +108,7 @@ class TestDamage:
 class TestMerge:
     def test_leaves_blocks_alone_that_it_does_not_touch(self) -> None:
         leaf = leaf_of(numbered(500))
-        changed = leaf.merge({b"key00250x": b"new"}, 200, keep_marks=False)
+        changed = leaf.merge({b"key00250x": b"new"}, 200, keep_removed=False)
         before = {id(block) for block in leaf.blocks}
         assert sum(id(block) not in before for block in changed.blocks) <= 3
         assert changed.count == 501
@@ -116,18 +116,18 @@ class TestMerge:
     def test_that_changes_nothing_gives_the_run_itself(self) -> None:
         leaf = leaf_of(numbered(10))
         same: dict[bytes, Stored] = {b"key00003": b"value3", b"absent": REMOVED}
-        assert leaf.merge(same, 200, keep_marks=False) is leaf
+        assert leaf.merge(same, 200, keep_removed=False) is leaf
 
     def test_leaves_no_block_small_for_ever(self) -> None:
         leaf = leaf_of(numbered(1000))
         for key in sorted(numbered(1000))[:-5]:
-            leaf = leaf.merge({key: REMOVED}, 200, keep_marks=False)
+            leaf = leaf.merge({key: REMOVED}, 200, keep_removed=False)
         assert leaf.count == 5
         assert len(leaf.blocks) <= 2
 
     def test_of_everything_away_leaves_an_empty_run(self) -> None:
         gone: dict[bytes, Stored] = dict.fromkeys(numbered(100), REMOVED)
-        leaf = leaf_of(numbered(100)).merge(gone, 200, keep_marks=False)
+        leaf = leaf_of(numbered(100)).merge(gone, 200, keep_removed=False)
         assert leaf.data == EMPTY.data
 
 

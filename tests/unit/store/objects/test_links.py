@@ -43,7 +43,7 @@ def test_links_are_found_without_knowing_the_type() -> None:
 
 @pytest.mark.parametrize("number", [-1, 2**63])
 def test_a_link_is_an_id(number: int) -> None:
-    with pytest.raises(ValueError, match="no id of an object"):
+    with pytest.raises(ValueError, match="not an object id"):
         ObjectTypes({"shelf": Shelf}).encode(Shelf(Link(number)))
 
 

@@ -111,7 +111,7 @@ def test_a_part_in_the_place_of_another_is_an_error(
     objects.write(1, Paper("x" * 1_400_000))
     row = backend.fetch(REALM, [RowKey(1, source)])[RowKey(1, source)]
     backend.write(REALM, [row._replace(part=target)])
-    with pytest.raises(DamagedRowError, match=f"part {source} lies in the place of part {target}"):
+    with pytest.raises(DamagedRowError, match=f"part {source} is stored as part {target}"):
         objects.fetch(1, Paper)
 
 
@@ -132,7 +132,7 @@ def test_a_damaged_row_is_an_error(backend: CountingBackend, objects: Objects, p
 
 def test_a_row_cut_short_is_an_error(backend: CountingBackend, objects: Objects) -> None:
     backend.write(REALM, [ObjectRow(1, 0, "paper", 0, None, b"\x01")])
-    with pytest.raises(DamagedRowError, match="cut short"):
+    with pytest.raises(DamagedRowError, match="truncated"):
         objects.fetch(1, Paper)
 
 

@@ -123,7 +123,7 @@ def test_a_tail_of_anything_but_ids_is_damage(tail: object) -> None:
     [
         (b"\xc1", WHOLE),
         (_ENCODER.encode([IndexRoot.of(b"nothing", ValueKind.LINKS)]), WHOLE),
-        (_ENCODER.encode("no node"), LinkRole(0, ValueKind.LINKS)),
+        (_ENCODER.encode("not an index node"), LinkRole(0, ValueKind.LINKS)),
         (_ENCODER.encode([b"no run"]), LinkRole(1, ValueKind.LINKS)),
     ],
 )
@@ -136,5 +136,5 @@ def test_a_link_that_is_no_id_is_damage() -> None:
     book = Nodebook()
     root = book.index({b"k": b"\xff" * 8}, BYTES)  # type: ignore[arg-type]
     payload = _ENCODER.encode([IndexRoot.of(root.data, ValueKind.LINKS)])
-    with pytest.raises(DamagedRowError, match="no id"):
+    with pytest.raises(DamagedRowError, match="not an id"):
         scan_links(payload, WHOLE)

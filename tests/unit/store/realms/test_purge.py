@@ -160,7 +160,7 @@ def test_a_realm_that_somebody_else_changed_keeps_its_rows(
 ) -> None:
     realm = store.realms.move(_filled(store), RealmStatus.PURGING)
     store.realms.set_properties(realm, {"owner": "somebody"})
-    with pytest.raises(RefusedError, match="changed by somebody else"):
+    with pytest.raises(RefusedError, match="changed by another process"):
         _purging(store, clock).purge(realm)
     assert not _is_empty(store)
 
@@ -187,7 +187,7 @@ def test_who_never_stops_writing_keeps_the_realm_from_being_purged(
         written.append(len(written))
         backend.write("acme", [ObjectRow(len(written), 0, "paper", 0, None, b"")])
 
-    with pytest.raises(ContendedError, match="goes on writing"):
+    with pytest.raises(ContendedError, match="keeps writing"):
         _purging(store, clock, Meddling(store.backend, write)).purge(_filled(store))
     assert len(written) == ROUNDS
     assert store.realms.get("acme").status is RealmStatus.PURGING
@@ -237,7 +237,7 @@ def test_a_purge_that_was_held_up_deletes_nothing_of_a_new_realm_of_the_same_nam
     held_up = _purging(store, clock, HeldUp(store.backend, make_anew, atomic=True))
     if step == "delete":
         realm = _purging(store, clock).purge(realm)
-    with pytest.raises(RefusedError, match="is active now"):
+    with pytest.raises(RefusedError, match="is now active"):
         (held_up.purge if step == "purge" else held_up.delete)(realm)
     assert _purging(store, clock).count("acme") == RealmSize(OWN_REFERENCES, 2)
 
@@ -260,7 +260,7 @@ def test_who_deletes_row_by_row_looks_again_after_it_was_held_up(
         clock.sleep(STATE_CHECK_SECONDS)
 
     purging = _purging(store, clock, HeldUp(store.backend, change, atomic=False))
-    with pytest.raises(RefusedError, match="changed by somebody else"):
+    with pytest.raises(RefusedError, match="changed by another process"):
         purging.purge(realm)
     assert purging.count("acme").rows == ROWS - 1
 

@@ -141,7 +141,7 @@ def test_the_way_to_a_missing_object_is_told(realm: Realm) -> None:
     with pytest.raises(DamagedRowError) as caught:
         _reached(realm)
     assert caught.value.message == (
-        f"object {last} is missing; the way to it: reference 'root' → commit {head} → "
+        f"object {last} is missing; reached by reference 'root' → commit {head} → "
         f"object {first} → object {middle} → object {last}"
     )
     assert "--history 1" in caught.value.hint

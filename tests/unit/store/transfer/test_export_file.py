@@ -62,7 +62,7 @@ def test_the_name_is_taken_when_all_is_written(tmp_path: Path) -> None:
 def test_a_file_that_is_there_stays(tmp_path: Path) -> None:
     path = tmp_path / "export"
     path.write_text("mine")
-    with pytest.raises(UsageError, match="is there already"), new_file(path):
+    with pytest.raises(UsageError, match="already exists"), new_file(path):
         pass
     assert path.read_text() == "mine"
 

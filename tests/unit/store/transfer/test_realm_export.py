@@ -124,7 +124,7 @@ def test_there_must_be_a_realm(store: Store) -> None:
 
 
 def test_the_system_realm_is_not_exported(store: Store) -> None:
-    with pytest.raises(UsageError, match="system's own"):
+    with pytest.raises(UsageError, match="reserved for the system"):
         export_bytes(store, "::system::")
 
 

@@ -201,7 +201,7 @@ def test_a_realm_that_is_there_is_left_alone(store: Store, data: bytes) -> None:
     realm = store.create_realm("acme")
     commit(realm, "root", lambda _: Shelf())
     before = content_hash(realm)
-    with pytest.raises(RealmExistsError, match="exists already, and is active") as caught:
+    with pytest.raises(RealmExistsError, match="already exists and is active") as caught:
         _import(store, data)
     assert "--realm" in caught.value.hint
     assert content_hash(realm) == before
@@ -230,7 +230,7 @@ def test_an_interrupted_import_is_finished_by_the_same_export_only(
     with pytest.raises(TruncatedError):
         _import(store, half)
     assert _state(store) is RealmStatus.LOADING
-    with pytest.raises(RefusedError, match="is being loaded from another export"):
+    with pytest.raises(RefusedError, match="is being imported from another export"):
         _import(store, export_bytes(source, history=2))
     assert _import(store, data).realm.status is RealmStatus.ACTIVE
     assert content_hash(store.realm("acme")) == content_hash(source.realm("acme"))
@@ -249,7 +249,7 @@ def test_a_damaged_file_changes_nothing(tmp_path: Path, store: Store, source: St
     damaged = bytearray(path.read_bytes())
     damaged[-1_000] ^= 1
     path.write_bytes(damaged)
-    with pytest.raises(DamagedError, match=r"export: line \d+: it does not match its checksum"):
+    with pytest.raises(DamagedError, match=r"export: line \d+: .* does not match its"):
         import_realm(store, path)
     assert not list(store.realms.list())
 
@@ -301,7 +301,7 @@ def test_rows_of_somebody_else_keep_a_realm_from_getting_active(
     store.realms.create("acme")
     [stranger] = list(_rows(source).values())[:1]
     store.backend.write("acme", [stranger._replace(id=1)])
-    with pytest.raises(StoreError, match=r"does not hold what|not of this export"):
+    with pytest.raises(StoreError, match=r"does not match|not from this export"):
         _import(store, data)
     assert _state(store) is RealmStatus.LOADING
 
@@ -312,7 +312,7 @@ def test_references_of_somebody_else_keep_a_realm_from_getting_active(
     store.realms.create("acme")
     [stranger] = list(source.backend.scan_references("acme"))[:1]
     store.backend.insert_reference("acme", type(stranger)("stranger", None, 0, 0))
-    with pytest.raises(StoreError, match="references that are not of this export"):
+    with pytest.raises(StoreError, match="references that are not from this export"):
         _import(store, data)
     assert _state(store) is RealmStatus.LOADING
 
@@ -360,7 +360,7 @@ def test_an_export_without_a_needed_object_does_not_get_active(store: Store, sou
     def without(lines: list[Line]) -> list[Line]:
         return [line for line in lines if getattr(line, "id", None) != str(needed)]
 
-    with pytest.raises(DamagedRowError, match=f"object {needed} is missing; the way to it"):
+    with pytest.raises(DamagedRowError, match=f"object {needed} is missing; reached by"):
         _import(store, _changed(export_bytes(source), without))
     assert _state(store) is RealmStatus.LOADING
 
@@ -371,7 +371,7 @@ def test_an_export_with_more_than_its_references_lead_to_does_not_get_active(
     def without_reference(lines: list[Line]) -> list[Line]:
         return [line for line in lines if getattr(line, "name", None) != "main"]
 
-    with pytest.raises(StoreError, match="does not hold what the export says"):
+    with pytest.raises(StoreError, match="does not match the export"):
         _import(store, _changed(export_bytes(source), without_reference))
 
 

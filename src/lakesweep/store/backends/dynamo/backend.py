@@ -61,7 +61,7 @@ Result = TypeVar("Result")
 #: How many rows one request writes, and how many it reads.
 WRITE_ROWS = 25
 READ_ROWS = 100
-#: How many rows a page of a scan holds, if they are small.
+#: The page size of a scan, for small rows.
 PAGE_ROWS = 1_000
 
 _ABSENT = {
@@ -73,16 +73,16 @@ _ABSENT = {
 class DynamoBackend:
     """Keeps the rows in one table.
 
-    Every read is a consistent one. A realm cannot be deleted at once: DynamoDB deletes item by
-    item, up to 25 in a request.
+    All reads are consistent. A realm cannot be deleted in one call: DynamoDB deletes item by item,
+    up to 25 per request.
     """
 
     def __init__(
         self, url: str, *, clock: Clock | None = None, random: Random | None = None
     ) -> None:
-        chance = random or Random()  # noqa: S311 (who waits how long is no secret)
+        chance = random or Random()  # noqa: S311 (jitter needs no secrecy)
         self._table = DynamoTable(parse_address(url), clock or SystemClock(), chance)
-        self._noted_realms: set[str] = set()
+        self._recorded_realms: set[str] = set()
         self.capabilities = BackendCapabilities(
             durable=True,
             deletes_realms=False,
@@ -108,14 +108,14 @@ class DynamoBackend:
         self._table.close()
 
     def insert_reference(self, realm: str, reference: Reference) -> bool:
-        self._note_realm(realm)
+        self._record_realm(realm)
         return self._table.change("put_item", _ABSENT, Item=reference_item(realm, reference))
 
     def insert_references(self, realm: str, references: Collection[Reference]) -> None:
-        # There is no batch of conditional writes, so only those are tried that seem missing.
-        there = self.fetch_references(realm, [reference.name for reference in references])
-        missing = [reference for reference in references if reference.name not in there]
-        _at_once(partial(self.insert_reference, realm), missing)
+        # There is no batch of conditional writes, so only the apparently missing ones are tried.
+        existing = self.fetch_references(realm, [reference.name for reference in references])
+        missing = [reference for reference in references if reference.name not in existing]
+        _in_parallel(partial(self.insert_reference, realm), missing)
 
     def fetch_references(self, realm: str, names: Collection[str]) -> Mapping[str, Reference]:
         keys = [reference_key(realm, name) for name in dict.fromkeys(names)]
@@ -141,7 +141,7 @@ class DynamoBackend:
 
     def write(self, realm: str, rows: Collection[ObjectRow]) -> None:
         if rows:
-            self._note_realm(realm)
+            self._record_realm(realm)
         self._write([{"PutRequest": {"Item": row_item(realm, row)}} for row in rows])
 
     def delete(self, realm: str, keys: Collection[RowKey]) -> None:
@@ -149,7 +149,7 @@ class DynamoBackend:
         self._write([{"DeleteRequest": {"Key": key}} for key in named])
 
     def insert_row(self, realm: str, row: ObjectRow) -> bool:
-        self._note_realm(realm)
+        self._record_realm(realm)
         return self._table.change("put_item", _ABSENT, Item=row_item(realm, row))
 
     def update_row(self, realm: str, row: ObjectRow, expected_token: int) -> bool:
@@ -162,11 +162,11 @@ class DynamoBackend:
 
     def delete_expected(self, realm: str, expected: Collection[ObjectHead]) -> int:
         # There is no batch of conditional deletes.
-        return sum(_at_once(partial(self._delete_head, realm), list(expected)))
+        return sum(_in_parallel(partial(self._delete_head, realm), list(expected)))
 
     def realms(self) -> Sequence[str]:
         noted = [item[SORT]["B"].decode() for item in self._query(realms_partition(), (SORT,))]
-        inhabited = _at_once(self._has_rows, noted)
+        inhabited = _in_parallel(self._has_rows, noted)
         return [realm for realm, has_rows in zip(noted, inhabited, strict=True) if has_rows]
 
     def scan_references(self, realm: str) -> Iterator[Reference]:
@@ -189,32 +189,32 @@ class DynamoBackend:
     def delete_realm(self, realm: str, guard: ReferenceGuard | None = None) -> bool:
         del guard
         raise StoreError(
-            f"{self._table.address}: DynamoDB cannot delete realm {realm!r} at once",
-            hint="delete its rows as a scan finds them",
+            f"{self._table.address}: DynamoDB cannot delete realm {realm!r} in one call",
+            hint="scan its rows and delete them",
         )
 
     def _delete_head(self, realm: str, head: ObjectHead) -> bool:
         key = row_key(realm, RowKey(head.id, head.part))
         return self._table.change("delete_item", _is_head(head), Key=key)
 
-    def _note_realm(self, realm: str) -> None:
-        # Partitions cannot be listed short of reading every item of the table. So each realm is
-        # written down before its first row, once by each process, and for good: whoever took the
-        # note away could not know who is about to rely on it.
-        if realm not in self._noted_realms:
+    def _record_realm(self, realm: str) -> None:
+        # Partitions cannot be listed without reading every item of the table. So each realm is
+        # recorded before its first row, once per process, and for good: a row whose realm is not
+        # recorded would never be found, and removing the record could race with a new row.
+        if realm not in self._recorded_realms:
             self._table.ask_table("put_item", Item=realm_key(realm))
-            self._noted_realms.add(realm)
+            self._recorded_realms.add(realm)
 
     def _has_rows(self, realm: str) -> bool:
         partitions = (references_partition(realm), rows_partition(realm))
         return any(self._end(partition, forward=True) for partition in partitions)
 
     def _fetch(self, keys: Sequence[Item]) -> Iterator[Any]:
-        for found in _at_once(self._table.read_batch, list(batches(keys, READ_ROWS))):
+        for found in _in_parallel(self._table.read_batch, list(batches(keys, READ_ROWS))):
             yield from found
 
     def _write(self, requests: Sequence[Any]) -> None:
-        _at_once(self._table.write_batch, list(batches(requests, WRITE_ROWS)))
+        _in_parallel(self._table.write_batch, list(batches(requests, WRITE_ROWS)))
 
     def _query(
         self,
@@ -222,16 +222,16 @@ class DynamoBackend:
         attributes: Sequence[str] = (),
         within: tuple[bytes, bytes] | None = None,
     ) -> Iterator[Any]:
-        words = _question(partition, attributes, within) | {"Limit": PAGE_ROWS}
-        page = self._table.ask_table("query", **words)
+        arguments = _query_arguments(partition, attributes, within) | {"Limit": PAGE_ROWS}
+        page = self._table.ask_table("query", **arguments)
         yield from page["Items"]
         while behind := page.get("LastEvaluatedKey"):
-            page = self._table.ask_table("query", **words, ExclusiveStartKey=behind)
+            page = self._table.ask_table("query", **arguments, ExclusiveStartKey=behind)
             yield from page["Items"]
 
     def _end(self, partition: bytes, *, forward: bool) -> Any:
-        words = _question(partition, (SORT,)) | {"Limit": 1, "ScanIndexForward": forward}
-        return next(iter(self._table.ask_table("query", **words)["Items"]), None)
+        arguments = _query_arguments(partition, (SORT,)) | {"Limit": 1, "ScanIndexForward": forward}
+        return next(iter(self._table.ask_table("query", **arguments)["Items"]), None)
 
     def _version(self) -> int | None:
         found = self._table.ask_table("get_item", Key=schema_key(), ConsistentRead=True).get("Item")
@@ -248,40 +248,40 @@ def _holds(state: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _is_head(head: ObjectHead) -> Mapping[str, Any]:
-    """The condition that a row is still the one that a scan told."""
+    """The condition that a row is still the one that a scan saw."""
     created = {"created_at": number(head.created_at)}
     if head.token is not None:
         return _holds({**created, "token": number(head.token)})
-    words = _holds(created)
+    same = _holds(created)
     return {
-        **words,
-        "ConditionExpression": f"{words['ConditionExpression']} AND attribute_not_exists(#token)",
-        "ExpressionAttributeNames": {**words["ExpressionAttributeNames"], "#token": "token"},
+        **same,
+        "ConditionExpression": f"{same['ConditionExpression']} AND attribute_not_exists(#token)",
+        "ExpressionAttributeNames": {**same["ExpressionAttributeNames"], "#token": "token"},
     }
 
 
-def _question(
+def _query_arguments(
     partition: bytes, attributes: Sequence[str] = (), within: tuple[bytes, bytes] | None = None
 ) -> dict[str, Any]:
-    """What a query says of the items of one partition, in the order of their sort keys."""
+    """The arguments of a query for the items of one partition, in sort order."""
     condition, names, values = "#pk = :pk", {"#pk": PARTITION}, {":pk": {"B": partition}}
-    words: dict[str, Any] = {"ConsistentRead": True}
+    arguments: dict[str, Any] = {"ConsistentRead": True}
     if within is not None:
         condition += " AND #sk BETWEEN :first AND :last"
         names["#sk"] = SORT
         values |= {":first": {"B": within[0]}, ":last": {"B": within[1]}}
     if attributes:
         names |= {f"#{name}": name for name in attributes}
-        words["ProjectionExpression"] = ", ".join(f"#{name}" for name in attributes)
-    return words | {
+        arguments["ProjectionExpression"] = ", ".join(f"#{name}" for name in attributes)
+    return arguments | {
         "KeyConditionExpression": condition,
         "ExpressionAttributeNames": names,
         "ExpressionAttributeValues": values,
     }
 
 
-def _at_once(work: Callable[[Task], Result], tasks: Sequence[Task]) -> Sequence[Result]:
-    """The results of several tasks, as many at once as there are workers."""
+def _in_parallel(work: Callable[[Task], Result], tasks: Sequence[Task]) -> Sequence[Result]:
+    """The results of several tasks, run by up to WORKERS threads."""
     if len(tasks) <= 1:
         return [work(task) for task in tasks]
     return list(map_ordered(work, tasks, workers=WORKERS))

@@ -1,4 +1,4 @@
-"""DynamoDB clients: the table that a URL names, the connection, and what errors mean."""
+"""DynamoDB clients: the table that a URL names, the connection, and the meaning of errors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from lakesweep.errors import (
     UsageError,
 )
 
-#: What a request can raise.
+#: Everything that a request can raise.
 CLIENT_ERRORS = (ClientError, BotoCoreError)
 
 _CONNECT_SECONDS = 10
@@ -42,7 +42,7 @@ _CREDENTIALS_HINT = (
 _REGION_HINT = "set AWS_REGION, or add ?region=eu-central-1 to the URL"
 _RIGHTS_HINT = "check the credentials, and that they may use the table"
 
-# The table was too busy to begin.
+# The table was too busy to start.
 _BUSY = frozenset(
     {
         "ProvisionedThroughputExceededException",
@@ -63,7 +63,7 @@ _DENIED = frozenset(
         "UnrecognizedClientException",
     }
 )
-# The request never left.
+# The request was never sent.
 _NOT_SENT = (
     ConnectTimeoutError,
     CredentialRetrievalError,
@@ -73,17 +73,17 @@ _NOT_SENT = (
 )
 
 
-class StrangeAnswerError(BotoCoreError):  # type: ignore[misc]
-    """An answer of status 200 that is none of DynamoDB's, such as a proxy's page.
+class ForeignResponseError(BotoCoreError):  # type: ignore[misc]
+    """A response with status 200 that is not from DynamoDB, such as a proxy's page.
 
-    The client itself takes it for a success.
+    The client itself would take it for a success.
     """
 
-    fmt = "an answer that is none of DynamoDB's"
+    fmt = "the response is not from DynamoDB"
 
 
 def find_account(address: DynamoAddress) -> Session:
-    """The settings of the AWS SDKs. ConfigError if they hold no credentials."""
+    """The settings of the AWS SDKs. ConfigError if they contain no credentials."""
     session = Session(profile=address.profile)
     try:
         credentials = session.get_credentials()
@@ -97,7 +97,7 @@ def find_account(address: DynamoAddress) -> Session:
 
 
 def make_client(session: Session, address: DynamoAddress, *, tries: int, connections: int) -> Any:
-    """A client that sends each request so often at most. ConfigError if no region is set."""
+    """A client that sends each request at most `tries` times. ConfigError without a region."""
     try:
         client = session.create_client(
             "dynamodb",
@@ -113,30 +113,30 @@ def make_client(session: Session, address: DynamoAddress, *, tries: int, connect
         )
     except (BotoCoreError, ValueError) as error:
         raise ConfigError(f"{address}: {error}", hint=_REGION_HINT) from error
-    client.meta.events.register("after-call.dynamodb", _check_answer)
+    client.meta.events.register("after-call.dynamodb", _check_response)
     return client
 
 
 def code_of(error: Exception) -> str:
-    """The name that DynamoDB gave to an error; empty if it is none of DynamoDB's."""
+    """The error code of DynamoDB; empty for other errors."""
     response = error.response if isinstance(error, ClientError) else {}
     return str(response.get("Error", {}).get("Code", ""))
 
 
 def translated(error: Exception, address: DynamoAddress) -> StoreError:
-    """What an error means for a write: UnknownOutcomeError unless certainly nothing changed."""
+    """The meaning of an error for a write: UnknownOutcomeError unless surely nothing changed."""
     if not isinstance(error, ClientError):
         return _failure(error)(f"{address}: {error}")
     if code_of(error) == "ResourceNotFoundException":
-        return SchemaError(f"{address}: there is no such table")
+        return SchemaError(f"{address}: the table does not exist")
     message = error.response.get("Error", {}).get("Message") or code_of(error)
     hint = _RIGHTS_HINT if code_of(error) in _DENIED else None
     return _refusal(error)(f"{address}: {message}", hint=hint)
 
 
-def _check_answer(parsed: Mapping[str, Any], **_: object) -> None:
+def _check_response(parsed: Mapping[str, Any], **_: object) -> None:
     if "RequestId" not in parsed.get("ResponseMetadata", {}):
-        raise StrangeAnswerError
+        raise ForeignResponseError
 
 
 def _refusal(error: ClientError) -> type[StoreError]:
@@ -161,7 +161,7 @@ _EXAMPLE = "dynamodb://lakesweep?region=eu-central-1"
 
 @dataclass(frozen=True, slots=True)
 class DynamoAddress:
-    """A table, and where it is; None is whatever the AWS SDKs are set up for."""
+    """A table and its location; None means the setting of the AWS SDKs."""
 
     table: str
     region: str | None = None
@@ -173,18 +173,18 @@ class DynamoAddress:
 
 
 def parse_address(url: str) -> DynamoAddress:
-    """`dynamodb://table?region=…&endpoint=…&profile=…`, each part of which may be left out."""
+    """`dynamodb://table?region=…&endpoint=…&profile=…`; every part is optional."""
     place, _, query = url.partition("?")
     if "@" in url:
         raise UsageError(
-            "dynamodb: credentials do not belong into the URL",
+            "dynamodb: credentials do not belong in the URL",
             hint="set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or add ?profile=name",
         )
     table = place.partition("://")[2].rstrip("/") or DEFAULT_TABLE
     if not _TABLE.fullmatch(table):
         raise UsageError(
-            f"dynamodb: {table!r} is not the name of a table",
-            hint=f"write 3 to 255 letters, digits, dots, hyphens or underscores: {_EXAMPLE}",
+            f"dynamodb: {table!r} is not a valid table name",
+            hint=f"use 3 to 255 letters, digits, dots, hyphens or underscores: {_EXAMPLE}",
         )
     return DynamoAddress(table, **_options(query))
 

@@ -6,8 +6,8 @@
     r + realm       name                  a reference
     o + realm       id, part              a row of an object; both numbers big-endian
 
-Keys are bytes: no text is changed on its way, and ids sort as numbers. A partition holds one kind
-of row of one realm, so no realm can be mistaken for the prefix of another.
+Keys are bytes: no text is changed in transit, and ids sort as numbers. A partition holds one kind
+of row of one realm, so no realm can be mistaken for a prefix of another.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ REFERENCE_STATE = ("pointer", "version", "created_at")
 
 _KEY = struct.Struct(">qI")
 _LAST_PART = 2**32 - 1
-# Stands for no pointer, since a condition must name a value. No id is negative.
+# Stands for "no pointer", since a condition must name a value. No id is negative.
 _NO_POINTER = -1
 
 
@@ -69,7 +69,7 @@ def row_key(realm: str, key: RowKey) -> Item:
 
 
 def sort_range(span: IdSpan) -> tuple[bytes, bytes]:
-    """The first and the last sort key that a row with an id of the span can have."""
+    """The first and the last possible sort key for ids in the span."""
     return _KEY.pack(span.first, 0), _KEY.pack(span.last, _LAST_PART)
 
 
@@ -80,7 +80,7 @@ def reference_item(realm: str, reference: Reference) -> Item:
 
 
 def reference_state(reference: Reference) -> Item:
-    """What must still be as expected when a reference is swapped."""
+    """What must be unchanged when a reference is swapped."""
     pointer = _NO_POINTER if reference.pointer is None else reference.pointer
     numbers = (pointer, reference.version, reference.created_at)
     return dict(zip(REFERENCE_STATE, map(number, numbers), strict=True))

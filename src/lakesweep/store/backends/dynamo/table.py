@@ -18,13 +18,13 @@ from lakesweep.store.backends.dynamo.client import (
 )
 from lakesweep.store.backends.dynamo.items import PARTITION, SORT
 
-#: How many requests are under way at once where many rows are written or read.
+#: The number of parallel requests for many rows.
 WORKERS = 8
 
 _TRIES = 3
 _CREATE_SECONDS = 300.0
 _POLL_SECONDS = 0.2
-# How long rows are offered again that the table put off, without a single one getting through.
+# How long to retry rows that the table defers, without any progress.
 _PATIENCE_SECONDS = 60.0
 _SHORTEST_PAUSE = 0.05
 _LONGEST_PAUSE = 5.0
@@ -39,9 +39,9 @@ _BYTES = [{"AttributeName": name, "AttributeType": "B"} for name in (PARTITION, 
 class DynamoTable:
     """Requests to one table.
 
-    There are two clients. One sends a request once: a conditional write that was sent again after
-    its first try took effect would be told that its condition does not hold. The other one repeats
-    what may be repeated.
+    There are two clients. One sends each request once: if a conditional write were resent after its
+    first attempt took effect, its condition would fail and the write would look lost. The other one
+    retries what is safe to retry.
     """
 
     def __init__(self, address: DynamoAddress, clock: Clock, random: Random) -> None:
@@ -49,11 +49,11 @@ class DynamoTable:
         self._clock = clock
         self._random = random
         account = find_account(address)
-        self._once = make_client(account, address, tries=1, connections=4 * WORKERS)
-        self._patient = make_client(account, address, tries=_TRIES, connections=4 * WORKERS)
+        self._single_try = make_client(account, address, tries=1, connections=4 * WORKERS)
+        self._retrying = make_client(account, address, tries=_TRIES, connections=4 * WORKERS)
 
     def create(self) -> None:
-        """Create the table unless it is there; SchemaError if it is there for something else."""
+        """Create the table if it does not exist; SchemaError if it has other keys."""
         deadline = self._clock.monotonic() + _CREATE_SECONDS
         if self._status() is None:
             self._create()
@@ -62,54 +62,54 @@ class DynamoTable:
                 raise UnreachableError(f"{self.address}: the table is still being created")
             self._clock.sleep(_POLL_SECONDS)
 
-    def change(self, operation: str, condition: Mapping[str, Any], **words: Any) -> bool:
-        """A write of one item; whether its condition held."""
+    def change(self, operation: str, condition: Mapping[str, Any], **arguments: Any) -> bool:
+        """Write one item; returns whether its condition held."""
         try:
-            send = getattr(self._once, operation)
-            send(TableName=self.address.table, **words, **condition)
+            send = getattr(self._single_try, operation)
+            send(TableName=self.address.table, **arguments, **condition)
         except CLIENT_ERRORS as error:
             if code_of(error) == "ConditionalCheckFailedException":
                 return False
             raise translated(error, self.address) from error
         return True
 
-    def ask(self, operation: str, **words: Any) -> Any:
-        """A request that changes nothing, or nothing that means something by itself."""
+    def ask(self, operation: str, **arguments: Any) -> Any:
+        """A request that changes nothing, or nothing that matters by itself."""
         try:
-            return getattr(self._patient, operation)(**words)
+            return getattr(self._retrying, operation)(**arguments)
         except CLIENT_ERRORS as error:
-            told = translated(error, self.address)
-            if isinstance(told, UnknownOutcomeError):
-                told = UnreachableError(told.message)
-            raise told from error
+            failure = translated(error, self.address)
+            if isinstance(failure, UnknownOutcomeError):
+                failure = UnreachableError(failure.message)
+            raise failure from error
 
-    def ask_table(self, operation: str, **words: Any) -> Any:
-        """The same of this table."""
-        return self.ask(operation, TableName=self.address.table, **words)
+    def ask_table(self, operation: str, **arguments: Any) -> Any:
+        """The same, for this table."""
+        return self.ask(operation, TableName=self.address.table, **arguments)
 
     def write_batch(self, requests: list[Any]) -> None:
-        """Put and delete up to 25 items, and again those that the table put off."""
-        self._insist(self._write_some, requests)
+        """Put and delete up to 25 items, retrying those that the table defers."""
+        self._send_all(self._write_some, requests)
 
     def read_batch(self, keys: list[Any]) -> list[Any]:
-        """Up to 100 items, in no order; missing ones are left out."""
+        """Up to 100 items, in any order; missing ones are left out."""
         found: list[Any] = []
         table = self.address.table
 
         def read_some(rest: list[Any]) -> list[Any]:
-            # A row that was written a moment ago must not seem missing.
+            # A row that was written a moment ago must not appear missing.
             wanted = {table: {"Keys": rest, "ConsistentRead": True}}
             answer = self.ask("batch_get_item", RequestItems=wanted)
             found.extend(answer["Responses"].get(table, []))
-            put_off: list[Any] = answer["UnprocessedKeys"].get(table, {}).get("Keys", [])
-            return put_off
+            deferred: list[Any] = answer["UnprocessedKeys"].get(table, {}).get("Keys", [])
+            return deferred
 
-        self._insist(read_some, keys)
+        self._send_all(read_some, keys)
         return found
 
     def close(self) -> None:
-        self._once.close()
-        self._patient.close()
+        self._single_try.close()
+        self._retrying.close()
 
     def _status(self) -> str | None:
         try:
@@ -119,40 +119,40 @@ class DynamoTable:
         attributes = description["AttributeDefinitions"]
         if description["KeySchema"] != _KEYS or any(each not in attributes for each in _BYTES):
             raise SchemaError(
-                f"{self.address}: this table has other keys, so something else is kept in it",
+                f"{self.address}: this table has other keys, so it is used for something else",
                 hint="name another table in the URL",
             )
         return str(description["TableStatus"])
 
     def _create(self) -> None:
         try:
-            self._once.create_table(
+            self._single_try.create_table(
                 TableName=self.address.table,
                 KeySchema=_KEYS,
                 AttributeDefinitions=_BYTES,
                 BillingMode="PAY_PER_REQUEST",
             )
         except CLIENT_ERRORS as error:
-            if code_of(error) != "ResourceInUseException":  # somebody else was quicker
+            if code_of(error) != "ResourceInUseException":  # another process was faster
                 raise translated(error, self.address) from error
 
     def _write_some(self, requests: list[Any]) -> list[Any]:
         table = self.address.table
         try:
-            answer = self._patient.batch_write_item(RequestItems={table: requests})
+            answer = self._retrying.batch_write_item(RequestItems={table: requests})
         except CLIENT_ERRORS as error:
             raise translated(error, self.address) from error
-        put_off: list[Any] = answer["UnprocessedItems"].get(table, [])
-        return put_off
+        deferred: list[Any] = answer["UnprocessedItems"].get(table, [])
+        return deferred
 
-    def _insist(self, send: Callable[[list[Any]], list[Any]], items: list[Any]) -> None:
-        """Send items until none is put off; pauses grow as long as nothing gets through."""
+    def _send_all(self, send: Callable[[list[Any]], list[Any]], items: list[Any]) -> None:
+        """Send items until none is deferred; pauses grow while there is no progress."""
         pause, deadline = 0.0, self._clock.monotonic() + _PATIENCE_SECONDS
         while left := send(items):
             if len(left) < len(items):
                 pause, deadline = 0.0, self._clock.monotonic() + _PATIENCE_SECONDS
             elif self._clock.monotonic() >= deadline:
-                raise UnreachableError(f"{self.address}: the table asks for fewer requests")
+                raise UnreachableError(f"{self.address}: the table is throttling requests")
             else:
                 pause = min(_LONGEST_PAUSE, max(_SHORTEST_PAUSE, 2 * pause))
             self._clock.sleep(self._random.uniform(pause / 2, pause))

@@ -59,9 +59,9 @@ except ImportError as error:
 SCHEMA = "lakesweep_schema"
 REFERENCES = "lakesweep_references"
 OBJECTS = "lakesweep_objects"
-#: How many rows one request names, and how many one page of a scan holds.
+#: The number of rows in one request, and in one page of a scan.
 BATCH_ROWS = 1_000
-#: How many rows of a realm one request deletes.
+#: The number of rows of a realm that one request deletes.
 DELETE_ROWS = 10_000
 
 _SCHEMA_KEY = {"_id": "schema"}
@@ -80,9 +80,9 @@ class MongoBackend:
     """Keeps the rows in two collections.
 
     The `_id` of a row is its whole key, a document of realm and name, or of realm, id and part.
-    Such documents are sorted field by field, so the index that every collection has serves exact
-    reads, the pages of a scan and the range of a realm alike. Realms and names are bytes there,
-    which no collation touches. A document of 16 MB holds any row.
+    Such documents sort field by field, so the built-in index of a collection serves exact reads,
+    pages of a scan and the range of a realm. Realms and names are bytes there, so no collation
+    applies. A document of 16 MB holds any row.
     """
 
     def __init__(self, url: str) -> None:
@@ -106,7 +106,7 @@ class MongoBackend:
     def check_schema(self) -> None:
         version = self._version()
         if version is None:
-            raise SchemaError(f"{self._database.label}: this database holds no store")
+            raise SchemaError(f"{self._database.label}: this database does not contain a store")
         refuse_newer(self._database.label, version)
 
     def close(self) -> None:
@@ -122,6 +122,7 @@ class MongoBackend:
                 try:
                     self._store.references.insert_many(documents, ordered=False)
                 except BulkWriteError as error:
+                    # Rows that exist already are fine; any other error in the batch is not.
                     if not _is_only_duplicates(error):
                         raise
 
@@ -209,7 +210,8 @@ class MongoBackend:
         return split_span(lowest, highest, count)
 
     def delete_realm(self, realm: str, guard: ReferenceGuard | None = None) -> bool:
-        # References go first: whatever they led to means nothing without them.
+        # References first: objects without a reference are unreachable, so a crash leaves only
+        # garbage.
         first, last = reference_key(realm, b""), last_reference(realm.encode())
         if not self._delete_range(self._store.references, first, last, guard):
             return False
@@ -218,13 +220,13 @@ class MongoBackend:
 
     @cached_property
     def _store(self) -> _Collections:
-        # MongoDB creates a missing collection with the first write to it, which would hide that
-        # the URL names another database than the one that was meant.
+        # MongoDB creates a missing collection with the first write to it, which would hide a URL
+        # that names the wrong database.
         self.check_schema()
         return _Collections(
             references=self._database.collection(REFERENCES),
-            # A primary that was cut off and replaced goes on answering for some seconds. Only a
-            # linearizable read notices; a server that stands alone has none to be replaced by.
+            # A primary that was cut off and replaced keeps answering for some seconds. Only a
+            # linearizable read detects that; a standalone server has nothing to be replaced by.
             fresh_references=self._database.collection(
                 REFERENCES, linearizable=self._database.is_replicated
             ),
@@ -259,12 +261,13 @@ class MongoBackend:
         last: Document,
         guard: ReferenceGuard | None,
     ) -> bool:
-        # Cut, because one request for all rows of a large realm would outlast any timeout.
+        # In parts, because one request for all rows of a large realm would exceed any timeout.
         every = {"_id": between(first, last)}
         cut: Document | None = {}
         while cut is not None:
             with self._database.writing():
                 cut = collection.find_one(every, {"_id": True}, sort=_IN_ORDER, skip=DELETE_ROWS)
+            # Checked before every part: once the guard moves, the realm may be in use again.
             if guard is not None and not self._is_unmoved(guard):
                 return False
             some = every if cut is None else {"_id": {"$gte": first, "$lt": cut["_id"]}}
@@ -287,7 +290,7 @@ class MongoBackend:
     def _scan(
         self, collection: Collection[Document], first: Document, last: Document
     ) -> Iterator[Document]:
-        # Each page is a request of its own: no cursor waits, and runs out, between two of them.
+        # Each page is its own request, so no cursor can time out between two of them.
         inside = between(first, last)
         while page := self._page(collection, inside):
             yield from page
@@ -301,7 +304,7 @@ class MongoBackend:
     def _realms_of(
         self, collection: Collection[Document], last: Callable[[bytes], Document]
     ) -> Iterator[bytes]:
-        # One look into the index a realm, instead of one at every row.
+        # One index lookup per realm, instead of reading every row.
         behind: Document = {"realm": b""}
         while (found := self._first_behind(collection, behind)) is not None:
             yield found["_id"]["realm"]

@@ -1,4 +1,4 @@
-"""A MongoDB database, and what its errors mean."""
+"""A MongoDB database, and the meaning of its errors."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ from lakesweep.errors import (
 )
 from lakesweep.store.backends.mongo.documents import Document
 
-#: How long the servers may take to agree on an answer.
+#: How long the servers may take for a response.
 ANSWER_MILLIS = 30_000
 
-# What holds unless the URL says otherwise. The driver alone would wait for an answer for ever.
+# Defaults for what the URL does not set. Without them the driver would wait for ever.
 _DEFAULTS: Mapping[str, Any] = {
     "appname": "lakesweep",
     "serverselectiontimeoutms": 10_000,
@@ -45,26 +45,26 @@ _DEFAULTS: Mapping[str, Any] = {
     "sockettimeoutms": 2 * ANSWER_MILLIS,
     "waitqueuetimeoutms": 2 * ANSWER_MILLIS,
 }
-# A write counts when no election can undo it any more.
+# A write counts once no election can undo it.
 _MAJORITY = WriteConcern("majority", wtimeout=ANSWER_MILLIS)
 _NAMESPACE_EXISTS = 48
-_EXAMPLE = "mongodb://user:password@host:27017/database, with % codes for what is not a letter"
-_UNESCAPED = "user or password are missing, or not written with % codes"
-_DENIED_HINT = "check user, password, authSource and the rights of the user"
+_EXAMPLE = "mongodb://user:password@host:27017/database, with special characters percent-encoded"
+_UNESCAPED = "user or password is missing, or not percent-encoded"
+_DENIED_HINT = "check user, password, authSource and the user's rights"
 
-# With one of these codes the server refused the request before it changed anything.
+# With one of these codes the server refused the request before changing anything.
 _UNCHANGED: Mapping[int, type[StoreError]] = {
-    **dict.fromkeys((11, 13, 18, 8000), StoreError),  # who asks may not
-    **dict.fromkeys((2, 9, 14, 20, 59, 72, 73, 121, 123, 10334, 13297), StoreError),  # what it asks
+    **dict.fromkeys((11, 13, 18, 8000), StoreError),  # not permitted
+    **dict.fromkeys((2, 9, 14, 20, 59, 72, 73, 121, 123, 10334, 13297), StoreError),  # malformed
     26: SchemaError,  # no such collection
-    **dict.fromkeys((112, 11000), UnreachableError),  # another write came between
-    **dict.fromkeys((10107, 13435), UnreachableError),  # it was not the primary to begin with
+    **dict.fromkeys((112, 11000), UnreachableError),  # conflict with another write
+    **dict.fromkeys((10107, 13435), UnreachableError),  # it was not the primary in the first place
 }
 _DENIED = frozenset({11, 13, 18, 8000})
 
 
 class MongoDatabase:
-    """Collections whose writes outlive an election, and which are read where they are written.
+    """Collections whose writes survive an election, and whose reads go to the primary.
 
     `label` names the database in messages, without user, password and options.
     """
@@ -72,19 +72,19 @@ class MongoDatabase:
     def __init__(self, url: str) -> None:
         self.label = _without_user(url).partition("?")[0]
         if "/" in _user_of(url):
-            # The driver would take what is in front of it for the server, and tell it.
+            # The driver would take the part before it for the host name, and send it there.
             raise UsageError(f"{self.label}: {_UNESCAPED}", hint=_EXAMPLE)
         self._client = self._connect(url)
         self._database = self._client.get_default_database()
 
     @property
     def is_replicated(self) -> bool:
-        """Whether a majority can be asked; known once the first request was answered."""
+        """Whether there is a majority to ask; known after the first response."""
         servers = self._client.topology_description.server_descriptions().values()
         return not any(server.server_type_name == "Standalone" for server in servers)
 
     def collection(self, name: str, *, linearizable: bool = False) -> Collection[Document]:
-        """A collection; with `linearizable`, a primary makes sure that it still is one."""
+        """A collection; with `linearizable`, the primary verifies that it still is the primary."""
         return self._database.get_collection(
             name,
             write_concern=_MAJORITY,
@@ -93,7 +93,7 @@ class MongoDatabase:
         )
 
     def create_collection(self, name: str) -> None:
-        """Create a collection unless it is there."""
+        """Create a collection unless it exists."""
         with self.writing():
             try:
                 self._database.create_collection(name, check_exists=False, write_concern=_MAJORITY)
@@ -103,28 +103,28 @@ class MongoDatabase:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Requests that change nothing."""
+        """Wraps requests that change nothing."""
         try:
             yield
         except PyMongoError as error:
             kind = failure(error)
-            raise self._told(
+            raise self._translated(
                 error, UnreachableError if kind is UnknownOutcomeError else kind
             ) from error
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """A request that writes."""
+        """Wraps a request that writes."""
         try:
             yield
         except PyMongoError as error:
-            raise self._told(error, failure(error)) from error
+            raise self._translated(error, failure(error)) from error
 
     def close(self) -> None:
         self._client.close()
 
-    def _told(self, error: PyMongoError, kind: type[StoreError]) -> StoreError:
-        # The driver adds pages of what it knows of the servers.
+    def _translated(self, error: PyMongoError, kind: type[StoreError]) -> StoreError:
+        # The driver appends pages of what it knows about the servers.
         reason = re.split(r",? \(configured timeouts|, Timeout: |, full error: ", str(error))[0]
         hint = _DENIED_HINT if getattr(error, "code", None) in _DENIED else None
         return kind(f"{self.label}: {reason}", hint=hint)
@@ -136,21 +136,22 @@ class MongoDatabase:
                 key: value for key, value in _DEFAULTS.items() if key not in parsed["options"]
             }
             if parsed["database"]:
-                # A write that the driver repeats by itself is answered for its last try alone.
+                # If the driver retried a write itself, only the result of the last attempt would be
+                # visible.
                 return pymongo.MongoClient(url, connect=False, retryWrites=False, **options)
         except (ConfigurationError, ValueError, OSError):
-            # The driver's own words may quote a part of the password.
+            # The driver's own message may quote part of the password.
             raise UsageError(f"{self.label}: {_mistake(url)}", hint=_EXAMPLE) from None
         raise UsageError(f"{self.label}: the URL names no database", hint=_EXAMPLE)
 
 
 def failure(error: PyMongoError) -> type[StoreError]:
-    """What an error means for a write: UnknownOutcomeError unless certainly nothing changed."""
+    """The meaning of an error for a write: UnknownOutcomeError unless surely nothing changed."""
     match error:
         case ServerSelectionTimeoutError() | WaitQueueTimeoutError():
-            return UnreachableError  # nobody was asked
+            return UnreachableError  # no server was asked
         case ConfigurationError() | InvalidOperation():
-            return StoreError  # nor could anybody be
+            return StoreError  # no server could be asked
         case WriteConcernError():
             return UnknownOutcomeError  # done, but an election may undo it
         case BulkWriteError():
@@ -183,7 +184,7 @@ def _user_of(url: str) -> str:
 
 
 def _mistake(url: str) -> str:
-    """What is wrong with a URL, told without what it may hold of secrets."""
+    """What is wrong with a URL, without quoting secrets."""
     try:
         parse_uri(_without_user(url), warn=False)
     except (ConfigurationError, ValueError, OSError) as error:

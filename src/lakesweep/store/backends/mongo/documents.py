@@ -25,8 +25,8 @@ from lakesweep.store.backends.rows import (
 
 Document = dict[str, Any]
 
-# MongoDB sorts bytes by their length first, so this comes behind every name.
-_BEHIND_NAMES = b"\xff" * (MAX_NAME_BYTES + 1)
+# MongoDB sorts bytes by length first, so this sorts after every name.
+_AFTER_NAMES = b"\xff" * (MAX_NAME_BYTES + 1)
 
 
 def reference_key(realm: str, name: bytes) -> Document:
@@ -34,7 +34,7 @@ def reference_key(realm: str, name: bytes) -> Document:
 
 
 def last_reference(realm: bytes) -> Document:
-    return {"realm": realm, "name": _BEHIND_NAMES}
+    return {"realm": realm, "name": _AFTER_NAMES}
 
 
 def row_key(realm: str, number: int, part: int = 0) -> Document:
@@ -83,7 +83,7 @@ def row_state(realm: str, key: RowKey, token: int) -> Document:
 
 
 def head_state(realm: str, head: ObjectHead) -> Document:
-    """What a row must still have to be the one that a scan told."""
+    """What a row must still contain to be the one that a scan saw."""
     key = row_key(realm, head.id, head.part)
     return {"_id": key, "created_at": Int64(head.created_at), "token": _int64(head.token)}
 

@@ -40,12 +40,12 @@ from lakesweep.store.backends.sql.tables import REFERENCES
 
 _BEFORE_PARTS = -1
 _key_of = itemgetter(0, 1)
-# As ObjectHead._make does, many of them in little time.
+# Like ObjectHead._make, but faster for many.
 _as_head: Callable[[Iterable[Any]], ObjectHead] = partial(tuple.__new__, ObjectHead)
 
 
 class SqlBackend:
-    """Keeps the rows in two tables. SQLite needs no server; see `DIALECTS` for what else works."""
+    """Keeps the rows in two tables. SQLite needs no server; see `DIALECTS` for the others."""
 
     def __init__(self, url: str) -> None:
         self._database = SqlDatabase(url)
@@ -64,7 +64,7 @@ class SqlBackend:
     def init_schema(self) -> None:
         self._database.prepare()
         self._database.check_server()
-        self._database.together(self._create_tables)
+        self._database.in_transaction(self._create_tables)
 
     def check_schema(self) -> None:
         self._database.check_server()
@@ -124,7 +124,8 @@ class SqlBackend:
         return found
 
     def write(self, realm: str, rows: Collection[ObjectRow]) -> None:
-        # Objects mean nothing until a reference leads to them, and its swap makes them durable.
+        # Objects mean nothing until a reference points to them, and the swap of that makes them
+        # durable.
         for values in self._dialect.row_batches(realm.encode(), rows):
             upsert = partial(_execute_many, self._statements.upsert_rows, values)
             self._database.change_many(upsert, relaxed=True)
@@ -194,7 +195,7 @@ class SqlBackend:
             number, part, *_ = page[-1]
 
     def split_rows(self, realm: str, count: int) -> Sequence[IdSpan]:
-        # Two statements: each end of the index is found at once, both together by a full scan.
+        # Two statements: each end of the index is found directly, both together by a full scan.
         ends = (self._statements.lowest_id, self._statements.highest_id)
         lowest, highest = (
             self._database.query(end, old_realm=realm.encode())[0][0] for end in ends
@@ -205,16 +206,16 @@ class SqlBackend:
         done: list[bool] = []
 
         def delete(cursor: Any) -> None:
-            done.append(guard is None or self._hold(guard, cursor))
+            done.append(guard is None or self._lock_reference(guard, cursor))
             for statement in self._statements.delete_realm if done[-1] else ():
                 cursor.execute(statement.text, statement.values(old_realm=realm.encode()))
 
-        self._database.together(delete)
+        self._database.in_transaction(delete)
         return done[-1]
 
-    def _hold(self, guard: ReferenceGuard, cursor: Any) -> bool:
-        """Let nobody move the reference until the transaction ends; False if somebody did."""
-        hold = self._statements.hold_reference
+    def _lock_reference(self, guard: ReferenceGuard, cursor: Any) -> bool:
+        """Lock the reference until the transaction ends; False if it has moved."""
+        hold = self._statements.lock_reference
         values = hold.values(**_expected_reference(*guard))
         return bool(fetch_all(hold.text, values, cursor))
 
@@ -226,12 +227,12 @@ class SqlBackend:
         refuse_newer(str(self._database), version or 0)
         for statement in others:
             cursor.execute(statement.text)
-        # Last, so that it says that all of them are there.
+        # Last, because it marks the schema as complete.
         insert = self._statements.insert_schema
         cursor.execute(insert.text, insert.values(version=version or SCHEMA_VERSION))
 
     def _realms(self, statement: Statement) -> Iterator[bytes]:
-        # One look into the index a realm, instead of one at every row.
+        # One index lookup per realm, instead of reading every row.
         after = b""
         while found := self._database.query(statement, from_realm=after):
             ((realm,),) = found
@@ -280,5 +281,5 @@ def _expected_row(realm: str, key: RowKey, token: int) -> dict[str, object]:
 
 
 def _next_after(key: bytes) -> bytes:
-    """The very next string of bytes in their order."""
+    """The next larger byte string."""
     return key + b"\0"

@@ -25,18 +25,18 @@ from lakesweep.store.backends.sql.statements import Statement, Statements
 
 Answer = TypeVar("Answer")
 
-#: A connection that nobody used for so long is tried before it is used again.
+#: A connection that has been idle for this long is tested before it is used again.
 STALE_SECONDS = 30.0
-#: How often a database that others are busy with is asked to get ready for its tables.
+#: How often to try to prepare a database that others keep busy.
 INIT_TRIES = 1_000
 INIT_PAUSE_SECONDS = 0.02
 
 
 class SqlDatabase:
-    """A database in which each statement stands alone, unless a transaction is asked for.
+    """A database in which each statement stands alone, unless a transaction is started.
 
-    SQLAlchemy writes the statements; they go straight to the driver. A connection in which
-    anything went wrong is closed, so that nothing is left over of a transaction.
+    SQLAlchemy compiles the statements; they go straight to the driver. A connection with an error
+    is closed, so that no transaction is left open in it.
     """
 
     def __init__(self, url: str) -> None:
@@ -51,16 +51,16 @@ class SqlDatabase:
         self._relaxed = ConnectionPool(
             partial(self._connect, self.dialect.on_relaxed), self._is_alive
         )
-        patient = self.dialect.patient_options
-        self._patient = ConnectionPool(
-            partial(self._connect, self.dialect.on_connect, **patient), self._is_alive
+        options = self.dialect.long_running_options
+        self._long_running = ConnectionPool(
+            partial(self._connect, self.dialect.on_connect, **options), self._is_alive
         )
 
     def __str__(self) -> str:
         return self._name
 
     def read(self, action: Callable[[Any], Answer]) -> Answer:
-        """What the action learns through a cursor. It is repeated once if the connection broke."""
+        """The result of the action on a cursor. Retried once if the connection broke."""
         try:
             return self._run(self._durable, action)
         except UnknownOutcomeError:
@@ -71,45 +71,45 @@ class SqlDatabase:
             raise UnreachableError(error.message) from error
 
     def query(self, statement: Statement, **values: object) -> Sequence[tuple[Any, ...]]:
-        """All rows of one statement that changes nothing."""
+        """All rows of one read-only statement."""
         return self.read(partial(fetch_all, statement.text, statement.values(**values)))
 
     def change(self, statement: Statement, **values: object) -> bool:
-        """Whether one row was changed by a statement that changes one at most."""
+        """Whether a statement that changes at most one row changed it."""
         arguments = (statement.text, statement.values(**values))
         return self._run(self._durable, partial(self._change, *arguments)) == 1
 
     def change_many(self, action: Callable[[Any], Answer], *, relaxed: bool = False) -> Answer:
-        """Do through a cursor what writes many rows, and if relaxed need not be durable yet."""
+        """Run an action that writes many rows; if relaxed, they need not be durable yet."""
         pool = self._relaxed if relaxed else self._durable
         return self._run(pool, self._grouped(action) if self.dialect.groups_writes else action)
 
-    def together(self, action: Callable[[Any], object]) -> None:
-        """Do through a cursor several things that take effect together."""
-        self._run(self._patient, self._grouped(action))
+    def in_transaction(self, action: Callable[[Any], object]) -> None:
+        """Run an action in one transaction."""
+        self._run(self._long_running, self._grouped(action))
 
     def commit(self, action: Callable[[Any], bool]) -> bool:
-        """Do through a cursor what begins and ends a transaction by itself."""
+        """Run an action that begins and ends its own transaction."""
         return self._run(self._durable, action)
 
     def prepare(self) -> None:
-        """Make what must be there before tables can be created."""
+        """Create what must exist before tables can be created."""
         self.dialect.prepare(self._url)
         for statement in self.dialect.on_init:
-            self._insist(statement)
+            self._run_patiently(statement)
 
     def check_server(self) -> None:
-        """StoreError if the server must be set up differently to hold a store."""
-        if wrong := self.read(self.dialect.misfit):
-            raise StoreError(f"{self}: the settings of the server do not fit", hint=wrong)
+        """StoreError if a setting of the server does not allow a store."""
+        if wrong := self.read(self.dialect.setting_problem):
+            raise StoreError(f"{self}: a setting of the server does not allow a store", hint=wrong)
 
     def close(self) -> None:
         self._durable.close()
         self._relaxed.close()
-        self._patient.close()
+        self._long_running.close()
 
-    def _insist(self, statement: str) -> None:
-        """Run a statement for which the database does not wait by itself while others are busy."""
+    def _run_patiently(self, statement: str) -> None:
+        """Run a statement that fails at once, rather than wait, while others are busy."""
         for left in reversed(range(INIT_TRIES)):
             try:
                 self._run(self._durable, lambda cursor: cursor.execute(statement))
@@ -143,12 +143,13 @@ class SqlDatabase:
         try:
             answer = action(connection.cursor(**self.dialect.cursor_options))
         except self._driver.Error as error:
+            # Close it: the server then rolls back whatever the connection had started.
             pool.drop(connection)
             raise self._translated(error, self.dialect.failed) from error
         except BaseException:
             pool.drop(connection)
             raise
-        pool.give_back(connection)
+        pool.release(connection)
         return answer
 
     def _connect(self, statements: Sequence[str], **changes: Any) -> Any:
@@ -173,7 +174,7 @@ class SqlDatabase:
             arguments, options = self._compiler.create_connect_args(self._url)
         except (TypeError, ValueError) as error:
             raise self._wrong_option(error) from error
-        return self.dialect.arrange(self._url, arguments, options)
+        return self.dialect.connect_arguments(self._url, arguments, options)
 
     def _is_alive(self, connection: Any, idle_seconds: float) -> bool:
         try:
@@ -190,17 +191,17 @@ class SqlDatabase:
         self, error: Exception, meaning: Callable[[Exception], DriverFailure]
     ) -> StoreError:
         kind, hint = meaning(error)
-        return kind(f"{self}: {self.dialect.words(error)}", hint=hint)
+        return kind(f"{self}: {self.dialect.message_of(error)}", hint=hint)
 
     def _wrong_option(self, error: Exception) -> UsageError:
         return UsageError(
-            f"{self}: an option in the URL is wrong: {error}",
-            hint="what stands behind the ? of the URL is given to the driver",
+            f"{self}: the URL has an invalid option: {error}",
+            hint="everything after the ? of the URL is passed to the driver",
         )
 
 
 def _load(url: URL, dialect: Dialect) -> tuple[Compiler, Any]:
-    """What writes the statements, and the driver that they are for."""
+    """The statement compiler and the driver of a dialect."""
     kind: Any = url.get_dialect()
     try:
         driver: Any = kind.import_dbapi()
@@ -213,58 +214,57 @@ def _load(url: URL, dialect: Dialect) -> tuple[Compiler, Any]:
     return kind(paramstyle=style, dbapi=driver), driver
 
 
-#: So many threads of a process use the database at once, and the others wait.
+#: At most this many threads of a process use the database at once; the others wait.
 MAX_CONNECTIONS = 10
 PATIENCE_SECONDS = 60.0
 
 
 class ConnectionPool:
-    """Hands out connections, the last used first, and makes new ones where none is left.
+    """Hands out connections, the last used first, and opens new ones if none is idle.
 
-    `is_alive` is asked before a connection is handed out again, with the seconds for which nobody
-    used it.
+    `is_alive` is called before a connection is reused, with the seconds it was idle.
     """
 
     def __init__(self, connect: Callable[[], Any], is_alive: Callable[[Any, float], bool]) -> None:
         self._connect = connect
         self._is_alive = is_alive
-        self._seats: SimpleQueue[None] = SimpleQueue()  # quicker than a semaphore
+        self._slots: SimpleQueue[None] = SimpleQueue()  # faster than a semaphore
         for _ in range(MAX_CONNECTIONS):
-            self._seats.put(None)
+            self._slots.put(None)
         self._idle: list[tuple[Any, float]] = []
         self._process = os.getpid()
 
     def take(self) -> Any:
-        """A connection that works as far as can be told."""
-        self._sit_down()
+        """A connection that works, as far as can be known."""
+        self._wait_for_slot()
         try:
             return self._reuse() or self._connect()
         except BaseException:
-            self._seats.put(None)
+            self._slots.put(None)
             raise
 
-    def give_back(self, connection: Any) -> None:
-        """Let others have the connection. No transaction may be open in it."""
+    def release(self, connection: Any) -> None:
+        """Return a connection to the pool. No transaction may be open in it."""
         self._idle.append((connection, time.monotonic()))
-        self._seats.put(None)
+        self._slots.put(None)
 
     def drop(self, connection: Any) -> None:
-        """Close the connection, with whatever is left of a transaction in it."""
+        """Close a connection, with any transaction in it."""
         try:
             _close(connection)
         finally:
-            self._seats.put(None)
+            self._slots.put(None)
 
     def close(self) -> None:
-        """Close all that nobody uses. Those of another process are not this one's to close."""
+        """Close all idle connections. Those of another process must not be closed here."""
         while self._idle and self._process == os.getpid():
             _close(self._idle.pop()[0])
 
-    def _sit_down(self) -> None:
+    def _wait_for_slot(self) -> None:
         try:
-            self._seats.get(timeout=PATIENCE_SECONDS)
+            self._slots.get(timeout=PATIENCE_SECONDS)
         except Empty as error:
-            message = f"all {MAX_CONNECTIONS} connections were busy all the while"
+            message = f"all {MAX_CONNECTIONS} connections stayed busy"
             raise UnreachableError(message) from error
 
     def _reuse(self) -> Any | None:
@@ -274,14 +274,14 @@ class ConnectionPool:
             try:
                 connection, since = self._idle.pop()
             except IndexError:
-                break  # another thread was quicker
+                break  # another thread was faster
             if self._is_alive(connection, time.monotonic() - since):
                 return connection
             _close(connection)
         return None
 
     def _forget(self) -> None:
-        """What a fork left here belongs to the process that was forked."""
+        """Drop connections inherited by a fork: they belong to the parent process."""
         self._process, self._idle = os.getpid(), []
 
 
@@ -289,4 +289,4 @@ def _close(connection: Any) -> None:
     try:
         connection.close()
     except Exception:
-        return  # it is broken already, and the server notices by itself
+        return  # it is already broken, and the server will notice

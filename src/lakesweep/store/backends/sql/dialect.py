@@ -17,12 +17,12 @@ from lakesweep.store.backends.rows import IdSpan, ObjectHead, ObjectRow, RowKey,
 from lakesweep.store.backends.sql.tables import OBJECTS, REFERENCE_COLUMNS, REFERENCES, ROW_COLUMNS
 
 _NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
-#: So many rows are never too much for one request, however large each is.
+#: This many rows always fit in one request, however large each is.
 _FEW_ROWS = 20
 
 
 class DriverFailure(NamedTuple):
-    """What an error of a driver means, and what to do about it."""
+    """The meaning of a driver error, and what to do about it."""
 
     kind: type[StoreError]
     hint: str | None = None
@@ -31,16 +31,16 @@ class DriverFailure(NamedTuple):
 UNKNOWN = DriverFailure(UnknownOutcomeError)
 UNREACHABLE = DriverFailure(UnreachableError)
 REFUSED = DriverFailure(StoreError)
-BUSY = DriverFailure(UnreachableError, "others kept the database busy; run the same command again")
-#: How long a server may be silent before an answer is no longer waited for: longer than it waits
-#: for a lock, since its own word says more. What changes a whole realm is given longer.
+BUSY = DriverFailure(UnreachableError, "the database was busy; run the command again")
+#: How long to wait for a response: longer than the server waits for a lock, since its own error
+#: says more. Changes to a whole realm get more time.
 ANSWER_SECONDS = 75
 LONG_ANSWER_SECONDS = 24 * 60 * 60
-#: For how long a server keeps the locks of a client that began something and sends no more.
+#: How long a server keeps the locks of a client that started a transaction and went silent.
 IDLE_SECONDS = 30
-FULL = DriverFailure(StoreError, "make room for the database, then run the same command again")
+FULL = DriverFailure(StoreError, "free disk space for the database, then run the command again")
 
-#: Fetches the first heads in a span of a realm, about so many, by a cursor; None if there is none.
+#: Fetches about the given number of first heads in a span, by a cursor; None if there are none.
 FetchHeads: TypeAlias = Callable[[bytes, IdSpan, int, Any], HeadPage | None]
 
 
@@ -52,7 +52,7 @@ class Condition(NamedTuple):
 
 
 class NewCommit(NamedTuple):
-    """What a commit does: `swap` a reference, and if it was there write these rows of a realm."""
+    """A commit: `swap` a reference and, if that succeeded, write these rows of a realm."""
 
     swap: Condition
     upsert: str
@@ -61,62 +61,63 @@ class NewCommit(NamedTuple):
 
     @property
     def values(self) -> Sequence[object]:
-        """All values in one line, for a statement that does both."""
+        """All values in order, for a statement that does both."""
         written = [value for row in self.rows for value in (self.realm, *row)]
         return [*self.swap.values, *written]
 
 
 class Dialect(ABC):
-    """What one kind of database needs, and how it does best what many rows ask for.
+    """What one kind of database needs, and how it handles many rows best.
 
-    Statements stand alone unless a transaction is begun. `on_connect` runs once a connection, and
-    makes its writes outlive a power failure. `on_relaxed` makes a connection whose writes need not
-    do so by themselves, but do with the next write of any other connection.
+    Statements stand alone unless a transaction is started. `on_connect` runs once per connection
+    and makes its writes survive a power failure. `on_relaxed` prepares a connection whose writes
+    need not survive one by themselves, but do so together with the next write of any other
+    connection.
     """
 
     #: The name of the database in the URLs of SQLAlchemy, and that of its driver.
     name: ClassVar[str]
     driver: ClassVar[str]
-    #: What installs the driver, where it does not come with Python.
+    #: The extra that installs the driver, if Python does not include it.
     extra: ClassVar[str | None] = None
     example: ClassVar[str]
     placeholder: ClassVar[str] = "%s"
-    #: Whether another process does the work, for which this one waits.
+    #: Whether another process does the work, and this one waits for it.
     has_server: ClassVar[bool] = True
     begin: ClassVar[str] = "BEGIN"
-    #: Whether many statements are slow unless a transaction is begun round them.
+    #: Whether many statements are slow outside of a transaction.
     groups_writes: ClassVar[bool] = False
     on_connect: ClassVar[tuple[str, ...]] = ()
     on_relaxed: ClassVar[tuple[str, ...]] = ()
-    #: What comes before the first table is created: by itself, and in the transaction that does it.
+    #: What runs before the first table is created: by itself, and in the same transaction.
     on_init: ClassVar[tuple[str, ...]] = ()
     on_create: ClassVar[tuple[str, ...]] = ()
     connect_options: ClassVar[Mapping[str, Any]] = _NO_OPTIONS
-    #: What a connection is made with besides, if one of its statements may take very long.
-    patient_options: ClassVar[Mapping[str, Any]] = _NO_OPTIONS
+    #: Additional options for a connection with statements that may take very long.
+    long_running_options: ClassVar[Mapping[str, Any]] = _NO_OPTIONS
     cursor_options: ClassVar[Mapping[str, Any]] = _NO_OPTIONS
     max_value_bytes: ClassVar[int]
     #: How many rows one statement names, and how many bytes of values it carries.
     batch_rows: ClassVar[int] = 1_000
     batch_bytes: ClassVar[int] = 8_000_000
-    #: How many bytes of names one statement asks for.
+    #: How many bytes of names one query carries.
     names_bytes: ClassVar[int] = 8_000_000
-    #: Up to how many rows and bytes a commit is one request; none where that would gain nothing.
+    #: Up to this many rows and bytes, a commit is one request; 0 if that gains nothing.
     at_once_rows: ClassVar[int] = 0
     at_once_bytes: ClassVar[int] = 0
 
     def check_url(self, url: URL) -> str | None:
         """What is wrong with the URL, if anything."""
-        return None if url.database else "it names no database"
+        return None if url.database else "it does not name a database"
 
     def prepare(self, url: URL) -> None:
-        """Make what must be there before anybody can connect, for somebody who creates a store."""
+        """Create what must exist before connecting, when a store is created."""
         del url
 
-    def arrange(
+    def connect_arguments(
         self, url: URL, arguments: Sequence[Any], options: Mapping[str, Any]
     ) -> tuple[Sequence[Any], Mapping[str, Any]]:
-        """What the driver is given to connect with, from what the URL says."""
+        """The arguments for the driver, derived from the URL."""
         del url
         return arguments, {**self.connect_options, **options}
 
@@ -124,48 +125,48 @@ class Dialect(ABC):
         """A new connection."""
         return driver.connect(*arguments, **options)
 
-    def misfit(self, cursor: Any) -> str | None:
-        """Which setting of the server must change before it can hold a store, if any."""
+    def setting_problem(self, cursor: Any) -> str | None:
+        """The setting of the server that must change before it can hold a store, if any."""
         del cursor
         return None
 
     @abstractmethod
     def insert_new(self, table: Table) -> Insert:
-        """A statement that inserts a row, or changes no row if there is one of its key."""
+        """A statement that inserts a row, or changes nothing if its key exists."""
 
     def insert_new_many(self, table: Table) -> Insert:
-        """The same for many rows at once, where the count of changed rows means nothing."""
+        """The same for many rows at once, if the count of changed rows does not matter."""
         return self.insert_new(table)
 
     @abstractmethod
     def upsert(self, table: Table) -> Insert:
-        """A statement that inserts a row, or replaces the one of its key."""
+        """A statement that inserts a row, or replaces the one with its key."""
 
     def is_duplicate(self, error: Exception) -> bool:
-        """Whether the error only says that there is a row of that key."""
+        """Whether the error only says that the key exists."""
         del error
         return False
 
     def is_silent(self, connection: Any) -> bool:
-        """Whether nothing came over an idle connection; else it may have been closed."""
+        """Whether an idle connection has received nothing; otherwise it may have been closed."""
         del connection
         return True
 
-    def words(self, error: Exception) -> str:
-        """What the driver says, in one line."""
+    def message_of(self, error: Exception) -> str:
+        """The driver's message, in one line."""
         said = error.args[-1] if error.args else error
         return " ".join(str(said).split())
 
     @abstractmethod
     def refused(self, error: Exception, url: URL) -> DriverFailure:
-        """What an error means that came while connecting, when nothing was changed yet."""
+        """The meaning of an error while connecting, when nothing has changed yet."""
 
     @abstractmethod
     def failed(self, error: Exception) -> DriverFailure:
-        """What an error means for a write: UNKNOWN unless certainly nothing was changed."""
+        """The meaning of an error for a write: UNKNOWN unless surely nothing changed."""
 
     def commit(self, new: NewCommit, cursor: Any) -> bool:
-        """Swap a reference and write rows, together, if there is one to swap."""
+        """Swap a reference and write rows, together, if the swap succeeds."""
         few = len(new.rows) <= self.at_once_rows
         if few and sum(len(row.value) for row in new.rows) <= self.at_once_bytes:
             return self.commit_at_once(new, cursor)
@@ -173,6 +174,9 @@ class Dialect(ABC):
 
     def commit_in_steps(self, new: NewCommit, cursor: Any) -> bool:
         """The same for any number of rows, in a transaction of several requests."""
+        # Swap first, although rows must not be visible later than the swap: the transaction makes
+        # both
+        # visible together, and a lost swap then costs no writing of rows.
         cursor.execute(self.begin)
         cursor.execute(*new.swap)
         swapped = bool(cursor.rowcount == 1)
@@ -183,13 +187,13 @@ class Dialect(ABC):
         return swapped
 
     def commit_at_once(self, new: NewCommit, cursor: Any) -> bool:
-        """The same for few rows that are not large, in one request."""
+        """The same for a few small rows, in one request."""
         return self.commit_in_steps(new, cursor)
 
     def row_batches(
         self, realm: bytes, rows: Collection[ObjectRow]
     ) -> Iterator[Sequence[tuple[object, ...]]]:
-        """The values of rows, so many at a time as one request carries."""
+        """The values of rows, as many at a time as one request carries."""
         if len(rows) <= _FEW_ROWS:
             yield [(realm, *row) for row in rows]
             return
@@ -203,19 +207,19 @@ class Dialect(ABC):
     def fetch_rows(
         self, realm: bytes, keys: Sequence[RowKey], cursor: Any
     ) -> Sequence[tuple[Any, ...]]:
-        """The rows of objects by their keys, in any order."""
+        """Object rows by key, in any order."""
         where = self.has_key(realm, keys)
         text = f"SELECT {ROW_COLUMNS} FROM {OBJECTS.name} WHERE {where.text}"  # noqa: S608
         return fetch_all(text, where.values, cursor)
 
     def heads_fetcher(self) -> FetchHeads | None:
-        """What fetches heads of rows as columns; None where rows come as fast one by one."""
+        """What fetches row heads as columns; None if single rows are just as fast."""
         return None
 
     def fetch_references(
         self, realm: bytes, names: Sequence[bytes], cursor: Any
     ) -> Sequence[tuple[Any, ...]]:
-        """The rows of references by their names, in any order."""
+        """Reference rows by name, in any order."""
         listed = self.is_among(names)
         text = (
             f"SELECT {', '.join(REFERENCE_COLUMNS)} FROM {REFERENCES.name}"  # noqa: S608
@@ -224,20 +228,20 @@ class Dialect(ABC):
         return fetch_all(text, [realm, *listed.values], cursor)
 
     def delete_rows(self, realm: bytes, keys: Sequence[RowKey], cursor: Any) -> None:
-        """Delete rows of objects by their keys."""
+        """Delete object rows by key."""
         where = self.has_key(realm, keys)
         cursor.execute(f"DELETE FROM {OBJECTS.name} WHERE {where.text}", where.values)  # noqa: S608
 
     def delete_expected(
         self, statement: str, realm: bytes, expected: Sequence[ObjectHead], cursor: Any
     ) -> int:
-        """Delete rows that are as a scan told, by a statement for one; how many there were."""
+        """Delete rows that are still as scanned, with a statement for one; returns their number."""
         values = [(realm, each.id, each.part, each.created_at, each.token) for each in expected]
         cursor.executemany(statement, values)
         return int(cursor.rowcount)
 
     def has_key(self, realm: bytes, keys: Sequence[RowKey]) -> Condition:
-        """That a row of an object is one of these."""
+        """The condition that an object row is one of these."""
         groups: list[str] = []
         values: list[object] = [realm]
         for part, ids in by_part(keys):
@@ -247,12 +251,12 @@ class Dialect(ABC):
         return Condition(f"realm = {self.placeholder} AND ({' OR '.join(groups)})", values)
 
     def is_among(self, values: Sequence[object]) -> Condition:
-        """The list behind `IN`."""
+        """The list for `IN`."""
         return Condition(",".join([self.placeholder] * len(values)), values)
 
 
 def by_part(keys: Sequence[RowKey]) -> Iterable[tuple[int, Sequence[int]]]:
-    """The ids of each part."""
+    """The ids for each part."""
     ids, parts = zip(*keys, strict=True)
     if len(set(parts)) == 1:
         return [(parts[0], ids)]
@@ -270,7 +274,7 @@ def fetch_all(text: str, values: Sequence[object], cursor: Any) -> Sequence[tupl
 
 
 def is_readable(descriptor: int) -> bool:
-    """Whether something waits to be read: on an idle connection it is mostly its end."""
+    """Whether there is something to read: on an idle connection, that is usually its end."""
     poll = select.poll()
     poll.register(descriptor, select.POLLIN | select.POLLPRI)
     return bool(poll.poll(0))

@@ -15,7 +15,7 @@ from lakesweep.store.backends.sql.mysql import MySql
 from lakesweep.store.backends.sql.postgresql import PostgreSql
 from lakesweep.store.backends.sql.sqlite import Sqlite
 
-#: What a URL begins with, and the database that it means.
+#: The schemes of URLs, and their databases.
 DIALECTS: Mapping[str, Dialect] = {
     "sqlite": Sqlite(),
     "postgresql": PostgreSql(),
@@ -28,21 +28,23 @@ _ESCAPING = "write @ : / ? # % in a user or password as %40 %3A %2F %3F %23 %25"
 
 
 def parse_url(text: str) -> tuple[URL, Dialect]:
-    """The parts of a URL, with the driver that is to be used, and the database that it means."""
+    """The parsed URL, with the driver to use, and the dialect of its database."""
     scheme, _, driver = text.partition(":")[0].lower().partition("+")
     dialect = DIALECTS.get(scheme)
     if dialect is None:
-        raise UsageError(f"{scheme or 'nothing'}: no store can be kept there", hint=_near(scheme))
+        raise UsageError(
+            f"{scheme or 'an empty URL'}: not a supported database", hint=_near(scheme)
+        )
     if driver not in {"", dialect.driver}:
-        raise UsageError(f"{scheme}+{driver}: another driver is used", hint=f"write {scheme}://")
+        raise UsageError(f"{scheme}+{driver}: unsupported driver", hint=f"write {scheme}://")
     url = _parse(text, dialect)
     if wrong := dialect.check_url(url):
-        raise UsageError(f"{scheme}: the URL is wrong: {wrong}", hint=f"as in {dialect.example}")
+        raise UsageError(f"{scheme}: invalid URL: {wrong}", hint=f"as in {dialect.example}")
     return url.set(drivername=f"{scheme}+{dialect.driver}"), dialect
 
 
 def without_secrets(url: URL) -> str:
-    """The URL without what may be secret."""
+    """The URL without anything secret."""
     plain = url.set(drivername=url.get_backend_name(), query={})
     return plain._replace(password=None).render_as_string()
 
@@ -51,13 +53,13 @@ def _parse(text: str, dialect: Dialect) -> URL:
     try:
         url = sqlalchemy.make_url(text)
     except (ArgumentError, ValueError):
-        # The cause may hold parts of a password, so it is not told.
+        # The cause may contain parts of a password, so it is not shown.
         raise UsageError(
-            f"{dialect.name}: this is not the URL of a database",
+            f"{dialect.name}: this is not a valid database URL",
             hint=f"as in {dialect.example}; {_ESCAPING}",
         ) from None
     if "@" in (url.host or ""):
-        raise UsageError(f"{dialect.name}: the URL has two @", hint=_ESCAPING)
+        raise UsageError(f"{dialect.name}: the URL contains two @", hint=_ESCAPING)
     return url
 
 

@@ -28,7 +28,7 @@ from lakesweep.store.backends.sql.dialect import (
 )
 from lakesweep.store.backends.sql.tables import OBJECTS, new_values
 
-#: A row of the store takes up to twice its size, since bytes are escaped.
+#: A row takes up to twice its size in a statement, since bytes are escaped.
 MIN_PACKET_BYTES = 2**20
 _PACKET_HINT = f"set max_allowed_packet of the server to at least {MIN_PACKET_BYTES}"
 
@@ -37,7 +37,7 @@ _NULL = 1048
 _PASSWORD = DriverFailure(StoreError, "check user and password in the URL of the store")
 _DATABASE = DriverFailure(StoreError, "check the URL of the store, or run: CREATE DATABASE NAME")
 _RIGHTS = DriverFailure(StoreError, "grant the user of the store all rights on its database")
-_READ_ONLY = DriverFailure(StoreError, "use the URL of the primary server, which can be written")
+_READ_ONLY = DriverFailure(StoreError, "use the URL of the primary server, which accepts writes")
 _CROWDED = DriverFailure(
     UnreachableError, "raise max_connections of the server, or run fewer processes"
 )
@@ -48,16 +48,16 @@ _REFUSALS: Mapping[int, DriverFailure] = {
     1044: _RIGHTS,
     1049: _DATABASE,
 }
-# A client that is stopped, or whose machine is gone, would keep its locks for hours. MySQL tells no
-# idle transaction from an idle connection, which is replaced when it is needed.
+# A client that is stopped, or whose machine is gone, would keep its locks for hours. MySQL cannot
+# distinguish an idle transaction from an idle connection; the latter is reopened when needed.
 _IDLENESS = (
     "SET SESSION wait_timeout = LEAST(@@wait_timeout, 600) /*M!100300 , idle_transaction_timeout ="
     f" IF(@@idle_transaction_timeout = 0, {IDLE_SECONDS}, @@idle_transaction_timeout) */"
 )
-# A statement that ends with one of these was undone, with the transaction that it was in.
+# A statement that ends with one of these was rolled back, with its transaction.
 _KNOWN: Mapping[int, DriverFailure] = {
-    # Lock wait, deadlock, changed since it was read, interrupted, took too long; of clusters, not
-    # ready, and refused by the others.
+    # Lock wait, deadlock, changed since it was read, interrupted, timed out; in clusters, not
+    # ready, or rejected by the others.
     **dict.fromkeys((1205, 1213, 1020, 1317, 1969, 3024, 1047, 3101), BUSY),
     **dict.fromkeys((1290, 1792, 1836), _READ_ONLY),
     **dict.fromkeys((1021, 1114), FULL),
@@ -70,7 +70,7 @@ _KNOWN: Mapping[int, DriverFailure] = {
 
 @cache
 def _commit(swap: str, upsert: str, rows: int) -> str:
-    """A swap and new rows, in one request, which fails half-way if there was nothing to swap."""
+    """A swap and new rows in one request, which fails half-way if the swap matched nothing."""
     insert, _, rest = upsert.partition(" VALUES ")
     row = rest.partition(" ON DUPLICATE")[0]
     first = row.replace("%s", "IF(ROW_COUNT() = 1, %s, NULL)", 1)
@@ -85,8 +85,8 @@ class MySql(Dialect):
     driver = "pymysql"
     extra = "mysql"
     example = "mysql://user:password@host:3306/database"
-    # What is too long or out of range is an error, never cut. Fewer locks than the default, which
-    # takes them on rows that are not there too.
+    # Values that are too long or out of range are errors and never truncated. Read committed takes
+    # fewer locks than the default, which also locks rows that do not exist.
     on_connect = (
         "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'",
         "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
@@ -101,22 +101,22 @@ class MySql(Dialect):
         "read_timeout": ANSWER_SECONDS,
         "write_timeout": ANSWER_SECONDS,
     }
-    patient_options: ClassVar[Mapping[str, Any]] = {"read_timeout": LONG_ANSWER_SECONDS}
+    long_running_options: ClassVar[Mapping[str, Any]] = {"read_timeout": LONG_ANSWER_SECONDS}
     max_value_bytes = 16_777_215
-    # From a thousand on, MariaDB makes a table of them and may no longer use the index.
+    # From a thousand values on, MariaDB builds a table of them and may no longer use the index.
     batch_rows = 900
-    # The driver cuts what is written by itself, but not what is asked for.
+    # The driver splits what is written by itself, but not what is queried.
     names_bytes = 400_000
     at_once_rows = 30
     at_once_bytes = 300_000
 
-    def misfit(self, cursor: Any) -> str | None:
+    def setting_problem(self, cursor: Any) -> str | None:
         cursor.execute("SELECT @@max_allowed_packet")
         ((size,),) = cursor.fetchall()
         return None if size >= MIN_PACKET_BYTES else _PACKET_HINT
 
     def insert_new(self, table: Table) -> Insert:
-        # INSERT IGNORE would also ignore that a value is too long, and cut it.
+        # INSERT IGNORE would also ignore that a value is too long, and truncate it.
         return mysql.insert(table)
 
     def insert_new_many(self, table: Table) -> Insert:
@@ -131,16 +131,16 @@ class MySql(Dialect):
         return _code(error) == _DUPLICATE
 
     def is_silent(self, connection: Any) -> bool:
-        socket = connection._sock  # noqa: SLF001 (there is no other way to look)
+        socket = connection._sock  # noqa: SLF001 (there is no public attribute)
         return socket is not None and not is_readable(socket.fileno())
 
-    def arrange(
+    def connect_arguments(
         self, url: URL, arguments: Sequence[Any], options: Mapping[str, Any]
     ) -> tuple[Sequence[Any], Mapping[str, Any]]:
         from pymysql.constants import CLIENT
 
         flags = int(options.get("client_flag", 0)) | CLIENT.FOUND_ROWS | CLIENT.MULTI_STATEMENTS
-        return super().arrange(url, arguments, {**options, "client_flag": flags})
+        return super().connect_arguments(url, arguments, {**options, "client_flag": flags})
 
     def refused(self, error: Exception, url: URL) -> DriverFailure:
         del url
@@ -156,20 +156,20 @@ class MySql(Dialect):
         try:
             cursor.execute(_commit(new.swap.text, new.upsert, len(new.rows)), new.values)
             while cursor.nextset():
-                pass  # what goes wrong in one of the statements is raised here
+                pass  # an error of a later statement is raised here
         except Exception as error:
             if not (self.is_duplicate(error) or _is_without_swap(error)):
                 raise
             cursor.execute("ROLLBACK")
-            # To insert is quicker than to replace, and mostly enough.
+            # Inserting is faster than replacing, and usually enough.
             return self.is_duplicate(error) and self.commit_in_steps(new, cursor)
         return True
 
     def delete_expected(
         self, statement: str, realm: bytes, expected: Sequence[ObjectHead], cursor: Any
     ) -> int:
-        # The driver would send one statement a row, and the server sync its log after each. The
-        # keys come first, because only for them the index is used.
+        # The driver would send one statement per row, and the server would sync its log after each.
+        # The keys come first, because the index is used only for them.
         del statement
         where = self.has_key(realm, [RowKey(each.id, each.part) for each in expected])
         heads = ",".join(map(_head, expected))
@@ -180,7 +180,7 @@ class MySql(Dialect):
         return int(cursor.execute(text, where.values))
 
     def is_among(self, values: Sequence[object]) -> Condition:
-        # Numbers need no escaping, which takes the driver a call of Python each.
+        # Numbers need no escaping, which costs the driver one Python call each.
         if type(values[0]) is int:
             return Condition(",".join(map(int.__repr__, values)), ())
         return super().is_among(values)

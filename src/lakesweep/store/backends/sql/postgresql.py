@@ -40,13 +40,13 @@ from lakesweep.store.backends.sql.tables import OBJECTS, ROW_COLUMNS, new_values
 _PASSWORD = DriverFailure(StoreError, "check user and password in the URL of the store")
 _DATABASE = DriverFailure(StoreError, "check the URL of the store, or create it: createdb NAME")
 _RIGHTS = DriverFailure(StoreError, "grant the user of the store all rights on its tables")
-_STANDBY = DriverFailure(StoreError, "use the URL of the primary server, which can be written")
+_STANDBY = DriverFailure(StoreError, "use the URL of the primary server, which accepts writes")
 _CROWDED = DriverFailure(
     UnreachableError, "raise max_connections of the server, or run fewer processes"
 )
 
-# The words of a server that let nobody in, for which the driver has no code. The first that fit
-# count: a server that has too many connections may add of which role, or of which database.
+# Messages of a server that refuses the connection, for which the driver has no code. The first
+# match counts: a server with too many connections may also name a role or a database.
 _REFUSALS: Mapping[str, DriverFailure] = {
     "too many": _CROWDED,
     "remaining connection slots": _CROWDED,
@@ -57,7 +57,7 @@ _REFUSALS: Mapping[str, DriverFailure] = {
     "permission denied": _RIGHTS,
     "does not exist": _DATABASE,
 }
-# What a server reports was undone, but for the states below and the classes behind them.
+# What a server reports was rolled back, except for these states and the classes below them.
 _KNOWN: Mapping[str, DriverFailure] = {
     **dict.fromkeys(("40001", "40P01", "55P03", "57014", "25P03"), BUSY),
     "42P01": DriverFailure(SchemaError),
@@ -69,8 +69,8 @@ _KNOWN: Mapping[str, DriverFailure] = {
 _UNCERTAIN_CLASSES = frozenset({"08", "57", "58", "XX"})
 _COMPLETION_UNKNOWN = "40003"
 
-# The planner, which does not know a young table yet, would rather read a whole realm than look for
-# many ids. OFFSET makes it look up one key after another.
+# Without statistics on a new table, the planner would rather read a whole realm than look up many
+# ids. OFFSET makes it look up one key after another.
 FETCH_ROWS = (
     f"SELECT {ROW_COLUMNS} FROM unnest(%s::bigint[], %s::integer[]) AS wanted (i, p), LATERAL"  # noqa: S608
     f" (SELECT {ROW_COLUMNS} FROM {OBJECTS.name} WHERE realm = %b AND id = i AND part = p OFFSET 0)"
@@ -79,7 +79,7 @@ FETCH_ROWS = (
 
 
 def _unless_set(name: str, default: str, wanted: str) -> str:
-    """A statement that changes a setting of the session, unless somebody chose another already."""
+    """A statement that changes a setting of the session, unless it was changed already."""
     return (
         f"SELECT set_config('{name}', '{wanted}', false) "
         f"WHERE current_setting('{name}') = '{default}'"
@@ -89,15 +89,15 @@ def _unless_set(name: str, default: str, wanted: str) -> str:
 _PATIENCE = _unless_set("lock_timeout", "0", "60s")
 # A client that is stopped, or whose machine is gone, would keep its locks for hours.
 _IDLENESS = _unless_set("idle_in_transaction_session_timeout", "0", f"{IDLE_SECONDS}s")
-# Whatever is asked for is found by a key, in its order. The planner, which does not know a young
-# table yet, would take the rest of a realm for a few rows, and sort it for each page of a scan.
+# Every query finds its rows by key, in key order. Without statistics on a new table, the planner
+# would expect few rows in a realm, and sort them for each page of a scan.
 _BY_KEY = _unless_set("enable_sort", "on", "off")
 _DELETE_ROW = f"DELETE FROM {OBJECTS.name} WHERE realm = %b AND id = %b AND part = %b"  # noqa: S608
 
 
 @cache
 def _commit(swap: str, upsert: str, rows: int) -> str:
-    """A swap and, if there was one, the rows, in one statement."""
+    """A swap and, if it succeeded, the rows, in one statement."""
     insert, _, rest = upsert.partition(" VALUES ")
     row, _, replace = rest.partition(" ON CONFLICT")
     return (
@@ -108,30 +108,30 @@ def _commit(swap: str, upsert: str, rows: int) -> str:
 
 
 class PostgreSql(Dialect):
-    """Rows come in the binary format, which has no need to write bytes as text."""
+    """Rows use the binary format, which avoids writing bytes as text."""
 
     name = "postgresql"
     driver = "psycopg"
     extra = "postgresql"
     example = "postgresql://user:password@host:5432/database"
-    # A replica may be asked to confirm each commit as well; that is left as the server has it.
+    # Whether replicas confirm each commit is left as the server has it.
     on_connect = (_unless_set("synchronous_commit", "off", "on"), _PATIENCE, _IDLENESS, _BY_KEY)
-    # What one session wrote without waiting for the disk is in the log before what another writes
-    # later, and the log is synced in order.
+    # What one session wrote without waiting for the disk precedes later writes of others in the
+    # log, and the log is synced in order.
     on_relaxed = ("SET synchronous_commit = off", _PATIENCE, _IDLENESS)
-    # Two that create the same table at once get in each other's way.
+    # Two sessions that create the same table at once would conflict.
     on_create = ("SELECT pg_advisory_xact_lock(7823450912)",)
     connect_options: ClassVar[Mapping[str, Any]] = {
         "autocommit": True,
         "connect_timeout": 10,
         "read_timeout": ANSWER_SECONDS,
-        # A server that went away without a word is noticed after a minute.
+        # A server that disappeared silently is noticed after a minute.
         "keepalives_idle": 30,
         "keepalives_interval": 10,
         "keepalives_count": 3,
         "tcp_user_timeout": 60_000,
     }
-    patient_options: ClassVar[Mapping[str, Any]] = {"read_timeout": LONG_ANSWER_SECONDS}
+    long_running_options: ClassVar[Mapping[str, Any]] = {"read_timeout": LONG_ANSWER_SECONDS}
     cursor_options: ClassVar[Mapping[str, Any]] = {"binary": True}
     max_value_bytes = 1_000_000_000
     at_once_rows = 30
@@ -155,9 +155,9 @@ class PostgreSql(Dialect):
     def is_silent(self, connection: Any) -> bool:
         return not is_readable(connection.fileno())
 
-    def words(self, error: Exception) -> str:
+    def message_of(self, error: Exception) -> str:
         said = getattr(getattr(error, "diag", None), "message_primary", None)
-        return said or super().words(error)
+        return said or super().message_of(error)
 
     def refused(self, error: Exception, url: URL) -> DriverFailure:
         del url
@@ -181,7 +181,7 @@ class PostgreSql(Dialect):
     def fetch_rows(
         self, realm: bytes, keys: Sequence[RowKey], cursor: Any
     ) -> Sequence[tuple[Any, ...]]:
-        # As text, which takes the driver less time than to look at each number.
+        # As text, which is faster for the driver than inspecting each number.
         ids, parts = (",".join(map(int.__repr__, numbers)) for numbers in zip(*keys, strict=True))
         return fetch_all(FETCH_ROWS, (f"{{{ids}}}", f"{{{parts}}}", realm), cursor)
 
@@ -189,7 +189,7 @@ class PostgreSql(Dialect):
         return fetch_page
 
     def delete_rows(self, realm: bytes, keys: Sequence[RowKey], cursor: Any) -> None:
-        # They go in one request, and none of them waits for the answer to another.
+        # Sent as one request, without waiting for each response.
         cursor.executemany(_DELETE_ROW, [(realm, number, part) for number, part in keys])
 
 
@@ -207,14 +207,14 @@ FETCH_PAGE = (
     f" FROM {OBJECTS.name} WHERE realm = %b"
     " AND id BETWEEN %b AND %b ORDER BY id, part LIMIT {rows}) AS page"
 )
-# Dimensions, flags, type, length and first place come first, and before each element its length.
+# A header of dimensions, flags, type, length and first index, then each element after its length.
 _HEADER_BYTES = 20
 _FORMATS = {kind: np.dtype([("length", ">i4"), ("value", kind)]) for kind in (">i8", ">i4", "?")}
 
 
 @dataclass(frozen=True, slots=True)
 class _Rest:
-    """What of a page is needed only of the few rows that are picked."""
+    """The columns of a page that only the few picked rows need."""
 
     ids: Ids
     parts: Ids
@@ -222,34 +222,34 @@ class _Rest:
     created_at: Ids
     tokens: Sequence[int | None]
 
-    def pick(self, places: Iterable[int]) -> Sequence[ObjectHead]:
+    def pick(self, positions: Iterable[int]) -> Sequence[ObjectHead]:
         return [
             ObjectHead(
-                int(self.ids[place]),
-                int(self.parts[place]),
-                self.types[place],
-                int(self.created_at[place]),
-                self.tokens[place],
+                int(self.ids[position]),
+                int(self.parts[position]),
+                self.types[position],
+                int(self.created_at[position]),
+                self.tokens[position],
             )
-            for place in places
+            for position in positions
         ]
 
 
 def fetch_page(realm: bytes, span: IdSpan, rows: int, cursor: Any) -> HeadPage | None:
-    """The first objects of a span, in about so many rows; None if there is none."""
+    """The first objects of a span, in about this many rows; None if there are none."""
     while True:
         cursor.execute(FETCH_PAGE.format(rows=rows), (realm, span.first, span.last))
         ((ids, *columns),) = cursor.fetchall()
         if ids is None:
             return None
         numbers = _array(ids, ">i8")
-        # The last object of a full page may go on behind it.
+        # The last object of a full page may continue after it.
         if len(numbers) < rows:
             return _page(numbers, columns, len(numbers))
         end = int(np.searchsorted(numbers, numbers[-1]))
         if end:
             return _page(numbers, columns, end)
-        rows *= 2  # one object has them all
+        rows *= 2  # one object fills the page
 
 
 def _page(ids: Ids, columns: Sequence[Any], end: int) -> HeadPage:
@@ -262,12 +262,12 @@ def _page(ids: Ids, columns: Sequence[Any], end: int) -> HeadPage:
 
 def _tokens(flags: npt.NDArray[Any], given: Sequence[int]) -> Sequence[int | None]:
     tokens: list[int | None] = [None] * len(flags)
-    for place, token in zip(np.flatnonzero(flags).tolist(), given, strict=True):
-        tokens[place] = token
+    for position, token in zip(np.flatnonzero(flags).tolist(), given, strict=True):
+        tokens[position] = token
     return tokens
 
 
 def _array(data: bytes, kind: str) -> Any:
-    """The elements of an array without nulls, as the server sends it."""
+    """The elements of an array without nulls, in the server's binary format."""
     elements = np.frombuffer(data, _FORMATS[kind], offset=_HEADER_BYTES)
     return elements["value"].astype(np.bool_ if kind == "?" else np.int64)

@@ -1,4 +1,4 @@
-"""psycopg connections with a timeout for each answer."""
+"""psycopg connections with a timeout for each response."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ Steps = Generator[Any, Any, Answer]
 
 
 class BoundedConnection(psycopg.Connection[tuple[Any, ...]]):
-    """Gives up on a server that is silent although its machine still confirms what it is sent.
+    """Gives up on a server that stays silent although its machine still acknowledges packets.
 
-    Neither libpq nor the settings of the server know of such a limit.
+    Neither libpq nor the settings of the server have such a limit.
     """
 
     answer_seconds: float = 0.0
@@ -25,20 +25,20 @@ class BoundedConnection(psycopg.Connection[tuple[Any, ...]]):
 
 
 def connect(seconds: float, *arguments: Any, **options: Any) -> BoundedConnection:
-    """Connect as psycopg does; each answer may then take so many seconds.
+    """Connect like psycopg, with a limit of seconds for each response.
 
     ValueError if an option is wrong.
     """
     try:
         connection = BoundedConnection.connect(*arguments, **options)
     except psycopg.ProgrammingError as error:
-        raise ValueError(str(error).strip()) from error  # nobody was asked yet
+        raise ValueError(str(error).strip()) from error  # nothing was sent yet
     connection.answer_seconds = seconds
     return connection
 
 
 def _within(seconds: float, steps: Steps[Answer]) -> Steps[Answer]:
-    """The same steps, but for an end when nothing was ready in time."""
+    """The same steps, ending with an error if nothing is ready in time."""
     deadline = time.monotonic() + seconds
     try:
         wanted = next(steps)
@@ -47,7 +47,7 @@ def _within(seconds: float, steps: Steps[Answer]) -> Steps[Answer]:
             if ready:
                 deadline = time.monotonic() + seconds
             elif time.monotonic() >= deadline:
-                raise psycopg.OperationalError(f"the server gave no answer for {seconds:g} seconds")
+                raise psycopg.OperationalError(f"no response for {seconds:g} seconds")
             wanted = steps.send(ready)
     except StopIteration as end:
         answer: Answer = end.value

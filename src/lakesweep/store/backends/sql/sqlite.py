@@ -22,13 +22,13 @@ from lakesweep.store.backends.sql.dialect import (
 from lakesweep.store.backends.sql.tables import new_values
 
 _OPTIONS = frozenset({"timeout", "cached_statements"})
-_READ_ONLY = DriverFailure(StoreError, "let this user write the file and the folder that it is in")
-# It may be one of the files beside it that cannot be made.
+_READ_ONLY = DriverFailure(StoreError, "give this user write access to the file and its folder")
+# The file that cannot be created may also be one beside it.
 _NOT_OPENED = DriverFailure(StoreError, "let this user read and write the file and its folder")
-_FOREIGN = DriverFailure(StoreError, "name another file, or restore this one from a backup")
+_FOREIGN = DriverFailure(StoreError, "use another file, or restore this one from a backup")
 _MISSING = DriverFailure(SchemaError, "lakesweep store init creates the file and its tables")
-# SQLite undoes a statement, or the whole transaction, before it reports one of these. A write that
-# failed has not written the end of the transaction, without which the rest of it counts nothing.
+# SQLite rolls back a statement, or the whole transaction, before it reports one of these. A failed
+# write has not written the end of the transaction, without which the rest does not count.
 _UNCHANGED: Mapping[str, DriverFailure] = {
     **dict.fromkeys(("BUSY", "LOCKED", "SCHEMA"), BUSY),
     **dict.fromkeys(("PERM", "READONLY", "AUTH"), _READ_ONLY),
@@ -40,22 +40,22 @@ _UNCHANGED: Mapping[str, DriverFailure] = {
 
 
 class Sqlite(Dialect):
-    """The log of changes is written in order: whoever syncs it syncs what others wrote before."""
+    """The log is written in order: syncing it also syncs all earlier writes of others."""
 
     name = "sqlite"
     driver = "pysqlite"
     example = "sqlite:///folder/store.db"
     placeholder = "?"
     has_server = False
-    # A transaction that reads first and writes later can fail for good when another one wrote in
-    # between; one that takes the lock at once just waits.
+    # A transaction that reads first and writes later fails for good if another one wrote in
+    # between; one that takes the lock immediately just waits.
     begin = "BEGIN IMMEDIATE"
     groups_writes = True
     on_connect = ("PRAGMA synchronous = FULL",)
     on_relaxed = ("PRAGMA synchronous = NORMAL",)
     on_init = ("PRAGMA journal_mode = WAL",)
     connect_options: ClassVar[Mapping[str, Any]] = {
-        "timeout": 60.0,  # how long a writer waits for the others
+        "timeout": 60.0,  # how long a writer waits for others
         "isolation_level": None,
         "check_same_thread": False,
     }
@@ -63,19 +63,19 @@ class Sqlite(Dialect):
 
     def check_url(self, url: URL) -> str | None:
         if url.host:
-            return "the name of a file comes behind three slashes"
+            return "the file name comes after three slashes"
         if url.database in {None, "", ":memory:"}:
-            return "it names no file; memory: keeps a store in memory"
+            return "it does not name a file; use memory: for a store in memory"
         strange = set() if "uri" in url.query else url.query.keys() - _OPTIONS
         return f"SQLite has no option {min(strange)}" if strange else None
 
-    def arrange(
+    def connect_arguments(
         self, url: URL, arguments: Sequence[Any], options: Mapping[str, Any]
     ) -> tuple[Sequence[Any], Mapping[str, Any]]:
         if "uri" not in url.query:
-            # A file that is not there must not be created by whoever only looks.
+            # A command that only reads must not create a missing file.
             arguments = [f"{Path(str(url.database)).absolute().as_uri()}?mode=rw"]
-        return super().arrange(url, arguments, {**options, "uri": True})
+        return super().connect_arguments(url, arguments, {**options, "uri": True})
 
     def prepare(self, url: URL) -> None:
         if "uri" not in url.query:
@@ -85,7 +85,7 @@ class Sqlite(Dialect):
                 file.touch()
             except OSError as error:
                 raise StoreError(
-                    f"{file}: {error.strerror}", hint="name a file that can be written"
+                    f"{file}: {error.strerror}", hint="use a file in a writable folder"
                 ) from error
 
     def insert_new(self, table: Table) -> Insert:
@@ -103,7 +103,7 @@ class Sqlite(Dialect):
     def failed(self, error: Exception) -> DriverFailure:
         name = getattr(error, "sqlite_errorname", None)
         if name is None:
-            return REFUSED  # the driver refused the statement, it never ran
+            return REFUSED  # the driver refused the statement before running it
         if name == "SQLITE_ERROR":
             return DriverFailure(SchemaError) if "no such table" in str(error) else REFUSED
         code = name.removeprefix("SQLITE_")

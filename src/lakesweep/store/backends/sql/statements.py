@@ -29,25 +29,25 @@ from lakesweep.store.backends.sql.tables import (
     other_columns,
 )
 
-#: How many references are read at a time.
+#: The number of references in a page.
 _PAGE_ROWS = 1_000
-#: And how many heads of rows.
+#: The number of row heads in a page.
 _SCAN_ROWS = 2_000
 
 
 class Statement(NamedTuple):
-    """The text that a driver is given, and which value stands where in it."""
+    """The text for a driver, and the order of its values."""
 
     text: str
     names: tuple[str, ...]
 
     def values(self, **named: object) -> list[object]:
-        """The values in the order in which the text wants them."""
+        """The values in the order of the text."""
         return [named[name] for name in self.names]
 
 
 class Statements:
-    """What is asked of the tables. Values are named as columns, with `old_` where they select."""
+    """All statements on the tables. Values are named like columns, with `old_` in conditions."""
 
     def __init__(self, dialect: Dialect, compiler: Compiler) -> None:
         self._compiler = compiler
@@ -59,7 +59,7 @@ class Statements:
         self.insert_references = self._compile(dialect.insert_new_many(REFERENCES))
         self.update_reference = self._compile(_update(REFERENCES, _THIS_REFERENCE))
         hold = select(REFERENCES.c.version).where(_THIS_REFERENCE).with_for_update()
-        self.hold_reference = self._compile(hold)
+        self.lock_reference = self._compile(hold)
         self.delete_reference = self._compile(delete_from(REFERENCES).where(_THIS_REFERENCE))
         self.scan_references = self._page(_scan_references())
 
@@ -119,7 +119,7 @@ def _scan_references() -> Any:
 
 
 def _scan_rows() -> Any:
-    """The rows from one id and behind one part of it on, up to another id."""
+    """The rows after a given id and part, up to another id."""
     row = OBJECTS.c
     columns = [row[name] for name in ObjectHead._fields]
     inside = and_(

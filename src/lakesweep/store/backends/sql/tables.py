@@ -13,7 +13,7 @@ from lakesweep.store.backends.rows import MAX_NAME_BYTES, MAX_REALM_BYTES, Objec
 
 METADATA = MetaData()
 _MYSQL = ("mysql", "mariadb")
-#: Without transactions, or with keys of at most 767 bytes, a table is of no use.
+#: A table without transactions, or with keys limited to 767 bytes, would be useless.
 _OPTIONS: Mapping[str, Any] = {
     f"{name}_{key}": value
     for name in _MYSQL
@@ -32,7 +32,7 @@ SCHEMA = Table(
     **_OPTIONS,
 )
 
-# Realms and names are bytes, not text: no collation can take one for another.
+# Realms and names are bytes, not text: no collation can confuse them.
 REFERENCES = Table(
     "lakesweep_references",
     METADATA,
@@ -45,7 +45,7 @@ REFERENCES = Table(
     **_OPTIONS,
 )
 
-# The value comes last, so that a scan of the other columns need not read through it.
+# The value comes last, so that scanning the other columns does not read through it.
 OBJECTS = Table(
     "lakesweep_objects",
     METADATA,
@@ -65,10 +65,10 @@ REFERENCE_COLUMNS = ("name", "pointer", "version", "created_at", "recent")
 
 
 def other_columns(table: Table) -> Sequence[Column[Any]]:
-    """The columns that are no part of the key."""
+    """The columns that are not part of the key."""
     return [column for column in table.columns if not column.primary_key]
 
 
 def new_values(table: Table, row: Any) -> Mapping[str, Any]:
-    """What a row that takes the place of another sets."""
+    """What a row sets when it replaces another."""
     return {column.name: row[column.name] for column in other_columns(table)}

@@ -115,7 +115,7 @@ def test_a_folder_that_cannot_be_created_is_an_error(
         StoreError, match=r"file/store\.db: (Not a directory|File exists)"
     ) as caught:
         backend.init_schema()
-    assert caught.value.hint == "name a file that can be written"
+    assert caught.value.hint == "use a file in a writable folder"
 
 
 def test_tables_can_be_created_while_others_read(
@@ -165,7 +165,7 @@ def test_a_file_that_is_no_database_is_an_error(
     for call in (backend.init_schema, backend.check_schema, *_writes(backend)):
         with pytest.raises(StoreError, match="not a database") as caught:
             call()
-        assert caught.value.hint == "name another file, or restore this one from a backup"
+        assert caught.value.hint == "use another file, or restore this one from a backup"
     assert path.read_bytes() == content
 
 
@@ -176,7 +176,7 @@ def test_a_database_that_may_not_be_written_is_an_error(
     for call in _writes(backend):
         with pytest.raises(StoreError, match="readonly database") as caught:
             call()
-        assert caught.value.hint == "let this user write the file and the folder that it is in"
+        assert caught.value.hint == "give this user write access to the file and its folder"
     assert list(store.realms()) == []
 
 
@@ -230,7 +230,7 @@ def test_a_disk_without_room_is_an_error_and_the_database_stays_whole(
     command = [sys.executable, "-c", _FILL, f"sqlite:///{path}"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert (
-        done.stdout == "StoreError: make room for the database, then run the same command again\n"
+        done.stdout == "StoreError: free disk space for the database, then run the command again\n"
     )
     assert [head.id for head in store.scan_rows("acme")] == [1]
     store.write("acme", [ROW._replace(id=3)])
