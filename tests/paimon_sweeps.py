@@ -8,17 +8,13 @@ from itertools import count
 
 from lakesweep.clock import Clock, ManualClock
 from lakesweep.paimon.orphans.orphan_files import OrphanOutcome
-from lakesweep.runs.records import TYPES
-from lakesweep.runs.run_log import RunLog
 from lakesweep.storage.object_store import ObjectStore
 from lakesweep.storage.options import DeleteRate
 from lakesweep.storage.stores import Stores
-from lakesweep.store import Store
-from lakesweep.store.backends.memory import MemoryBackend
 from lakesweep.sweep.engine.local_engine import LocalSweepEngine
 from lakesweep.sweep.paimon_orphans import OrphanSweeper
 from tests.paimon_expiry import ROOT, open_table
-from tests.paimon_orphans import CUT
+from tests.paimon_orphans import CUT, run_log
 
 _numbers = count()
 
@@ -26,7 +22,7 @@ _numbers = count()
 def sweeper_of(stores: Stores, path: str = ROOT, clock: Clock | None = None) -> OrphanSweeper:
     """Whoever sweeps the tables of an address; after all that is in memory was written."""
     clock = clock or ManualClock(CUT + timedelta(days=1))
-    runs = RunLog(Store(MemoryBackend(), types=TYPES, clock=clock).create_realm("acme"), clock)
+    runs = run_log(clock)
     plans = f"memory://swept-{next(_numbers)}/plans"
     return OrphanSweeper(stores, LocalSweepEngine(stores), runs, clock, plans, path)
 

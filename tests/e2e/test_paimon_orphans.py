@@ -19,17 +19,17 @@ BUCKET = "paimon-orphans"
 
 
 @pytest.fixture
-def lakesweep(capfd: pytest.CaptureFixture[str]) -> Lakesweep:
+def lakesweep(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Lakesweep:
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")  # the store and the plans lie there
     return Lakesweep(capfd)
 
 
 @pytest.fixture(params=["local", "spark"])
-def engine(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> tuple[str, str]:
+def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
     """Both engines. What Spark runs is run here, by the same steps: tests/spark has it for real."""
-    (tmp_path / "work").mkdir()
-    monkeypatch.chdir(tmp_path / "work")
     monkeypatch.setattr(App, "engine", _engine_here)
     return "--engine", request.param
 
@@ -113,6 +113,21 @@ def test_a_time_to_come_changes_nothing(lakesweep: Lakesweep, java_tables: JavaW
     assert lakesweep("paimon", "orphans", str(folder), *words).code == 2
 
 
+def test_a_real_run_is_recorded_and_a_dry_run_is_not(
+    lakesweep: Lakesweep, java_tables: JavaWarehouses, tmp_path: Path
+) -> None:
+    java = _own(java_tables, "pk_none", tmp_path)
+    lakesweep("paimon", "orphans", str(java.folder), "--dry-run")
+    assert not list((tmp_path / "work").iterdir())
+    lakesweep("paimon", "orphans", str(java.folder), "--yes")
+    (run,) = lakesweep("runs").lines
+    assert (run["kind"], run["status"]) == ("apply", "done")
+    assert run["spec"] == {"engine": "local", "paimon": str(java.folder)}
+    assert run["figures"]["deleted"] == len(_orphans(java))
+    shown = lakesweep("show", run["plan"], "--files", "--verdict", "delete").lines
+    assert {line["path"] for line in shown} == {f"{java.folder}/{name}" for name in _orphans(java)}
+
+
 def test_a_folder_without_tables_is_not_found(lakesweep: Lakesweep, tmp_path: Path) -> None:
     done = lakesweep("paimon", "orphans", str(tmp_path))
     assert done.code == 6
@@ -124,7 +139,7 @@ def test_people_see_counts_and_names_that_stay(
 ) -> None:
     java = _own(java_tables, "pk_none", tmp_path)
     done = lakesweep("paimon", "orphans", str(java.folder), "--yes", json=False)
-    assert "14  in all" in done.err
+    assert "14  in total" in done.err
     assert "notes.txt" in done.err
     assert "deleted" in done.out
 

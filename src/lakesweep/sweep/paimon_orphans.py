@@ -1,25 +1,22 @@
 """Find and delete orphan files of Paimon tables with a sweep over their folders.
 
-This deletes the same files as `paimon.orphans`, which works in one process. The folders are
-the locations of the sweep and the tables its roots. A table that cannot be read keeps what
-lies in the folders it is known to use, and no more; the others are cleaned.
+The folders are the locations of the sweep and the tables its roots. A table that cannot be
+read keeps all files in the folders it is known to use, and no more; the others are cleaned.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lakesweep.config import LakeSection, PaimonWarehouseRoot
-from lakesweep.errors import IncompleteError, MissingError
-from lakesweep.paimon.model.external_paths import external_roots
+from lakesweep.errors import IncompleteError, LakesweepError, LeaseHeldError, MissingError
+from lakesweep.paimon.model.external_paths import TableGroup, external_roots
 from lakesweep.paimon.model.file_kinds import PaimonKind
 from lakesweep.paimon.model.warehouse import FailedTable
 from lakesweep.paimon.orphans.folders import bucket_folders, remove_empty
@@ -45,6 +42,7 @@ from lakesweep.sweep.apply.deletion import (
 from lakesweep.sweep.judge.paimon_names import kinds_of_paths, paimon_namings
 from lakesweep.sweep.judge.rules import table_folders_of
 from lakesweep.sweep.lake import Lake
+from lakesweep.sweep.local_orphans import orphan_lake, orphan_spec
 from lakesweep.sweep.mark.marks import RootState
 from lakesweep.sweep.plan.planner import Planner, PlanRequest
 from lakesweep.sweep.plan.stored_plan import StoredPlan, open_plan
@@ -57,15 +55,15 @@ if TYPE_CHECKING:
     from lakesweep.storage.stores import Stores
     from lakesweep.sweep.engine.protocol import SweepEngine
 
-#: Guards of whole lakes, which say little of the orphans of some tables: whoever asks for these has
-#: said how old they are, and what cannot be read stays.
+#: Guards of whole lakes, which do not apply to the orphans of some tables: the caller has said how
+#: old orphans must be, and the files of a table that cannot be read are kept.
 _OVERRIDDEN = ("first-run", "zero-live", "live-fell", "share", "grace", "missing", "incomplete")
-_STRANGE = (Reason.UNKNOWN_KIND, Reason.HIDDEN)
+_UNRECOGNIZED = (Reason.UNKNOWN_KIND, Reason.HIDDEN)
 
 
 @dataclass
 class SweptOrphans:
-    """The orphans of some tables, in a stored plan; `failures` are tables that stay as they are."""
+    """The orphans of some tables, in a stored plan; tables in `failures` are not cleaned."""
 
     plan: StoredPlan
     lake: Lake
@@ -99,7 +97,7 @@ class SweptOrphans:
 
 @dataclass(frozen=True)
 class OrphanSweeper:
-    """Cleans tables on an engine. `plans` is where plans are kept; `path` is what was asked for."""
+    """Cleans tables on an engine. `path` is the address to clean; plans are kept in `plans`."""
 
     stores: Stores
     engine: SweepEngine
@@ -112,9 +110,11 @@ class OrphanSweeper:
     def plan(
         self, tables: Sequence[PaimonTable], cut: datetime, overridden: Collection[str] = ()
     ) -> SweptOrphans:
-        """Find what was last written before `cut` and is used by no table."""
-        lake = self._lake(tables)
-        with run_session(self.runs, lake.name, RunKind.PLAN, spec=self._spec) as session:
+        """Find files that were last written before `cut` and that no table uses."""
+        places = [place for table in tables for place in self._places(table)]
+        lake = orphan_lake(self.path, self.plans, places)
+        spec = orphan_spec(self.engine.name, self.path)
+        with run_session(self.runs, lake.name, RunKind.PLAN, spec=spec) as session:
             planner = Planner(self.stores, self.engine, self.runs, self.clock, self.progress)
             order = PlanRequest(
                 lake,
@@ -130,11 +130,11 @@ class OrphanSweeper:
         found = SweptOrphans(plan, lake, tuple(read), cut, failures)
         for batch in found.batches():
             count_kinds(found.files, batch)
-        _tell_unknown(found)
+        _count_unrecognized(found)
         return found
 
     def remove(self, found: SweptOrphans, outcome: OrphanOutcome, pace: DeleteRate) -> None:
-        """Delete what still nobody uses, and then the buckets and partitions that are empty."""
+        """Delete the orphans that are still unused, then buckets and partitions that are empty."""
         if found.total_files:
             self._apply(found, outcome, pace)
         folders = {folder for batch in found.batches() for folder in bucket_folders(batch)}
@@ -151,29 +151,23 @@ class OrphanSweeper:
         )
         document = load_applicable_plan(self.stores, self.runs, order, self.clock.now())
         plan, lake = document.plan, found.lake.name
-        with run_session(self.runs, lake, RunKind.APPLY, plan=plan, spec=self._spec) as session:
+        spec = orphan_spec(self.engine.name, self.path)
+        with run_session(self.runs, lake, RunKind.APPLY, plan=plan, spec=spec) as session:
             applier = Applier(self.stores, self.engine, self.runs, self.clock, self.progress)
             applied = applier.apply(order, document, session)
+        self._add_outcomes(found, outcome)
         if applied.stopped:
             raise stop_error(applied)
         outcome.spared += applied.kept_by_remark
+
+    def _add_outcomes(self, found: SweptOrphans, outcome: OrphanOutcome) -> None:
         for path in outcome_parts(self.stores, f"{found.plan.record.address}/outcomes"):
             for batch in read_outcomes(self.stores, path, OUTCOME_SCHEMA.names):
                 outcome.add(batch)
 
-    def _lake(self, tables: Sequence[PaimonTable]) -> Lake:
-        """The tables and their external roots as a lake, of a name that the address stands for."""
-        name = f"paimon-{hashlib.sha256(folder_identity(self.path).encode()).hexdigest()[:12]}"
-        places = [place for table in tables for place in self._places(table)]
-        section = LakeSection(
-            locations=tuple(dict.fromkeys(places)),
-            roots=(PaimonWarehouseRoot(type="paimon-warehouse", path=self.path),),
-        )
-        return Lake(name, section, f"{self.plans.rstrip('/')}/{name}", roots_stay=True)
-
     def _places(self, table: PaimonTable) -> Iterator[str]:
         yield table.address.path
-        # A root that no file was written to yet need not be there.
+        # An external root without any file yet may be missing.
         yield from (root for root in external_roots(table) if self._is_there(root))
 
     def _is_there(self, folder: str) -> bool:
@@ -184,13 +178,41 @@ class OrphanSweeper:
             return False
         return True
 
-    @property
-    def _spec(self) -> dict[str, Any]:
-        return {"engine": self.engine.name, "paimon": self.path}
+
+@dataclass
+class SweepOrphanCleaner:
+    """Cleans all tables at once, for one request."""
+
+    sweeper: OrphanSweeper
+    overridden: Collection[str]
+    rate: DeleteRate
+    _found: SweptOrphans | None = None
+
+    def find(
+        self, groups: Sequence[TableGroup], cut: datetime
+    ) -> Iterator[SweptOrphans | FailedTable]:
+        tables = [table for group in groups for table in group.tables]
+        found = self.sweeper.plan(tables, cut, self.overridden)
+        yield from found.failures
+        if found.tables:
+            self._found = found
+            yield found
+
+    def remove(self, outcome: OrphanOutcome) -> Sequence[FailedTable]:
+        found = self._found
+        if found is None:
+            return []
+        try:
+            self.sweeper.remove(found, outcome, self.rate)
+        except LeaseHeldError:
+            raise
+        except LakesweepError as error:
+            return [FailedTable(table.address.path, error) for table in found.tables]
+        return []
 
 
 def _failures(plan: StoredPlan) -> Iterator[FailedTable]:
-    """The tables that could not be read; an error where it is not known which."""
+    """The tables that could not be read; an error if it is unknown which."""
     marks = plan.marks()
     for unknown in marks.unknown:
         raise IncompleteError(f"{unknown.origin}: {unknown.reason}; nothing was deleted")
@@ -199,9 +221,9 @@ def _failures(plan: StoredPlan) -> Iterator[FailedTable]:
         yield FailedTable(f"{root.name}/", error)
 
 
-def _tell_unknown(found: SweptOrphans) -> None:
+def _count_unrecognized(found: SweptOrphans) -> None:
     kept = found.plan.document.totals.get(Verdict.KEEP.value, {})
-    for reason in _STRANGE:
+    for reason in _UNRECOGNIZED:
         if reason.value not in kept:
             continue
         rows = found.plan.rows(Verdict.KEEP, reason=reason.value)

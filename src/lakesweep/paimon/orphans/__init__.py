@@ -1,1 +1,1 @@
-"""Find and delete orphan files of tables, in one process."""
+"""Find orphan files of tables in one process."""

@@ -1,4 +1,4 @@
-"""Folders that hold the files of tables, and empty partitions and buckets in them."""
+"""The folders that hold the files of tables, and empty partitions and buckets in them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BUCKET = re.compile(r"bucket-(?:\d+|postpone)")
 
 
 def old_empty_folders(layout: Layout, cut: datetime) -> Iterator[str]:
-    """Those that have been as they are since before `cut`: a younger one waits for its files."""
+    """Those that have not changed since `cut`; a younger one may be about to get its files."""
     names = (re.escape(escape(name)) for name in layout.partitioning.names)
     levels = [*(re.compile(f"{name}=.+") for name in names), _BUCKET]
     return find_empty_folders(layout.data_folder, levels, cut)
@@ -43,14 +43,14 @@ _IN_BUCKETS = pa.array(
 
 @dataclass(frozen=True)
 class ScannedFolder:
-    """A folder that holds files of a table, and how their kinds are told from their names."""
+    """A folder that holds files of a table, and how their names determine their kinds."""
 
     path: str
-    #: Where partitions and buckets lie. This folder stays, whether or not it is empty.
+    #: The folder of partitions and buckets. It is never removed.
     data_folder: str
     kinds: Callable[[Layout, pa.Array], pa.Array]
     layouts: tuple[Layout, ...]
-    #: Folders in it that are tables themselves, and look like partitions of this one.
+    #: Folders in it that are tables themselves, although they look like partitions of this one.
     others: tuple[str, ...] = ()
 
     def kinds_of(self, paths: pa.Array) -> pa.Array:
@@ -61,7 +61,7 @@ class ScannedFolder:
         return kinds
 
     def others_of(self, paths: pa.Array) -> Iterator[str]:
-        """The folders of other tables, of whose files nothing is known, by their schemas."""
+        """The folders of nested tables, found by their schemas; their files are left alone."""
         for path in paths.filter(pc.match_substring(paths, _SCHEMA)).to_pylist():
             inside = path.removeprefix(self.path).partition(_SCHEMA.lstrip("/"))[0]
             if inside and not _BRANCH.fullmatch(inside):
@@ -80,7 +80,7 @@ def scanned_folders(tables: Sequence[PaimonTable]) -> Iterator[ScannedFolder]:
 
 
 def _naming(layouts: Iterable[Layout]) -> tuple[Layout, ...]:
-    """One layout of all that name files alike."""
+    """One of all layouts that name files in the same way."""
     return tuple({_names_of(layout): layout for layout in layouts}.values())
 
 
@@ -98,7 +98,7 @@ def bucket_folders(batch: pa.RecordBatch) -> list[str]:
 
 
 def remove_empty(tables: Sequence[PaimonTable], folders: set[str], cut: datetime) -> int:
-    """Remove folders that are empty by now, and those that were before `cut`; how many went."""
+    """Remove those of some folders that are empty, and all that were before `cut`; their number."""
     for table in tables:
         folders.update(old_empty_folders(table.layout, cut))
     places = scanned_folders(tables)

@@ -1,8 +1,9 @@
-"""Find and delete files that no snapshot, tag or changelog of any branch references.
+"""Find files that no snapshot, tag or changelog of any branch references, in one process.
 
-Stored files are listed before references are read, so that a file committed in between is
-seen to be referenced. Only files count whose names Paimon writes and that are too old to
-belong to a commit under way. Owners are checked again before each batch of deletes.
+Stored files are listed before references are read, so a file that is committed in between is
+seen to be referenced. Only files count that have names Paimon writes and that are too old to
+belong to a commit in progress. `OrphanPlan.still_unused` reads new owners, and is called
+right before each batch of deletes.
 """
 
 from __future__ import annotations
@@ -25,29 +26,23 @@ from lakesweep.paimon.model.file_kinds import PaimonKind
 from lakesweep.paimon.model.file_names import ORPHAN_KINDS
 from lakesweep.paimon.model.layout import JOURNAL_FOLDER
 from lakesweep.paimon.model.table import PaimonTable
-from lakesweep.paimon.orphans.folders import (
-    ScannedFolder,
-    bucket_folders,
-    remove_empty,
-    scanned_folders,
-)
+from lakesweep.paimon.orphans.folders import ScannedFolder, scanned_folders
 from lakesweep.paimon.orphans.used_names import UsedNames
 from lakesweep.progress import SILENT, Progress
 from lakesweep.storage.datasets.spool import Spool
 from lakesweep.storage.datasets.unique_files import unique_files
-from lakesweep.storage.deleting.bulk_delete import Deleter
 from lakesweep.storage.deleting.outcome_totals import OutcomeTotals
 from lakesweep.storage.file_batches import OUTCOME_SCHEMA
 from lakesweep.storage.listing.locations import list_files
 
-#: So many files of unknown names are told by name; of the others only the number.
+#: This many files with unknown names are reported by name; the others are only counted.
 MOST_UNKNOWN = 1_000
 _LITTER = pa.array(sorted(ORPHAN_KINDS))
 
 
 @dataclass
 class UnrecognizedFiles:
-    """Files of names that Paimon does not write. They are told, and stay."""
+    """Files with names that Paimon does not write. They are reported, and kept."""
 
     count: int = 0
     paths: list[str] = field(default_factory=list)
@@ -58,7 +53,7 @@ class UnrecognizedFiles:
 
 
 class OrphanPlan:
-    """Every orphan of tables that are cleaned together, on disk. Nothing is changed by it."""
+    """Every orphan of tables that are cleaned together, on disk. Finding them changes nothing."""
 
     def __init__(self, tables: Sequence[PaimonTable], cut: datetime) -> None:
         self.tables = tuple(tables)
@@ -87,6 +82,14 @@ class OrphanPlan:
         """All orphans."""
         return self._orphans.batches()
 
+    def still_unused(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Those of some orphans that nothing has started to use since they were found.
+
+        Every owner that is new is read first. Any error means that this is not known.
+        """
+        _read_new_owners(self)
+        return _unused(self, batch)
+
     @property
     def total_files(self) -> int:
         return self._orphans.files
@@ -97,7 +100,7 @@ class OrphanPlan:
 
 
 class OrphanOutcome:
-    """What became of orphans, each by its path, on disk."""
+    """The outcome of each orphan, on disk, and their totals."""
 
     def __init__(self) -> None:
         self.tally = OutcomeTotals()
@@ -111,9 +114,9 @@ class OrphanOutcome:
 
 
 def plan_orphans(group: TableGroup, cut: datetime, *, progress: Progress = SILENT) -> OrphanPlan:
-    """Find what was last written before `cut` and is used by no table of the group.
+    """Find files that were last written before `cut` and that no table of the group uses.
 
-    Any error means that what is stored or used is not known; then there is no plan.
+    Any error means that it is not known what is stored or used; then there is no plan.
     """
     plan = OrphanPlan(group.tables, cut)
     try:
@@ -123,7 +126,7 @@ def plan_orphans(group: TableGroup, cut: datetime, *, progress: Progress = SILEN
                 for place in scanned_folders(plan.tables)
             ]
             plan.used = [UsedNames(table, progress) for table in (*group.tables, *group.beside)]
-            _look(plan)
+            _read_new_owners(plan)
             for batch in _orphans(plan, stored):
                 plan.add(batch)
     except MissingError as error:
@@ -132,22 +135,10 @@ def plan_orphans(group: TableGroup, cut: datetime, *, progress: Progress = SILEN
     except BaseException:
         plan.close()
         raise
-    # What is used by now is not in the plan: from here on only what comes matters.
+    # No file that is used now is in the plan: from here on only new owners matter.
     for used in plan.used:
         used.forget()
     return plan
-
-
-def remove_orphans(
-    plan: OrphanPlan, delete: Deleter, outcome: OrphanOutcome, *, progress: Progress = SILENT
-) -> None:
-    """Delete what still nobody uses, and then the buckets and partitions that are empty."""
-    folders: set[str] = set()
-    with progress.task("deleted", total=plan.total_files) as task:
-        for result in delete(_still_unused(plan, outcome, folders)):
-            outcome.add(result)
-            task.advance(result.num_rows)
-    outcome.folders += remove_empty(plan.tables, folders, plan.cut)
 
 
 def count_kinds(counts: Counter[PaimonKind], files: pa.RecordBatch) -> None:
@@ -159,7 +150,7 @@ def count_kinds(counts: Counter[PaimonKind], files: pa.RecordBatch) -> None:
 def _list_into(
     stored: Spool, plan: OrphanPlan, place: ScannedFolder, progress: Progress
 ) -> tuple[ScannedFolder, Spool]:
-    """All that is stored at a place; a root that no file was written to yet need not be there."""
+    """All files stored in a folder. An external root without any file yet may be missing."""
     others: dict[str, None] = {}
     with progress.task("listed") as task, suppress(MissingError):
         for batch in list_files(plan.tables[0].stores, place.path):
@@ -172,37 +163,37 @@ def _list_into(
 def _orphans(
     plan: OrphanPlan, stored: Sequence[tuple[ScannedFolder, Spool]]
 ) -> Iterator[pa.RecordBatch]:
-    """What nobody uses, each file once."""
+    """All unused files that may be deleted, each once."""
     found = (
         _litter(plan, place, _unused(plan, batch))
         for place, spool in stored
         for batch in spool.batches()
     )
-    # Of several places one may lie inside another.
+    # One folder may lie inside another.
     return unique_files(found) if len(stored) > 1 else found
 
 
 def _litter(plan: OrphanPlan, place: ScannedFolder, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Of what nobody uses, what its name and its age prove to be an orphan."""
+    """Those of some unused files that are orphans by their names and ages."""
     kinds = place.kinds_of(batch["path"])
-    plan.unknown.add(_strange(batch["path"], kinds, place.path))
+    plan.unknown.add(_unrecognized(batch["path"], kinds, place.path))
     return _old_litter(batch, kinds, plan.cut)
 
 
-def _strange(paths: pa.Array, kinds: pa.Array, root: str) -> pa.Array:
-    """The files that no name fits; our own journals and the marks of folders are none."""
+def _unrecognized(paths: pa.Array, kinds: pa.Array, root: str) -> pa.Array:
+    """The files without a kind, except our own journals and folder markers."""
     ours = pc.or_(pc.starts_with(paths, f"{root}{JOURNAL_FOLDER}/"), pc.ends_with(paths, "/"))
     return paths.filter(pc.and_(pc.is_null(kinds), pc.invert(ours)))
 
 
 def _old_litter(batch: pa.RecordBatch, kinds: pa.Array, cut: datetime) -> pa.RecordBatch:
-    """What may be an orphan; a file whose age is not known is none."""
+    """The files that may be orphans; a file of unknown age is not one."""
     is_old = pc.less(batch["modified"], pa.scalar(cut, batch["modified"].type))
     chosen = pc.and_(is_old.fill_null(False), pc.is_in(kinds, _LITTER))
     return batch.set_column(1, batch.schema.field("kind"), kinds).filter(chosen)
 
 
-def _look(plan: OrphanPlan) -> None:
+def _read_new_owners(plan: OrphanPlan) -> None:
     for used in plan.used:
         used.look()
 
@@ -212,15 +203,3 @@ def _unused(plan: OrphanPlan, batch: pa.RecordBatch) -> pa.RecordBatch:
     for used in plan.used:
         is_used |= used.has(batch["path"])
     return batch.filter(pa.array(~is_used))
-
-
-def _still_unused(
-    plan: OrphanPlan, outcome: OrphanOutcome, folders: set[str]
-) -> Iterator[pa.RecordBatch]:
-    """Each batch without what came to be used meanwhile: owners are looked at before each."""
-    for batch in plan.batches():
-        _look(plan)
-        unused = _unused(plan, batch)
-        outcome.spared += batch.num_rows - unused.num_rows
-        folders.update(bucket_folders(unused))
-        yield unused

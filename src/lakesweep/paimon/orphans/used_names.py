@@ -1,8 +1,8 @@
 """The names of all files a table references, proved to be complete.
 
-A file is an orphan only if every owner was asked. Owners of all branches are read until a
-fresh listing shows no new ones. A missing list or manifest is an error unless its owner has
-gone meanwhile. Later looks read only new owners, and only what is new in them.
+A file is an orphan only if every owner was read. Owners of all branches are read until a new
+listing shows no other ones. A missing list or manifest is an error unless its owner has been
+deleted meanwhile. Later calls read only new owners, and only manifests that are new in them.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _MOST_PASSES = 20
 class UsedNames:
     """The names of all files that a table uses.
 
-    Names have no folders, as in Paimon itself: whatever path an entry means, after an option of the
-    table was changed or a folder was moved, a file of that name stays.
+    Names are compared without folders, as in Paimon itself: an entry may mean another path after
+    an option was changed or a folder was moved, and a file of that name is kept anywhere.
     """
 
     def __init__(self, table: PaimonTable, progress: Progress = SILENT) -> None:
@@ -49,7 +49,7 @@ class UsedNames:
         self._manifests: set[Hashable] = set()
 
     def look(self) -> None:
-        """Read the owners that are not known yet, until a fresh listing shows no new ones."""
+        """Read the owners that are not known yet, until a new listing shows no other ones."""
         for _ in range(_MOST_PASSES):
             files = list_owner_files(self._table)
             if all(file.info in self._owners for file in files):
@@ -58,11 +58,11 @@ class UsedNames:
             self._read()
         raise IncompleteError(
             f"{self._table.address.path} changes faster than it can be read",
-            hint="run the same command again when fewer writers are at work",
+            hint="run the same command again when fewer writers are active",
         )
 
     def _check_branches(self, files: Sequence[OwnerFile]) -> None:
-        """Once: what was lost before files go is lost then, and what goes meanwhile is no loss."""
+        """Once, before the first delete: an owner that is deleted later is not lost but expired."""
         if not self._is_checked:
             check_empty_branches(files, self._table, lambda: self._lists)
             self._is_checked = True
@@ -72,11 +72,11 @@ class UsedNames:
         return self._names.contains(hash_names(paths))
 
     def forget(self) -> None:
-        """Keep from now on only what comes; for one who has noted what was unused until now."""
+        """Forget all names so far; from now on only those of new owners are known."""
         self._names = HashSet()
 
     def _read(self) -> None:
-        # A copy: what was read counts only when all that it names is noted.
+        # A copy: a manifest is known only once all names in it are.
         manifests = set(self._manifests)
         walk = PaimonWalk(
             self._table,

@@ -5,20 +5,19 @@ from __future__ import annotations
 import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
+from lakesweep.clock import SystemClock
 from lakesweep.paimon.model.external_paths import TableGroup
 from lakesweep.paimon.model.table import PaimonTable
-from lakesweep.paimon.orphans.orphan_files import (
-    OrphanOutcome,
-    OrphanPlan,
-    plan_orphans,
-    remove_orphans,
-)
-from lakesweep.storage.deleting.bulk_delete import delete_files
+from lakesweep.paimon.orphans.orphan_files import OrphanOutcome, OrphanPlan, plan_orphans
+from lakesweep.storage.options import DeleteRate
 from lakesweep.storage.stores import Stores
+from lakesweep.sweep.local_orphans import OrphanRemover
 from tests.paimon import TABLES, JavaTable, JavaWarehouses
+from tests.paimon_orphans import run_log
 
 #: Java stops at the name of a temporary file there, and answers nothing.
 ANSWERED = tuple(name for name in TABLES if name != "shop.py_temp")
@@ -39,10 +38,12 @@ def planned(java: JavaTable, plan: OrphanPlan) -> set[str]:
 
 
 def clean(java: JavaTable) -> OrphanOutcome:
-    outcome = OrphanOutcome()
-    with outcome.outcomes, plan_of(java) as plan:
-        stores = plan.tables[0].stores
-        remove_orphans(plan, lambda batches: delete_files(stores, batches), outcome)
+    outcome, clock = OrphanOutcome(), SystemClock()
+    with outcome.outcomes, plan_of(java) as plan, TemporaryDirectory() as plans:
+        remover = OrphanRemover(
+            Stores(), lambda: run_log(clock), clock, plans, str(java.folder), DeleteRate()
+        )
+        assert not remover.remove([plan], outcome)
     return outcome
 
 

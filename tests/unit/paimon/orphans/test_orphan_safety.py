@@ -159,7 +159,7 @@ def test_what_is_committed_between_planning_and_deleting_stays(
 
 
 def test_a_commit_that_only_the_hint_tells_of_at_first_is_found(
-    java_tables: JavaWarehouses,
+    java_tables: JavaWarehouses, cleaned: Clean
 ) -> None:
     java = java_tables.table("pk_dv")
     store = in_memory(java)
@@ -174,7 +174,7 @@ def test_a_commit_that_only_the_hint_tells_of_at_first_is_found(
     fault = StorageFault(
         commit, frozenset({"read"}), key=lambda key: key.endswith("LATEST"), times=1
     )
-    planned, _ = clean(Faulty(store, [fault]))
+    planned, _ = cleaned(Faulty(store, [fault]))
     assert not missing_files(store, java)
     assert planned
 

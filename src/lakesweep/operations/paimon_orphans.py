@@ -1,0 +1,327 @@
+"""Delete orphan files of Paimon tables: files that no snapshot, tag, changelog or branch names."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Protocol
+
+import msgspec
+import pyarrow as pa
+
+from lakesweep.app import App
+from lakesweep.errors import LakesweepError, RefusedError
+from lakesweep.operations.interaction import SILENT_IO, Confirm, EngineName, Interaction
+from lakesweep.paimon.model.external_paths import TableGroup
+from lakesweep.paimon.model.file_kinds import PaimonKind
+from lakesweep.paimon.model.table import PaimonTable
+from lakesweep.paimon.model.warehouse import FailedTable, Warehouse, find_tables
+from lakesweep.paimon.orphans.orphan_files import (
+    OrphanOutcome,
+    OrphanPlan,
+    UnrecognizedFiles,
+    plan_orphans,
+)
+from lakesweep.storage.deleting.outcome_totals import OutcomeReport
+from lakesweep.storage.options import DeleteRate
+from lakesweep.units import format_moment
+
+#: Files of a commit in progress have no owner yet.
+LEAST_AGE = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True)
+class CleanOrphansRequest:
+    """Files last written before `cut`, of the table, database or warehouse at an address."""
+
+    path: str
+    cut: datetime
+    engine: EngineName = EngineName.LOCAL
+    rate: DeleteRate = field(default_factory=DeleteRate)
+    overridden: Collection[str] = ()
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OrphanPreview:
+    """What is about to be deleted. `unknown` are the first files with names Paimon never writes."""
+
+    tables: int
+    cut: datetime
+    kinds: Mapping[PaimonKind, int]
+    files: int
+    size_bytes: int
+    unknown: Sequence[str]
+    unknown_files: int
+    failures: Sequence[FailedTable]
+
+
+class FailedTableReport(msgspec.Struct, frozen=True):
+    """A table that could not be read or cleaned, and why."""
+
+    table: str
+    reason: str
+
+
+class CleanOrphansResult(OutcomeReport, frozen=True, kw_only=True):
+    """What became of the orphans of `tables`. Those in `spared` came into use and were kept."""
+
+    tables: list[str]
+    cut: datetime
+    bytes_found: int
+    spared: int
+    folders_removed: int
+    unknown: list[str]
+    unknown_omitted: int
+    failed_tables: list[FailedTableReport]
+    dry_run: bool
+
+    @property
+    def is_complete(self) -> bool:
+        return not (self.failed or self.failed_tables)
+
+
+@dataclass(frozen=True, slots=True)
+class CleanedOrphans:
+    """The result, and every orphan: as FILE_SCHEMA after a dry run, else as OUTCOME_SCHEMA."""
+
+    result: CleanOrphansResult
+    files: Iterator[pa.RecordBatch]
+
+
+class FoundOrphans(Protocol):
+    """The orphans of some tables. Nothing is deleted before `OrphanCleaner.remove`."""
+
+    @property
+    def tables(self) -> Sequence[PaimonTable]: ...
+
+    @property
+    def files(self) -> Counter[PaimonKind]:
+        """How many there are of each kind."""
+        ...
+
+    @property
+    def unknown(self) -> UnrecognizedFiles: ...
+
+    @property
+    def total_files(self) -> int: ...
+
+    @property
+    def total_bytes(self) -> int: ...
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """All of them, as FILE_SCHEMA."""
+        ...
+
+
+class OrphanCleaner(Protocol):
+    """Finds orphans, and deletes those that it found. Used for one request."""
+
+    def find(
+        self, groups: Sequence[TableGroup], cut: datetime
+    ) -> Iterator[FoundOrphans | FailedTable]:
+        """Files last written before `cut` that no table uses, by groups or all at once.
+
+        A table that cannot be read completely is a failure, and none of its files is found.
+        """
+        ...
+
+    def remove(self, outcome: OrphanOutcome) -> Sequence[FailedTable]:
+        """Delete what was found and is still unused, then empty partitions and buckets.
+
+        LeaseHeldError if another run is cleaning the same address; then nothing is deleted. An
+        error in the middle is a failure of the tables that it concerns: some of their files may
+        be deleted, and `outcome` has them.
+        """
+        ...
+
+
+@contextmanager
+def clean_orphans(
+    app: App,
+    request: CleanOrphansRequest,
+    confirm: Confirm[OrphanPreview],
+    io: Interaction = SILENT_IO,
+) -> Iterator[CleanedOrphans]:
+    """Delete the orphan files of Paimon tables. The files can be read while the block runs.
+
+    A table that cannot be read completely loses nothing, and the others are cleaned; a single
+    table raises its error. Refused are a `cut` less than an hour ago (guard `grace`) and tables
+    that may share folders with unknown ones (guard `foreign`).
+    """
+    _check_age(request, app.clock.now())
+    found = find_tables(app.stores, request.path, app.clock)
+    with ExitStack() as stack:
+        run = _OrphanRun(request, found)
+        stack.enter_context(run.outcome.outcomes)
+        groups = [group for group in found.groups() if run.is_apart(group)]
+        cleaner = stack.enter_context(_open_cleaner(app, request, io))
+        run.find(cleaner, groups)
+        confirm(run.preview())
+        if not request.dry_run:
+            run.remove(cleaner, io)
+        yield CleanedOrphans(run.result(), run.files())
+
+
+def _check_age(request: CleanOrphansRequest, now: datetime) -> None:
+    if request.cut > now - LEAST_AGE and "grace" not in request.overridden:
+        raise RefusedError(
+            "grace",
+            f"{format_moment(request.cut)} is less than an hour ago: files of commits in progress "
+            "would be deleted; nothing was deleted",
+            hint="wait, or --override grace if nothing writes to these tables",
+        )
+
+
+@contextmanager
+def _open_cleaner(
+    app: App, request: CleanOrphansRequest, io: Interaction
+) -> Iterator[OrphanCleaner]:
+    match request.engine:
+        case EngineName.LOCAL:
+            with closing(_LocalCleaner(app, request, io)) as cleaner:
+                yield cleaner
+        case EngineName.SPARK:
+            from lakesweep.sweep.paimon_orphans import OrphanSweeper, SweepOrphanCleaner
+
+            with app.engine(request.engine.value, verbose=io.verbose) as engine:
+                sweeper = OrphanSweeper(
+                    app.stores, engine, app.runs, app.clock, app.plans, request.path, io.progress
+                )
+                yield SweepOrphanCleaner(sweeper, request.overridden, request.rate)
+
+
+@dataclass
+class _LocalCleaner:
+    """Cleans one group of tables after the other in this process."""
+
+    app: App
+    request: CleanOrphansRequest
+    io: Interaction
+    _found: list[OrphanPlan] = field(default_factory=list)
+
+    def find(
+        self, groups: Sequence[TableGroup], cut: datetime
+    ) -> Iterator[OrphanPlan | FailedTable]:
+        for group in groups:
+            try:
+                plan = plan_orphans(group, cut, progress=self.io.progress)
+            except LakesweepError as error:
+                yield from (FailedTable(table.address.path, error) for table in group.tables)
+            else:
+                self._found.append(plan)
+                yield plan
+
+    def remove(self, outcome: OrphanOutcome) -> Sequence[FailedTable]:
+        # A dry run needs neither this nor a store, and both take longer to load than a table.
+        from lakesweep.sweep.local_orphans import OrphanRemover
+
+        app, request = self.app, self.request
+        remover = OrphanRemover(
+            app.stores,
+            lambda: app.runs,
+            app.clock,
+            app.plans,
+            request.path,
+            request.rate,
+            self.io.progress,
+        )
+        return remover.remove(self._found, outcome)
+
+    def close(self) -> None:
+        """Remove what was found from disk."""
+        for plan in self._found:
+            plan.close()
+
+
+class _OrphanRun:
+    """One request over any number of tables. A table that fails does not stop the others."""
+
+    def __init__(self, request: CleanOrphansRequest, warehouse: Warehouse) -> None:
+        self.outcome = OrphanOutcome()
+        self._request = request
+        self._warehouse = warehouse
+        self._found: list[FoundOrphans] = []
+        self._failures = list(warehouse.failures)
+
+    def is_apart(self, group: TableGroup) -> bool:
+        """Whether no unknown table may share the folders of these; otherwise they fail."""
+        try:
+            if "foreign" not in self._request.overridden:
+                self._warehouse.check_shared(group)
+        except LakesweepError as error:
+            for table in group.tables:
+                self._fail(FailedTable(table.address.path, error))
+            return False
+        return True
+
+    def find(self, cleaner: OrphanCleaner, groups: Sequence[TableGroup]) -> None:
+        for found in cleaner.find(groups, self._request.cut) if groups else ():
+            if isinstance(found, FailedTable):
+                self._fail(found)
+            else:
+                self._found.append(found)
+
+    def remove(self, cleaner: OrphanCleaner, io: Interaction) -> None:
+        for failure in cleaner.remove(self.outcome):
+            self._fail(failure)
+            io.notify(f"{failure.table}: {failure.error.message}")
+
+    def preview(self) -> OrphanPreview:
+        return OrphanPreview(
+            tables=sum(len(found.tables) for found in self._found),
+            cut=self._request.cut,
+            kinds=sum((found.files for found in self._found), Counter()),
+            files=self._total_files,
+            size_bytes=self._total_bytes,
+            unknown=self._unknown,
+            unknown_files=self._unknown_files,
+            failures=tuple(self._failures),
+        )
+
+    def result(self) -> CleanOrphansResult:
+        return CleanOrphansResult(
+            **{**self.outcome.tally.fields(), "found": self._total_files},
+            tables=[table.address.path for found in self._found for table in found.tables],
+            cut=self._request.cut,
+            bytes_found=self._total_bytes,
+            spared=self.outcome.spared,
+            folders_removed=self.outcome.folders,
+            unknown=self._unknown,
+            unknown_omitted=self._unknown_files - len(self._unknown),
+            failed_tables=[
+                FailedTableReport(failure.table, failure.error.message)
+                for failure in self._failures
+            ],
+            dry_run=self._request.dry_run,
+        )
+
+    def files(self) -> Iterator[pa.RecordBatch]:
+        """Every orphan, or its outcome."""
+        if not self._request.dry_run:
+            return self.outcome.outcomes.batches()
+        return (batch for found in self._found for batch in found.batches())
+
+    @property
+    def _total_files(self) -> int:
+        return sum(found.total_files for found in self._found)
+
+    @property
+    def _total_bytes(self) -> int:
+        return sum(found.total_bytes for found in self._found)
+
+    @property
+    def _unknown(self) -> list[str]:
+        return [path for found in self._found for path in found.unknown.paths]
+
+    @property
+    def _unknown_files(self) -> int:
+        return sum(found.unknown.count for found in self._found)
+
+    def _fail(self, failure: FailedTable) -> None:
+        if self._warehouse.is_one_table and not self._found:
+            raise failure.error
+        self._failures.append(failure)
