@@ -76,7 +76,7 @@ def test_odd_values_are_dropped_by_value_and_by_folder(
     [
         ("append_dt", ("day=2021-03-01",), 2, "no partition key 'day'"),
         ("append_dt", ("dt=2021-03-01,hr=5",), 2, "no partition key 'hr'"),
-        ("append_int", ("p=one",), 2, "'one' is no value of the type INT"),
+        ("append_int", ("p=one",), 2, "'one' is not a value of type INT"),
         ("append_plain", ("dt=1",), 2, "not partitioned"),
         ("append_dt", ("dt=2021-03-01",), 3, "no terminal"),
     ],
@@ -137,7 +137,7 @@ def test_a_dry_run_of_expiry_tells_each_partition_s_time_and_fate(
         "__DEFAULT_PARTITION__": (None, False),
         "not-a-date": (None, False),
     }
-    assert "dt=not-a-date never expires: 'not-a-date' is not written as" in found.err
+    assert "dt=not-a-date never expires: 'not-a-date' does not match" in found.err
     assert found.document["expired"]["partitions"] == 3
     assert days.stored() == before
 
@@ -161,7 +161,7 @@ def test_partitions_expire_by_their_newest_file(lakesweep: Lakesweep, days: Java
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        ((), "does not say when its partitions expire"),
+        ((), "has no expiration time for partitions"),
         (("--expiration-time", "soon"), "not a duration"),
         (("--expiration-time", "1d", "--zone", "Mars/Olympus"), "no time zone 'Mars/Olympus'"),
         (("--expiration-time", "1d", "--formatter", "bbb"), "'bbb'"),

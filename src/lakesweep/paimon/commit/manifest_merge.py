@@ -29,13 +29,13 @@ from lakesweep.paimon.model.table import PaimonBranch
 from lakesweep.parallel import map_ordered
 
 _WORKERS = 8
-#: No commit reads and writes more than this for tidiness alone; the next one goes on.
+#: A commit reads and writes at most this much to merge; the next commit continues.
 _MOST_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class MergeSizes:
-    """When manifests are small, and when there are enough of them to do something."""
+    """When manifests count as small, and when there are enough of them to merge."""
 
     target_bytes: int
     least_count: int
@@ -43,7 +43,7 @@ class MergeSizes:
 
     @classmethod
     def of(cls, options: Options) -> Self:
-        """What the table's options say."""
+        """The sizes of the table's options."""
         return cls(
             options.size_bytes("manifest.target-file-size", 8 << 20),
             options.integer("manifest.merge-min-count", 30),
@@ -54,7 +54,7 @@ class MergeSizes:
 def merge_manifests(
     branch: PaimonBranch, manifests: Sequence[Row], files: ManifestWriter
 ) -> list[Row]:
-    """The same entries in fewer manifests, where the table's options ask for that."""
+    """The same entries in fewer manifests, if the table's options ask for that."""
     sizes = MergeSizes.of(branch.layout.options)
     merger = _Merger(branch, files, sizes)
     full = merger.merge_fully(manifests)
@@ -83,7 +83,7 @@ class _Merger:
         return result + (self._join(waiting) if many else waiting)
 
     def merge_fully(self, manifests: Sequence[Row]) -> list[Row] | None:
-        """None where that would gain too little, or would cost too much at once."""
+        """None if that would gain too little, or cost too much at once."""
         small = [each for each in manifests if self._is_small(each)]
         if len(small) < 2 or not self.sizes.full_bytes <= _size(small) <= _MOST_BYTES:
             return None
@@ -136,7 +136,7 @@ def _names_any(branch: PaimonBranch, names: pa.Array, manifest: Row) -> bool:
 
 
 def _apply(entries: dict[tuple[object, ...], Row], row: Row, manifest: Row) -> None:
-    """Let an entry follow those before it: a DELETE takes its ADD away."""
+    """Apply an entry after those before it: a DELETE cancels its ADD."""
     key = entry_identity(row)
     known = entries.get(key)
     if known is None:
@@ -144,7 +144,7 @@ def _apply(entries: dict[tuple[object, ...], Row], row: Row, manifest: Row) -> N
     elif known["_KIND"] == ADD and row["_KIND"] == DELETE:
         del entries[key]
     elif known["_KIND"] == DELETE and row["_KIND"] == ADD:
-        # Deleted, then added again: both are needed, and the file's place is behind its DELETE.
+        # Deleted, then added again: both are needed, and the ADD must follow the DELETE.
         entries[(*key, DELETE)] = entries.pop(key)
         entries[key] = row
     else:

@@ -29,7 +29,7 @@ from lakesweep.storage.address import parse
 
 @dataclass(frozen=True)
 class ManifestState:
-    """A snapshot, the rows of its base and then of its delta list, and how lists are written."""
+    """A snapshot, the rows of its base list and then of its delta list, and their format."""
 
     snapshot: PaimonSnapshot
     manifests: tuple[Row, ...]
@@ -37,7 +37,7 @@ class ManifestState:
 
 
 def read_state(branch: PaimonBranch, snapshot: PaimonSnapshot) -> ManifestState:
-    """Read both lists of a snapshot; a missing one is an error, never an empty one."""
+    """Read both lists of a snapshot; a missing list is an error, not an empty list."""
     rows: list[Row] = []
     formats = []
     for each in lists_of(PaimonKind.SNAPSHOT, snapshot):
@@ -45,14 +45,14 @@ def read_state(branch: PaimonBranch, snapshot: PaimonSnapshot) -> ManifestState:
             continue
         path = branch.layout.manifest(each.name)
         data = branch.table.read(path)
-        read_manifest_list(path, data, size_bytes=each.size_bytes, least=each.least)  # it checks
+        read_manifest_list(path, data, size_bytes=each.size_bytes, least=each.least)  # validates
         formats.append(read_format(path, data))
         rows += read_rows(path, data)
     return ManifestState(snapshot, tuple(rows), widest(branch.table.address.path, formats))
 
 
 def read_row_entries(table: PaimonTable, manifest: Row) -> Iterator[pa.RecordBatch]:
-    """What a manifest adds and deletes, as FULL_ENTRIES; all of it, or an error."""
+    """The entries of a manifest as FULL_ENTRIES: all of them, or an error."""
     path = table.layout.manifest(manifest["_FILE_NAME"])
     return read_manifest(
         path,
@@ -64,7 +64,7 @@ def read_row_entries(table: PaimonTable, manifest: Row) -> Iterator[pa.RecordBat
 
 
 def read_entry_rows(table: PaimonTable, manifest: Row) -> tuple[RowFormat, list[Row]]:
-    """The same as rows, with how they were written."""
+    """The entries of a manifest as rows, with their format."""
     path = table.layout.manifest(manifest["_FILE_NAME"])
     data = table.read(path)
     rows = read_rows(path, data)
@@ -74,7 +74,7 @@ def read_entry_rows(table: PaimonTable, manifest: Row) -> tuple[RowFormat, list[
 
 
 def entry_count(manifest: Row) -> int:
-    """How many entries a manifest has, as its list says."""
+    """How many entries a manifest has, according to its list."""
     added: int = manifest["_NUM_ADDED_FILES"]
     deleted: int = manifest["_NUM_DELETED_FILES"]
     return added + deleted
@@ -95,7 +95,7 @@ def entry_identity(entry: Row) -> tuple[object, ...]:
 
 
 def total_rows(rows: Sequence[Row]) -> int:
-    """How many rows the files of entries have."""
+    """How many rows the files of entries hold."""
     return sum(entry["_FILE"]["_ROW_COUNT"] for entry in rows)
 
 
@@ -103,10 +103,10 @@ _TARGET_BYTES = 8 << 20
 
 
 class ManifestWriter:
-    """Writes manifests and their lists under names that nobody else has.
+    """Writes manifests and their lists under unique names.
 
-    Until a snapshot names them they are orphans. `remove` deletes them, and is only for an attempt
-    that certainly lost: what may have been committed must stay.
+    They are orphans until a snapshot names them. `remove` deletes them, and is only for a commit
+    that certainly failed: files that may have been committed must stay.
     """
 
     def __init__(self, branch: PaimonBranch) -> None:
@@ -116,7 +116,7 @@ class ManifestWriter:
         self._written: list[str] = []
 
     def manifests(self, entries: Sequence[Row], how: RowFormat) -> list[Row]:
-        """Write entries as manifests of the size that the table wants; the rows of their list."""
+        """Write entries as manifests of the table's target size; returns the rows of their list."""
         options = self._branch.layout.options
         target = options.size_bytes("manifest.target-file-size", _TARGET_BYTES)
         data = how.encode(entries)
@@ -128,16 +128,16 @@ class ManifestWriter:
         return [self._manifest(chunk, how.encode(chunk)) for chunk in chunks]
 
     def manifest_list(self, rows: Sequence[Row], how: RowFormat) -> tuple[str, int]:
-        """Write a list; its name and its size."""
+        """Write a list; returns its name and size."""
         data = how.encode(rows)
         return self._write("manifest-list", data), len(data)
 
     def index_manifest(self, rows: Sequence[Row], how: RowFormat) -> str:
-        """Write an index manifest; its name."""
+        """Write an index manifest; returns its name."""
         return self._write("index-manifest", how.encode(rows))
 
     def remove(self) -> None:
-        """Delete what was written; what cannot be deleted stays as an orphan."""
+        """Delete the written files; those that cannot be deleted stay as orphans."""
         for path in self._written:
             address = parse(path)
             with suppress(LakesweepError):
@@ -153,7 +153,7 @@ class ManifestWriter:
         name = f"{kind}-{self._token}-{number}"
         path = self._branch.layout.manifest(name)
         address = parse(path)
-        self._written.append(path)  # first: a write without an answer may have written
+        self._written.append(path)  # first: a write without a response may have succeeded
         self._branch.table.stores.open(address).write(address.key, data)
         return name
 
@@ -162,7 +162,7 @@ _VERSION = 2
 
 
 def list_row(name: str, size_bytes: int, entries: Sequence[Row], partitioning: Partitioning) -> Row:
-    """The row of a manifest that holds these entries, at least one."""
+    """The list row of a manifest with these entries, at least one."""
     files = [entry["_FILE"] for entry in entries]
     buckets = [entry["_BUCKET"] for entry in entries]
     totals = {entry.get("_TOTAL_BUCKETS") for entry in entries}
@@ -207,13 +207,13 @@ def _partition_stats(entries: Iterable[Row], partitioning: Partitioning) -> Row:
 
 
 def _order(value: Value) -> Any:
-    """Java's order: what is not a number is the greatest, and of two zeros the negative is less."""
+    """Java's order: NaN is the greatest, and -0.0 is less than 0.0."""
     sign = copysign(1, value) if isinstance(value, float) else 0
     return (value != value, value, sign)  # noqa: PLR0124
 
 
 def _row_ids(files: Sequence[Row]) -> tuple[int | None, int | None]:
-    """The rows that files with tracked rows have; nothing where one of them tracks none."""
+    """The range of row ids of files; none if one of them does not track rows."""
     firsts: list[Any] = [file.get("_FIRST_ROW_ID") for file in files]
     if None in firsts:
         return None, None

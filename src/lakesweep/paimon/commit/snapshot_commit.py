@@ -1,8 +1,8 @@
 """Commit a snapshot so that exactly one of two concurrent commits of a number wins.
 
 A file system links a finished file to its name; an object store writes conditionally. If
-neither is possible, nothing is committed. A write with an unknown outcome is looked up until
-the outcome is known; until then nothing it may have committed is touched.
+neither is possible, nothing is committed. After a write with an unknown outcome the snapshot
+is read until the outcome is known; until then nothing that it may name is touched.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from lakesweep.storage.address import parse
 CATALOG_LOCK = "catalog-lock"
 
 _HINT_ATTEMPTS = 3
-_LOOKS = 5
+_ATTEMPTS = 5
 _LOCKING_METASTORES = frozenset({"hive", "jdbc", "rest"})
 
 
 @dataclass(frozen=True, slots=True)
 class CommitRetries:
-    """How often a commit is tried again when others come first, and how long it waits."""
+    """How often a conflicting commit is retried, and how long it waits."""
 
     most: int = 10
     least_wait: timedelta = timedelta(milliseconds=10)
@@ -51,7 +51,7 @@ class CommitRetries:
 
     @classmethod
     def of(cls, options: Options) -> Self:
-        """What the table's options say."""
+        """The retries of the table's options."""
         usual = cls()
         least = options.duration("commit.min-retry-wait", usual.least_wait)
         longest = options.duration("commit.max-retry-wait", usual.longest_wait)
@@ -60,7 +60,7 @@ class CommitRetries:
         return cls(options.integer("commit.max-retries", usual.most), least, longest)
 
     def seconds(self, attempt: int, random: Random) -> float:
-        """How long to wait before an attempt, the first being 0: twice as long each time."""
+        """How long to wait before an attempt, counted from 0: twice as long each time."""
         longest = min(self.least_wait * 2 ** min(attempt, 30), self.longest_wait)
         seconds: float = longest.total_seconds() * random.uniform(0.5, 1.5)
         return seconds
@@ -68,18 +68,18 @@ class CommitRetries:
 
 @dataclass(frozen=True, slots=True)
 class PreparedCommit:
-    """A snapshot that is ready, and the files that it names."""
+    """A snapshot that is ready to be written, and the files that it names."""
 
     document: Mapping[str, Any]
     files: ManifestWriter
 
 
-#: Prepares the commit that follows a snapshot; None where there is nothing to commit.
+#: Prepares the commit that follows a snapshot; None if there is nothing to commit.
 Prepare = Callable[[PaimonSnapshot], PreparedCommit | None]
 
 
 def check_exclusive(branch: PaimonBranch) -> None:
-    """Refuse a table whose other writers lock it in a catalog, which we cannot."""
+    """Refuse a table whose other writers take a catalog lock, which Lakesweep cannot."""
     options = branch.layout.options
     locked = options.flag("lock.enabled", False) or options.text("lock.type") is not None
     metastore = (options.text("metastore") or "").lower()
@@ -88,17 +88,17 @@ def check_exclusive(branch: PaimonBranch) -> None:
         raise RefusedError(
             CATALOG_LOCK,
             f"commits to {branch.table.address.path} are locked by {held}",
-            hint="use the engine that writes it; alone with it, --override catalog-lock goes on",
+            hint="use the engine that writes it; if no writer is active, --override catalog-lock",
         )
 
 
 def commit_snapshot(
     branch: PaimonBranch, prepare: Prepare, random: Random | None = None
 ) -> PaimonSnapshot | None:
-    """Commit what `prepare` makes of the newest snapshot, again whenever another came first.
+    """Commit what `prepare` returns for the newest snapshot; retry on every conflict.
 
-    None where it makes nothing of it. IncompleteError where others came first too often; then
-    nothing was committed.
+    None if it returns nothing. IncompleteError after too many conflicts; then nothing was
+    committed.
     """
     retries = CommitRetries.of(branch.layout.options)
     chance = random or Random()  # noqa: S311 - it only spreads writers over time
@@ -108,17 +108,17 @@ def commit_snapshot(
         with suppress(_LostError):
             return _try(branch, prepare)
     raise IncompleteError(
-        f"{branch.table.address.path}: other commits came first {retries.most + 1} times",
-        hint="nothing was changed; run the same command again when fewer writers are at work",
+        f"{branch.table.address.path}: {retries.most + 1} attempts conflicted with other commits",
+        hint="nothing was changed; run the command again when fewer writers are active",
     )
 
 
 class _LostError(Exception):
-    """Another commit came first."""
+    """Another commit won."""
 
 
 def _try(branch: PaimonBranch, prepare: Prepare) -> PaimonSnapshot | None:
-    list_settled(branch)  # a commit in the place of one that was lost would bury it
+    list_settled(branch)  # a commit in place of a lost one would hide it for good
     newest = _newest(branch)
     prepared = None if newest is None else _prepare(branch, newest, prepare)
     if prepared is None:
@@ -131,7 +131,7 @@ def _try(branch: PaimonBranch, prepare: Prepare) -> PaimonSnapshot | None:
 
 
 def _newest(branch: PaimonBranch) -> int | None:
-    """By listing: a hint that is old may lead to a gap, and a commit into it would be lost."""
+    """By listing: a stale hint may lead to a gap, and a commit into it would be lost."""
     return max(branch.snapshot_ids(), default=None)
 
 
@@ -139,30 +139,30 @@ def _prepare(branch: PaimonBranch, newest: int, prepare: Prepare) -> PreparedCom
     try:
         return prepare(branch.snapshot(newest))
     except MissingError as error:
-        if _newest(branch) != newest:  # the table went on, and old files with it
+        if _newest(branch) != newest:  # another commit won, and old files have expired
             raise _LostError from error
         raise UnreadableError(error.path, ReadFailure.MISSING, error.reason) from error
 
 
 def _create(branch: PaimonBranch, prepared: PreparedCommit) -> bool:
-    """Write the snapshot; False where another one has its number, or has taken it meanwhile."""
+    """Write the snapshot; False if another one has its number."""
     number = prepared.document["id"]
     if not _is_next(branch, prepared):
         return False
-    for look in range(_LOOKS):
-        branch.table.clock.sleep(look)
-        # Once others went on, or back, the same write would put an old state above or below theirs.
-        if look and _newest(branch) != number - 1:
+    for attempt in range(_ATTEMPTS):
+        branch.table.clock.sleep(attempt)
+        # Once others committed or rolled back, the same write would put a stale state over theirs.
+        if attempt and _newest(branch) != number - 1:
             return _is_ours(branch, prepared)
         try:
             return _write_new(branch, prepared)
         except (ThrottledError, UnavailableError):
-            continue  # the same write again: it is done once, whichever of them is
+            continue  # write the same again: only one of the writes can succeed
     raise _unknown(branch, prepared)
 
 
 def _is_next(branch: PaimonBranch, prepared: PreparedCommit) -> bool:
-    """Whether nobody has committed meanwhile, or rolled back to an older snapshot."""
+    """Whether no other writer has committed, or rolled back to an older snapshot."""
     try:
         return _newest(branch) == int(prepared.document["id"]) - 1
     except LakesweepError:
@@ -183,7 +183,7 @@ def _write_new(branch: PaimonBranch, prepared: PreparedCommit) -> bool:
     except (ThrottledError, UnavailableError):
         raise
     except StorageError:
-        # A file system may fail when all is done, as when it puts a folder on the disk.
+        # A file system may fail after the write succeeded, such as when it syncs the folder.
         if branch.table.exists(address.path):
             return _is_ours(branch, prepared)
         prepared.files.remove()
@@ -192,7 +192,7 @@ def _write_new(branch: PaimonBranch, prepared: PreparedCommit) -> bool:
 
 
 def _is_ours(branch: PaimonBranch, prepared: PreparedCommit) -> bool:
-    """Whether the snapshot that is there is this one, written by a request that got no answer."""
+    """Whether the stored snapshot is this one, written by a request that got no response."""
     path, ours = branch.layout.snapshot(prepared.document["id"]), prepared.document
     try:
         found = parse_snapshot(path, branch.table.read(path))
@@ -209,21 +209,21 @@ def _unknown(branch: PaimonBranch, prepared: PreparedCommit) -> UnavailableError
     document = prepared.document
     return UnavailableError(
         branch.layout.snapshot(document["id"]),
-        "no answer tells whether the commit was made",
-        hint=f"look whether it says {document['commitUser']}; then run the command again",
+        "it is unknown whether the commit succeeded",
+        hint=f"check whether it contains {document['commitUser']}, then run the command again",
     )
 
 
 def _refusal(path: str, error: UnsupportedError) -> UnsupportedError:
     return UnsupportedError(
         path,
-        f"no commit is possible here: {error.reason}",
+        f"commits are not possible here: {error.reason}",
         hint="two writers could overwrite each other; use the engine that writes this table",
     )
 
 
 def _write_hint(branch: PaimonBranch, number: int) -> None:
-    """Tell readers where to look first. They verify it, so nothing depends on its success."""
+    """Point readers to the snapshot. They verify the hint, so it may fail."""
     address = parse(branch.layout.hint("snapshot", "LATEST"))
     for _ in range(_HINT_ATTEMPTS):
         with suppress(LakesweepError):

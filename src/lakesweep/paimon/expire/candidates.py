@@ -35,7 +35,7 @@ from lakesweep.storage.file_identity import file_hashes
 
 
 class Candidates:
-    """Files that may go, in the order in which they would. Leaving the context removes them."""
+    """Candidates in the order in which they would be deleted. Leaving the context removes them."""
 
     def __init__(self) -> None:
         self.hashes = HashSet()
@@ -48,17 +48,17 @@ class Candidates:
         self._spool.close()
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Add rows of FILE_SCHEMA; those that are there already are left out."""
+        """Add rows of FILE_SCHEMA; known files are skipped."""
         is_new = self.hashes.add(file_hashes(batch["path"]))
         self._spool.add(batch.filter(pa.array(is_new)))
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """All of them. Nothing can be added any more."""
+        """All candidates; none can be added afterwards."""
         return self._spool.batches()
 
 
 class Garbage:
-    """Finds what owners of a branch may leave behind. Lists are read once."""
+    """Finds the files that expired owners of a branch may leave behind. Lists are read once."""
 
     def __init__(self, branch: PaimonBranch) -> None:
         self._table = branch.table
@@ -68,7 +68,7 @@ class Garbage:
     def deleted_files(
         self, lists: Iterable[str], *, only_compacted: bool = False
     ) -> Iterator[pa.RecordBatch]:
-        """The files that deltas delete; `only_compacted` those alone that compaction had made."""
+        """The files that deltas delete; with `only_compacted`, only those that compaction wrote."""
         for entries in self._entries(each for each in self._manifests(lists) if each.deleted):
             is_deleted = pc.equal(entries["kind"], DELETE)
             if only_compacted:
@@ -77,7 +77,7 @@ class Garbage:
             yield self._files(entries.filter(is_deleted), PaimonKind.DATA)
 
     def changelog_files(self, snapshots: Iterable[PaimonSnapshot]) -> Iterator[pa.RecordBatch]:
-        """The files of changelogs, and then their lists with their manifests."""
+        """The files of changelogs, then their manifests and lists."""
         lists = dict(_changelog_lists(snapshots))
         for entries in self._entries(each for each in self._manifests(lists) if each.added):
             yield self._files(_of_kind(entries, ADD), PaimonKind.CHANGELOG)
@@ -99,7 +99,7 @@ class Garbage:
         yield from self._live_of(doubtful)
 
     def _live_of(self, batches: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The same of entries that are all held in memory: those of files that were deleted."""
+        """The live files among entries in memory: those whose files are also deleted somewhere."""
         for rows in coalesce_batches(batches, max(1, sum(batch.num_rows for batch in batches))):
             is_added = rows["kind"].to_numpy() == ADD
             yield self._files(
@@ -107,11 +107,11 @@ class Garbage:
             )
 
     def state_lists(self, snapshots: Iterable[PaimonSnapshot]) -> Iterator[pa.RecordBatch]:
-        """The base and delta lists of snapshots, behind the manifests that they name."""
+        """The base and delta lists of snapshots, after the manifests that they name."""
         return self._list_files(dict(_state_lists(snapshots)))
 
     def index_files(self, snapshots: Sequence[PaimonSnapshot]) -> Iterator[pa.RecordBatch]:
-        """Index manifests behind the index files that they name, and statistics."""
+        """Index manifests, after the index files that they name, and statistics."""
         layout = self._layout
         manifests = dict.fromkeys(each.index_manifest for each in snapshots if each.index_manifest)
         for name in manifests:

@@ -6,7 +6,7 @@ order that survives a crash at any point and never shows a reader half a snapsho
 1. write the journal;
 2. write what outlives the owners and move the hints, so that readers start behind them;
 3. delete the files of the owners;
-4. look at all owners again, and keep what new or undeletable ones hold;
+4. read all owners again, and keep what new or undeletable ones hold;
 5. delete the files, those that name others last;
 6. remove emptied folders, then the journal.
 
@@ -38,7 +38,7 @@ from lakesweep.storage.deleting.outcome_totals import OutcomeTotals
 from lakesweep.storage.file_batches import FILE_SCHEMA
 from lakesweep.storage.local.empty_folders import remove_empty_folders
 
-#: The kinds of what goes, in the order in which it goes: what names others last.
+#: The order of deletes by kind: files that name others come last.
 _ORDER = (
     PaimonKind.DATA,
     PaimonKind.CHANGELOG,
@@ -51,42 +51,42 @@ _ORDER = (
 )
 _IN_BUCKETS = (PaimonKind.DATA, PaimonKind.CHANGELOG, PaimonKind.EXTRA, PaimonKind.INDEX)
 _OWNER_KINDS = (PaimonKind.SNAPSHOT, PaimonKind.TAG, PaimonKind.CHANGELOG_META)
-#: After so many files owners are looked at again.
-_FILES_BETWEEN_LOOKS = 50_000
+#: Owners are read again after this many files.
+_FILES_BETWEEN_CHECKS = 50_000
 
 
 class Expiry(Protocol):
-    """Owners that are to leave, whatever kind they are of."""
+    """Owners of one kind that are to expire."""
 
     @property
     def title(self) -> str:
-        """What it is, for the journal."""
+        """What expires, for the journal."""
         ...
 
     @property
     def leaving(self) -> Sequence[FileOwner]:
-        """Who leaves."""
+        """The owners that expire."""
         ...
 
     @property
     def planned(self) -> Sequence[OwnerClaim]:
-        """What will be written to outlive them."""
+        """The claims of what will be written to outlive them."""
         ...
 
     def candidates(self) -> Iterator[pa.RecordBatch]:
-        """The files that may go with them, as rows of FILE_SCHEMA, some of them more than once."""
+        """The files that may be deleted with them (FILE_SCHEMA), some of them more than once."""
         ...
 
     def prepare(self) -> Sequence[OwnerFile]:
-        """Check anew that they may leave, write what outlives them, and move the hints.
+        """Check again that they may expire, write what outlives them, and move the hints.
 
-        Gives the files that are to go now; ChangedError where one of them may no longer.
+        Returns the files to delete now; ChangedError if one of them may no longer be deleted.
         """
         ...
 
 
 class ExpiryPlan(Spools[PaimonKind, PaimonKind]):
-    """Every file that goes, once, on disk, and what was counted while it was written."""
+    """Every file to delete, once, on disk, with counts by kind."""
 
     def __init__(self, table: PaimonTable, expiry: Expiry, protection: RetainedFiles) -> None:
         super().__init__(_ORDER)
@@ -96,7 +96,7 @@ class ExpiryPlan(Spools[PaimonKind, PaimonKind]):
         self.unfinished: list[Journal] = []
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Write rows of FILE_SCHEMA, each into the spool of its kind."""
+        """Write rows of FILE_SCHEMA into the spools of their kinds."""
         for name in pc.unique(batch["kind"]).to_pylist():
             self.put(
                 PaimonKind(name), PaimonKind(name), batch.filter(pc.equal(batch["kind"], name))
@@ -107,13 +107,13 @@ class ExpiryPlan(Spools[PaimonKind, PaimonKind]):
         yield _owner_rows([owner.file for owner in self.expiry.leaving])
 
     def all_batches(self) -> Iterator[pa.RecordBatch]:
-        """All that goes, in the order in which it does."""
+        """Every file, in the order of the deletes."""
         yield from self.owners()
         for kind in _ORDER:
             yield from self.batches(kind)
 
     def count_owners(self) -> None:
-        """Count the files of the owners among what goes."""
+        """Add the owners' own files to the counts."""
         for owner in self.expiry.leaving:
             self.files[owner.kind] += 1
             self.bytes[owner.kind] += owner.file.info.size_bytes
@@ -121,14 +121,14 @@ class ExpiryPlan(Spools[PaimonKind, PaimonKind]):
 
 @dataclass
 class ExpiryOutcome:
-    """What became of an expiry."""
+    """How an expiry ended."""
 
     tally: OutcomeTotals = field(default_factory=OutcomeTotals)
     deleted: Counter[PaimonKind] = field(default_factory=Counter)
     folders: int = 0
 
     def add(self, kind: PaimonKind, outcome: pa.RecordBatch) -> None:
-        """Count outcomes of files of one kind."""
+        """Count the outcomes of files of one kind."""
         before = self.tally.deleted
         self.tally.add(outcome)
         gone = self.tally.deleted - before
@@ -137,9 +137,9 @@ class ExpiryOutcome:
 
 
 def plan_expiry(table: PaimonTable, expiry: Expiry, *, progress: Progress = SILENT) -> ExpiryPlan:
-    """Plan what goes with the owners, and what earlier runs left behind. Nothing is changed.
+    """Plan what to delete with the owners, and what interrupted runs left behind.
 
-    Any error means that what others hold is not known; then there is no plan.
+    Nothing changes yet. On any error what other owners hold is unknown, so there is no plan.
     """
     with Candidates() as candidates:
         unfinished = [each for each in find_journals(table) if each.is_ours]
@@ -185,7 +185,7 @@ def _may_go(expiry: Expiry, unfinished: Iterable[Journal]) -> Iterator[pa.Record
 
 
 def _written(plan: ExpiryPlan) -> Iterator[Journal]:
-    """The journal of a plan; none is needed where only owners go, or nothing at all."""
+    """Write the journal of a plan; none is needed if only owners are deleted."""
     if any(plan.files[kind] for kind in _ORDER):
         batches = (batch for kind in _ORDER for batch in plan.batches(kind))
         now = plan.table.clock.now()
@@ -193,7 +193,7 @@ def _written(plan: ExpiryPlan) -> Iterator[Journal]:
 
 
 def _prepared(plan: ExpiryPlan, written: Iterable[Journal]) -> Sequence[OwnerFile]:
-    """The files of the owners that are to go now; where none may, the journal was for nothing."""
+    """The owners' files to delete now. If none may be deleted, the journal is removed."""
     try:
         return plan.expiry.prepare()
     except LakesweepError:
@@ -203,7 +203,7 @@ def _prepared(plan: ExpiryPlan, written: Iterable[Journal]) -> Sequence[OwnerFil
 
 
 def _remove_owners(plan: ExpiryPlan, files: Sequence[OwnerFile], outcome: ExpiryOutcome) -> None:
-    """Let the owners' files go, unless somebody has written others in their places."""
+    """Delete the owners' files, unless they have been replaced."""
     for kind in _OWNER_KINDS:
         rows = _owner_rows([file for file in files if file.kind is kind])
         for result in delete_files(plan.table.stores, [rows], workers=1, verify=True):
@@ -211,10 +211,10 @@ def _remove_owners(plan: ExpiryPlan, files: Sequence[OwnerFile], outcome: Expiry
 
 
 def _still_free(plan: ExpiryPlan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """What still nobody holds, asked again and again while files go."""
+    """The files that no owner holds; owners are read again at intervals during the deletes."""
     seen = 0
     for batch in batches:
-        if seen >= _FILES_BETWEEN_LOOKS:
+        if seen >= _FILES_BETWEEN_CHECKS:
             plan.protection.hold_owners()
             seen = 0
         seen += batch.num_rows
@@ -222,7 +222,7 @@ def _still_free(plan: ExpiryPlan, batches: Iterable[pa.RecordBatch]) -> Iterator
 
 
 class _Folders:
-    """The buckets of files that go, to be removed if nothing is left in them."""
+    """The buckets of deleted files, to be removed if they are empty."""
 
     def __init__(self, table: PaimonTable) -> None:
         self._root = table.layout.data_folder
@@ -231,7 +231,7 @@ class _Folders:
     def noting(
         self, kind: PaimonKind, batches: Iterable[pa.RecordBatch]
     ) -> Iterator[pa.RecordBatch]:
-        """The same batches."""
+        """The same batches, once their buckets are noted."""
         for batch in batches:
             if kind in _IN_BUCKETS:
                 self._seen.update(_buckets(batch["path"]))
@@ -248,9 +248,10 @@ def _buckets(paths: pa.Array) -> Iterator[str]:
 
 
 def _forget(plan: ExpiryPlan, journals: Iterable[Journal]) -> None:
-    """Remove journals that are done with.
+    """Remove finished journals.
 
-    What a young one names and somebody holds may be about to be freed by the run that wrote it.
+    A recent journal may name files that an owner still holds, and that the run that wrote it is
+    about to free. Such a journal stays.
     """
     now = plan.table.clock.now()
     for journal in journals:
@@ -259,7 +260,7 @@ def _forget(plan: ExpiryPlan, journals: Iterable[Journal]) -> None:
 
 
 def _is_done(plan: ExpiryPlan, journal: Journal) -> bool:
-    """Whether a journal is whole, and all that it names was free to go."""
+    """Whether a journal is complete, and no owner holds any file that it names."""
     return journal.is_committed and all(
         plan.protection.spare(batch).num_rows == batch.num_rows for batch in journal.batches()
     )

@@ -3,7 +3,7 @@
 Once a snapshot file is deleted, nothing names the files that it alone held. So the list of
 files is first written below `_lakesweep/` in the table's folder, as a dataset that exists
 completely or not at all, with a note of what the expiry is. A later run resumes an interrupted
-one: its files become candidates again, and are deleted unless an owner holds them by then.
+one: its files become candidates again, and are deleted unless an owner now holds them.
 
 Engines look for partitions (`key=value`), buckets (`bucket-…`) and their own folders in a
 table's folder, and Paimon's own orphan cleanup lists nothing else. In `snapshot/`,
@@ -37,12 +37,12 @@ _PREFIX = "expiry-"
 _NOTE = "expiry.json"
 _COMMITTED = "_dataset.json"
 _VERSION = 1
-#: Another run that is under way writes into its own journal; after this time there is none.
-_PATIENCE = timedelta(days=1)
+#: A journal that has not changed for this long belongs to no running expiry.
+_LONGEST_RUN = timedelta(days=1)
 
 
 class JournalNote(msgspec.Struct, frozen=True, kw_only=True):
-    """What an expiry is. `table` is where the table was: a copy of it has nothing to finish."""
+    """What an expiry is. `table` is the table's address: a copy of it has nothing to finish."""
 
     version: int = _VERSION
     table: str
@@ -52,7 +52,7 @@ class JournalNote(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """One expiry that was begun. `files` are those of the journal itself."""
+    """The journal of one expiry that was started; `files` are its own."""
 
     table: PaimonTable
     address: str
@@ -61,32 +61,32 @@ class Journal:
 
     @property
     def is_committed(self) -> bool:
-        """Whether it was written to its end, so that its expiry may have begun."""
+        """Whether it was written completely, so that its expiry may have deleted something."""
         return any(info.key.endswith(f"/{_COMMITTED}") for info in self.files)
 
     @property
     def is_ours(self) -> bool:
-        """Whether it is about this table, and not about one that was copied with all its files."""
+        """Whether it belongs to this table, and not to one that this is a copy of."""
         return self.note is not None and self.note.table == identity(self.table.address.path)
 
     def is_old(self, now: datetime) -> bool:
-        """Whether no run can be at work on it any more."""
+        """Whether no run can still be using it."""
         times = [info.modified for info in self.files if info.modified is not None]
-        return bool(times) and max(times) < now - _PATIENCE
+        return bool(times) and max(times) < now - _LONGEST_RUN
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """What was to be deleted; DamagedError where it cannot be read."""
+        """The files to delete; DamagedError if they cannot be read."""
         stores = self.table.stores
         try:
             yield from read_dataset(stores, load_dataset(stores, self.address))
         except MissingError:
-            return  # another run has finished it meanwhile
+            return  # another run has finished it
         except DamagedError as error:
             if self.table.exists(self.address + _COMMITTED):
                 raise DamagedError(error.path, error.reason, hint=_damaged(self.address)) from error
 
     def remove(self) -> None:
-        """Forget it: first what makes it whole, last what tells that it is ours."""
+        """Delete it: first the file that makes it complete, last the note that makes it ours."""
         for pattern in (f"*/{_COMMITTED}", "*/part-*", "*"):
             keys = [info.key for info in self.files if fnmatchcase(info.key, pattern)]
             for _ in delete_files(self.table.stores, _paths(self.table, keys)):
@@ -97,7 +97,7 @@ class Journal:
 def write_journal(
     table: PaimonTable, expiry: str, batches: Iterable[pa.RecordBatch], now: datetime
 ) -> Journal:
-    """Write down what will go."""
+    """Write what an expiry will delete."""
     address = f"{table.address.path}{JOURNAL_FOLDER}/{_PREFIX}{uuid4().hex}/"
     note = JournalNote(table=identity(table.address.path), expiry=expiry, created=now)
     place = parse(address + _NOTE)
@@ -125,7 +125,7 @@ def _read_note(table: PaimonTable, address: str) -> JournalNote | None:
         return None
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise DamagedError(
-            address + _NOTE, f"is no note of an expiry: {error}", hint=_damaged(address)
+            address + _NOTE, f"is not the note of an expiry: {error}", hint=_damaged(address)
         ) from error
 
 
@@ -137,4 +137,4 @@ def _paths(table: PaimonTable, keys: Iterable[str]) -> Iterator[pa.RecordBatch]:
 
 
 def _damaged(address: str) -> str:
-    return f"remove {address}; what it names is then found by lakesweep paimon orphans"
+    return f"delete {address}; lakesweep paimon orphans then finds the files that it names"

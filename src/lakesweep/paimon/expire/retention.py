@@ -29,7 +29,7 @@ TimeOf = Callable[[int], int]
 
 @dataclass(frozen=True, slots=True)
 class RetentionLimits:
-    """What is to stay. What was committed at `cut` or later is young. UsageError if absurd."""
+    """What to retain. Commits at `cut` or later are young. UsageError if invalid."""
 
     retain_min: int
     retain_max: int
@@ -38,13 +38,13 @@ class RetentionLimits:
 
     def __post_init__(self) -> None:
         if self.retain_min < 1:
-            raise _absurd(f"at least 1 must be retained, not {self.retain_min}")
+            raise _invalid(f"at least 1 must be retained, not {self.retain_min}")
         if self.retain_max < self.retain_min:
-            raise _absurd(f"at most {self.retain_max} are retained, and at least {self.retain_min}")
-        if self.limit < 0:
-            raise UsageError(
-                f"the limit of {self.limit} is less than nothing", hint="write 0 or more"
+            raise _invalid(
+                f"retain-max {self.retain_max} is less than retain-min {self.retain_min}"
             )
+        if self.limit < 0:
+            raise UsageError(f"the limit is negative: {self.limit}", hint="write 0 or more")
 
     @property
     def is_bounded(self) -> bool:
@@ -53,13 +53,13 @@ class RetentionLimits:
 
     @property
     def cut_millis(self) -> int:
-        """The cut, in the unit of commits; a fraction counts as a whole millisecond."""
+        """The cut in milliseconds, the unit of commit times, rounded up."""
         return -(-(self.cut - _EPOCH) // timedelta(milliseconds=1))
 
 
 @dataclass(frozen=True, slots=True)
 class RetentionOverrides:
-    """What a call says of retention; what is None comes from the table."""
+    """Retention given by the caller; None comes from the table."""
 
     retain_min: int | None = None
     retain_max: int | None = None
@@ -67,7 +67,7 @@ class RetentionOverrides:
     limit: int | None = None
 
     def over(self, retention: RetentionLimits) -> RetentionLimits:
-        """A table's retention with what the call says otherwise."""
+        """A table's retention with these values in place of its own."""
         given = {name: getattr(self, name) for name in self.__slots__}
         return replace(retention, **{name: it for name, it in given.items() if it is not None})
 
@@ -77,7 +77,7 @@ NO_OVERRIDES = RetentionOverrides()
 
 
 def snapshot_retention(options: Options, now: datetime) -> RetentionLimits:
-    """What the options of a table say of its snapshots."""
+    """The retention of snapshots by the table's options."""
     return RetentionLimits(
         retain_min=options.integer("snapshot.num-retained.min", _DEFAULT_MIN),
         retain_max=options.integer("snapshot.num-retained.max", _UNLIMITED),
@@ -87,7 +87,7 @@ def snapshot_retention(options: Options, now: datetime) -> RetentionLimits:
 
 
 def changelog_retention(options: Options, now: datetime) -> RetentionLimits:
-    """What the options of a table say of its changelogs: as of its snapshots where they do not."""
+    """The retention of changelogs by the table's options; by default that of snapshots."""
     snapshots = snapshot_retention(options, now)
     time = options.duration("changelog.time-retained")
     return RetentionLimits(
@@ -99,8 +99,8 @@ def changelog_retention(options: Options, now: datetime) -> RetentionLimits:
 
 
 def is_decoupled(options: Options) -> bool:
-    """Whether changelogs outlive their snapshots: whether they are to stay longer in any way."""
-    longest = datetime.max.replace(tzinfo=UTC)  # from here every duration can be told apart
+    """Whether changelogs outlive their snapshots: whether any limit retains them longer."""
+    longest = datetime.max.replace(tzinfo=UTC)  # before this, any two durations differ
     snapshots, changelogs = (
         retention(options, longest) for retention in (snapshot_retention, changelog_retention)
     )
@@ -114,10 +114,10 @@ def is_decoupled(options: Options) -> bool:
 def first_kept_snapshot(
     ids: Sequence[int], retention: RetentionLimits, time_of: TimeOf, consumers: Iterable[int] = ()
 ) -> int | None:
-    """The oldest snapshot that stays, of those that are there, ascending; None if there are none.
+    """The oldest of ascending snapshots that is retained; None if there are no snapshots.
 
-    A snapshot goes by its age only if the next one is older than the cut: until then it was what
-    the table held. `consumers` are the snapshots that they want next.
+    A snapshot is old only if the next one is older than the cut: until then it was the state of
+    the table. `consumers` are the snapshots that consumers read next.
     """
     if not ids:
         return None
@@ -136,7 +136,10 @@ def first_kept_changelog(
     time_of: TimeOf,
     consumers: Iterable[int] = (),
 ) -> int | None:
-    """The oldest changelog that stays; the newest always does. Counted from the latest snapshot."""
+    """The oldest changelog that is retained, counted from the latest snapshot.
+
+    The newest changelog always is.
+    """
     if not ids:
         return None
     upper = min(_spared(latest_snapshot, retention, ids[0]), *consumers, ids[-1])
@@ -148,7 +151,7 @@ def first_kept_changelog(
 
 
 def _spared(latest: int, retention: RetentionLimits, earliest: int) -> int:
-    """The first number that stays whatever its age."""
+    """The first number that is retained regardless of age."""
     return min(latest - retention.retain_min + 1, earliest + retention.limit)
 
 
@@ -157,7 +160,7 @@ def _is_young(id_: int, retention: RetentionLimits, time_of: TimeOf) -> bool:
 
 
 def _from(ids: Sequence[int], number: int) -> int:
-    """The first that is there from a number on: none is between, so the same ones go."""
+    """The first existing number from a number on; there is none between, so the same expire."""
     return ids[bisect_left(ids, number)]
 
 
@@ -168,5 +171,7 @@ def _ago(now: datetime, duration: timedelta | None) -> datetime:
         return datetime.min.replace(tzinfo=UTC)
 
 
-def _absurd(message: str) -> UsageError:
-    return UsageError(message, hint="write retain-min 1 or more, and retain-max no less than it")
+def _invalid(message: str) -> UsageError:
+    return UsageError(
+        message, hint="set retain-min to 1 or more, and retain-max to at least retain-min"
+    )

@@ -31,10 +31,9 @@ Choice = TypeVar("Choice")
 
 @dataclass(frozen=True)
 class SnapshotExpiry:
-    """The snapshots of a branch that are to go: all before `following[-1]`, which stays.
+    """The snapshots of a branch that expire: all before `following[-1]`, which stays.
 
-    `following` are all that come after the first of them, that one among them: their deltas delete
-    what the ones before held.
+    `following` are all after the first of them: their deltas delete what earlier ones held.
     """
 
     branch: PaimonBranch
@@ -51,12 +50,12 @@ class SnapshotExpiry:
 
     @property
     def keeps_changelogs(self) -> bool:
-        """Whether changelogs stay when their snapshots go."""
+        """Whether changelogs outlive their snapshots."""
         return is_decoupled(self.branch.layout.options)
 
     @property
     def keeps_deltas(self) -> bool:
-        """Whether deltas stay in the place of changelogs, which the table does not write."""
+        """Whether deltas stand in for changelogs, which the table does not write."""
         return self.keeps_changelogs and not writes_changelogs(self.branch.layout.options)
 
     @property
@@ -78,7 +77,7 @@ class SnapshotExpiry:
         files = still_present(self.branch, [owner.file for owner in self.leaving])
         check_expirable(files, choose_snapshots(self.branch, self.retention).leaving)
         self._write_changelogs(files)
-        # Before the files: who begins at the hint never finds a snapshot that is half gone.
+        # Before the files: a reader that starts at the hint never finds half a snapshot.
         move_earliest(self.branch, "snapshot", self.branch.snapshot_ids(), files)
         return files
 
@@ -91,7 +90,7 @@ class SnapshotExpiry:
             return
         table = self.branch.table
         for file in files:
-            with suppress(MissingError):  # whoever deleted it has written its changelog before
+            with suppress(MissingError):  # another run deleted it, and wrote its changelog first
                 write_table_file(
                     self.branch, self.branch.layout.changelog(file.number), table.read(file.path)
                 )
@@ -100,12 +99,12 @@ class SnapshotExpiry:
 
 
 def choose_snapshots(branch: PaimonBranch, retention: RetentionLimits) -> SnapshotExpiry:
-    """The snapshots that may go. The table is not changed."""
+    """The snapshots that may expire. Does not change the table."""
     return retry_if_overtaken(partial(_choose_snapshots, branch, retention))
 
 
 def retry_if_overtaken(choose: Callable[[], Choice]) -> Choice:
-    """What is chosen; chosen anew where another run deletes what it is chosen from."""
+    """Choose owners, again if another run deletes some of them during the choice."""
     for _ in range(_ATTEMPTS):
         with suppress(MissingError):
             return choose()
@@ -128,42 +127,42 @@ def _choose_snapshots(branch: PaimonBranch, retention: RetentionLimits) -> Snaps
 
 
 def consumer_positions(branch: PaimonBranch) -> list[int]:
-    """The snapshots that consumers want next, which therefore must not go."""
+    """The snapshots that consumers read next, and that therefore must stay."""
     if branch.layout.options.flag("consumer.changelog-only", False):
         return []
     return [consumer.next_snapshot for consumer in branch.consumers()]
 
 
 def still_present(branch: PaimonBranch, files: Sequence[OwnerFile]) -> list[OwnerFile]:
-    """Those that are still there, and still the same."""
+    """The files that still exist and have not changed."""
     there = {*branch.snapshot_files().files.values(), *branch.changelog_files().files.values()}
     there |= set(branch.tag_files().values())
     return [file for file in files if file.info in there]
 
 
 def check_expirable(files: Sequence[OwnerFile], leaving: Sequence[FileOwner]) -> None:
-    """ChangedError where something was to go that may no longer."""
+    """ChangedError if a file may no longer be deleted."""
     may_go = {owner.file.info for owner in leaving}
     for file in files:
         if file.info not in may_go:
             raise ChangedError(
                 file.path,
-                "may no longer go: the table or its consumers have changed meanwhile",
-                hint="run the same command again; nothing was deleted",
+                "may no longer be deleted: the table or its consumers have changed",
+                hint="nothing was deleted; run the command again",
             )
 
 
 def move_earliest(
     branch: PaimonBranch, folder: str, there: Sequence[int], files: Sequence[OwnerFile]
 ) -> None:
-    """Let the hint name the first that stays; one that is missing is written in any case."""
+    """Point the hint to the first number that stays; a missing hint is always written."""
     stay = set(there) - {file.number for file in files}
     if stay and (files or branch.hint(folder, "EARLIEST") is None):
         write_hint(branch, folder, "EARLIEST", min(stay))
 
 
 def write_hint(branch: PaimonBranch, folder: str, name: str, number: int) -> None:
-    """Write a hint of `snapshot` or `changelog`."""
+    """Write a hint in the folder `snapshot` or `changelog`."""
     write_table_file(branch, branch.layout.hint(folder, name), str(number).encode())
 
 
@@ -175,7 +174,7 @@ def write_table_file(branch: PaimonBranch, path: str, data: bytes) -> None:
 
 @dataclass(frozen=True)
 class ChangelogExpiry:
-    """The changelogs of a branch that are to go: all before `earliest`."""
+    """The changelogs of a branch that expire: all before `earliest`."""
 
     branch: PaimonBranch
     retention: RetentionLimits
@@ -194,7 +193,7 @@ class ChangelogExpiry:
         leaving = [owner.snapshot for owner in self.leaving]
         yield from garbage.deleted_files(each.delta_manifest_list for each in leaving)
         yield from garbage.changelog_files(leaving)
-        # Where the table writes no changelogs, the lists of the snapshots stood for them.
+        # If the table writes no changelogs, the lists of the snapshots stood in for them.
         yield from garbage.state_lists(leaving)
 
     def prepare(self) -> Sequence[OwnerFile]:
@@ -205,7 +204,7 @@ class ChangelogExpiry:
 
 
 def choose_changelogs(branch: PaimonBranch, retention: RetentionLimits) -> ChangelogExpiry:
-    """The changelogs that may go. The table is not changed."""
+    """The changelogs that may expire. Does not change the table."""
     return retry_if_overtaken(partial(_choose_changelogs, branch, retention))
 
 

@@ -24,9 +24,9 @@ from lakesweep.paimon.reach.owners import FileOwner, OwnerFile
 
 @dataclass(frozen=True, slots=True)
 class TagRule:
-    """When tags go: `now` past their own time to live, or without one, when older than `cut`.
+    """When tags expire: after their retention time; without one, when they are older than `cut`.
 
-    Tags say when they were created in the local time of whoever created them: `zone`.
+    Tags record when they were created in the local time of the writer: `zone`.
     """
 
     now: datetime
@@ -34,7 +34,7 @@ class TagRule:
     cut: datetime | None = None
 
     def is_over(self, tag: PaimonTag) -> bool:
-        """Whether a tag may go; one whose age is not known stays."""
+        """Whether a tag may expire; one of unknown age may not."""
         if tag.retained is not None:
             created = self._created(tag)
             return created is not None and created + tag.retained < self.now
@@ -42,9 +42,10 @@ class TagRule:
         return self.cut is not None and age is not None and age < self.cut
 
     def _created(self, tag: PaimonTag) -> datetime | None:
-        """By the tag; or by its file, where that is younger by no more than two zones differ.
+        """By the tag; or by its file, if that is younger by no more than two zones can differ.
 
-        Then the tag was made in another zone, or a while ago: either way it is no older.
+        Then the tag was created in another zone, or its file was written later. The younger time
+        never expires a tag too early.
         """
         if tag.created is None:
             return None
@@ -55,7 +56,7 @@ class TagRule:
 
 @dataclass(frozen=True)
 class TagExpiry:
-    """The tags of a branch that are to go."""
+    """The tags of a branch that expire."""
 
     branch: PaimonBranch
     rule: TagRule
@@ -85,7 +86,7 @@ class TagExpiry:
         return files
 
     def _is_snapshot(self, owner: FileOwner) -> bool:
-        """Whether the snapshot of a tag is still there: then it holds all that the tag holds."""
+        """Whether the snapshot of a tag still exists: it holds everything that the tag holds."""
         number = owner.snapshot.id
         return number in self.branch.snapshot_ids() and _are_same(
             self.branch.snapshot(number), owner.snapshot
@@ -93,7 +94,7 @@ class TagExpiry:
 
 
 def choose_tags(branch: PaimonBranch, rule: TagRule) -> TagExpiry:
-    """The tags that may go. The table is not changed."""
+    """The tags that may expire. Does not change the table."""
     return retry_if_overtaken(partial(_choose, branch, rule))
 
 

@@ -46,19 +46,19 @@ from lakesweep.paimon.partitions.snapshot_partitions import (
 from lakesweep.parallel import map_ordered
 from lakesweep.progress import SILENT, Progress
 
-#: Says which of the partitions that are there now are to go, by their bytes.
+#: Chooses the partitions to drop, by their bytes.
 Choose = Callable[[SnapshotPartitions], Collection[bytes]]
 
 #: The identifier of commits that no stream of checkpoints numbers.
 _BATCH_IDENTIFIER = 2**63 - 1
 _VERSION = 3
-#: What a commit hands on from the one before it, if it says so.
+#: What a commit takes over from the one before it, if present.
 _CARRIED = ("watermark", "properties")
 
 
 @dataclass(frozen=True, slots=True)
 class DroppedPartitions:
-    """The commit that dropped partitions, None where there was nothing to drop."""
+    """The commit that dropped partitions; None if there was nothing to drop."""
 
     snapshot: PaimonSnapshot | None
     partitions: tuple[Partition, ...]
@@ -72,11 +72,10 @@ def drop_partitions(
     known: SnapshotPartitions | None = None,
     progress: Progress = SILENT,
 ) -> DroppedPartitions:
-    """Drop the partitions that `choose` names of the newest snapshot, in one commit.
+    """Drop the partitions that `choose` selects from the newest snapshot, in one commit.
 
-    It is asked again whenever another commit came first, so it always speaks of what is there.
-    `known` is a survey that saves reading the same snapshot again; `operation` is what the
-    snapshot calls this.
+    If another commit wins, `choose` is called again with the new snapshot. `known` saves reading
+    a snapshot a second time; `operation` is recorded in the new snapshot.
     """
     dropper = _Dropper(branch, choose, operation, known, progress)
     snapshot = commit_snapshot(branch, dropper.prepare)
@@ -84,7 +83,7 @@ def drop_partitions(
 
 
 class _Dropper:
-    """Prepares a commit on any snapshot; `chosen` is what the last one was about."""
+    """Prepares a commit on any snapshot; `chosen` are the partitions of the last one."""
 
     def __init__(
         self,
@@ -126,7 +125,7 @@ class _Dropper:
     def _document(
         self, survey: SnapshotPartitions, deletions: Deletions, files: ManifestWriter
     ) -> dict[str, Any]:
-        """Write everything that the snapshot names, and then what it says itself."""
+        """Write everything that the snapshot names, then return the snapshot itself."""
         state, latest = survey.state, survey.snapshot
         index = _index_manifest(self._branch, latest, self.chosen, files)
         base = merge_manifests(self._branch, state.manifests, files)
@@ -161,7 +160,7 @@ def _millis(branch: PaimonBranch) -> int:
 
 
 def _total_before(survey: SnapshotPartitions) -> int:
-    """The rows of a snapshot; very old ones do not say them."""
+    """The rows of a snapshot; very old ones do not record them."""
     said = survey.snapshot.total_record_count
     return sum(each.rows for each in survey.partitions.values()) if said is None else said
 
@@ -180,14 +179,14 @@ def _index_manifest(
     chosen: Collection[Partition],
     files: ManifestWriter,
 ) -> str | None:
-    """The index files of all other partitions: the same manifest where none goes."""
+    """The index files of all other partitions: the same manifest if none is dropped."""
     name = latest.index_manifest
     if name is None:
         return None
     path = branch.layout.manifest(name)
     data = branch.table.read(path)
     least = branch.layout.least_indexes(latest.total_record_count)
-    read_index_manifest(path, data, least=least)  # it checks
+    read_index_manifest(path, data, least=least)  # validates
     rows, gone = read_rows(path, data), {partition.data for partition in chosen}
     kept = [row for row in rows if row["_PARTITION"] not in gone]
     if len(kept) == len(rows):
@@ -210,7 +209,7 @@ class Deletions:
 
 @dataclass(frozen=True, slots=True)
 class _Mention:
-    """An entry of a chosen partition: its kind, its identity, and its place."""
+    """An entry of a chosen partition: its kind, its identity, and where it is."""
 
     kind: int
     identity: tuple[object, ...]
@@ -223,7 +222,7 @@ def find_deletions(
 ) -> Deletions:
     """The entries that delete all live files of some partitions of a snapshot.
 
-    DamagedError where the manifests contradict each other: then nothing can be said to be live.
+    DamagedError if the manifests contradict each other: then it is unknown what is live.
     """
     chosen = set(targets)
     partitions = pa.array(sorted(chosen), pa.binary())
@@ -243,7 +242,7 @@ def find_deletions(
 
 
 def _live(branch: PaimonBranch, manifests: Sequence[Row], targets: pa.Array) -> list[_Mention]:
-    """What is added and not deleted again, in the order of the manifests."""
+    """What is added and not deleted afterwards, in the order of the manifests."""
     live: dict[tuple[object, ...], _Mention] = {}
     read = partial(_mentions, branch, targets)
     for mentions in map_ordered(read, enumerate(manifests), workers=WORKERS):
@@ -282,11 +281,11 @@ def _identities(rows: pa.RecordBatch) -> Iterator[tuple[object, ...]]:
 
 
 def _contradiction(branch: PaimonBranch, mention: _Mention) -> DamagedError:
-    deed = "added twice" if mention.kind == ADD else "deleted without being there"
+    deed = "added twice" if mention.kind == ADD else "deleted without being added"
     return DamagedError(
         branch.table.address.path,
         f"the file {mention.identity[3]} is {deed} by its manifests",
-        hint="nothing was changed; let the engine that writes this table check it",
+        hint="nothing was changed; check the table with the engine that writes it",
     )
 
 
@@ -296,5 +295,5 @@ def _check_count(
     expected = sum(survey.partitions[data].files for data in chosen)
     if found != expected:
         raise DamagedError(
-            branch.table.address.path, f"{found} of {expected} live files were found again"
+            branch.table.address.path, f"only {found} of {expected} live files were found"
         )

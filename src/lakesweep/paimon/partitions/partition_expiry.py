@@ -27,10 +27,10 @@ _MOST = 100
 
 @dataclass(frozen=True, slots=True)
 class ExpiryRule:
-    """Which partitions expire: those whose time is more than `keep` ago, at most so many.
+    """Which partitions expire: those whose time is more than `keep` ago, at most `most`.
 
-    `batch` is how many go in one commit, None for all; times are on the clock of `zone`. Files are
-    younger by `lag` than they say, as far as `clock_lag` can tell.
+    `batch` is how many are dropped in one commit, None for all. Times are on the clock of `zone`.
+    Files are younger than they claim by `lag`; see `clock_lag`.
     """
 
     keep: timedelta
@@ -43,19 +43,19 @@ class ExpiryRule:
     lag: timedelta = timedelta()
 
     def __post_init__(self) -> None:
-        """Refuse what makes no sense."""
+        """Refuse invalid values."""
         if self.keep < timedelta():
-            raise UsageError("partitions cannot expire before their time", hint="write 7d")
+            raise UsageError("the expiration time is negative", hint="write 7d")
         if self.most < 1 or (self.batch is not None and self.batch < 1):
             raise UsageError("at least one partition must be allowed to expire", hint="--max 100")
 
     @classmethod
     def of(cls, options: Options, keep: timedelta | None = None) -> Self:
-        """What the table's options say; `keep` is needed where they do not."""
+        """The rule of the table's options; `keep` is needed if they have no expiration time."""
         kept = keep if keep is not None else options.duration("partition.expiration-time")
         if kept is None:
             raise UsageError(
-                "the table does not say when its partitions expire",
+                "the table has no expiration time for partitions",
                 hint="add --expiration-time 30d, or set partition.expiration-time",
             )
         batch = options.integer("partition.expiration-batch-size", 0)
@@ -76,14 +76,14 @@ def _strategy(text: str | None) -> Strategy:
         return Strategy(text)
     except ValueError:
         raise UsageError(
-            f"partitions are to expire by {text!r}, which at most the table's engine knows",
+            f"the expiration strategy {text!r} is not supported",
             hint=f"choose one of {', '.join(Strategy)} with --strategy",
         ) from None
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionVerdict:
-    """What is to become of a partition, and why; `time` is on the clock of the rule's zone."""
+    """Whether a partition expires, and why; `time` is on the clock of the rule's zone."""
 
     partition: Partition
     time: datetime | None
@@ -94,7 +94,7 @@ class PartitionVerdict:
 def judge_partitions(
     survey: SnapshotPartitions, partitioning: Partitioning, rule: ExpiryRule, now: datetime
 ) -> list[PartitionVerdict]:
-    """The verdict on each partition, in the order in which they expire, that of their texts."""
+    """The verdict on each partition, in the order in which they expire: that of their values."""
     cut = _cut(now, rule)
     times = _Times(partitioning, rule)
     judged = [
@@ -115,7 +115,7 @@ def expire_partitions(
 ) -> Iterator[DroppedPartitions]:
     """Drop the chosen partitions, one commit a batch.
 
-    Each is judged again on the snapshot that the commit follows: one that has become newer stays.
+    Each is judged again on the snapshot that the commit follows; one that was updated stays.
     """
     size = rule.batch or max(len(chosen), 1)
     naming = branch.layout.partitioning
@@ -168,7 +168,7 @@ def _verdict(partition: Partition, time: PartitionTime, cut: datetime) -> Partit
 
 
 def _order(partition: Partition, partitioning: Partitioning) -> bytes:
-    """Java's order of the values as text."""
+    """Java's order of the values as strings."""
     texts = (partitioning.text(value, at) for at, value in enumerate(partition.values))
     return ",".join(texts).encode("utf-16-be", errors="surrogatepass")
 

@@ -20,16 +20,16 @@ from lakesweep.paimon.model.data_types import (
 from lakesweep.paimon.model.partitioning import Partitioning, escape
 from lakesweep.paimon.partitions.snapshot_partitions import Partition
 
-#: Values by key, a part of the keys or all of them: as text, as they are, or None for null.
+#: Values of some or all keys: as text, as typed values, or None for null.
 Spec = Mapping[str, Value]
 
 _LATER_KEY = re.compile(r",\s*(\w+)=")
 
 
 def parse_spec(text: str, partitioning: Partitioning) -> dict[str, str]:
-    """A spec as people write it: `k=v` for some keys, between commas or the slashes of a folder.
+    """Parse a spec: `k=v` for some keys, separated by commas or by slashes as in a folder.
 
-    A value may hold commas, slashes and equal signs: only a name of a key ends it.
+    A value may contain commas, slashes and equal signs: only the name of a key ends it.
     """
     names = sorted(partitioning.names, key=len, reverse=True)
     starts = list(re.finditer(rf"(?:^|[,/])({'|'.join(map(re.escape, names))})=", text))
@@ -45,10 +45,10 @@ def parse_spec(text: str, partitioning: Partitioning) -> dict[str, str]:
 def matching_partitions(
     spec: Spec, partitioning: Partitioning, partitions: Collection[Partition]
 ) -> list[Partition]:
-    """The partitions that a spec means.
+    """The partitions that a spec selects.
 
-    A text is a value as it is written or, if no partition has that, as its folder writes it. The
-    table's name for nothing stands for null.
+    A text is a plain value or, if no partition has that, a value as its folder spells it. The
+    table's default partition name stands for null.
     """
     found = list(partitions)
     for name, wanted in spec.items():
@@ -56,7 +56,7 @@ def matching_partitions(
             raise _unknown_key(name, partitioning)
         at = partitioning.names.index(name)
         values = _meant(wanted, at, partitioning, {each.values[at] for each in partitions})
-        # Zero is equal to what is below it by nothing, and yet another partition.
+        # 0.0 equals -0.0, and yet they are different partitions.
         texts = {partitioning.text(value, at) for value in values}
         found = [
             each
@@ -69,7 +69,7 @@ def matching_partitions(
 def partitions_of_specs(
     specs: Iterable[Spec], partitioning: Partitioning, partitions: Collection[Partition]
 ) -> list[Partition]:
-    """The partitions that any of the specs means, each once, in the order of their folders."""
+    """The partitions that any of the specs selects, each once, in the order of their folders."""
     found = {
         partition.data: partition
         for spec in specs
@@ -81,7 +81,7 @@ def partitions_of_specs(
 def _meant(
     wanted: Value, at: int, partitioning: Partitioning, there: Collection[Value]
 ) -> Sequence[Value]:
-    """The values of a key that a text, or a value, means; none where no partition has one."""
+    """The values of a key that a text or a value selects; none if no partition has them."""
     if not isinstance(wanted, str):
         return [wanted]
     if wanted == partitioning.default_name:
@@ -104,7 +104,7 @@ def _meant(
 
 
 def _nothing(wanted: str, partitioning: Partitioning) -> Sequence[Value]:
-    """No partition has the value; perhaps because it swallowed a key that does not exist."""
+    """No partition has the value, perhaps because it contains a key that does not exist."""
     found = _LATER_KEY.search(wanted)
     if found is not None:
         raise _unknown_key(found[1], partitioning)
@@ -116,7 +116,7 @@ def _unknown_key(name: str, partitioning: Partitioning) -> UsageError:
         return UsageError("the table is not partitioned", hint="it has no partitions to name")
     hint = f"write key=value; its keys are {', '.join(partitioning.names)}"
     if name in partitioning.names:
-        return UsageError(f"{name!r} names a key, and no value of it", hint=hint)
+        return UsageError(f"{name!r} names a key without a value", hint=hint)
     return UsageError(f"the table has no partition key {name!r}", hint=hint)
 
 
@@ -139,12 +139,12 @@ _TRUTHS = {
 
 
 def parse_value(text: str, kind: DataType) -> Value:
-    """The value of a type that a text stands for; UsageError where it stands for none."""
+    """The value of a type that a text stands for; UsageError if there is none."""
     try:
         return _parser(kind)(text, kind)
     except (ValueError, KeyError, OverflowError, InvalidOperation):
         raise UsageError(
-            f"{text!r} is no value of the type {kind}", hint=f"write it as {_example(kind)}"
+            f"{text!r} is not a value of type {kind}", hint=f"write it as {_example(kind)}"
         ) from None
 
 
@@ -181,7 +181,7 @@ def _float(text: str, kind: DataType) -> float:
 
 
 def _without_underscores(text: str) -> str:
-    """Python reads 1_0 as ten, and nobody else does."""
+    """Python alone reads 1_0 as ten."""
     if "_" in text:
         raise ValueError(text)
     return text
@@ -190,7 +190,7 @@ def _without_underscores(text: str) -> str:
 def _decimal(text: str, kind: DataType) -> Decimal:
     step = Decimal((0, (1,), -kind.scale))
     value = Decimal(_without_underscores(text)).quantize(step)
-    if value != Decimal(text):  # what is near it is another partition
+    if value != Decimal(text):  # a rounded value is another partition
         raise ValueError(text)
     if len(value.as_tuple().digits) > (kind.size or 0):
         raise OverflowError(text)
@@ -209,9 +209,9 @@ def _time(text: str, _kind: DataType) -> int:
     if found is None:
         raise ValueError(text)
     hour, minute, second = (int(part or 0) for part in found.groups()[:3])
-    time(hour, minute, second)  # refuses what is none
+    time(hour, minute, second)  # raises if it is invalid
     millis, rest = divmod(_nanos(found[4]), 1_000_000)
-    if rest:  # what is near it is another partition
+    if rest:  # a rounded value is another partition
         raise ValueError(text)
     return ((hour * 60 + minute) * 60 + second) * 1000 + millis
 

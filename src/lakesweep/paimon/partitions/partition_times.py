@@ -31,7 +31,7 @@ _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - a wall clock without a zone
 
 
 class Strategy(StrEnum):
-    """What a partition's age is counted from."""
+    """What the age of a partition is taken from."""
 
     VALUES_TIME = "values-time"
     UPDATE_TIME = "update-time"
@@ -46,12 +46,9 @@ class PartitionTime:
 
 
 def update_time(newest_millis: int | None, lag: timedelta = timedelta()) -> PartitionTime:
-    """When the newest file of a partition was made, on the clock of whoever wrote it.
-
-    That clock is behind by `lag`.
-    """
+    """When the newest file of a partition was created, on the writer's clock plus `lag`."""
     if newest_millis is None:
-        return PartitionTime(None, "a file of it says no time of creation")
+        return PartitionTime(None, "one of its files has no creation time")
     return PartitionTime(_EPOCH + timedelta(milliseconds=newest_millis) + lag)
 
 
@@ -59,9 +56,9 @@ def update_time(newest_millis: int | None, lag: timedelta = timedelta()) -> Part
 class ValuesTime:
     """Reads times out of partition values.
 
-    The text is the first value, or `pattern` with the values of keys in place of `$key`; it is
-    read by `formatter`, a pattern of Java's, or else as `y-M-d` or `y-M-d H:m:s`. The first value
-    of a type that is a date or a time already needs neither. Local timestamps are those of `zone`.
+    The text is the first value, or `pattern` with values in place of `$key`; it is parsed by
+    `formatter`, a Java pattern, or else as `y-M-d` or `y-M-d H:m:s`. A first value that is a date
+    or a time needs neither. Local timestamps are those of `zone`.
     """
 
     partitioning: Partitioning
@@ -70,7 +67,7 @@ class ValuesTime:
     zone: tzinfo = UTC
 
     def __post_init__(self) -> None:
-        """Refuse what could never be read, before anything is."""
+        """Refuse invalid patterns before anything is read."""
         if self.formatter is not None:
             make_pattern(self.formatter)
         if self.pattern is not None and not self._named_keys():
@@ -123,7 +120,7 @@ class ValuesTime:
         ]
 
     def _keys_regex(self) -> re.Pattern[str]:
-        """The longest names first, so that `$day` is not `$d` and `ay`."""
+        """The longest names first, so that `$day` is not read as `$d` and `ay`."""
         names = sorted(self.partitioning.names, key=len, reverse=True)
         return re.compile(r"\$(" + "|".join(map(re.escape, names)) + ")")
 
@@ -135,24 +132,24 @@ def _shifted(since_epoch: timedelta) -> datetime:
     try:
         return _EPOCH + since_epoch
     except OverflowError:
-        raise UnparsableError("it lies outside the years 1 to 9999") from None
+        raise UnparsableError("it is outside the years 1 to 9999") from None
 
 
-#: So many commits that added files are asked, of so many at most that are looked at.
-_COMMITS, _LOOKS = 3, 20
-#: Zones differ by quarters of an hour; less is the time that a commit takes.
+#: How many commits that added files are compared, and how many commits are read at most.
+_COMMITS, _MOST_READ = 3, 20
+#: Zones differ by multiples of this; a shorter lag is the time that a commit takes.
 _LEAST = timedelta(minutes=15)
 
 
 def clock_lag(branch: PaimonBranch, zone: tzinfo) -> timedelta:
-    """By how many minutes files look older than their commits, the newest; 0 if they do not."""
+    """By how many minutes files look older than their commits, by the newest; or 0."""
     lag = min(islice(_lags(branch, zone), _COMMITS), default=timedelta())
     minutes = -(-lag // timedelta(minutes=1))
     return min(timedelta(minutes=minutes), ZONES_APART) if lag >= _LEAST else timedelta()
 
 
 def _lags(branch: PaimonBranch, zone: tzinfo) -> Iterator[timedelta]:
-    for number in reversed(branch.snapshot_ids()[-_LOOKS:]):
+    for number in reversed(branch.snapshot_ids()[-_MOST_READ:]):
         with suppress(MissingError):  # it has expired
             snapshot = branch.snapshot(number)
             made = update_time(_newest_millis(branch, snapshot)).time
@@ -161,7 +158,7 @@ def _lags(branch: PaimonBranch, zone: tzinfo) -> Iterator[timedelta]:
 
 
 def _newest_millis(branch: PaimonBranch, snapshot: PaimonSnapshot) -> int | None:
-    """When the newest file was made that a snapshot adds; None where it adds none."""
+    """When the newest file that a snapshot adds was created; None if it adds none."""
     name, size = snapshot.delta_manifest_list, snapshot.delta_manifest_list_size
     newest = [
         pc.max(batch["creation_time"].filter(pc.equal(batch["kind"], ADD))).as_py()

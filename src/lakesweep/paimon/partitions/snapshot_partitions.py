@@ -26,7 +26,7 @@ _SUMS = ("files", "rows", "size_bytes")
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """A partition with live files; `newest_millis` is None where a file says no time."""
+    """A partition with live files; `newest_millis` is None if a file has no creation time."""
 
     data: bytes
     values: tuple[Value, ...]
@@ -46,7 +46,7 @@ class SnapshotPartitions:
     sums: Mapping[str, pa.Table] = field(repr=False)
 
     def has_any(self, manifest: Row, partitions: pa.Array) -> bool:
-        """Whether a manifest says anything of these partitions."""
+        """Whether a manifest has entries of these partitions."""
         sums = self.sums[manifest["_FILE_NAME"]]
         if not sums.num_rows:
             return False
@@ -64,9 +64,9 @@ def list_partitions(
     *,
     known: SnapshotPartitions | None = None,
 ) -> SnapshotPartitions:
-    """Read what every manifest of a snapshot says, and sum it up by partition.
+    """Read all manifests of a snapshot, and total them by partition.
 
-    Manifests never change, so those that are `known` from another snapshot are not read again.
+    Manifests never change, so those `known` from another snapshot are not read again.
     """
     state = read_state(branch, snapshot)
     sums: dict[str, pa.Table] = {}
@@ -83,7 +83,7 @@ def list_partitions(
 
 
 def _sums(branch: PaimonBranch, known: Mapping[str, pa.Table], manifest: Row) -> pa.Table:
-    """By partition: files, rows and bytes that are added less those deleted, and the newest."""
+    """By partition: files, rows and bytes added minus those deleted, and the newest time."""
     if manifest["_FILE_NAME"] in known:
         return known[manifest["_FILE_NAME"]]
     parts = [_signed(batch) for batch in read_row_entries(branch.table, manifest)]
@@ -108,7 +108,7 @@ def _signed(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 class _Tally:
-    """Sums of many manifests, one list of numbers a partition."""
+    """Sums over many manifests, by partition."""
 
     def __init__(self) -> None:
         self._sums: dict[bytes, list[int]] = {}
@@ -123,7 +123,7 @@ class _Tally:
             self._add_time(data, None if row["unknown_max"] else row["time_max"])
 
     def _add_time(self, data: bytes, millis: int | None) -> None:
-        """A partition is as new as its newest change; one time that is not known hides it."""
+        """A partition is as new as its newest file; one unknown time makes its own unknown."""
         known = self._newest.get(data, millis)
         self._newest[data] = None if known is None or millis is None else max(known, millis)
 

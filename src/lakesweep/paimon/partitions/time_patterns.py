@@ -26,30 +26,30 @@ _MOST_DIGITS = 19
 
 #: Letters of numbers that are one or two digits long.
 _SHORT_NUMBERS = frozenset("MLdHhKkms")
-#: Letters that Java knows and that no partition is named by: weeks, quarters, eras, zones.
+#: Letters that Java has but partitions do not need: weeks, quarters, eras, zones.
 _FOREIGN = frozenset("GYQqwWFEecBgnNAVvzOXxZp")
 
 
-#: What is optional. As in Java, it is never taken back once it was there.
+#: Optional parts. As in Java, a part that matched is never given up again.
 _BRACKETS = {"[": "(?:", "]": ")?+"}
 _NESTING = {"[": 1, "]": -1}
 
 
 class PatternError(UsageError):
-    """The pattern is none, or holds what is not supported."""
+    """The pattern is invalid, or contains something that is not supported."""
 
     usual_hint = "write a pattern such as yyyy-MM-dd or yyyyMMdd HH"
 
 
 class UnparsableError(ValueError):
-    """The text does not say a time."""
+    """The text is not a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Number:
-    """A number of a field, `least` to `most` digits; no field may be negative here.
+    """The number of a field, `least` to `most` digits; no field may be negative here.
 
-    One that is fixed can stand right behind another number.
+    A fixed one can directly follow another number.
     """
 
     name: str
@@ -58,14 +58,14 @@ class _Number:
     is_fixed: bool = False
 
     def regex(self, *, greedy: bool) -> str:
-        """Not greedy: what follows takes its digits first."""
+        """Not greedy: the fields that follow take their digits first."""
         width = f"{{{self.least},{self.most}}}" + ("+" if greedy else "")
         return f"[0-9]{width}"
 
 
 @dataclass(slots=True)
 class _Writer:
-    """The regular expression that is being written; numbers wait for those right behind them."""
+    """A regular expression under construction; numbers wait for adjacent ones that follow."""
 
     parts: list[str] = field(default_factory=list)
     numbers: list[_Number] = field(default_factory=list)
@@ -81,7 +81,7 @@ class _Writer:
         self.numbers.append(number)
 
     def flush(self) -> None:
-        """A number and those of fixed width behind it share their digits, and never give back."""
+        """A number and the fixed-width ones after it share their digits, without backtracking."""
         if not self.numbers:
             return
         alone = len(self.numbers) == 1
@@ -90,14 +90,14 @@ class _Writer:
         self.numbers.clear()
 
     def group(self, name: str, regex: str) -> str:
-        """A field may come more than once, as in `[MM][M]`, so groups are numbered."""
+        """A field may occur more than once, as in `[MM][M]`, so groups are numbered."""
         self.groups += 1
         return f"(?P<{name}__{self.groups}>{regex})"
 
 
 @dataclass(frozen=True)
 class TimePattern:
-    """A pattern that texts can be read by."""
+    """A pattern that parses texts."""
 
     text: str
 
@@ -106,14 +106,14 @@ class TimePattern:
         return re.compile(_to_regex(self.text), re.ASCII)
 
     def parse(self, text: str) -> datetime:
-        """The time that a text says, of no zone; UnparsableError where it says none."""
+        """The time of a text, without a zone; UnparsableError if it is none."""
         found = self._regex.fullmatch(text)
         if found is None:
-            raise UnparsableError(f"{text!r} is not written as {self.text!r} says")
+            raise UnparsableError(f"{text!r} does not match {self.text!r}")
         try:
             return _resolve(_fields(found.groupdict()))
         except (ValueError, OverflowError) as error:
-            raise UnparsableError(f"{text!r} is no date: {error}") from None
+            raise UnparsableError(f"{text!r} is not a date: {error}") from None
 
 
 def _fields(groups: Mapping[str, str | None]) -> dict[str, str]:
@@ -123,16 +123,16 @@ def _fields(groups: Mapping[str, str | None]) -> dict[str, str]:
         if value is None:
             continue
         if fields.setdefault(name, value).lstrip("0") != value.lstrip("0"):
-            raise ValueError(f"it says both {fields[name]} and {value}")
+            raise ValueError(f"it contains both {fields[name]} and {value}")
     return fields
 
 
 @lru_cache(maxsize=64)
 def make_pattern(text: str) -> TimePattern:
-    """Compile a pattern; PatternError where it is none."""
+    """Compile a pattern; PatternError if it is invalid."""
     pattern = TimePattern(text)
     try:
-        _ = pattern._regex  # noqa: SLF001 - compiled now, so that a wrong pattern is told at once
+        _ = pattern._regex  # noqa: SLF001 - compiled now, so that an invalid pattern fails at once
     except re.error as error:
         raise PatternError(f"the pattern {text!r} cannot be used: {error}") from None
     return pattern
@@ -155,7 +155,7 @@ def _to_regex(text: str) -> str:
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """Runs of one letter, brackets, and literals; quoted ones begin with a quote."""
+    """Runs of one letter, brackets, and literals; quoted ones start with a quote."""
     at = 0
     while at < len(text):
         letter = text[at]
@@ -163,7 +163,7 @@ def _pieces(text: str) -> Iterator[str]:
             literal, at = _quoted(text, at)
             yield literal
         elif letter in "{}#":
-            raise PatternError(f"the pattern {text!r} holds the reserved {letter!r}")
+            raise PatternError(f"the pattern {text!r} contains the reserved {letter!r}")
         elif letter.isascii() and letter.isalpha():
             run = "".join(next(groupby(text[at:]))[1])
             at += len(run)
@@ -174,10 +174,10 @@ def _pieces(text: str) -> Iterator[str]:
 
 
 def _quoted(text: str, start: int) -> tuple[str, int]:
-    """The literal of a quote, and where it ends; two quotes are one."""
+    """A quoted literal, and where it ends; two quotes stand for one."""
     found = re.compile(r"'((?:[^']|'')*)'").match(text, start)
     if found is None:
-        raise PatternError(f"the pattern {text!r} has a quote that does not end")
+        raise PatternError(f"the pattern {text!r} has an unclosed quote")
     return "'" + (found[1].replace("''", "'") or "'"), found.end()
 
 
@@ -218,7 +218,7 @@ _FIELDS = {
 
 def _refused(letters: str, pattern: str) -> PatternError:
     known = letters[0] in _FOREIGN or letters[0] in _FIELDS or letters[0] in "yuDSa"
-    what = "is not supported" if known else "means nothing"
+    what = "is not supported" if known else "has no meaning"
     return PatternError(f"{letters!r} in the pattern {pattern!r} {what}")
 
 
@@ -226,7 +226,7 @@ def _year(letter: str, count: int) -> _Number:
     name = "era_year" if letter == "y" else "year"
     if count == 2:
         return _Number("short_year", 2, 2, is_fixed=True)
-    # Java pads to four digits or more, and wants a sign before a year that is longer.
+    # Java pads to at least four digits, and requires a sign before a longer year.
     return _Number(name, count, _MOST_DIGITS if count < 4 else count)
 
 
@@ -235,7 +235,7 @@ def _short_number(name: str, count: int) -> _Number:
 
 
 def _month_names(count: int) -> str:
-    """English names; whole ones are short since Java 9, and were long before."""
+    """English names; full names are abbreviated since Java 9, and were not before."""
     short = "|".join(month[:3] for month in _MONTHS)
     return f"{'|'.join(_MONTHS)}|{short}" if count == 4 else short
 
@@ -285,7 +285,7 @@ def _last_day(year: int, month: int) -> int:
 
 
 def _hour(numbers: Mapping[str, int], fields: Mapping[str, str]) -> int | None:
-    """The hour of the day, None where the fields do not tell it."""
+    """The hour of the day; None if the fields do not determine it."""
     if "hour" in numbers:
         return numbers["hour"]
     if "clock24" in numbers:
@@ -302,7 +302,7 @@ def _hour(numbers: Mapping[str, int], fields: Mapping[str, str]) -> int | None:
 
 
 def _time(hour: int, numbers: Mapping[str, int], fields: Mapping[str, str]) -> timedelta:
-    """The time of the day; nothing where a part before another is missing, as in Java."""
+    """The time of day; midnight if a larger part is missing before a smaller one, as in Java."""
     names = ("minute", "second", "fraction")
     present = [name in numbers for name in names]
     if sorted(present, reverse=True) != present:
@@ -318,7 +318,7 @@ def _time(hour: int, numbers: Mapping[str, int], fields: Mapping[str, str]) -> t
 
 def _check(name: str, value: int, least: int, most: int) -> None:
     if not least <= value <= most:
-        raise ValueError(f"{value} is no {name}")
+        raise ValueError(f"{value} is not a valid {name}")
 
 
 _USUAL = re.compile(
@@ -331,12 +331,12 @@ _USUAL = re.compile(
 def parse_usual(text: str) -> datetime:
     """A time written `y-M-d` or `y-M-d H:m:s.f`; the 32nd of March is the first of April.
 
-    Java takes `31-12-26` for the year 31. It is far more likely a day of this century, written the
-    other way round, so a year has four digits here.
+    Java reads `31-12-26` as the year 31. It is far more likely a day of this century written in
+    reverse, so years have at least four digits here.
     """
     found = _USUAL.fullmatch(text)
     if found is None:
-        raise UnparsableError(f"{text!r} is not written as y-M-d or y-M-d H:m:s")
+        raise UnparsableError(f"{text!r} does not match y-M-d or y-M-d H:m:s")
     year, month, day, hour, minute, second = (int(part or 0) for part in found.groups()[:6])
     micros = int((found[7] or "0").ljust(6, "0")[:6])
     try:
@@ -345,4 +345,4 @@ def parse_usual(text: str) -> datetime:
             days=day - 1, hours=hour, minutes=minute, seconds=second, microseconds=micros
         )
     except (ValueError, OverflowError) as error:
-        raise UnparsableError(f"{text!r} is no date: {error}") from None
+        raise UnparsableError(f"{text!r} is not a date: {error}") from None

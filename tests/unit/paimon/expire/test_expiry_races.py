@@ -169,7 +169,7 @@ def test_a_damaged_journal_stops_it_and_says_what_to_do(java: JavaTable) -> None
     before = store.current()
     with pytest.raises(DamagedError) as caught:
         expire(store, keep())
-    assert "remove memory://bucket/t/_lakesweep/expiry-" in caught.value.hint
+    assert "delete memory://bucket/t/_lakesweep/expiry-" in caught.value.hint
     assert store.current() == before
 
 

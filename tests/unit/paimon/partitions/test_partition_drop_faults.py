@@ -181,7 +181,7 @@ def test_a_commit_without_any_answer_is_told_and_nothing_of_it_is_removed(
 
     store = original.copy_all()
     silent = StorageFault(lost_for_good, frozenset({"write_new"}))
-    with pytest.raises(UnavailableError, match="whether the commit was made") as caught:
+    with pytest.raises(UnavailableError, match="whether the commit succeeded") as caught:
         _drop(Faulty(store, [silent]))
     assert "lakesweep-" in (caught.value.hint or "")
     assert len(names(store)) == len(names(original)) + 4
@@ -213,7 +213,7 @@ def test_a_commit_without_an_answer_is_not_made_again_once_others_went_on_or_bac
         deed(store)
         raise UnavailableError(call.path, "no answer")
 
-    with pytest.raises(UnavailableError, match="whether the commit was made"):
+    with pytest.raises(UnavailableError, match="whether the commit succeeded"):
         _drop(Faulty(store, [StorageFault(effect, frozenset({"write_new"}), times=1)]))
     assert number not in _snapshots(store)
 
@@ -266,7 +266,7 @@ def test_others_who_always_come_first_end_it(original: ListedStore) -> None:
         store.write(call.keys[0], json.dumps({**document, "id": number}).encode())
         return call.proceed()
 
-    with pytest.raises(IncompleteError, match="came first 11 times"):
+    with pytest.raises(IncompleteError, match="11 attempts conflicted"):
         _drop(Faulty(store, [StorageFault(come_first, frozenset({"write_new"}))]))
     assert len(_snapshots(store)) == len(_snapshots(original)) + 11
     assert names(store).keys() - names(original).keys() == {
@@ -291,7 +291,7 @@ def test_a_store_that_cannot_create_exclusively_is_refused(original: ListedStore
     unable = StorageFault(
         fail(UnsupportedError, "has no conditional writes"), frozenset({"write_new"})
     )
-    with pytest.raises(UnsupportedError, match="no commit is possible here: has no conditional"):
+    with pytest.raises(UnsupportedError, match="commits are not possible here: has no conditional"):
         _drop(Faulty(store, [unable]))
     assert names(store) == names(original)
 

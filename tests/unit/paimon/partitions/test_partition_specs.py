@@ -55,7 +55,7 @@ def test_a_key_that_is_not_there_is_refused_with_those_that_are(text: str) -> No
 
 
 def test_a_key_without_a_value_is_told() -> None:
-    with pytest.raises(UsageError, match="'dt' names a key, and no value of it"):
+    with pytest.raises(UsageError, match="'dt' names a key without a value"):
         parse_spec("dt", BY_TWO)
 
 
@@ -174,7 +174,7 @@ def test_texts_become_values_of_the_type(kind: str, text: str, value: Value) -> 
     ],
 )
 def test_texts_that_are_no_values_are_refused(kind: str, text: str) -> None:
-    with pytest.raises(UsageError, match="is no value of the type"):
+    with pytest.raises(UsageError, match="is not a value of type"):
         parse_value(text, parse_type(kind))
 
 

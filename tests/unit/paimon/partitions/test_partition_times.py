@@ -69,7 +69,7 @@ def test_a_null_among_the_keys_of_a_pattern_is_no_time() -> None:
 
 def test_what_cannot_be_read_says_why() -> None:
     found = ValuesTime(_naming(dt="STRING"), formatter="yyyyMMdd").time_of(("soon",))
-    assert found == PartitionTime(None, "'soon' is not written as 'yyyyMMdd' says")
+    assert found == PartitionTime(None, "'soon' does not match 'yyyyMMdd'")
 
 
 def test_a_pattern_that_names_no_key_is_refused() -> None:
@@ -79,7 +79,7 @@ def test_a_pattern_that_names_no_key_is_refused() -> None:
 
 
 def test_a_wrong_formatter_is_refused_before_anything_is_read() -> None:
-    with pytest.raises(UsageError, match="means nothing"):
+    with pytest.raises(UsageError, match="has no meaning"):
         ValuesTime(_naming(dt="STRING"), formatter="yyyy-bb")
 
 
