@@ -26,14 +26,14 @@ RunCommand: TypeAlias = Callable[[Sequence[str]], int]
 _HERE = "--engine local"
 _WIDTH = 100
 _LAKE = (
-    "They have partitions, deletes, a branch and a tag; two of them share a folder. Crashed "
-    "writers, lost commits, expired snapshots and a dropped table have left files behind."
+    "The tables have partitions, row-level deletes, a branch and a tag; two share a folder. "
+    "Crashed writers, failed commits, expired snapshots and a dropped table have left orphan files."
 )
 
 
 @dataclass(frozen=True)
 class Story:
-    """Tells the story in the lake's own folder; the heaviest commands run on the engine."""
+    """Runs the demo in the lake's own folder; the heaviest commands run on the engine."""
 
     context: Context
     lake: DemoLake
@@ -41,7 +41,7 @@ class Story:
     run: RunCommand
 
     def tell(self) -> None:
-        """The whole story; LakesweepError if anything is not as it should be."""
+        """Run all steps; LakesweepError if a result is not as expected."""
         planted = self._make()
         before = read_all(self.lake)
         plan = self._look(planted)
@@ -52,46 +52,46 @@ class Story:
     def _make(self) -> PlantedGarbage:
         self.lake.create()
         planted = add_garbage(self.lake)
-        self._say(f"A lake of Iceberg tables is in {self.lake.folder}.")
+        self._say(f"Created a lake of Iceberg tables in {self.lake.folder}.")
         self._say(fill(_LAKE, _WIDTH))
         return planted
 
     def _look(self, planted: PlantedGarbage) -> str:
         self._run(
-            "What does nothing reference any more? Every file gets a verdict and a reason; "
+            "Find the files that nothing references. Every file gets a verdict and a reason; "
             "nothing is deleted.",
             f"plan demo{self._on_engine}",
         )
         plan = self._newest_plan()
         self._run(
-            "Which files of one table would go, and perhaps where from:",
+            "List the files to delete in one table, with their probable origin:",
             "show demo --verdict delete --table demo.shop.orders",
         )
-        self._run("The same as a page with pictures:", "show demo --html plan.html")
+        self._run("Write the plan as a page with charts:", "show demo --html plan.html")
         aborted = planted.aborted.relative_to(self.lake.folder)
-        self._run("Why would this one go?", f"explain demo {shlex.quote(str(aborted))}")
-        self._run("And why does this one stay?", f"explain demo {shlex.quote(self._deletes())}")
+        self._run("Why would this file be deleted?", f"explain demo {shlex.quote(str(aborted))}")
+        self._run("And why is this one kept?", f"explain demo {shlex.quote(self._deletes())}")
         return plan
 
     def _undo(self, plan: str, before: dict[int, SnapshotContent]) -> None:
         self._run(
-            "A guard asks to look twice before the first apply ever:",
+            "A guard refuses the first apply ever, so that you look at the plan first:",
             f"apply {plan} --yes",
             code=RefusedError.exit_code,
         )
         self._run(
-            "We have looked. In quarantine, files are only set aside. (A small lake needs no "
-            "Spark: --engine local does the same in one process.)",
+            "We have looked at it. --quarantine sets files aside instead of deleting them. (A "
+            "small lake needs no Spark: --engine local does the same in one process.)",
             f"apply {plan} {_HERE} --quarantine --override first-run --yes",
         )
-        self._run("Is anything missing that a table needs?", f"check demo {_HERE}")
+        self._run("Check for dangling references:", f"check demo {_HERE}")
         prove_same(before, read_all(self.lake))
-        self._run("Everything can be brought back:", f"quarantine restore {plan}")
+        self._run("Undo it:", f"quarantine restore {plan}")
 
     def _delete(self, planted: PlantedGarbage) -> dict[int, SnapshotContent]:
         self._run(
-            "Now for good. A plan is used once, so here is another. It reads only manifests that "
-            "are new.",
+            "Now delete for good. A plan can be applied only once, so make another one. It reads "
+            "only new manifests.",
             f"plan demo {_HERE}",
             into="second-plan.txt",
         )
@@ -99,8 +99,8 @@ class Story:
         self.lake.tables()["shop.clicks"].add_files([str(planted.late)])
         now = read_all(self.lake)
         self._run(
-            "Meanwhile a slow writer has committed a file of that plan to shop.clicks. Apply looks "
-            "at all tables again, and keeps it.",
+            "Meanwhile, a slow writer has committed a file of that plan to shop.clicks. Apply "
+            "re-checks all tables, and keeps the file.",
             f"apply {plan}{self._on_engine} --yes",
         )
         return now
@@ -109,14 +109,14 @@ class Story:
         after = read_all(self.lake)
         prove_same(before, after)
         left = prove_left(self.lake, planted.kept)
-        self._say("\nThe proof: every snapshot reads row by row as before.")
+        self._say("\nThe proof: every snapshot still has the same rows.")
         rows = [(each.table, each.what, f"{each.rows:,}", "the same") for each in after.values()]
         columns = ("table", "snapshot", "rows", "reads")
         table = TextTable(columns, rows, numbers=frozenset({"rows"}))
         document = {"readable": list(after.values()), "left": left}
         self.context.output.result(document, table)
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in left.items())
-        self._say(f"{format_count(sum(left.values()), 'file')} are left: {reasons}. No more.")
+        self._say(f"{format_count(sum(left.values()), 'file')} are left: {reasons}.")
 
     def _run(self, why: str, words: str, *, code: int = 0, into: str | None = None) -> None:
         settings = self.context.settings
@@ -143,7 +143,7 @@ class Story:
 
     @property
     def _on_engine(self) -> str:
-        """Spark is what commands use by themselves."""
+        """Spark is the default engine of commands."""
         return "" if self.engine == "spark" else f" --engine {self.engine}"
 
     def _newest_plan(self) -> str:
@@ -158,7 +158,7 @@ class Story:
             app.close()
 
     def _deletes(self) -> str:
-        """The file of deleted positions, which only a delete manifest leads to."""
+        """The position delete file, which only a delete manifest references."""
         found = next(self.lake.warehouse.rglob("*-deletes.parquet"))
         return str(found.relative_to(self.lake.folder))
 
