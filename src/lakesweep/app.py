@@ -47,9 +47,10 @@ Root = TypeVar("Root")
 
 
 class App:
-    """The components of one process. Each is made on first use, so no command pays for others.
+    """The components of one process. Each is created on first use, so no command pays for others.
 
-    Relative files in the configuration are those of `folder`: its own, or else the present one.
+    Relative files in the configuration are relative to `folder`: that of the configuration file, or
+    else the current one.
     """
 
     def __init__(
@@ -75,10 +76,10 @@ class App:
 
     @cached_property
     def store(self) -> Store:
-        """What Lakesweep remembers. SchemaError before `lakesweep store init`."""
+        """Lakesweep's own state. SchemaError before `lakesweep store init`."""
         store = self._open_store(self.store_url)
         if not store.backend.capabilities.durable:
-            store.create_realm(self.config.store.realm)  # nobody else could have done it
+            store.create_realm(self.config.store.realm)  # a store in memory has no other creator
         return store
 
     def _open_store(self, url: str) -> Store:
@@ -91,7 +92,7 @@ class App:
         return Store.open(url, types=types, clock=self.clock)
 
     def open_realm(self, root: LakesweepRoot) -> Catalogs:
-        """What the realm of a root holds. It may be inactive: its tables keep their files."""
+        """The catalogs in the realm of a root. It may be inactive: its tables keep their files."""
         from lakesweep.catalog import Catalogs
         from lakesweep.store.backends.urls import anchored
         from lakesweep.store.realms.registry import RealmStatus
@@ -105,15 +106,15 @@ class App:
 
     @property
     def root_sources(self) -> RootSourceFactory:
-        """Who is asked for the roots of a lake."""
+        """The factory for the root sources of a lake."""
         from lakesweep.sweep.roots.sources import root_sources
 
         return partial(root_sources, open_realm=self.open_realm)
 
     def prepare_store(self) -> Path | None:
-        """Create the embedded store where its file is not there yet; databases are left alone.
+        """Create the embedded store if its file does not exist; databases are not touched.
 
-        The file, if it was created.
+        Returns the file, if it was created.
         """
         from lakesweep.store import Store
         from lakesweep.store.backends.urls import sqlite_file
@@ -143,7 +144,7 @@ class App:
 
     @cached_property
     def maintenance(self) -> MaintenanceService:
-        """What keeps the store small."""
+        """The service that keeps the store small."""
         from lakesweep.maintenance.config import LogRetentionRule, MaintenanceConfig
         from lakesweep.maintenance.service import MaintenanceService
 
@@ -167,7 +168,7 @@ class App:
             yield RemoteScan(engine, self.store_url)
 
     def lake(self, name: str) -> Lake:
-        """A lake of the configuration, or a repository that a plan was made for."""
+        """A lake from the configuration, or a repository that a plan was made for."""
         from lakesweep.lifecycle.repository_lake import find_repository_lake
         from lakesweep.runs.run_names import is_repository
         from lakesweep.sweep.lake import find_lake
@@ -192,15 +193,15 @@ class App:
         return self._beside_lakes(repository_lake(namespace, home))
 
     def _beside_lakes(self, lake: Lake) -> Lake:
-        """A repository that roots of lakes may reach into. Others of its kind are asked apart."""
+        """A repository that roots of lakes may reference. Other repositories are separate."""
         roots = (root for each in self.config.lakes.values() for root in each.roots)
         others = tuple(root for root in roots if not isinstance(root, LakefsRoot))
         return replace(lake, roots_of_others=others)
 
     def lake_of_holding(self, holding: Holding) -> Lake:
-        """The lake that files were set aside from, as far as it is known where it is not any more.
+        """The lake that files were quarantined from, even if it is no longer configured.
 
-        NotFoundError where nothing tells that.
+        NotFoundError if that is unknown.
         """
         from lakesweep.runs.run_names import is_repository
         from lakesweep.sweep.lake import former_lake
@@ -217,7 +218,7 @@ class App:
 
     @property
     def plans(self) -> str:
-        """Where plans go that have no place of their own."""
+        """The default location of plans."""
         return str(self.folder / ".lakesweep" / "plans")
 
     @contextmanager
@@ -233,7 +234,7 @@ class App:
         from lakesweep.spark.settings import suggested_tasks
         from lakesweep.sweep.engine.spark_engine import SparkSweepEngine
 
-        # Java takes its time to start, and most of it another core's.
+        # Starting Java takes long and leaves a core idle, so kernels are loaded meanwhile.
         threading.Thread(target=_load_kernels, daemon=True).start()
         with ExitStack() as stack:
             with self.progress.task("starting Spark", unit=""):
@@ -243,7 +244,7 @@ class App:
             )
 
     def close(self) -> None:
-        """Let go of the stores that somebody used."""
+        """Close all stores that were opened."""
         for store in self._other_stores.values():
             store.close()
         if "store" in self.__dict__:
@@ -251,7 +252,7 @@ class App:
 
     @cached_property
     def stores(self) -> Stores:
-        """Every object store that addresses may name."""
+        """All object stores that addresses may name."""
         from lakesweep.storage.file_batches import use_system_allocator
         from lakesweep.storage.stores import Stores
 
@@ -260,7 +261,7 @@ class App:
 
     @cached_property
     def catalogs(self) -> Mapping[str, Mapping[str, str]]:
-        """The PyIceberg properties of each Iceberg catalog of all lakes, by the catalog's name."""
+        """The PyIceberg properties of every Iceberg catalog in all lakes, by catalog name."""
         return {root.name: root.properties for root in self._roots(IcebergCatalogRoot)}
 
     @cached_property
@@ -292,13 +293,13 @@ class App:
         return open_repository(name, self.stores, self._lakefs_servers, os.environ)
 
     def repository_alone(self, name: str) -> Repository:
-        """The same; IncompleteError where another repository has come to its folder."""
+        """The same; IncompleteError if another repository uses its folder."""
         from lakesweep.lakefs.repository.lookup import open_alone
 
         return open_alone(name, self.stores, self._lakefs_servers, os.environ)
 
     def siblings(self, repository: str) -> Mapping[str, StorageNamespace]:
-        """All other repositories of the server of one, configured or not."""
+        """All other repositories on the server of one, configured or not."""
         from lakesweep.lakefs.repository.lookup import siblings_of
 
         return siblings_of(repository, self._lakefs_servers, os.environ)
@@ -315,13 +316,13 @@ class App:
 
     @property
     def repository_names(self) -> list[str]:
-        """What the configured lakeFS repositories are called."""
+        """The names of the configured lakeFS repositories."""
         roots = self._roots(LakefsRoot)
         names = (name for root in roots for name in (*root.repositories, *root.namespaces))
         return list(dict.fromkeys(names))
 
     def judges(self, engine: SweepEngine) -> LifecycleEngine:
-        """Where policies are judged: where the engine runs."""
+        """The lifecycle engine that runs where the sweep engine runs."""
         from lakesweep.lifecycle.judge.engine import LocalLifecycleEngine
 
         if engine.name == "local":
@@ -338,7 +339,7 @@ class App:
 
     @cached_property
     def storage_options(self) -> Mapping[str, StorageOptions]:
-        """How each configured store is reached."""
+        """The options of each configured store."""
         from lakesweep.storage.options import StorageOptions
 
         sections = self.config.storage.items()
@@ -346,7 +347,7 @@ class App:
 
 
 def _load_kernels() -> None:
-    """Load what compares files, which takes most of a second; whoever needs it sooner waits."""
+    """Load the kernels that compare files, which takes most of a second."""
     import pyarrow as pa
 
     from lakesweep.storage.file_identity import file_hashes

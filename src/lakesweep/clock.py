@@ -8,18 +8,18 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """What the time is and how to let some of it pass."""
+    """A source of time, and a way to let it pass."""
 
     def now(self) -> datetime:
-        """The present moment, aware, in UTC."""
+        """The current time, aware, in UTC."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds that never run backwards; only differences mean something."""
+        """Seconds that never go backwards; only differences are meaningful."""
         ...
 
     def sleep(self, seconds: float) -> None:
-        """Return after at least this many seconds; at once for zero or less."""
+        """Wait for at least this many seconds; return at once for zero or less."""
         ...
 
 
@@ -38,7 +38,7 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock that moves only when it is told to, or when somebody sleeps on it."""
+    """A clock that moves only when someone sleeps on it."""
 
     def __init__(self, start: datetime) -> None:
         if start.tzinfo is None:

@@ -17,7 +17,7 @@ _ADDRESS = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
 class Section(BaseModel):
-    """One table of the file: immutable, exactly typed, without keys of other names."""
+    """One table of the file: immutable, strictly typed, without unknown keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
 
@@ -52,7 +52,7 @@ def _as_tuple(value: object) -> object:
 
 
 def _as_texts(value: object) -> object:
-    """Numbers and truth values in a table of properties become the texts that they stand for."""
+    """Convert numbers and booleans in a table of properties to text."""
     if not isinstance(value, dict):
         return value
     return {key: _as_text(item) for key, item in value.items()}
@@ -65,7 +65,7 @@ def _as_text(value: object) -> object:
 
 
 def _address(value: str) -> str:
-    """What is relative would mean another place for each folder that somebody stands in."""
+    """Require an absolute address: a relative one would depend on the current folder."""
     if not _ADDRESS.match(value):
         raise PydanticCustomError("address", "must be an address such as s3://lake/a or /srv/a")
     return value
@@ -80,14 +80,14 @@ Rate = Annotated[float, Field(ge=1e-9, le=1)]
 
 
 class StoreSection(Section):
-    """Where Lakesweep keeps its own records."""
+    """Where Lakesweep keeps its own state."""
 
     url: str = Field("sqlite:///.lakesweep/store.db", repr=False)
     realm: str = "default"
 
 
 class SparkSection(Section):
-    """How Spark is reached: a master to start a session on, or a Spark Connect server."""
+    """How to reach Spark: a master to start a session on, or a Spark Connect server."""
 
     master: str = "local[*]"
     remote: str | None = None
@@ -101,7 +101,7 @@ class SparkSection(Section):
 
 
 class StorageSection(Section):
-    """How one bucket is reached, and how hard it may be pressed."""
+    """How to reach one bucket, and its limits."""
 
     endpoint: str | None = None
     region: str | None = None
@@ -138,7 +138,7 @@ class IcebergMetadataRoot(Section):
 
 
 class IcebergScanRoot(Section):
-    """Tables and views that nobody lists any more, by the metadata files below a path.
+    """Tables and views that no catalog lists any more, found by their metadata files below a path.
 
     They are reported and kept; with `keep = false` they are only reported.
     """
@@ -149,9 +149,9 @@ class IcebergScanRoot(Section):
 
 
 class LakesweepRoot(Section):
-    """All tables and views of the catalogs in a realm of Lakesweep's own store, or of some.
+    """All or some catalogs in a realm of Lakesweep's own store, with their tables and views.
 
-    Without a `realm` it is that of the section store, and without a `url` its database.
+    `realm` and `url` default to those of the section `store`.
     """
 
     type: Literal["lakesweep"]
@@ -170,8 +170,8 @@ class PaimonWarehouseRoot(Section):
 class LakefsRoot(Section):
     """Repositories of a lakeFS server, by name, and others by the addresses of their namespaces.
 
-    `local_root` is where the server keeps `local://` namespaces. A namespace does not tell what is
-    staged, so it keeps everything, unless `without_staging` says that nothing is.
+    `local_root` is where the server keeps `local://` namespaces. A namespace does not show what is
+    staged, so it keeps everything, unless `without_staging` states that nothing is staged.
     """
 
     type: Literal["lakefs"]
@@ -186,12 +186,12 @@ class LakefsRoot(Section):
         if not self.repositories and not self.namespaces:
             raise PydanticCustomError("missing_key", "must name repositories or namespaces")
         if self.repositories and self.endpoint is None:
-            raise PydanticCustomError("missing_key", "names repositories and no endpoint")
+            raise PydanticCustomError("missing_key", "names repositories but no endpoint")
         return self
 
     @property
     def called(self) -> str:
-        """What it is called in reports."""
+        """Its name in reports."""
         return self.endpoint or ", ".join(self.namespaces)
 
 
@@ -215,7 +215,7 @@ Root = Annotated[
 
 
 def _calls(root: Root) -> str | None:
-    """What tells a root from others of its type; None where several count as one."""
+    """What distinguishes a root from others of its type; None if several count as one."""
     match root:
         case IcebergCatalogRoot():
             return f"catalog {root.name}"
@@ -230,7 +230,7 @@ def _calls(root: Root) -> str | None:
 
 
 def _contradiction(roots: Iterable[Root]) -> str | None:
-    """The first root that is there twice, and not said the same of."""
+    """The first root that appears twice with different settings."""
     known: dict[str, Root] = {}
     named = ((_calls(root), root) for root in roots)
     return next(
@@ -252,13 +252,13 @@ class LakeSection(Section):
 
     @model_validator(mode="after")
     def _exclude_below(self) -> Self:
-        """An address as a pattern would match nothing, and keep nothing."""
+        """Refuse an address as a pattern: it would match nothing, and so protect nothing."""
         folders = tuple(f"{location.rstrip('/')}/" for location in self.locations)
         for pattern in self.exclude:
             if ":/" in pattern or f"{pattern}/".startswith(folders):
                 raise PydanticCustomError(
                     "address",
-                    "exclude has the address {pattern}; it takes patterns for what lies below a"
+                    "exclude has the address {pattern}; patterns apply to paths below a"
                     " location, such as /folder/** or **/name/**",
                     {"pattern": pattern},
                 )
@@ -266,14 +266,14 @@ class LakeSection(Section):
 
 
 class HistorySection(Section):
-    """How far back the logs of some references are kept."""
+    """How much of the log of some references is kept."""
 
     commits: Annotated[int, Field(ge=1)] | None = None
     age: Duration | None = None
 
 
 class MaintenanceSection(Section):
-    """What of the store's own database is kept, and how hard it may be pressed."""
+    """What to keep in the store's own database, and the limits of maintenance."""
 
     expected_reference_count: Annotated[int, Field(ge=100)] = 100
     expected_obj_count: Annotated[int, Field(ge=100_000)] = 100_000
@@ -313,10 +313,10 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _one_meaning(self) -> Self:
-        """Roots are known by their names: of two with one name, one would be forgotten."""
+        """Roots are identified by name: of two with one name, one would be lost."""
         twice = _contradiction(root for lake in self.lakes.values() for root in lake.roots)
         if twice is not None:
             raise PydanticCustomError(
-                "contradiction", "{name} is there twice, with different settings", {"name": twice}
+                "contradiction", "{name} appears twice, with different settings", {"name": twice}
             )
         return self

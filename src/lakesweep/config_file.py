@@ -51,7 +51,7 @@ _TYPE_WORDS = {
 
 
 def find_config(explicit: Path | None, environment: Mapping[str, str], folder: Path) -> Path | None:
-    """The file to read: as given, by the environment, or the nearest one upwards; else None."""
+    """The file to read: as given, from the environment, or the nearest in a parent; else None."""
     named = explicit or _path(environment.get(ENVIRONMENT_VARIABLE))
     if named is not None:
         return named
@@ -61,16 +61,16 @@ def find_config(explicit: Path | None, environment: Mapping[str, str], folder: P
 
 
 def load_config(path: Path | None, environment: Mapping[str, str]) -> Config:
-    """Read and check a file; the defaults where there is none."""
+    """Read and check a file; the defaults if there is none."""
     return Config() if path is None else parse_config(_read(path), path, environment)
 
 
 def parse_config(text: str, path: Path, environment: Mapping[str, str]) -> Config:
-    """Check the text of a configuration; `path` is only named in errors."""
+    """Check the text of a configuration; `path` is used in errors only."""
     try:
         values = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path}: this is not TOML: {error}", hint="mend that line") from None
+        raise ConfigError(f"{path}: this is not TOML: {error}", hint="fix that line") from None
     substitute = _Substitution(text, path, environment)
     try:
         return Config.model_validate(substitute(values, ()))
@@ -88,14 +88,14 @@ def _read(path: Path) -> str:
     except OSError as error:
         raise ConfigError(
             f"{path}: the configuration cannot be read: {error.strerror}",
-            hint="lakesweep init writes one",
+            hint="lakesweep init creates one",
         ) from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: this is not UTF-8: {error.reason}") from None
 
 
 class _Substitution:
-    """Puts environment variables where values say `${NAME}`."""
+    """Replaces `${NAME}` in values by environment variables."""
 
     def __init__(self, text: str, path: Path, environment: Mapping[str, str]) -> None:
         self._text = text
@@ -117,7 +117,7 @@ class _Substitution:
         where = _where(self._path, self._text, key)
         if not _VARIABLE.fullmatch(variable):
             raise ConfigError(
-                f"{where}: what stands in ${{…}} is no name of an environment variable",
+                f"{where}: the text in ${{…}} is not the name of an environment variable",
                 hint="use letters, digits and _ between the braces",
             )
         if variable not in self._environment:
@@ -135,7 +135,7 @@ def _config_error(error: ValidationError, text: str, path: Path) -> ConfigError:
 
 
 def _problem(details: ErrorDetails, text: str, path: Path) -> tuple[str, str | None]:
-    """One mistake in words, and the hint that goes with it."""
+    """One error as text, and its hint."""
     key = _without_tags(details["loc"])
     context = details.get("ctx", {})
     match details["type"]:
@@ -143,7 +143,7 @@ def _problem(details: ErrorDetails, text: str, path: Path) -> tuple[str, str | N
             line = f"{_where(path, text, (*key, context['key']))}: unknown key"
             return line, _advice(context["key"], context["valid"].split(", "), "keys")
         case "union_tag_invalid":
-            line = f"{_where(path, text, (*key, 'type'))}: there is no such type of root"
+            line = f"{_where(path, text, (*key, 'type'))}: unknown root type"
             return line, _advice(context["tag"], _TAGS, "types")
         case _:
             return f"{_where(path, text, key)}: {_in_words(details)}", None
@@ -155,7 +155,7 @@ def _advice(wrong: str, valid: Sequence[str], noun: str) -> str:
 
 
 def _without_tags(location: tuple[str | int, ...]) -> tuple[str | int, ...]:
-    """A place as the file has it: pydantic adds the type of a root behind its position."""
+    """A location as in the file: pydantic adds the type of a root after its index."""
     steps = zip((None, *location), location, strict=False)
     return tuple(step for before, step in steps if not (isinstance(before, int) and step in _TAGS))
 

@@ -1,55 +1,55 @@
-"""Everything that Lakesweep raises on purpose, in one tree.
+"""All errors that Lakesweep raises on purpose, in one tree.
 
-Each class carries the exit code of the command that it ends, and each error a hint: the next
-command or change to try, its own or else that of its class.
+Each class has the exit code of the command that it ends, and each error a hint: the next command or
+change to try, its own or else that of its class.
 
     LakesweepError            1  unexpected
-    ├── UsageError            2  the words of the call are wrong
+        ├── UsageError            2  the arguments of the call are wrong
     │   └── ConfigError       2  the configuration is wrong, or a secret is missing
-    │       └── SparkSetupError    2  Spark cannot be started as it is configured
-    ├── RefusedError          3  a guard said no; nothing was deleted
+        │       └── SparkSetupError    2  Spark cannot be started as configured
+        ├── RefusedError          3  a guard refused; nothing was deleted
     ├── IncompleteError       4  something could not be read, or some deletes failed
-    │   ├── StorageError      4  a store answered with an error
-    │   │   ├── DeniedError        4  no right to do it
+        │   ├── StorageError      4  a store returned an error
+        │   │   ├── DeniedError        4  permission denied
     │   │   ├── LockedError        4  held by a retention rule, a legal hold or a lease
-    │   │   ├── ThrottledError     4  the store asks for fewer requests (may be retried)
-    │   │   ├── UnavailableError   4  no usable answer: broken connection, 5xx (may be retried)
-    │   │   ├── InexactKeyError    4  a key that the store's client cannot name exactly
-    │   │   ├── ExistsError        4  a write-if-absent found the object there
-    │   │   ├── ChangedError       4  an object is no longer what was listed
-    │   │   └── UnsupportedError   2  the store cannot do this at all
-    │   ├── StoreError        4  the store's database, or what it holds, is not as it should be
-    │   │   ├── UnreachableError     4  no answer, and nothing was changed (may be retried)
-    │   │   ├── UnknownOutcomeError  4  no answer to a write: it may have taken effect
+        │   │   ├── ThrottledError     4  the store throttles requests (retryable)
+        │   │   ├── UnavailableError   4  no usable response: broken connection, 5xx (retryable)
+        │   │   ├── InexactKeyError    4  a key that the store's client cannot represent exactly
+        │   │   ├── ExistsError        4  a write-if-absent found an existing object
+        │   │   ├── ChangedError       4  an object changed since it was listed
+        │   │   └── UnsupportedError   2  the store does not support this
+        │   ├── StoreError        4  a problem with the store's database or its content
+        │   │   ├── UnreachableError     4  no response, and nothing changed (retryable)
+        │   │   ├── UnknownOutcomeError  4  no response to a write: it may have taken effect
     │   │   ├── SchemaError          4  the tables are missing, or newer than this program
     │   │   │   └── NewerSchemaError 4  they are newer
-    │   │   ├── DamagedRowError      4  a row, or the rows of one object, do not fit together
+        │   │   ├── DamagedRowError      4  a row, or the rows of one object, are damaged
     │   │   │   └── NewerRowError    4  a row was written by a newer program
-    │   │   ├── WrongTypeError       4  an object has another type than was asked for
-    │   │   ├── RowLimitError        4  what must lie in one row is too large for it
-    │   │   ├── ReferenceExistsError 4  a reference of that name is there already
-    │   │   ├── RealmExistsError     4  a realm of that name is there already
-    │   │   ├── HeadMissingError     4  a reference points to a commit that is not there
-    │   │   ├── LogCutError          4  the log no longer reaches back to where it was asked for
-    │   │   ├── EntityExistsError    4  something in the catalog has that name already
-    │   │   ├── SnapshotExpiredError 4  the state that a page token is of is no longer kept
-    │   │   └── ContendedError       4  others kept the reference busy for too long
-    │   │       └── EntityChangedError 4  somebody else changed it in the meantime
-    │   ├── SparkLostError    4  Spark, or a part of it, did not answer (may be retried)
-    │   ├── StoppedError      4  somebody told the run to stop; what it did is in its outcomes
-    │   │   └── PausedError   4  roots moved: what is left to delete has to be settled again
+        │   │   ├── WrongTypeError       4  an object does not have the requested type
+        │   │   ├── RowLimitError        4  a value is too large for the one row it must fit in
+        │   │   ├── ReferenceExistsError 4  a reference of that name already exists
+        │   │   ├── RealmExistsError     4  a realm of that name already exists
+        │   │   ├── HeadMissingError     4  a reference points to a missing commit
+        │   │   ├── LogCutError          4  the log no longer reaches back to the requested start
+        │   │   ├── EntityExistsError    4  the name is taken in the catalog
+        │   │   ├── SnapshotExpiredError 4  the state that a page token refers to is no longer kept
+        │   │   └── ContendedError       4  other writers kept the reference busy for too long
+        │   │       └── EntityChangedError 4  another process changed it in the meantime
+        │   ├── SparkLostError    4  Spark, or a part of it, did not respond (retryable)
+        │   ├── StoppedError      4  the run was told to stop; its outcomes say what it did
+        │   │   └── PausedError   4  roots moved: the rest must be rechecked before deleting
     │   ├── UnreadableError   4  a file that names other files could not be read
-    │   └── FormatError       4  a file that was read does not hold what it should
+        │   └── FormatError       4  a file does not have the expected content
     │       ├── TruncatedError     4  it ends too early
     │       ├── DamagedError       4  its bytes contradict the format
-    │       └── EncryptedError     4  it is encrypted, and no key is at hand
-    ├── SparkJobError         1  a job failed inside Spark, for a reason of no other class
-    ├── LeaseHeldError        5  another run is under way
-    └── NotFoundError         6  what the call names is not there
-        ├── MissingError      6  an object is not in its store
-        ├── RealmMissingError      6  a realm is not in the store
-        ├── EntityMissingError     6  nothing in the realm or catalog has that name
-        └── ReferenceMissingError  6  a reference is not in its realm
+        │       └── EncryptedError     4  it is encrypted, and there is no key
+        ├── SparkJobError         1  a job failed inside Spark for any other reason
+        ├── LeaseHeldError        5  another run holds the lease
+        └── NotFoundError         6  what the call names does not exist
+                ├── MissingError      6  an object does not exist
+                ├── RealmMissingError      6  a realm does not exist
+                ├── EntityMissingError     6  no entity in the realm or catalog has that name
+                └── ReferenceMissingError  6  a reference does not exist
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class LakesweepError(Exception):
     """The root of all errors that are meant for the user."""
 
     exit_code: ClassVar[int] = 1
-    usual_hint: ClassVar[str] = "the same command with -v shows more"
+    usual_hint: ClassVar[str] = "run the command again with -v for details"
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message)
@@ -70,7 +70,7 @@ class LakesweepError(Exception):
 
 
 class UsageError(LakesweepError):
-    """The words of the call are wrong."""
+    """The arguments of the call are wrong."""
 
     exit_code = 2
     usual_hint = "lakesweep --help"
@@ -83,16 +83,16 @@ class ConfigError(UsageError):
 
 
 class SparkSetupError(ConfigError):
-    """Spark cannot be started as it is configured."""
+    """Spark cannot be started as configured."""
 
     usual_hint = "lakesweep doctor checks Java and Spark"
 
 
 class RefusedError(LakesweepError):
-    """A guard said no. Nothing was deleted."""
+    """A guard refused. Nothing was deleted."""
 
     exit_code = 3
-    usual_hint = "the same command with --dry-run only shows what would go"
+    usual_hint = "run the command with --dry-run to see what would be deleted"
 
     def __init__(self, guard: str, message: str, *, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
@@ -103,29 +103,29 @@ class IncompleteError(LakesweepError):
     """Something could not be read, or some deletes failed."""
 
     exit_code = 4
-    usual_hint = "mend what is named, then run the same command again"
+    usual_hint = "fix the problem above, then run the command again"
 
 
 class SparkLostError(IncompleteError):
-    """Spark, or a part of it, went away or did not answer. The work may be done again."""
+    """Spark, or a part of it, was lost or did not respond. The work may be repeated."""
 
-    usual_hint = "check that the cluster runs and has memory, then run the same command again"
+    usual_hint = "check that the cluster is running and has memory, then run the command again"
 
 
 class StoppedError(IncompleteError):
-    """Somebody told the run to stop. What it did until then is in its outcomes."""
+    """The run was told to stop. Its outcomes say what it did until then."""
 
-    usual_hint = "apply the same plan again to go on with it"
+    usual_hint = "apply the same plan again to resume it"
 
 
 class PausedError(StoppedError):
-    """Roots moved while files were deleted. What is left has to be settled again."""
+    """Roots moved while files were deleted. The rest must be rechecked before deleting."""
 
 
 class UnreadableError(IncompleteError):
-    """A file that names other files could not be read, so what they are is not known.
+    """A file that names other files could not be read, so these are unknown.
 
-    `state` tells missing, truncated, damaged, encrypted, denied and unavailable apart.
+    `state` is missing, truncated, damaged, encrypted, denied or unavailable.
     """
 
     def __init__(self, path: str, state: str, reason: str, *, hint: str | None = None) -> None:
@@ -136,7 +136,7 @@ class UnreadableError(IncompleteError):
 
 
 class StorageError(IncompleteError):
-    """A store answered with an error. `path` is the full address that was asked for."""
+    """A store returned an error. `path` is the full address of the request."""
 
     def __init__(self, path: str, reason: str, *, hint: str | None = None) -> None:
         super().__init__(f"{path}: {reason}", hint=hint)
@@ -145,21 +145,21 @@ class StorageError(IncompleteError):
 
 
 class DeniedError(StorageError):
-    """There is no right to do this."""
+    """Permission denied."""
 
-    usual_hint = "grant the right, or use other credentials; lakesweep doctor checks them"
+    usual_hint = "grant the permission, or use other credentials; lakesweep doctor checks them"
 
 
 class LockedError(StorageError):
     """The object is held by a retention rule, a legal hold or a lease."""
 
-    usual_hint = "wait until the lock ends, or ask whoever set it"
+    usual_hint = "wait until the lock expires, or have it removed"
 
 
 class ThrottledError(StorageError):
-    """The store asks for fewer requests. May be retried after a pause.
+    """The store throttles requests. Retry after a pause.
 
-    `retry_after` is the pause in seconds that the store asked for, where it said one.
+    `retry_after` is the pause in seconds that the store asked for, if it did.
     """
 
     def __init__(self, path: str, reason: str, *, retry_after: float | None = None) -> None:
@@ -168,49 +168,49 @@ class ThrottledError(StorageError):
 
 
 class UnavailableError(StorageError):
-    """No usable answer came: a broken connection, a 5xx, an answer cut short.
+    """There was no usable response: a broken connection, a 5xx, a truncated response.
 
-    May be retried. Whether a write or a delete took effect is unknown.
+    Retryable. Whether a write or a delete took effect is unknown.
     """
 
-    usual_hint = "run the same command again; lakesweep doctor checks the connection"
+    usual_hint = "run the command again; lakesweep doctor checks the connection"
 
 
 class InexactKeyError(StorageError):
-    """The store's client cannot name this key exactly, so nothing may rest on what it lists."""
+    """The store's client cannot represent this key exactly, so its listings cannot be trusted."""
 
 
 class ExistsError(StorageError):
-    """A write-if-absent found the object already there."""
+    """A write-if-absent found an existing object."""
 
 
 class ChangedError(StorageError):
-    """An object is no longer what was listed, so nothing was done to it."""
+    """An object changed since it was listed, so nothing was done to it."""
 
 
 class UnsupportedError(StorageError):
-    """The store cannot do this at all."""
+    """The store does not support this."""
 
     exit_code = 2
 
 
 class StoreError(IncompleteError):
-    """The store's database, or what it holds, is not as it should be.
+    """A problem with the store's database or its content.
 
     Unless it is an UnknownOutcomeError, the call that raised it changed nothing.
     """
 
 
 class UnreachableError(StoreError):
-    """No answer, or busy for too long. Nothing was changed, and the call may be repeated."""
+    """No response, or busy for too long. Nothing changed, and the call may be repeated."""
 
-    usual_hint = "check that the database runs and can be reached, then repeat the command"
+    usual_hint = "check that the database is running and reachable, then run the command again"
 
 
 class UnknownOutcomeError(StoreError):
-    """A write got no answer: it may have taken effect, may still take effect, or never."""
+    """A write got no response: it may have taken effect, may still do so, or never."""
 
-    usual_hint = "look at what is stored before repeating the command"
+    usual_hint = "check what is stored before running the command again"
 
 
 class SchemaError(StoreError):
@@ -220,85 +220,85 @@ class SchemaError(StoreError):
 
 
 class NewerSchemaError(SchemaError):
-    """The tables were made by a newer program."""
+    """The tables were created by a newer program."""
 
-    usual_hint = "use a newer lakesweep"
+    usual_hint = "upgrade Lakesweep"
 
 
 class DamagedRowError(StoreError):
-    """A row, or the rows of one object, do not hold what was written."""
+    """A row, or the rows of one object, are not as they were written."""
 
     usual_hint = "restore the database from a backup, or recover the reference"
 
 
 class NewerRowError(DamagedRowError):
-    """A row has a format from the future. To a newer program it is as good as any other."""
+    """A row has a newer format. To a newer program it is not damaged."""
 
-    usual_hint = "use a newer lakesweep"
+    usual_hint = "upgrade Lakesweep"
 
 
 class WrongTypeError(StoreError):
-    """An object has another type than was asked for."""
+    """An object does not have the requested type."""
 
     usual_hint = "check where the id comes from"
 
 
 class RowLimitError(StoreError):
-    """What must lie in one row is too large for it."""
+    """A value is too large for the one row it must fit in."""
 
     usual_hint = "store the large part as an object of its own"
 
 
 class ReferenceExistsError(StoreError):
-    """A reference of that name is there already."""
+    """A reference of that name already exists."""
 
-    usual_hint = "use the reference that is there, or another name"
+    usual_hint = "use the existing reference, or another name"
 
 
 class RealmExistsError(StoreError):
-    """A realm of that name is there already."""
+    """A realm of that name already exists."""
 
-    usual_hint = "use the realm that is there, or another name"
+    usual_hint = "use the existing realm, or another name"
 
 
 class HeadMissingError(StoreError):
-    """A reference points to a commit that is not there. This is never an empty state."""
+    """A reference points to a missing commit. This never counts as an empty state."""
 
-    usual_hint = "lakesweep store recover goes back to a recent commit that is still there"
+    usual_hint = "lakesweep store recover goes back to a recent commit that still exists"
 
 
 class LogCutError(StoreError):
-    """The log no longer reaches back to where it was asked for."""
+    """The log no longer reaches back to the requested start."""
 
     usual_hint = "read the whole state once, then follow the log from its newest commit"
 
 
 class ContendedError(StoreError):
-    """Others kept the reference busy for too long. Nothing was committed."""
+    """Other writers kept the reference busy for too long. Nothing was committed."""
 
-    usual_hint = "run the same command again, or let fewer writers commit to one reference"
+    usual_hint = "run the command again, or use fewer writers per reference"
 
 
 class EntityExistsError(StoreError):
-    """Something in the realm or the catalog has that name already."""
+    """The name is taken in the realm or the catalog."""
 
-    usual_hint = "choose another name, or drop what has it"
+    usual_hint = "choose another name, or drop the existing entity"
 
 
 class EntityChangedError(ContendedError):
-    """Somebody else changed the entity since it was looked at. Nothing was committed."""
+    """Another process changed the entity in the meantime. Nothing was committed."""
 
-    usual_hint = "look at it again, then repeat the change"
+    usual_hint = "read it again, then repeat the change"
 
 
 class SnapshotExpiredError(StoreError):
-    """The state that a page token is of is no longer kept, so there are no further pages of it."""
+    """The state that a page token refers to is no longer kept, so it has no more pages."""
 
     usual_hint = "list again from the first page"
 
 
 class FormatError(IncompleteError):
-    """A file that was read does not hold what it should. `path` names it."""
+    """A file does not have the expected content. `path` names it."""
 
     def __init__(self, path: str, reason: str, *, hint: str | None = None) -> None:
         super().__init__(f"{path}: {reason}", hint=hint)
@@ -315,11 +315,11 @@ class DamagedError(FormatError):
 
 
 class EncryptedError(FormatError):
-    """The file is encrypted, and no key is at hand."""
+    """The file is encrypted, and there is no key."""
 
 
 class SparkJobError(LakesweepError):
-    """A job failed inside Spark, for a reason that is none of the others here."""
+    """A job failed inside Spark for a reason not covered by the other classes."""
 
 
 class LeaseHeldError(LakesweepError):
@@ -330,14 +330,14 @@ class LeaseHeldError(LakesweepError):
 
 
 class NotFoundError(LakesweepError):
-    """What the call names is not there."""
+    """What the call names does not exist."""
 
     exit_code = 6
     usual_hint = "check the spelling: names and keys are exact"
 
 
 class MissingError(NotFoundError):
-    """An object is not in its store."""
+    """An object does not exist."""
 
     def __init__(self, path: str, reason: str = "is not there", *, hint: str | None = None) -> None:
         super().__init__(f"{path}: {reason}", hint=hint)
@@ -346,14 +346,14 @@ class MissingError(NotFoundError):
 
 
 class RealmMissingError(NotFoundError):
-    """A realm is not in the store."""
+    """A realm does not exist."""
 
     usual_hint = "lakesweep realm list shows all realms"
 
 
 class EntityMissingError(NotFoundError):
-    """Nothing in the realm or the catalog has that name."""
+    """No entity in the realm or the catalog has that name."""
 
 
 class ReferenceMissingError(NotFoundError):
-    """A reference is not in its realm."""
+    """A reference does not exist."""

@@ -1,13 +1,14 @@
-"""Where compiled kernels are kept when the package's own folder cannot be written.
+"""Where compiled kernels are cached if the package's own folder cannot be written.
 
-On executors the package is a zip in a folder of the one job, and users without a home are common.
-numba would then keep a cache for each place of the zip, or fail. Here the code itself decides: the
-same zip finds what was compiled from it before, in the first of these folders that can be written:
-`NUMBA_CACHE_DIR`, the user's cache folder, a folder of this user among the temporary ones.
+On executors the package is a zip in the folder of one job, and users without a home are common.
+numba would then keep a cache for each location of the zip, or fail. Here the cache key is the code
+itself: the same zip finds what was compiled from it before, in the first of these folders that is
+writable: `NUMBA_CACHE_DIR`, the user's cache folder, a folder of this user among the temporary
+ones.
 
-numba numbers what it keeps of one kernel, so that processes which compile it at the same time, for
-other arguments or from another version of its source, may take each other's code for their own.
-Here a name says what it is the name of.
+numba numbers the cached variants of a kernel, so processes that compile it at the same time, for
+other arguments or from another version of its source, may load each other's code. Here file names
+are derived from the content.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from lakesweep.private_folders import cache_home, is_writable, make_private
 
 
 class OwnLocator(caching._CacheLocator):  # type: ignore[misc]  # noqa: SLF001
-    """Tells numba where a kernel of ours is kept, if its own folder is no place for it."""
+    """Tells numba where to cache a kernel of ours, if its own folder is unsuitable."""
 
     def __init__(self, function: Callable[..., Any], folder: Path, stamp: str) -> None:
         self._place = f"{function.__module__}-{function.__code__.co_firstlineno}"
@@ -52,12 +53,12 @@ class OwnLocator(caching._CacheLocator):  # type: ignore[misc]  # noqa: SLF001
 
 
 class OwnCacheFile(caching.IndexDataCacheFile):  # type: ignore[misc]
-    """Keeps code under names that are made of its source and of what it takes."""
+    """Stores code under names derived from its source and its argument types."""
 
     def save(self, key: object, data: object) -> None:
         overloads = self._load_index()
         overloads[key] = self._name(key)
-        # A process that finds the name in the index finds the code.
+        # Data before index: a process that finds the name in the index also finds the code.
         self._save_data(overloads[key], data)
         self._save_index(overloads)
 
@@ -71,25 +72,25 @@ class OwnCacheFile(caching.IndexDataCacheFile):  # type: ignore[misc]
 
 
 def keep_apart(kernel: Any) -> None:
-    """Have a compiled kernel that is cached keep its code under names of its own."""
+    """Make a cached kernel use file names of its own."""
     cache, file = kernel._cache, kernel._cache._cache_file  # noqa: SLF001
     name = file._index_name.removesuffix(".nbi")  # noqa: SLF001
     cache._cache_file = OwnCacheFile(file._cache_path, name, file._source_stamp)  # noqa: SLF001
 
 
 def can_be_cached(function: Callable[..., Any]) -> bool:
-    """Whether numba can keep this kernel; it would find out too late for one inside a zip."""
+    """Whether numba can cache this kernel; for one inside a zip it would find out too late."""
     return _archive(function.__code__.co_filename) is None or _first_folder() is not None
 
 
 def install() -> None:
-    """Let numba ask here first."""
+    """Make numba ask here first."""
     if OwnLocator not in caching.CacheImpl._locator_classes:  # noqa: SLF001
         caching.CacheImpl._locator_classes.insert(0, OwnLocator)  # noqa: SLF001
 
 
 def _archive(path: str) -> str | None:
-    """The file that a path leads through, as of a module inside a zip."""
+    """The file that a path leads through, such as the zip of a module."""
     return next((str(parent) for parent in Path(path).parents if parent.is_file()), None)
 
 
@@ -100,7 +101,7 @@ def _hash(path: str) -> str:
 
 @cache
 def _first_folder() -> Path | None:
-    # What is kept there is run.
+    # Cached code is executed, so no one else may be able to write there.
     return next((folder for folder in _folders() if make_private(folder)), None)
 
 

@@ -38,26 +38,26 @@ install()
 
 
 def kernel(function: Function) -> Function:
-    """Compile a function that Python calls; the result is cached on disk, where it can be."""
+    """Compile a function that Python calls; the result is cached on disk if possible."""
     try:
         cached = can_be_cached(function)
         compiled = njit(cache=cached, nogil=True, boundscheck=False)(function)
         if cached:
             keep_apart(compiled)
-    except RuntimeError:  # no folder for the cache can be written
+    except RuntimeError:  # no writable folder for the cache
         compiled = njit(nogil=True, boundscheck=False)(function)
     return cast("Function", compiled)
 
 
 def inlined(function: Function) -> Function:
-    """Compile a function that only kernels call, into its callers."""
+    """Compile a function that only kernels call, inlined into its callers."""
     options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "forceinline": True}
     return cast("Function", njit(nogil=True, boundscheck=False, **options)(function))
 
 
 @inlined
 def address(array: Any) -> Any:
-    """Where an array's first item is."""
+    """The address of an array's first item."""
     return np.int64(array.ctypes.data)
 
 
@@ -132,34 +132,34 @@ def _crc32c(_typing: Any, _crc: Any, _word: Any) -> Any:
 
 
 def _has_crc32c() -> bool:
-    """Whether kernels are compiled for this very machine, and it has the instruction."""
+    """Whether kernels are compiled for this machine, and it has the instruction."""
     is_own = not config.CPU_NAME and not config.CPU_FEATURES
     return is_own and bool(binding.get_host_cpu_features().get("sse4.2", False))
 
 
 _DEFINED_FOR_ZERO = ir.Constant(ir.IntType(1), 0)
 
-# The number at an address: one byte; four, without a sign; eight, with and without a sign.
+# Load from an address: one byte; four bytes, unsigned; eight bytes, signed and unsigned.
 load8 = _make_load(8, types.int64)
 load32 = _make_load(32, types.int64)
 load64 = _make_load(64, types.int64)
 load_word = _make_load(64, types.uint64)
 
-# Put the low bits of a number to an address.
+# Store the low bits of a number at an address.
 store8 = _make_store(8)
 store32 = _make_store(32)
 store64 = _make_store(64)
 
-# Copy so many bytes to an address from an address; the two must not overlap.
+# Copy bytes to an address from an address; the two ranges must not overlap.
 copy: Copy = intrinsic(_copy)
 
-# Tell the machine that the bytes at an address will be needed soon. Any address will do.
+# Hint that the bytes at an address will be needed soon. Any address is valid.
 prefetch: Prefetch = intrinsic(_prefetch)
 
-# Bits of a word without a sign.
+# Bit counts of an unsigned word.
 count_ones = _make_count("ctpop")
 trailing_zeros = _make_count("cttz", _DEFINED_FOR_ZERO)
 
-# Take eight bytes into a checksum (CRC-32C) by an instruction, only where the machine has it.
+# Add eight bytes to a checksum (CRC-32C) with an instruction, only if the machine has it.
 HAS_CRC32C = _has_crc32c()
 crc32c_word: Checksum = intrinsic(_crc32c)

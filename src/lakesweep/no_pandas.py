@@ -17,16 +17,16 @@ from types import ModuleType
 
 
 def disable_pandas() -> None:
-    """Have pyarrow do without pandas, as soon as it is imported."""
+    """Make pyarrow work without pandas, as soon as it is imported."""
     if "pyarrow" in sys.modules:
-        _tell()
+        _check_without_pandas()
     else:
         sys.meta_path.insert(0, _Watch())
 
 
 @contextmanager
 def without_pandas() -> Iterator[None]:
-    """Who looks for pandas inside the block finds none, unless it is loaded already."""
+    """Inside the block, pandas cannot be imported, unless it already is."""
     absent = _PandasBlocker()
     sys.meta_path.insert(0, absent)
     try:
@@ -53,14 +53,14 @@ class _Watch(MetaPathFinder):
 
             def exec_module(module: ModuleType) -> None:
                 load(module)
-                _tell()
+                _check_without_pandas()
 
             spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec
 
 
 class _PandasBlocker(MetaPathFinder):
-    """Finds no pandas."""
+    """Hides pandas."""
 
     def find_spec(
         self,
@@ -73,8 +73,8 @@ class _PandasBlocker(MetaPathFinder):
         return None
 
 
-def _tell() -> None:
-    """Let pyarrow look for pandas once, which is how often it does, and not find it."""
+def _check_without_pandas() -> None:
+    """Make pyarrow do its one check for pandas now, and not find it."""
     import pyarrow as pa
 
     with without_pandas():

@@ -20,16 +20,16 @@ def map_ordered(
     weigh: Callable[[Item], int] = lambda _: 0,
     most: int = 0,
 ) -> Iterator[Result]:
-    """`map` on threads: results in the order of the items, at most twice `workers` of them ahead.
+    """`map` on threads: results in the order of items, at most twice `workers` of them ahead.
 
-    Of items that `weigh` something, no more than `most` together are ahead, unless it is one alone.
-    The first error is raised in its turn; what has not begun by then is not begun any more.
-    The same holds when the iterator is closed early; what is under way then ends by itself.
-    With one worker, and for one item, no thread is started: that costs more than short work does.
+    If items have a weight, at most `most` of it is ahead, unless a single item weighs more. The
+    first error is raised in order; items not started by then are not started any more. The same
+    applies when the iterator is closed early; running items then finish by themselves. With one
+    worker, or for one item, no thread is started: that would cost more than short work.
     """
     queue = iter(items)
     first = list(islice(queue, 2)) if workers > 1 else []
-    if len(first) < 2:  # nothing that could go on beside something else
+    if len(first) < 2:  # nothing to run in parallel
         yield from map(work, chain(first, queue))
         return
     yield from _map_on_threads(work, chain(first, queue), workers, weigh, most)
@@ -57,7 +57,7 @@ def _map_on_threads(
         while ahead:
             yield ahead.popleft()[0].result()
     except (GeneratorExit, KeyboardInterrupt):
-        # Nobody wants the results any more, nor to wait for answers that may never come.
+        # The results are no longer wanted, so do not wait for responses that may never come.
         pool.shutdown(wait=False, cancel_futures=True)
         raise
     except Exception:

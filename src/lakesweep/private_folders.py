@@ -1,4 +1,4 @@
-"""Folders for files that a program writes and later executes: nobody else may write there."""
+"""Folders for files that a program writes and later executes: no one else may write there."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 
 
 def cache_home() -> Path:
-    """Where programs of this user keep what they can make again."""
+    """Where programs of this user cache what can be recreated."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lakesweep"
 
 
 def make_private(folder: Path) -> bool:
-    """Make a folder unless it is there; whether we can write in it and nobody else can."""
+    """Create a folder if necessary; returns whether we can write to it and no one else can."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = folder.lstat()
@@ -24,5 +24,5 @@ def make_private(folder: Path) -> bool:
 
 
 def is_writable(folder: Path) -> bool:
-    """Whether this process can make files in a folder."""
+    """Whether this process can create files in a folder."""
     return folder.is_dir() and os.access(folder, os.W_OK)

@@ -21,33 +21,33 @@ if TYPE_CHECKING:
 
 
 class ProgressTask(Protocol):
-    """One piece of work under way. Safe to share between threads, cheap to call once a batch."""
+    """Work in progress. Safe to share between threads, cheap to call once per batch."""
 
     def advance(self, count: int, size_bytes: int = 0) -> None:
-        """Count what has been done since the last call."""
+        """Add what was done since the last call."""
         ...
 
     def expect(self, total: int) -> None:
-        """Say how many there will be, once that is known."""
+        """Set the total, once it is known."""
         ...
 
 
 class Progress(Protocol):
-    """Where tasks are shown."""
+    """Shows tasks."""
 
     def task(
         self, label: str, *, total: int | None = None, unit: str = "files"
     ) -> AbstractContextManager[ProgressTask]:
-        """Open a task; `label` is what has happened to what is counted, such as `listed`."""
+        """Open a task; `label` says what happened to the counted items, such as `listed`."""
         ...
 
 
 class _Nothing:
     def advance(self, count: int, size_bytes: int = 0) -> None:
-        """Count nothing."""
+        """Does nothing."""
 
     def expect(self, total: int) -> None:
-        """Expect nothing."""
+        """Does nothing."""
 
 
 class SilentProgress:
@@ -67,7 +67,7 @@ SILENT: Progress = SilentProgress()
 class LineProgress:
     """Writes a plain line every few seconds, for logs and pipes. Quick work leaves no line.
 
-    Work that counts nothing for `patience_seconds` is named, so that a log tells what takes long.
+    Work without any count for `patience_seconds` is named, so that a log shows what takes long.
     """
 
     def __init__(
@@ -118,32 +118,32 @@ class _LineTask:
         self._lock = threading.Lock()
         self._count = 0
         self._size_bytes = 0
-        self._start = self._told = clock.monotonic()
-        self._told_count = 0
+        self._start = self._reported = clock.monotonic()
+        self._reported_count = 0
 
     def advance(self, count: int, size_bytes: int = 0) -> None:
         with self._lock:
             self._count += count
             self._size_bytes += size_bytes
-            if self._clock.monotonic() - self._told >= self._every:
-                self._tell()
+            if self._clock.monotonic() - self._reported >= self._every:
+                self._report()
 
     def expect(self, total: int) -> None:
         with self._lock:
             self._total = total
 
     def watch(self, done: threading.Event, patience: float) -> None:
-        """Say from time to time that work is under way, while it counts nothing."""
+        """Report from time to time that work is in progress, while nothing is counted."""
         while not done.wait(patience):
             with self._lock:
                 if not self._count:
                     self._wait()
 
     def close(self) -> None:
-        """Tell the final count where an earlier line promised more."""
+        """Report the final count if an earlier line showed less."""
         with self._lock:
-            if self._told > self._start and self._count > self._told_count:
-                self._tell()
+            if self._reported > self._start and self._count > self._reported_count:
+                self._report()
 
     def _wait(self) -> None:
         what = f"{self._label} nothing yet" if self._unit else self._label
@@ -151,9 +151,9 @@ class _LineTask:
         self._stream.write(f"{what}, {seconds:,.0f} s\n")
         self._stream.flush()
 
-    def _tell(self) -> None:
-        self._told, self._told_count = self._clock.monotonic(), self._count
-        seconds = max(self._told - self._start, 1e-9)
+    def _report(self) -> None:
+        self._reported, self._reported_count = self._clock.monotonic(), self._count
+        seconds = max(self._reported - self._start, 1e-9)
         parts = [f"{self._label} {self._counted()} {self._unit}"]
         if self._size_bytes:
             parts.append(format_size(self._size_bytes))
@@ -168,7 +168,7 @@ class _LineTask:
 
 
 class BarProgress:
-    """Draws bars on a terminal while work goes on, and wipes them when it ends.
+    """Draws bars on a terminal during work, and removes them when it ends.
 
     Nothing is drawn for work that ends within `delay_seconds`.
     """
@@ -212,7 +212,7 @@ class BarProgress:
             self._display = self._timer = None
         if display is not None and timer is not None:
             timer.cancel()
-            timer.join()  # the timer may be starting the display at this very moment
+            timer.join()  # the timer may be starting the display right now
             display.stop()
 
 
@@ -258,5 +258,5 @@ def _make_display(stream: TextIO) -> RichProgress:
         TimeElapsedColumn(),
         console=Console(file=stream),
         transient=True,
-        redirect_stdout=False,  # stdout is data and may be a file; only talk goes above the bar
+        redirect_stdout=False,  # stdout is data and may be a file; only messages go above the bar
     )

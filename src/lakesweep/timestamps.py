@@ -14,5 +14,5 @@ def micros(moment: datetime) -> int:
 
 
 def moment(microseconds: int) -> datetime:
-    """The moment that a row means."""
+    """The time of a stored value."""
     return _EPOCH + microseconds * _MICROSECOND

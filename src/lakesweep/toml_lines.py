@@ -18,7 +18,7 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def find_line(text: str, path: Sequence[str | int]) -> int | None:
-    """The line, from 1, of a key, or of the nearest table or value around it."""
+    """The line number of a key, or of the nearest table or value around it."""
     lines: dict[KeyPath, int] = {}
     for found, number in _keys(text):
         for prefix in _prefixes(found):
@@ -51,12 +51,12 @@ def _keys(text: str) -> Iterator[tuple[KeyPath, int]]:
 
 
 def _prefixes(path: KeyPath) -> Iterator[KeyPath]:
-    """The path itself, then each one around it."""
+    """The path itself, then each of its prefixes."""
     return (path[:length] for length in range(len(path), 0, -1))
 
 
 def _names(dotted: str) -> tuple[str, ...]:
-    """The names in a dotted key, taken apart by Python's own parser."""
+    """The names in a dotted key, split by Python's own parser."""
     names = []
     value: object = tomllib.loads(f"{dotted} = 0")
     while isinstance(value, dict):
@@ -66,7 +66,7 @@ def _names(dotted: str) -> tuple[str, ...]:
 
 
 def _indexed(names: tuple[str, ...], elements: Counter[tuple[str, ...]]) -> KeyPath:
-    """A table's path with the position in each list of tables on the way."""
+    """A table's path with the index in each list of tables on the way."""
     path: KeyPath = ()
     for length, name in enumerate(names, start=1):
         path += (name,)

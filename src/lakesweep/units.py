@@ -28,11 +28,11 @@ def parse_duration(text: str) -> timedelta:
     try:
         return timedelta(seconds=int(found[1]) * _SECONDS[found[2]])
     except OverflowError:
-        raise UsageError(f"{text!r} is longer than time itself", hint="write 7d") from None
+        raise UsageError(f"{text!r} is too long", hint="write 7d") from None
 
 
 def format_duration(duration: timedelta) -> str:
-    """The shortest exact spelling that `parse_duration` takes back; whole seconds only."""
+    """The shortest exact spelling that `parse_duration` accepts; whole seconds only."""
     seconds = int(duration.total_seconds())
     unit = next(unit for unit in "dhms" if seconds % _SECONDS[unit] == 0)
     return f"{seconds // _SECONDS[unit]}{unit}"
@@ -50,14 +50,14 @@ def parse_moment(text: str, now: datetime) -> datetime:
             hint="write a duration ago such as 7d, or a time such as 2026-01-31T00:00:00Z",
         ) from None
     if moment.tzinfo is None:
-        raise UsageError(f"{text!r} names no time zone", hint="add Z for UTC, or an offset")
+        raise UsageError(f"{text!r} has no time zone", hint="add Z for UTC, or an offset")
     if moment > now:
-        raise UsageError(f"{text!r} lies in the future", hint="write a time that has passed")
+        raise UsageError(f"{text!r} is in the future", hint="use a time in the past")
     return moment.astimezone(UTC)
 
 
 def parse_size(text: str) -> int:
-    """A number of bytes, bare or with a unit such as `kB`, `MB` (1000s), `KiB`, `MiB` (1024s)."""
+    """A number of bytes, plain or with a unit such as `kB`, `MB` (1000s), `KiB`, `MiB` (1024s)."""
     found = _SIZE.fullmatch(text.strip())
     factor = _BYTES.get(found[2].lower()) if found else None
     if found is None or factor is None:
@@ -67,7 +67,7 @@ def parse_size(text: str) -> int:
 
 
 def format_size(size_bytes: int) -> str:
-    """Bytes for people, in powers of 1000: `999 B`, `1.5 kB`, `12 GB`."""
+    """Bytes in readable form, in powers of 1000: `999 B`, `1.5 kB`, `12 GB`."""
     if size_bytes < 1000:
         return f"{size_bytes} B"
     power = 1
@@ -90,7 +90,7 @@ def format_some(names: Sequence[str], most: int = 5) -> str:
 
 
 def format_moment(moment: datetime) -> str:
-    """RFC 3339 in UTC with `Z`; a fraction of a second only where there is one."""
+    """RFC 3339 in UTC with `Z`; fractions of a second only if there are any."""
     return moment.astimezone(UTC).isoformat().removesuffix("+00:00") + "Z"
 
 
@@ -98,4 +98,4 @@ def _ago(text: str, now: datetime) -> datetime:
     try:
         return now - parse_duration(text)
     except OverflowError:
-        raise UsageError(f"{text!r} ago is before all calendars", hint="write 7d") from None
+        raise UsageError(f"{text!r} ago is too far in the past", hint="write 7d") from None

@@ -144,7 +144,7 @@ def test_a_server_that_does_not_run_is_unreachable(
     for call in (backend.check_schema, lambda: backend.insert_reference("acme", REFERENCE)):
         with pytest.raises(UnreachableError) as caught:
             call()
-        assert "check that the database runs" in caught.value.hint
+        assert "check that the database is running" in caught.value.hint
 
 
 def test_an_option_that_the_driver_does_not_know_is_an_error(

@@ -323,7 +323,7 @@ def test_recover_does_not_give_up_what_a_newer_program_wrote(
     before = _content(file)
     done = ready("store", "recover", "main", "--yes")
     assert (done.code, done.error["type"]) == (4, "NewerRowError")
-    assert done.error["hint"] == "use a newer lakesweep"
+    assert done.error["hint"] == "upgrade Lakesweep"
     assert _content(file) == before
 
 
@@ -432,7 +432,7 @@ def test_tables_of_a_newer_version_are_refused(command: str, ready: Lakesweep, f
     before = _content(file)
     done = ready("store", command)
     assert (done.code, done.error["type"]) == (4, "NewerSchemaError")
-    assert done.error["hint"] == "use a newer lakesweep"
+    assert done.error["hint"] == "upgrade Lakesweep"
     assert _content(file) == before
 
 

@@ -113,7 +113,7 @@ def test_an_apply_without_second_tries_ends_with_one_error_and_is_resumed(shore:
     assert announcement == shore.announcement
     assert error.startswith("error: a part of Spark is gone: ")
     assert hint == (
-        "try: check that the cluster runs and has memory, then run the same command again"
+        "try: check that the cluster is running and has memory, then run the command again"
     )
     shore.resume()
 

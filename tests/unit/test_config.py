@@ -201,7 +201,7 @@ def test_a_root_that_is_there_twice_says_the_same(root: str, one: str, two: str,
     lakes = '[lakes.prod]\nlocations = ["s3://a"]\n[lakes.other]\nlocations = ["s3://b"]\n'
     first, second = f"[[lakes.prod.roots]]\n{root}{one}\n", f"[[lakes.{lake}.roots]]\n{root}"
     refusal = _refusal(lakes + first + second + two)
-    assert refusal.message.endswith("is there twice, with different settings")
+    assert refusal.message.endswith("appears twice, with different settings")
     _parse(lakes + first + second + one)
 
 
@@ -231,7 +231,9 @@ def test_a_missing_variable_is_refused_with_its_key() -> None:
 
 
 def test_a_reference_that_names_no_variable_is_refused() -> None:
-    assert "no name of an environment variable" in _refusal('[store]\nurl = "${a-b}"\n').message
+    assert (
+        "not the name of an environment variable" in _refusal('[store]\nurl = "${a-b}"\n').message
+    )
 
 
 def test_secrets_are_in_no_repr() -> None:
@@ -308,7 +310,7 @@ def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
     "pattern", ["s3://lake/x/**", "file:///lake/x/**", "/data/lake/x/**", "/data/lake"]
 )
 def test_an_address_is_no_pattern_of_what_to_exclude(pattern: str) -> None:
-    with pytest.raises(ValidationError, match="takes patterns for what lies below a location"):
+    with pytest.raises(ValidationError, match="patterns apply to paths below a location"):
         LakeSection(locations=("s3://lake", "/data/lake/"), exclude=(pattern,))
 
 

@@ -119,7 +119,7 @@ def test_the_cause_of_an_error_is_shown_when_asked(
 ) -> None:
     assert run(["fail", "job", *words]) == 1
     shown = capsys.readouterr().err
-    assert shown.endswith("error: it failed\ntry: the same command with -v shows more\n")
+    assert shown.endswith("error: it failed\ntry: run the command again with -v for details\n")
     assert ("at line 7 of a kernel" in shown) is is_shown
 
 

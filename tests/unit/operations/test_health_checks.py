@@ -80,8 +80,8 @@ def test_java_is_not_needed_where_spark_is_remote(monkeypatch: pytest.MonkeyPatc
         ("sqlite:///new/store.db", CheckStatus.WARN, "lakesweep store init"),
         (f"sqlite:///{__file__}/store.db", CheckStatus.FAIL, "write permission"),
         (f"sqlite:///{__file__}", CheckStatus.FAIL, "another file"),
-        ("oracle://db/x", CheckStatus.FAIL, "begins with sqlite"),
-        ("postgresql://me:hidden@127.0.0.1:9/x", CheckStatus.FAIL, "database runs"),
+        ("oracle://db/x", CheckStatus.FAIL, "starts with sqlite"),
+        ("postgresql://me:hidden@127.0.0.1:9/x", CheckStatus.FAIL, "database is running"),
     ],
 )
 def test_a_store_that_cannot_be_used_is_told_with_what_to_do(
@@ -104,7 +104,7 @@ def test_tables_of_a_newer_version_fail(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "store.db", isolation_level=None)) as connection:
         connection.execute("UPDATE lakesweep_schema SET version = 99")
     [finding] = _check_store(tmp_path, "sqlite:///store.db")
-    assert (finding.status, finding.mend) == (CheckStatus.FAIL, "use a newer lakesweep")
+    assert (finding.status, finding.mend) == (CheckStatus.FAIL, "upgrade Lakesweep")
 
 
 def test_a_realm_that_is_not_there_is_a_warning(tmp_path: Path) -> None:

@@ -150,7 +150,7 @@ def test_a_row_of_a_newer_format_asks_for_a_newer_program(
     backend.write(REALM, [ObjectRow(1, 0, "paper", 0, None, b"\x09" + bytes(10))])
     with pytest.raises(DamagedRowError, match="format 9") as caught:
         objects.fetch(1, Paper)
-    assert caught.value.hint == "use a newer lakesweep"
+    assert caught.value.hint == "upgrade Lakesweep"
 
 
 def test_an_unknown_type_is_kept_byte_for_byte(backend: CountingBackend) -> None:

@@ -141,7 +141,7 @@ def test_newer_tables_are_refused_and_left_alone(
     for call in (backend.check_schema, backend.init_schema):
         with pytest.raises(SchemaError, match="version 2, this program understands 1") as caught:
             call()
-        assert caught.value.hint == "use a newer lakesweep"
+        assert caught.value.hint == "upgrade Lakesweep"
     assert raw.execute("select version from lakesweep_schema").fetchall() == [(2,)]
     raw.close()
 
