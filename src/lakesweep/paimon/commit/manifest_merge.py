@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 from lakesweep.errors import DamagedError
 from lakesweep.paimon.commit.manifest_rows import (
     ManifestWriter,
-    entry_identity,
     read_entry_rows,
     read_row_entries,
+    row_identity,
 )
 from lakesweep.paimon.manifests.entries import ADD, DELETE
 from lakesweep.paimon.manifests.row_formats import Row, RowFormat, widest
@@ -137,7 +137,7 @@ def _names_any(branch: PaimonBranch, names: pa.Array, manifest: Row) -> bool:
 
 def _apply(entries: dict[tuple[object, ...], Row], row: Row, manifest: Row) -> None:
     """Apply an entry after those before it: a DELETE cancels its ADD."""
-    key = entry_identity(row)
+    key = row_identity(row)
     known = entries.get(key)
     if known is None:
         entries[key] = row

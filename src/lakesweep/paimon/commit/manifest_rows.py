@@ -16,7 +16,8 @@ from uuid import uuid4
 import pyarrow as pa
 
 from lakesweep.errors import LakesweepError, TruncatedError
-from lakesweep.paimon.manifests.entries import ADD, DELETE, read_manifest, read_manifest_list
+from lakesweep.paimon.manifests.entries import ADD, DELETE, read_manifest_list
+from lakesweep.paimon.manifests.named_files import ManifestFile, read_entries
 from lakesweep.paimon.manifests.row_formats import Row, RowFormat, read_format, read_rows, widest
 from lakesweep.paimon.model.binary_row import Value, encode_row
 from lakesweep.paimon.model.file_kinds import PaimonKind
@@ -53,14 +54,9 @@ def read_state(branch: PaimonBranch, snapshot: PaimonSnapshot) -> ManifestState:
 
 def read_row_entries(table: PaimonTable, manifest: Row) -> Iterator[pa.RecordBatch]:
     """The entries of a manifest as FULL_ENTRIES: all of them, or an error."""
-    path = table.layout.manifest(manifest["_FILE_NAME"])
-    return read_manifest(
-        path,
-        table.read(path),
-        size_bytes=manifest["_FILE_SIZE"],
-        entries=entry_count(manifest),
-        embedded_indexes=True,
-    )
+    added, deleted = manifest["_NUM_ADDED_FILES"], manifest["_NUM_DELETED_FILES"]
+    file = ManifestFile(manifest["_FILE_NAME"], manifest["_FILE_SIZE"], added, deleted, ())
+    return read_entries(table, file)
 
 
 def read_entry_rows(table: PaimonTable, manifest: Row) -> tuple[RowFormat, list[Row]]:
@@ -80,8 +76,20 @@ def entry_count(manifest: Row) -> int:
     return added + deleted
 
 
-def entry_identity(entry: Row) -> tuple[object, ...]:
-    """What an ADD and a DELETE must have in common to be of one file."""
+#: The columns of FULL_ENTRIES that an ADD and a DELETE of the same file have in common.
+_IDENTITY = (
+    "partition", "bucket", "level", "name", "extra_files", "embedded_index", "external_path",
+)  # fmt: skip
+
+
+def batch_identities(entries: pa.RecordBatch) -> Iterator[tuple[object, ...]]:
+    """The identity of each entry of a batch."""
+    for values in zip(*(entries[name].to_pylist() for name in _IDENTITY), strict=True):
+        yield tuple(tuple(value) if isinstance(value, list) else value for value in values)
+
+
+def row_identity(entry: Row) -> tuple[object, ...]:
+    """The same fields of an entry that is a row."""
     file = entry["_FILE"]
     return (
         entry["_PARTITION"],

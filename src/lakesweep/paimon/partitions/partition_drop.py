@@ -7,7 +7,7 @@ unchanged except for its kind.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -21,6 +21,7 @@ from lakesweep.errors import DamagedError, LakesweepError
 from lakesweep.paimon.commit.manifest_merge import merge_manifests
 from lakesweep.paimon.commit.manifest_rows import (
     ManifestWriter,
+    batch_identities,
     read_entry_rows,
     read_row_entries,
     total_rows,
@@ -194,11 +195,6 @@ def _index_manifest(
     return files.index_manifest(kept, read_format(path, data))
 
 
-_IDENTITY = (
-    "partition", "bucket", "level", "name", "extra_files", "embedded_index", "external_path",
-)  # fmt: skip
-
-
 @dataclass(frozen=True, slots=True)
 class Deletions:
     """DELETE entries, and the format that has all their fields."""
@@ -268,16 +264,11 @@ def _mentions(branch: PaimonBranch, targets: pa.Array, numbered: tuple[int, Row]
         found += [
             _Mention(kind, identity, number, first + place)
             for kind, identity, place in zip(
-                rows["kind"].to_pylist(), _identities(rows), places.tolist(), strict=True
+                rows["kind"].to_pylist(), batch_identities(rows), places.tolist(), strict=True
             )
         ]
         first += batch.num_rows
     return found
-
-
-def _identities(rows: pa.RecordBatch) -> Iterator[tuple[object, ...]]:
-    for values in zip(*(rows[name].to_pylist() for name in _IDENTITY), strict=True):
-        yield tuple(tuple(value) if isinstance(value, list) else value for value in values)
 
 
 def _contradiction(branch: PaimonBranch, mention: _Mention) -> DamagedError:
