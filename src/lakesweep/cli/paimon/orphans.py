@@ -16,7 +16,8 @@ from lakesweep.cli.options import (
     Yes,
     absolute_address,
 )
-from lakesweep.cli.render.output import Output, TextTable
+from lakesweep.cli.render.outcome_tables import dry_run_hint, failure_lines, outcome_table
+from lakesweep.cli.render.output import Output
 from lakesweep.errors import IncompleteError
 from lakesweep.operations.interaction import EngineName
 from lakesweep.units import format_count, format_moment, format_size, parse_moment
@@ -121,20 +122,19 @@ def _show(context: Context, cleaned: CleanedOrphans) -> None:
     else:
         _show_outcome(output, result)
     if result.dry_run and result.found:
-        output.say("nothing was deleted; run the same with --yes in place of --dry-run")
+        output.say(dry_run_hint())
 
 
 def _show_outcome(output: Output, result: CleanOrphansResult) -> None:
-    counts = {
+    figures: dict[str, int | str] = {
         "found": result.found,
         "deleted": result.deleted,
         "absent": result.absent,
         "used meanwhile": result.spared,
         "failed": result.failed,
+        "freed": format_size(result.bytes_deleted),
+        "empty folders": result.folders_removed,
     }
-    rows = [(name, f"{count:,}") for name, count in counts.items()]
-    rows.append(("freed", format_size(result.bytes_deleted)))
-    rows.append(("empty folders", f"{result.folders_removed:,}"))
-    output.result({}, TextTable(("outcome", "files"), rows, numbers=frozenset({"files"})))
-    for failure in result.failures[:_SHOWN]:
-        output.say(f"{failure.path}: {failure.reason}")
+    output.result(result, outcome_table(figures))
+    for line in failure_lines(result.failures, result.failures_omitted):
+        output.say(line)

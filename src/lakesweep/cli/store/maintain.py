@@ -8,6 +8,7 @@ import typer
 
 from lakesweep.cli.context import Context
 from lakesweep.cli.options import DryRun, Yes
+from lakesweep.cli.render.outcome_tables import dry_run_hint
 from lakesweep.cli.render.run_lines import MaintenanceLine
 from lakesweep.cli.store.store_options import StoreChoice
 from lakesweep.errors import IncompleteError
@@ -71,6 +72,6 @@ def _show(context: Context, run: MaintenanceView) -> None:
     for problem in run.detailed_information.splitlines():
         context.output.say(problem)
     if run.dry_run:
-        context.output.say("nothing was deleted; run the same with --yes in place of --dry-run")
+        context.output.say(dry_run_hint())
     else:
         context.output.say(line.words())

@@ -9,6 +9,7 @@ import typer
 from lakesweep.cli.commands import command, group
 from lakesweep.cli.context import Context
 from lakesweep.cli.options import DryRun, Yes, parse_properties
+from lakesweep.cli.render.outcome_tables import dry_run_hint
 from lakesweep.cli.render.store_lines import realm_table
 from lakesweep.cli.store.store_options import StoreChoice
 from lakesweep.units import format_count
@@ -171,6 +172,6 @@ def _preview(context: Context, found: RemovedRealm) -> None:
 def _end(context: Context, result: RemovedRealm, done: str) -> None:
     context.output.result(result)
     if result.dry_run:
-        context.output.say("nothing was deleted; run the same with --yes in place of --dry-run")
+        context.output.say(dry_run_hint())
     else:
         context.output.say(done)

@@ -8,6 +8,7 @@ import typer
 
 from lakesweep.cli.context import Context
 from lakesweep.cli.options import DryRun, Yes
+from lakesweep.cli.render.outcome_tables import dry_run_hint
 from lakesweep.cli.render.store_lines import commit_title
 from lakesweep.cli.store.store_options import RealmChoice
 from lakesweep.units import format_count
@@ -66,6 +67,6 @@ def _summary(result: RecoveryResult) -> str:
     if result.healthy:
         return f"reference {result.reference} is intact; nothing was changed"
     if result.dry_run:
-        return "nothing was changed; run the same with --yes in place of --dry-run"
+        return dry_run_hint("changed")
     lost = format_count(len(result.lost), "commit")
     return f"reference {result.reference} was reset by {lost}"
