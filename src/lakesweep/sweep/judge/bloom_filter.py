@@ -34,7 +34,7 @@ class BloomShards:
         return cls([_load(stores, path) for path in paths])
 
     def contains(self, hashes: Hashes) -> npt.NDArray[np.bool_]:
-        """Ask each shard for the hashes that belong to it."""
+        """Query each shard for the hashes that belong to it."""
         low, high = hashes
         numbers = self.shards[0].shape.shards_of(hashes)
         known = np.ones(len(low), dtype=np.bool_)
@@ -51,7 +51,7 @@ def _load(stores: Stores, path: str) -> BloomFilter:
 
 @dataclass(frozen=True)
 class FillStep:
-    """Adds live files to a new filter, or one shard of it, and stores that in a folder."""
+    """Adds live files to a new filter, or one shard of it, and stores it in a folder."""
 
     stores: Stores
     folder: str

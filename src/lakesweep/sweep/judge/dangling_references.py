@@ -35,31 +35,31 @@ if TYPE_CHECKING:
     from lakesweep.storage.stores import Stores
     from lakesweep.sweep.paths.folder_map import FolderMap
 
-#: So many files that were not listed are looked at by each task; writers make new ones all day.
+#: How many unlisted files each task looks up; writers create new ones all day.
 MAX_LOOKUPS = 1_000
-#: What roots name and do not need: these say nothing of how the others are spelled. Of a repository
-#: old commits go on naming objects that were let go.
+#: Kinds that roots name but do not need: they reveal nothing about how other files are spelled. Old
+#: commits of a repository keep naming objects that were deleted on purpose.
 _NOT_NEEDED = pa.array(
     [IcebergKind.METADATA_LOG.value, IcebergKind.VERSION_HINT.value, LakefsKind.OBJECT.value]
 )
 
 
 class DanglingCount(msgspec.Struct, frozen=True):
-    """How many references of one source lead nowhere, of those that were looked at."""
+    """How many references of one source are dangling, among those that were checked."""
 
     source: int
     files: int
 
 
 def loose_hashes(paths: pa.Array) -> Hashes:
-    """Hashes of keys alone, runs of slashes taken for one: equal for all that may be meant."""
+    """Hashes of keys alone, with runs of slashes collapsed: equal for all possible spellings."""
     keys = pc.replace_substring_regex(identities(paths), r"^[^/]*://[^/]*", "")
     return hash128(pc.replace_substring_regex(keys, r"//+", "/"))
 
 
 @dataclass(frozen=True)
 class DanglingMatches:
-    """Tells of stored files whether a reference that leads nowhere may mean them."""
+    """Decides whether a dangling reference may mean a stored file."""
 
     filters: BloomShards
 
@@ -71,11 +71,11 @@ class DanglingMatches:
 class DanglingStep:
     """Writes the loose hashes of live files that were not listed into a dataset of HASHES.
 
-    So it does with what live files lead to that are links.
+    It does the same for the targets of live files that are links.
 
-    `stored` are filters of all that was listed. What lies below `others`, the locations of other
-    lakes, is theirs to look at; `optional` are filters of what nobody misses. What lies in the
-    lake's own locations should have been listed, so some of it is asked for once more.
+    `stored` are filters of everything listed. Files below `others`, the locations of other lakes,
+    are left to those; `optional` are filters of files that may be missing. Files in the lake's own
+    locations should have been listed, so some of them are looked up again.
     """
 
     stores: Stores
@@ -104,7 +104,7 @@ class DanglingStep:
 
 
 class _Lookups:
-    """What was asked for once more, and is not there."""
+    """Files that were looked up again and do not exist."""
 
     def __init__(self, step: DanglingStep) -> None:
         self._step = step
@@ -132,5 +132,5 @@ class _Lookups:
         except (MissingError, InexactKeyError):
             return True
         except LakesweepError:
-            return False  # nobody knows
+            return False  # unknown counts as existing
         return False

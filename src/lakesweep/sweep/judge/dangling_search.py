@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DanglingResult:
-    """What a plan knows of references that lead nowhere.
+    """Dangling references of a plan.
 
-    `filters` know the stored files that they may mean, `namesakes` the names that Paimon tables
-    use. `missing` counts those in the locations,
-    of which not all were looked at, and `tables` name them.
+    `filters` match the stored files that they may mean, `namesakes` the names that Paimon tables
+    use. `missing` counts those in the locations, of which not all were checked, and `tables` name
+    their tables.
     """
 
     filters: Sequence[str] = ()
@@ -44,10 +44,10 @@ class DanglingResult:
 
 @dataclass(frozen=True)
 class DanglingSearch:
-    """Looks at what a plan listed and marked from the other side; all is written below a folder.
+    """Finds references of a plan that are not stored; everything is written below a folder.
 
-    This costs two passes over what is at hand, and joins nothing; where there are Paimon tables,
-    two more.
+    This takes two passes over the data at hand, without a join; two more if there are Paimon
+    tables.
     """
 
     stores: Stores
@@ -56,7 +56,7 @@ class DanglingSearch:
     few: int = FEW_ROWS
 
     def look(self, lake: Lake, survey: LakeSurvey) -> DanglingResult:
-        """Find the references that lead nowhere, and what they may mean."""
+        """Find the dangling references, and the stored files that they may mean."""
         content = survey.marks.content
         theirs = (each for locations in lake.neighbours.values() for each in locations)
         address = f"{self.folder}/loose"
@@ -100,14 +100,14 @@ def location_map(locations: Iterable[str]) -> FolderMap:
 
 @dataclass(frozen=True)
 class RootNeeds:
-    """Which roots need what a source names. Roots are numbers among the names."""
+    """Which roots need what a source names. Roots are indexes into the names."""
 
     names: pa.Array
     lineage: RootLineage
 
     @classmethod
     def of(cls, roots: Sequence[RootMark], lineage: RootLineage) -> RootNeeds:
-        """The needs of marked roots; several may have one and the same file as their own."""
+        """The needs of marked roots; several may share one file as their own."""
         known = [(root.name, root.source) for root in roots if root.source is not None]
         numbers = np.arange(len(known), dtype=np.int64)
         by_file = RootLineage.of(numbers, np.array([source for _, source in known], np.int64))

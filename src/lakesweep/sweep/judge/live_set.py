@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from lakesweep.storage.stores import Stores
     from lakesweep.sweep.engine.protocol import SweepEngine
 
-#: Up to so many live files are joined; beyond that a filter goes first.
+#: Up to this many live files are joined; beyond that, a filter is used.
 MAX_EXACT = 20_000_000
 
 
@@ -65,7 +65,7 @@ class MatchMode(StrEnum):
 
 @dataclass(frozen=True)
 class MatchResult:
-    """What the judge said, and the figures of the filter where there was one."""
+    """The judge's results, and the figures of the filter, if there was one."""
 
     answers: pa.Table
     mode: MatchMode
@@ -74,7 +74,7 @@ class MatchResult:
 
 @dataclass(frozen=True)
 class LiveSet:
-    """The live files of a run: `content` are the marks, with repetitions."""
+    """The live files of a run: `content` are the marks, with duplicates."""
 
     stores: Stores
     engine: SweepEngine
@@ -83,7 +83,7 @@ class LiveSet:
     most_live: int
 
     def judge(self, step: JudgeStep, listing: Dataset, mode: MatchMode) -> MatchResult:
-        """Let a step judge all listed files."""
+        """Run a judge step over all listed files."""
         if mode is MatchMode.AUTO:
             mode = MatchMode.EXACT if self.content.rows <= MAX_EXACT else MatchMode.BLOOM
         if mode is MatchMode.EXACT:
@@ -96,7 +96,7 @@ class LiveSet:
         return MatchResult(answers, mode, figures)
 
     def build(self) -> tuple[Sequence[str], BloomFigures]:
-        """A filter that errs rarely enough; built again, larger, where the first one does not."""
+        """A filter with a low enough error rate; rebuilt larger if the first one is not."""
         capacity = expected_live(self.most_live, self.content.rows)
         shape = first_shape(capacity, secrets.randbits(128))
         filters, fill = self._fill(shape)
@@ -104,6 +104,8 @@ class LiveSet:
         if rebuilt:
             shape = better_shape(shape, fill, self.content.rows)
             filters, fill = self._fill(shape)
+        # Refuse rather than delete with a filter that errs too often, even though it errs towards
+        # keeping: the plan's totals would be wrong.
         if check_fill(fill, can_rebuild=False) is not BloomFit.FITS:
             raise RefusedError(
                 "filter",
@@ -117,7 +119,7 @@ class LiveSet:
         return [path for path, _ in shards], total_fill(fill for _, fill in shards)
 
     def _fill_shard(self, shape: BloomShape, shard: int) -> tuple[str, BloomFill]:
-        """One shard, merged of those that the tasks made of their rows."""
+        """One shard, merged from those that the tasks built from their rows."""
         step = FillStep(self.stores, f"{self.folder}/work", shape, shard)
         answers = self.engine.gather(step, self.content, TASK_RESULTS)
         whole = BloomFilter(shape, range(shard, shard + 1))
@@ -131,7 +133,7 @@ class LiveSet:
 
 
 def figures_document(figures: BloomFigures | None) -> dict[str, object]:
-    """What a plan shows of its filter."""
+    """The figures of a filter in a plan."""
     return {} if figures is None else dict(msgspec.to_builtins(figures))
 
 
@@ -139,8 +141,8 @@ def figures_document(figures: BloomFigures | None) -> dict[str, object]:
 class JudgeStep:
     """Judges files (REFERENCED) into parts of two datasets of VERDICTS, and counts them.
 
-    `doubts` are filters of what references that lead nowhere may mean, `namesakes` of the names
-    that Paimon tables use.
+    `doubts` are filters of files that dangling references may mean, `namesakes` of the names that
+    Paimon tables use.
     """
 
     stores: Stores
@@ -186,7 +188,7 @@ class JudgeStep:
 
 @dataclass(frozen=True)
 class ProbeStep:
-    """Tells of listed files whether a filter knows them, then judges them."""
+    """Looks listed files up in a filter, then judges them."""
 
     stores: Stores
     filters: Sequence[str]

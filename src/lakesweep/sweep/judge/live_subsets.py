@@ -1,8 +1,8 @@
 """Bloom filters of a subset of the live files, selected by kind or by name.
 
-A Paimon manifest that deletes a file does not tell whether an older snapshot or a tag still
-needs it; only the whole state of each of them does. So all of them are read once more, table
-by table, and asked about these files only.
+A Paimon manifest that deletes a file does not say whether an older snapshot or a tag still needs
+it; only the complete state of each of them does. So all of them are read again, table by table, and
+asked about these files only.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ if TYPE_CHECKING:
     from lakesweep.sweep.engine.protocol import SweepEngine
     from lakesweep.sweep.mark.marks import Marks
 
-#: What Paimon tables name, or have, and may do without.
+#: Kinds that Paimon tables name or contain, but do not need.
 _OPTIONAL = pa.array([PaimonKind.FORMER, PaimonKind.HINT, PaimonKind.CONSUMER, PaimonKind.SERVICE])
-#: Up to so many rows are looked at here: to start tasks would take longer.
+#: Up to this many rows are processed here: starting tasks would take longer.
 FEW_ROWS = 1_000_000
 
 
 class HashSelector(Protocol):
-    """Chooses hashes (HASHES) from live files (LIVE). Can be pickled."""
+    """Selects hashes (HASHES) from live files (LIVE). Picklable."""
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch: ...
 
 
 @dataclass(frozen=True)
 class NamesIn:
-    """The names of files that lie in some folders."""
+    """The names of files in some folders."""
 
     folders: FolderMap
 
@@ -63,14 +63,14 @@ class NamesIn:
 
 
 def optional_files(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Files that nobody misses."""
+    """Files that may be missing."""
     rows = batch.filter(pc.is_in(batch["kind"], value_set=_OPTIONAL))
     return pa.RecordBatch.from_arrays([rows["h1"], rows["h2"]], schema=HASHES)
 
 
 @dataclass(frozen=True)
 class SelectStep:
-    """Writes what is chosen of live files into parts of a dataset of HASHES."""
+    """Writes the selected live files into parts of a dataset of HASHES."""
 
     stores: Stores
     address: str
@@ -85,7 +85,7 @@ class SelectStep:
 
 @dataclass(frozen=True)
 class SubsetFilters:
-    """Makes filters of what marks name; all is written below a folder."""
+    """Builds filters of what marks name; everything is written below a folder."""
 
     stores: Stores
     engine: SweepEngine
@@ -93,7 +93,7 @@ class SubsetFilters:
     few: int = FEW_ROWS
 
     def used_names(self, marks: Marks) -> Sequence[str]:
-        """The names of all files that Paimon tables use; no filter where there are none."""
+        """The names of all files that Paimon tables use; no filter if there are none."""
         folders = (
             claimed_folder(folder)
             for root in marks.roots
@@ -103,11 +103,11 @@ class SubsetFilters:
         return self._choose(marks, NamesIn(FolderMap((each, "") for each in folders)), "names")
 
     def optional(self, marks: Marks) -> Sequence[str]:
-        """What tables name and may not need; no filter where there is nothing of the kind."""
+        """What tables name but may not need; no filter if there is none."""
         return self._choose(marks, optional_files, "optional")
 
     def unneeded(self, marks: Marks) -> Sequence[str]:
-        """What tables name and do not need, which takes another look at all of their manifests."""
+        """What tables name but do not need, which requires reading all of their manifests again."""
         files = self._chosen(marks, optional_files, "optional")
         if not files.rows:
             return ()
@@ -120,7 +120,7 @@ class SubsetFilters:
         return live.build()[0]
 
     def on(self, rows: Dataset) -> SweepEngine:
-        """Where so many rows are best looked at."""
+        """The engine that suits this number of rows."""
         return LocalSweepEngine(self.stores) if rows.rows <= self.few else self.engine
 
     def _choose(self, marks: Marks, choice: HashSelector, name: str) -> Sequence[str]:
@@ -140,7 +140,7 @@ class SubsetFilters:
 
 @dataclass(frozen=True)
 class NeededStep:
-    """Writes those of some files (HASHES) that a table shows in any of its states."""
+    """Writes those of some files (HASHES) that a table contains in any of its states."""
 
     stores: Stores
     address: str
@@ -175,7 +175,7 @@ class WithoutStep:
 def without_needed(
     stores: Stores, engine: SweepEngine, marks: Marks, files: Dataset, address: str
 ) -> Dataset:
-    """The rows of HASHES that no Paimon table shows, of those tables that could be read."""
+    """The rows of HASHES that no readable Paimon table contains."""
     complete = marks.in_state(RootState.COMPLETE)
     folders = [f"{root.name}/" for root in complete if root.kind is RootKind.PAIMON_TABLE]
     step = NeededStep(stores, f"{address}-shown", files)

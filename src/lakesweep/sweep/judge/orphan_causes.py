@@ -1,7 +1,7 @@
 """Guess why an orphan file exists. This is a label for people and decides nothing.
 
-What the name holds (a metadata version, a snapshot id) and the age of the file are compared
-with what is known of the table whose folder it lies in.
+What the name contains (a metadata version, a snapshot id) and the age of the file are compared with
+what is known about the table in whose folder it is.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _no_texts() -> pa.Array:
 
 @dataclass(frozen=True, slots=True)
 class TableHistory:
-    """The facts of all tables: moments and versions by the folder, ids of snapshots as texts."""
+    """The facts of all tables: times and versions by folder, snapshot ids as texts."""
 
     oldest_snapshot: Numbers = field(default_factory=_no_numbers)
     oldest_version: Numbers = field(default_factory=_no_numbers)
@@ -47,7 +47,7 @@ class TableHistory:
 def table_history(
     tables: FolderMap, facts: Mapping[str, RootFacts], snapshots: Iterable[str] = ()
 ) -> TableHistory:
-    """What tables say of themselves, by their names, and the ids of snapshots, if at hand."""
+    """What tables declare, by name, and the ids of snapshots, if available."""
     known = [facts.get(name) for name in tables.names]
     moments = (_UNKNOWN if one is None else _micros(one.oldest_snapshot_ms) for one in known)
     versions = (_UNKNOWN if one is None else _or_unknown(one.oldest_version) for one in known)
@@ -63,7 +63,7 @@ def guess_causes(
 ) -> pa.Array:
     """A guess for each file that nothing references.
 
-    `modified` is in microseconds since 1970, `tables` the number of the table's folder, -1 for
+    `modified` is in microseconds since 1970; `tables` is the number of the table's folder, -1 for
     none.
     """
     paths, kinds = names.paths, names.kinds()
@@ -102,9 +102,9 @@ def _first_that_holds(rules: Iterable[tuple[Mask, OrphanCause]], count: int) -> 
 
 
 def _is_logged(paths: pa.Array, chosen: Mask, tables: FolderNumbers, history: TableHistory) -> Mask:
-    """Whether metadata is of a version that the table's log still reaches back to.
+    """Whether metadata has a version that the table's log still reaches back to.
 
-    What the log names is live. So this file was written for a commit that another one won.
+    Whatever the log names is live. So this file was written for a commit that lost to another one.
     """
     rows = np.flatnonzero(chosen & (tables >= 0))
     versions = (
@@ -125,17 +125,17 @@ def _names_known_snapshot(paths: pa.Array, chosen: Mask, history: TableHistory) 
 
 
 def _numbers(paths: pa.Array, pattern: str) -> pa.Array:
-    """The digits that each name holds, as text; null where it holds none."""
+    """The digits in each name, as text; null if there are none."""
     return pc.struct_field(pc.extract_regex(paths, pattern), "number")
 
 
 def _by_table(values: Numbers, tables: FolderNumbers) -> Numbers:
-    """The value of each file's table; unknown where there is no table, or nothing is known."""
+    """The value of each file's table; unknown if there is no table, or no value."""
     return np.append(values, _UNKNOWN)[tables] if len(values) else np.full(len(tables), _UNKNOWN)
 
 
 def _is_meta(paths: pa.Array, of_paimon: Mask) -> Mask:
-    """Whether a file of Paimon was written for a commit, after all data."""
+    """Whether a Paimon file was written for a commit, after all data."""
     return of_paimon & mask_of(pc.match_substring_regex(paths, "/(manifest|statistics)/[^/]*$"))
 
 

@@ -30,11 +30,11 @@ _LITTER = pa.array(sorted(ORPHAN_KINDS))
 
 
 class PaimonNameStatus(IntEnum):
-    """What a name is to the Paimon tables in whose folders it lies."""
+    """What a name means to the Paimon tables in whose folders it is."""
 
     ELSEWHERE = 0
     LITTER = 1
-    #: What only ever goes on purpose, such as a tag.
+    #: Files that are only deleted on purpose, such as a tag.
     KEPT = 2
     STRANGE = 3
 
@@ -44,23 +44,23 @@ PaimonNameStatuses: TypeAlias = npt.NDArray[np.int8]
 
 @dataclass(frozen=True, slots=True)
 class PaimonNaming:
-    """How a table names files in one of its folders, which may lie outside of its own."""
+    """How a table names files in one of its folders, which may be outside of its own."""
 
     layout: str
     is_external: bool
 
     def kinds(self, names: pa.Array) -> pa.Array:
-        """The kind of each file by its path below the folder; null where no name fits."""
+        """The kind of each file by its path below the folder; null if no pattern matches."""
         layout = parse_layout(self.layout)[0]
         return (kinds_of_external_files if self.is_external else kinds_of_files)(layout, names)
 
 
-#: By the number of a folder of tables.
+#: By the number of a table folder.
 PaimonNamings: TypeAlias = Mapping[int, tuple[PaimonNaming, ...]]
 
 
 def paimon_namings(tables: FolderMap, facts: Mapping[str, RootFacts]) -> PaimonNamings:
-    """How Paimon tables, by what they say of themselves, name files in the folders of tables."""
+    """How Paimon tables, by what they declare, name files in table folders."""
     found: defaultdict[int, dict[PaimonNaming, None]] = defaultdict(dict)
     for number, name in tables.claims:
         known = facts.get(name)
@@ -76,7 +76,7 @@ def paimon_namings(tables: FolderMap, facts: Mapping[str, RootFacts]) -> PaimonN
 def classify_names(
     identities: pa.Array, found: FolderNumbers, tables: FolderMap, namings: PaimonNamings
 ) -> PaimonNameStatuses:
-    """What each path is to Paimon; `found` are the innermost folders that they lie in."""
+    """The status of each path for Paimon; `found` are the innermost folders of the paths."""
     named = np.full(len(identities), PaimonNameStatus.ELSEWHERE, np.int8)
     for here, kinds in _kinds(identities, found, tables, namings):
         is_litter = mask_of(pc.is_in(kinds, value_set=_LITTER))
@@ -88,7 +88,7 @@ def classify_names(
 def kinds_of_paths(
     identities: pa.Array, found: FolderNumbers, tables: FolderMap, namings: PaimonNamings
 ) -> pa.Array:
-    """The kind of each path in a folder of Paimon tables; null where no name fits."""
+    """The kind of each path in a folder of Paimon tables; null if no pattern matches."""
     every = pa.nulls(len(identities), pa.string())
     for here, kinds in _kinds(identities, found, tables, namings):
         chosen = np.zeros(len(identities), np.bool_)
@@ -102,8 +102,8 @@ def _kinds(
 ) -> Iterator[tuple[npt.NDArray[np.int64], pa.Array]]:
     """Rows in the folders of Paimon tables, with their kinds.
 
-    Where a folder lies in another one, files of both tables may lie in both: what is litter by any
-    name is litter.
+    If a folder is inside another one, either may contain files of both tables: a name that is
+    litter to either is litter.
     """
     for number in np.unique(found) if namings else ():
         around = [each for each in tables.around(int(number)) if each in namings]
@@ -128,9 +128,9 @@ def _best_kinds(
 
 @dataclass(frozen=True)
 class PaimonUsedNames:
-    """Tells of stored files whether a Paimon table uses a file of the same name.
+    """Decides whether a Paimon table uses a file with the same name as a stored file.
 
-    Wherever an entry says that it lies: the options that say so may have been others before.
+    Wherever an entry says that it is: the options that decide this may have changed since.
     """
 
     filters: BloomShards
@@ -140,5 +140,5 @@ class PaimonUsedNames:
 
 
 def base_names(paths: pa.Array) -> pa.Array:
-    """The last part of each path."""
+    """The last segment of each path."""
     return pc.replace_substring_regex(paths, "^.*/", "")

@@ -1,7 +1,7 @@
 """The judge: an ordered table of checks, of which the first that holds gives a file its reason.
 
-A pure function of a batch of listed files, of what is known to be referenced, and of the
-rules of the run. Whatever is in doubt is kept; only files that no check keeps are deleted.
+A pure function of a batch of listed files, of what is known to be referenced, and of the rules of
+the run. Files in doubt are kept; only files that no check keeps are deleted.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ _VERDICT_TEXTS = pa.array([reason.verdict.value for reason in Reason])
 
 @dataclass(frozen=True, slots=True)
 class JudgeRules:
-    """What a run judges by. Can be pickled.
+    """The rules of a run. Picklable.
 
-    Folders are identities that end in `/`, all local links resolved; the names in the maps become
-    the `rule` of a verdict. `cutoff` is the moment from which on files are too new. `now` is not
-    before the listing ended: times behind it are not believed. `excludes` are globs, for paths
-    below a location. `families` are the formats that the roots of the run read. `hidden_fields`
-    are names of partition fields that look hidden, by the number of the folder in `tables`, and
-    `namings` say by that number how Paimon tables name files. Files in folders of `gone` roots are
-    judged like others, and counted. `doubts` know files that references may mean which lead
-    nowhere, and `namesakes` the names that Paimon tables use. `repositories` are folders of lakeFS,
-    in which all is kept but for `objects`, the folders where any name is that of an object.
+    Folders are identities that end in `/`, with all local links resolved; the names in the maps
+    become the `rule` of a verdict. Files modified at `cutoff` or later are too new. `now` is not
+    before the end of the listing: later times are implausible. `excludes` are globs for paths below
+    a location. `families` are the formats that the roots of the run read. `hidden_fields` are names
+    of partition fields that look hidden, by the number of the folder in `tables`, and `namings` say
+    by that number how Paimon tables name files. Files in folders of `gone` roots are judged like
+    others, and counted. `doubts` match files that dangling references may mean, and `namesakes` the
+    names that Paimon tables use. `repositories` are folders of lakeFS, in which everything is kept
+    except `objects`, the folders where any name is that of an object.
     """
 
     now: datetime
@@ -81,14 +81,14 @@ class JudgeRules:
 
 @dataclass(frozen=True, slots=True)
 class _Files:
-    """Files that wait for a reason: their rows in the batch, and what is asked of them."""
+    """Files without a reason yet: their rows in the batch, and what the checks need."""
 
     rows: npt.NDArray[np.int64]
     names: FileNames
     modified: npt.NDArray[np.int64]
     tables: FolderNumbers
     locations: FolderNumbers
-    #: What their names are to the Paimon tables whose folders they lie in.
+    #: The status of their names for the Paimon tables in whose folders they are.
     named: PaimonNameStatuses
 
     def filter(self, mask: Mask) -> _Files:
@@ -102,7 +102,7 @@ class _Files:
         )
 
 
-#: Which files a reason holds for, and the rule to show with each (read only where it holds).
+#: The files that a reason applies to, and the rule to show with each (used only where it applies).
 _Finding = tuple[Mask, pa.Array]
 _Check = Callable[[_Files, JudgeRules], _Finding]
 
@@ -112,9 +112,10 @@ def judge(
 ) -> pa.RecordBatch:
     """The verdicts (columns.VERDICTS) on listed files (columns.LISTING), in the same order.
 
-    `identities` are those of the paths, all local links resolved. `referenced` tells of each file
-    whether a root keeps it alive, and must know it of all.
+    `identities` are those of the paths, with all local links resolved. `referenced` says for each
+    file whether a root keeps it alive, and must not be null.
     """
+    # A null here would count as "not referenced" below, and the file would be deleted.
     if referenced.null_count or not len(referenced) == len(identities) == batch.num_rows:
         raise ValueError("of each file it must be known whether it is referenced")
     tables = rules.tables.find(identities)
@@ -140,7 +141,7 @@ def _waiting(
 
 
 def _judge_unreferenced(files: _Files, rules: JudgeRules, reasons: np.ndarray) -> pa.Array:
-    """Set the reasons of files that nothing references; gives the rules of all files."""
+    """Set the reasons of files that nothing references; returns the rules of all files."""
     rows, texts = [], []
     for reason, check in _CHECKS:
         mask, rule = check(files, rules)
@@ -154,7 +155,7 @@ def _judge_unreferenced(files: _Files, rules: JudgeRules, reasons: np.ndarray) -
 
 
 def _scatter(rows: list[np.ndarray], texts: list[pa.Array], count: int) -> pa.Array:
-    """Texts in the places of their rows, null elsewhere."""
+    """Texts at the positions of their rows, null elsewhere."""
     places = np.full(count, -1, np.int64)
     found = np.concatenate(rows) if rows else np.empty(0, np.int64)
     places[found] = np.arange(len(found))
@@ -184,7 +185,7 @@ def _is_pinned(files: _Files, rules: JudgeRules) -> _Finding:
 
 
 def _is_of_repository(files: _Files, rules: JudgeRules) -> _Finding:
-    """What repositories keep for themselves: all but their objects, whoever lies in whom."""
+    """What repositories keep for themselves: everything but their objects, even if nested."""
     around = rules.repositories.find_with_self(files.names.paths)
     sizes = _sizes(rules.repositories, around)
     mask = (sizes > 0) & (sizes > _sizes(rules.objects, rules.objects.find(files.names.paths)))
@@ -192,7 +193,7 @@ def _is_of_repository(files: _Files, rules: JudgeRules) -> _Finding:
 
 
 def _sizes(folders: FolderMap, found: FolderNumbers) -> npt.NDArray[np.int64]:
-    """The bytes of the folders that were found, 0 for none."""
+    """The lengths of the folders that were found, 0 for none."""
     return np.append(folders.sizes, 0)[found]
 
 
@@ -201,7 +202,7 @@ def _is_own(files: _Files, rules: JudgeRules) -> _Finding:
 
 
 def _looks_own(files: _Files, _: JudgeRules) -> _Finding:
-    """Folders of earlier configurations hold files that may still be brought back."""
+    """Folders of earlier configurations contain files that may still be restored."""
     return files.names.own(), _texts(len(files.rows))
 
 
@@ -223,7 +224,7 @@ def _looks_foreign(files: _Files, rules: JudgeRules) -> _Finding:
 
 
 def _is_of_paimon(files: _Files, rules: JudgeRules) -> Mask:
-    """Whether files lie with a Paimon table that was read, or one that could not be."""
+    """Whether files are in the folder of a Paimon table, whether or not it could be read."""
     of_paimon: Mask = files.named != PaimonNameStatus.ELSEWHERE
     of_paimon |= rules.incomplete.find_with_self(files.names.paths) >= 0
     return of_paimon
@@ -254,7 +255,7 @@ def _is_excluded(files: _Files, rules: JudgeRules) -> _Finding:
 
 
 def _excluding_pattern(paths: pa.Array, location: int, rules: JudgeRules) -> pa.Array:
-    """The first glob that matches each path below its location, or below one around that."""
+    """The first glob that matches each path below its location, or below an enclosing one."""
     folders = map(rules.locations.folder, rules.locations.around(location))
     return pc.coalesce(*(_first_match(_below(paths, each), rules.excludes) for each in folders))
 
@@ -286,7 +287,7 @@ def _is_hidden(files: _Files, rules: JudgeRules) -> _Finding:
 def _is_of_unknown_kind(files: _Files, rules: JudgeRules) -> _Finding:
     if not rules.keep_unknown:
         return _nothing(files)
-    # Names of formats that no root reads were kept before: what is left is known.
+    # Names of formats that no root reads were kept by an earlier check, so the rest is known.
     known = pc.or_(files.names.kinds().is_valid(), files.names.families().is_valid())
     elsewhere = files.named == PaimonNameStatus.ELSEWHERE
     unknown = np.where(elsewhere, ~mask_of(known), files.named == PaimonNameStatus.STRANGE)
@@ -309,7 +310,7 @@ def _is_unreferenced(files: _Files, rules: JudgeRules) -> _Finding:
     return np.ones(len(files.rows), np.bool_), guesses
 
 
-#: In the order in which they count. What is referenced was settled before.
+#: In order of precedence. Referenced files have been dealt with before.
 _CHECKS: tuple[tuple[Reason, _Check], ...] = (
     (Reason.PINNED, _is_pinned),
     (Reason.PINNED, _is_of_repository),

@@ -1,4 +1,4 @@
-"""Make the rules of a run from the configuration of the lake and from its marks."""
+"""Build the rules of a run from the configuration of the lake and from its marks."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from lakesweep.sweep.roots.root import RootKind
 
 Claims = Iterable[tuple[str, str]]
 
-#: Roots that are nothing but folders.
+#: Roots that are just folders.
 _LISTS = (RootKind.PINNED, RootKind.FOREIGN)
 
 
 @dataclass(frozen=True)
 class LakeRules:
-    """The rules, and what guards want to know of them."""
+    """The rules, and what guards need to know about them."""
 
     rules: JudgeRules
     tables: FolderMap
@@ -60,10 +60,10 @@ def make_rules(
     snapshots: Iterable[str] = (),
     found: Iterable[ForeignFolder] = (),
 ) -> LakeRules:
-    """What files of a lake are judged by. `memory` tells where roots kept files before.
+    """The rules for the files of a lake. `memory` says where roots kept files before.
 
-    `snapshots` are ids of those that roots name, and only serve to guess. `found` are folders of
-    formats that no root reads.
+    `snapshots` are the ids of those that roots name, and serve only for guessing. `found` are
+    folders of formats that no root reads.
     """
     facts = {root.name: root.facts for root in marks.roots if root.facts}
     tables = table_folders_of(marks)
@@ -105,7 +105,7 @@ def make_rules(
 
 
 def table_folders_of(marks: Marks) -> FolderMap:
-    """The folders that roots which could be read call their own."""
+    """The folders that readable roots declare as their own."""
     return FolderMap(_claims(_tables(marks)))
 
 
@@ -118,7 +118,7 @@ def _tables(marks: Marks) -> Iterator[RootMark]:
 
 
 def _claims(roots: Iterable[RootMark]) -> Iterator[tuple[str, str]]:
-    """The folders that roots call their own."""
+    """The folders that roots declare as their own."""
     for root in roots:
         if root.facts is not None:
             for folder in (root.facts.location, *root.facts.write_paths):
@@ -134,7 +134,7 @@ def _of_kind(marks: Marks, kind: RootKind) -> Iterator[tuple[str, str]]:
 def _hidden_fields(
     tables: FolderMap, facts: Mapping[str, RootFacts]
 ) -> Mapping[int, frozenset[str]]:
-    """Partition fields whose folders look hidden, by the number of the folder of a table."""
+    """Partition fields whose folders look hidden, by the number of a table's folder."""
     found: dict[int, frozenset[str]] = {}
     for number, name in tables.claims:
         if name in facts and facts[name].hidden_fields:
@@ -147,9 +147,9 @@ def _of_formats(found: Iterable[ForeignFolder]) -> Iterator[tuple[str, str]]:
 
 
 def _named_by(marks: Marks, overridden: Collection[str]) -> Mapping[str, RootFacts]:
-    """What Paimon tables say, by whose names files may be told for theirs.
+    """What Paimon tables declare, for recognising their files by name.
 
-    Of one whose warehouse was not named nobody knows who else writes to where it does.
+    If only a single table was configured, it is unknown who else writes to its external folders.
     """
     found = {root.name: root.facts for root in marks.roots if root.facts}
     if GuardName.FOREIGN in overridden:
@@ -173,9 +173,9 @@ def _namespaces(marks: Marks) -> Iterator[tuple[str, str]]:
 
 
 def _objects(namespaces: Claims, locations: FolderMap) -> Iterator[tuple[str, str]]:
-    """The folders of objects that the lake has as a whole.
+    """The folders of objects that the lake contains completely.
 
-    A part of one may be that of a repository which lies inside, and whose signs are not listed.
+    A part of one might belong to a nested repository whose signs were not listed.
     """
     for folder, name in namespaces:
         data = claimed_folder(f"{folder.rstrip('/')}/{DATA}")
@@ -184,7 +184,7 @@ def _objects(namespaces: Claims, locations: FolderMap) -> Iterator[tuple[str, st
 
 
 def _not_read(namespaces: Claims, found: Iterable[ForeignFolder]) -> Iterator[ForeignFolder]:
-    """All but the repositories that were read: one inside another is still foreign."""
+    """Everything except the repositories that were read: one inside another is still foreign."""
     known = {claimed_folder(folder) for folder, _ in namespaces}
     for each in found:
         if each.format is not ForeignFormat.LAKEFS or claimed_folder(each.folder) not in known:
@@ -197,7 +197,7 @@ def _neighbours(lake: Lake) -> Iterator[tuple[str, str]]:
 
 
 def _overlapping(lake: Lake) -> Iterator[str]:
-    """Locations of other lakes that meet one of this lake."""
+    """Locations of other lakes that overlap with one of this lake."""
     mine = [claimed_folder(location) for location in lake.locations]
     for location, name in _neighbours(lake):
         theirs = claimed_folder(location)
@@ -208,28 +208,28 @@ def _overlapping(lake: Lake) -> Iterator[str]:
 def _incomplete(
     lake: Lake, marks: Marks, memory: Mapping[str, RootMemory]
 ) -> Iterator[tuple[str, str]]:
-    """All that roots which could not be read may keep alive."""
+    """Everything that unreadable roots may keep alive."""
     for unknown in marks.unknown:
-        # Nobody knows what it keeps, so it may be anything.
+        # It is unknown what the source keeps, so it may be anything.
         yield from ((location, unknown.origin) for location in lake.locations)
     for root in marks.in_state(RootState.INCOMPLETE):
         known = memory.get(root.name)
-        # What was never read completely, as it is now, may keep files anywhere.
+        # A root whose current version was never read completely may keep files anywhere.
         is_known = known is not None and _is_same(root, known)
         folders = (*root.folders, *known.folders) if known and is_known else lake.locations
         if lake.roots_stay:
-            # Where else it writes is not known: perhaps to where others do.
+            # It is unknown where else it writes: perhaps to the folders of others.
             folders = (*root.folders, *(() if root.facts else _external_folders(marks)))
         yield from ((folder, root.name) for folder in folders)
 
 
 def _external_folders(marks: Marks) -> Iterator[str]:
-    """The folders outside of their own that any tables write to."""
+    """The external folders that any tables write to."""
     return (folder for root in marks.roots if root.facts for folder in root.facts.write_paths)
 
 
 def _is_same(root: RootMark, known: RootMemory) -> bool:
-    """Whether a root is still the version of which it is remembered where its files are."""
+    """Whether a root is still the version whose folders are remembered."""
     if not root.pointer or root.pointer != known.pointer:
         return False
     if root.facts is not None:
@@ -238,9 +238,9 @@ def _is_same(root: RootMark, known: RootMemory) -> bool:
 
 
 def is_named_table(root: RootMark) -> bool:
-    """Whether it is a table that was named itself, or with its database.
+    """Whether the table itself, or its database, was configured.
 
-    Of the rest of the warehouse nothing is known.
+    Then nothing is known about the rest of the warehouse.
     """
     named = root.origin.removeprefix(PAIMON_ORIGIN)
     is_one = folder_identity(named) == folder_identity(root.name)

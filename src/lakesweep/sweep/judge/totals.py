@@ -38,7 +38,7 @@ class Dimension(StrEnum):
     SIZE = "size"
 
 
-#: A sum: of files with this reason, and this key in this dimension (null: none).
+#: A sum over files with this reason, and this key in this dimension (null: none).
 TOTALS = pa.schema(
     [
         pa.field("dimension", pa.string(), nullable=False),
@@ -58,7 +58,7 @@ _UNKNOWN = "unknown"
 _MIB = 1 << 20
 _DAY = timedelta(days=1)
 
-# Where each class ends; the last has no end.
+# The upper bound of each class; the last has none.
 _AGES: Sequence[tuple[str, timedelta]] = (
     ("in the future", timedelta(0)),
     ("under 1 day", _DAY),
@@ -77,7 +77,7 @@ _SIZES: Sequence[tuple[str, int]] = (
 )
 _LARGEST = "1 GiB and more"
 
-#: The classes of ages and sizes, in their order.
+#: The classes of ages and sizes, in order.
 AGE_CLASSES = (*(name for name, _ in _AGES), _OLDEST, _UNKNOWN)
 SIZE_CLASSES = (*(name for name, _ in _SIZES), _LARGEST, _UNKNOWN)
 
@@ -90,7 +90,7 @@ _KEYS = ["dimension", "key", "verdict", "reason"]
 def count_verdicts(rows: pa.RecordBatch, identities: pa.Array, rules: JudgeRules) -> pa.Table:
     """The totals (TOTALS) of verdicts (columns.VERDICTS) on files with these identities.
 
-    For `merge` to add up: a sum may still stand in several rows.
+    To be combined by `merge_totals`: a sum may be spread over several rows.
     """
     is_delete = pc.equal(rows["verdict"], Verdict.DELETE.value)
     guesses = pc.if_else(is_delete, rows["rule"], pa.scalar(None, pa.string()))
@@ -115,28 +115,28 @@ def merge_totals(totals: Iterable[pa.Table]) -> pa.Table:
 
 
 class TotalsSum:
-    """Totals that are added up as they come, without adding up all for each of them."""
+    """Totals that are combined as they arrive, without recomputing everything each time."""
 
     def __init__(self) -> None:
         self._waiting: list[pa.Table] = []
         self._rows = 0
 
     def add(self, totals: pa.Table) -> None:
-        """Take the totals of one more batch."""
+        """Add the totals of one batch."""
         self._waiting.append(totals)
         self._rows += totals.num_rows
         if self._rows > _MOST_ROWS:
             self._waiting = [merge_totals(self._waiting)]
-            # What cannot be made smaller is not tried again for each batch.
+            # If merging does not shrink them, do not try again for every batch.
             self._rows = 0
 
     def total(self) -> pa.Table:
-        """All that was taken."""
+        """Everything that was added."""
         return merge_totals(self._waiting)
 
 
 def keep_top_tables(totals: pa.Table, most: int) -> pa.Table:
-    """The same, with the tables of most bytes to delete, and one row a reason for the others."""
+    """The same, with only the tables with most bytes to delete; one row per reason for the rest."""
     top = [each["table"] for each in tables_of(totals)[:most]]
     is_table = pc.equal(totals["dimension"], Dimension.TABLE.value)
     is_left_out = pc.and_not(is_table, pc.is_in(totals["key"], pa.array(top, pa.string())))
@@ -148,7 +148,7 @@ def keep_top_tables(totals: pa.Table, most: int) -> pa.Table:
 
 def reasons_of(totals: pa.Table) -> dict[str, dict[str, FileSums]]:
     """Files and bytes by verdict and reason."""
-    # Each file has exactly one class of size, so that dimension counts all of them once.
+    # Each file has exactly one size class, so that dimension counts every file once.
     sums = _sums(totals, Dimension.SIZE, by="reason")
     return {
         verdict.value: {
@@ -161,22 +161,22 @@ def reasons_of(totals: pa.Table) -> dict[str, dict[str, FileSums]]:
 
 
 def guesses_of(totals: pa.Table) -> dict[str, FileSums]:
-    """Files and bytes to delete, by the guess why they are there."""
+    """Files and bytes to delete, by the guessed cause."""
     sums = _sums(totals, Dimension.GUESS)
     return {key: sums[key]["delete"] for key in sums if key is not None}
 
 
 def classes_of(totals: pa.Table, dimension: Dimension) -> list[dict[str, Any]]:
-    """Files and bytes by class of age or size, in their order; only classes that have files."""
+    """Files and bytes by class of age or size, in order; only classes with files."""
     order = AGE_CLASSES if dimension is Dimension.AGE else SIZE_CLASSES
     sums = _sums(totals, dimension)
     return [{"class": name, **sums[name]} for name in order if name in sums]
 
 
 def tables_of(totals: pa.Table) -> list[dict[str, Any]]:
-    """Files and bytes by table, most bytes to delete first; None is what no table's folder holds.
+    """Files and bytes by table, most bytes to delete first; None is outside of all tables.
 
-    What `keep_top_tables` left out comes last, with `others` in the place of a name.
+    What `keep_top_tables` left out comes last, with `others` instead of a name.
     """
     sums = _sums(totals, Dimension.TABLE)
     tables = [{"table": name, **amounts} for name, amounts in sums.items()]
@@ -186,7 +186,7 @@ def tables_of(totals: pa.Table) -> list[dict[str, Any]]:
 
 
 def gone_of(totals: pa.Table) -> dict[str, tuple[int, int]]:
-    """How many files of each root that is gone would go, and how many there are."""
+    """How many files of each root that is gone would be deleted, and how many there are."""
     return {
         name: (amounts["delete"]["files"], sum(each["files"] for each in amounts.values()))
         for name, amounts in _sums(totals, Dimension.GONE).items()
@@ -195,7 +195,7 @@ def gone_of(totals: pa.Table) -> dict[str, tuple[int, int]]:
 
 
 def shares_of(totals: pa.Table) -> list[DeleteShare]:
-    """How much of each location and of each table's folder would go."""
+    """How much of each location and of each table's folder would be deleted."""
     return [
         DeleteShare(
             key, sum(each["files"] for each in amounts.values()), amounts["delete"]["files"]
@@ -223,7 +223,7 @@ def _nothing() -> FileSums:
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """One dimension of a batch: each file's number among the keys, -1 for none."""
+    """One dimension of a batch: each file's index among the keys, -1 for none."""
 
     dimension: Dimension
     numbers: npt.NDArray[np.int32] | Numbers
@@ -243,7 +243,7 @@ def _axis(dimension: Dimension, texts: pa.Array) -> _Axis:
 def _count(rows: pa.RecordBatch, axes: Sequence[_Axis]) -> Iterator[pa.Table]:
     """The totals of a batch along each axis.
 
-    Files are grouped once, by one number for the place on all axes: that is many times quicker
+    Files are grouped once, by one number for the position on all axes: that is many times faster
     than by texts, and leaves few groups.
     """
     reason = _Axis(Dimension.REASON, pc.index_in(rows["reason"], _REASONS).to_numpy(), _REASONS)

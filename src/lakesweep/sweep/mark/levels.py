@@ -1,4 +1,4 @@
-"""The levels of each kind of root: which readers lead from its own file to all others.
+"""The levels of each kind of root: the readers that lead from its own file to all others.
 
 A level reads pointers of one kind, and may yield pointers of any kind that a later level
 reads. Kinds of roots that share their levels are followed together.
@@ -23,10 +23,10 @@ from lakesweep.sweep.roots.root import MissingFileTolerance, RootKind, RootRow
 
 @dataclass(frozen=True, slots=True)
 class RootLevels:
-    """The kind of a root's own file, and what leads down from there.
+    """The kind of a root's own file, and the levels below it.
 
-    `excuses` is asked of files that are missing: it gets the root, and the numbers of the sources
-    that its own file leads to.
+    `excuses` decides about missing files: it is given the root, and the numbers of the sources that
+    its own file links to.
     """
 
     own: str
@@ -34,7 +34,7 @@ class RootLevels:
     excuses: Callable[[Stores, RootRow, AbstractSet[int]], MissingFileTolerance] | None = None
 
 
-#: Of every kind of root that is more than a list of folders.
+#: For every kind of root that is more than a list of folders.
 ROOT_LEVELS: Mapping[RootKind, RootLevels] = {
     RootKind.ICEBERG_TABLE: RootLevels(IcebergKind.METADATA, iceberg.ICEBERG_LEVELS),
     RootKind.ICEBERG_VIEW: RootLevels(IcebergKind.VIEW_METADATA, iceberg.ICEBERG_LEVELS),

@@ -1,7 +1,7 @@
 """Which roots lead to which sources.
 
-Sources are metadata files, manifest lists and manifests; the files they name are not looked
-at here.
+Sources are metadata files, manifest lists and manifests; the files they name are not considered
+here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pyarrow as pa
 from lakesweep.hashing import Hashes, HashSet
 
 Numbers = npt.NDArray[np.int64]
-#: Gives the batches of a dataset, any number of times.
+#: Returns the batches of a dataset, any number of times.
 Rows = Callable[[], Iterable[pa.RecordBatch]]
 
 _ODD = np.uint64(0x9E3779B97F4A7C15)
@@ -24,9 +24,9 @@ _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 @dataclass(frozen=True)
 class RootLineage:
-    """Pairs of a root and a source that it leads to, sorted by source.
+    """Pairs of a root and a source reachable from it, sorted by source.
 
-    Roots are known by the numbers of their own files, which are sources too.
+    Roots are identified by the numbers of their own files, which are sources too.
     """
 
     roots: Numbers
@@ -38,7 +38,7 @@ class RootLineage:
         return cls(roots[order], sources[order])
 
     def expand(self, sources: Numbers) -> tuple[Numbers, Numbers]:
-        """For each source the roots that lead to it: (places among the sources, roots)."""
+        """For each source, the roots that lead to it: (positions among the sources, roots)."""
         first, end = (np.searchsorted(self.sources, sources, side) for side in ("left", "right"))
         repeats = end - first
         taken = np.repeat(np.arange(len(sources)), repeats)
@@ -51,7 +51,7 @@ class RootLineage:
 
 
 def trace(roots: Iterable[int], edges: Rows) -> RootLineage:
-    """Follow the edges down from roots, one level after the other."""
+    """Follow the edges from roots, one level after another."""
     starts = np.array(sorted(set(roots)), dtype=np.int64)
     seen = HashSet()
     seen.add(_pair_hashes(starts, starts))
@@ -63,7 +63,7 @@ def trace(roots: Iterable[int], edges: Rows) -> RootLineage:
 
 
 def _follow(level: RootLineage, edges: Rows, seen: HashSet) -> Iterator[tuple[Numbers, Numbers]]:
-    """The pairs that the edges of one level lead to for the first time."""
+    """The pairs that the edges of one level reach for the first time."""
     for batch in edges():
         places, roots = level.expand(batch["parent"].to_numpy())
         children = batch["child"].to_numpy()[places]
@@ -79,6 +79,6 @@ def _concatenate(pairs: list[tuple[Numbers, Numbers]]) -> tuple[Numbers, Numbers
 
 
 def _pair_hashes(roots: Numbers, sources: Numbers) -> Hashes:
-    """What pairs are told apart by: no two have the same. The low word spreads them."""
+    """A unique key for each pair. The low word spreads them evenly."""
     high = sources.view(np.uint64)
     return roots.view(np.uint64) * _ODD + high, high

@@ -50,17 +50,17 @@ _ADOPTED = ("content", "sources", "usage")
 _KEY = ["source", "h1", "h2", "size_bytes"]
 _WANTED = pa.schema([POINTERS.field(name) for name in (*_KEY, "entries")])
 _KNOWN = pa.schema([(name, pa.int64()) for name in (*_KEY, "seen")])
-#: What never changes under its name, in the formats that have such files.
+#: Kinds whose files never change under their names.
 _IMMUTABLE = [IcebergKind.MANIFEST.value, LakefsKind.RANGE.value]
-#: So much is taken over sooner than tasks would have started.
+#: Up to this size, rows are copied in this process: starting tasks would take longer.
 _LITTLE_BYTES = 32 << 20
-#: Parts that one call reads at the same time.
+#: Parts that one call reads in parallel.
 _READERS = 2
 
 
 @dataclass(frozen=True)
 class ReusedManifests:
-    """Manifests that need not be read, and parts of datasets with all that they name."""
+    """Manifests that need not be read, and dataset parts with everything they name."""
 
     sources: Numbers = field(default_factory=lambda: NO_REUSE)
     parts: Mapping[str, Sequence[Part]] = field(default_factory=dict)
@@ -69,9 +69,9 @@ class ReusedManifests:
 
 @dataclass(frozen=True)
 class MarkCache:
-    """Earlier marks. With an `into`, what they know becomes part of the marks of that address.
+    """Earlier marks. With `into`, what they know becomes part of the marks at that address.
 
-    Without, it is only left out of what is read, for who has the earlier marks at hand anyway.
+    Without it, it is only skipped, for callers that use the earlier marks as well.
     """
 
     marks: Marks
@@ -80,7 +80,7 @@ class MarkCache:
     def reuse(
         self, engine: MarkEngine, stores: StoreOpener, manifests: Dataset, work: str
     ) -> ReusedManifests:
-        """What need not be read of these manifests; nothing, where the marks are not whole."""
+        """What need not be read of these manifests; nothing, if the earlier marks are damaged."""
         try:
             sources = known_manifests(stores, manifests, self.marks.datasets["sources"])
             if not len(sources) or self.into is None:
@@ -92,13 +92,13 @@ class MarkCache:
 
 
 def known_manifests(stores: StoreOpener, manifests: Dataset, sources: Dataset) -> Numbers:
-    """The numbers, sorted, of the manifests that were read to their end for earlier marks."""
+    """The numbers, sorted, of the manifests that earlier marks read completely."""
     wanted = pa.Table.from_batches(read_dataset(stores, manifests, _WANTED.names), _WANTED)
     known = pa.Table.from_batches(_read_before(stores, sources), _KNOWN)
     if not wanted.num_rows or not known.num_rows:
         return NO_REUSE
     both = wanted.join(known, _KEY, join_type="inner")
-    # What a list counts now must have been there then: the same check as in reading.
+    # The count in the current list must match what was read then, as when reading.
     whole = pc.greater_equal(both["seen"], pc.fill_null(both["entries"], 0))
     numbers = both.filter(whole)["source"].to_numpy()
     found, times = np.unique(wanted["source"].to_numpy(), return_counts=True)
@@ -115,7 +115,7 @@ class _Adopting:
     work: str
 
     def parts(self) -> Mapping[str, list[Part]]:
-        """Everything of the sources, as parts of the new datasets."""
+        """Everything of these sources, as parts of the new datasets."""
         datasets = {name: self.before.datasets[name] for name in _ADOPTED}
         rows = [named_parts(name, dataset.parts) for name, dataset in datasets.items()]
         step = AdoptStep(self.stores, datasets, self.sources, self.into)
@@ -130,7 +130,7 @@ class _Adopting:
         return self.engine.gather(step, listed, NAMED_PARTS)
 
     def _check(self, parts: Mapping[str, list[Part]]) -> None:
-        """As many files as the sources were said to name, or something is missing."""
+        """Check the number of files: if the cache lost rows, live files would look unreferenced."""
         usage = provisional(dataset_address(self.into, "usage"), "usage", parts["usage"])
         batches = read_dataset(self.stores, usage, ["files"])
         expected = sum(pc.sum(batch["files"]).as_py() for batch in batches)
@@ -154,10 +154,10 @@ def _read_before(stores: StoreOpener, sources: Dataset) -> Iterator[pa.RecordBat
 
 @dataclass(frozen=True)
 class AdoptStep:
-    """Takes over the rows of some sources from parts of earlier datasets.
+    """Copies the rows of some sources from parts of earlier datasets.
 
-    A kernel for any engine: NAMED_PARTS in and out. A part that is wanted as a whole is copied as
-    it is.
+    A kernel for any engine: NAMED_PARTS in and out. A part that is needed as a whole is copied
+    unchanged.
     """
 
     stores: StoreOpener
@@ -183,7 +183,7 @@ class AdoptStep:
         yield from writer.finish()
 
     def _copied(self, dataset: Dataset, address: str, part: Part) -> Part | None:
-        """A copy of a part that is wanted as it is."""
+        """A copy of a part that is needed unchanged."""
         if not all(self._is_same(batch) for batch in read_part(self.stores, dataset, part)):
             return None
         return self._copy(dataset.address + part.name, address, part)
@@ -192,7 +192,7 @@ class AdoptStep:
         return bool(self._adopted(batch).equals(batch))
 
     def _adopted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows that are wanted, with their hashes as they are now: links may have changed."""
+        """The needed rows, with current hashes: local links may have changed since."""
         wanted = is_among(batch["source"].to_numpy(), self.sources)
         rows = batch if wanted.all() else batch.filter(pa.array(wanted))
         if "h1" not in rows.schema.names:
@@ -203,7 +203,7 @@ class AdoptStep:
         return rows
 
     def _copy(self, path: str, address: str, part: Part) -> Part:
-        # Under a name of its own: marks that are made in several passes may take a part twice.
+        # Under a new name: marks made in several passes may use a part twice.
         copied = msgspec.structs.replace(part, name=new_part_name())
         source, target = parse(path), parse(f"{address}/{copied.name}")
         store = self.stores.open(target)

@@ -46,7 +46,7 @@ from lakesweep.sweep.roots.root import (
     collect_roots,
 )
 
-#: So often a root that moves while it is read is followed.
+#: How often a root that moves while it is read is followed.
 _LOOKS = 3
 _LISTS = {RootKind.PINNED, RootKind.FOREIGN}
 _NOTHING: Mapping[str, RootMark] = MappingProxyType({})
@@ -58,9 +58,9 @@ def mark(spec: MarkSpec, sources: Sequence[RootSource]) -> Marks:
 
 
 def remark(spec: MarkSpec, sources: Sequence[RootSource], before: Marks) -> Marks:
-    """Mark the roots that came, moved or were incomplete since earlier marks.
+    """Mark the roots that are new, moved or were incomplete in earlier marks.
 
-    The datasets hold only what is new; the roots are all that there are now.
+    The datasets contain only what is new; the roots are all current ones.
     """
     spec = replace(spec, cache=before, adopts=False)
     settled = {root.name: root for root in before.in_state(RootState.COMPLETE)}
@@ -68,7 +68,7 @@ def remark(spec: MarkSpec, sources: Sequence[RootSource], before: Marks) -> Mark
 
 
 class _Census:
-    """Who the roots are, and what became of them."""
+    """Determines the roots of a run and their final state."""
 
     def __init__(
         self, spec: MarkSpec, sources: Sequence[RootSource], settled: Mapping[str, RootMark]
@@ -78,7 +78,7 @@ class _Census:
         self._settled = settled
         self._marker = Marker(spec)
         self._followed: list[RootRow] = []
-        #: The tables that somebody knows, by their ids.
+        #: The tables that a catalog knows, by id.
         self._known: defaultdict[str | None, list[tuple[str, RootFacts]]] = defaultdict(list)
         self._marks: list[RootMark] = []
         self._found: list[UncatalogedTable] = []
@@ -102,11 +102,12 @@ class _Census:
             tuple(self._empty),
         )
         saved = save_marks(self._spec.stores, marks)
+        # Only now: the work folder is needed until the marks are saved.
         remove_folder(self._spec.stores, work_address(self._spec.address))
         return saved
 
     def _collect(self) -> Iterator[RootRow]:
-        """The tables and views; what else there is, is noted."""
+        """The tables and views; everything else is recorded."""
         for found in collect_roots(self._sources.values()):
             match found:
                 case EmptyRootSource():
@@ -121,7 +122,7 @@ class _Census:
                     yield found
 
     def _follow(self, rows: Sequence[RootRow]) -> None:
-        """Read what is not settled already, and learn which tables somebody knows."""
+        """Read what is not settled yet, and learn which tables are known."""
         moved = [row for row in rows if not self._is_settled(row)]
         self._marks += [self._settled[row.name] for row in rows if self._is_settled(row)]
         self._marker.follow(moved)
@@ -143,10 +144,10 @@ class _Census:
         return not is_name_reused(row.pointer)
 
     def _unlisted(self, rows: Sequence[RootRow]) -> Iterator[RootRow]:
-        """Of tables that were found by their files, those that no catalog knows, as they are now.
+        """Of tables found by a scan, those that no catalog knows, in their current state.
 
-        A catalog may know an earlier version than another one that nobody named, and a copy has the
-        id of its origin. So only what the catalog's own file has left behind is void.
+        A catalog may know an earlier version than one that no catalog names, and a copy has the id
+        of its original. So only versions that the catalog's own metadata has superseded are void.
         """
         for row in rows:
             known = self._known[row.unless_known]
@@ -170,7 +171,7 @@ class _Census:
             yield now
 
     def _look_again(self) -> None:
-        """Look up again what is incomplete: it may have moved or gone, and its files with it."""
+        """Look up incomplete roots again: they, and their files, may have moved or gone."""
         for _ in range(_LOOKS):
             why = self._reasons()
             moved = [
@@ -184,7 +185,7 @@ class _Census:
             self._follow(moved)
 
     def _second_look(self, row: RootRow) -> Iterator[RootRow]:
-        """The root, if it moved since."""
+        """The root, if it has moved."""
         try:
             now = self._sources[row.source].look(row)
         except LakesweepError:
@@ -212,7 +213,7 @@ class _Census:
         )
 
     def _excuses(self, number: int) -> MissingFileTolerance | None:
-        """Who knows what a root may lack, as it is at this moment."""
+        """What decides which files a root may lack, in its current state."""
         for row in self._followed:
             excuses = ROOT_LEVELS[row.kind].excuses
             if excuses is not None and self._marker.number(row) == number:
@@ -229,7 +230,7 @@ class _Census:
 
 
 def _by_name(sources: Sequence[RootSource]) -> Mapping[str, RootSource]:
-    """Sources, by what tells them apart: of two with one name, the roots of one would be lost."""
+    """Sources by name: of two with one name, the roots of one would be lost."""
     found: dict[str, RootSource] = {}
     for source in sources:
         if found.setdefault(source.name, source) is not source:

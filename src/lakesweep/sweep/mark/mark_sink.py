@@ -65,7 +65,7 @@ class LevelReader(Protocol):
 
 @dataclass(frozen=True)
 class MarkSink:
-    """Writes parts of datasets, each at its own address. Can be pickled: one call a task."""
+    """Writes parts of datasets, each at its own address. Picklable: one call per task."""
 
     stores: StoreOpener
     addresses: Mapping[str, str]
@@ -90,7 +90,7 @@ class MarkSink:
 
 @dataclass(frozen=True)
 class LevelStep:
-    """Reads the pointers of one level and writes what is found, but for sources to be skipped.
+    """Reads the pointers of one level and writes what it finds, except for skipped sources.
 
     A kernel for any engine: POINTERS in, NAMED_PARTS out.
     """
@@ -134,7 +134,7 @@ def named_parts(dataset: str, parts: Iterable[Part]) -> pa.RecordBatch:
 
 
 def parts_by_dataset(rows: pa.Table) -> defaultdict[str, list[Part]]:
-    """The parts that rows of NAMED_PARTS stand for."""
+    """The parts in rows of NAMED_PARTS, by dataset."""
     found: defaultdict[str, list[Part]] = defaultdict(list)
     for row in rows.to_pylist():
         found[row.pop("dataset")].append(msgspec.convert(row, Part))
@@ -142,7 +142,7 @@ def parts_by_dataset(rows: pa.Table) -> defaultdict[str, list[Part]]:
 
 
 def provisional(address: str, name: str, parts: Iterable[Part]) -> Dataset:
-    """Parts that are stored and not committed, to be read by who wrote them."""
+    """Stored but uncommitted parts, for the process that wrote them."""
     folder = parse(address)
     return DatasetManifest.of(parts, DATASETS[name]).dataset(folder.child(folder.folder).path)
 

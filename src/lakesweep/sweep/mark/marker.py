@@ -45,16 +45,16 @@ if TYPE_CHECKING:
     from lakesweep.storage.options import StorageOptions
     from lakesweep.storage.stores import Stores
 
-#: What is kept when marking ends; the rest is work.
+#: The datasets that are kept when marking ends; the rest is temporary.
 _KEPT = ("content", "sources", "edges", "problems", "usage")
 
 
 @dataclass(frozen=True)
 class MarkSpec:
-    """Where marking runs, where it writes, and which earlier marks save work.
+    """Where marking runs and writes, and which earlier marks save work.
 
-    With `adopts`, what earlier marks know becomes part of the new ones; without, it is left out,
-    for who has them at hand anyway. `counts` is where tasks tell how far they are.
+    With `adopts`, what earlier marks know becomes part of the new ones; without, it is skipped, for
+    callers that use both. `counts` is the folder for task progress.
     """
 
     engine: MarkEngine
@@ -66,7 +66,7 @@ class MarkSpec:
 
 
 class Marker:
-    """One marking, in any number of passes. They write parts; `commit` makes these datasets."""
+    """One marking, in any number of passes. They write parts; `commit` makes datasets of them."""
 
     def __init__(self, spec: MarkSpec) -> None:
         self._spec = spec
@@ -80,7 +80,7 @@ class Marker:
         self.figures = MarkFigures()
 
     def follow(self, roots: Sequence[RootRow]) -> None:
-        """Read tables and views, and all that they lead to."""
+        """Read tables and views, and everything they lead to."""
         together: defaultdict[Levels, list[RootRow]] = defaultdict(list)
         for root in roots:
             together[ROOT_LEVELS[root.kind].levels].append(root)
@@ -89,7 +89,7 @@ class Marker:
             self._lineage = None
 
     def _descend(self, levels: Levels, roots: Sequence[RootRow]) -> None:
-        """Run the levels, each over all that those above it lead to."""
+        """Run the levels, each over everything that those above it lead to."""
         children: list[Dataset] = []
         for spec in levels:
             pointers = self._distinct(children, spec) if children else self._write_pointers(roots)
@@ -105,12 +105,12 @@ class Marker:
         return self._facts.get(self.number(root), [])
 
     def rows(self, name: str, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-        """What was written so far into one of the datasets."""
+        """The rows written so far to one of the datasets."""
         dataset = provisional(self._place(name), name, self._parts[name])
         return read_dataset(self._spec.stores, dataset, columns)
 
     def children(self, number: int) -> frozenset[int]:
-        """The numbers of the sources that one leads to."""
+        """The numbers of the sources that one links to."""
         found: set[int] = set()
         for batch in self.rows("edges"):
             found.update(batch.filter(pc.equal(batch["parent"], number))["child"].to_pylist())
@@ -127,7 +127,7 @@ class Marker:
         return self._lineage
 
     def commit(self) -> dict[str, Dataset]:
-        """Make what was written datasets."""
+        """Commit everything that was written as datasets."""
         stores = self._spec.stores
         return {
             name: commit_dataset(stores, self._place(name), self._parts[name], DATASETS[name])
@@ -135,14 +135,14 @@ class Marker:
         }
 
     def _read(self, spec: LevelSpec, pointers: Dataset, skipped: Numbers) -> Dataset:
-        """Run one level; the children that it found."""
+        """Run one level; returns the children that it found."""
         stores = self._spec.stores
         children, facts = self._work("children"), self._work("facts")
         places = {name: self._place(name) for name in _KEPT}
         sink = MarkSink(stores, {**places, "children": children, "facts": facts})
         keyring = Keyring(stores, tuple(options for options in self._access if options))
         step = LevelStep(spec.level(keyring), sink, skipped, self._spec.counts)
-        # Where everything is known already, nothing is left to read.
+        # If everything is known already, there is nothing to read.
         some = len(skipped) < pointers.rows
         found = self._gather(step, pointers) if some else defaultdict(list)
         for name in _KEPT:
@@ -163,7 +163,7 @@ class Marker:
         return self._spec.engine.distinct(some, str(spec.kind), address)
 
     def _reuse(self, manifests: Dataset) -> Numbers:
-        """The manifests that need not be read; what they name is taken over, where it is wanted."""
+        """The manifests that need not be read; what they name is reused, if wanted."""
         before = self._read_before(manifests)
         found = self._reusable(manifests) if len(before) < manifests.rows else ReusedManifests()
         for name, parts in found.parts.items():
@@ -176,7 +176,7 @@ class Marker:
         return np.union1d(before, found.sources)
 
     def _read_before(self, manifests: Dataset) -> Numbers:
-        """The manifests that an earlier pass of this marking has read: a root moved since."""
+        """The manifests that an earlier pass of this marking read, before a root moved."""
         if not manifests.rows or not self._parts["sources"]:
             return NO_REUSE
         sources = provisional(self._place("sources"), "sources", self._parts["sources"])
@@ -202,7 +202,7 @@ class Marker:
         pointers = pa.array([root.pointer for root in roots], pa.string())
         unknown = pa.nulls(len(roots), pa.int64())
         access = [self._access.setdefault(root.access, len(self._access)) for root in roots]
-        # A file that does not say where its table is leaves that to the catalog.
+        # If a metadata file lacks its table's location, the catalog's applies.
         locations = [root.locations[0] if root.locations else None for root in roots]
         columns = [
             source_numbers(file_hashes(pointers)),
@@ -230,5 +230,5 @@ class Marker:
 
 
 def work_address(address: str) -> str:
-    """Where marks of an address keep what is needed only while they are made."""
+    """Where marks keep temporary data while they are made."""
     return f"{address.rstrip('/')}/work"

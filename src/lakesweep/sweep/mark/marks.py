@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 DOCUMENT = "marks.json"
 VERSION = 1
 
-#: The datasets that are kept, by name; each is the folder of that name.
+#: The datasets that are kept; each is the folder of that name.
 KEPT = ("content", "sources", "edges", "problems", "usage", "roots")
 
-#: One root a row: `root` is a document of RootMark, the rest is for joins.
+#: One row per root: `root` is a RootMark document, the rest is for joins.
 ROOTS = pa.schema(
     [
         pa.field("name", pa.string(), nullable=False),
@@ -41,7 +41,7 @@ ROOTS = pa.schema(
 
 
 class RootState(StrEnum):
-    """How a root ended."""
+    """The final state of a root."""
 
     COMPLETE = "complete"
     INCOMPLETE = "incomplete"
@@ -49,18 +49,18 @@ class RootState(StrEnum):
 
 
 class UsedFiles(msgspec.Struct, frozen=True):
-    """The files of one kind that a root names; one that is named twice counts twice."""
+    """The files of one kind that a root names; a file named twice counts twice."""
 
     files: int
     bytes: int
 
 
 class RootMark(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of one root.
+    """The result for one root.
 
-    `source` is the number of its own file. `folders` are all that it is known to use: where it says
-    that it keeps files, and where its files are. They are a guess, after the usual layout of files,
-    where nothing else is known. `reasons` say what could not be read.
+    `source` is the number of its own file. `folders` are all folders that it is known to use: where
+    it declares that it keeps files, and where its files are. If nothing else is known, they are a
+    guess by the usual layout. `reasons` say what could not be read.
     """
 
     name: str
@@ -77,7 +77,7 @@ class RootMark(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class UnreadableSource(msgspec.Struct, frozen=True):
-    """A source of roots that could not be read, so that nothing is known of what it keeps."""
+    """A root source that could not be read, so what it keeps is unknown."""
 
     origin: str
     reason: str
@@ -99,7 +99,7 @@ class UncatalogedTable(msgspec.Struct, frozen=True):
 
 
 class MarkFigures(msgspec.Struct, frozen=True):
-    """How much work it was, and why none was saved although earlier marks were given."""
+    """How much was read and reused, and why nothing was reused despite earlier marks."""
 
     manifests: int = 0
     reused: int = 0
@@ -108,7 +108,7 @@ class MarkFigures(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Marks:
-    """All that marking found. The datasets are immutable; `address` is the folder of them all."""
+    """The result of marking. The datasets are immutable; `address` is their common folder."""
 
     address: str
     datasets: dict[str, Dataset]
@@ -120,11 +120,11 @@ class Marks:
 
     @property
     def content(self) -> Dataset:
-        """Every referenced file, as LIVE; one that several sources name comes several times."""
+        """Every referenced file, as LIVE; repeated if several sources name it."""
         return self.datasets["content"]
 
     def in_state(self, state: RootState) -> Iterator[RootMark]:
-        """The roots that ended so."""
+        """The roots in this state."""
         return (root for root in self.roots if root.state is state)
 
     @property
@@ -145,7 +145,7 @@ class _Document(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def save_marks(stores: StoreOpener, marks: Marks) -> Marks:
-    """Write roots and document of marks whose other datasets are committed."""
+    """Write the roots and the document of marks whose other datasets are committed."""
     address = dataset_address(marks.address, "roots")
     roots = write_dataset(stores, address, ROOTS, [_root_batch(marks.roots)])
     marks = replace(marks, datasets={**marks.datasets, "roots": roots})
@@ -162,7 +162,7 @@ def save_marks(stores: StoreOpener, marks: Marks) -> Marks:
 
 
 def load_marks(stores: StoreOpener, address: str) -> Marks:
-    """The marks of an address; MissingError where none were ever finished there."""
+    """The marks at an address; MissingError if none were ever finished there."""
     path = _document_path(address)
     place = parse(path)
     data = stores.open(place).read(place.key)
@@ -183,14 +183,14 @@ def load_marks(stores: StoreOpener, address: str) -> Marks:
 
 
 def named_snapshots(stores: StoreOpener, marks: Marks) -> Iterator[str]:
-    """The ids of snapshots that roots name, as far as the names of manifest lists tell them."""
+    """The ids of snapshots that roots name, as far as manifest list names reveal them."""
     is_list = pc.field("kind") == IcebergKind.MANIFEST_LIST.value
     for batch in read_dataset(stores, marks.datasets["sources"], ["path"], is_list, verify=False):
         yield from snapshot_ids(batch["path"])
 
 
 def dataset_address(address: str, name: str) -> str:
-    """Where a dataset of marks is."""
+    """The address of a dataset of marks."""
     return f"{address.rstrip('/')}/{name}"
 
 

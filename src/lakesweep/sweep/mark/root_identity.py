@@ -1,4 +1,4 @@
-"""Whether a root that is there is one that was seen before, and which known roots are gone.
+"""Whether a current root is one that was seen before, and which known roots are gone.
 
 Names of tables change, and a table id alone proves little: a copy has the same id, and a
 second catalog may have moved the table on. What counts is the history that a metadata file
@@ -26,9 +26,9 @@ from lakesweep.sweep.mark.marks import Marks, RootMark, RootState
 
 
 def gone_roots(marks: Marks, memory: Mapping[str, RootMemory]) -> dict[str, RootMemory]:
-    """Of the roots that are remembered, those that are not there, under no name."""
+    """The remembered roots that no longer exist under any name."""
     if marks.unknown:
-        return {}  # they may be in what could not be listed
+        return {}  # they may be in a source that could not be listed
     there = KnownRoots(root for root in marks.roots if root.state is not RootState.ABSENT)
     return {
         name: known
@@ -38,7 +38,7 @@ def gone_roots(marks: Marks, memory: Mapping[str, RootMemory]) -> dict[str, Root
 
 
 class KnownRoots:
-    """The roots that there are, by all that they may be recognised by."""
+    """The current roots, by everything that identifies them."""
 
     def __init__(self, roots: Iterable[RootMark]) -> None:
         self._names: set[str] = set()
@@ -48,7 +48,7 @@ class KnownRoots:
             self._by_uuid[root.facts.uuid if root.facts else None].append(root)
 
     def has(self, name: str, pointer: str, uuid: str | None) -> bool:
-        """Whether a root is there: under its name, or as what became of it under another one."""
+        """Whether a root exists: under its name, or as its successor under another name."""
         if name in self._names:
             return True
         return bool(pointer) and any(
@@ -63,10 +63,10 @@ _REUSED_NAME = re.compile(r"/v\d+(\.gz)?\.metadata\.json(\.gz)?$")
 
 
 def is_successor(pointer: str, facts: RootFacts | None, before: str, uuid: str | None) -> bool:
-    """Whether metadata at `pointer`, which says so of itself, is that at `before` or a later one.
+    """Whether the metadata at `pointer` is that at `before`, or a later version of it.
 
-    `uuid` is the id of the table that was seen before. Its file may be so old that the log of the
-    later one has forgotten it; then it has a lower number, and lies in the same folder.
+    `uuid` is the id of the table seen before. Its file may be so old that the log of the later one
+    no longer names it; then it has a lower number, and is in the same folder.
     """
     if identity(pointer) == identity(before):
         return True
@@ -78,7 +78,7 @@ def is_successor(pointer: str, facts: RootFacts | None, before: str, uuid: str |
 
 
 def has_superseded(pointer: str, facts: RootFacts, other: str) -> bool:
-    """Whether metadata of the same table is the one at `pointer`, or older than that."""
+    """Whether the other metadata of the same table is the one at `pointer`, or an older one."""
     if is_successor(pointer, facts, other, facts.uuid):
         return True
     ours, theirs = metadata_version(pointer), metadata_version(other)
@@ -87,7 +87,7 @@ def has_superseded(pointer: str, facts: RootFacts, other: str) -> bool:
 
 
 def is_name_reused(pointer: str) -> bool:
-    """Whether a table that is made anew, without a catalog, has metadata of the same names."""
+    """Whether a table recreated without a catalog would have metadata of the same name."""
     return bool(_REUSED_NAME.search(pointer))
 
 

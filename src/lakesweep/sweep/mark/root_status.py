@@ -17,14 +17,14 @@ from lakesweep.sweep.mark.marks import RootMark, RootState, UsedFiles
 from lakesweep.sweep.paths.folder_map import claimed_folder
 from lakesweep.sweep.roots.root import RootProblem, RootRow
 
-#: As many folders are remembered of one root; beyond that, wider ones.
+#: The maximum number of folders remembered per root; beyond that, wider ones.
 MOST_FOLDERS = 256
 _MOST_REASONS = 10
 
 
 @dataclass
 class RootUsage:
-    """The files that a root names, by kind, and the folders that they lie in."""
+    """The files that a root names, by kind, and their folders."""
 
     kinds: dict[str, UsedFiles] = field(default_factory=dict)
     folders: set[str] = field(default_factory=set)
@@ -59,7 +59,7 @@ def incomplete_reasons(
 ) -> Mapping[int, Sequence[str]]:
     """Why roots are incomplete, by the number of the root's own file.
 
-    A root may excuse a file that is missing, but for its own.
+    A root may excuse a missing file, but never its own.
     """
     found: defaultdict[int, list[str]] = defaultdict(list)
     for batch in problems():
@@ -79,7 +79,7 @@ def mark_of(
     use: RootUsage,
     why: Sequence[str],
 ) -> RootMark:
-    """What became of a table or a view that was read, or at least tried."""
+    """The result for a table or view that was read, or attempted."""
     declared = [folder for each in facts for folder in (each.location, *each.write_paths)]
     known = list(dict.fromkeys([*declared, *row.locations]))
     used = _outside(collapse(use.folders, MOST_FOLDERS), known)
@@ -100,7 +100,7 @@ def mark_of(
 
 
 def mark_of_problem(problem: RootProblem) -> RootMark:
-    """What became of a root of which little more than the name is known."""
+    """The result for a root of which little more than the name is known."""
     return RootMark(
         name=problem.name or problem.source,
         kind=problem.kind,
@@ -114,7 +114,7 @@ def mark_of_problem(problem: RootProblem) -> RootMark:
 
 
 def mark_of_absent(row: RootRow) -> RootMark:
-    """What became of a root that was listed, and is gone."""
+    """The result for a root that was listed, but is gone."""
     return RootMark(
         name=row.name,
         kind=row.kind,
@@ -126,7 +126,7 @@ def mark_of_absent(row: RootRow) -> RootMark:
 
 
 def mark_of_list(row: RootRow) -> RootMark:
-    """What became of a root that is nothing but a list of folders."""
+    """The result for a root that is just a list of folders."""
     return RootMark(
         name=row.name,
         kind=row.kind,

@@ -1,4 +1,4 @@
-"""List a lake, then mark its roots: how plans and checks begin.
+"""List a lake, then mark its roots: how plans and checks start.
 
 The order must not change. The listing is complete and stored before the first root is read,
 so a file that becomes referenced while it is being listed is seen as referenced.
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LakeSurvey:
-    """All files of a lake, and all that its roots reference; `foreign` is not theirs."""
+    """All files of a lake, and everything its roots reference; `foreign` belongs to others."""
 
     listing: Dataset
     marks: Marks
@@ -56,7 +56,7 @@ class LakeSurvey:
 
 @dataclass
 class Surveyor:
-    """Lists and marks lakes on an engine, and keeps the time of each phase."""
+    """Lists and marks lakes on an engine, and records the time of each phase."""
 
     stores: Stores
     engine: SweepEngine
@@ -73,12 +73,13 @@ class Surveyor:
         lease: HeldLease,
         inventory: Inventory | None = None,
     ) -> LakeSurvey:
-        """List a lake, or take an inventory in place of that, and then mark its roots.
+        """List a lake, or use an inventory instead, and then mark its roots.
 
-        All is written below an address. `record` tells which earlier marks save work.
+        Everything is written below an address. `record` says which earlier marks save work.
         """
         with self.phase("list"):
             listing, foreign = self.list_files(lake, f"{address}/listing", inventory)
+        # A run that lost its lease must not go on to mark or judge: another one may be deleting.
         lease.check()
         with self.phase("mark"):
             marks = self._mark(lake, listing, record, f"{address}/marks")
@@ -87,7 +88,7 @@ class Surveyor:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Keep the seconds that a block takes."""
+        """Record the seconds that a block takes."""
         start = self.clock.monotonic()
         yield
         self.seconds[name] = round(self.clock.monotonic() - start, 3)
@@ -95,7 +96,7 @@ class Surveyor:
     def list_files(
         self, lake: Lake, address: str, inventory: Inventory | None = None
     ) -> tuple[Dataset, tuple[ForeignFolder, ...]]:
-        """All files of a lake, and the folders that are of some format."""
+        """All files of a lake, and its folders of foreign formats."""
         with show_progress(self.stores, address, self.progress, "listed") as shown:
             answers = self._gather(lake, address, inventory, shown.folder)
             parts = results_of(answers, "part", Part)
@@ -124,7 +125,7 @@ class Surveyor:
         return marks
 
     def earlier(self, record: LakeRecord) -> Marks | None:
-        """The marks of the last plan; none where they are gone, or not what they were."""
+        """The marks of the last plan; None if they are gone or changed."""
         if record.marks is None:
             return None
         try:
@@ -136,7 +137,7 @@ class Surveyor:
 
 
 def files_of(stores: Stores, listing: Dataset) -> Callable[[], Iterator[pa.RecordBatch]]:
-    """What gives the listed files, any number of times."""
+    """A function that returns the listed files, any number of times."""
 
     def files() -> Iterator[pa.RecordBatch]:
         return read_dataset(stores, listing)
@@ -169,7 +170,7 @@ class ListStep:
 class InventoryStep:
     """Reads a data file of an inventory into parts of a dataset of LISTING.
 
-    What the inventory has of other places than the locations is left out.
+    Files outside of the locations are left out.
     """
 
     stores: Stores

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class CatalogRoots:
-    """Every table and view of a catalog. What it lists in other formats is left to others."""
+    """Every table and view of a catalog. Entries in other formats are foreign roots."""
 
     def __init__(self, catalog: str, properties: Mapping[str, str]) -> None:
         self._catalog_name = catalog
@@ -36,6 +36,9 @@ class CatalogRoots:
         for row in self._survey():
             found = True
             yield row
+        # An empty catalog is suspicious: a wrong name or missing permissions look the same, and
+        # every
+        # file would seem unreferenced.
         if not found:
             yield EmptyRootSource(self.name, self._why_nothing())
 
@@ -80,8 +83,9 @@ class CatalogRoots:
 class MetadataRoots:
     """Tables and views that no catalog lists, by their metadata files.
 
-    The folder of a table without a catalog may be named instead: its version hint is followed. A
-    table that goes on living leaves the file behind that was named: its newest is a root as well.
+    The folder of a table without a catalog may be given instead: its version hint is followed. A
+    table that is still written to moves on from the configured file, so its newest metadata is a
+    root as well.
     """
 
     name = "metadata files"
@@ -98,7 +102,7 @@ class MetadataRoots:
                 yield RootProblem(self.name, error.message, path, locations=(path,))
 
     def look(self, root: RootRow) -> RootRow | None:
-        # Whoever wrote the name into the configuration wants it kept, whether it is there or not.
+        # A configured name is kept, whether or not its file still exists.
         return self._row(root.name)
 
     def _rows(self, path: str) -> Iterator[RootRow | RootProblem]:

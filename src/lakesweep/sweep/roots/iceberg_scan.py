@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _METADATA = r"\.metadata\.json(\.gz)?$"
 _VERSION = re.compile(r"/v?(\d+)[^/]*$")
 
-#: How the names of these sources begin.
+#: The prefix of the names of these sources.
 _NAME = "scan of "
 
 ListedFiles = Callable[[], Iterable[pa.RecordBatch]]
@@ -37,10 +37,10 @@ ListedFiles = Callable[[], Iterable[pa.RecordBatch]]
 
 @dataclass(frozen=True)
 class ScanRoots:
-    """The newest metadata of every table and view below a path, as a listing of files has it.
+    """The newest metadata of every table and view below a path, from a listing of files.
 
-    Each is void where a catalog knows it, or a later version of it. Those that are left are kept,
-    or only reported.
+    Each is void if a catalog knows it, or a later version of it. The others are kept, or only
+    reported.
     """
 
     stores: Stores
@@ -75,7 +75,7 @@ class ScanRoots:
         return next((row for row in same if row == root), same[0] if same else None)
 
     def _read_folder(self, paths: Sequence[str]) -> list[RootRow | RootProblem]:
-        """The newest metadata of each table in a folder, and what may be one and is unknown."""
+        """The newest metadata of each table in a folder, and unreadable files that may be one."""
         tables: defaultdict[str, list[Metadata]] = defaultdict(list)
         problems: list[RootProblem] = []
         damaged: list[RootProblem] = []
@@ -86,7 +86,7 @@ class ScanRoots:
             try:
                 metadata = load_metadata(self.stores, path)
             except NotFoundError:
-                continue  # it was replaced since
+                continue  # replaced in the meantime
             except FormatError as error:
                 damaged.append(self._problem(path, error))
             except LakesweepError as error:
@@ -99,7 +99,7 @@ class ScanRoots:
         return [*rows, *(problems if self.keep else [])]
 
     def _newest(self, versions: Sequence[Metadata]) -> Iterator[RootRow]:
-        """Of several with the same number one was committed, and none of them says which."""
+        """Several files may have the same number: one was committed, and nothing says which."""
         newest = max(_version(metadata.path) for metadata in versions)
         for metadata in versions:
             if _version(metadata.path) == newest:
@@ -122,13 +122,13 @@ class ScanRoots:
 
 
 def later_versions(stores: Stores, path: str) -> Iterator[RootRow | RootProblem]:
-    """What lies beside a metadata file, and makes it an old one: newer files of the same table."""
+    """Newer metadata files of the same table beside a metadata file, which make it outdated."""
     folder = _folder(path)
     scan = ScanRoots(stores, folder, keep=True, listing=lambda: list_files(stores, folder))
     try:
         found = [each for each in scan.collect() if _is_later(str(each.name), path)]
     except MissingError:
-        return  # so is the file itself
+        return  # then the file itself is missing too
     uuid = load_metadata(stores, path).uuid if found else None
     for each in found:
         if isinstance(each, RootProblem) or each.unless_known == uuid:
@@ -141,7 +141,7 @@ def _is_later(other: str, path: str) -> bool:
 
 
 def is_scan(origin: str) -> bool:
-    """Whether a root of this origin was found by its files."""
+    """Whether a root of this origin was found by a scan."""
     return origin.startswith(_NAME)
 
 
@@ -155,9 +155,9 @@ def _metadata_files(batch: pa.RecordBatch, path: str) -> list[str]:
 def _newer(
     damaged: Iterable[RootProblem], tables: Iterable[Sequence[Metadata]]
 ) -> Iterator[RootProblem]:
-    """Files that nobody can read, and for which no later one stands in.
+    """Unreadable files without a later version that is readable.
 
-    An older one does not: a table may have gone on in a format that is not known here.
+    An older version is no substitute: the table may have moved on in a format that is unknown here.
     """
     newest = max((_version(each.path) for found in tables for each in found), default=-1)
     return (problem for problem in damaged if _version(str(problem.name)) >= newest)

@@ -1,8 +1,7 @@
 """lakeFS repositories as roots: everything that is committed or staged is kept.
 
-Only the driver can reach the server of a repository. So each look writes down what the
-repository references, as a state that has its own folder for each version; executors read
-that.
+Only the driver can reach the server of a repository. So each look writes what the repository
+references as a state, in a folder of its own for each version; executors read that.
 """
 
 from __future__ import annotations
@@ -37,12 +36,12 @@ if TYPE_CHECKING:
     from lakesweep.lakefs.repository.interface import Repository
     from lakesweep.storage.stores import Stores
 
-#: Opens a repository, as it is now.
+#: Opens a repository in its current state.
 RepositoryOpener = Callable[[], "Repository"]
-#: The metaranges that are read, of a repository with these refs.
+#: The metaranges to read, for a repository with these refs.
 MetarangeChooser = Callable[["Refs"], Sequence[str]]
 
-#: Where the states of repositories lie, below the folder of a lake's plans.
+#: Where the states of repositories are, below the folder of a lake's plans.
 STATES = "states"
 _DOCUMENT = "state.json"
 
@@ -55,9 +54,9 @@ def metaranges_of(refs: Refs) -> list[str]:
 
 @dataclass(frozen=True)
 class LakefsRoots:
-    """Some repositories, by name. `place` is the folder in which states are written down.
+    """Some repositories, by name. `place` is the folder for their states.
 
-    Where it cannot be known what is staged, a repository is not known, unless `without_staging`.
+    If it is unknown what is staged, the repository counts as unreadable, unless `without_staging`.
     """
 
     stores: Stores
@@ -79,7 +78,7 @@ class LakefsRoots:
                 yield RootProblem(self.name, error.message, _called(name), RootKind.LAKEFS)
 
     def look(self, root: RootRow) -> RootRow | None:
-        # A repository that its server does not know any more may still be read by others.
+        # A repository that its server no longer knows may still be read by others.
         name = root.name.removeprefix(_called(""))
         return self._row(name, self.repositories[name]())
 
@@ -87,7 +86,9 @@ class LakefsRoots:
         location = repository.namespace.location
         with Spool(STAGED) as staged:
             sha256 = self._read_staged(repository, staged)
-            # Only now: what is committed meanwhile was staged, or is seen as a commit.
+            # Refs after staging: an object committed in between was either seen as staged, or is
+            # seen now
+            # as committed. The other order could miss it in both.
             refs = repository.read_refs()
             _refuse_without_commits(name, refs)
             chosen = self.choose(refs)
@@ -110,7 +111,7 @@ class LakefsRoots:
 
 
 def _refuse_without_commits(name: str, refs: Refs) -> None:
-    """IncompleteError where there is no commit: with none, all objects would be unreferenced."""
+    """IncompleteError if there is no commit: then every object would look unreferenced."""
     if not refs.commits:
         raise IncompleteError(
             f"{name} has no commit, not even the first one, which all repositories have: its refs"
@@ -121,7 +122,7 @@ def _refuse_without_commits(name: str, refs: Refs) -> None:
 
 @dataclass(frozen=True)
 class StateFile:
-    """One state, in a folder that no other one has: who finds it there need not write it again."""
+    """One state, in a folder of its own: if it exists, it need not be written again."""
 
     stores: Stores
     folder: str
@@ -133,6 +134,7 @@ class StateFile:
         store = self.stores.open(place)
         if object_exists(store, place.key):
             return path
+        # The document comes last: its existence means that everything it names is complete.
         rows = write_dataset(self.stores, f"{self.folder}/staged", STAGED, staged.batches())
         namespace = repository.namespace
         state = RepositoryState(
@@ -146,7 +148,7 @@ class StateFile:
 
 
 def read_staged(repository: Repository, spool: Spool) -> str:
-    """Spool what is staged; a hash of it that does not depend on the order of rows."""
+    """Spool what is staged; returns a hash that does not depend on the order of rows."""
     low, high = np.zeros(2, np.uint64)
     for batch in repository.staged():
         spool.add(batch)
@@ -157,7 +159,7 @@ def read_staged(repository: Repository, spool: Spool) -> str:
 
 
 def _texts(batch: pa.RecordBatch) -> pa.Array:
-    """One text a row. Paths may be any bytes, which is all the same to whoever hashes them."""
+    """One text per row. Paths may be any bytes, which does not matter for hashing."""
     paths = batch["path"].view(pa.string())
     return pc.binary_join_element_wise(batch["branch"], paths, batch["address"], "\n")
 
@@ -175,10 +177,10 @@ def _sha256(lines: Iterable[str]) -> str:
 
 
 def configured_openers(stores: Stores, root: LakefsRoot) -> Mapping[str, RepositoryOpener]:
-    """Who opens the repositories that a configuration names.
+    """The openers of the repositories that a configuration names.
 
-    A dump that was overtaken lacks commits, and so what keeps their objects: it is no repository.
-    Nor is one that has its objects among those of another one, which nobody asks.
+    An outdated dump lacks commits, and so what keeps their objects alive: it is refused. So is a
+    repository whose objects are among those of another one that is not a root.
     """
     from lakesweep.lakefs.repository.interface import check_age
     from lakesweep.lakefs.repository.lookup import open_alone

@@ -1,8 +1,7 @@
 """The catalogs of a realm of our own store as roots.
 
-Every Iceberg table and view keeps its files, also while it is dropped but within the grace
-period of its catalog, and also in a catalog that is being purged. Tables of other formats are
-not judged.
+Every Iceberg table and view keeps its files, even after it was dropped, within the grace period of
+its catalog, and in a catalog that is being purged. Tables of other formats are not judged.
 """
 
 from __future__ import annotations
@@ -22,18 +21,18 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _READ_AT_ONCE = 1000
 
-#: Opens what a realm holds.
+#: Opens the catalogs of a realm.
 OpenCatalogs = Callable[[], "Catalogs"]
 
 
 @dataclass
 class RealmRoots:
-    """All tables and views of the catalogs of a realm, or of those that are `chosen`."""
+    """All tables and views of the catalogs in a realm, or of the `chosen` ones."""
 
     open: OpenCatalogs
     realm: str | None = None
     chosen: Sequence[str] = ()
-    #: The catalog and the id of each root that was seen.
+    #: The catalog and the entity id of each root that was seen.
     _places: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     @property
@@ -83,13 +82,13 @@ class RealmRoots:
 
 
 class RealmTables:
-    """The tables of some realms, for whoever is about to delete one that may share files."""
+    """The tables of some realms, to check before deleting a table that may share files."""
 
     def __init__(self, realms: Sequence[OpenCatalogs]) -> None:
         self._realms = realms
 
     def beside(self, files: Sequence[str]) -> _MetadataFiles:
-        """These metadata files, and those of the tables and views of the realms at that moment."""
+        """These metadata files, and those of the realms' current tables and views."""
         return _MetadataFiles(files, self)
 
     def folders(self) -> list[str]:
@@ -99,7 +98,7 @@ class RealmTables:
         return [each.location for each in self.entities() if isinstance(each, GenericTable)]
 
     def entities(self) -> Iterator[Entity]:
-        """All that keeps files."""
+        """Everything that keeps files alive."""
         for open_realm in self._realms:
             catalogs = open_realm()
             for catalog in catalogs.every(fresh=True):
@@ -121,7 +120,7 @@ class _MetadataFiles:
 
 
 def entities_of(catalogs: Catalogs, catalog: Catalog) -> Iterator[tuple[str, Entity]]:
-    """All that keeps files in a catalog, dropped or not, as one commit has it, with a name each."""
+    """All entities of a catalog that keep files, dropped or not, as of one commit, with names."""
     from lakesweep.catalog.entities import STORED_KINDS
     from lakesweep.catalog.entity_names import join
 
@@ -150,7 +149,7 @@ def metadata_of(entity: Entity) -> str:
 
 
 def _check_gone(catalogs: Catalogs, catalog: Catalog) -> None:
-    """A catalog without content came to its end meanwhile; or something is very wrong."""
+    """A catalog without content was deleted in the meantime; otherwise something is very wrong."""
     with suppress(EntityMissingError):
         now = catalogs.open_id(catalog.id, fresh=True)
         if now.is_active:

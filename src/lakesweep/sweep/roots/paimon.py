@@ -26,15 +26,15 @@ from lakesweep.sweep.roots.root import EmptyRootSource, RootKind, RootProblem, R
 if TYPE_CHECKING:
     from lakesweep.storage.stores import Stores
 
-#: How the names of these sources begin.
+#: The prefix of the names of these sources.
 PAIMON_ORIGIN = "paimon-warehouse "
 
 
 @dataclass(frozen=True)
 class PaimonRoots:
-    """Every table of a warehouse, of one of its databases, or one table, by listing folders.
+    """Every table of a warehouse or of one database, or a single table, found by listing folders.
 
-    A table is called by the address of its folder.
+    A table is named by the address of its folder.
     """
 
     stores: Stores
@@ -73,7 +73,7 @@ class PaimonRoots:
             return RootProblem(self.name, error.message, _name(folder), kind, locations)
 
     def _row(self, folder: str) -> RootRow | None:
-        """The table in a folder; None where there is none."""
+        """The table in a folder; None if there is none."""
         try:
             table = PaimonTable.open(self.stores, folder)
         except NotFoundError:
@@ -90,10 +90,10 @@ class PaimonRoots:
 
 
 class ExpiredOwners:
-    """Excuses what went missing with the snapshots, tags and changelogs that needed it.
+    """Excuses files that are missing together with the snapshots, tags and changelogs needing them.
 
-    `known` are the numbers of all owners that were marked. As long as nobody came since, what no
-    owner that is there needs is no loss.
+    `known` are the numbers of all owners that were marked. If no owner was added since, a file that
+    no existing owner needs is not a loss.
     """
 
     def __init__(self, stores: Stores, root: RootRow, known: AbstractSet[int]) -> None:
@@ -101,7 +101,7 @@ class ExpiredOwners:
         self._known = known
 
     def excuse(self, path: str) -> bool:
-        """Whether a file that is missing was needed only by owners that are gone."""
+        """Whether a missing file was needed only by owners that are gone."""
         try:
             return self._is_owner_or_meta(path) and not self._is_there_or_needed(path)
         except LakesweepError:
@@ -109,7 +109,7 @@ class ExpiredOwners:
 
     @cached_property
     def _files(self) -> Sequence[OwnerFile]:
-        """The owners of this moment."""
+        """The current owners."""
         return list_owner_files(self._table)
 
     @cached_property
@@ -121,13 +121,13 @@ class ExpiredOwners:
         return {identity(file.path) for file in self._files}
 
     def _is_there_or_needed(self, path: str) -> bool:
-        # Whoever came since may need anything.
+        # An owner added since may need anything.
         if not set(owner_numbers(self._files)) <= self._known or identity(path) in self._paths:
             return True
         return self._needs.is_needed(path.rpartition("/")[2])
 
     def _is_owner_or_meta(self, path: str) -> bool:
-        """A file of data that another one needs is never excused."""
+        """Whether the file is metadata: a missing data file is never excused."""
         folder, _, name = path.rpartition("/")
         inside = folder.rpartition("/")[2]
         return inside == "manifest" or (

@@ -1,4 +1,4 @@
-"""Roots: whatever keeps files alive. What a root is, and the interface of what lists them."""
+"""Roots: everything that keeps files alive. What a root is, and the interface of root sources."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 class RootKind(StrEnum):
-    """What a root is."""
+    """The kinds of roots."""
 
     ICEBERG_TABLE = "iceberg-table"
     ICEBERG_VIEW = "iceberg-view"
     PAIMON_TABLE = "paimon-table"
     LAKEFS = "lakefs"
     PINNED = "pinned"
-    #: What other software keeps, in a format that this run cannot read.
+    #: Files of other software, in a format that this run cannot read.
     FOREIGN = "foreign"
 
 
@@ -30,10 +30,10 @@ class RootRow:
     """One root. Two rows are equal if nothing changed between them.
 
     `pointer` is the address of its metadata file, or another token that changes whenever the root
-    does; then `own_file` is the address of the file that reading begins with. `locations` are the
-    folders that it is known to use before it is read; all that a pinned or foreign root says.
-    `unless_known` is the id of a table, and makes the row void where another root is that table, as
-    it is here or later. A row that does not keep anything is only reported.
+    does; then `own_file` is the address of the file that reading starts with. `locations` are the
+    folders that it is known to use before it is read; for pinned and foreign roots, that is all.
+    `unless_known` is the id of a table, and makes the row void if another root is that table, in
+    this or a later version. A row without `keeps` is only reported.
     """
 
     name: str
@@ -54,10 +54,10 @@ class RootRow:
 
 @dataclass(frozen=True, slots=True)
 class RootProblem:
-    """Something that may keep files alive, and cannot be listed.
+    """Something that may keep files alive but cannot be listed.
 
-    With a `name` it is one root, which holds on to `locations`, and to all that earlier runs saw it
-    use. Without one it is a whole source: nothing is known of what it keeps.
+    With a `name` it is one root, which keeps `locations` and everything that earlier runs saw it
+    use. Without one it is a whole source: what it keeps is unknown.
     """
 
     source: str
@@ -69,42 +69,42 @@ class RootProblem:
 
 @dataclass(frozen=True, slots=True)
 class EmptyRootSource:
-    """Who should list some, and lists none; `reason` is what may be wrong."""
+    """A source that should list roots but lists none; `reason` says what may be wrong."""
 
     source: str
     reason: str
 
 
 class MissingFileTolerance(Protocol):
-    """Knows of what may be missing although somebody named it."""
+    """Decides whether a referenced file may be missing."""
 
     def excuse(self, path: str) -> bool:
-        """Whether a file that is missing is no loss; never where that cannot be told."""
+        """Whether a missing file is not a loss; False if that is unknown."""
         ...
 
 
 class RootSource(Protocol):
-    """Lists roots of one origin, such as a catalog.
+    """Lists the roots of one origin, such as a catalog.
 
-    `collect` gives every root that there is at some moment between its start and its end, or says
-    what it cannot give; an error that it raises stands for a problem of the whole source. It may be
-    called any number of times. Sources are asked after the listing of files is complete, so that a
-    file which becomes referenced meanwhile is seen to be.
+    `collect` returns every root that exists at some time between its start and its end, or reports
+    what it cannot list; if it raises, the whole source counts as unreadable. It may be called any
+    number of times. Sources are asked after the listing of files is complete, so that a file that
+    becomes referenced in the meantime is seen as referenced.
     """
 
     @property
     def name(self) -> str:
-        """What the source is called in reports."""
+        """The name of the source in reports."""
         ...
 
     def collect(self) -> Iterator[RootRow | RootProblem | EmptyRootSource]:
-        """Every root, now."""
+        """Every current root."""
         ...
 
     def look(self, root: RootRow) -> RootRow | None:
-        """The same root, now; None only if the source says that it is gone.
+        """The current state of the same root; None only if the source says that it is gone.
 
-        Raises LakesweepError if that cannot be told.
+        Raises LakesweepError if that is unknown.
         """
         ...
 
@@ -112,7 +112,7 @@ class RootSource(Protocol):
 def collect_roots(
     sources: Iterable[RootSource],
 ) -> Iterator[RootRow | RootProblem | EmptyRootSource]:
-    """The roots of all sources. A source that fails is a problem, whatever it gave before."""
+    """The roots of all sources. A source that fails is a problem, whatever it returned before."""
     for source in sources:
         try:
             yield from source.collect()

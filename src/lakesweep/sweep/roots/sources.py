@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from lakesweep.storage.stores import Stores
     from lakesweep.sweep.lake import Lake
 
-#: Who tells which sources a lake has; `root_sources`, unless roots come from elsewhere.
+#: Creates the sources of a lake; `root_sources`, unless roots come from elsewhere.
 RootSourceFactory = Callable[["Stores", "Lake", ListedFiles], Sequence[RootSource]]
 
-#: What may reach into a lake that another lake names. A scan finds what the listing of its own lake
-#: has.
+#: Kinds of roots of other lakes that may reference files in this one. A scan only finds what its
+#: own lake's listing has.
 _REACHING = (
     IcebergCatalogRoot,
     IcebergMetadataRoot,
@@ -48,7 +48,7 @@ _REACHING = (
 )
 
 
-#: Who opens what the realm of a root holds.
+#: Opens the catalogs in the realm of a root.
 OpenRealm = Callable[[LakesweepRoot], "Catalogs"]
 
 
@@ -59,9 +59,9 @@ def _no_realms(root: LakesweepRoot) -> Catalogs:
 def root_sources(
     stores: Stores, lake: Lake, listing: ListedFiles, open_realm: OpenRealm = _no_realms
 ) -> list[RootSource]:
-    """Who is asked for the roots of a lake; `listing` gives the batches of files that are there.
+    """The root sources of a lake; `listing` returns the batches of listed files.
 
-    A table that another lake lists may keep files here, so its roots are asked as well.
+    A table that another lake lists may keep files here, so the roots of other lakes are included.
     """
     others = [root for root in lake.roots_of_others if isinstance(root, _REACHING)]
     roots = _distinct([*lake.section.roots, *others])
@@ -69,7 +69,7 @@ def root_sources(
 
 
 def _distinct(roots: Sequence[Root]) -> Iterator[Root]:
-    """Each root once, and all metadata files as one: sources are told apart by their names."""
+    """Each root once, and all metadata files as one: sources are identified by name."""
     known: list[Root] = []
     files = dict.fromkeys(
         path for root in roots if isinstance(root, IcebergMetadataRoot) for path in root.files
@@ -110,7 +110,7 @@ def _source(
 
 @dataclass(frozen=True)
 class PinnedRoots:
-    """A list of addresses: each keeps the file of that name, and all that lies below it."""
+    """A list of addresses: each keeps the file of that name, and everything below it."""
 
     stores: Stores
     file: str
