@@ -18,16 +18,16 @@ _zlib: Any = zlib
 try:
     from isal import igzip_lib, isal_zlib
 except ImportError:
-    pass  # there is no wheel for this machine: zlib does the same, at half the speed
+    pass  # no wheel for this machine: zlib works too, at half the speed
 else:
     _igzip, _zlib = igzip_lib, isal_zlib
 
-#: Far above what any writer puts into a block; below it, offsets of 32 bits are enough for a batch.
+#: Far above what any writer puts into a block; up to here, 32-bit offsets suffice for a batch.
 LARGEST_BLOCK = 2**29
 
-# Deflate cannot shrink data further than this, so small input needs no watch over its output.
+# Deflate cannot compress further than this, so small input needs no limit on its output.
 _LARGEST_DEFLATE_RATIO = 1032
-# Below this size the set-up of isal costs more than it saves.
+# Below this size the setup of isal costs more than it saves.
 _SMALL = 512
 _ZSTANDARD_ROOM = 32
 _CRC_BYTES = 4
@@ -37,11 +37,11 @@ _Codec = Callable[[memoryview, int], bytes | memoryview]
 
 
 class CodecError(ValueError):
-    """A block cannot be inflated. The text says why."""
+    """A block cannot be decompressed. The text says why."""
 
 
 def find_codec(path: str, name: str, largest: int = LARGEST_BLOCK) -> Inflate:
-    """The function that inflates a block to at most so many bytes."""
+    """The function that decompresses a block to at most this many bytes."""
     if name not in _CODECS:
         raise DamagedError(path, f"the codec {name!r} is not known")
     codec = _CODECS[name]
@@ -62,7 +62,7 @@ def _take_null(data: memoryview, largest: int) -> memoryview:
 
 
 def _inflate_deflate(data: memoryview, largest: int) -> bytes:
-    # Bytes after the end of the stream are usual: several writers leave a part of a checksum there.
+    # Bytes after the end of the stream are common: several writers leave part of a checksum there.
     if len(data) * _LARGEST_DEFLATE_RATIO > largest:
         return _inflate_bounded(_zlib.decompressobj(-15), data, largest)
     if _igzip is None or len(data) < _SMALL:
@@ -95,9 +95,9 @@ def _inflate_bounded(decompressor: _Decompressor, data: memoryview, largest: int
 
 
 def _inflate_zstandard(data: memoryview, largest: int) -> memoryview:
-    """Inflate into more room than is usual, and into far more where that was not enough.
+    """Decompress into a buffer larger than usual, and a far larger one if that was too small.
 
-    A frame need not say its size, and the library does not tell a full buffer from damage.
+    A frame need not state its size, and the library does not distinguish a full buffer from damage.
     """
     room = _ZSTANDARD_ROOM * max(len(data), _SMALL)
     while True:
@@ -111,7 +111,7 @@ def _inflate_zstandard(data: memoryview, largest: int) -> memoryview:
 
 
 def _inflate_snappy(data: memoryview, largest: int) -> bytes:
-    """Inflate snappy, which Avro follows with the CRC-32 of the inflated bytes."""
+    """Decompress snappy, which Avro follows with the CRC-32 of the decompressed bytes."""
     if len(data) < _CRC_BYTES:
         raise CodecError("its checksum is missing")
     body, checksum = data[:-_CRC_BYTES], bytes(data[-_CRC_BYTES:])

@@ -29,10 +29,10 @@ _TYPES = {
 
 
 class ColumnBuffers(NamedTuple):
-    """Values of every slot, one slot a row of each array.
+    """Values of every slot, one slot per row of each array.
 
-    A slot uses what its type needs: numbers (also for booleans, the bits of floats, and places in
-    an enum), or offsets and heap. `lists` are the offsets of lists over the values.
+    A slot uses what its type needs: numbers (also for booleans, the bits of floats, and indexes
+    into an enum), or offsets and heap. `lists` are the offsets of lists over the values.
     """
 
     filled: npt.NDArray[np.int64]
@@ -45,7 +45,7 @@ class ColumnBuffers(NamedTuple):
 
 
 def allocate_buffers(slots: int, values: int, heap_bytes: int) -> ColumnBuffers:
-    """Room for so many values a slot. Memory is taken only as it is written to."""
+    """Buffers for this many values per slot. Memory is used only as it is written."""
     offsets = np.empty((slots, values + 1), dtype=np.int32)
     lists = np.empty((slots, values + 1), dtype=np.int32)
     offsets[:, 0] = lists[:, 0] = 0
@@ -61,10 +61,10 @@ def allocate_buffers(slots: int, values: int, heap_bytes: int) -> ColumnBuffers:
 
 
 def buffer_addresses(room: ColumnBuffers) -> npt.NDArray[np.int64]:
-    """What the kernel needs to know of a room.
+    """The description of buffers for the kernel.
 
-    The addresses of its arrays in their order; then how many values, and how many bytes of heap,
-    a slot has room for. They hold as long as the room does.
+    The addresses of the arrays in order; then the capacity of a slot in values, and in bytes of
+    heap. Valid as long as the buffers are.
     """
     addresses = [array.ctypes.data for array in room]
     return np.array([*addresses, room.valid.shape[1], room.heap.shape[1]], dtype=np.int64)
@@ -78,7 +78,7 @@ def arrow_type(shape: Shape) -> pa.DataType:
 
 
 def copy_column(room: ColumnBuffers, slot: int, shape: Shape, rows: int) -> pa.Array:
-    """Copy the first rows of a slot out of the room; raises ArrowInvalid for text that is none."""
+    """Copy the first rows of a slot out of the buffers; ArrowInvalid for invalid text."""
     if not shape.is_list:
         return _values(room, slot, shape.leaf, rows)
     offsets = room.lists[slot, : rows + 1]
@@ -129,7 +129,7 @@ def _byte_strings(
 
 
 def _is_ascii(characters: npt.NDArray[np.uint8]) -> bool:
-    """Whether all is ASCII, as nearly all paths are; tells it at a sixth of the price."""
+    """Whether everything is ASCII, as nearly all paths are; a check at a sixth of the cost."""
     return not len(characters) or int(characters.max()) < 128
 
 
@@ -144,8 +144,8 @@ def _symbols(
 ROWS = 2**16
 HEAP_BYTES = 2**22
 
-#: Small files get less room: the system takes and clears whole pages, some of 2 MB, where any byte
-#: of a slot is written to. A row may take one byte of a file; more than so many of heap are rare.
+#: Small files get smaller buffers: the system clears whole pages, some of 2 MB, wherever a byte of
+#: a slot is written. A row may take one byte of a file; larger heaps per row are rare.
 _LEAST_ROWS, _LEAST_HEAP_BYTES = 2**8, 2**14
 _INFLATED = 16
 
@@ -154,19 +154,19 @@ _DEEPEST = 4096
 
 @dataclass(frozen=True, slots=True)
 class DecodedRows:
-    """So many rows, and the values of each slot in them."""
+    """A number of rows, and the values of each slot in them."""
 
     count: int
     slots: list[pa.Array]
 
 
 class BlockDecoder:
-    """Runs a programme over blocks, and hands out what it kept.
+    """Runs a program over blocks, and returns what it kept.
 
-    Room is made once, as a file of `size_bytes` may need it, and used again for every batch. A
-    record that does not fit ends the batch, and is walked again for the next; one that does not fit
-    into an empty batch makes the room larger. Text that is none raises ArrowInvalid. `spare_rows`
-    is how many rows a block may claim without a byte for each.
+    Buffers are allocated once, according to a file of `size_bytes`, and reused for every batch. A
+    record that does not fit ends the batch, and is read again for the next; one that does not fit
+    into an empty batch enlarges the buffers. Invalid text raises ArrowInvalid. `spare_rows` is how
+    many rows a block may claim without a byte for each.
     """
 
     def __init__(
@@ -192,7 +192,7 @@ class BlockDecoder:
     def feed(
         self, data: npt.NDArray[np.uint8], blocks: npt.NDArray[np.int64]
     ) -> Iterator[DecodedRows]:
-        """Walk over blocks, rows of (first byte, end, records) in `data`."""
+        """Process blocks, given as rows of (first byte, end, records) in `data`."""
         self._cursor[:3] = 0, 0, -1
         while (status := self._walk(data, blocks)) != opcodes.DONE:
             if status != opcodes.FULL:
@@ -203,7 +203,7 @@ class BlockDecoder:
                 self._grow()
 
     def finish(self) -> Iterator[DecodedRows]:
-        """Hand out the rows of the last batch, if there are any."""
+        """Return the rows of the last batch, if there are any."""
         if self._cursor[3]:
             yield self._take()
 
@@ -228,6 +228,6 @@ class BlockDecoder:
 
 
 def _size_buffers(size_bytes: int) -> tuple[int, int]:
-    """How many rows, and bytes of heap, there is room for while a file of this size is read."""
+    """The capacity in rows, and in bytes of heap, for reading a file of this size."""
     rows = min(ROWS, max(_LEAST_ROWS, size_bytes))
     return rows, min(HEAP_BYTES, max(_LEAST_HEAP_BYTES, size_bytes * _INFLATED))

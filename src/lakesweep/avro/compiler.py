@@ -62,7 +62,7 @@ class WantedColumn:
 def compile_program(
     schema: AvroSchema, columns: Sequence[tuple[Shape, Path]]
 ) -> npt.NDArray[np.int64]:
-    """Write the programme that keeps columns, each of a shape at the end of a path, in slots."""
+    """Write the program that keeps columns, each with a shape and a path, in slots."""
     wants = tuple(WantedColumn(slot, shape, path) for slot, (shape, path) in enumerate(columns))
     return _Compiler().compile(schema.root, wants)
 
@@ -80,7 +80,7 @@ class _Compiler:
         return np.array(self.code, dtype=np.int64).reshape(-1)
 
     def _emit_routines(self) -> None:
-        """Write each record that is called once, and tell the calls where it is."""
+        """Write each called record once, and patch its address into the calls."""
         places: dict[int, int] = {}
         while self.calls:
             call, record = self.calls.pop()
@@ -90,7 +90,7 @@ class _Compiler:
                 self._emit(opcodes.RETURN)
             self.code[call][1] = places[id(record)]
 
-    # Writing.
+    # Writing instructions.
 
     def _emit(self, op: int, a: int = 0, b: int = 0, c: int = 0) -> int:
         self._flush()
@@ -98,12 +98,12 @@ class _Compiler:
         return len(self.code) - 1
 
     def _here(self) -> int:
-        """The place of the next instruction, as jumps name it."""
+        """The offset of the next instruction, as used by jumps."""
         self._flush()
         return len(self.code) * opcodes.WIDTH
 
     def _step(self, steps: Sequence[Step]) -> None:
-        """Add steps; neighbours of one kind become one instruction when they are written."""
+        """Add steps; adjacent ones of one kind are merged when written."""
         for op, amount in steps:
             if self.steps and self.steps[-1][0] == op != opcodes.SKIP_BYTES:
                 self.steps[-1] = (op, self.steps[-1][1] + amount)
@@ -119,7 +119,7 @@ class _Compiler:
         self._emit(op, argument)
         return [self._emit(opcodes.JUMP) for _ in range(entries)]
 
-    # Stepping over.
+    # Skipping values.
 
     def _skip(self, node: AvroType) -> None:
         steps = _plain(node)
@@ -163,10 +163,10 @@ class _Compiler:
         self.code[loop][1] = self._here()
         self._emit(opcodes.NEXT, body, int(walk_all))
 
-    # Keeping.
+    # Keeping values.
 
     def _take(self, node: AvroType, wants: tuple[WantedColumn, ...], *, inside: bool) -> None:
-        """Walk over a node and keep what is wanted below it; `inside` an array that is kept."""
+        """Process a node and keep what is selected below it; `inside` an array that is kept."""
         if not wants:
             self._skip(node)
             return
@@ -239,7 +239,7 @@ class _Compiler:
     def _fields(
         self, fields: Sequence[tuple[RecordField, tuple[WantedColumn, ...]]], *, inside: bool
     ) -> None:
-        """Walk over fields; a run of skipped nullable ones begins with a look for nulls."""
+        """Process fields; a run of skipped nullable ones starts with a check for nulls."""
         done = 0
         while done < len(fields):
             run = _nullable_run(fields[done:])
@@ -270,7 +270,7 @@ class _Compiler:
 
 
 def _plain(node: AvroType) -> list[Step] | None:
-    """The steps over a value without choices or loops in it; None where it has some."""
+    """The steps over a value without branches or loops; None if it has some."""
     match node:
         case LeafType(kind=kind) if kind in _VARINTS:
             return [(opcodes.SKIP_VARINTS, 1)]
@@ -297,7 +297,7 @@ def _plain_fields(fields: Sequence[RecordField]) -> list[Step] | None:
 
 
 def _whole_array(key: list[Step], item: AvroType) -> Step | None:
-    """The one instruction that steps over all items of an array or a map, where there is one."""
+    """The single instruction that skips all items of an array or a map, if there is one."""
     if is_empty(item) and not key:
         return opcodes.SKIP_ARRAY_FIXED, 0
     plain = _plain(item)
@@ -313,7 +313,7 @@ def _whole_array(key: list[Step], item: AvroType) -> Step | None:
 
 
 def _single(node: AvroType) -> Step | None:
-    """The one instruction that steps over a value, where there is one."""
+    """The single instruction that skips a value, if there is one."""
     match node:
         case ArrayType(items=items):
             return _whole_array([], items)
@@ -324,7 +324,7 @@ def _single(node: AvroType) -> Step | None:
 
 
 def _optional(union: UnionType) -> tuple[int, int, int] | None:
-    """The one instruction that steps over a union of null and something else."""
+    """The single instruction that skips a union of null and something else."""
     if len(union.branches) != 2 or _NULL not in union.branches:
         return None
     null = union.branches.index(_NULL)

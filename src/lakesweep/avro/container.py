@@ -25,7 +25,7 @@ _LONGEST_VARINT = 10
 
 @dataclass(frozen=True, slots=True)
 class AvroHeader:
-    """What a file says of itself, with its schema as parsed JSON."""
+    """What a file declares, with its schema as parsed JSON."""
 
     schema: Any
     codec: str
@@ -35,7 +35,7 @@ class AvroHeader:
 
 @dataclass(frozen=True, slots=True)
 class RawHeader:
-    """A header as it stands in the file; `blocks_at` is the place of the first block."""
+    """A header as in the file; `blocks_at` is the offset of the first block."""
 
     path: str
     metadata: dict[str, bytes]
@@ -67,7 +67,7 @@ def read_header(path: str, data: Data) -> AvroHeader:
 
 
 def read_raw_header(path: str, data: Data) -> RawHeader:
-    """Read the header of a file, and leave its schema as it is."""
+    """Read the header of a file, without parsing its schema."""
     reader = _Reader(path, memoryview(data))
     _check_magic(path, bytes(reader.data[: len(_MAGIC)]))
     reader.position = len(_MAGIC)
@@ -93,7 +93,7 @@ def find_blocks(preamble: RawHeader, data: Data) -> Iterator[npt.NDArray[np.int6
 
 
 def read_only(data: Data) -> npt.NDArray[np.uint8]:
-    """The bytes as the kernels take them, which are compiled for one kind of array."""
+    """The bytes in the form that the kernels take, which are compiled for one kind of array."""
     return np.frombuffer(memoryview(data).toreadonly(), dtype=np.uint8)
 
 

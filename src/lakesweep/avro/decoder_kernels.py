@@ -46,7 +46,7 @@ Stack = tuple[int, int]
 
 @inlined
 def _read_long(p: int, end: int) -> tuple[int, int]:
-    """Read one number; answers (number, position after it)."""
+    """Read one number; returns (number, position after it)."""
     if p < end:
         byte = load8(p)
         if byte < 128:
@@ -71,14 +71,14 @@ def _read_long_slowly(p: int, end: int) -> tuple[Any, int]:
 
 @inlined
 def _skip_varints(p: int, end: int, count: int) -> int:
-    """Step over numbers, eight bytes at a time: a number ends at a byte below 128."""
+    """Skip numbers, eight bytes at a time: a number ends at a byte below 128."""
     while end - p >= 8:
         ends = ~load_word(p) & _HIGH
         found = count_ones(ends)
         if found and count == 1:
             return p + (trailing_zeros(ends) >> 3) + 1
         if found >= count:
-            # How many numbers have ended at each byte; then the first byte where it is `count`.
+            # How many numbers have ended at each byte; then the first byte where that is `count`.
             ended = (ends >> _SEVEN) * _LOW
             there = ((ended | _HIGH) - np.uint64(count) * _LOW) & _HIGH
             return p + (trailing_zeros(there) >> 3) + 1
@@ -92,7 +92,7 @@ def _skip_varints(p: int, end: int, count: int) -> int:
 
 @inlined
 def _read_size(p: int, end: int) -> tuple[int, int]:
-    """Read a length of what follows, all of which must be there."""
+    """Read the length of what follows, all of which must be present."""
     size, p = _read_long(p, end)
     if p < 0:
         return 0, p
@@ -111,9 +111,9 @@ def _skip_bytes(p: int, end: int) -> int:
 
 @inlined
 def _open_items(p: int, end: int) -> tuple[int, int]:
-    """Find the next block of items that must be walked; answers (0, position) after the last.
+    """Find the next block of items that must be processed; returns (0, position) after the last.
 
-    A block whose size in bytes is given is leapt over.
+    A block with a known size in bytes is skipped at once.
     """
     while True:
         count, p = _read_long(p, end)
@@ -151,7 +151,7 @@ def _skip_array_of_fixed(p: int, end: int, each: int) -> int:
 
 @inlined
 def _skip_pairs(p: int, end: int, count: int) -> int:
-    """Step over numbers each followed by bytes; nearly all numbers and lengths are short."""
+    """Skip numbers each followed by bytes; nearly all numbers and lengths are short."""
     while count > 0:
         count -= 1
         if end - p >= 3:
@@ -203,7 +203,7 @@ def _skip(p: int, end: int, op: int, a: int) -> int:
 
 @inlined
 def _read_number(p: int, end: int, op: int, symbols: int) -> tuple[int, int]:
-    """Read and check a value that fits into 64 bits; answers (bits, position)."""
+    """Read and check a value that fits into 64 bits; returns (bits, position)."""
     if op <= opcodes.KEEP_ENUM:
         value, p = _read_long(p, end)
         if p >= 0 and op == opcodes.KEEP_INT and value != np.int64(np.int32(value)):
@@ -236,7 +236,7 @@ def _keep_number(p: int, end: int, op: int, slot: int, c: int, room: Places) -> 
 
 @inlined
 def _room_for_bytes(slot: int, size: int, room: Places) -> int:
-    """Append an item of so many bytes; answers where they go to."""
+    """Append an item of this many bytes; returns where they go."""
     filled, _, _, offsets, heap, _, _, most, heap_bytes = room
     n = load64(filled + 8 * slot)
     if n >= most:
@@ -275,7 +275,7 @@ def _keep_bytes(p: int, end: int, op: int, slot: int, c: int, room: Places) -> i
 
 @inlined
 def _keep_null(slot: int, size: int, room: Places) -> int:
-    """Append a null, with zero bytes in its place; a negative answer says that there is no room."""
+    """Append a null, with zero bytes in its place; a negative result means that it is full."""
     place = _room_for_bytes(slot, size, room)
     if place >= 0:
         for i in range(size):
@@ -293,9 +293,9 @@ def _keep_list(op: int, slot: int, row: int, room: Places) -> None:
 
 @inlined
 def _next_item(p: int, end: int, walk_all: int, frame: int) -> tuple[int, int]:
-    """Go on to the next item of a loop; answers (items left with it, position).
+    """Continue with the next item of a loop; returns (items left including it, position).
 
-    A frame is (items left in this block, the block's end where it is known or -1).
+    A frame is (items left in this block, the block's end if known or -1).
     """
     left, known_end = load64(frame), load64(frame + 8)
     if left > 0:
@@ -329,7 +329,7 @@ def _leading_nulls(p: int, end: int, most: int) -> int:
 
 @inlined
 def _walk_record(p: int, end: int, row: int, program: int, stack: Stack, room: Places) -> int:  # noqa: PLR0915
-    """Run the programme once. One long chain of branches, which becomes one jump table."""
+    """Run the program once. One long chain of branches, which is compiled to one jump table."""
     pc, depth = program, 0
     frames, deepest = stack
     while True:
@@ -401,11 +401,11 @@ def _walk_record(p: int, end: int, row: int, program: int, stack: Stack, room: P
 def walk(
     data: Any, blocks: Any, program: Any, spare_rows: int, cursor: Any, stack: Any, room: Any
 ) -> int:
-    """Walk the records of blocks from where `cursor` stands to the end, or until it is full.
+    """Process the records of blocks from `cursor` to the end, or until the buffers are full.
 
     A row of `blocks` is (first byte, end, records). `cursor` is (block, position, records left in
-    the block or -1 before it, rows kept); after an answer other than DONE it stands on the record
-    that the answer is about.
+    the block or -1 before it, rows kept); after a result other than DONE it is at the record that
+    the result is about.
     """
     base, code = address(data), address(program)
     frames = address(stack), stack.shape[0]
@@ -444,7 +444,7 @@ def walk(
 def find_blocks(data: Any, position: int, sync: Any, table: Any) -> tuple[int, int, int]:
     """Fill `table` with (first byte, end, records) of the blocks from `position` on.
 
-    Answers (blocks found, position after them, status); a block that is wrong is not in the table.
+    Returns (blocks found, position after them, status); an invalid block is not in the table.
     """
     base, mark, found = address(data), address(sync), 0
     p, end = base + position, base + data.shape[0]

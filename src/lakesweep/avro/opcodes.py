@@ -11,8 +11,8 @@ from typing import Final
 
 WIDTH: Final = 32  # bytes of an instruction
 
-# Step over a value. Where b is not negative, the value may be null: it is the other branch of a
-# union of two, in which null is branch b.
+# Skip a value. If b is not negative, the value may be null: it is the other branch of a union of
+# two, in which null is branch b.
 SKIP_VARINTS: Final = 0  # a numbers
 SKIP_BYTES: Final = 1  # a string or bytes
 SKIP_FIXED: Final = 2  # a bytes
@@ -21,7 +21,7 @@ SKIP_ARRAY_PAIRS: Final = 4  # an array, each item a number and a string or byte
 SKIP_ARRAY_FIXED: Final = 5  # an array, each item a bytes
 LAST_SKIP: Final = SKIP_ARRAY_FIXED
 
-# Keep a value in slot a. Where b is 1, the same value is read again for another slot.
+# Keep a value in slot a. If b is 1, the same value is read again for another slot.
 KEEP_LONG: Final = 6
 KEEP_INT: Final = 7
 KEEP_ENUM: Final = 8  # c symbols
@@ -33,12 +33,12 @@ KEEP_BYTES: Final = 12
 KEEP_FIXED: Final = 13  # c bytes
 LAST_KEEP: Final = KEEP_FIXED
 
-# Close what a slot holds for this record.
+# Finish what a slot holds for this record.
 KEEP_NULL: Final = 14  # a null value; c zero bytes stand for it
 KEEP_LIST: Final = 15  # the values since the last record are one list
 KEEP_NULL_LIST: Final = 16
 
-# Lead the way.
+# Control flow.
 END: Final = 17  # the record is complete
 JUMP: Final = 18  # to a
 UNION: Final = 19  # a branches; as many JUMPs follow
@@ -48,7 +48,7 @@ NEXT: Final = 22  # body at a; where b is 1, no block of items may be leapt over
 CALL: Final = 23  # the routine at a
 RETURN: Final = 24
 
-# What the kernel answers.
+# The results of the kernel.
 DONE: Final = 0
 FULL: Final = -100  # no room is left for the record; it is walked again when there is
 PAST_END: Final = -1

@@ -24,15 +24,15 @@ from lakesweep.avro.schema import (
 
 @dataclass(frozen=True, slots=True)
 class ProjectedColumn:
-    """A value to read from every record, under the name that it gets in the batches.
+    """A value to read from every record, under its name in the batches.
 
-    `ids` are the field ids of the record fields that lead to it (Iceberg), `names` their names.
-    Where both are given, ids decide if the file's schema has any. Unions and arrays on the way
-    are passed through; below an array the values of one record come as a list.
+    `ids` are the field ids of the record fields that lead to it (Iceberg), `names` their names. If
+    both are given, ids decide if the file's schema has any. Unions and arrays on the way are passed
+    through; below an array the values of one record become a list.
 
-    A column that the file's schema lacks is null in every row, or damage where it is `required`.
-    `type` is the Arrow type that the caller counts on: the column comes in it also where the
-    file lacks it, by Avro's own promotions (int to long and the like) or not at all.
+    A column that the file's schema lacks is null in every row, or an error if it is `required`.
+    `type` is the Arrow type that the caller expects: the column has it even if the file lacks the
+    column, by Avro's own promotions (int to long and the like) or not at all.
     """
 
     name: str
@@ -44,7 +44,7 @@ class ProjectedColumn:
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """What is left of the way to a column: by ids, or by names."""
+    """The rest of the path to a column: by ids, or by names."""
 
     steps: tuple[int, ...] | tuple[str, ...]
 
@@ -64,7 +64,7 @@ class Shape:
 
 
 def column_path(schema: AvroSchema, column: ProjectedColumn) -> Path:
-    """The way to a column in this schema."""
+    """The path to a column in this schema."""
     by_ids = bool(column.ids) and (schema.has_ids or not column.names)
     path = Path(column.ids if by_ids else column.names)
     if not path:
@@ -73,7 +73,7 @@ def column_path(schema: AvroSchema, column: ProjectedColumn) -> Path:
 
 
 def find_field(record: RecordType, path: Path) -> RecordField | None:
-    """The field that the path's first step names."""
+    """The field that the first step of the path names."""
     step = path.steps[0]
     found = [each for each in record.fields if step == _label(each, step)]
     if len(found) > 1:
@@ -82,7 +82,7 @@ def find_field(record: RecordType, path: Path) -> RecordField | None:
 
 
 def find_shape(node: AvroType, path: Path) -> Shape | None:
-    """What is at the end of the path; None where the schema has no such column."""
+    """What is at the end of the path; None if the schema has no such column."""
     shapes = _shapes(node, path)
     values = {shape for shape in shapes if shape.leaf.kind is not AvroKind.NULL} or shapes
     if len(values) > 1:

@@ -18,7 +18,7 @@ from lakesweep.avro.projection import Path, ProjectedColumn, Shape, column_path,
 from lakesweep.avro.schema import AvroSchema, AvroSchemaError, is_empty, parse_schema
 from lakesweep.errors import DamagedError
 
-# Small blocks are walked together, as each call of the kernel has a price.
+# Small blocks are processed together, since each call of the kernel has a cost.
 _CHUNK_BYTES = 2**15
 
 
@@ -27,10 +27,10 @@ def read_avro(
 ) -> Iterator[pa.RecordBatch]:
     """Read columns of the file's records, in batches of bounded size; no batch is empty.
 
-    Neither the whole file inflated nor an object a row is ever held. `path` names the file in
-    errors: TruncatedError where the file ends too early, DamagedError where it contradicts the
-    format or lacks a required column, EncryptedError where it is an encrypted stream. Rows of
-    earlier batches may have come before an error does.
+    Never holds the whole decompressed file, or an object per row. `path` names the file in errors:
+    TruncatedError if the file ends too early, DamagedError if it contradicts the format or lacks a
+    required column, EncryptedError if it is an encrypted stream. Earlier batches may have been
+    returned before an error.
     """
     preamble = read_raw_header(path, data)
     try:
@@ -51,7 +51,7 @@ def _read(preamble: RawHeader, data: Data, plan: DecodePlan) -> Iterator[pa.Reco
 
 @dataclass(frozen=True, slots=True)
 class _Chunk:
-    """Inflated bytes, and where blocks are in them: (first byte, end, records)."""
+    """Decompressed bytes, and the blocks in them: (first byte, end, records)."""
 
     data: npt.NDArray[np.uint8]
     blocks: npt.NDArray[np.int64]
@@ -84,7 +84,7 @@ def _chunk(parts: list[bytes | memoryview], blocks: list[tuple[int, int, int]]) 
     return _Chunk(read_only(whole), np.array(blocks, dtype=np.int64))
 
 
-# Rows without any bytes cost nothing to claim; a block may claim so many and no more.
+# Rows without any bytes cost nothing to claim; a block may claim this many and no more.
 _SPARE_ROWS = 2**20
 
 _PROMOTIONS = {
@@ -97,7 +97,7 @@ _PROMOTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class DecodePlan:
-    """The programme, the shapes of its slots, and the slot of each column, None where it has none.
+    """The program, the shapes of its slots, and the slot of each column, None if it has none.
 
     `spare_rows` is how many rows a block may claim without a byte for each.
     """
@@ -109,7 +109,7 @@ class DecodePlan:
     spare_rows: int
 
     def batch(self, rows: DecodedRows) -> pa.RecordBatch:
-        """Put rows into the columns that the caller asked for; ArrowInvalid where text is none."""
+        """Put rows into the columns that the caller selected; ArrowInvalid for invalid text."""
         arrays = [
             pa.nulls(rows.count, field.type) if slot is None else rows.slots[slot].cast(field.type)
             for slot, field in zip(self.slots, self.schema, strict=True)
@@ -119,9 +119,9 @@ class DecodePlan:
 
 @lru_cache(maxsize=256)
 def plan_decoding(source: bytes, columns: tuple[ProjectedColumn, ...]) -> DecodePlan:
-    """Find the columns in a schema, and compile the programme that keeps them.
+    """Find the columns in a schema, and compile the program that keeps them.
 
-    Plans are remembered, as the files of one table have the same schema. Raises SchemaError.
+    Plans are cached, as the files of one table share their schema. Raises AvroSchemaError.
     """
     if not columns:
         raise ValueError("no columns are chosen")

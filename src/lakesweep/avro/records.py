@@ -26,7 +26,7 @@ from lakesweep.avro.schema import (
 )
 from lakesweep.errors import DamagedError
 
-#: Answers the value at a place, and the place behind it.
+#: Returns the value at an offset, and the offset after it.
 Decode: TypeAlias = Callable[[bytes, int], tuple[Any, int]]
 #: Appends a value.
 Encode: TypeAlias = Callable[[Any, bytearray], None]
@@ -177,7 +177,7 @@ def _map_decoder(decode_value: Decode) -> Decode:
 
 
 def make_encoder(node: AvroType) -> Encode:
-    """The function that writes values of a type; a field that a record lacks is null."""
+    """The function that writes values of a type; a field missing in a record is null."""
     match node:
         case LeafType():
             return _LEAF_ENCODERS[node.kind]

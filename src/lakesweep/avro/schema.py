@@ -10,11 +10,11 @@ from typing import Any
 
 
 class AvroSchemaError(ValueError):
-    """A schema is not what it should be. The text says why."""
+    """A schema is invalid. The text says why."""
 
 
 class AvroKind(StrEnum):
-    """The types without parts."""
+    """The types without components."""
 
     NULL = "null"
     BOOLEAN = "boolean"
@@ -30,7 +30,7 @@ class AvroKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LeafType:
-    """A type without parts; `size` is that of a fixed, `symbols` are those of an enum."""
+    """A type without components; `size` is that of a fixed, `symbols` are those of an enum."""
 
     kind: AvroKind
     size: int = 0
@@ -48,7 +48,7 @@ class RecordField:
 
 @dataclass(slots=True)
 class RecordType:
-    """Fields in the order of their bytes. They are filled in late, as they may name the record."""
+    """Fields in byte order. They are filled in late, as they may refer to the record."""
 
     name: str
     fields: tuple[RecordField, ...] = ()
@@ -56,7 +56,7 @@ class RecordType:
 
 @dataclass(frozen=True, slots=True)
 class UnionType:
-    """One of several types, told by its place."""
+    """One of several types, selected by index."""
 
     branches: tuple[AvroType, ...]
 
@@ -102,7 +102,7 @@ def parse_json(source: bytes) -> Any:
 
 
 def parse_schema(source: bytes) -> AvroSchema:
-    """Read the text of a schema into its types."""
+    """Parse the text of a schema into its types."""
     parser = _Parser()
     return AvroSchema(parser.parse(parse_json(source), ""), parser.has_ids)
 
@@ -220,7 +220,8 @@ def _is_empty(node: AvroType, known: dict[int, bool]) -> bool:
         case TypeReference(target=target):
             return _is_empty(target, known)
         case RecordType():
-            # A record inside itself, with no choice between, has no values: any answer will do.
+            # A record inside itself, without a choice in between, has no values: any answer is
+            # right.
             if id(node) not in known:
                 known[id(node)] = True
                 known[id(node)] = all(_is_empty(each.type, known) for each in node.fields)

@@ -16,7 +16,7 @@ from lakesweep.errors import UnsupportedError
 
 _MAGIC = b"Obj\x01"
 _SYNC_BYTES = 16
-#: A block ends when it has so many bytes, as those of Java's writer do.
+#: A block ends at this many bytes, like those of Java's writer.
 _BLOCK_BYTES = 64_000
 
 

@@ -23,7 +23,7 @@ from lakesweep.sweep.engine.protocol import Step
 if TYPE_CHECKING:
     from lakesweep.storage.object_store import StoreOpener
 
-#: So many listed files are held to be told what is said of them.
+#: The number of listed files held in memory to be paired with other rows.
 _PAIRED_ROWS = 1 << 20
 
 

@@ -18,10 +18,10 @@ class MarkEngine(Protocol):
     def gather(
         self, step: Step, rows: Dataset, schema: pa.Schema, *, most_calls: int | None = None
     ) -> pa.Table:
-        """All that a step yields, which is little, as rows of a schema.
+        """Everything that a step yields, which is little, as rows of a schema.
 
-        The rows are spread evenly over as many calls of the step as the engine likes, or at most as
-        many as are told, each row in one of them. A call may be repeated; the rows of one of its
+        The rows are spread evenly over as many calls of the step as the engine likes, or at most
+        `most_calls`, each row in one of them. A call may be repeated; the rows of only one of its
         runs count.
         """
         ...
@@ -29,28 +29,28 @@ class MarkEngine(Protocol):
     def distinct(self, children: Sequence[Dataset], kind: str, address: str) -> Dataset:
         """Write the pointers of one kind among CHILDREN, each file once, as a dataset of POINTERS.
 
-        Files are told apart by `h1`, `h2` and `location`, where null is a value as any other; the
-        other columns are merged as MERGED says, without nulls.
+        Files are identified by `h1`, `h2` and `location`, where null is a value like any other; the
+        other columns are merged according to MERGED, ignoring nulls.
         """
         ...
 
 
 class SweepEngine(MarkEngine, Protocol):
-    """Runs the steps of a sweep. What comes back to the caller is little."""
+    """Runs the steps of a sweep. Only little data comes back to the caller."""
 
     @property
     def name(self) -> str:
-        """What the engine is called in records."""
+        """The name of the engine in records."""
         ...
 
     @property
     def parts(self) -> int:
-        """Into how many parts work is best cut."""
+        """The best number of parts to split work into."""
         ...
 
     @property
     def slots(self) -> int:
-        """How many parts are worked on at once, as far as is known by now."""
+        """How many parts run at once, as far as known."""
         ...
 
     def run(
@@ -59,21 +59,21 @@ class SweepEngine(MarkEngine, Protocol):
         items: Sequence[Any],
         schema: pa.Schema,
     ) -> pa.Table:
-        """All that a kernel yields for some items, each in a call of its own."""
+        """Everything that a kernel yields for some items, each in a separate call."""
         ...
 
     def match(self, step: Step, listing: Dataset, live: Dataset, schema: pa.Schema) -> pa.Table:
-        """All that a step yields for listed files, told of each whether it is live.
+        """Everything that a step yields for listed files, each marked as live or not.
 
-        `listing` has the columns of LISTING, and may have more. They come to the step as
-        REFERENCED: a file is referenced if its hash is that of a live one.
+        `listing` has the columns of LISTING, and may have more. The step gets them as REFERENCED: a
+        file is referenced if its hash is that of a live one.
         """
         ...
 
     def miss(self, step: Step, listing: Dataset, live: Dataset, schema: pa.Schema) -> pa.Table:
-        """All that a step yields for live files (LIVE) whose hash no listed file has.
+        """Everything that a step yields for live files (LIVE) whose hash no listed file has.
 
-        All rows of one file come to the same call of the step.
+        All rows of one file go to the same call of the step.
         """
         ...
 
@@ -85,10 +85,10 @@ class SweepEngine(MarkEngine, Protocol):
         columns: Sequence[str],
         schema: pa.Schema,
     ) -> pa.Table:
-        """All that a step yields for listed files, each with what another dataset says of it.
+        """Everything that a step yields for listed files, each with its row of another dataset.
 
-        `listing` has `h1` and `h2`, and a file may be in it more than once; `said` has one row a
-        file. Those of its columns that are named, none of which `listing` has, come to the step
-        behind those of `listing`, null for files it says nothing of.
+        `listing` has `h1` and `h2`, and may contain a file more than once; `said` has one row per
+        file. Its named columns, none of which `listing` has, follow those of `listing`, null for
+        files without a row.
         """
         ...

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from lakesweep.sweep.engine.protocol import Step
 
 _FILE = ["h1", "h2", "location"]
-#: A task for so many rows at least, where there are more than tasks are worth having.
+#: At least this many rows per task, if there are more than the best number of tasks.
 _ROWS_IN_A_SHARE = 1_000_000
-#: Fewer rows are judged in less time than a task needs to begin.
+#: Fewer rows are judged faster than a task can start.
 _FEWEST_ROWS = 60_000
 
 
@@ -56,7 +56,7 @@ def _match_share(
     return step(mark_referenced(files, known))
 
 
-#: The live files that the last task of this process was asked about; mostly the next one is too.
+#: The live files of the last task in this process; usually the next task needs the same.
 _last: list[tuple[str, HashSet]] = []
 
 
@@ -70,9 +70,9 @@ def _held(access: ExecutorAccess, live: Dataset) -> HashSet:
 class SparkSweepEngine:
     """Runs steps on the executors of a session.
 
-    Tasks read their rows by themselves, which costs less than to bring them through Java. What has
-    at most `few_rows` is done here: to start tasks would take longer. Up to `few_pointers` are put
-    in order here, and up to `few_live` files are held by each process that matches against them.
+    Tasks read their rows themselves, which is cheaper than passing them through Java. Up to
+    `few_rows` are processed here: starting tasks would take longer. Up to `few_pointers` are merged
+    here, and up to `few_live` files are held by each process that matches against them.
     """
 
     spark: SparkSession

@@ -42,7 +42,7 @@ def results_of(rows: pa.Table, what: str, kind: type[T]) -> Iterator[T]:
 
 @dataclass(frozen=True, slots=True)
 class RowRange:
-    """Rows of one part, by their places."""
+    """Rows of one part, by position."""
 
     part: Part
     rows: range
@@ -52,7 +52,7 @@ RowSplit = tuple[RowRange, ...]
 
 
 def split_rows(dataset: Dataset, shares: int) -> list[RowSplit]:
-    """All rows in order, in at most so many shares of the same size, of which none is empty."""
+    """All rows in order, in at most this many shares of equal size, none empty."""
     count = min(shares, dataset.rows)
     edges = [number * dataset.rows // count for number in range(count + 1)] if count else []
     return [tuple(_row_ranges(dataset, first, last)) for first, last in pairwise(edges)]
@@ -61,7 +61,7 @@ def split_rows(dataset: Dataset, shares: int) -> list[RowSplit]:
 def read_split(
     stores: StoreOpener, dataset: Dataset, share: RowSplit, columns: Sequence[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a share. The hash of each part is compared before the first row comes."""
+    """The rows of a share. The hash of each part is compared before the first row is returned."""
     for stretch in share:
         yield from read_row_range(stores, dataset, stretch.part, stretch.rows, columns)
 

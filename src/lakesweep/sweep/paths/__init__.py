@@ -1,1 +1,1 @@
-"""What paths tell: the folder they lie in, their format, their kind."""
+"""What paths reveal: their folder, format and kind."""

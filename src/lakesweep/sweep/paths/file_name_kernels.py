@@ -26,13 +26,13 @@ def _half(text: str) -> int:
     return int.from_bytes(text.encode(), "little")
 
 
-# How folders begin that other formats, or engines at work, use.
+# How folders start that other formats, or running engines, use.
 _FOLDERS = (
     *map(_half, ("buck", "mani", "snap", "chan", "sche", "inde")),
     *map(_half, ("stat", "cons", "serv", "copy", "tag/")),
 )
 
-# How names of files begin that are metadata in spite of their ending.
+# How file names start that are metadata in spite of their extension.
 _METADATA = tuple(map(_half, ("snap", "stag")))
 _PARTITION_STATISTICS = _word("partitio")
 _DELETES = _word("-deletes")
@@ -44,7 +44,7 @@ _DASH_M = (ord("-"), ord("m"))
 
 @inlined
 def _is_odd_folder(p: Any, size: Any) -> Any:
-    """Whether a folder calls for a closer look; the slash behind it belongs to it."""
+    """Whether a folder name needs a closer look; its final slash belongs to it."""
     if size and load8(p) in (_DOT, _UNDERSCORE):
         return True
     return size >= 3 and load32(p) in _FOLDERS
@@ -52,7 +52,7 @@ def _is_odd_folder(p: Any, size: Any) -> Any:
 
 @inlined
 def _stem_size(p: Any, size: Any) -> Any:
-    """The bytes before the ending of a data file, 0 for any other ending."""
+    """The length before the extension of a data file, 0 for any other extension."""
     if size > 8 and load_word(p + size - 8) == _PARQUET:
         return size - 8
     if size > 5 and load32(p + size - 4) == _AVRO and load8(p + size - 5) == _DOT:
@@ -91,7 +91,7 @@ def _is_plain_name(p: Any, size: Any) -> Any:
 
 @kernel
 def find_plain(data: Any, offsets: Any, plain: Any) -> None:
-    """Tell of each path whether it is a data file, and no name in it says anything else."""
+    """Whether each path is a data file, and no name in it suggests anything else."""
     for row in range(len(plain)):
         start, end = address(data) + offsets[row], address(data) + offsets[row + 1]
         place, is_odd = start, False
@@ -105,7 +105,7 @@ def find_plain(data: Any, offsets: Any, plain: Any) -> None:
 
 @kernel
 def find_hidden(data: Any, offsets: Any, starts: Any, hidden: Any) -> None:
-    """Tell of each path whether a name behind its start begins with a dot or an underscore."""
+    """Whether a name after the start of each path begins with a dot or an underscore."""
     for row in range(len(hidden)):
         place, end = address(data) + offsets[row] + starts[row], address(data) + offsets[row + 1]
         is_first, hidden[row] = True, False

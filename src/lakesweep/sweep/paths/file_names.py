@@ -1,7 +1,7 @@
-"""What a file name tells: its format, and whether it is hidden or temporary.
+"""What a file name reveals: its format, and whether it is hidden or temporary.
 
-A name proves nothing. It can only keep a file: one whose name is unknown, or that looks as if
-it belongs to a format whose tables this run does not read.
+A name proves nothing. It can only keep a file: one with an unknown name, or one that seems to
+belong to a format whose tables this run does not read.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NameStarts: TypeAlias = npt.NDArray[np.int64]
 
 
 class FormatFamily(StrEnum):
-    """A table format, or what else keeps files in the lake."""
+    """A table format, or something else that keeps files in the lake."""
 
     ICEBERG = "iceberg"
     PAIMON = "paimon"
@@ -33,7 +33,7 @@ class FormatFamily(StrEnum):
 
 _UUID = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 
-# Only what other formats hardly use: the folders in which these files lie are part of the name.
+# Only patterns that other formats hardly use: the folders of these files are part of the pattern.
 _FOREIGN_NAMES = (
     (
         FormatFamily.PAIMON,
@@ -58,7 +58,7 @@ _TEMPORARY = (
 
 
 class FileNames:
-    """What the names in a column of paths say, looked at closely only where they are odd.
+    """What the names in a column of paths reveal; only unusual ones are examined closely.
 
     Most paths name a data file and nothing else: they are neither hidden nor temporary, and of no
     other format.
@@ -76,34 +76,34 @@ class FileNames:
         return FileNames(self.paths.filter(pa.array(mask)), self._odd[mask])
 
     def kinds(self) -> pa.Array:
-        """The kind that each path looks like, null where it looks like none."""
+        """The kind that each path looks like, null for none."""
         kinds = self._closely(kinds_by_name)
         return pc.if_else(pa.array(self._odd), kinds, IcebergKind.DATA.value)
 
     def families(self) -> pa.Array:
-        """The format other than Iceberg that each path looks like, null where like none."""
+        """The format other than Iceberg that each path looks like, null for none."""
         return self._closely(_families_by_name)
 
     def temporary(self) -> Mask:
-        """Whether each path is named as engines name what they will remove or replace."""
+        """Whether each path is named like files that engines remove or replace."""
         temporary = self._odd.copy()
         temporary[self._odd] = mask_of(pc.match_substring_regex(self.odd_paths(), _TEMPORARY))
         return temporary
 
     def own(self) -> Mask:
-        """Whether each path lies in a folder that only Lakesweep makes."""
+        """Whether each path is in a folder that only Lakesweep creates."""
         own = self._odd.copy()
         own[self._odd] = mask_of(pc.match_substring(self.odd_paths(), "/_lakesweep/"))
         return own
 
     def hidden(self, starts: NameStarts) -> Mask:
-        """Whether a name behind byte `start` of each path begins with a dot or an underscore."""
+        """Whether a name after byte `start` of each path begins with a dot or an underscore."""
         hidden = self._odd.copy()
         hidden[self._odd] = _find_hidden(self.odd_paths(), starts[self._odd])
         return hidden
 
     def odd_paths(self) -> pa.Array:
-        """The paths in which a name says something; the others name data files."""
+        """The paths with unusual names; the others name data files."""
         return self.paths.filter(pa.array(self._odd))
 
     def _closely(self, look: Callable[[pa.Array], pa.Array]) -> pa.Array:
@@ -112,7 +112,7 @@ class FileNames:
 
 
 def is_hidden(path: str, start: int, table: int, fields: AbstractSet[str]) -> bool:
-    """The same for one path whose table begins at byte `table` and has partitions by some fields.
+    """The same for one path whose table starts at byte `table` and is partitioned by some fields.
 
     In the table, a folder that is named after such a field, `_x=1`, is not hidden.
     """

@@ -13,7 +13,7 @@ import numpy as np
 
 from lakesweep.native import address, inlined, kernel, load8, load_word, trailing_zeros
 
-#: The bytes of all folders, where each begins, the table, and how many slashes folders have.
+#: The bytes of all folders, where each starts, the table, and which slash counts occur.
 FolderTable: TypeAlias = tuple[Any, ...]
 
 _SLASH = ord("/")
@@ -29,7 +29,7 @@ _ZERO = np.uint64(0)
 
 @inlined
 def _word_at(p: Any, size: Any) -> Any:
-    """The next eight bytes, zeros behind the last of `size`."""
+    """The next eight bytes, zeros after the last of `size`."""
     if size >= 8:
         return load_word(p)
     word = _ZERO
@@ -40,7 +40,7 @@ def _word_at(p: Any, size: Any) -> Any:
 
 @inlined
 def _first_slash(word: Any) -> Any:
-    """Which byte of a word is its first slash; 8 where there is none."""
+    """Which byte of a word is its first slash; 8 if there is none."""
     other = word ^ _SLASHES
     return trailing_zeros((other - _ONES) & ~other & _TOPS) // 8
 
@@ -53,7 +53,7 @@ def _stir(state: Any, word: Any) -> Any:
 
 @inlined
 def _next_slash(p: Any, place: Any, size: Any, state: Any) -> Any:
-    """The place behind the next slash, and the hash up to there; (-1, …) where there is none."""
+    """The position after the next slash, and the hash up to there; (-1, …) if there is none."""
     while place < size:
         word = _word_at(p + place, size - place)
         slash = _first_slash(word)
@@ -77,7 +77,7 @@ def _are_equal(one: Any, two: Any, size: Any) -> Any:
 
 @inlined
 def _look_up(folders: FolderTable, state: Any, path: Any, size: Any) -> Any:
-    """The number of the folder that is exactly these bytes, or -1."""
+    """The number of the folder with exactly these bytes, or -1."""
     data, ends, slots, _ = folders
     mask = np.uint64(len(slots) - 1)
     slot = state & mask
@@ -93,7 +93,7 @@ def _look_up(folders: FolderTable, state: Any, path: Any, size: Any) -> Any:
 
 @kernel
 def fill_table(folders: FolderTable) -> None:
-    """Put all folders into a table that is empty and has room for more than these."""
+    """Put all folders into an empty table that has room for more than these."""
     data, ends, slots, depths = folders
     mask = np.uint64(len(slots) - 1)
     for number in range(len(ends) - 1):
@@ -111,7 +111,7 @@ def fill_table(folders: FolderTable) -> None:
 
 @kernel
 def find_longest(folders: FolderTable, paths: Any, offsets: Any, found: Any) -> None:
-    """The number of the longest folder that each path begins with, or -1."""
+    """The number of the longest folder that each path starts with, or -1."""
     depths = folders[3]
     for row in range(len(found)):
         path, size = address(paths) + offsets[row], offsets[row + 1] - offsets[row]

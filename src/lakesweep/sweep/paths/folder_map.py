@@ -1,8 +1,8 @@
-"""Which folder a file lies in, who owns it, and which folders overlap.
+"""Which folder a file is in, who owns it, and which folders overlap.
 
-A folder is an identity that ends in `/`, so `t1/` never contains what lies in `t10/`. Names
-are not normalised in any other way: `a//`, other Unicode normal forms and other spellings of
-an escape are different folders.
+A folder is an identity that ends in `/`, so `t1/` never contains files of `t10/`. Names are not
+normalised in any other way: `a//`, other Unicode normal forms and other spellings of an escape are
+different folders.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ FolderNumbers = npt.NDArray[np.int32]
 
 @dataclass(frozen=True, slots=True)
 class FolderOverlap:
-    """Folders of different owners that meet: one lies in the other, or several own the same.
+    """Folders of different owners that overlap: one contains the other, or several own the same.
 
-    `outer` is None, and `outer_names` empty, where `names` all claim `folder` itself.
+    `outer` is None, and `outer_names` empty, if `names` all claim `folder` itself.
     """
 
     folder: str
@@ -38,7 +38,7 @@ class FolderOverlap:
 
 
 class FolderMap:
-    """Folders with the names of those who claim them. Immutable; can be pickled."""
+    """Folders with the names of their owners. Immutable and picklable."""
 
     def __init__(self, claims: Iterable[tuple[str, str]] = ()) -> None:
         names: dict[bytes, set[str]] = {}
@@ -57,21 +57,21 @@ class FolderMap:
 
     @property
     def sizes(self) -> npt.NDArray[np.int64]:
-        """The bytes of each folder, its slash included."""
+        """The length of each folder in bytes, including its slash."""
         return np.diff(self._table[1])
 
     @property
     def names(self) -> list[str]:
-        """The first name of those who claim each folder, in the order of the folders' numbers."""
+        """The first owner of each folder, in the order of the folders' numbers."""
         return [each[0] for each in self._names]
 
     @property
     def claims(self) -> Iterator[tuple[int, str]]:
-        """The number of each folder with the name of everyone who claims it."""
+        """The number of each folder with the name of every owner."""
         return ((number, name) for number, names in enumerate(self._names) for name in names)
 
     def find(self, identities: pa.Array) -> FolderNumbers:
-        """The innermost folder that each path lies in."""
+        """The innermost folder that contains each path."""
         from lakesweep.sweep.paths.folder_kernels import find_longest  # imports numba
 
         found = np.full(len(identities), -1, dtype=np.int32)
@@ -81,7 +81,7 @@ class FolderMap:
         return found
 
     def find_with_self(self, identities: pa.Array) -> FolderNumbers:
-        """The same, where a file that is named like a folder lies in it as well."""
+        """The same, but a file named like a folder counts as inside it."""
         if not len(self):
             return self.find(identities)
         slashed = pc.binary_join_element_wise(identities, pa.scalar("", identities.type), "/")
@@ -92,20 +92,20 @@ class FolderMap:
         return self._labels.take(pa.array(found, mask=found < 0))
 
     def folder(self, number: int) -> str:
-        """The folder of a number."""
+        """The folder with this number."""
         data, ends, *_ = self._table
         return data[ends[number] : ends[number + 1]].tobytes().decode()
 
     def around(self, number: int) -> Iterator[int]:
-        """The folder of a number, and all that it lies in, from the inside out."""
+        """The folder with this number, and all enclosing ones, from the inside out."""
         while number >= 0:
             yield number
             number = self._parents[number]
 
     def overlaps(self) -> Iterator[FolderOverlap]:
-        """Where owners meet: at most two for each folder, whatever the number of owners.
+        """Where owners overlap: at most two for each folder, whatever the number of owners.
 
-        A folder is compared with the innermost one around it; what lies further out follows.
+        A folder is compared with the innermost enclosing one; what is further out follows.
         """
         for number, names in enumerate(self._names):
             if len(names) > 1:
@@ -118,16 +118,16 @@ class FolderMap:
 
 
 def claimed_folder(path: str) -> str:
-    """The folder that somebody means by an address, as wide as it can be meant.
+    """The folder that an address means, in its widest sense.
 
-    Slashes at the end say nothing: who writes `t//` may keep files in `t/` and in `t//`. A local
-    folder is the one that its links lead to.
+    Trailing slashes are ignored: with `t//`, files may be in `t/` and in `t//`. A local folder is
+    the one that its links lead to.
     """
     return resolve_alias(folder_identity(path.rstrip("/")))
 
 
 def _parents(folders: list[bytes]) -> Iterator[int]:
-    """The longest of the sorted folders around each."""
+    """The longest enclosing folder of each, among the sorted folders."""
     around: list[int] = []
     for number, folder in enumerate(folders):
         while around and not folder.startswith(folders[around[-1]]):
@@ -137,8 +137,8 @@ def _parents(folders: list[bytes]) -> Iterator[int]:
 
 
 def _table(folders: list[bytes]) -> tuple[npt.NDArray[Any], ...]:
-    """The folders as the kernels want them."""
-    # A copy can be written, as arrays that were pickled can: kernels tell the two apart.
+    """The folders in the form that the kernels need."""
+    # A copy is writable, like unpickled arrays: kernels are compiled separately for read-only ones.
     data = np.frombuffer(b"".join(folders), dtype=np.uint8).copy()
     ends = np.cumsum([0, *map(len, folders)], dtype=np.int64)
     slots = np.zeros((2 << len(folders).bit_length(), 2), dtype=np.uint64)

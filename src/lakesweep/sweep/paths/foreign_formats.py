@@ -1,8 +1,8 @@
-"""Find folders of tables that no root reads, by the files that their format puts there.
+"""Find folders of tables that no root reads, by the files that their format creates.
 
-Data files of Delta, Hudi, Paimon or a plain dataset are named much like those of Iceberg.
-What tells them apart lies beside them, so every listed path is looked at once. A sign of
-another format can only keep files.
+Data files of Delta, Hudi, Paimon or a plain dataset are named much like those of Iceberg. What
+distinguishes them is beside them, so every listed path is checked once. A sign of another format
+can only keep files.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from lakesweep.marks.covers import collapse
 from lakesweep.sweep.paths.file_names import FileNames
 from lakesweep.sweep.paths.folder_map import FolderMap, claimed_folder
 
-#: As many folders of each format are told apart; beyond that, wider ones.
+#: The number of folders kept per format; beyond that, wider ones.
 MOST_FOLDERS = 100_000
 
 
 class ForeignFormat(StrEnum):
-    """What keeps all files of a folder, and is not read by the roots of a run."""
+    """Formats that keep all files of a folder, and that the roots of a run do not read."""
 
     DELTA = "Delta table"
     HUDI = "Hudi table"
@@ -36,20 +36,20 @@ class ForeignFormat(StrEnum):
 
 
 class FormatSign(msgspec.Struct, frozen=True, order=True):
-    """A folder in which a file of some pattern lies."""
+    """A folder with a file that matches a pattern."""
 
     pattern: str
     folder: str
 
 
 class ForeignFolder(msgspec.Struct, frozen=True):
-    """A folder, and the format of all that lies in it."""
+    """A folder, and the format of everything in it."""
 
     format: ForeignFormat
     folder: str
 
 
-# Each begins with the folder that a file says something of.
+# Each starts with the folder that the file is a sign for.
 _PATTERNS = {
     "delta": r"(?s)^(?P<folder>.*?/)_delta_log/",
     "hudi": r"(?s)^(?P<folder>.*?/)\.hoodie/",
@@ -60,7 +60,7 @@ _PATTERNS = {
 }
 _ANY = r"/(_delta_log|\.hoodie|_lakefs)/|/(_SUCCESS|_committed_\d+|(snapshot|schema)-\d+)$"
 
-#: A branch of a Paimon table has what tables have.
+#: A branch of a Paimon table has the same files as a table.
 _BRANCH = re.compile(r"(?<=/)branch/branch-[^/]+/\Z")
 
 #: All signs that a folder must have to be of a format.
@@ -80,7 +80,7 @@ class FormatSigns:
         self._folders: defaultdict[str, set[str]] = defaultdict(set)
 
     def add(self, paths: pa.Array) -> None:
-        """Look at paths as they were listed."""
+        """Check paths as they were listed."""
         odd = FileNames(paths).odd_paths()
         near = odd.filter(pc.match_substring_regex(odd, _ANY))
         for pattern, text in _PATTERNS.items() if len(near) else ():
@@ -94,9 +94,9 @@ class FormatSigns:
 
 
 def outside_used(used: Iterable[str], found: Iterable[ForeignFolder]) -> Iterator[ForeignFolder]:
-    """What meets a folder that a table uses is no dataset: it was taken over, or an engine left it.
+    """A dataset that overlaps a table's folder is not one: it was adopted, or left by an engine.
 
-    Tables of other formats stay what they are.
+    Tables of other formats are not affected.
     """
     known = sorted(map(claimed_folder, used))
     around = FolderMap((folder, "") for folder in known)
@@ -110,7 +110,7 @@ def outside_used(used: Iterable[str], found: Iterable[ForeignFolder]) -> Iterato
 
 
 def without_read(tables: Iterable[str], found: Iterable[ForeignFolder]) -> Iterator[ForeignFolder]:
-    """All but Paimon tables that are roots of the run, by their folders, and their branches."""
+    """All except Paimon tables that are roots of the run, by folder, and their branches."""
     known = frozenset(map(claimed_folder, tables))
     for each in found:
         folder = _BRANCH.sub("", claimed_folder(each.folder))
@@ -131,5 +131,5 @@ def foreign_folders(signs: Iterable[FormatSign]) -> tuple[ForeignFolder, ...]:
 
 
 def _few(folders: set[str]) -> Iterable[str]:
-    """The folders, one inside another too: a root may read the outer one and not the inner."""
+    """The folders, including nested ones: a root may read the outer one but not the inner."""
     return sorted(folders) if len(folders) <= MOST_FOLDERS else collapse(folders, MOST_FOLDERS)
