@@ -247,6 +247,7 @@ class App:
         """Close all stores that were opened."""
         for store in self._other_stores.values():
             store.close()
+        # Only if it was opened: closing must not open it.
         if "store" in self.__dict__:
             self.store.close()
 
@@ -256,6 +257,7 @@ class App:
         from lakesweep.storage.file_batches import use_system_allocator
         from lakesweep.storage.stores import Stores
 
+        # Before the first store is used: memory allocated earlier would stay in the old pool.
         use_system_allocator()
         return Stores(self.storage_options, clock=self.clock)
 

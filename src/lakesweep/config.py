@@ -24,6 +24,7 @@ class Section(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _refuse_unknown_keys(cls, values: object) -> object:
+        # Before pydantic's own check, so that the error can name the valid keys.
         if isinstance(values, Mapping):
             for key in values:
                 if key not in cls.model_fields:

@@ -71,6 +71,7 @@ def parse_config(text: str, path: Path, environment: Mapping[str, str]) -> Confi
         values = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: this is not TOML: {error}", hint="fix that line") from None
+    # After parsing, so that a variable cannot change the structure of the file.
     substitute = _Substitution(text, path, environment)
     try:
         return Config.model_validate(substitute(values, ()))
@@ -129,6 +130,7 @@ class _Substitution:
 
 
 def _config_error(error: ValidationError, text: str, path: Path) -> ConfigError:
+    # All problems at once, without the input values: they may be secrets.
     problems = [_problem(details, text, path) for details in error.errors(include_input=False)]
     hints = [hint for _, hint in problems if hint]
     return ConfigError("\n".join(line for line, _ in problems), hint=hints[0] if hints else None)

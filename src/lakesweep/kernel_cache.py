@@ -63,6 +63,7 @@ class OwnCacheFile(caching.IndexDataCacheFile):  # type: ignore[misc]
         self._save_index(overloads)
 
     def load(self, key: object) -> object:
+        # An index written by numba itself may name code of another source version.
         is_own = self._load_index().get(key) == self._name(key)
         return super().load(key) if is_own else None
 

@@ -46,6 +46,7 @@ class _Watch(MetaPathFinder):
     ) -> ModuleSpec | None:
         if fullname != "pyarrow":
             return None
+        # Removed first, or find_spec below would call itself.
         sys.meta_path.remove(self)
         spec = find_spec(fullname)
         if spec is not None and spec.loader is not None:

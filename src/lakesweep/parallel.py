@@ -48,6 +48,7 @@ def _map_on_threads(
     try:
         for item in items:
             weight = weigh(item)
+            # Results are taken before more work is submitted: that bounds memory, not only threads.
             while ahead and (load + weight > most or len(ahead) >= 2 * workers - 1):
                 future, lighter = ahead.popleft()
                 yield future.result()
@@ -61,6 +62,7 @@ def _map_on_threads(
         pool.shutdown(wait=False, cancel_futures=True)
         raise
     except Exception:
+        # Running work may still write, so it must end before the caller handles the error.
         pool.shutdown(wait=True, cancel_futures=True)
         raise
     pool.shutdown(wait=True)

@@ -16,6 +16,7 @@ def make_private(folder: Path) -> bool:
     """Create a folder if necessary; returns whether we can write to it and no one else can."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # lstat: a link planted by another user must not count as our folder.
         found = folder.lstat()
     except OSError:
         return False

@@ -95,6 +95,7 @@ class LineProgress:
             yield task
         finally:
             done.set()
+            # Before the final line, so that the two threads do not interleave.
             watch.join()
             task.close()
 

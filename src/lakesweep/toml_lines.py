@@ -22,6 +22,7 @@ def find_line(text: str, path: Sequence[str | int]) -> int | None:
     lines: dict[KeyPath, int] = {}
     for found, number in _keys(text):
         for prefix in _prefixes(found):
+            # The first line counts: a table may be continued later in the file.
             lines.setdefault(prefix, number)
     return next((lines[prefix] for prefix in _prefixes(tuple(path)) if prefix in lines), None)
 

@@ -63,6 +63,7 @@ def parse_size(text: str) -> int:
     if found is None or factor is None:
         raise UsageError(f"{text!r} is not a size", hint="write bytes, or 10MB, 64MiB, 1.5GB")
     whole, _, fraction = found[1].partition(".")
+    # In integers: 0.1 is exact for every unit, unlike with floats.
     return int(whole) * factor + int(fraction or "0") * factor // int(10 ** len(fraction))
 
 

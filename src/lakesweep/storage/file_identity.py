@@ -43,6 +43,7 @@ def resolve_alias(identity: str) -> str:
     """The same for a single identity; a folder's keeps its final `/`."""
     if not identity.startswith("/"):
         return identity
+    # Only the folder is resolved: a link to a file is an object of its own.
     folder, _, name = identity.rpartition("/")
     return _real_folder(folder) + name
 

@@ -99,6 +99,8 @@ class Stores:
         with self._lock:
             store = self._opened.get(address.store_id)
             if store is None:
+                # Opened under the lock: two threads must not open two connection pools, or two rate
+                # limits, for one store.
                 store = self._opened[address.store_id] = self._open(address)
         return store
 
@@ -176,5 +178,7 @@ class Keyring:
                 found = with_access(self._stores, self._options[access - 1])
             self._open[access] = found
             if len(self._open) > self._most_open:
+                # Dropped stores are only forgotten, not closed: another thread may still be using
+                # them.
                 self._open.popitem(last=False)
         return found

@@ -147,6 +147,7 @@ class CloudStore:
         """Delete keys. obstore has no conditional delete, so nothing is compared."""
         check_keys(keys, self.capabilities.delete_batch)
         check_expected(keys, expected)
+        # Each outcome comes from its own request, so one failure says nothing about the others.
         with ThreadPoolExecutor(_DELETING_THREADS) as pool:
             return tuple(pool.map(self._delete_one, keys))
 

@@ -109,6 +109,7 @@ class DatasetManifest(_Body, frozen=True):
     @classmethod
     def decode(cls, path: str, data: bytes) -> Self:
         """Parse and check a manifest; `path` is used in errors only."""
+        # Checked before anything else, so that a newer format is not reported as damage.
         if _version(data) > _VERSION:
             raise FormatError(path, "has a newer version", hint="upgrade Lakesweep")
         try:

@@ -167,6 +167,7 @@ def _whole(stores: StoreOpener, path: str, part: Part) -> BinaryIO:
     address = parse(path)
     data = stores.open(address).read(address.key)
     _check_size(path, len(data), part)
+    # Compared before parsing: a plan must never be read from altered bytes.
     if sha256_of(data) != part.sha256:
         raise DamagedError(path, "this part of the dataset has the wrong SHA-256")
     return cast("BinaryIO", pa.BufferReader(data))

@@ -55,6 +55,7 @@ def _spilled(
             hashes = path_hashes(batch)
             unknown = ~seen.contains(hashes)
             spill.write(batch.filter(pa.array(unknown)), hashes[0][unknown])
+        # Free the table before the partitions build their own.
         del seen
         for part in spill.parts():
             yield from unique_files(part, memory_bytes=memory_bytes, depth=depth + 1)

@@ -191,6 +191,7 @@ def _write_once(store: ObjectStore, address: Address, data: bytes) -> None:
 
 def _check_absent(store: ObjectStore, address: Address, data: bytes) -> None:
     try:
+        # The same content is success: an earlier attempt committed and its response was lost.
         found = store.read(address.key)
     except MissingError:
         return

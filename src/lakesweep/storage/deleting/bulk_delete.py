@@ -62,6 +62,7 @@ def delete_files(
     source = _Source(batches, _LISTED if verify else _INPUT)
     limiter = limiter or DeleteLimiter(SystemClock(), UNLIMITED)
     limit = min(limiter.rate.largest_batch or _WINDOW_ROWS, _WINDOW_ROWS)
+    # Generators all the way: memory is bounded by a few windows, whatever the number of files.
     windows = (_Window(stores, files, limit) for files in _windows(source))
     first = next(windows, None)
     if first is not None:
@@ -93,6 +94,7 @@ class _Window:
         self.requests = [_Request(self, group.rows, reason=group.reason) for group in rejected]
         for group in groups:
             self.requests += self._requests_to(stores, group, limit)
+        # Input order across stores: callers may rely on earlier files being requested first.
         self.requests.sort(key=lambda request: int(request.rows[0]))
         self._unanswered = len(self.requests)
 
@@ -280,6 +282,8 @@ def _answer(request: _Request, positions: RowNumbers, deletions: Sequence[Deleti
     reasons = np.array([deletion.reason for deletion in deletions], dtype=object)[positions]
     if len(positions) > len(deletions):
         is_again = np.ones(len(positions), dtype=bool)
+        # One delete cannot remove an object twice: the second spelling of a key is counted as
+        # absent.
         is_again[_firsts(positions)] = False
         is_again &= outcomes == Outcome.DELETED.value
         outcomes[is_again] = Outcome.ABSENT.value

@@ -85,6 +85,8 @@ class QuarantineStore(StoreWrapper):
         self, keys: Sequence[str], expected: Sequence[Expected | None] | None = None
     ) -> Sequence[Deletion]:
         if self.method is QuarantineMethod.MARKER:
+            # In a versioned bucket the delete itself keeps the version, so nothing needs to be
+            # copied.
             deletions = self.store.delete(keys, expected)
             return [_as_quarantined(deletion) for deletion in deletions]
         targets = self._folders.targets(self._root, keys)
@@ -184,6 +186,7 @@ class QuarantineFolders(msgspec.Struct, frozen=True):
             for location, folder in pairs
             if location.store_id == root.store_id
         ]
+        # Innermost first: a nested location has its own quarantine.
         return sorted(found, key=lambda pair: len(pair[0]), reverse=True)
 
 

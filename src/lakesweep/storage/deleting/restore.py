@@ -79,6 +79,7 @@ def _column(batch: pa.RecordBatch, name: str) -> list[object]:
 def _restore(stores: StoreOpener, file: _File) -> Deletion:
     try:
         address = parse(file.path)
+        # A damaged record must not make restore move an unrelated file.
         if file.moved_to is not None and not is_copy_of(file.moved_to, file.path):
             reason = f"{file.moved_to} is not where quarantine would have put it"
             return Deletion(address.key, Outcome.FAILED, reason)
@@ -92,6 +93,8 @@ def _restore_from(store: ObjectStore, key: str, moved: str | None, expected: Exp
     """Restore from the copy, or else from below a delete marker."""
     found = None if moved is None else _move_back(store, moved, key)
     if found is None:
+        # Also if nothing is in quarantine: the bucket may have been versioned by the time of the
+        # delete.
         found = _undelete(store, key, expected)
     return found or _outcome_in_place(store, key, moved, expected)
 

@@ -78,6 +78,8 @@ def _fetched(stores: StoreOpener, part: InventoryPart) -> Iterator[BinaryIO]:
                 file.write(piece)
         except MissingError as error:
             raise DamagedError(part.path, "a data file of the inventory is missing") from error
+        # A truncated inventory would hide files from the listing, and dangling references would
+        # look real.
         if file.tell() != part.size_bytes:
             raise TruncatedError(part.path, f"has {file.tell()} bytes instead of {part.size_bytes}")
         if part.md5 is not None and checksum.hexdigest() != part.md5.lower():

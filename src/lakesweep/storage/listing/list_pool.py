@@ -86,6 +86,7 @@ class ListPool:
         if self._is_cutting or not ripe:
             return None
         longest = max(ripe, key=lambda scan: scan.pages_read)
+        # Not to be cut twice at the same time.
         self._cut_from[longest] = math.inf
         self._is_cutting = self._was_cut = True
         return partial(self._cut, longest, self._workers - len(self._cut_from))
@@ -149,6 +150,7 @@ class ListPool:
 
     def _close(self, error: BaseException | None = None) -> None:
         with self._work_changed:
+            # The first error is the cause; later ones are consequences of stopping.
             self._error = self._error or error
             self._is_closed = True
             self._work_changed.notify_all()

@@ -81,6 +81,7 @@ class Scan:
         first = keys[0].as_py()
         pairs = keys[:-1], keys[1:]
         repeated = keys[1:].filter(pc.equal(*pairs))
+        # A repeated key means that paging is broken, and then others may be missing.
         if len(repeated) or (self.pages_read > 1 and first == self._position):
             key = repeated[0].as_py() if len(repeated) else first
             raise StorageError(self._store.base + key, "is listed twice")

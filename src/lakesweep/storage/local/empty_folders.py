@@ -21,6 +21,7 @@ def remove_empty_folders(folders: Iterable[str], root: str) -> list[str]:
     if top.kind is not StoreKind.FILE:
         return []
     removed: list[str] = []
+    # Deepest first, so that parents are empty when their turn comes.
     for folder in sorted(folders, reverse=True):
         address = parse(folder)
         if address.kind is StoreKind.FILE and address.key.startswith(top.folder):

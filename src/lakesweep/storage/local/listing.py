@@ -120,6 +120,8 @@ class _Folder:
 
     def __init__(self, root: str, key: str, *, follow: bool) -> None:
         self.key = key
+        # O_NOFOLLOW: a folder that was replaced by a link since it was found must not lead out of
+        # the tree.
         self._descriptor = os.open(root + key, _FOLDER if follow else _FOLDER | os.O_NOFOLLOW)
         self.entries: Iterator[os.DirEntry[str]] = os.scandir(self._descriptor)
 

@@ -322,6 +322,7 @@ class _FileState(NamedTuple):
 
 
 def _file_state(path: str) -> _FileState:
+    # Both the link and its target count: replacing either is a change.
     status = link = os.lstat(path)
     if stat.S_ISLNK(link.st_mode):
         status = os.stat(path)

@@ -127,6 +127,8 @@ class S3Deletes:
         except StorageError:
             return False
         try:
+            # Both must hold. A server that ignores conditions deletes with the wrong etag; one that
+            # refuses every condition would make all deletes fail.
             found = [self._try_delete(form, probe, condition) for condition in (_NO_ETAG, etag)]
         finally:
             self.remove_probe(probe)
@@ -202,4 +204,6 @@ def _outcome(key: str, result: DeleteResult) -> Deletion:
         return outcome_of(key, result.errors[key])
     if key in result.deleted:
         return Deletion(key, Outcome.DELETED)
+    # A key that the response does not mention may or may not be deleted: never report it as
+    # deleted.
     return Deletion(key, Outcome.FAILED, "no outcome given", may_retry=True)

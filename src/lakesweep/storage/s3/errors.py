@@ -103,6 +103,7 @@ def error_of(operation: Operation, path: str, answer: S3Response) -> LakesweepEr
         return MissingError(path)
     if answer.status == 412 and operation is Operation.WRITE:
         return ExistsError(path, "already exists")
+    # Before the check for denials, whose code S3 uses for locks as well.
     if _is_lock(body):
         return LockedError(path, reason)
     if code in _THROTTLES or answer.status in (429, 503):

@@ -180,6 +180,7 @@ def _ask_for_objects(readings: list[_Reading], witness: KeyProbe) -> list[_Readi
     for position in _differences(readings)[:_TRIES]:
         candidates = {reading[position] for _, reading in readings if reading is not None}
         found = [key for key in sorted(candidates) if witness.exists(key)]
+        # Evidence only if exactly one candidate exists: with several, the bucket holds look-alikes.
         if len(found) == 1:
             readings = [item for item in readings if item[1] and item[1][position] in found]
         if _agreed(readings) is not None:

@@ -128,6 +128,8 @@ class Lister:
             raise InexactKeyError(
                 self._client.base + question.prefix, "one page of the listing names a key twice"
             )
+        # Without order, key ranges could lose keys. From here on this bucket is listed
+        # sequentially.
         self.ordered = False
         if question.after:
             raise self._out_of_order(question.prefix)

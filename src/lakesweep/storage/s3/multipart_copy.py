@@ -44,6 +44,7 @@ class MultipartCopy:
         upload = self._start()
         try:
             etags = [self._copy_part(upload, *part) for part in enumerate(self._spans(), start=1)]
+            # Only this makes the target visible; until then readers see the old object or none.
             self._complete(upload, etags)
         except BaseException:
             self._abort(upload)

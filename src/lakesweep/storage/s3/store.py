@@ -200,6 +200,8 @@ class S3Store:
         try:
             self._copy(source, target, _CREATE_ONLY, head)
         except UnsupportedError:
+            # The target was free a moment ago; servers without conditional copies leave that small
+            # race.
             self._copy(source, target, {}, head)
         except StorageError as error:
             if not error.reason.startswith(PRECONDITION_FAILED):

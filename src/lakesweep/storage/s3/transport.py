@@ -93,6 +93,8 @@ class S3Transport:
         region = _redirect_region(answer)
         if region and region != connection.endpoint.region:
             self._connection = self._open(self._account.endpoint(region))
+            # The first attempt was redirected before it did anything, so sending it again is safe
+            # even for a conditional write.
             answer = self._send_once(request, self._connection)
         return answer
 
@@ -158,6 +160,7 @@ def _open_pool(endpoint: Endpoint, account: S3Account, options: StorageOptions) 
     parts = urlsplit(endpoint.origin)
     settings: dict[str, Any] = {
         "maxsize": options.max_connections,
+        # A caller waits for a free connection instead of opening one beyond the limit.
         "block": True,
         "timeout": urllib3.Timeout(
             connect=min(_CONNECT_SECONDS, options.timeout_seconds), read=options.timeout_seconds

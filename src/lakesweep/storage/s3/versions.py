@@ -49,6 +49,8 @@ class BucketVersions:
         # would
         # be worse than not restoring.
         check_is_expected(path, info, expected)
+        # Look again after each removal: a page may not hold all markers, and others may add or
+        # remove some.
         while (marker := _marker_on_top(found)) is not None:
             self._remove(key, marker)
             found = self._of(key)

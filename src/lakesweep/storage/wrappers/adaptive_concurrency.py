@@ -57,6 +57,7 @@ class AdaptiveConcurrency:
             if self._limit is None:
                 return
             self._limit += 1 / self._limit
+            # Twice the observed peak is never reached, so the limit has no effect any more.
             if self._limit > 2 * self._peak:
                 self._limit = None
             self._condition.notify_all()
@@ -65,6 +66,8 @@ class AdaptiveConcurrency:
         """The store throttled request `number`, and asked for a pause."""
         with self._condition:
             self._resume_at = max(self._resume_at, self._clock.monotonic() + pause)
+            # Only requests started after the last cut may cut again: a burst of throttled responses
+            # is one signal.
             if number > self._cut_at:
                 self._cut_at = self._started
                 self._limit = max(1.0, min(self._limit or self._in_flight, self._in_flight) / 2)

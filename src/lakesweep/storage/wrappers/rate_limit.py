@@ -33,6 +33,7 @@ class TokenBucket:
         """Wait for this caller's turn; the next caller waits for the tokens taken."""
         with self._lock:
             now = self._clock.monotonic()
+            # Never earlier than now: unused time is not saved up for a burst.
             turn = max(now, self._free_at)
             self._free_at = turn + tokens / self.per_second
         self._clock.sleep(turn - now)

@@ -101,6 +101,7 @@ class Retrying(StoreWrapper):
         attempts = self._attempts()
         wanted = None if expected is None else dict(zip(keys, expected, strict=True))
         outcomes = self._delete(keys, wanted, attempts)
+        # Repeated with their conditions: an object written in between must not be lost.
         while (again := _changeable(outcomes)) and attempts.pause():
             try:
                 outcomes |= self._delete(again, wanted, attempts)

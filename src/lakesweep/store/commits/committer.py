@@ -148,6 +148,8 @@ class Committer:
         """
         deadline = self.clock.monotonic() + self.patience_seconds
         run = _Run(self, name, kind, change, {"message": message, "author": author}, deadline)
+        # Within a process commits queue here, so that its threads do not make each other lose
+        # swaps.
         with self.locks.take((self.references.realm, name), self.patience_seconds):
             return run.run()
 
@@ -203,6 +205,7 @@ class _Run(Generic[Head]):
         change may have seen an old head; so the next attempt reads.
         """
         plan = None
+        # The change may fail on an outdated head although it would succeed on the current one.
         with suppress(Exception):
             head = self._recall(guess)
             plan = self._plan(guess.reference, head) if head else None
@@ -289,6 +292,7 @@ class _Run(Generic[Head]):
         self._pause(max(SHORTEST_SECONDS, LOST_SWAP_SECONDS / self.losses))
 
     def _discard(self, plan: _Plan[Head]) -> None:
+        # An atomic commit that lost left no rows to delete.
         if not self.commits.references.commits_are_atomic:
             self.leftovers.extend(plan.staged.objects)
 

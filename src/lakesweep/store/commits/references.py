@@ -90,6 +90,8 @@ class References:
 
     def delete(self, expected: Reference) -> bool:
         """Delete the reference if it is as expected; RefusedError if the realm needs it."""
+        # Without it, the next commit would find no reference, and the realm could not be used or
+        # repaired.
         if expected.name in standing_names(self.realm):
             raise RefusedError(
                 "standing-reference",

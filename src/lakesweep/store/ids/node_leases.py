@@ -178,6 +178,8 @@ class NodeLease:
         row = self._rows.get(node)
         if row is None:
             return mine if self._rows.insert_if_absent(node, mine) else None
+        # The new lease starts at or after the end in the row, so leases of a node never share a
+        # millisecond.
         is_free = row.end <= millisecond
         return mine if is_free and self._rows.swap(node, row, mine) else None
 

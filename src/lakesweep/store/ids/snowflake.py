@@ -148,6 +148,7 @@ class SnowflakeIds:
         with self._lock:
             if self._is_open:
                 self._stop()
+                # The next holder starts after the last millisecond used here.
                 self._leasing.release(self._millisecond + 1)
 
     def _tick(self) -> None:

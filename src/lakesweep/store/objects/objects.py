@@ -253,6 +253,8 @@ def _join(number: int, first: Frame, rows: Mapping[RowKey, ObjectRow]) -> bytes:
         if key not in rows:
             raise DamagedRowError(f"object {number}: part {key.part} of {first.parts} is missing")
         frame = parse_row(rows[key])
+        # Two writers of one id interleaved: combining their parts would create an object no one
+        # wrote.
         if (frame.generation, frame.parts) != (first.generation, first.parts):
             raise DamagedRowError(f"object {number}: its parts come from different writes")
         _check_part(number, key.part, frame)

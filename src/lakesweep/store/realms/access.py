@@ -59,6 +59,7 @@ class RealmAccess:
             if view is not None and view.definition.created_at != found.created_at:
                 # A new realm has this name, and may have other objects under the same ids.
                 self._cache.forget_realm(name)
+            # Counted from before the read: the state may change while the response is on its way.
             view = _View(found, now + VIEW_SECONDS)
             with self._lock:
                 self._views[name] = view

@@ -86,6 +86,8 @@ class RealmPurger:
         self.clock.sleep(self.settle_seconds)
         for _ in range(ROUNDS):
             found += self._delete_all(realm)
+            # Late writes of processes with an old view may still arrive, so emptiness is verified,
+            # not assumed.
             if self._is_empty(realm.name):
                 return self.realms.move(realm, RealmStatus.PURGED), found
         raise ContendedError(

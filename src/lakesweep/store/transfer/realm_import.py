@@ -85,6 +85,7 @@ def import_realm(
         realm = _begin(store, name or export.header.realm, export.header)
         if realm.status is not RealmStatus.LOADING:
             return _find_done(store, realm, export)
+        # If another process purges the realm meanwhile, every further write is refused.
         loading = store.realm_in(realm.name, _LOADING)
         _load(loading, export, clock, progress)
         damage = _damage(loading, export, progress)

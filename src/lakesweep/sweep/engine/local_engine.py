@@ -101,6 +101,7 @@ class LocalSweepEngine(LocalMarkEngine):
 
 
 def _pair(files: pa.RecordBatch, told: pa.Table) -> Iterator[pa.RecordBatch]:
+    # A left join: files without a row on the other side stay, with nulls.
     together = pa.Table.from_batches([files]).join(told, ["h1", "h2"], join_type="left outer")
     others = [name for name in told.column_names if name not in HASHES.names]
     yield from together.select([*files.schema.names, *others]).to_batches()

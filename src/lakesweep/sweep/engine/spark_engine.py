@@ -141,15 +141,19 @@ class SparkSweepEngine:
 
     def _join(self, step: Step, listing: Dataset, live: Dataset, schema: pa.Schema) -> pa.Table:
         files = self._read(listing)
+        # Distinct first: a live file that several sources name must not repeat a listed one.
         known = self._read(live, ["h1", "h2"]).distinct().withColumn("found", F.lit(True))
         joined = files.join(known, ["h1", "h2"], "left").select(
-            *LISTING.names, F.coalesce("found", F.lit(False)).alias("referenced")
+            # Never null: the judge refuses rows of which it is unknown whether they are referenced.
+            *LISTING.names,
+            F.coalesce("found", F.lit(False)).alias("referenced"),
         )
         return self._collect(self._map(joined, step, schema), schema)
 
     def miss(self, step: Step, listing: Dataset, live: Dataset, schema: pa.Schema) -> pa.Table:
         stored = self._read(listing, ["h1", "h2"])
         missing = self._read(live).join(stored, ["h1", "h2"], "left_anti")
+        # All rows of one file must reach the same call of the step.
         together = missing.select(*LIVE.names).repartition("h1", "h2")
         return self._collect(self._map(together, step, schema), schema)
 

@@ -98,6 +98,8 @@ class LiveSet:
     def build(self) -> tuple[Sequence[str], BloomFigures]:
         """A filter with a low enough error rate; rebuilt larger if the first one is not."""
         capacity = expected_live(self.most_live, self.content.rows)
+        # A new salt for every run, so that a file kept by a false positive is judged afresh next
+        # time.
         shape = first_shape(capacity, secrets.randbits(128))
         filters, fill = self._fill(shape)
         rebuilt = check_fill(fill, can_rebuild=True) is BloomFit.RESIZE

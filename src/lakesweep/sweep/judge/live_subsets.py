@@ -176,6 +176,7 @@ def without_needed(
     stores: Stores, engine: SweepEngine, marks: Marks, files: Dataset, address: str
 ) -> Dataset:
     """The rows of HASHES that no readable Paimon table contains."""
+    # Incomplete tables cannot be asked; the result says nothing about their files.
     complete = marks.in_state(RootState.COMPLETE)
     folders = [f"{root.name}/" for root in complete if root.kind is RootKind.PAIMON_TABLE]
     step = NeededStep(stores, f"{address}-shown", files)

@@ -150,6 +150,8 @@ def _judge_unreferenced(files: _Files, rules: JudgeRules, reasons: np.ndarray) -
         rows.append(files.rows[mask])
         texts.append(rule.filter(pa.array(mask)))
         reasons[files.rows[mask]] = _REASONS.index(reason)
+        # Each file gets the first reason that applies, so protective checks must stay above
+        # UNREFERENCED.
         files = files.filter(~mask)
     return _scatter(rows, texts, len(reasons))
 

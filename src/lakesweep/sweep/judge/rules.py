@@ -68,6 +68,7 @@ def make_rules(
     facts = {root.name: root.facts for root in marks.roots if root.facts}
     tables = table_folders_of(marks)
     found = without_read(_paimon_folders(marks), found)
+    # An overridden guard lifts only this protection; all other checks still apply.
     foreign = {} if GuardName.FOREIGN in overridden else dict(_neighbours(lake))
     opted_out = () if GuardName.GC_ENABLED in overridden else tuple(marks.opted_out)
     gone = gone_roots(marks, memory)

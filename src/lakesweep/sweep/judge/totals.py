@@ -249,6 +249,7 @@ def _count(rows: pa.RecordBatch, axes: Sequence[_Axis]) -> Iterator[pa.Table]:
     reason = _Axis(Dimension.REASON, pc.index_in(rows["reason"], _REASONS).to_numpy(), _REASONS)
     places = np.zeros(rows.num_rows, np.int64)
     for axis in (reason, *axes):
+        # A mixed-radix number; 0 on an axis stands for no key.
         places = places * (len(axis.keys) + 1) + axis.numbers + 1
     columns = pa.table({"place": places, "bytes": rows["size_bytes"].fill_null(0)})
     groups = columns.group_by("place").aggregate([([], "count_all"), ("bytes", "sum")])

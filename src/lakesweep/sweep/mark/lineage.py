@@ -56,6 +56,7 @@ def trace(roots: Iterable[int], edges: Rows) -> RootLineage:
     seen = HashSet()
     seen.add(_pair_hashes(starts, starts))
     levels = [RootLineage(starts, starts)]
+    # Ends because each pair is followed once, even if sources refer to each other in a circle.
     while len(levels[-1].roots):
         found = list(_follow(levels[-1], edges, seen))
         levels.append(RootLineage.of(*_concatenate(found)))

@@ -87,6 +87,7 @@ class MarkCache:
                 return ReusedManifests(sources)
             adopting = _Adopting(engine, stores, self.marks, sources, self.into, work)
             return ReusedManifests(sources, adopting.parts())
+        # A damaged cache costs time, never a file: everything is read again.
         except LakesweepError as error:
             return ReusedManifests(problem=error.message)
 

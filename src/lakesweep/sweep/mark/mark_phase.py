@@ -87,6 +87,8 @@ class _Census:
 
     def take(self) -> Marks:
         rows = list(self._collect())
+        # Catalogued roots first: only then is it known which scanned tables a catalog has
+        # superseded.
         self._follow([row for row in rows if row.unless_known is None])
         self._follow(list(self._unlisted([row for row in rows if row.unless_known is not None])))
         self._look_again()
@@ -193,6 +195,8 @@ class _Census:
         if now is None:
             self._marks.append(mark_of_absent(row))
         if now != row:
+            # Its marks stay in the datasets: files that it referenced a moment ago are kept by this
+            # run.
             self._followed.remove(row)
         if now is not None and now != row:
             yield now

@@ -146,6 +146,8 @@ class Marker:
         some = len(skipped) < pointers.rows
         found = self._gather(step, pointers) if some else defaultdict(list)
         for name in _KEPT:
+            # Only parts that a task returned count; those of a repeated or failed task are never
+            # named.
             self._parts[name] += found[name]
         self._keep_facts(provisional(facts, "facts", found["facts"]))
         if not found["children"]:

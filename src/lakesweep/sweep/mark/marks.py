@@ -157,6 +157,7 @@ def save_marks(stores: StoreOpener, marks: Marks) -> Marks:
         empty=marks.empty,
     )
     place = parse(_document_path(marks.address))
+    # Last: a crash before this leaves folders without a document, which count as no marks at all.
     stores.open(place).write(place.key, msgspec.json.encode(document))
     return marks
 
@@ -200,6 +201,8 @@ def _load(stores: StoreOpener, address: str, name: str, document: _Document) -> 
         dataset = load_dataset(stores, place)
     except MissingError as error:
         raise DamagedError(place, "this part of the marks is missing") from error
+    # Marks of two runs must not be mixed: each part must be the one that the document was written
+    # for.
     if dataset.sha256 != document.datasets.get(name):
         raise DamagedError(place, "is not what it was when the marks were made")
     return dataset

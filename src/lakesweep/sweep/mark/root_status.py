@@ -66,6 +66,8 @@ def incomplete_reasons(
         for row in batch.to_pylist():
             path, state, source = row["path"], row["state"], row["source"]
             for root in lineage.roots_of(source):
+                # Only a missing file may be excused. Damage and denial always make the root
+                # incomplete.
                 is_own = root == source or state != ReadFailure.MISSING.value
                 if is_own or not is_excused(root, path):
                     found[root].append(f"{path}: {state}: {row['reason']}")

@@ -114,6 +114,7 @@ class Surveyor:
         return self.engine.run(ListStep(self.stores, address, counts=counts), shares, TASK_RESULTS)
 
     def _mark(self, lake: Lake, listing: Dataset, record: LakeRecord, address: str) -> Marks:
+        # Sources are created only now, after the listing is complete; see the module.
         sources = self.sources(self.stores, lake, files_of(self.stores, listing))
         with show_progress(
             self.stores, address, self.progress, "marked", unit="metadata files"
@@ -133,6 +134,7 @@ class Surveyor:
         except LakesweepError:
             return None
         hashes = {name: dataset.sha256 for name, dataset in found.datasets.items()}
+        # Reuse only what the last plan recorded: altered marks could hide live files.
         return found if hashes == record.mark_hashes else None
 
 

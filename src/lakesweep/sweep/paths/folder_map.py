@@ -45,6 +45,7 @@ class FolderMap:
         for folder, name in claims:
             if not folder.endswith("/"):
                 raise ValueError(f"{folder!r} does not end in a slash")
+            # Bytes sort a folder directly before everything inside it, which `_parents` relies on.
             names.setdefault(folder.encode(), set()).add(name)
         folders = sorted(names)
         self._names = [tuple(sorted(names[folder])) for folder in folders]
