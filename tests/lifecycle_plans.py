@@ -34,8 +34,9 @@ from lakesweep.storage.stores import Stores
 from lakesweep.storage.wrappers.rate_limit import DeleteLimiter
 from lakesweep.store import Store
 from lakesweep.store.backends.memory import MemoryBackend
-from lakesweep.sweep.apply.applier import Applier, ApplyRequest, ApplyResult, load_applicable_plan
+from lakesweep.sweep.apply.applier import Applier, ApplyRequest, load_applicable_plan
 from lakesweep.sweep.apply.deletion import DeleteRemoval, QuarantineRemoval
+from lakesweep.sweep.apply.report import ApplyResult
 from lakesweep.sweep.engine.local_engine import LocalSweepEngine
 from lakesweep.sweep.engine.protocol import SweepEngine
 from lakesweep.sweep.holdings import find_holding, quarantine_places

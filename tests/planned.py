@@ -21,8 +21,9 @@ from lakesweep.storage.options import DeleteRate
 from lakesweep.storage.stores import Stores
 from lakesweep.store import Store
 from lakesweep.store.backends.memory import MemoryBackend
-from lakesweep.sweep.apply.applier import Applier, ApplyRequest, ApplyResult, load_applicable_plan
+from lakesweep.sweep.apply.applier import Applier, ApplyRequest, load_applicable_plan
 from lakesweep.sweep.apply.deletion import DeleteRemoval
+from lakesweep.sweep.apply.report import ApplyResult
 from lakesweep.sweep.engine.local_engine import LocalSweepEngine
 from lakesweep.sweep.engine.protocol import SweepEngine
 from lakesweep.sweep.inspect.check import CheckResult, LakeChecker

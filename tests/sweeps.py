@@ -45,8 +45,9 @@ from lakesweep.store import Store
 from lakesweep.store.backends.backend import Backend
 from lakesweep.store.backends.memory import MemoryBackend
 from lakesweep.store.backends.wrapper import BackendWrapper
-from lakesweep.sweep.apply.applier import Applier, ApplyRequest, ApplyResult, load_applicable_plan
+from lakesweep.sweep.apply.applier import Applier, ApplyRequest, load_applicable_plan
 from lakesweep.sweep.apply.deletion import DeleteRemoval, QuarantineRemoval
+from lakesweep.sweep.apply.report import ApplyResult
 from lakesweep.sweep.engine.local_engine import LocalSweepEngine
 from lakesweep.sweep.holdings import find_holding, quarantine_places
 from lakesweep.sweep.judge.live_set import MatchMode

@@ -117,7 +117,7 @@ def expire(office: Office) -> Expired:
     office.repository.stage("main", "again", min(key for key in said if said[key] == "expired"))
     applied = office.apply(plan)
     gone = before - office.stored()
-    return Expired(said, sorted(gone), applied.figures["deleted"], applied.kept_by_remark)
+    return Expired(said, sorted(gone), applied.report.deleted, applied.kept_by_remark)
 
 
 def _error(spark: SparkSession) -> str:

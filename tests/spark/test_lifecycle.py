@@ -106,8 +106,8 @@ def test_paths_are_taken_off_heads(spark: SparkSession, folder: Path) -> None:
         rules = {"logs": {"prefix": "logs", "days": 30, "expire_heads": True}}
 
         first = office.apply(office.plan(rules))
-        assert (first.figures["taken_off"], first.figures["waiting"]) == (40, 40)
+        assert (first.report.taken_off, first.report.waiting) == (40, 40)
         assert set(server.shown("main")) == {"keep"}
         office.clock.sleep(60)
-        assert office.apply(office.plan(rules)).figures["deleted"] == 40
+        assert office.apply(office.plan(rules)).report.deleted == 40
         assert server.readable()

@@ -71,7 +71,7 @@ def test_a_mixed_lake_loses_its_orphans_and_nothing_else(
     assert deletes(plan) == orphans_of(tables) | small.orphans()
     before = stored(tmp_path / "paimon") | small.files()
     applied = desk.apply(plan, SparkSweepEngine(spark, ExecutorAccess(stores, parts=2)))
-    assert applied.figures["failed"] == 0
+    assert applied.report.failed == 0
     assert before - stored(tmp_path / "paimon") - small.files() == deletes(plan)
 
 

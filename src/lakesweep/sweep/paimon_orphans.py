@@ -33,7 +33,7 @@ from lakesweep.storage.address import folder_identity, identities, parse
 from lakesweep.storage.file_batches import FILE_SCHEMA, OUTCOME_SCHEMA
 from lakesweep.storage.file_identity import resolve_aliases
 from lakesweep.storage.options import DeleteRate
-from lakesweep.sweep.apply.applier import Applier, ApplyRequest, load_applicable_plan, stop_error
+from lakesweep.sweep.apply.applier import Applier, ApplyRequest, load_applicable_plan
 from lakesweep.sweep.apply.deletion import (
     DeleteRemoval,
     outcome_parts,
@@ -157,7 +157,7 @@ class OrphanSweeper:
             applied = applier.apply(order, document, session)
         self._add_outcomes(found, outcome)
         if applied.stopped:
-            raise stop_error(applied)
+            raise applied.stop_error()
         outcome.spared += applied.kept_by_remark
 
     def _add_outcomes(self, found: SweptOrphans, outcome: OrphanOutcome) -> None:

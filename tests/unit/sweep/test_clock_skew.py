@@ -29,7 +29,7 @@ def test_a_plan_whose_own_files_are_older_than_its_beginning_asks_for_a_word() -
     assert "clock" in {guard.name for guard in made.guards}
     with pytest.raises(RefusedError, match=r"clock: .* 3d ahead of the store"):
         Process(world).apply(made.plan)
-    assert Process(world).apply(made.plan, (*SMALL, "clock")).figures["deleted"] == 1
+    assert Process(world).apply(made.plan, (*SMALL, "clock")).report.deleted == 1
 
 
 @pytest.mark.parametrize("behind", [timedelta(minutes=9), timedelta(), -timedelta(days=3)])
@@ -37,4 +37,4 @@ def test_clocks_may_differ_a_little_and_may_be_behind(behind: timedelta) -> None
     world = planned(behind)
     made = Process(world).plan()
     assert "clock" not in {guard.name for guard in made.guards}
-    assert Process(world).apply(made.plan).figures["deleted"] == 1
+    assert Process(world).apply(made.plan).report.deleted == 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -10,21 +10,14 @@ from lakesweep.cli.context import Context
 from lakesweep.cli.lifecycle.repository import absolute_repository
 from lakesweep.cli.lifecycle.show import LifecyclePlan
 from lakesweep.cli.options import DryRun, EngineChoice, Overrides, RateLimitOptions, Yes
-from lakesweep.cli.sweep.apply import ApplyMethod, Quarantine, carry_out
-
-if TYPE_CHECKING:
-    from lakesweep.lifecycle.plan.recheck import RecheckSources
-    from lakesweep.runs.records import PlanRecord
-    from lakesweep.runs.sessions import Session
-    from lakesweep.sweep.apply.applier import Applier, ApplyRequest, ApplyResult
-    from lakesweep.sweep.plan.document import PlanDocument
+from lakesweep.cli.sweep.apply import Quarantine, carry_out
 
 BytesAtOnce = Annotated[
     bool,
     typer.Option(
         "--bytes-at-once",
-        help="Delete at once what HEADs hold too, where rules expire it, and leave its paths on"
-        " the branches: readers get an error for them.",
+        help="Also delete expired objects that HEADs hold, at once, and leave their paths on the"
+        " branches: readers get an error for them.",
     ),
 ]
 
@@ -40,43 +33,27 @@ def apply(
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
-    """Delete the objects of a plan, unless something needs them by now.
+    """Delete the objects of a plan, except those that something needs now.
 
-    Guards come first; one that says no ends the command with code 3, and nothing is deleted. Then
-    all that is staged is read again, and all commits that are new or that a branch or tag has taken
-    up since: what they hold stays. While objects go, the repository is looked at again and again.
-    What a HEAD holds, and a rule with expire_heads lets go, is first taken off its branch, by a
-    commit that is merged into it, and goes in the next run. A branch on which something is staged
-    is left as it is.
-    A plan is applied once. Where a run was stopped or died, the same command goes on with it.
+    Guards come first; if one fails, the command ends with code 3 and deletes nothing. Then
+    everything staged is read again, with all commits that are new or newly referenced by a branch
+    or tag: the objects they hold are kept. The repository is checked repeatedly while objects are
+    deleted. If a rule has expire_heads, expired paths are first removed from the HEAD of their
+    branch, by a commit that is merged into it, and their objects are deleted by the next run. A
+    branch with staged changes is not touched. A plan can be applied once. If a run was stopped or
+    died, the same command resumes it.
     """
-    from functools import partial
-
-    from lakesweep.lifecycle.apply.applier import apply_lifecycle_plan, pending_on_heads
-    from lakesweep.operations.repositories import opener_of, plan_or_lake, recheck_sources
+    from lakesweep.operations.apply import ApplyPlanRequest
     from lakesweep.sweep.plan.document import PlanKind
 
-    def carry(
-        applier: Applier, order: ApplyRequest, document: PlanDocument, session: Session
-    ) -> ApplyResult:
-        opener = opener_of(context.app, document.details["repository"])
-        return apply_lifecycle_plan(
-            applier, order, document, session, opener, at_once=bytes_at_once
-        )
-
-    def sources(context: Context, plan: PlanRecord, document: PlanDocument) -> RecheckSources:
-        return recheck_sources(context.app, plan, document)
-
-    carry_out(
-        context,
-        plan_or_lake(context.app, absolute_repository(plan)),
-        engine,
-        pace,
-        ApplyMethod(
-            PlanKind.LIFECYCLE, sources, carry, partial(pending_on_heads, at_once=bytes_at_once)
-        ),
-        quarantine=quarantine,
-        override=override,
-        dry_run=dry_run,
-        yes=yes,
+    request = ApplyPlanRequest(
+        absolute_repository(plan),
+        PlanKind.LIFECYCLE,
+        engine.engine,
+        pace.rate,
+        quarantine,
+        bytes_at_once,
+        tuple(override or ()),
+        dry_run,
     )
+    carry_out(context, request, yes=yes)

@@ -21,6 +21,7 @@ from lakesweep.lifecycle.plan.document import plan_policy, read_refs
 from lakesweep.lifecycle.plan.head_entries import BranchHeads
 from lakesweep.lifecycle.plan.recheck import NeighbourSources, RecheckSources, RefChanges
 from lakesweep.lifecycle.run_history import LifecycleHistory, LifecycleRunRecord, LifecycleRunState
+from lakesweep.sweep.apply.report import ApplyResult
 from lakesweep.sweep.guards import check_clock, clock_skew, refuse
 from lakesweep.sweep.plan.document import PlanDocument, open_dataset
 from lakesweep.sweep.roots.sources import RootSourceFactory, root_sources
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from lakesweep.runs.records import PlanRecord
     from lakesweep.runs.sessions import Session
     from lakesweep.storage.stores import Stores
-    from lakesweep.sweep.apply.applier import Applier, ApplyRequest, ApplyResult
+    from lakesweep.sweep.apply.applier import Applier, ApplyRequest
     from lakesweep.sweep.roots.lakefs import RepositoryOpener
 
 #: Why objects are kept that the policy may let go: the next run has to look at them again.
@@ -59,10 +60,25 @@ def plan_sources(
     return RecheckSources(name, openers[name], changes.metaranges, others)
 
 
-def pending_on_heads(document: PlanDocument, *, at_once: bool) -> dict[str, Any]:
-    """What a plan takes off HEADs before it goes, in a later run; `files` and `paths` of it."""
-    nothing = {"files": 0, "bytes": 0, "paths": 0, "branches": []}
-    return (None if at_once else document.details.get("heads")) or nothing
+class PendingBranch(msgspec.Struct, frozen=True):
+    """A branch and how many paths are removed from it."""
+
+    name: str
+    paths: int
+
+
+class PendingOnHeads(msgspec.Struct, frozen=True):
+    """What a plan removes from HEADs first. Its `files` are deleted by a later run."""
+
+    files: int = 0
+    bytes: int = 0
+    branches: tuple[PendingBranch, ...] = ()
+
+
+def pending_on_heads(document: PlanDocument, *, at_once: bool) -> PendingOnHeads:
+    """What waits for a later run because a HEAD holds it; nothing if it is deleted at once."""
+    held = None if at_once else document.details.get("heads")
+    return msgspec.convert(held or {}, PendingOnHeads)
 
 
 def apply_lifecycle_plan(
@@ -134,18 +150,18 @@ def _apply(
         with suppress(LakesweepError):  # the first error is the one to tell
             _write_failure(applier, document)
         raise
-    figures = {**applied.figures, "kept_by_remark": applied.kept_by_remark}
-    _write_history(applier, document, _state(document, applied), figures)
+    _write_history(applier, document, _state(document, applied), applied.run_figures())
     return applied
 
 
 def _state(document: PlanDocument, applied: ApplyResult) -> LifecycleRunState:
     kept = document.totals.get(Verdict.KEEP.value, {})
+    report = applied.report
     is_whole = (
         applied.stopped is None
-        and not applied.figures["failed"]
-        and not applied.figures.get("changed")
-        and not applied.figures.get("waiting")
+        and not report.failed
+        and not report.changed
+        and not report.waiting
         and not applied.kept_by_remark
         and not any(reason.value in kept for reason in _HELD_BACK)
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,6 +23,7 @@ from lakesweep.storage.datasets.manifest import Dataset, Part
 from lakesweep.storage.datasets.reader import read_dataset
 from lakesweep.storage.datasets.writer import commit_dataset
 from lakesweep.storage.file_batches import coalesce_batches
+from lakesweep.sweep.apply.report import BranchReport, ReleaseReport
 from lakesweep.sweep.columns import LISTING
 from lakesweep.sweep.engine.tasks import TASK_RESULTS, results_of
 
@@ -57,14 +58,10 @@ class HeadRelease:
     is_done: bool = False
 
     @property
-    def figures(self) -> dict[str, Any]:
-        """What was taken off, and what waits."""
-        names = ("taken_off", "branches_changed", "branches_busy", "branches_refused")
-        return {
-            "waiting": self.waiting,
-            **{name: self.counts.get(name, 0) for name in names},
-            "branches": [_told(each) for each in self.edited[:_MOST_BRANCHES]],
-        }
+    def report(self) -> ReleaseReport:
+        """What was removed from branches, and what waits."""
+        branches = tuple(map(_branch_report, self.edited[:_MOST_BRANCHES]))
+        return ReleaseReport(waiting=self.waiting, **self.counts, branches=branches)
 
     def __call__(self, deletes: Dataset, folder: str, check: Callable[[], None]) -> Dataset | None:
         """What of files (VERDICTS) goes now; None if branches were changed, so look again."""
@@ -126,14 +123,10 @@ class HeadRelease:
             self.edited.append(each)
 
 
-def _told(each: BranchEditResult) -> dict[str, Any]:
+def _branch_report(each: BranchEditResult) -> BranchReport:
     outcome = "waits" if each.is_busy else "refused"
-    return {
-        "branch": each.branch,
-        "outcome": "changed" if each.reason is None else outcome,
-        "paths": each.paths,
-        "reason": each.reason,
-    }
+    outcome = "changed" if each.reason is None else outcome
+    return BranchReport(each.branch, outcome, each.paths, each.reason)
 
 
 def _pages(stores: Stores, entries: Dataset, ranges: list[str]) -> Iterator[list[str]]:

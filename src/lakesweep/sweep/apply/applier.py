@@ -11,12 +11,12 @@ their folders with the plan, so a run that the store does not know stops the app
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import count
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 import pyarrow as pa
@@ -34,6 +34,7 @@ from lakesweep.runs.task_progress import show_progress
 from lakesweep.storage.address import parse
 from lakesweep.storage.datasets.manifest import Dataset, Part
 from lakesweep.storage.datasets.writer import commit_dataset
+from lakesweep.storage.deleting.outcome_totals import OutcomeReport
 from lakesweep.storage.listing.folder_level import list_level
 from lakesweep.storage.options import DeleteRate
 from lakesweep.sweep.apply.deletion import (
@@ -44,6 +45,13 @@ from lakesweep.sweep.apply.deletion import (
     write_finished,
 )
 from lakesweep.sweep.apply.recheck import PlanRecheck
+from lakesweep.sweep.apply.report import (
+    ApplyReport,
+    ApplyResult,
+    ReleaseReport,
+    apply_report,
+    sum_outcomes,
+)
 from lakesweep.sweep.apply.root_watch import WATCH_SECONDS, RootWatch, watch_roots
 from lakesweep.sweep.columns import LISTING
 from lakesweep.sweep.engine.tasks import TASK_RESULTS, results_of
@@ -60,8 +68,6 @@ if TYPE_CHECKING:
     from lakesweep.sweep.engine.protocol import SweepEngine
     from lakesweep.sweep.lake import Lake
 
-#: Of all failures so many are told by name; the outcomes have them all.
-_MOST_FAILURES = 1_000
 #: Settling anew takes no more than about a fifth of the time, however busy the lake is.
 _REST = 4
 
@@ -80,42 +86,33 @@ class ApplyRequest:
 
 
 class ReferenceRelease(Protocol):
-    """Has roots let go of files before these are deleted."""
+    """Removes references to files before the files are deleted."""
 
     @property
-    def figures(self) -> dict[str, Any]:
-        """What to tell of it. `waiting` are files of the plan that go in no part of this run."""
+    def report(self) -> ReleaseReport | None:
+        """What it did. Files that are `waiting` are not deleted by this run."""
         ...
 
     def __call__(self, deletes: Dataset, folder: str, check: Callable[[], None]) -> Dataset | None:
-        """What of files (VERDICTS) goes now; None if roots were changed: it is settled anew.
+        """The files (VERDICTS) to delete now; None if it changed roots: then recheck the plan.
 
-        It may write to a folder. `check` raises StoppedError or LeaseHeldError where the run may
-        not go on, which are raised on.
+        It may write to `folder`. `check` raises StoppedError or LeaseHeldError if the run must
+        end; the implementation lets them pass.
         """
         ...
 
 
 @dataclass(frozen=True)
 class NoReferenceRelease:
-    """Leaves roots as they are."""
+    """Does not change roots."""
 
     @property
-    def figures(self) -> dict[str, Any]:
-        return {}
+    def report(self) -> None:
+        return None
 
     def __call__(self, deletes: Dataset, folder: str, check: Callable[[], None]) -> Dataset:
         del folder, check
         return deletes
-
-
-@dataclass(frozen=True)
-class ApplyResult:
-    """What an apply did. `kept_by_remark` are files of the plan that stay after all."""
-
-    kept_by_remark: int
-    figures: dict[str, Any]
-    stopped: str | None = None
 
 
 def load_applicable_plan(
@@ -177,34 +174,37 @@ class Applier:
     ) -> ApplyResult:
         """Settle what goes and delete it, anew whenever roots move meanwhile."""
         settler = self._settler(order, document)
-        tallies: list[dict[str, Any]] = []
+        reports: list[OutcomeReport] = []
         folder, every = reins.control.folder, self.look_every.total_seconds()
         folders = (f"{folder}/again-{number}" for number in count(1))
         while True:
             begin = time.monotonic()
-            deleted = _sum(tallies)["deleted"]
+            deleted = sum_outcomes(reports).deleted
             settled = settler.settle(folder, session.lease, deleted=deleted)
-            if tallies:
+            if reports:
                 every = max(every, _REST * (time.monotonic() - begin))
             reins.renew(session.lease)
             control = reins.control  # of this round: the watch may begin another one at any time
             try:
                 deletes = self.release(settled.deletes, folder, control.check)
             except (StoppedError, LeaseHeldError) as error:
-                return ApplyResult(0, {**_sum(tallies), **self.release.figures}, error.message)
+                return ApplyResult(0, self._report(reports), error.message)
             if deletes is None:
                 folder = next(folders)
                 continue
             with watch_roots(RootWatch(settler.sources_now(), settled.marks, every), reins.pause):
                 answers, gone = self._delete(order, deletes, control, folder)
-            tallies += results_of(answers, "tally", dict[str, Any])
+            reports += results_of(answers, "tally", OutcomeReport)
             stops = list(results_of(answers, "stopped", str))
             if stops or not any(results_of(answers, "paused", str)):
-                figures = {**_sum(tallies), **self.release.figures}
+                report = self._report(reports)
                 kept = document.amount(Verdict.DELETE.value).files - gone
-                kept = max(0, kept - figures.get("waiting", 0))
-                return ApplyResult(kept, figures, stops[0] if stops else None)
+                kept = max(0, kept - (report.waiting or 0))
+                return ApplyResult(kept, report, stops[0] if stops else None)
             folder = next(folders)
+
+    def _report(self, reports: Sequence[OutcomeReport]) -> ApplyReport:
+        return apply_report(sum_outcomes(reports), self.release.report)
 
     def _settler(self, order: ApplyRequest, document: PlanDocument) -> PlanRecheck:
         return PlanRecheck(
@@ -243,8 +243,8 @@ class Applier:
                 shown.folder,
             )
             answers = self.engine.gather(step, rest, TASK_RESULTS, most_calls=most_calls)
-            tallies = results_of(answers, "tally", dict[str, Any])
-            shown.reach(sum(tally["found"] for tally in tallies))
+            reports = results_of(answers, "tally", OutcomeReport)
+            shown.reach(sum(report.found for report in reports))
         return answers, done + rest.rows
 
     def _without_done(self, deletes: Dataset, outcomes: str, folder: str) -> tuple[Dataset, int]:
@@ -262,13 +262,11 @@ class Applier:
     def _record(
         self, document: PlanDocument, plan: PlanRecord, session: Session, applied: ApplyResult
     ) -> None:
-        session.figures = {**applied.figures, "kept_by_remark": applied.kept_by_remark}
-        for told in ("failures", "branches"):
-            session.figures.pop(told, None)
+        session.figures = applied.run_figures()
         if applied.stopped:
             session.status, session.message = RunStatus.STOPPED, applied.stopped
             return
-        if applied.figures["failed"]:
+        if applied.report.failed:
             session.status = RunStatus.INCOMPLETE
         self.runs.close_plan(plan)
 
@@ -279,24 +277,6 @@ class Applier:
         # Whose files went, as somebody wanted, is not asked for again by the next plan.
         gone = {root.name: micros(root.seen) for root in document.gone_roots if root.deletes}
         self.runs.learn(document.lake, change, forgotten=gone)
-
-
-def stop_error(applied: ApplyResult) -> StoppedError:
-    """The error that a run which was stopped ends with."""
-    return StoppedError(f"{applied.stopped}; {applied.figures['deleted']:,} files were deleted")
-
-
-def _sum(tallies: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    total: dict[str, Any] = dict.fromkeys(
-        ("found", "deleted", "absent", "failed", "bytes_deleted", "failures_omitted"), 0
-    )
-    failures: list[Any] = []
-    for tally in tallies:
-        failures += tally.get("failures", [])
-        for name in tally.keys() - {"failures"}:
-            total[name] = total.get(name, 0) + tally[name]
-    total["failures"] = failures[:_MOST_FAILURES]
-    return total
 
 
 def check_runs_known(stores: StoreOpener, runs: RunLog, plan: PlanRecord) -> None:

@@ -139,9 +139,9 @@ class DeleteStep:
             yield task_result("paused", [error.message])
         except (StoppedError, LeaseHeldError) as error:
             yield task_result("stopped", [error.message])
-        document = tally.document()
-        document["failures"] = document["failures"][:_MOST_FAILURES]
-        yield task_result("tally", [document])
+        report = tally.report()
+        failures = report.failures[:_MOST_FAILURES]
+        yield task_result("tally", [msgspec.structs.replace(report, failures=failures)])
 
     def _remove(self, batch: pa.RecordBatch, limiter: DeleteLimiter, tally: OutcomeTotals) -> float:
         """The seconds that it took."""

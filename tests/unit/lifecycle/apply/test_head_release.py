@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from msgspec import UNSET
 
 from lakesweep.lakefs.refs.temporary_branches import TEMPORARY_PREFIX, temporary_name
 from lakesweep.lakefs.server.branch_editor import BranchEdit
@@ -16,7 +17,7 @@ from lakesweep.lifecycle.judge.commit_selection import Selection
 from lakesweep.lifecycle.run_history import LifecycleHistory
 from lakesweep.runs.fencing import request_stop
 from lakesweep.runs.run_names import run_folder
-from lakesweep.sweep.apply.applier import ApplyResult
+from lakesweep.sweep.apply.report import ApplyResult
 from tests.lakefs import AS_OF
 from tests.lakefs_recorded import RecordedRepository
 from tests.lakefs_working_server import RefusalError, WorkingServer, working_server
@@ -62,7 +63,7 @@ def logs(server: WorkingServer, branch: str) -> set[str]:
 
 
 def outcomes(applied: ApplyResult) -> dict[str, str]:
-    return {each["branch"]: each["outcome"] for each in applied.figures["branches"]}
+    return {each.branch: each.outcome for each in applied.report.branches or ()}
 
 
 def history(office: Office) -> LifecycleHistory:
@@ -89,8 +90,8 @@ def test_paths_come_off_first_and_their_objects_go_with_the_next_run(
     before = server.stored()
     first = run(office)
 
-    assert first.figures["deleted"] == 0
-    assert (first.figures["waiting"], first.figures["taken_off"]) == (3, 6)
+    assert first.report.deleted == 0
+    assert (first.report.waiting, first.report.taken_off) == (3, 6)
     assert first.kept_by_remark == 0
     assert outcomes(first) == {"main": "changed", "dev": "changed"}
     assert logs(server, "main") == logs(server, "dev") == {"logs/young"}
@@ -101,12 +102,12 @@ def test_paths_come_off_first_and_their_objects_go_with_the_next_run(
 
     second = run(office, selection=Selection.INCREMENTAL)
 
-    assert second.figures["deleted"] == 3
-    assert second.figures["waiting"] == second.figures["taken_off"] == 0
+    assert second.report.deleted == 3
+    assert second.report.waiting == second.report.taken_off == 0
     assert len(before - server.stored()) == 3
     assert server.readable()
     assert history(office).last_swept() is not None
-    assert run(office).figures["found"] == 0
+    assert run(office).report.found == 0
 
 
 def test_commits_say_which_plan_and_rules_they_come_from(
@@ -131,7 +132,7 @@ def test_what_no_head_holds_goes_at_once(server: WorkingServer, office: Office) 
 
     applied = run(office)
 
-    assert (applied.figures["deleted"], applied.figures["waiting"]) == (1, 2)
+    assert (applied.report.deleted, applied.report.waiting) == (1, 2)
     assert key not in server.stored()
     assert server.readable()
 
@@ -146,10 +147,10 @@ def test_a_branch_on_which_something_is_staged_stays_as_it_is(
 
     assert outcomes(applied) == {"main": "changed", "dev": "waits"}
     assert (server.branches["dev"], server.staged["dev"]) == (head, staged)
-    assert run(office).figures["deleted"] == 0  # its HEAD holds them
+    assert run(office).report.deleted == 0  # its HEAD holds them
     server.commit("dev")
     assert outcomes(run(office)) == {"dev": "changed"}
-    assert run(office).figures["deleted"] == 3
+    assert run(office).report.deleted == 3
     assert server.readable()
     assert "work/mine" in server.shown("dev")
 
@@ -191,7 +192,7 @@ def test_a_branch_that_came_since_and_that_no_rule_covers_loses_nothing(
 
     assert outcomes(applied) == {"main": "changed", "dev": "changed"}
     assert server.branches["late"] == head
-    assert applied.figures["deleted"] == 0
+    assert applied.report.deleted == 0
 
 
 def test_branches_that_people_call_so_are_theirs(server: WorkingServer, office: Office) -> None:
@@ -249,15 +250,15 @@ def test_a_refusal_leaves_the_branch_and_is_told(
     applied = run(office)
 
     assert outcomes(applied)["main"] == "refused"
-    assert applied.figures["branches_refused"] >= 1
-    assert applied.figures["waiting"] == 3
+    assert (applied.report.branches_refused or 0) >= 1
+    assert applied.report.waiting == 3
     assert server.branches["main"] == head
     assert server.stored() == before
     assert not temporary(server)
 
     server.before.clear()
     assert outcomes(run(office))["main"] == "changed"
-    assert run(office).figures["deleted"] == 3
+    assert run(office).report.deleted == 3
     assert server.readable()
 
 
@@ -292,9 +293,9 @@ def test_a_path_that_cannot_be_deleted_stays_and_the_others_go(
         return {"errors": [{"status_code": 403, "message": "no", "path": "logs/b"}]}
 
     monkeypatch.setattr(server, "_delete", some)
-    assert run(office).figures["taken_off"] == 4
+    assert run(office).report.taken_off == 4
     assert logs(server, "main") == {"logs/b", "logs/young"}
-    assert run(office).figures["deleted"] == 2
+    assert run(office).report.deleted == 2
     assert server.readable()
 
 
@@ -308,8 +309,8 @@ def test_a_branch_that_moved_since_the_plan_is_left_to_the_next_one(
     applied = office.apply(plan)
 
     assert logs(server, "main") == {"logs/a", "logs/b", "logs/c", "logs/young", "logs/new"}
-    assert applied.figures["deleted"] == 0
-    assert applied.kept_by_remark + applied.figures["waiting"] == 3
+    assert applied.report.deleted == 0
+    assert applied.kept_by_remark + (applied.report.waiting or 0) == 3
     assert server.readable()
 
 
@@ -350,15 +351,15 @@ def test_what_somebody_tagged_since_the_plan_is_taken_off_nowhere(
 
     applied = office.apply(plan)
 
-    assert (applied.kept_by_remark, applied.figures["waiting"]) == (3, 0)
+    assert (applied.kept_by_remark, applied.report.waiting) == (3, 0)
     assert {branch: server.shown(branch) for branch in ("main", "dev")} == before
 
 
 def test_bytes_go_at_once_where_somebody_wants_that(server: WorkingServer, office: Office) -> None:
     applied = office.apply(office.plan(RULES), at_once=True)
 
-    assert applied.figures["deleted"] == 3
-    assert "waiting" not in applied.figures
+    assert applied.report.deleted == 3
+    assert applied.report.waiting is UNSET
     assert "logs/a" in server.shown("main")
     assert not server.readable()
 
@@ -448,7 +449,7 @@ def test_many_paths_go_in_many_calls(server: WorkingServer, office: Office) -> N
 
     assert logs(server, "main") == {"logs/young"}
     assert len([call for call in server.asked if call.endswith("objects/delete")]) >= 3
-    assert run(office).figures["deleted"] == 2_103
+    assert run(office).report.deleted == 2_103
     assert server.readable()
 
 

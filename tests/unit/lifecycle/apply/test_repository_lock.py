@@ -38,10 +38,10 @@ def test_a_second_machine_does_not_delete_while_the_first_one_does(
         with pytest.raises(LeaseHeldError, match="are being deleted by apply-"):
             other.apply(second)
 
-    assert one.apply(first, removal=Around(before=meddle)).figures["deleted"] == len(doomed) > 0
+    assert one.apply(first, removal=Around(before=meddle)).report.deleted == len(doomed) > 0
 
     late = other.apply(second)  # it was not touched before, and finds nothing left to do
-    assert (late.figures["deleted"], late.figures["absent"]) == (0, len(doomed))
+    assert (late.report.deleted, late.report.absent) == (0, len(doomed))
     locks = one.repository.real.folder / LOCKS
     assert not list(locks.iterdir())
 
@@ -61,7 +61,7 @@ def test_the_lock_of_a_dead_run_ends(offices: tuple[Office, Office], seconds: fl
             office.apply(plan)
         assert [each.name for each in lock.parent.iterdir()] == ["apply-dead"]
     else:
-        assert office.apply(plan).figures["deleted"] > 0
+        assert office.apply(plan).report.deleted > 0
         assert not lock.exists()
 
 

@@ -68,7 +68,7 @@ def test_what_every_rule_lets_go_is_deleted_and_nothing_else(office: Office) -> 
 
     applied = office.apply(plan)
 
-    assert applied.figures["deleted"] == len(doomed) == 11
+    assert applied.report.deleted == len(doomed) == 11
     assert office.stored() == before - doomed
     swept = history(office).last_swept()
     assert swept is not None
@@ -230,7 +230,7 @@ def test_a_branch_with_a_longer_rule_keeps_all_that_it_reaches(office: Office) -
     applied = office.apply(plan)
 
     assert applied.kept_by_remark == len(deletes(plan)) > 0
-    assert applied.figures["deleted"] == 0
+    assert applied.report.deleted == 0
 
 
 def test_what_is_staged_meanwhile_is_kept(office: Office) -> None:
@@ -361,7 +361,7 @@ def test_an_object_that_changed_since_is_left_alone(office: Office) -> None:
     applied = office.apply(plan)
 
     assert path.exists()
-    assert applied.figures["changed"] == 1
+    assert applied.report.changed == 1
     assert history(office).last_swept() is None  # the next run looks at it again
 
 
@@ -376,7 +376,7 @@ def test_the_first_plan_and_another_policy_ask_for_a_word(office: Office) -> Non
     assert "policy-changed" in {guard.name for guard in other.document.guards}
     with pytest.raises(RefusedError, match="policy-changed"):
         office.apply(other)
-    assert office.apply(other, overridden=(*SMALL, "policy-changed")).figures["deleted"] > 0
+    assert office.apply(other, overridden=(*SMALL, "policy-changed")).report.deleted > 0
 
 
 def test_a_plan_by_an_older_policy_asks_for_a_word(office: Office) -> None:
@@ -403,7 +403,7 @@ def test_refs_of_a_dump_ask_for_a_word(office: Office) -> None:
         with pytest.raises(RefusedError, match=missing):
             office.apply(plan, overridden=(*SMALL, *others))
 
-    assert office.apply(plan, overridden=(*SMALL, "refs-dump", "stale-refs")).figures["deleted"]
+    assert office.apply(plan, overridden=(*SMALL, "refs-dump", "stale-refs")).report.deleted
 
 
 @pytest.mark.parametrize("who", ["own", "neighbour"])
@@ -422,7 +422,7 @@ def test_a_commit_that_no_dump_tells_of_stops_before_the_first_delete(
         assert office.stored() == before
 
     changed.age = DumpAge(AS_OF + timedelta(minutes=1), written_since=0)
-    assert office.apply(plan, overridden=(*SMALL, "refs-dump")).figures["deleted"]
+    assert office.apply(plan, overridden=(*SMALL, "refs-dump")).report.deleted
 
 
 def test_a_neighbour_that_imported_an_object_keeps_it(

@@ -72,7 +72,7 @@ def test_exactly_what_nothing_references_goes(world: World, made: PlanDocument) 
     live = world.live()
     applied = apply(world, made.plan)
     assert world.files() == live
-    assert (applied.figures["deleted"], applied.figures["failed"]) == (len(ORPHANS), 0)
+    assert (applied.report.deleted, applied.report.failed) == (len(ORPHANS), 0)
     assert (applied.kept_by_remark, applied.stopped) == (0, None)
 
 
@@ -97,8 +97,8 @@ def test_files_that_cannot_be_deleted_are_counted_and_named(
     denied = Faulty(world.lake, [StorageFault(refused, frozenset({"delete"}))])
     process.stores = Stores(replace={LAKE: denied, PLANS: world.plans})
     applied = process.apply(made.plan)
-    assert (applied.figures["deleted"], applied.figures["failed"]) == (len(ORPHANS) - 1, 1)
-    assert [failure["path"] for failure in applied.figures["failures"]] == [ORPHAN]
+    assert (applied.report.deleted, applied.report.failed) == (len(ORPHANS) - 1, 1)
+    assert [failure.path for failure in applied.report.failures] == [ORPHAN]
     run = _last_apply(world)
     assert (run.status, run.figures["failed"]) == (RunStatus.INCOMPLETE, 1)
 
@@ -156,7 +156,7 @@ def test_two_plans_of_the_same_files_delete_them_once(world: World, made: PlanDo
     other = plan(world)
     apply(world, made.plan)
     applied = apply(world, other.plan)
-    assert (applied.figures["deleted"], applied.figures["absent"]) == (0, len(ORPHANS))
+    assert (applied.report.deleted, applied.report.absent) == (0, len(ORPHANS))
 
 
 # The roots are looked at again.
@@ -322,7 +322,7 @@ def test_what_a_root_takes_up_while_files_are_deleted_stays(
     process = _take_up_meanwhile(world, lambda: world.append("t2", ORPHANS[-1]))
     applied = process.apply(made.plan)
     assert _orphans(world) == {ORPHANS[-1]}
-    assert (applied.figures["deleted"], applied.kept_by_remark, applied.stopped) == (9, 1, None)
+    assert (applied.report.deleted, applied.kept_by_remark, applied.stopped) == (9, 1, None)
     assert Process(world).runs.plan(made.plan).status is PlanStatus.APPLIED
 
 
@@ -420,8 +420,8 @@ def test_a_run_that_was_taken_for_dead_stops_before_its_next_batch(
     process = Process(world, at(f"delete {LAKE}", take_over, after=1))
     applied = process.apply(made.plan)
     assert applied.stopped
-    assert applied.figures["deleted"] == 3
-    assert applied.figures["absent"] <= 1
+    assert applied.report.deleted == 3
+    assert applied.report.absent <= 1
     assert _orphans(world) == set()
 
 
@@ -450,7 +450,7 @@ def test_a_run_ends_when_its_control_object_is_replaced(world: World, made: Plan
 
     applied = Process(world, at(f"delete {LAKE}", replace, after=1)).apply(made.plan)
     assert "apply-other has taken over" in str(applied.stopped)
-    assert applied.figures["deleted"] == 4
+    assert applied.report.deleted == 4
     assert len(_orphans(world)) == 6
 
 
@@ -488,7 +488,7 @@ def test_a_run_that_is_told_to_stop_ends_before_its_next_batch(
     process = Process(world, at(f"delete {LAKE}", lambda: _stop(world, made.plan)))
     applied = process.apply(made.plan)
     assert "was told to stop" in str(applied.stopped)
-    assert applied.figures["deleted"] == 4
+    assert applied.report.deleted == 4
     run = _last_apply(world)
     assert (run.status, run.figures["deleted"]) == (RunStatus.STOPPED, 4)
 
@@ -510,7 +510,7 @@ def test_tasks_of_a_run_that_was_interrupted_end_before_their_next_batch(
 def test_a_run_that_was_stopped_can_be_gone_on_with(world: World, made: PlanDocument) -> None:
     Process(world, at(f"delete {LAKE}", lambda: _stop(world, made.plan))).apply(made.plan)
     applied = apply(world, made.plan)
-    assert applied.figures["deleted"] == 6
+    assert applied.report.deleted == 6
     assert _orphans(world) == set()
     assert outcomes(world, made.plan) == {path: ["deleted"] for path in ORPHANS}
 

@@ -207,7 +207,7 @@ def test_a_storm_of_errors_changes_neither_plan_nor_apply(swept: Swept) -> None:
     assert deletes(swept.world, made) == swept.orphans
     applied = swept.with_lake(_stormy(swept.world.lake, 2)).apply(made.plan)
     assert swept.world.files() == live
-    assert applied.figures["failed"] == 0
+    assert applied.report.failed == 0
 
 
 def test_a_storm_that_does_not_end_deletes_nothing_wrong(swept: Swept) -> None:
@@ -216,5 +216,5 @@ def test_a_storm_that_does_not_end_deletes_nothing_wrong(swept: Swept) -> None:
         swept.world.lake, [StorageFault(fail(ThrottledError), frozenset({"delete"}), skip=5)]
     )
     applied = swept.with_lake(storm).apply(made.plan)
-    assert applied.figures["deleted"] + applied.figures["failed"] == len(swept.orphans)
-    assert applied.figures["failed"] == len(swept.world.files() & swept.orphans) > 0
+    assert applied.report.deleted + applied.report.failed == len(swept.orphans)
+    assert applied.report.failed == len(swept.world.files() & swept.orphans) > 0

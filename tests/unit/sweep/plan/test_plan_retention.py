@@ -131,7 +131,7 @@ def test_a_plan_that_cannot_be_tidied_up_after_is_a_plan(world: World) -> None:
     with pytest.raises(NotFoundError):
         Process(world).apply(old[0], SMALL)
     newest = Process(world).runs.newest_plan("prod").plan
-    assert apply(world, newest).figures["deleted"] == 1
+    assert apply(world, newest).report.deleted == 1
 
 
 @pytest.mark.parametrize("mode", [MatchMode.EXACT, MatchMode.BLOOM])

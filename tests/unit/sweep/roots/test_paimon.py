@@ -123,7 +123,7 @@ def test_a_lake_may_mix_formats(world: World) -> None:
     plan = desk.plan()
     assert deletes(plan) == {*rubbish, f"{BUCKET}/ice/data/b.parquet"}
     before = world.stored()
-    assert desk.apply(plan).figures["deleted"] == 2
+    assert desk.apply(plan).report.deleted == 2
     assert before - world.stored() == deletes(plan)
 
 
@@ -470,7 +470,7 @@ def test_what_is_committed_while_files_are_deleted_stays(world: World) -> None:
     desk.stores = Stores(replace={BUCKET: Faulty(world.bucket.store, [fault])})
     plan = desk.plan()
     applied = desk.apply(plan, look_every=timedelta(milliseconds=20), batch_rows=1)
-    assert (applied.figures["deleted"], applied.kept_by_remark) == (1, 19)
+    assert (applied.report.deleted, applied.kept_by_remark) == (1, 19)
     assert len(set(paths) & world.stored()) == 19
 
 

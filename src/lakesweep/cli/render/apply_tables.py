@@ -1,0 +1,57 @@
+"""What both `apply` commands print: the preview and the outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from lakesweep.cli.render.output import TextTable
+from lakesweep.units import format_count, format_size
+
+if TYPE_CHECKING:
+    from lakesweep.operations.apply import ApplyPlanResult, ApplyPreview
+
+_SHOWN_BRANCHES = 20
+
+
+def size_text(preview: ApplyPreview) -> str:
+    """What is deleted or quarantined, in words."""
+    return f"{format_count(preview.files, 'file')}, {format_size(preview.bytes)}"
+
+
+def preview_lines(preview: ApplyPreview) -> Iterator[str]:
+    """What an apply is about to do, in words."""
+    what = "to quarantine" if preview.quarantine else "to delete"
+    yield f"plan {preview.plan} of lake {preview.lake}: {size_text(preview)} {what}"
+    for each in preview.branches[:_SHOWN_BRANCHES]:
+        yield f"{format_count(each.paths, 'path')} to remove from branch {each.name}, by a commit"
+    if (more := len(preview.branches) - _SHOWN_BRANCHES) > 0:
+        yield f"and from {more:,} more branches"
+    if preview.waiting_files:
+        size = format_size(preview.waiting_bytes)
+        files = format_count(preview.waiting_files, "file")
+        yield f"{files}, {size} wait for the next run, when no branch holds them any more"
+
+
+def apply_tables(result: ApplyPlanResult) -> Iterator[TextTable]:
+    """The outcome: files by outcome, and paths removed from branches."""
+    yield TextTable(("outcome", "files"), list(_rows(result)), numbers=frozenset({"files"}))
+    changed = [each for each in result.branches or () if not each.reason]
+    if changed:
+        rows = [(each.branch, f"{each.paths:,}") for each in changed[:_SHOWN_BRANCHES]]
+        yield TextTable(("branch", "paths removed"), rows, numbers=frozenset({"paths removed"}))
+
+
+def _rows(result: ApplyPlanResult) -> Iterator[tuple[str, str]]:
+    yield "found", f"{result.found:,}"
+    yield "deleted", f"{result.deleted:,}"
+    if result.quarantined:
+        yield "quarantined", f"{result.quarantined:,}"
+    if isinstance(result.changed, int):
+        yield "changed", f"{result.changed:,}"
+    yield "absent", f"{result.absent:,}"
+    yield "failed", f"{result.failed:,}"
+    if isinstance(result.waiting, int):
+        yield "waiting for the next run", f"{result.waiting:,}"
+    yield "kept after all", f"{result.kept_by_remark:,}"
+    yield "freed", format_size(result.bytes_deleted)

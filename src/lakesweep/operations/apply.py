@@ -1,0 +1,212 @@
+"""Apply a plan of a lake or of a repository: guards, recheck, then delete or quarantine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from lakesweep.app import App
+from lakesweep.lifecycle.apply.applier import (
+    PendingBranch,
+    PendingOnHeads,
+    apply_lifecycle_plan,
+    pending_on_heads,
+)
+from lakesweep.operations.engines import open_engine
+from lakesweep.operations.interaction import SILENT_IO, Confirm, EngineName, Interaction
+from lakesweep.operations.repositories import opener_of, plan_or_lake, recheck_sources
+from lakesweep.runs.records import RunKind
+from lakesweep.runs.sessions import Session, run_session
+from lakesweep.storage.deleting.quarantine import QUARANTINE_SCHEMA
+from lakesweep.storage.file_batches import OUTCOME_SCHEMA
+from lakesweep.storage.options import DeleteRate
+from lakesweep.sweep.apply.applier import Applier, ApplyRequest, load_applicable_plan
+from lakesweep.sweep.apply.deletion import DeleteRemoval, QuarantineRemoval
+from lakesweep.sweep.apply.report import ApplyReport, ApplyResult
+from lakesweep.sweep.engine.protocol import SweepEngine
+from lakesweep.sweep.holdings import quarantine_places
+from lakesweep.sweep.plan.document import PlanDocument, PlanKind, check_kind
+from lakesweep.sweep.plan.stored_plan import find_plan
+from lakesweep.sweep.verdicts import Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyPlanRequest:
+    """Apply a plan, by its name or the newest one of a lake or repository.
+
+    `bytes_at_once` is for repositories: delete also what HEADs hold, and leave its paths on the
+    branches.
+    """
+
+    plan: str
+    kind: PlanKind = PlanKind.SWEEP
+    engine: EngineName = EngineName.SPARK
+    rate: DeleteRate = field(default_factory=DeleteRate)
+    quarantine: bool = False
+    bytes_at_once: bool = False
+    overridden: tuple[str, ...] = ()
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyPreview:
+    """What an apply is about to do. The waiting files are deleted by a later run."""
+
+    plan: str
+    lake: str
+    files: int
+    bytes: int
+    quarantine: bool
+    waiting_files: int
+    waiting_bytes: int
+    branches: tuple[PendingBranch, ...]
+
+
+class ApplyPlanResult(ApplyReport, frozen=True, kw_only=True):
+    """What an apply did. `stopped` says why it ended early; the same plan can be applied again.
+
+    A dry run has no run. `to_take_off` is only in a dry run of a repository: the number of paths
+    that would be removed from each branch.
+    """
+
+    run: str | None
+    plan: str
+    kept_by_remark: int
+    quarantined: int
+    stopped: str | None
+    dry_run: bool
+    to_take_off: dict[str, int] | UnsetType = UNSET
+
+
+def apply_plan(
+    app: App,
+    request: ApplyPlanRequest,
+    confirm: Confirm[ApplyPreview],
+    io: Interaction = SILENT_IO,
+) -> ApplyPlanResult:
+    """Delete or quarantine the files of a plan that nothing references now."""
+    wanted = _apply_request(app, request)
+    document = load_applicable_plan(app.stores, app.runs, wanted, app.clock.now())
+    check_kind(document, request.kind)
+    pending = _pending(document, request)
+    confirm(_preview(document, pending, request))
+    if request.dry_run:
+        return _dry_run(document, pending)
+    run, applied = _run(app, request, wanted, document, io)
+    return _result(document, run, applied)
+
+
+def _apply_request(app: App, request: ApplyPlanRequest) -> ApplyRequest:
+    is_lifecycle = request.kind is PlanKind.LIFECYCLE
+    plan = find_plan(app.runs, plan_or_lake(app, request.plan) if is_lifecycle else request.plan)
+    lake = app.lake_of(plan)
+    places = quarantine_places(lake, plan.plan)
+    return ApplyRequest(
+        plan,
+        lake,
+        QuarantineRemoval(places) if request.quarantine else DeleteRemoval(),
+        QUARANTINE_SCHEMA if request.quarantine else OUTCOME_SCHEMA,
+        request.rate,
+        request.overridden,
+    )
+
+
+def _pending(document: PlanDocument, request: ApplyPlanRequest) -> PendingOnHeads | None:
+    if request.kind is PlanKind.SWEEP:
+        return None
+    return pending_on_heads(document, at_once=request.bytes_at_once)
+
+
+def _preview(
+    document: PlanDocument, pending: PendingOnHeads | None, request: ApplyPlanRequest
+) -> ApplyPreview:
+    amount, waiting = document.amount(Verdict.DELETE.value), pending or PendingOnHeads()
+    return ApplyPreview(
+        document.plan,
+        document.lake,
+        amount.files - waiting.files,
+        amount.bytes - waiting.bytes,
+        request.quarantine,
+        waiting.files,
+        waiting.bytes,
+        waiting.branches,
+    )
+
+
+def _run(
+    app: App,
+    request: ApplyPlanRequest,
+    wanted: ApplyRequest,
+    document: PlanDocument,
+    io: Interaction,
+) -> tuple[str, ApplyResult]:
+    # The engine comes first: Spark takes long to start, and the lease should not wait for it.
+    with (
+        open_engine(app, request.engine, io) as engine,
+        run_session(
+            app.runs,
+            document.lake,
+            RunKind.APPLY,
+            plan=document.plan,
+            spec=_spec(request, wanted),
+        ) as session,
+    ):
+        return session.record.run, _apply(app, request, wanted, document, engine, session, io)
+
+
+def _apply(
+    app: App,
+    request: ApplyPlanRequest,
+    wanted: ApplyRequest,
+    document: PlanDocument,
+    engine: SweepEngine,
+    session: Session,
+    io: Interaction,
+) -> ApplyResult:
+    applier = Applier(app.stores, engine, app.runs, app.clock, io.progress, app.root_sources)
+    if request.kind is PlanKind.SWEEP:
+        return applier.apply(wanted, document, session)
+    applier.sources = recheck_sources(app, wanted.plan, document)
+    opener = opener_of(app, document.details["repository"])
+    at_once = request.bytes_at_once
+    return apply_lifecycle_plan(applier, wanted, document, session, opener, at_once=at_once)
+
+
+def _spec(request: ApplyPlanRequest, wanted: ApplyRequest) -> dict[str, Any]:
+    """What the run records of the request. The keys are stored."""
+    return {
+        "overridden": list(request.overridden),
+        "engine": request.engine.value,
+        "quarantine": request.quarantine,
+        **wanted.removal.spec,
+    }
+
+
+def _result(document: PlanDocument, run: str, applied: ApplyResult) -> ApplyPlanResult:
+    report = msgspec.structs.asdict(applied.report)
+    return ApplyPlanResult(
+        **report | {"quarantined": applied.report.quarantined or 0},
+        run=run,
+        plan=document.plan,
+        kept_by_remark=applied.kept_by_remark,
+        stopped=applied.stopped,
+        dry_run=False,
+    )
+
+
+def _dry_run(document: PlanDocument, pending: PendingOnHeads | None) -> ApplyPlanResult:
+    branches = {} if pending is None else {each.name: each.paths for each in pending.branches}
+    return ApplyPlanResult(
+        found=document.amount(Verdict.DELETE.value).files,
+        run=None,
+        plan=document.plan,
+        kept_by_remark=0,
+        quarantined=0,
+        stopped=None,
+        dry_run=True,
+        waiting=UNSET if pending is None else pending.files,
+        to_take_off=UNSET if pending is None else branches,
+    )
