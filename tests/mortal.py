@@ -26,6 +26,8 @@ _PRELOADED = (
     "lakesweep.cli.main",
     "lakesweep.cli.sweep.apply",
     "lakesweep.cli.sweep.plan",
+    "lakesweep.operations.apply",
+    "lakesweep.operations.plan",
     "lakesweep.store.backends.sql.sqlite",
     "lakesweep.sweep.apply.applier",
     "lakesweep.sweep.paths.file_name_kernels",

@@ -396,14 +396,14 @@ def test_what_expires_on_heads_is_taken_off_first(
     assert dry.document["to_take_off"] == {"dev": 2, "main": 2}
     assert (dry.document["waiting"], dry.document["deleted"]) == (2, 0)
     assert "0 files, 0 B to delete" in dry.err
-    assert "2 paths to take off branch main, by a commit" in dry.err
+    assert "2 paths to remove from branch main, by a commit" in dry.err
     assert "2 files, 12 B wait for the next run" in dry.err
 
     done = lakesweep(*_APPLY, *_WORDS, "--yes")
 
     assert done.code == 0  # whoever works on a branch is no failure
     assert (done.document["taken_off"], done.document["waiting"]) == (2, 2)
-    assert "branch dev is left as it is: something is staged on it" in done.err
+    assert "branch dev was not changed: something is staged on it" in done.err
     assert set(working.shown("main")) == {"keep/c"}
     assert working.staged["dev"] == staged
     assert working.stored() == before

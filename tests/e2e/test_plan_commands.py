@@ -301,7 +301,7 @@ def test_runs_tell_what_happened(looking: Lakesweep, planned: Planned) -> None:
 
 def test_a_run_that_ended_cannot_be_stopped(looking: Lakesweep, planned: Planned) -> None:
     done = looking("runs", "stop", planned.name)
-    assert (done.code, "does not run" in done.error["message"]) == (2, True)
+    assert (done.code, "is not running" in done.error["message"]) == (2, True)
 
 
 def test_names_that_say_nothing_are_kept_unless_told(

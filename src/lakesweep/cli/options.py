@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from lakesweep.cli.context import Context
     from lakesweep.storage.deleting.bulk_delete import Deleter
     from lakesweep.storage.stores import Stores
-    from lakesweep.sweep.engine.protocol import SweepEngine
 
 
 @dataclass(frozen=True)
@@ -28,16 +26,12 @@ class EngineChoice:
 
     engine: Annotated[
         EngineName,
-        typer.Option(help="Run on Spark, as it is configured, or in this process, without Java."),
+        typer.Option(help="Run on Spark as configured, or in this process, without Java."),
     ] = EngineName.SPARK
-
-    def open(self, context: Context) -> AbstractContextManager[SweepEngine]:
-        """The engine, for as long as the block runs."""
-        return context.app.engine(self.engine.value, verbose=context.settings.verbose)
 
 
 def absolute_address(uri: str) -> str:
-    """An address; a local file or folder may be named as in any other command."""
+    """An address; a local path may be relative to the current folder."""
     if ":" in uri or uri.startswith("/"):
         return uri
     slash = "/" if uri.endswith("/") else ""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from lakesweep.cli.render.output import TextTable
@@ -12,73 +11,39 @@ from lakesweep.units import format_count, format_moment
 
 if TYPE_CHECKING:
     from lakesweep.maintenance.run_records import MaintenanceStats
+    from lakesweep.operations.runs import RunView
     from lakesweep.operations.store import MaintenanceView
-    from lakesweep.runs.records import RunRecord
 
 
-@dataclass(frozen=True, slots=True)
-class RunLine:
-    """One run; `finished` is None while it runs, and where nobody has seen it end."""
+def run_text(run: RunView) -> str:
+    """A run in one line."""
+    started = format_moment(run.started.replace(microsecond=0))
+    words = [f"{run.run:<32}", f"{run.status:<10}", started, f"{_took(run):>9}", run.lake]
+    return "  ".join([*words, *([run.message] if run.message else [])])
 
-    run: str
-    lake: str
-    kind: str
-    status: str
-    started: datetime
-    finished: datetime | None
-    seconds: float | None
-    plan: str | None
-    message: str
-    spec: Mapping[str, Any]
-    figures: Mapping[str, Any]
 
-    @classmethod
-    def of(cls, record: RunRecord) -> RunLine:
-        from lakesweep.timestamps import moment
+def run_table(run: RunView) -> TextTable:
+    """A run in full."""
+    rows = [
+        ("lake", run.lake),
+        ("kind", run.kind),
+        ("status", run.status),
+        ("started", format_moment(run.started)),
+        ("took", _took(run)),
+        ("plan", run.plan or "-"),
+        *((("message", run.message),) if run.message else ()),
+        *_flat("asked for", run.spec),
+        *_flat("found", run.figures),
+    ]
+    return TextTable(("run", run.run), rows)
 
-        started = moment(record.started_at)
-        finished = None if record.finished_at is None else moment(record.finished_at)
-        return cls(
-            run=record.run,
-            lake=record.lake,
-            kind=record.kind.value,
-            status=record.status.value,
-            started=started,
-            finished=finished,
-            seconds=None if finished is None else (finished - started).total_seconds(),
-            plan=record.plan or record.figures.get("plan"),
-            message=record.message,
-            spec=record.spec,
-            figures=record.figures,
-        )
 
-    def text(self) -> str:
-        """The run in one line."""
-        started = format_moment(self.started.replace(microsecond=0))
-        words = [f"{self.run:<32}", f"{self.status:<10}", started, f"{self._took():>9}", self.lake]
-        return "  ".join([*words, *([self.message] if self.message else [])])
-
-    def table(self) -> TextTable:
-        """The run in full."""
-        rows = [
-            ("lake", self.lake),
-            ("kind", self.kind),
-            ("status", self.status),
-            ("started", format_moment(self.started)),
-            ("took", self._took()),
-            ("plan", self.plan or "-"),
-            *((("message", self.message),) if self.message else ()),
-            *_flat("asked for", self.spec),
-            *_flat("found", self.figures),
-        ]
-        return TextTable(("run", self.run), rows)
-
-    def _took(self) -> str:
-        return "-" if self.seconds is None else f"{self.seconds:,.1f} s"
+def _took(run: RunView) -> str:
+    return "-" if run.seconds is None else f"{run.seconds:,.1f} s"
 
 
 def _flat(title: str, values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Figures one a row, those inside others with the name of these before them."""
+    """One figure per row; nested figures are named after their group."""
     for name, value in values.items():
         if value is None or value in ({}, []):
             continue
@@ -99,12 +64,12 @@ _COUNTS = ("scanned", "retained", "newer", "unreferenced", "purged", "failed")
 
 @dataclass(frozen=True, slots=True)
 class MaintenanceLine:
-    """One run of maintenance."""
+    """A maintenance run."""
 
     info: MaintenanceView
 
     def table(self) -> TextTable:
-        """What was found, by realm and type."""
+        """Counts by realm and type."""
         return TextTable(("realm", "of", *_COUNTS), list(self._rows()), numbers=frozenset(_COUNTS))
 
     def words(self) -> str:
@@ -113,26 +78,6 @@ class MaintenanceLine:
         when = format_moment(info.started.replace(microsecond=0))
         purged = info.obj_stats.purged + info.reference_stats.purged
         return f"{info.run} is {info.status}, {when}: {format_count(purged, 'row')} purged"
-
-    def run_line(self) -> RunLine:
-        """The run among others, with its totals."""
-        from msgspec.structs import asdict
-
-        info, finished = self.info, self.info.finished
-        totals = {"references": info.reference_stats, "rows": info.obj_stats}
-        return RunLine(
-            run=info.run,
-            lake="-",
-            kind="maintain",
-            status=info.status.value,
-            started=info.started,
-            finished=finished,
-            seconds=None if finished is None else (finished - info.started).total_seconds(),
-            plan=None,
-            message=info.status_message,
-            spec={},
-            figures={name: asdict(stats) for name, stats in totals.items()},
-        )
 
     def _rows(self) -> Iterator[tuple[str, ...]]:
         info = self.info

@@ -8,13 +8,13 @@ import typer
 
 from lakesweep.cli.context import Context
 from lakesweep.cli.options import DryRun, EngineChoice, Overrides, RateLimitOptions, Yes
+from lakesweep.cli.render.outcome_tables import dry_run_hint, failure_lines
 from lakesweep.cli.sweep.show import PlanName
 from lakesweep.errors import IncompleteError, StoppedError
 
 if TYPE_CHECKING:
     from lakesweep.operations.apply import ApplyPlanRequest, ApplyPlanResult, ApplyPreview
 
-_SHOWN_FAILURES = 20
 _SHOWN_BRANCHES = 20
 
 Quarantine = Annotated[
@@ -68,14 +68,14 @@ def carry_out(context: Context, request: ApplyPlanRequest, *, yes: bool) -> None
     result = apply_plan(context.app, request, confirm, context.io)
     context.output.result(result, *([] if request.dry_run else apply_tables(result)))
     if request.dry_run:
-        context.output.say("nothing was deleted; run the same with --yes in place of --dry-run")
+        context.output.say(dry_run_hint())
     _report_problems(context, result)
 
 
 def _report_problems(context: Context, result: ApplyPlanResult) -> None:
     """Name what failed; end with code 4 if the run was stopped or incomplete."""
-    for failure in result.failures[:_SHOWN_FAILURES]:
-        context.output.say(f"{failure.path}: {failure.reason}")
+    for line in failure_lines(result.failures, result.failures_omitted):
+        context.output.say(line)
     unchanged = [each for each in result.branches or () if each.reason]
     for each in unchanged[:_SHOWN_BRANCHES]:
         context.output.say(f"branch {each.branch} was not changed: {each.reason}")

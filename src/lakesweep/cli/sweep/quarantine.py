@@ -3,31 +3,39 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lakesweep.cli.commands import command, group
 from lakesweep.cli.context import Context
 from lakesweep.cli.options import DryRun, EngineChoice, Overrides, Yes, absolute_address
+from lakesweep.cli.render.outcome_tables import dry_run_hint, failure_lines
 from lakesweep.cli.render.output import TextTable
 from lakesweep.errors import IncompleteError
-from lakesweep.units import format_count, format_moment, format_size
+from lakesweep.units import format_count, format_size
 
 if TYPE_CHECKING:
-    from lakesweep.runs.records import RunKind
-    from lakesweep.runs.sessions import Session
-    from lakesweep.storage.deleting.outcome_totals import OutcomeTotals
-    from lakesweep.sweep.holdings import Holding
+    from lakesweep.operations.quarantine import EmptyResult, QuarantineView, RestoreResult
 
 _PLAN = "plan-20260101T000000-5c2f81aa"
-_SHOWN_FAILURES = 20
+_SHOWN_FILES = 20
+_OUTCOMES = (
+    "found",
+    "deleted",
+    "absent",
+    "failed",
+    "changed",
+    "quarantined",
+    "restored",
+    "held",
+    "referenced",
+)
 
 app = group(
     "quarantine",
-    "What apply --quarantine set aside: list it, bring it back, or end its hold.",
+    "List, restore or delete what apply --quarantine moved to quarantine.",
     examples=[
         "lakesweep quarantine list",
         f"lakesweep quarantine restore {_PLAN}",
@@ -36,34 +44,45 @@ app = group(
 )
 
 Name = Annotated[
-    str, typer.Argument(metavar="PLAN", help="The plan that set files aside, or a run of it.")
+    str,
+    typer.Argument(
+        metavar="PLAN", help="The plan that quarantined files, or a run that applied it."
+    ),
 ]
 
 
 @command(app, "list", examples=["lakesweep quarantine list", "lakesweep quarantine list --json"])
 def list_held(context: Context) -> None:
-    """Everything that was set aside, newest first."""
-    from lakesweep.sweep.holdings import holdings
-    from lakesweep.sweep.quarantine.restore import count_held
+    """List everything that was ever quarantined, newest first."""
+    from lakesweep.operations.quarantine import list_quarantines
 
-    found = [count_held(context.app.stores, holding) for holding in holdings(context.app.runs)]
-    document = {"held": [_document(holding) for holding in found]}
+    found = list_quarantines(context.app)
+    context.output.result(found, *([_table(found.held)] if found.held else []))
+    if not found.held:
+        context.output.say("nothing was ever quarantined")
+
+
+def _table(held: Sequence[QuarantineView]) -> TextTable:
     rows = [
         (
-            holding.plan,
-            holding.lake,
-            _since(holding),
-            f"{holding.files:,}",
-            format_size(holding.size_bytes),
-            _state(holding),
+            each.plan,
+            each.lake,
+            each.since,
+            f"{each.files:,}",
+            format_size(each.size_bytes),
+            _state(each),
         )
-        for holding in found
+        for each in held
     ]
     columns = ("plan", "lake", "since", "files", "size", "state")
-    table = TextTable(columns, rows, numbers=frozenset({"files", "size"}))
-    context.output.result(document, *([table] if rows else []))
-    if not rows:
-        context.output.say("nothing was ever set aside")
+    return TextTable(columns, rows, numbers=frozenset({"files", "size"}))
+
+
+def _state(each: QuarantineView) -> str:
+    if each.emptied_by:
+        return f"emptied by {each.emptied_by}"
+    restored = f"{each.restored:,} restored" if each.restored else ""
+    return ", ".join(filter(None, ("held" if each.files else "", restored))) or "empty"
 
 
 @command(
@@ -79,27 +98,20 @@ def restore(
     plan: Name,
     path: Annotated[
         list[str] | None,
-        typer.Option("--path", metavar="URI", help="Only this file; may be given several times."),
+        typer.Option("--path", metavar="URI", help="Restore only this file. Repeatable."),
     ] = None,
 ) -> None:
-    """Bring files back, each under its old key.
+    """Restore files from quarantine, each under its old key.
 
-    A key that another file has by now is left alone, and the file stays in quarantine. The command
-    ends with code 4 unless all files are back. It can be repeated.
+    If another file has the key now, it is left alone and the quarantined file stays where it is.
+    The command ends with code 4 unless all files were restored. It can be repeated.
     """
-    from lakesweep.runs.records import RunKind
-    from lakesweep.storage.object_store import Outcome
-    from lakesweep.sweep.quarantine.restore import QuarantineRestorer
+    from lakesweep.operations.quarantine import restore_quarantine
 
-    holding = _find(context, plan)
-    lake = context.app.lake_of_holding(holding)
-    keeper = QuarantineRestorer(context.app.stores, context.app.runs, lake)
-    paths = [absolute_address(each) for each in path or ()]
-    with _running(context, holding, RunKind.RESTORE) as session:
-        tally = keeper.restore(holding, paths)
-        _record(session, tally)
-    _show(context, holding, tally, "restored")
-    if tally.counts[Outcome.RESTORED] < tally.found:
+    paths = tuple(absolute_address(each) for each in path or ())
+    result = restore_quarantine(context.app, plan, paths)
+    _report(context, result, "restored")
+    if not result.is_complete:
         raise typer.Exit(IncompleteError.exit_code)
 
 
@@ -119,113 +131,54 @@ def empty(
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
-    """Delete for good what a plan set aside, unless something references it by now.
+    """Delete permanently what a plan quarantined, except files that something references now.
 
-    All roots are looked at again, as before any delete. What is referenced stays in quarantine, and
-    the command ends with code 4; so it does where a root cannot be read, and then nothing goes.
-    Versions below the delete markers of a versioned bucket stay until a rule of the bucket ends
-    them.
+    All roots are checked again, as before any delete. Referenced files stay in quarantine, and the
+    command ends with code 4. If a root cannot be read, nothing is deleted, and it ends with code 4
+    too. In a versioned bucket, the versions below the delete markers stay until a rule of the
+    bucket removes them.
     """
-    from lakesweep.cli.sweep.quarantine_sources import empty_quarantine
-    from lakesweep.runs.records import RunKind, RunStatus
+    from lakesweep.operations.quarantine import (
+        EmptyDryRun,
+        EmptyQuarantineRequest,
+        empty_quarantine,
+    )
 
-    holding = _find(context, plan)
-    size = f"{format_count(holding.files, 'file')}, {format_size(holding.size_bytes)}"
-    context.output.say(f"plan {holding.plan} of lake {holding.lake} holds {size}")
-    if dry_run:
-        context.output.result({**_document(holding), "dry_run": True})
-        context.output.say("nothing was deleted; run the same with --yes in place of --dry-run")
+    def confirm(held: QuarantineView) -> None:
+        size = f"{format_count(held.files, 'file')}, {format_size(held.size_bytes)}"
+        context.output.say(f"plan {held.plan} of lake {held.lake} holds {size}")
+        if not dry_run:
+            context.confirm(f"delete {size} permanently?", yes=yes)
+
+    request = EmptyQuarantineRequest(plan, engine.engine, tuple(override or ()), dry_run)
+    result = empty_quarantine(context.app, request, confirm, context.io)
+    if isinstance(result, EmptyDryRun):
+        context.output.result(result)
+        context.output.say(dry_run_hint())
         return
-    context.confirm(f"delete {size} for good?", yes=yes)
-    overridden = tuple(override or ())
-    spec = {"engine": engine.engine.value, "overridden": list(overridden)}
-    with engine.open(context) as chosen, _running(context, holding, RunKind.EMPTY, spec) as session:
-        released = empty_quarantine(context, chosen, holding, session, overridden)
-        _record(session, released.tally)
-        if released.kept:
-            session.status = RunStatus.INCOMPLETE
-    _show(context, holding, released.tally, "deleted", released.referenced)
-
-
-def _find(context: Context, name: str) -> Holding:
-    from lakesweep.sweep.holdings import find_holding
-    from lakesweep.sweep.quarantine.restore import count_held
-
-    return count_held(context.app.stores, find_holding(context.app.runs, name))
-
-
-def _running(
-    context: Context, holding: Holding, kind: RunKind, spec: Mapping[str, Any] | None = None
-) -> AbstractContextManager[Session]:
-    from lakesweep.runs.sessions import run_session
-
-    return run_session(context.app.runs, holding.lake, kind, plan=holding.plan, spec=spec or {})
-
-
-def _record(session: Session, tally: OutcomeTotals) -> None:
-    from lakesweep.runs.records import RunStatus
-
-    session.figures = {k: v for k, v in tally.document().items() if k != "failures"}
-    if tally.failed:
-        session.status = RunStatus.INCOMPLETE
-
-
-def _show(
-    context: Context,
-    holding: Holding,
-    tally: OutcomeTotals,
-    word: str,
-    referenced: Sequence[str] = (),
-) -> None:
-    document = {**tally.document(), "plan": holding.plan, "lake": holding.lake}
-    if referenced:
-        document["referenced_files"] = list(referenced)
-    rows = [
-        (name, f"{count:,}")
-        for name, count in tally.document().items()
-        if isinstance(count, int) and not name.startswith(("bytes", "failures"))
-    ]
-    context.output.result(document, TextTable((word, "files"), rows, numbers=frozenset({"files"})))
-    for failure in tally.failures[:_SHOWN_FAILURES]:
-        context.output.say(f"{failure.path}: {failure.reason}")
-    if referenced:
-        _tell_referenced(context, holding, referenced)
-    if tally.failed or referenced:
+    _report(context, result, "deleted")
+    _report_referenced(context, result)
+    if not result.is_complete:
         raise typer.Exit(IncompleteError.exit_code)
 
 
-def _tell_referenced(context: Context, holding: Holding, paths: Sequence[str]) -> None:
-    """Name what something references by now, and the command that brings it back."""
-    for path in paths[:_SHOWN_FAILURES]:
-        context.output.say(f"{path}: something references it by now, so it stays in quarantine")
-    names = "".join(f" --path {shlex.quote(path)}" for path in paths)
-    several = len(paths) > _SHOWN_FAILURES  # all come back, and the next plan finds the rest again
-    context.output.say(
-        f"try: lakesweep quarantine restore {holding.plan}{'' if several else names}"
-    )
+def _report(context: Context, result: RestoreResult | EmptyResult, heading: str) -> None:
+    counts = ((name, getattr(result, name)) for name in _OUTCOMES)
+    rows = [(name, f"{count:,}") for name, count in counts if isinstance(count, int)]
+    table = TextTable((heading, "files"), rows, numbers=frozenset({"files"}))
+    context.output.result(result, table)
+    for line in failure_lines(result.failures, result.failures_omitted):
+        context.output.say(line)
 
 
-def _document(holding: Holding) -> dict[str, object]:
-    return {
-        "plan": holding.plan,
-        "lake": holding.lake,
-        "since": _since(holding),
-        "files": holding.files,
-        "size_bytes": holding.size_bytes,
-        "restored": holding.restored,
-        "runs": [run.run for run in holding.runs],
-        "emptied_by": holding.ended,
-    }
-
-
-def _state(holding: Holding) -> str:
-    if holding.ended:
-        return f"emptied by {holding.ended}"
-    back = f"{holding.restored:,} restored" if holding.restored else ""
-    return ", ".join(filter(None, ("held" if holding.files else "", back))) or "empty"
-
-
-def _since(holding: Holding) -> str:
-    from lakesweep.timestamps import moment
-
-    return format_moment(moment(holding.since).replace(microsecond=0))
+def _report_referenced(context: Context, result: EmptyResult) -> None:
+    """Name files that are referenced now, and the command that restores them."""
+    paths = result.referenced_files
+    if not paths:
+        return
+    for path in paths[:_SHOWN_FILES]:
+        context.output.say(f"{path}: it is referenced now, so it stays in quarantine")
+    # Of many files all are restored; the next plan finds again those that are not referenced.
+    several = len(paths) > _SHOWN_FILES
+    names = "" if several else "".join(f" --path {shlex.quote(path)}" for path in paths)
+    context.output.say(f"try: lakesweep quarantine restore {result.plan}{names}")

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from datetime import datetime
-from heapq import merge
-from itertools import islice
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from lakesweep.cli.context import Context
-from lakesweep.cli.render.run_lines import MaintenanceLine, RunLine
 from lakesweep.errors import UsageError
 from lakesweep.units import format_count
-
-if TYPE_CHECKING:
-    from lakesweep.runs.records import RunRecord
 
 _STOP = "stop"
 
@@ -27,7 +19,7 @@ def runs(
         list[str] | None,
         typer.Argument(
             metavar="[RUN | stop RUN]",
-            help="Show this run in full, or have it stop.",
+            help="Show this run in full, or stop it.",
             show_default=False,
         ),
     ] = None,
@@ -35,12 +27,14 @@ def runs(
         str | None,
         typer.Option("--lake", metavar="LAKE", help="Only runs of this lake.", show_default=False),
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, metavar="N", help="No more than so many.")] = 20,
+    limit: Annotated[
+        int, typer.Option(min=1, metavar="N", help="List at most this many runs.")
+    ] = 20,
 ) -> None:
-    """What happened: plans, applies, checks, maintenance, newest first; or one run in full.
+    """List plans, applies, checks and maintenance runs, newest first; or show one run in full.
 
-    stop RUN has a run that deletes end before its next batch. What it deleted stays deleted; apply
-    with the same plan goes on with the rest.
+    stop RUN ends a run that deletes before its next batch. What it deleted stays deleted; applying
+    the same plan again resumes it.
     """
     match words or []:
         case []:
@@ -48,63 +42,35 @@ def runs(
         case [run] if run != _STOP:
             _show(context, run)
         case [word, run] if word == _STOP:
-            _stop(context, context.app.runs.get(run))
+            _stop(context, run)
         case _:
             raise UsageError("name one run, or stop and a run", hint="lakesweep runs --help")
 
 
 def _list(context: Context, lake: str | None, limit: int) -> None:
-    swept = map(RunLine.of, context.app.runs.list(lake))
-    others = (each.run_line() for each in _maintenance(context)) if lake is None else ()
-    lines = list(islice(merge(swept, others, key=_start, reverse=True), limit))
-    context.output.lines(lines)
-    context.output.say(f"{format_count(len(lines), 'run')}, newest first")
+    from lakesweep.cli.render.run_lines import run_text
+    from lakesweep.operations.runs import list_runs
+
+    found = list_runs(context.app, lake, limit)
+    context.output.structs(found, run_text)
+    context.output.say(f"{format_count(len(found), 'run')}, newest first")
 
 
 def _show(context: Context, run: str) -> None:
-    maintained = next((each for each in _maintenance(context) if each.info.run == run), None)
-    if maintained is None:
-        line = RunLine.of(context.app.runs.get(run))
-        context.output.result(_fields(line), line.table())
+    from lakesweep.cli.render.run_lines import MaintenanceLine, run_table
+    from lakesweep.operations.runs import RunView, show_run
+
+    found = show_run(context.app, run)
+    if isinstance(found, RunView):
+        context.output.result(found, run_table(found))
         return
-    summary = maintained.run_line().table()
-    context.output.result(maintained.info, summary, maintained.table())
+    summary = run_table(RunView.of_maintenance(found))
+    context.output.result(found, summary, MaintenanceLine(found).table())
 
 
-def _maintenance(context: Context) -> Iterator[MaintenanceLine]:
-    from lakesweep.operations.store import MaintenanceView
+def _stop(context: Context, run: str) -> None:
+    from lakesweep.operations.runs import stop_run
 
-    context.app.prepare_store()
-    runs = context.app.maintenance_runs.list()
-    return (MaintenanceLine(MaintenanceView.of(run)) for run in runs)
-
-
-def _start(line: RunLine) -> datetime:
-    return line.started
-
-
-def _fields(line: RunLine) -> dict[str, object]:
-    from dataclasses import fields
-
-    return {field.name: getattr(line, field.name) for field in fields(line)}
-
-
-def _stop(context: Context, record: RunRecord) -> None:
-    from lakesweep.runs.fencing import request_stop
-    from lakesweep.runs.records import RunKind, RunStatus
-    from lakesweep.runs.run_names import run_folder
-
-    if record.status is not RunStatus.RUNNING:
-        raise UsageError(
-            f"{record.run} does not run: it is {record.status}", hint=f"lakesweep runs {record.run}"
-        )
-    if record.kind is not RunKind.APPLY or record.plan is None:
-        raise UsageError(
-            f"{record.run} deletes nothing, and need not be stopped",
-            hint="end its process; its lease ends by itself",
-        )
-    plan = context.app.runs.plan(record.plan)
-    request_stop(context.app.stores, run_folder(plan.address, record.run))
-    context.output.result({"run": record.run, "stopping": True})
-    context.output.say(f"{record.run} ends before its next batch")
-    context.output.say(f"try: lakesweep runs {record.run}")
+    context.output.result(stop_run(context.app, run))
+    context.output.say(f"{run} ends before its next batch")
+    context.output.say(f"try: lakesweep runs {run}")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from lakesweep.cli.render.run_lines import RunLine
+from lakesweep.cli.render.run_lines import run_table, run_text
+from lakesweep.operations.runs import RunView
 from lakesweep.runs.records import RunKind, RunRecord, RunStatus
 from lakesweep.timestamps import micros
 from tests.moments import NOON
@@ -20,21 +21,21 @@ DONE = RunRecord(
 
 
 def test_a_run_that_ended_says_how_and_when() -> None:
-    line = RunLine.of(DONE)
+    line = RunView.of(DONE)
     assert line.seconds == 1.5
     assert line.plan == "plan-1"
     for word in ("plan-1", "incomplete", "1.5 s", "prod", "1 root could not be read"):
-        assert word in line.text()
+        assert word in run_text(line)
 
 
 def test_a_run_under_way_has_no_end() -> None:
-    line = RunLine.of(RUNNING)
+    line = RunView.of(RUNNING)
     assert (line.finished, line.seconds, line.plan) == (None, None, None)
-    assert "running" in line.text()
+    assert "running" in run_text(line)
 
 
 def test_all_figures_are_shown_one_a_row() -> None:
-    rows = {row[0]: row[1] for row in RunLine.of(DONE).table().rows}
+    rows = {row[0]: row[1] for row in run_table(RunView.of(DONE)).rows}
     assert rows["found listed"] == "1,200"
     assert rows["found seconds list"] == "0.5"
     assert rows["asked for overridden"] == "grace, share"

@@ -1,0 +1,179 @@
+"""List, restore and empty what applies have moved to quarantine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from lakesweep.app import App
+from lakesweep.operations.engines import open_engine
+from lakesweep.operations.interaction import SILENT_IO, Confirm, EngineName, Interaction
+from lakesweep.operations.quarantine_roots import quarantine_roots
+from lakesweep.runs.records import RunKind, RunStatus
+from lakesweep.runs.sessions import Session, run_session
+from lakesweep.storage.deleting.outcome_totals import OutcomeReport, OutcomeTotals
+from lakesweep.sweep.engine.protocol import SweepEngine
+from lakesweep.sweep.holdings import Holding, find_holding, holdings
+from lakesweep.sweep.quarantine.emptying import EmptyingResult, QuarantineEmptier
+from lakesweep.sweep.quarantine.restore import QuarantineRestorer, count_held
+from lakesweep.timestamps import moment
+from lakesweep.units import format_moment
+
+
+class QuarantineView(msgspec.Struct, frozen=True, kw_only=True):
+    """What a plan has in quarantine. `since` is an RFC 3339 time."""
+
+    plan: str
+    lake: str
+    since: str
+    files: int
+    size_bytes: int
+    restored: int
+    runs: tuple[str, ...]
+    emptied_by: str | None
+
+
+class QuarantineList(msgspec.Struct, frozen=True):
+    """Everything that was ever quarantined, newest first."""
+
+    held: tuple[QuarantineView, ...]
+
+
+class RestoreResult(OutcomeReport, frozen=True, kw_only=True):
+    """What became of the files to restore."""
+
+    plan: str
+    lake: str
+
+    @property
+    def is_complete(self) -> bool:
+        return not self.failed and (self.restored or 0) >= self.found
+
+
+class EmptyResult(OutcomeReport, frozen=True, kw_only=True):
+    """What became of a quarantine. `referenced_files` are some of the files that were kept."""
+
+    plan: str
+    lake: str
+    referenced_files: tuple[str, ...] | UnsetType = UNSET
+
+    @property
+    def is_complete(self) -> bool:
+        return not self.failed and not self.referenced_files
+
+
+class EmptyDryRun(QuarantineView, frozen=True, kw_only=True):
+    """What would be deleted, unless something references it."""
+
+    dry_run: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class EmptyQuarantineRequest:
+    """Empty the quarantine of a plan, by the name of the plan or of a run that applied it."""
+
+    plan: str
+    engine: EngineName = EngineName.SPARK
+    overridden: tuple[str, ...] = ()
+    dry_run: bool = False
+
+
+def list_quarantines(app: App) -> QuarantineList:
+    """Everything that was ever quarantined."""
+    found = (count_held(app.stores, holding) for holding in holdings(app.runs))
+    return QuarantineList(tuple(QuarantineView(**_fields(holding)) for holding in found))
+
+
+def restore_quarantine(app: App, plan: str, paths: tuple[str, ...] = ()) -> RestoreResult:
+    """Restore all files that a plan quarantined, or some by their old address."""
+    holding = _find(app, plan)
+    lake = app.lake_of_holding(holding)
+    restorer = QuarantineRestorer(app.stores, app.runs, lake)
+    with _session(app, holding, RunKind.RESTORE, {}) as session:
+        totals = restorer.restore(holding, paths)
+        _record(session, totals)
+    return RestoreResult(**totals.fields(), plan=holding.plan, lake=holding.lake)
+
+
+def empty_quarantine(
+    app: App,
+    request: EmptyQuarantineRequest,
+    confirm: Confirm[QuarantineView],
+    io: Interaction = SILENT_IO,
+) -> EmptyResult | EmptyDryRun:
+    """Delete permanently what a plan quarantined, except files that something references now."""
+    holding = _find(app, request.plan)
+    confirm(QuarantineView(**_fields(holding)))
+    if request.dry_run:
+        return EmptyDryRun(**_fields(holding))
+    spec = {"engine": request.engine.value, "overridden": list(request.overridden)}
+    with (
+        open_engine(app, request.engine, io) as engine,
+        _session(app, holding, RunKind.EMPTY, spec) as session,
+    ):
+        emptied = _empty(app, request, holding, engine, session, io)
+        _record(session, emptied.tally)
+        if emptied.kept:
+            session.status = RunStatus.INCOMPLETE
+    return EmptyResult(
+        **emptied.tally.fields(),
+        plan=holding.plan,
+        lake=holding.lake,
+        referenced_files=tuple(emptied.referenced) or UNSET,
+    )
+
+
+def _empty(
+    app: App,
+    request: EmptyQuarantineRequest,
+    holding: Holding,
+    engine: SweepEngine,
+    session: Session,
+    io: Interaction,
+) -> EmptyingResult:
+    emptier = QuarantineEmptier(
+        app.stores,
+        engine,
+        app.runs,
+        app.clock,
+        io.progress,
+        quarantine_roots(app, holding, request.overridden),
+    )
+    return emptier.release(app.lake_of_holding(holding), holding, session, request.overridden)
+
+
+def _find(app: App, name: str) -> Holding:
+    return count_held(app.stores, find_holding(app.runs, name))
+
+
+def _session(
+    app: App, holding: Holding, kind: RunKind, spec: Mapping[str, Any]
+) -> AbstractContextManager[Session]:
+    return run_session(app.runs, holding.lake, kind, plan=holding.plan, spec=spec)
+
+
+def _record(session: Session, totals: OutcomeTotals) -> None:
+    session.figures = {
+        name: value for name, value in totals.document().items() if name != "failures"
+    }
+    if totals.failed:
+        session.status = RunStatus.INCOMPLETE
+
+
+def _fields(holding: Holding) -> dict[str, Any]:
+    """The fields of a QuarantineView."""
+    return {
+        "plan": holding.plan,
+        "lake": holding.lake,
+        "since": format_moment(moment(holding.since).replace(microsecond=0)),
+        "files": holding.files,
+        "size_bytes": holding.size_bytes,
+        "restored": holding.restored,
+        "runs": tuple(run.run for run in holding.runs),
+        "emptied_by": holding.ended,
+    }

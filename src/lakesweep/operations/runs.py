@@ -1,0 +1,124 @@
+"""List runs, show one, or stop one that deletes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from heapq import merge
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+from lakesweep.app import App
+from lakesweep.errors import UsageError
+from lakesweep.operations.store import MaintenanceView
+from lakesweep.runs.fencing import request_stop
+from lakesweep.runs.records import RunKind, RunRecord, RunStatus
+from lakesweep.runs.run_names import run_folder
+from lakesweep.timestamps import moment
+
+_NEWEST = 20
+
+
+class RunView(msgspec.Struct, frozen=True, kw_only=True):
+    """A run. `finished` is None while it runs, and if it died and nobody has noticed.
+
+    `spec` is what was asked for and `figures` what was counted, as the run recorded them.
+    """
+
+    run: str
+    lake: str
+    kind: str
+    status: str
+    started: datetime
+    finished: datetime | None
+    seconds: float | None
+    plan: str | None
+    message: str
+    spec: dict[str, Any]
+    figures: dict[str, Any]
+
+    @classmethod
+    def of(cls, record: RunRecord) -> RunView:
+        """A run over a lake or a repository."""
+        started = moment(record.started_at)
+        finished = None if record.finished_at is None else moment(record.finished_at)
+        return cls(
+            run=record.run,
+            lake=record.lake,
+            kind=record.kind.value,
+            status=record.status.value,
+            started=started,
+            finished=finished,
+            seconds=_seconds(started, finished),
+            plan=record.plan or record.figures.get("plan"),
+            message=record.message,
+            spec=record.spec,
+            figures=record.figures,
+        )
+
+    @classmethod
+    def of_maintenance(cls, view: MaintenanceView) -> RunView:
+        """A maintenance run, with its totals."""
+        totals = {"references": view.reference_stats, "rows": view.obj_stats}
+        return cls(
+            run=view.run,
+            lake="-",
+            kind="maintain",
+            status=view.status.value,
+            started=view.started,
+            finished=view.finished,
+            seconds=_seconds(view.started, view.finished),
+            plan=None,
+            message=view.status_message,
+            spec={},
+            figures={name: msgspec.structs.asdict(stats) for name, stats in totals.items()},
+        )
+
+
+class StopRequested(msgspec.Struct, frozen=True):
+    """A run that was asked to stop."""
+
+    run: str
+    stopping: bool = True
+
+
+def list_runs(app: App, lake: str | None = None, limit: int = _NEWEST) -> list[RunView]:
+    """The newest runs, of one lake or of all; maintenance belongs to no lake."""
+    runs = map(RunView.of, app.runs.list(lake))
+    maintenance = map(RunView.of_maintenance, _maintenance(app)) if lake is None else iter(())
+    newest = merge(runs, maintenance, key=lambda run: run.started, reverse=True)
+    return list(islice(newest, limit))
+
+
+def show_run(app: App, run: str) -> RunView | MaintenanceView:
+    """A run by its name."""
+    maintenance = next((each for each in _maintenance(app) if each.run == run), None)
+    return maintenance or RunView.of(app.runs.get(run))
+
+
+def stop_run(app: App, run: str) -> StopRequested:
+    """Ask a run that deletes to end before its next batch."""
+    record = app.runs.get(run)
+    if record.status is not RunStatus.RUNNING:
+        raise UsageError(
+            f"{run} is not running: it is {record.status}", hint=f"lakesweep runs {run}"
+        )
+    if record.kind is not RunKind.APPLY or record.plan is None:
+        raise UsageError(
+            f"{run} deletes nothing and need not be stopped",
+            hint="end its process; its lease expires",
+        )
+    plan = app.runs.plan(record.plan)
+    request_stop(app.stores, run_folder(plan.address, run))
+    return StopRequested(run)
+
+
+def _maintenance(app: App) -> Iterator[MaintenanceView]:
+    app.prepare_store()
+    return map(MaintenanceView.of, app.maintenance_runs.list())
+
+
+def _seconds(started: datetime, finished: datetime | None) -> float | None:
+    return None if finished is None else (finished - started).total_seconds()
