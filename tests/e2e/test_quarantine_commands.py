@@ -181,7 +181,7 @@ roots = [{{type = "pinned", file = "{tmp_path}/pins.txt"}}]
     words = ("quarantine", "empty", plan, "--engine", "local", "--yes")
     refused = lakesweep(*words)
     assert refused.code == 3
-    assert "no lake prod any more" in refused.error["message"]
+    assert "lake prod is no longer configured" in refused.error["message"]
     assert f"quarantine empty {plan} --override lake-gone" in refused.error["hint"]
     emptied = lakesweep(*words, "--override", "lake-gone")  # what is still a root counts
     assert (emptied.code, emptied.document["deleted"]) == (4, len(others))

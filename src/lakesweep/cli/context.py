@@ -30,7 +30,7 @@ class Settings:
     quiet: bool = False
 
     def under(self, outer: Settings) -> Settings:
-        """These settings, filled up with those that stood before the command."""
+        """These settings, completed with those given before the command."""
         return Settings(
             json=self.json or outer.json,
             config=self.config or outer.config,
@@ -40,7 +40,7 @@ class Settings:
 
 
 class Context:
-    """One call of one command. The configuration is read, and the app wired, on first use."""
+    """One call of a command. The configuration is read, and the app wired, on first use."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -50,7 +50,7 @@ class Context:
 
     @cached_property
     def config_file(self) -> Path | None:
-        """Where the configuration is; None where there is none."""
+        """The configuration file, or None."""
         from lakesweep.config_file import find_config
 
         path = find_config(self.settings.config, os.environ, Path.cwd())
@@ -59,7 +59,7 @@ class Context:
 
     @cached_property
     def config(self) -> Config:
-        """The configuration; the defaults where there is no file."""
+        """The configuration; the defaults if there is no file."""
         from lakesweep.config_file import load_config
 
         return load_config(self.config_file, os.environ)
@@ -78,9 +78,9 @@ class Context:
         return Interaction(self.progress, self.output.say, self.settings.verbose)
 
     def use_store(self, url: str) -> None:
-        """Let this command use another store than the configured one; files are relative to here.
+        """Use another store than the configured one. Files are relative to the current folder.
 
-        It must come before the first use of the app.
+        Call it before the first use of the app.
         """
         from lakesweep.store.backends.urls import anchored
 
@@ -88,14 +88,14 @@ class Context:
         self.config = self.config.model_copy(update={"store": store})
 
     def close(self) -> None:
-        """Let go of what the command used."""
+        """Close what the command opened."""
         if "app" in self.__dict__:
             self.app.close()
 
     def confirm(self, question: str, *, yes: bool, refused: str = "nothing was deleted") -> None:
-        """Return if the user agrees, here or beforehand with `--yes`; else refuse.
+        """Return if the user agrees now, or did with `--yes`; otherwise RefusedError.
 
-        `refused` says what did not happen then.
+        `refused` says what did not happen.
         """
         if yes:
             return
@@ -112,7 +112,7 @@ class Context:
 
 
 def make_progress(settings: Settings) -> Progress:
-    """Bars on a terminal, lines elsewhere, nothing when asked to be quiet."""
+    """Bars on a terminal, lines elsewhere, nothing with `--quiet`."""
     if settings.quiet:
         return SILENT
     return BarProgress(sys.stderr) if sys.stderr.isatty() else LineProgress(sys.stderr)

@@ -72,7 +72,7 @@ Overrides = Annotated[
 ]
 
 
-_RATE_PANEL = "Pace"
+_RATE_PANEL = "Rate limits"
 
 
 def _limit(name: str, least: float, meaning: str) -> Any:
@@ -80,19 +80,20 @@ def _limit(name: str, least: float, meaning: str) -> Any:
 
 
 FilesPerSecond = Annotated[
-    float | None, _limit("--files-per-second", 0.001, "Delete no more files a second than this.")
+    float | None, _limit("--files-per-second", 0.001, "Delete at most this many files per second.")
 ]
 BatchesPerSecond = Annotated[
-    float | None, _limit("--batches-per-second", 0.001, "Send no more delete requests a second.")
+    float | None,
+    _limit("--batches-per-second", 0.001, "Send at most this many requests per second."),
 ]
 BatchSize = Annotated[
-    int | None, _limit("--batch-size", 1, "Keys in one request; at most what the store takes.")
+    int | None, _limit("--batch-size", 1, "Keys per delete request, up to the limit of the store.")
 ]
 
 
 @dataclass(frozen=True)
 class RateLimitOptions:
-    """How fast to delete."""
+    """Rate limits for deletes."""
 
     files_per_second: FilesPerSecond = None
     batches_per_second: BatchesPerSecond = None
@@ -115,12 +116,12 @@ TolerantFlag = Annotated[
 
 
 def parse_properties(texts: list[str] | None) -> dict[str, str]:
-    """Properties as they were given."""
+    """The properties of repeated KEY=VALUE options."""
     return dict(map(_parse_property, texts or ()))
 
 
 def _parse_property(text: str) -> tuple[str, str]:
     key, separator, value = text.partition("=")
     if not (key and separator):
-        raise UsageError(f"{text!r} is no property", hint="write --property KEY=VALUE")
+        raise UsageError(f"{text!r} is not a property", hint="write --property KEY=VALUE")
     return key, value

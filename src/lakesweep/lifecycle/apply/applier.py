@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from lakesweep.sweep.apply.applier import Applier, ApplyRequest
     from lakesweep.sweep.roots.lakefs import RepositoryOpener
 
-#: Why objects are kept that the policy may let go: the next run has to look at them again.
+#: Reasons that keep objects the policy may expire, so the next run must check them again.
 _HELD_BACK = (Reason.TOO_NEW, Reason.AGE_UNKNOWN, Reason.REFERENCED)
 
 
@@ -49,7 +49,7 @@ def plan_sources(
     openers: Mapping[str, RepositoryOpener],
     of_lakes: RootSourceFactory = root_sources,
 ) -> RecheckSources:
-    """Who is asked what changed since a plan. `openers` open it, its neighbours and later ones."""
+    """The sources that say what changed since a plan. `openers` opens all repositories."""
     details = document.details
     refs = read_refs(stores, open_dataset(stores, plan.address, document.datasets, "refs"))
     changes = RefChanges(plan_policy(document), refs, details["tags_protect_history"])
@@ -90,9 +90,10 @@ def apply_lifecycle_plan(
     *,
     at_once: bool = False,
 ) -> ApplyResult:
-    """Delete what a plan says, and write down in the repository's history what became of it.
+    """Apply a plan, and record the outcome in the repository's history.
 
-    What a HEAD holds is first taken off it, and goes in a later run, unless `at_once`.
+    Unless `at_once`, paths of a HEAD are removed from it first, and their objects are deleted by a
+    later run.
     """
     namespace = StorageNamespace(document.details["namespace"])
     with lock_repository(applier.stores, namespace, session.record.run, session.lease) as lock:
@@ -114,7 +115,8 @@ def _release(
     if editor is None:
         raise RefusedError(
             "expire-heads",
-            f"the plan takes paths off branches of {repository.name}, and nobody can commit there",
+            f"the plan removes paths from branches of {repository.name}, which has no server to"
+            " commit to",
             hint="configure its server again, or apply the plan with --bytes-at-once",
         )
     stores, address = applier.stores, order.plan.address
@@ -132,9 +134,9 @@ def _release(
 
 
 def _refuse_early(now: datetime | None, order: ApplyRequest, document: PlanDocument) -> None:
-    """RefusedError where by the store's clock it is not yet the time that a plan was made at.
+    """RefusedError if the plan was made in the future by the store's clock.
 
-    A plan that lies elsewhere was not held against this clock when it was made.
+    A plan that is stored elsewhere was not compared with this clock when it was made.
     """
     guards = check_clock(clock_skew(document.created, now))
     overridden = {*order.overridden, *document.overridden}
@@ -147,7 +149,7 @@ def _apply(
     try:
         applied = applier.apply(order, document, session)
     except LakesweepError:
-        with suppress(LakesweepError):  # the first error is the one to tell
+        with suppress(LakesweepError):  # report the first error
             _write_failure(applier, document)
         raise
     _write_history(applier, document, _state(document, applied), applied.run_figures())
@@ -169,7 +171,7 @@ def _state(document: PlanDocument, applied: ApplyResult) -> LifecycleRunState:
 
 
 def _write_failure(applier: Applier, document: PlanDocument) -> None:
-    """Whoever is refused because all was done before does not make it undone."""
+    """Record the failure, unless an earlier run has already completed the plan."""
     record = msgspec.convert(document.details["record"], LifecycleRunRecord)
     if not _history(applier, document).has_swept(record):
         _write_history(applier, document, LifecycleRunState.FAILED, {})

@@ -33,15 +33,15 @@ if TYPE_CHECKING:
     from lakesweep.storage.stores import Stores
     from lakesweep.sweep.engine.protocol import SweepEngine
 
-#: Of so many branches it is told what became of them; all are counted.
+#: This many branches are reported by name; all are counted.
 _MOST_BRANCHES = 1_000
 
 
 @dataclass
 class HeadRelease:
-    """Takes paths off HEADs, once in a run. A `sweep.applying.Release`.
+    """Removes paths from HEADs, once per run. Implements `ReferenceRelease`.
 
-    `heads` and `entries` are those of the plan. A branch that moved since is left to the next one:
+    `heads` and `entries` are those of the plan. A branch that moved since is left to the next plan;
     what its new HEAD holds is kept anyway.
     """
 
@@ -64,7 +64,7 @@ class HeadRelease:
         return ReleaseReport(waiting=self.waiting, **self.counts, branches=branches)
 
     def __call__(self, deletes: Dataset, folder: str, check: Callable[[], None]) -> Dataset | None:
-        """What of files (VERDICTS) goes now; None if branches were changed, so look again."""
+        """The files (VERDICTS) to delete now; None if branches were changed."""
         if not self.is_done:
             self.is_done = True
             if self._take_off(deletes, folder, check):
@@ -98,9 +98,9 @@ class HeadRelease:
         return bool(self.counts.get("branches_changed"))
 
     def _edits(self, counts: Mapping[str, int]) -> Iterator[tuple[BranchEdit, list[str]]]:
-        """What to do to each HEAD that is as it was, and the ranges that it is about."""
+        """The edit of each HEAD that has not moved, and the ranges that it concerns."""
         branches: dict[str, list[str]] = {}
-        # Those that came since were not judged: other rules may hold for them, or none.
+        # Branches created since were not judged: other rules may apply to them, or none.
         for branch in self.heads.refs.branches:
             branches.setdefault(branch.commit_id, []).append(branch.name)
         for commit, names in sorted(branches.items()):
@@ -130,7 +130,7 @@ def _branch_report(each: BranchEditResult) -> BranchReport:
 
 
 def _pages(stores: Stores, entries: Dataset, ranges: list[str]) -> Iterator[list[str]]:
-    """The paths of some ranges, page by page. What is no text cannot be named to a server."""
+    """The paths of some ranges, page by page. A server takes only paths that are UTF-8."""
     chosen = pc.field("range_id").isin(pa.array(ranges, pa.string()))
     rows = read_dataset(stores, entries, ["path"], chosen)
     for batch in coalesce_batches(rows, MOST_PATHS):

@@ -68,13 +68,13 @@ if TYPE_CHECKING:
     from lakesweep.sweep.engine.protocol import SweepEngine
     from lakesweep.sweep.lake import Lake
 
-#: Settling anew takes no more than about a fifth of the time, however busy the lake is.
+#: Rechecking takes no more than about a fifth of the time, however busy the lake is.
 _REST = 4
 
 
 @dataclass(frozen=True)
 class ApplyRequest:
-    """What is asked of an apply. Between two batches it may be stopped."""
+    """Which plan to apply, and how. A run can be stopped between two batches."""
 
     plan: PlanRecord
     lake: Lake
@@ -118,12 +118,12 @@ class NoReferenceRelease:
 def load_applicable_plan(
     stores: Stores, runs: RunLog, order: ApplyRequest, now: datetime
 ) -> PlanDocument:
-    """The plan, if no guard says no; RefusedError otherwise. Nothing is changed."""
-    check_free(order.plan, order.plan.run)  # what was applied is not asked to override anything
+    """The plan if no guard fails, else RefusedError. Changes nothing."""
+    check_free(order.plan, order.plan.run)  # an applied plan is refused before its guards
     document = load_plan(stores, order.plan)
     runs.check_unrestored(order.plan)
     check_runs_known(stores, runs, order.plan)
-    # Another policy may have come since the plan was made, and want for longer what it lets go.
+    # A policy that was applied since may keep for longer what this plan expires.
     newer = check_policy(document.policy, runs.lake(document.lake).policy)
     guards = dict.fromkeys([*document.guards, *newer, *check_plan_age(now, document.expires)])
     refuse(guards, {*order.overridden, *document.overridden}, document.plan, document.commands)
@@ -132,7 +132,7 @@ def load_applicable_plan(
 
 @dataclass
 class Applier:
-    """Carries out plans. All parts that touch files run on the engine."""
+    """Applies plans. Everything that touches files runs on the engine."""
 
     stores: Stores
     engine: SweepEngine
@@ -144,13 +144,13 @@ class Applier:
     release: ReferenceRelease = field(default_factory=NoReferenceRelease)
 
     def apply(self, order: ApplyRequest, document: PlanDocument, session: Session) -> ApplyResult:
-        """Delete what the plan says and nothing needs. `session` holds the lease of the lake."""
+        """Delete the files of a plan that nothing references. `session` holds the lake's lease."""
         overridden = {*order.overridden, *document.overridden}
-        # Somebody may have thought for long about what the first look showed.
+        # The user may have taken long to confirm, so the plan may have expired meanwhile.
         age = [*check_plan_age(self.clock.now(), document.expires)]
         refuse(age, overridden, document.plan, document.commands)
         self.runs.check_unrestored(order.plan)
-        # Whoever holds the lease of the lake may take over what an earlier run left.
+        # The holder of the lake's lease may resume what an earlier run left unfinished.
         plan = self.runs.claim(order.plan.plan, session.record.run, resumes=order.plan.run)
         session.lease.check()
         folder = run_folder(plan.address, session.record.run)
@@ -162,7 +162,7 @@ class Applier:
             with session.lease.telling(reins.renew):
                 applied = self._carry_out(order, document, session, reins)
         except BaseException:
-            # Tasks that nobody hears of any more may go on: they end before their next batch.
+            # Tasks may still run on executors: tell them to end before their next batch.
             with suppress(LakesweepError):
                 request_stop(self.stores, folder)
             raise
@@ -172,7 +172,7 @@ class Applier:
     def _carry_out(
         self, order: ApplyRequest, document: PlanDocument, session: Session, reins: FenceWriter
     ) -> ApplyResult:
-        """Settle what goes and delete it, anew whenever roots move meanwhile."""
+        """Recheck the plan and delete its files; again whenever roots change meanwhile."""
         settler = self._settler(order, document)
         reports: list[OutcomeReport] = []
         folder, every = reins.control.folder, self.look_every.total_seconds()
@@ -184,7 +184,7 @@ class Applier:
             if reports:
                 every = max(every, _REST * (time.monotonic() - begin))
             reins.renew(session.lease)
-            control = reins.control  # of this round: the watch may begin another one at any time
+            control = reins.control  # of this round: the watch may start another one at any time
             try:
                 deletes = self.release(settled.deletes, folder, control.check)
             except (StoppedError, LeaseHeldError) as error:
@@ -223,11 +223,11 @@ class Applier:
     def _delete(
         self, order: ApplyRequest, deletes: Dataset, control: RunFence, folder: str
     ) -> tuple[pa.Table, int]:
-        """The answers of the tasks that delete, and how many files went or are to go."""
+        """The results of the delete tasks, and how many files were deleted or still are to be."""
         outcomes = f"{order.plan.address}/outcomes"
         is_begun = order.plan.run is not None or folder != control.folder
         rest, done = self._without_done(deletes, outcomes, folder) if is_begun else (deletes, 0)
-        # Tasks that wait for their turn would not use their share of the pace.
+        # Tasks that wait for a slot would not use their share of the rate.
         most_calls = self.engine.slots if order.pace.is_limited else None
         with show_progress(
             self.stores, control.folder, self.progress, "deleted", total=rest.rows
@@ -248,7 +248,7 @@ class Applier:
         return answers, done + rest.rows
 
     def _without_done(self, deletes: Dataset, outcomes: str, folder: str) -> tuple[Dataset, int]:
-        """The files that no earlier attempt at this plan has dealt with, and how many it has."""
+        """The files that no earlier run of this plan has finished, and how many it has."""
         settled = write_finished(self.stores, outcomes, f"{folder}/settled")
         if not settled.rows:
             return deletes, 0
@@ -274,7 +274,7 @@ class Applier:
             policy = document.policy or record.policy
             return msgspec.structs.replace(record, applied=session.record.run, policy=policy)
 
-        # Whose files went, as somebody wanted, is not asked for again by the next plan.
+        # Deleting the files of these roots was confirmed, so the next plan need not ask again.
         gone = {root.name: micros(root.seen) for root in document.gone_roots if root.deletes}
         self.runs.learn(document.lake, change, forgotten=gone)
 
@@ -290,8 +290,8 @@ def check_runs_known(stores: StoreOpener, runs: RunLog, plan: PlanRecord) -> Non
     if strays:
         raise RefusedError(
             GuardName.STALE_PLAN,
-            f"plan {plan.plan} was applied by {strays[0]}, of which the store knows nothing: it"
-            " may have been brought back from a backup",
-            hint=f"{plan_command(plan.lake)} makes a new plan; what the run set aside lies in"
-            " the quarantine of the lake",
+            f"plan {plan.plan} was applied by {strays[0]}, which the store does not know: the store"
+            " may have been restored from a backup",
+            hint=f"{plan_command(plan.lake)} makes a new plan; what that run quarantined is"
+            " still in the quarantine of the lake",
         )

@@ -41,22 +41,22 @@ from lakesweep.sweep.engine.tasks import task_result
 if TYPE_CHECKING:
     from lakesweep.storage.stores import Stores
 
-#: At most so many files go between two looks at the leash.
+#: At most this many files are deleted between two checks of the fence.
 BATCH_ROWS = 4_000
-#: It takes about so long, whatever the store: a stop is seen soon, and no delete is sent long after
-#: the lease has ended.
+#: A batch takes about this long on any store, so that a stop is noticed soon and no delete is sent
+#: long after the lease has expired.
 _BATCH_SECONDS = 5.0
 _FIRST_ROWS = 200
-#: Failures of one task that are told by name.
+#: Failures that one task reports by name.
 _MOST_FAILURES = 100
 
 
 class Removal(Protocol):
-    """Takes files away, in one way or another. Can be pickled."""
+    """Deletes or quarantines files. Can be pickled."""
 
     @property
     def spec(self) -> dict[str, Any]:
-        """What the record of a run must say of it, so that it can be undone."""
+        """What the run must record of it, so that it can be undone."""
         ...
 
     def __call__(
@@ -68,7 +68,7 @@ class Removal(Protocol):
 
 @dataclass(frozen=True)
 class DeleteRemoval:
-    """Deletes files for good, if they are still what was listed."""
+    """Deletes files permanently, if they are still what was listed."""
 
     @property
     def spec(self) -> dict[str, Any]:
@@ -82,9 +82,9 @@ class DeleteRemoval:
 
 @dataclass(frozen=True)
 class QuarantineRemoval:
-    """Sets files aside, if they are still what was listed; outcomes have QUARANTINE_SCHEMA.
+    """Moves files to quarantine, if they are still what was listed. Outcomes: QUARANTINE_SCHEMA.
 
-    All attempts at one plan need the same places: what one of them left half done is in there.
+    All runs of one plan need the same places, where one finds what another left half done.
     """
 
     places: QuarantineFolders
@@ -107,9 +107,9 @@ def first_rows(rate: DeleteRate) -> int:
 
 @dataclass(frozen=True)
 class DeleteStep:
-    """Deletes files while the run may go on, and stores the outcomes as parts in a folder.
+    """Deletes files while the run may continue, and stores the outcomes as parts in a folder.
 
-    Yields tallies. A run that may not go on yields one answer, `stopped` or `paused`, and touches
+    Yields an OutcomeReport. A run that must end also yields `stopped` or `paused`, and deletes
     nothing more.
     """
 
@@ -158,7 +158,7 @@ class DeleteStep:
 
 @dataclass(frozen=True)
 class RemainingStep:
-    """Writes files (REFERENCED) that are not settled into parts of a dataset of LISTING."""
+    """Writes files (REFERENCED) that are not finished into parts of a dataset of LISTING."""
 
     stores: Stores
     address: str
@@ -171,9 +171,9 @@ class RemainingStep:
 
 
 def write_finished(stores: Stores, outcomes: str, address: str) -> Dataset:
-    """Write the hashes of files that a folder of outcomes settles; parts of any run may lie there.
+    """Write the hashes of files that are finished by the outcomes of any run in a folder.
 
-    They are as many as the files that earlier runs deleted, so they are never held together.
+    There are as many as files deleted by earlier runs, so they are never all in memory.
     """
     found = (
         _settled(batch)
@@ -184,15 +184,15 @@ def write_finished(stores: Stores, outcomes: str, address: str) -> Dataset:
 
 
 def outcome_parts(stores: Stores, folder: str) -> Iterator[str]:
-    """The addresses of the parts in a folder of outcomes, of whichever runs wrote there."""
+    """The addresses of the parts in a folder of outcomes, of all runs."""
     try:
         for batch in list_files(stores, f"{folder.rstrip('/')}/"):
             yield from (path for path in batch["path"].to_pylist() if is_part(path))
     except MissingError:
-        return  # no run came as far as its first outcome
+        return  # no run got as far as its first outcome
 
 
-#: What need not be tried again.
+#: Outcomes that need no retry.
 _SETTLED = [
     Outcome.DELETED.value,
     Outcome.ABSENT.value,
@@ -208,7 +208,7 @@ def _settled(outcomes: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def read_outcomes(stores: Stores, path: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """The outcomes of a part; none of one that cannot be read, so its files are tried again."""
+    """The outcomes of a part; none if it cannot be read, so that its files are tried again."""
     place = parse(path)
     data = stores.open(place).read(place.key)
     with suppress(pa.ArrowException):
@@ -216,5 +216,5 @@ def read_outcomes(stores: Stores, path: str, columns: Sequence[str]) -> Iterator
 
 
 def fitting_rows(rows: int, seconds: float) -> int:
-    """How many files fit a batch, if so many took so long; at most twice as many."""
+    """How many files to put in the next batch after one took this long; at most twice as many."""
     return max(1, int(rows * min(2.0, _BATCH_SECONDS / max(seconds, 1e-9))))

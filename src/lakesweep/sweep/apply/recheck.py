@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RecheckedPlan:
-    """What is to go, and how the roots were when that was last looked at."""
+    """The files to delete, and the roots as they were at the last check."""
 
     deletes: Dataset
     marks: Marks
@@ -57,7 +57,7 @@ class RecheckedPlan:
 
 @dataclass(frozen=True)
 class PlanRecheck:
-    """Takes away from a plan what stays after all. `address` is the folder of the plan."""
+    """Removes files from a plan that must be kept after all. `address` is the plan's folder."""
 
     stores: Stores
     engine: SweepEngine
@@ -71,9 +71,9 @@ class PlanRecheck:
     overridden: Collection[str]
 
     def settle(self, folder: str, lease: HeldLease, *, deleted: int = 0) -> RecheckedPlan:
-        """What is to go: the dataset `delete` of a folder, written and read back.
+        """The files to delete: the dataset `delete` of a folder, written and read back.
 
-        So many files were `deleted` already, before roots moved.
+        `deleted` is how many files were deleted before roots changed.
         """
         try:
             return self._settle(folder, lease)
@@ -81,7 +81,7 @@ class PlanRecheck:
             if not deleted:
                 raise
             raise IncompleteError(
-                f"roots moved while files were deleted; {deleted:,} went before\n{error.message}",
+                f"roots changed after {deleted:,} files had been deleted\n{error.message}",
                 hint=error.hint,
             ) from error
 
@@ -93,13 +93,13 @@ class PlanRecheck:
         if _pointers(marks) != _pointers(before):
             left = self._judge(left, marks, f"{folder}/first")
             lease.check()
-            # What the plan read is known by its manifests, what moved since by its pointer.
+            # The plan knows roots by their manifests; those that changed since, by their pointer.
             marks = self._look(replace(before, roots=marks.roots), f"{folder}/second/marks")
             lease.check()
         return RecheckedPlan(self._judge(left, marks, folder), marks)
 
     def sources_now(self) -> Sequence[RootSource]:
-        """Who is asked for roots, for somebody else to ask at the same time."""
+        """New sources of roots, which another thread may read at the same time."""
         return self.sources(self.stores, self.lake, files_of(self.stores, self._open("listing")))
 
     def _open(self, name: str) -> Dataset:
@@ -113,7 +113,7 @@ class PlanRecheck:
         return marks
 
     def _look(self, before: Marks, address: str) -> Marks:
-        """Mark what is not as it was before."""
+        """Mark the roots that changed."""
         sources = self.sources_now()
         with show_progress(
             self.stores, address, self.progress, "marked again", unit="metadata files"
@@ -124,7 +124,7 @@ class PlanRecheck:
         for doubt in _doubts(before, marks):
             raise IncompleteError(
                 f"{doubt}; nothing more is deleted",
-                hint="mend it, then apply the same plan again",
+                hint="fix it, then apply the same plan again",
             )
         if gone := list(_gone(before, marks, self.document.created)):
             plan = self.document
@@ -132,13 +132,13 @@ class PlanRecheck:
         return marks
 
     def _judge(self, files: Dataset, marks: Marks, folder: str) -> Dataset:
-        """The files that nothing which was marked keeps."""
+        """The files that no mark keeps."""
         memory = self.runs.known_folders(self.runs.lake(self.lake.name))
         cutoff = self.document.cut_off
         ruling = make_rules(
             self.lake, marks, memory, self.overridden, now=self.clock.now(), cutoff=cutoff
         )
-        # Paimon tables may have taken up files by names that are no paths.
+        # Paimon tables may reference files by names that are not paths.
         used = SubsetFilters(self.stores, self.engine, f"{folder}/chosen").used_names(marks)
         step = JudgeStep(
             self.stores, f"{folder}/keep", f"{folder}/delete", ruling.rules, namesakes=used
@@ -150,28 +150,28 @@ class PlanRecheck:
 
 
 def _doubts(before: Marks, now: Marks) -> Iterator[str]:
-    """What cannot be read now, and could be when the plan was made, or was not there then.
+    """What cannot be read now, but could be read or did not exist when the plan was made.
 
-    What could not be read then has been decided about, by an override.
+    What could not be read then was accepted by an override.
     """
     known = {unknown.origin for unknown in before.unknown}
     for unknown in now.unknown:
         if unknown.origin not in known:
-            yield f"{unknown.origin} could be read before, and cannot now: {unknown.reason}"
+            yield f"{unknown.origin} could be read before and cannot be read now: {unknown.reason}"
     unread = {root.name for root in before.in_state(RootState.INCOMPLETE)}
     for root in now.in_state(RootState.INCOMPLETE):
         if root.name not in unread:
             reasons = "; ".join(root.reasons)
-            yield f"{root.name} is new or moved since the plan, and cannot be read: {reasons}"
+            yield f"{root.name} is new or has changed since the plan, and cannot be read: {reasons}"
 
     yield from _emptied(before, now)
 
 
 def _emptied(before: Marks, now: Marks) -> Iterator[str]:
-    """The sources that listed tables, and list none."""
+    """The sources that listed tables before and list none now."""
     there = {root.origin for root in now.roots if root.state is not RootState.ABSENT}
     for origin in sorted({root.origin for root in _gone_marks(before, now)} - there):
-        yield f"{origin} listed tables when the plan was made, and lists none now"
+        yield f"{origin} listed tables when the plan was made and lists none now"
 
 
 def _gone(before: Marks, now: Marks, seen: datetime) -> Iterator[GoneRoot]:
@@ -179,7 +179,7 @@ def _gone(before: Marks, now: Marks, seen: datetime) -> Iterator[GoneRoot]:
 
 
 def _gone_marks(before: Marks, now: Marks) -> Iterator[RootMark]:
-    """What was read completely, and is not listed now, under whatever name."""
+    """Roots that were read completely and are no longer listed, under any name."""
     there = KnownRoots(root for root in now.roots if root.state is not RootState.ABSENT)
     for root in before.in_state(RootState.COMPLETE):
         pointer, uuid = (root.pointer, root.facts.uuid) if root.facts else ("", None)

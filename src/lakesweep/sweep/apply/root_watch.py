@@ -27,20 +27,20 @@ from lakesweep.sweep.roots.root import (
 )
 
 WATCH_SECONDS = timedelta(seconds=5)
-#: Looks take no more than about a fifth of the time of whoever is asked.
+#: Checks keep a catalog busy for no more than about a fifth of the time.
 _REST = 4
 
 
 @dataclass(frozen=True)
 class RootWatch:
-    """Who is looked at, how they were when it was settled what may go, and how often."""
+    """The sources to check, their roots at the last recheck, and how often to check."""
 
     sources: Iterable[RootSource]
     settled: Marks
     every_seconds: float
 
     def has_moved(self) -> bool:
-        """Whether any root came, moved or went; also where that cannot be told any more."""
+        """Whether any root is new, changed or gone, or can no longer be read."""
         known = dict(_pointers(self.settled.roots))
         seen: set[str] = set()
         for found in collect_roots(_current(self.sources)):
@@ -59,7 +59,7 @@ class RootWatch:
 
 @contextmanager
 def watch_roots(watch: RootWatch, pause: Callable[[], None]) -> Iterator[None]:
-    """Look at the roots in the background while the block runs; `pause` if they moved, once."""
+    """Check the roots in the background while the block runs; call `pause` once if they change."""
     done = threading.Event()
     thread = threading.Thread(target=_look, args=(watch, pause, done), daemon=True, name="roots")
     thread.start()
@@ -80,9 +80,9 @@ def _look(watch: RootWatch, pause: Callable[[], None], done: threading.Event) ->
 
 
 def _may_have_moved(watch: RootWatch) -> bool:
-    """Whether to settle anew, which tells what is wrong where looking fails: nobody hears it here.
+    """Whether to recheck the plan; also if the check fails, since the recheck reports the error.
 
-    A disk may be full, or a client of a catalog may raise what it likes.
+    A disk may be full, or the client of a catalog may raise anything.
     """
     try:
         return watch.has_moved()
@@ -91,7 +91,7 @@ def _may_have_moved(watch: RootWatch) -> bool:
 
 
 def _has_paused(pause: Callable[[], None]) -> bool:
-    """Whether the tasks were told; if not, the next look tries again."""
+    """Whether the tasks were paused; if not, the next check tries again."""
     try:
         pause()
     except Exception:
@@ -100,12 +100,12 @@ def _has_paused(pause: Callable[[], None]) -> bool:
 
 
 def _current(sources: Iterable[RootSource]) -> Iterator[RootSource]:
-    """Those that know how things are: a scan reads the listing of the plan."""
+    """The sources that know the present state; a scan only reads the plan's listing."""
     return (source for source in sources if not is_scan(source.name))
 
 
 def _pointers(roots: Iterable[RootMark]) -> Iterator[tuple[str, str]]:
-    """How each root is told from a later version of it; nothing is known of what is not read."""
+    """What tells each root from a later version of itself."""
     for root in roots:
         if root.state is not RootState.ABSENT and not is_scan(root.origin):
             yield root.name, root.pointer

@@ -41,15 +41,15 @@ if TYPE_CHECKING:
     from lakesweep.sweep.lake import Lake
     from lakesweep.sweep.mark.marks import Marks
 
-#: So often tables that move are marked again.
+#: Tables that change meanwhile are marked again this often.
 _LOOKS = 3
 
 
 @dataclass(frozen=True)
 class CheckResult:
-    """What a check found. `missing` has a row for each file and table, `files` counts files once.
+    """What a check found. `missing` has a row per file and table; `files` counts each file once.
 
-    `outside` are referenced files outside of the lake's locations, which were not looked at.
+    `outside` counts referenced files outside of the lake's locations, which were not checked.
     """
 
     marks: Marks
@@ -61,14 +61,14 @@ class CheckResult:
 
 @dataclass(frozen=True)
 class LakeChecker:
-    """Checks lakes. All parts that touch files run on the engine."""
+    """Checks lakes. Everything that touches files runs on the engine."""
 
     stores: Stores
     engine: SweepEngine
     sources: RootSourceFactory = root_sources
 
     def check(self, lake: Lake, survey: LakeSurvey, address: str) -> CheckResult:
-        """Find what is missing in a lake that was surveyed; all is written below an address."""
+        """Find the missing files of a surveyed lake. Datasets are written below `address`."""
         marks = survey.marks
         listing = files_of(self.stores, survey.listing)
         sources = self.sources(self.stores, lake, listing)
@@ -98,7 +98,7 @@ class LakeChecker:
 
 
 def _has_moved(sources: Sequence[RootSource], found: CheckResult) -> bool:
-    """Whether a table that lacks files is no longer what was marked."""
+    """Whether a table with missing files has changed since it was marked."""
     broken = {gap.table for gap in found.gaps}
     if not broken:
         return False
@@ -112,7 +112,7 @@ def _rows(sources: Iterable[RootSource]) -> Iterator[RootRow]:
 
 
 def _merge(gaps: Iterable[MissingFiles]) -> Iterator[MissingFiles]:
-    """The gaps that tasks found, added up, by table and kind."""
+    """What all tasks found, added up by table and kind."""
     sums: dict[tuple[str, str], tuple[int, int]] = {}
     for gap in gaps:
         files, size = sums.get((gap.table, gap.kind), (0, 0))
@@ -125,7 +125,7 @@ _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
 class MissingFiles(msgspec.Struct, frozen=True):
-    """How many files of a kind a table needs and does not have."""
+    """How many files of one kind a table lacks."""
 
     table: str
     kind: str
@@ -137,9 +137,9 @@ class MissingFiles(msgspec.Struct, frozen=True):
 class MissingStep:
     """Writes files (LIVE) that are not stored into parts of a dataset of MISSING.
 
-    They were not listed. Whoever writes to the lake may have made them since, so each is looked at
-    once more. What lies outside of the locations was never listed, and is only counted. `optional`
-    are filters of what nobody misses.
+    They were not listed. A writer may have created them since, so each is looked up again. Files
+    outside of the locations were never listed and are only counted. `optional` are filters of files
+    that may be missing.
     """
 
     stores: Stores
@@ -157,7 +157,7 @@ class MissingStep:
 
 
 class _Found:
-    """What one call of the step has found so far: 24 to 48 bytes for each file and its needs."""
+    """What a task has found so far; 24 to 48 bytes per file."""
 
     def __init__(self, step: MissingStep) -> None:
         self._step = step
@@ -177,7 +177,7 @@ class _Found:
         self._tell(here.filter(pa.array(self._gone.contains(hashes_of(here)))))
 
     def answers(self) -> Iterator[pa.RecordBatch]:
-        """What was written, and sums of it."""
+        """The part that was written, and its totals."""
         yield task_result("part", self._writer.finish())
         yield task_result("gap", _sums(self._gaps))
         yield task_result("files", [len(self._gone)])
@@ -197,7 +197,7 @@ class _Found:
         return False
 
     def _tell(self, files: pa.RecordBatch) -> None:
-        """Write down who needs files, once for each root."""
+        """Write who needs the files, once per root."""
         needs = self._step.needs
         places, roots = needs.lineage.expand(files["source"].to_numpy())
         rows = files.take(pa.array(places))

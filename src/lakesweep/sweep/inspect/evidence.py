@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RootReference:
-    """One way in which a root keeps a file.
+    """A path from a root to a file that it keeps.
 
-    `path` is the file as it is named, by the last of the files in `through`; the first of them is
-    the root's own. A file that names others is the last in its own way.
+    The first file in `through` is the root's own, and the last one names the file as `path`. A
+    metadata file is the last in its own path.
     """
 
     root: RootMark
@@ -37,9 +37,9 @@ class RootReference:
 
 
 def find_references(stores: StoreOpener, marks: Marks, path: str) -> list[RootReference]:
-    """For each root that keeps a file one way in which it does so, by name of the root.
+    """One path for each root that keeps a file, ordered by root.
 
-    That a table once deleted the file tells least: it is told where nothing else keeps it.
+    That a table once deleted the file is the weakest evidence, used only if there is no other.
     """
     rows = list(_naming(stores, marks, path))
     former = [row for row in rows if row["kind"] == PaimonKind.FORMER]
@@ -67,7 +67,7 @@ def _ways(
 
 
 def _naming(stores: StoreOpener, marks: Marks, path: str) -> Iterator[dict[str, Any]]:
-    """The rows that name a file, each by another source."""
+    """The rows that name a file, one per source."""
     h1, h2 = (column[0].as_py() for column in hash_columns(file_hashes(pa.array([path]))))
     is_same = (pc.field("h1") == h1) & (pc.field("h2") == h2)
     columns = ["path", "kind", "source"]
@@ -80,7 +80,7 @@ def _is_one_file(one: str, other: str) -> bool:
 
 
 def _climb(stores: StoreOpener, marks: Marks, sources: Iterable[int]) -> Mapping[int, int | None]:
-    """All sources that lead to these, each with the next one on a shortest way down."""
+    """All sources that lead to these, each with the next one on a shortest path down."""
     towards: dict[int, int | None] = dict.fromkeys(sources)
     level = list(towards)
     while level:

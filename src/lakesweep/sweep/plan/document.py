@@ -33,14 +33,14 @@ VERSION = 1
 
 
 class PlanKind(StrEnum):
-    """By what it was found what may go."""
+    """What a plan judges: a lake by its roots, or a repository by a policy."""
 
     SWEEP = "sweep"
     LIFECYCLE = "lifecycle"
 
 
 class FileTotals(msgspec.Struct, frozen=True):
-    """Some files and their bytes, as far as these are known."""
+    """A number of files and their known bytes."""
 
     files: int = 0
     bytes: int = 0
@@ -54,7 +54,7 @@ class IncompleteRoot(msgspec.Struct, frozen=True):
 
 
 class UnlistedTable(msgspec.Struct, frozen=True):
-    """A table that was found by its files, and that no catalog knows; kept, or only reported."""
+    """A table that was found by its files and that no catalog lists; kept, or only reported."""
 
     pointer: str
     origin: str
@@ -63,7 +63,7 @@ class UnlistedTable(msgspec.Struct, frozen=True):
 
 
 class RootCounts(msgspec.Struct, frozen=True):
-    """How many roots ended how."""
+    """How many roots were complete, incomplete, dropped meanwhile or no longer listed."""
 
     complete: int
     incomplete: int
@@ -80,10 +80,10 @@ class DatasetRef(msgspec.Struct, frozen=True):
 
 
 class PlanDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a plan says of itself. Files are in its datasets, never here.
+    """Everything about a plan except its files, which are in its datasets.
 
-    `details` are what only plans of its kind have to say, and `policy` is the hash of the policy
-    by which it was made, where there was one.
+    `details` are specific to the kind of plan. `policy` is the hash of the policy that a repository
+    was judged by.
     """
 
     plan: str
@@ -119,11 +119,11 @@ class PlanDocument(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def commands(self) -> str:
-        """How the commands for it begin."""
+        """The beginning of the commands for it."""
         return command_prefix(self.lake)
 
     def amount(self, verdict: str) -> FileTotals:
-        """All files of one verdict."""
+        """The files with one verdict."""
         found = self.totals.get(verdict, {}).values()
         return FileTotals(sum(a.files for a in found), sum(a.bytes for a in found))
 
@@ -139,14 +139,14 @@ def check_kind(document: PlanDocument, wanted: PlanKind) -> None:
 
 
 def incomplete_roots(marks: Marks) -> Iterator[IncompleteRoot]:
-    """The roots that could not be read completely, whole sources of them first."""
+    """The roots that could not be read completely, unreadable sources first."""
     yield from (IncompleteRoot(unknown.origin, unknown.reason) for unknown in marks.unknown)
     for root in marks.in_state(RootState.INCOMPLETE):
         yield IncompleteRoot(root.name, "; ".join(root.reasons))
 
 
 def write_plan(stores: StoreOpener, address: str, document: PlanDocument) -> str:
-    """Store the document of a plan whose datasets are complete; its hash."""
+    """Store the document of a plan whose datasets are complete. Returns its hash."""
     data = msgspec.json.format(msgspec.json.encode(document, order="sorted"), indent=2)
     place = parse(f"{address.rstrip('/')}/{DOCUMENT}")
     stores.open(place).write(place.key, data)
@@ -169,7 +169,7 @@ def load_plan(stores: StoreOpener, record: PlanRecord) -> PlanDocument:
 
 
 def dataset_ref(folder: str, dataset: Dataset) -> DatasetRef:
-    """What a document says of a dataset in a folder of its plan."""
+    """How a document refers to a dataset in a folder of its plan."""
     return DatasetRef(folder, dataset.sha256, dataset.rows)
 
 

@@ -28,16 +28,16 @@ if TYPE_CHECKING:
     from lakesweep.storage.stores import Stores
     from lakesweep.sweep.lake import Lake
 
-#: However old they are, so many plans of a lake are kept.
+#: This many plans of a lake are kept, however old they are.
 KEPT_PLANS = 10
-#: What was never finished is left alone for so long.
+#: Unfinished folders are left alone for this long.
 UNFINISHED_FOR = timedelta(days=2)
 _OWN_NAME = re.compile(r"(plan|check|empty)-(?P<begun>\d{8}T\d{6})-[0-9a-f]{8}")
 
 
 @dataclass(frozen=True)
 class PlanPruner:
-    """Removes the plans of a lake that are of no use. Whoever calls it holds the lake's lease."""
+    """Removes the plans of a lake that are no longer useful. The caller holds the lake's lease."""
 
     stores: Stores
     runs: RunLog
@@ -45,13 +45,13 @@ class PlanPruner:
     now: datetime
 
     def prune(self) -> None:
-        """Remove what can go; what cannot be removed now is tried again the next time."""
+        """Remove old plans; what cannot be removed now is tried again the next time."""
         for plan in list(self._useless()):
             self.runs.forget_plan(plan)
             remove_folder(self.stores, plan.address)
         for address in list(self._unfinished()):
             remove_folder(self.stores, address)
-        # Whoever marks reads the states of repositories once, and writes those that it needs.
+        # Marking reads the states of repositories once and writes the ones it needs.
         remove_folder(self.stores, f"{self.lake.plans}/{STATES}")
 
     def _useless(self) -> Iterator[PlanRecord]:
@@ -64,14 +64,14 @@ class PlanPruner:
                 yield plan
 
     def _held(self) -> Iterator[str]:
-        """The plans that set files aside, but for those whose hold was ended well."""
+        """The plans with files in quarantine, unless it was emptied successfully."""
         for holding in holdings(self.runs, self.lake.name):
             ended = holding.ended
             if ended is None or self.runs.get(ended).status is not RunStatus.DONE:
                 yield holding.plan
 
     def _unfinished(self) -> Iterator[str]:
-        """Folders of runs that died. One with a document may be a plan of others."""
+        """Folders of runs that died. One with a document may be a plan of another store."""
         known = {plan.plan for plan in self.runs.plans(self.lake.name)}
         folder = parse(self.lake.plans)
         for name in list_level(self.stores, folder).folders:

@@ -79,18 +79,18 @@ if TYPE_CHECKING:
     from lakesweep.sweep.engine.protocol import SweepEngine
     from lakesweep.sweep.lake import Lake
 
-#: For so long a plan can be applied.
+#: Plans expire after this.
 PLAN_LIFETIME = timedelta(hours=24)
 _MOST_TABLES = 1_000
 _MOST_OVERLAPS = 1_000
 _MOST_ROOTS = 1_000
-#: Every task gets their ids, and guesses are worth no more than this.
+#: Every task gets their ids; more would cost more than the probable causes are worth.
 _MOST_SNAPSHOTS = 1_000_000
 
 
 @dataclass(frozen=True)
 class PlanRequest:
-    """What is asked of a plan. It gets a name of its own unless one is given."""
+    """What to plan, and how. Without `name` the plan gets a new one."""
 
     lake: Lake
     grace: timedelta
@@ -100,14 +100,14 @@ class PlanRequest:
     name: str | None = None
 
     def cutoff(self, started: datetime) -> datetime:
-        """From when on files are too new: a listing by others knows no more than its own past."""
+        """Newer files are kept. An inventory knows nothing that was written after it."""
         seen = started if self.inventory is None else min(started, self.inventory.taken_at)
         return seen - self.grace
 
 
 @dataclass
 class Planner:
-    """Makes plans. All parts that touch files run on the engine."""
+    """Makes plans. Everything that touches files runs on the engine."""
 
     stores: Stores
     engine: SweepEngine
@@ -140,7 +140,7 @@ class Planner:
         lease.check()
         publish_plan(self.stores, self.runs, address, document, lease.token)
         self._learn(lake.name, marks, document, ruling)
-        with suppress(LakesweepError):  # the plan is made; the next one tidies up
+        with suppress(LakesweepError):  # the plan is made; the next one prunes again
             lease.check()
             PlanPruner(self.stores, self.runs, lake, self.clock.now()).prune()
         return document
@@ -203,7 +203,7 @@ class Planner:
         record: LakeRecord,
     ) -> PlanDocument:
         listing, marks = survey.listing, survey.marks
-        # Guards look at every table, the document only shows some.
+        # Guards check every table; the document shows only some.
         every = _totals(matched.answers)
         totals = keep_top_tables(every, _MOST_TABLES)
         incomplete = list(incomplete_roots(marks))
@@ -274,9 +274,9 @@ class Planner:
         }
 
     def _learn(self, lake: str, marks: Marks, document: PlanDocument, ruling: LakeRules) -> None:
-        """Remember sizes and folders; live counts only where all roots were read.
+        """Remember sizes and folders, and the live count if all roots were read.
 
-        A root that is gone, with all that lay in its folders, need not be asked for.
+        A root that is gone together with all files in its folders is forgotten.
         """
         left = {root.name for root in document.gone_roots}
         over = {name: known.seen_at for name, known in ruling.gone.items() if name not in left}
@@ -307,7 +307,7 @@ def _memory(root: RootMark, now: int) -> RootMemory:
 
 
 def _spec(order: PlanRequest, engine: str, listing: Dataset, marks: Marks) -> dict[str, Any]:
-    """What was asked for, and how much there was to do."""
+    """What was asked for, and how much was read."""
     taken = order.inventory
     return {
         "engine": engine,
@@ -331,7 +331,7 @@ def _deletes(totals: pa.Table) -> int:
 
 
 def _live(totals: Mapping[str, Mapping[str, FileTotals]]) -> int:
-    """How many stored files are referenced: what roots keep elsewhere says nothing of a lake."""
+    """How many stored files are referenced; references to other places do not count."""
     found = totals.get(Verdict.KEEP.value, {})
     return found.get(Reason.REFERENCED.value, FileTotals()).files
 
@@ -354,7 +354,7 @@ def _unlisted(marks: Marks) -> Iterator[UnlistedTable]:
 
 
 def _gone(ruling: LakeRules, totals: pa.Table) -> Iterator[GoneRoot]:
-    """The roots that are not listed any more, where files lie that may be theirs."""
+    """The roots that are no longer listed, but have files in folders they used."""
     for name, (deletes, stored) in gone_of(totals).items():
         known = ruling.gone[name]
         yield GoneRoot(name, known.origin, moment(known.seen_at), stored, deletes)

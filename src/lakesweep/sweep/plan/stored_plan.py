@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class PlanState(StrEnum):
-    """Whether a plan can be carried out."""
+    """Whether a plan can be applied."""
 
     READY = "ready"
     APPLYING = "applying"
@@ -44,7 +44,7 @@ class StoredPlan:
     document: PlanDocument
 
     def state(self, now: datetime) -> PlanState:
-        """What can be done with the plan."""
+        """Whether the plan can be applied now."""
         if self.record.status is PlanStatus.READY and now >= self.document.expires:
             return PlanState.EXPIRED
         return PlanState(self.record.status.value)
@@ -54,7 +54,7 @@ class StoredPlan:
         return open_dataset(self.stores, self.record.address, self.document.datasets, name)
 
     def marks(self) -> Marks:
-        """All that was referenced when the plan was made."""
+        """Everything that was referenced when the plan was made."""
         return load_marks(self.stores, f"{self.record.address}/marks")
 
     def rows(
@@ -64,7 +64,7 @@ class StoredPlan:
         reason: str | None = None,
         table: str | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """The verdicts (VERDICTS) that are asked for; what goes comes first."""
+        """The selected verdicts (VERDICTS); deletes come first."""
         wanted = None if reason is None else pc.field("reason") == reason
         if table is not None:
             of_table = pc.field("table") == table
@@ -82,7 +82,7 @@ def open_plan(stores: Stores, runs: RunLog, name: str) -> StoredPlan:
 def publish_plan(
     stores: StoreOpener, runs: RunLog, address: str, document: PlanDocument, token: int
 ) -> None:
-    """Store the document of a plan whose datasets are complete, and let the store know it."""
+    """Store the document of a plan whose datasets are complete, and record it in the store."""
     runs.add_plan(
         PlanRecord(
             plan=document.plan,

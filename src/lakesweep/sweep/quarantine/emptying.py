@@ -67,22 +67,22 @@ if TYPE_CHECKING:
     from lakesweep.sweep.mark.marks import Marks
     from lakesweep.sweep.roots.root import RootSource
 
-#: Of all files that stay so many are told by name.
+#: This many of the kept files are reported by name.
 MOST_NAMES = 1_000
-#: Looking again takes no more than about a fifth of the time, however busy the lake is.
+#: Rechecking takes no more than about a fifth of the time, however busy the lake is.
 _REST = 4
 
 
 @dataclass
 class EmptyingResult:
-    """What became of files whose hold was to end. `referenced` are some of those that stay."""
+    """What became of quarantined files. `referenced` are some of the files that were kept."""
 
     tally: OutcomeTotals = field(default_factory=OutcomeTotals)
     referenced: list[str] = field(default_factory=list)
 
     @property
     def kept(self) -> int:
-        """How many stay, because something references them."""
+        """How many were kept because something references them."""
         return self.tally.counts[Outcome.REFERENCED]
 
     def add(self, outcomes: pa.RecordBatch) -> None:
@@ -94,7 +94,7 @@ class EmptyingResult:
 
 @dataclass(frozen=True)
 class QuarantineEmptier:
-    """Lets go of what plans set aside. All parts that touch many files run on the engine."""
+    """Empties quarantines. Everything that touches many files runs on the engine."""
 
     stores: Stores
     engine: SweepEngine
@@ -108,7 +108,7 @@ class QuarantineEmptier:
     def release(
         self, lake: Lake, holding: Holding, session: Session, overridden: Collection[str] = ()
     ) -> EmptyingResult:
-        """Delete for good what nothing references. `session` holds the lease of the lake."""
+        """Delete permanently what nothing references. `session` holds the lake's lease."""
         address = f"{lake.plans}/{session.record.run}"
         try:
             return self._release(
@@ -151,7 +151,7 @@ class QuarantineEmptier:
         released: EmptyingResult,
         moved: threading.Event,
     ) -> bool:
-        """Empty batch after batch until roots move; whether all are done."""
+        """Delete batch after batch until roots change; whether all are done."""
         for batch in batches:
             session.lease.check()
             is_kept = stays.contains(hashes_of(batch))
@@ -163,7 +163,7 @@ class QuarantineEmptier:
         return True
 
     def _batches(self, files: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Pieces that are small enough to look at the roots in between."""
+        """Batches that are small enough to check the roots in between."""
         for batch in coalesce_batches(files, self.batch_rows):
             for start in range(0, batch.num_rows, self.batch_rows):
                 yield batch.slice(start, self.batch_rows)
@@ -172,7 +172,7 @@ class QuarantineEmptier:
         return Surveyor(self.stores, self.engine, self.clock, self.progress, sources=self.sources)
 
     def _sources(self, lake: Lake, address: str) -> Callable[[], Sequence[RootSource]]:
-        """Who is asked for roots. Only a scan wants to know what is stored."""
+        """The sources of roots. Only a scan needs a listing."""
         if any(isinstance(root, IcebergScanRoot) for root in lake.section.roots):
             listing, _ = self._surveyor().list_files(lake, f"{address}/listing")
         else:
@@ -186,7 +186,7 @@ class QuarantineEmptier:
         cache: Marks | None,
         folder: str,
     ) -> Marks:
-        """All that is referenced now."""
+        """Everything that is referenced now."""
         with show_progress(
             self.stores, folder, self.progress, "marked", unit="metadata files"
         ) as shown:
@@ -197,9 +197,9 @@ class QuarantineEmptier:
             shown.reach(marks.datasets["sources"].rows)
         for root in incomplete_roots(marks):
             raise IncompleteError(
-                f"{root.name} could not be read, and may reference what {holding.plan} set aside;"
-                f" this look let nothing go: {root.reason}",
-                hint="mend it, or bring back what it needs with lakesweep quarantine restore"
+                f"{root.name} could not be read and may reference what {holding.plan} quarantined;"
+                f" nothing more is deleted: {root.reason}",
+                hint="fix it, or restore what it needs with lakesweep quarantine restore"
                 f" {holding.plan}, then empty again",
             )
         return marks
@@ -213,7 +213,7 @@ class QuarantineEmptier:
         folder: str,
         overridden: Collection[str],
     ) -> HashSet:
-        """The hashes of what stays."""
+        """The hashes of the files to keep."""
         memory = self.runs.known_folders(self.runs.lake(lake.name))
         now = self.clock.now()
         ruling = make_rules(lake, marks, memory, _JUDGED_BEFORE, now=now, cutoff=now)
@@ -234,19 +234,19 @@ class QuarantineEmptier:
         return load_hashes(self.stores, kept)
 
 
-#: What held files back that were set aside all the same, as somebody wanted.
+#: Guards that the plan has already passed, or that were overridden there.
 _JUDGED_BEFORE = (GuardName.FOREIGN, GuardName.GC_ENABLED)
 
 
 def _references_only(rules: JudgeRules) -> JudgeRules:
-    """Rules by which only what something references is kept."""
+    """Rules that keep only referenced files."""
     return replace(
         rules, families=frozenset(FormatFamily), excludes=(), keep_unknown=False, own=FolderMap()
     )
 
 
 def _figures(marks: Marks, ruling: LakeRules, held: Dataset, answers: pa.Table) -> PlanFigures:
-    """What guards look at: roots that were known and are not listed, and empty catalogs."""
+    """What guards check: roots that are no longer listed, and empty catalogs."""
     rows = list(results_of(answers, "total", dict[str, Any]))
     gone = gone_of(merge_totals([pa.Table.from_pylist(rows, schema=TOTALS)]))
     known = {name: ruling.gone[name] for name in gone}
@@ -266,13 +266,13 @@ def _figures(marks: Marks, ruling: LakeRules, held: Dataset, answers: pa.Table) 
 
 
 def _where_it_lay(lake: Lake, holding: Holding) -> Lake:
-    """The lake with all locations from which files were set aside, whatever it has by now."""
+    """The lake with all locations that files were quarantined from, even if removed since."""
     locations = tuple(dict.fromkeys((*lake.locations, *holding.locations)))
     return replace(lake, section=lake.section.model_copy(update={"locations": locations}))
 
 
 def _once(files: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Files as rows of LISTING, each once, of an age that nobody doubts."""
+    """Files as rows of LISTING, each once, and old enough for any grace."""
     known = HashSet()
     for batch in files:
         new = batch.filter(pa.array(known.add(hashes_of(batch)))).select(LISTING.names)

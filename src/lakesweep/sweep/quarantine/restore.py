@@ -45,9 +45,9 @@ _COLUMNS = ["path", "size_bytes", "modified", "etag", "h1", "h2"]
 
 
 def count_held(stores: StoreOpener, holding: Holding) -> Holding:
-    """Count what lies in quarantine where a run died before it told.
+    """Count the quarantined files if a run died before it recorded them.
 
-    Below delete markers nothing can be counted, so what the runs told has to do.
+    Versions below delete markers cannot be counted, so the recorded figures stand.
     """
     if holding.is_counted or holding.ended:
         return holding
@@ -62,16 +62,16 @@ def count_held(stores: StoreOpener, holding: Holding) -> Holding:
 
 @dataclass(frozen=True)
 class QuarantineRestorer:
-    """Finds what a plan set aside, and brings it back, as often as one likes."""
+    """Finds what a plan quarantined and restores it; can be repeated."""
 
     stores: Stores
     runs: RunLog
     lake: Lake
 
     def restore(self, holding: Holding, paths: Collection[str] = ()) -> OutcomeTotals:
-        """Bring files back under their old keys: all, or those that are named.
+        """Restore files under their old keys: all, or those in `paths`.
 
-        NotFoundError for a name of none of them; nothing is brought back then.
+        NotFoundError for a path that was not quarantined; then nothing is restored.
         """
         self._check_named(holding, paths)
         tally = OutcomeTotals()
@@ -81,13 +81,13 @@ class QuarantineRestorer:
         return tally
 
     def check_found(self, holding: Holding, found: int) -> None:
-        """IncompleteError where there must be files in quarantine, and none was found."""
+        """IncompleteError if there should be files in quarantine and none was found."""
         if not found and holding.files > 0:
             held = format_count(holding.files, "file")
             raise IncompleteError(
-                f"{holding.plan} set {held} aside, and none of them is found: the list in"
+                f"{holding.plan} quarantined {held}, and none of them can be found: the list in"
                 f" {self.runs.plan(holding.plan).address} is gone, and the quarantine is empty",
-                hint="bring the folder of the plan back: by it alone versions are found again",
+                hint="restore the folder of the plan: versions can be found only with it",
             )
 
     def _check_named(self, holding: Holding, paths: Collection[str]) -> None:
@@ -98,12 +98,12 @@ class QuarantineRestorer:
             left = {path: one for path, one in left.items() if not found.contains(one)[0]}
         for path in left:
             raise NotFoundError(
-                f"{holding.plan} did not set {path} aside; nothing was brought back",
+                f"{holding.plan} did not quarantine {path}; nothing was restored",
                 hint=f"lakesweep show {holding.plan} --verdict delete --files lists what it did",
             )
 
     def files(self, holding: Holding, paths: Collection[str] = ()) -> Iterator[pa.RecordBatch]:
-        """What all runs of a plan were to set aside; each file once for each place."""
+        """The files that the runs of a plan were to quarantine, once for each place."""
         address = self.runs.plan(holding.plan).address
         seen: dict[QuarantineFolders, HashSet] = {}
         for run in holding.runs:
@@ -119,18 +119,18 @@ class QuarantineRestorer:
         return object_exists(self.stores.open(place), place.key)
 
     def _rows(self, address: str, run: RunRecord) -> Iterator[pa.RecordBatch]:
-        """What a run wrote down, each time that it settled what goes."""
+        """What a run recorded at each recheck."""
         folder = run_folder(address, run.run)
         for part in chain([folder], (f"{folder}/again-{number}" for number in count(1))):
             try:
                 deletes = load_dataset(self.stores, f"{part}/delete")
             except MissingError:
-                return  # it ended before it came to deletes
+                return  # it ended before it deleted anything
             yield from read_dataset(self.stores, deletes, _COLUMNS)
 
 
 def _listed(stores: StoreOpener, places: QuarantineFolders) -> Iterator[pa.RecordBatch]:
-    """What lies in some places, by the keys that it had before."""
+    """The files in some quarantine folders, under their old keys."""
     for place in places.places:
         folder, location = parse(f"{place.folder}/"), parse(place.location)
         with suppress(MissingError):
@@ -141,7 +141,7 @@ def _listed(stores: StoreOpener, places: QuarantineFolders) -> Iterator[pa.Recor
 
 
 def _unknown(paths: pa.Array, sizes: pa.Array) -> pa.RecordBatch:
-    """Files of which nobody knows when they were written."""
+    """Files whose age and ETag are unknown."""
     nothing = (pa.nulls(len(paths), LISTING.field(name).type) for name in ("modified", "etag"))
     columns = [paths, sizes, *nothing, *hash_columns(file_hashes(paths))]
     return pa.RecordBatch.from_arrays(columns, schema=LISTING)

@@ -255,7 +255,7 @@ def test_a_table_that_was_made_again_under_the_same_names_is_read_again(world: W
 
 def test_a_catalog_that_is_lost_ends_the_apply(world: World, made: PlanDocument) -> None:
     world.catalog.is_down = True
-    with pytest.raises(IncompleteError, match="could be read before, and cannot now"):
+    with pytest.raises(IncompleteError, match="could be read before and cannot be read now"):
         apply(world, made.plan, ALL)
     assert _orphans(world) == set(ORPHANS)
     world.catalog.is_down = False
@@ -269,7 +269,7 @@ def test_a_table_that_moved_and_cannot_be_read_ends_the_apply(
     """It may have taken up files anywhere, as this one did."""
     world.append("t2", ORPHAN)
     world.denied.add(world.catalog.pointers["t2"])
-    with pytest.raises(IncompleteError, match="t2 is new or moved since the plan"):
+    with pytest.raises(IncompleteError, match="t2 is new or has changed since the plan"):
         apply(world, made.plan, ALL)
     assert _orphans(world) == set(ORPHANS)
     world.denied.clear()
@@ -280,7 +280,7 @@ def test_a_table_that_moved_and_cannot_be_read_ends_the_apply(
 def test_a_new_table_that_cannot_be_read_ends_the_apply(world: World, made: PlanDocument) -> None:
     world.create("t3")
     world.denied.add(world.catalog.pointers["t3"])
-    with pytest.raises(IncompleteError, match="t3 is new or moved since the plan"):
+    with pytest.raises(IncompleteError, match="t3 is new or has changed since the plan"):
         apply(world, made.plan, ALL)
     assert _orphans(world) == set(ORPHANS)
 
@@ -330,7 +330,7 @@ def test_a_catalog_that_is_lost_while_files_are_deleted_ends_the_run(
     world: World, made: PlanDocument
 ) -> None:
     process = _take_up_meanwhile(world, lambda: setattr(world.catalog, "is_down", True))
-    with pytest.raises(IncompleteError, match="4 went before"):
+    with pytest.raises(IncompleteError, match="after 4 files had been deleted"):
         process.apply(made.plan)
     assert len(_orphans(world)) == 6
     world.catalog.is_down = False
@@ -632,6 +632,6 @@ def test_a_plan_that_a_run_applied_which_the_store_does_not_know_is_refused(worl
     made = plan(world)
     folder = run_folder(f"{PLANS}/prod/{made.plan}", "apply-1")
     Process(world).stores.open(folder).write(f"{folder.removeprefix(PLANS)[1:]}/delete/x", b"")
-    with pytest.raises(RefusedError, match="applied by apply-1, of which the store knows nothing"):
+    with pytest.raises(RefusedError, match="applied by apply-1, which the store does not know"):
         apply(world, made.plan)
     assert set(ORPHANS) <= world.files()

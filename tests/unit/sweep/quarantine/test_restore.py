@@ -61,7 +61,7 @@ def test_what_cannot_be_found_any_more_is_no_success(world: World) -> None:
     made = set_aside(world)
     world.plans.objects.clear()
     world.lake.delete([key for key in world.lake.objects if key.startswith("_lakesweep/")])
-    with pytest.raises(IncompleteError, match="set 3 files aside, and none of them is found"):
+    with pytest.raises(IncompleteError, match="quarantined 3 files, and none of them can be found"):
         Process(world).restore(made)
 
 
@@ -77,7 +77,7 @@ def test_a_name_that_was_not_set_aside_brings_nothing_back(world: World) -> None
     made = set_aside(world)
     process = Process(world)
     keeper = QuarantineRestorer(process.stores, process.runs, process.lake)
-    with pytest.raises(NotFoundError, match="did not set s3://lake/typo aside"):
+    with pytest.raises(NotFoundError, match="did not quarantine s3://lake/typo"):
         keeper.restore(find_holding(process.runs, made), [ORPHANS[0], f"{LAKE}/typo"])
     assert not set(ORPHANS) & world.files()
 

@@ -431,7 +431,7 @@ def test_nothing_goes_where_what_came_cannot_be_read(world: World) -> None:
     document = table.snapshot(2)
     table.delete(f"manifest/{document['deltaManifestList']}")
     before = world.stored()
-    with pytest.raises(IncompleteError, match="is new or moved since the plan"):
+    with pytest.raises(IncompleteError, match="is new or has changed since the plan"):
         desk.apply(plan)
     assert world.stored() == before
 
