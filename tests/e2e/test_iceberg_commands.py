@@ -106,7 +106,7 @@ def test_a_table_without_a_catalog_is_found_by_address(
         ("orders", 2, "neither catalog.namespace.table nor an address"),
         ("s3://lake/warehouse/shop/t1/metadata/v9.metadata.json", 6, "v9.metadata.json"),
         ("s3://lake/warehouse/shop/t1", 6, "neither a metadata file nor the folder"),
-        ("hdfs://lake/x.metadata.json", 4, "no kind of store"),
+        ("hdfs://lake/x.metadata.json", 4, "not a kind of store"),
     ],
 )
 def test_what_is_not_there_is_said_with_a_hint(

@@ -20,7 +20,7 @@ def dry_run_hint(done: str = "deleted") -> str:
 
 
 def outcome_table(figures: Mapping[str, int | str], *, heading: str = "outcome") -> TextTable:
-    """How many files had which outcome; a text, such as a size, is shown as it is."""
+    """How many files had which outcome; a text, such as a size, is shown unchanged."""
     rows = [
         (name, figure if isinstance(figure, str) else f"{figure:,}")
         for name, figure in figures.items()

@@ -136,8 +136,8 @@ class _Window:
         """What the input says about the files of a group."""
         if self._files.num_columns < len(_LISTED):
             return None
-        _, *told = self._files.take(pa.array(group.rows)).columns
-        sizes, modified, etags = told
+        _, *listed = self._files.take(pa.array(group.rows)).columns
+        sizes, modified, etags = listed
         columns = (sizes, modified.cast(pa.int64()), etags)
         return list(map(Expected, *(column.to_pylist() for column in columns)))
 

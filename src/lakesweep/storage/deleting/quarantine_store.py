@@ -58,7 +58,7 @@ def quarantine_method(store: ObjectStore) -> QuarantineMethod:
 
 
 class QuarantineStore(StoreWrapper):
-    """Quarantines what it is told to delete.
+    """Quarantines files instead of deleting them.
 
     After a crash at any point, a file is at its key, in quarantine, or at both, and repeating the
     call completes the step.
