@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lakesweep.cli.catalog.catalog_options import Properties, open_catalogs
+from lakesweep.cli.catalog.catalog_options import Properties
 from lakesweep.cli.commands import command, group
 from lakesweep.cli.context import Context
 from lakesweep.cli.options import DryRun, Yes, parse_properties
-from lakesweep.cli.render.catalog_lines import EntityLine, GrantLine, allowed_table
-from lakesweep.cli.store.store_options import RealmChoice
-from lakesweep.errors import UsageError
-from lakesweep.operations.catalog_names import (
-    find_principal,
-    grants_of,
-    resolve_target,
-    role_container,
-    target_name,
+from lakesweep.cli.render.catalog_lines import (
+    allowed_table,
+    entity_facts,
+    entity_text,
+    grant_text,
 )
+from lakesweep.cli.store.store_options import RealmChoice
 
 if TYPE_CHECKING:
-    from lakesweep.catalog import Catalogs
-    from lakesweep.catalog.container import EntityContainer
-    from lakesweep.catalog.grants import Grant
+    from lakesweep.operations.catalog_access import ChangedGrant
+    from lakesweep.operations.catalog_views import EntityView, PrincipalSecretView
 
 PrincipalName = Annotated[
-    str, typer.Argument(metavar="PRINCIPAL", help="Who it is.", show_default=False)
+    str, typer.Argument(metavar="PRINCIPAL", help="The name of the principal.", show_default=False)
 ]
 RoleName = Annotated[
     str, typer.Argument(metavar="ROLE", help="The name of the role.", show_default=False)
@@ -74,7 +69,7 @@ _principals = group(
 )
 _roles = group(
     "role",
-    "Roles: what principals are to a realm, and what those are to a catalog.",
+    "Roles of a realm, held by principals; and of a catalog, held by roles of the realm.",
     examples=[
         "lakesweep catalog role create analyst",
         "lakesweep catalog role create reader --catalog shop",
@@ -93,7 +88,7 @@ _grants = group(
 
 
 def add_access(app: typer.Typer) -> None:
-    """Add the commands that say who may do what."""
+    """Add the commands for principals, roles and grants."""
     for added in (_principals, _roles, _grants):
         app.add_typer(added)
 
@@ -102,13 +97,11 @@ def add_access(app: typer.Typer) -> None:
 def create_principal(
     context: Context, name: PrincipalName, choice: RealmChoice, properties: Properties = None
 ) -> None:
-    """Create a principal, and show its secret: this once, since only a hash of it is kept."""
-    principals = open_catalogs(context, choice).principals
-    principal, credentials = principals.create(name, parse_properties(properties))
-    line = EntityLine.of(name, principal)
-    secret = {"secret": credentials.secret}
-    context.output.result({**line.document(), **secret}, line.table({**secret}))
-    context.output.say("keep the secret: it is not shown again")
+    """Create a principal, and show its secret once: only a hash of it is stored."""
+    from lakesweep.operations.catalog_access import CreatePrincipalRequest, create_principal
+
+    request = CreatePrincipalRequest(name, parse_properties(properties), choice.realm)
+    _show_secret(context, create_principal(choice.app(context), request))
 
 
 @command(
@@ -124,28 +117,31 @@ def rotate(
     name: PrincipalName,
     choice: RealmChoice,
     revoke: Annotated[
-        bool, typer.Option("--revoke", help="Let no earlier secret be good any more.")
+        bool, typer.Option("--revoke", help="Revoke the previous secret at once.")
     ] = False,
 ) -> None:
-    """Give a principal a new secret; the last one stays good until the next time."""
-    principals = open_catalogs(context, choice).principals
-    credentials = principals.rotate(name, revoke=revoke)
-    line = EntityLine.of(name, principals.get((name,)))
-    secret = {"secret": credentials.secret}
-    context.output.result({**line.document(), **secret}, line.table({**secret}))
-    context.output.say("keep the secret: it is not shown again")
+    """Give a principal a new secret; the previous one stays valid until the next rotation."""
+    from lakesweep.operations.catalog_access import RotateSecretRequest, rotate_secret
+
+    request = RotateSecretRequest(name, revoke, choice.realm)
+    _show_secret(context, rotate_secret(choice.app(context), request))
 
 
 @command(_principals, "list", examples=["lakesweep catalog principal list"])
 def list_principals(context: Context, choice: RealmChoice) -> None:
-    """All principals."""
-    context.output.lines(_all(open_catalogs(context, choice).principals))
+    """List all principals."""
+    from lakesweep.operations import catalog_access
+
+    found = catalog_access.list_principals(choice.app(context), choice.realm)
+    context.output.structs(found, entity_text)
 
 
 @command(_principals, "show", examples=["lakesweep catalog principal show jane"])
 def show_principal(context: Context, name: PrincipalName, choice: RealmChoice) -> None:
-    """One principal."""
-    _show(context, open_catalogs(context, choice).principals, name)
+    """Show a principal."""
+    from lakesweep.operations import catalog_access
+
+    _show(context, catalog_access.show_principal(choice.app(context), name, choice.realm))
 
 
 @command(_principals, "drop", examples=["lakesweep catalog principal drop jane --yes"])
@@ -156,9 +152,16 @@ def drop_principal(
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
-    """Drop a principal; what was granted to it goes with the next maintenance."""
-    principals = open_catalogs(context, choice).principals
-    _drop(context, principals, name, f"principal {name}", dry_run=dry_run, yes=yes)
+    """Drop a principal; the next maintenance run removes its grants."""
+    from lakesweep.operations import catalog_access
+
+    def confirm(_: EntityView) -> None:
+        if not dry_run:
+            context.confirm(f"Drop principal {name}?", yes=yes)
+
+    request = catalog_access.DropPrincipalRequest(name, dry_run, choice.realm)
+    dropped = catalog_access.drop_principal(choice.app(context), request, confirm)
+    _show_dropped(context, dropped, f"principal {name}")
 
 
 @command(
@@ -177,26 +180,31 @@ def create_role(
     properties: Properties = None,
 ) -> None:
     """Create a role in the realm, or in a catalog."""
-    from lakesweep.catalog import CatalogRole, Create, PrincipalRole
+    from lakesweep.operations import catalog_access
 
-    kind = PrincipalRole if catalog is None else CatalogRole
-    roles = role_container(open_catalogs(context, choice), catalog)
-    roles.apply([Create((name,), kind(properties=parse_properties(properties)))])
-    _show(context, roles, name)
+    request = catalog_access.CreateRoleRequest(
+        name, catalog, parse_properties(properties), choice.realm
+    )
+    _show(context, catalog_access.create_role(choice.app(context), request))
 
 
 @command(_roles, "list", examples=["lakesweep catalog role list --catalog shop"])
 def list_roles(context: Context, choice: RealmChoice, catalog: OfCatalog = None) -> None:
-    """All roles in the realm, or in a catalog."""
-    context.output.lines(_all(role_container(open_catalogs(context, choice), catalog)))
+    """List all roles in the realm, or in a catalog."""
+    from lakesweep.operations import catalog_access
+
+    found = catalog_access.list_roles(choice.app(context), catalog, choice.realm)
+    context.output.structs(found, entity_text)
 
 
 @command(_roles, "show", examples=["lakesweep catalog role show analyst"])
 def show_role(
     context: Context, name: RoleName, choice: RealmChoice, catalog: OfCatalog = None
 ) -> None:
-    """One role."""
-    _show(context, role_container(open_catalogs(context, choice), catalog), name)
+    """Show a role."""
+    from lakesweep.operations import catalog_access
+
+    _show(context, catalog_access.show_role(choice.app(context), name, catalog, choice.realm))
 
 
 @command(_roles, "drop", examples=["lakesweep catalog role drop analyst --yes"])
@@ -208,9 +216,16 @@ def drop_role(
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
-    """Drop a role; nobody has anything through it from then on."""
-    roles = role_container(open_catalogs(context, choice), catalog)
-    _drop(context, roles, name, f"role {name}", dry_run=dry_run, yes=yes)
+    """Drop a role, and with it all access through it."""
+    from lakesweep.operations import catalog_access
+
+    def confirm(_: EntityView) -> None:
+        if not dry_run:
+            context.confirm(f"Drop role {name}?", yes=yes)
+
+    request = catalog_access.DropRoleRequest(name, catalog, dry_run, choice.realm)
+    dropped = catalog_access.drop_role(choice.app(context), request, confirm)
+    _show_dropped(context, dropped, f"role {name}")
 
 
 @command(
@@ -224,8 +239,11 @@ def drop_role(
 def create_grant(
     context: Context, privileges: PrivilegeNames, choice: RealmChoice, on: On, to: To
 ) -> None:
-    """Allow something."""
-    _alter(context, choice, privileges, on, to, revoke=False)
+    """Grant privileges."""
+    from lakesweep.operations.catalog_access import ChangeGrantRequest, grant_privileges
+
+    request = ChangeGrantRequest(tuple(privileges), on, to, choice.realm)
+    _show_grant(context, grant_privileges(choice.app(context), request))
 
 
 @command(
@@ -236,8 +254,11 @@ def create_grant(
 def revoke_grant(
     context: Context, privileges: PrivilegeNames, choice: RealmChoice, on: On, to: To
 ) -> None:
-    """Allow something no longer."""
-    _alter(context, choice, privileges, on, to, revoke=True)
+    """Revoke privileges."""
+    from lakesweep.operations.catalog_access import ChangeGrantRequest, revoke_privileges
+
+    request = ChangeGrantRequest(tuple(privileges), on, to, choice.realm)
+    _show_grant(context, revoke_privileges(choice.app(context), request))
 
 
 @command(
@@ -246,10 +267,11 @@ def revoke_grant(
     examples=["lakesweep catalog grant list", "lakesweep catalog grant list --catalog shop --json"],
 )
 def list_grants(context: Context, choice: RealmChoice, catalog: OfCatalog = None) -> None:
-    """All grants of the realm itself, or of one catalog and what is in it."""
-    catalogs = open_catalogs(context, choice)
-    grants = catalogs.grants if catalog is None else catalogs.open(catalog).grants
-    context.output.lines(_grant_line(catalogs, grant) for grant in grants.all())
+    """List the grants on the realm itself, or on one catalog and what it contains."""
+    from lakesweep.operations import catalog_access
+
+    found = catalog_access.list_grants(choice.app(context), catalog, choice.realm)
+    context.output.structs(found, grant_text)
 
 
 @command(
@@ -271,80 +293,28 @@ def effective(
         ),
     ] = None,
 ) -> None:
-    """All that a principal may do with something, and which grant it has that from."""
-    from lakesweep.catalog.access_control import AccessControl
-    from lakesweep.catalog.entity_names import split
+    """Show everything a principal may do with something, and through which grants."""
+    from lakesweep.operations.catalog_access import effective_privileges
 
-    catalogs = open_catalogs(context, choice)
-    top, *path = (None,) if on is None else split(on)
-    catalog = None if top is None else catalogs.open(top)
-    place = tuple(str(part) for part in path)
-    allowed = AccessControl(catalogs).effective(
-        find_principal(catalogs, name), catalog, place or None
-    )
-    document = {"principal": name, "on": on or "realm", "allowed": allowed}
-    context.output.result(document, allowed_table(allowed))
+    found = effective_privileges(choice.app(context), name, on, choice.realm)
+    context.output.result(found, allowed_table(found.allowed))
 
 
-def _alter(
-    context: Context, choice: RealmChoice, names: list[str], on: str, to: str, *, revoke: bool
-) -> None:
-    from lakesweep.catalog.privileges import parse_privilege
-
-    privileges = [parse_privilege(name) for name in names]
-    catalogs = open_catalogs(context, choice)
-    what, whom = resolve_target(catalogs, on), resolve_target(catalogs, to)
-    if not to.startswith(("principal:", "role:")):
-        raise UsageError(
-            f"nothing can be granted to {to}", hint="write --to principal:NAME or --to role:ROLE"
-        )
-    grants = grants_of(catalogs, what)
-    change = grants.revoke if revoke else grants.grant
-    changed = change(what, whom, privileges)
-    left = grants.get(what.id, whom.id)
-    now = list(left.privileges) if left else []
-    context.output.result({"on": on, "to": to, "privileges": now, "changed": changed})
-    context.output.say(f"{to} may {', '.join(now) or 'do nothing'} on {on}")
+def _show(context: Context, entity: EntityView) -> None:
+    context.output.result(entity, entity_facts(entity))
 
 
-def _grant_line(catalogs: Catalogs, grant: Grant) -> GrantLine:
-    return GrantLine(
-        target_name(catalogs, grant.securable),
-        target_name(catalogs, grant.grantee),
-        [each.value for each in grant.privileges],
-    )
+def _show_secret(context: Context, principal: PrincipalSecretView) -> None:
+    _show(context, principal)
+    context.output.say("keep the secret: it is not shown again")
 
 
-def _all(container: EntityContainer[Any]) -> Iterator[EntityLine]:
-    token: str | None = None
-    while True:
-        page = container.list(size=1000, token=token)
-        yield from (EntityLine.of(entity.name, entity) for entity in page.items)
-        token = page.token
-        if token is None:
-            return
+def _show_dropped(context: Context, entity: EntityView, words: str) -> None:
+    context.output.result(entity)
+    context.output.say(f"{words}: {str(entity.status).replace('-', ' ')}")
 
 
-def _show(context: Context, container: EntityContainer[Any], name: str) -> None:
-    line = EntityLine.of(name, container.snapshot(fresh=True).get((name,)))
-    context.output.result(line.document(), line.table())
-
-
-def _drop(
-    context: Context,
-    container: EntityContainer[Any],
-    name: str,
-    words: str,
-    *,
-    dry_run: bool,
-    yes: bool,
-) -> None:
-    from lakesweep.catalog import Drop
-
-    line = EntityLine.of(name, container.snapshot(fresh=True).get((name,)))
-    if not dry_run:
-        context.confirm(f"Drop {words}?", yes=yes)
-        container.apply([Drop((name,))])
-    status = "not-applied" if dry_run else "dropped"
-    context.output.result({**line.document(), "status": status})
-    context.output.say(f"{words}: {status.replace('-', ' ')}")
+def _show_grant(context: Context, grant: ChangedGrant) -> None:
+    context.output.result(grant)
+    allowed = ", ".join(grant.privileges) or "do nothing"
+    context.output.say(f"{grant.to} may {allowed} on {grant.on}")

@@ -7,42 +7,34 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakesweep.cli.catalog import access, dropped, entities
-from lakesweep.cli.catalog.catalog_options import (
-    CatalogName,
-    Properties,
-    Unset,
-    Version,
-    change_properties,
-    open_catalogs,
-)
+from lakesweep.cli.catalog.catalog_options import CatalogName, Properties, Unset, Version
 from lakesweep.cli.commands import command, group
 from lakesweep.cli.context import Context
 from lakesweep.cli.options import DryRun, Yes, parse_properties
-from lakesweep.cli.render.catalog_lines import EntityLine, catalog_table
+from lakesweep.cli.render.catalog_lines import catalog_table, entity_facts, entity_text
 from lakesweep.cli.store.store_options import RealmChoice
-from lakesweep.operations.catalog_names import full_name
-from lakesweep.units import format_count, format_duration, format_moment, parse_duration
+from lakesweep.units import format_moment, parse_duration
 
 if TYPE_CHECKING:
-    from lakesweep.catalog import Catalog, Catalogs
+    from lakesweep.operations.catalogs import CatalogPreview, RemovedCatalog
 
 Location = Annotated[
     str | None,
-    typer.Option("--location", metavar="ADDRESS", help="Where its tables lie.", show_default=False),
+    typer.Option(
+        "--location", metavar="ADDRESS", help="The location of its tables.", show_default=False
+    ),
 ]
 KeepDropped = Annotated[
     str,
     typer.Option(
         "--keep-dropped",
         metavar="DURATION",
-        help="For so long dropped tables still keep their files: 12h, 7d.",
+        help="How long dropped tables keep their files: 12h, 7d.",
     ),
 ]
 AllowOverlaps = Annotated[
     bool,
-    typer.Option(
-        "--allow-overlaps", help="Let tables lie inside of each other's locations; rarely wise."
-    ),
+    typer.Option("--allow-overlaps", help="Let tables share locations; rarely a good idea."),
 ]
 
 app = group(
@@ -76,37 +68,40 @@ def create(
 ) -> None:
     """Create a catalog.
 
-    Tables that are dropped from it keep their files for a while, as roots of a sweep.
+    Tables dropped from it keep their files for a while, as roots of a sweep.
     """
-    catalog = open_catalogs(context, choice).create(
+    from lakesweep.operations.catalogs import CreateCatalogRequest, create_catalog
+
+    request = CreateCatalogRequest(
         name,
-        location=location,
-        properties=parse_properties(properties),
-        keep_dropped=parse_duration(keep_dropped),
-        allow_overlaps=allow_overlaps,
+        location,
+        parse_properties(properties),
+        parse_duration(keep_dropped),
+        allow_overlaps,
+        choice.realm,
     )
-    context.output.result(_line(catalog).document())
+    context.output.result(create_catalog(choice.app(context), request))
     context.output.say(f"catalog {name} is active")
 
 
 @command(app, "list", examples=["lakesweep catalog list", "lakesweep catalog list --json"])
 def list_(context: Context, choice: RealmChoice) -> None:
-    """All catalogs, also those that are being purged."""
-    lines = [_line(catalog) for catalog in open_catalogs(context, choice).every(fresh=True)]
-    document = {"catalogs": [line.document() for line in lines]}
-    context.output.result(document, catalog_table(lines))
+    """List all catalogs, also those that are being purged."""
+    from lakesweep.operations.catalogs import list_catalogs
+
+    found = list_catalogs(choice.app(context), choice.realm)
+    context.output.result(found, catalog_table(found.catalogs))
 
 
 @command(
     app, "show", examples=["lakesweep catalog show shop", "lakesweep catalog show shop --json"]
 )
 def show(context: Context, name: CatalogName, choice: RealmChoice) -> None:
-    """One catalog: its settings, and how much is in it."""
-    catalog = open_catalogs(context, choice).open(name)
-    facts = {**_settings(catalog), **_count(catalog)}
-    line = _line(catalog)
-    words = {key.replace("_", " "): value for key, value in facts.items()}
-    context.output.result({**line.document(), **facts}, line.table(words))
+    """Show the settings of a catalog, and how much it holds."""
+    from lakesweep.operations.catalogs import show_catalog
+
+    catalog = show_catalog(choice.app(context), name, choice.realm)
+    context.output.result(catalog, entity_facts(catalog))
 
 
 @command(
@@ -129,7 +124,7 @@ def update(
         typer.Option(
             "--keep-dropped",
             metavar="DURATION",
-            help="For so long dropped tables still keep their files; also those dropped before.",
+            help="How long dropped tables keep their files, also those dropped before.",
             show_default=False,
         ),
     ] = None,
@@ -137,23 +132,28 @@ def update(
         bool | None,
         typer.Option(
             "--allow-overlaps/--refuse-overlaps",
-            help="Whether tables may lie inside of each other's locations from now on.",
+            help="Whether tables may share locations from now on.",
             show_default=False,
         ),
     ] = None,
     version: Version = None,
 ) -> None:
-    """Change what is said of a catalog, and how it treats its tables; all else stays as it is."""
-    catalogs = open_catalogs(context, choice)
-    catalog = catalogs.open(name)
-    kept = None if keep_dropped is None else parse_duration(keep_dropped)
-    changed = change_properties(catalog.definition.properties, properties, unset)
-    said = catalogs.update(catalog, location=location, properties=changed, version=version)
-    configured = catalog.configure(keep_dropped=kept, allow_overlaps=allow_overlaps)
-    status = "updated" if configured else said.value
-    catalog = catalogs.open_id(catalog.id, fresh=True)
-    context.output.result({**_line(catalog).document(), **_settings(catalog), "status": status})
-    context.output.say(f"catalog {name}: {status}")
+    """Change the properties and settings of a catalog; everything not given stays."""
+    from lakesweep.operations.catalogs import UpdateCatalogRequest, update_catalog
+
+    request = UpdateCatalogRequest(
+        name,
+        location,
+        parse_properties(properties),
+        unset or (),
+        None if keep_dropped is None else parse_duration(keep_dropped),
+        allow_overlaps,
+        version,
+        choice.realm,
+    )
+    catalog = update_catalog(choice.app(context), request)
+    context.output.result(catalog)
+    context.output.say(f"catalog {name}: {catalog.status}")
 
 
 @command(
@@ -168,14 +168,15 @@ def drop(
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
-    """Drop a catalog in which nothing is left."""
-    catalogs = open_catalogs(context, choice)
-    catalog = catalogs.open(name)
-    catalog.check_empty()
-    if not dry_run:
-        context.confirm(f"Drop catalog {name}?", yes=yes)
-        catalog = catalogs.drop(name)
-    _leave(context, catalogs, catalog, dry_run=dry_run)
+    """Drop an empty catalog."""
+    from lakesweep.operations.catalogs import RemoveCatalogRequest, drop_catalog
+
+    def confirm(_: CatalogPreview) -> None:
+        if not dry_run:
+            context.confirm(f"Drop catalog {name}?", yes=yes)
+
+    request = RemoveCatalogRequest(name, dry_run, choice.realm)
+    _show_removed(context, drop_catalog(choice.app(context), request, confirm))
 
 
 @command(
@@ -190,21 +191,22 @@ def purge(
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
-    """Drop a catalog with everything that is in it. There is no way back.
+    """Drop a catalog with everything in it. This cannot be undone.
 
-    Its name is free at once. Its tables keep their files until the time for dropped tables has
-    passed; then maintenance ends it, and a sweep finds the files. No file is deleted by this.
+    Its name is free at once. Its tables keep their files until the retention of dropped tables has
+    passed; then maintenance removes it, and a sweep finds the files. No file is deleted here.
     """
-    catalogs = open_catalogs(context, choice)
-    catalog = catalogs.open(name)
-    found = _count(catalog)
-    dropped = found.pop("dropped")
-    entities = format_count(sum(found.values()), "entry").replace("entrys", "entries")
-    context.output.say(f"catalog {name}: {entities}, {dropped:,} dropped before")
-    if not dry_run:
-        context.confirm(f"Drop catalog {name} with all that is in it?", yes=yes)
-        catalog = catalogs.purge(name)
-    _leave(context, catalogs, catalog, dry_run=dry_run)
+    from lakesweep.operations.catalogs import RemoveCatalogRequest, purge_catalog
+
+    def confirm(preview: CatalogPreview) -> None:
+        noun = "entry" if preview.entities == 1 else "entries"
+        found = f"{preview.entities:,} {noun}, {preview.dropped:,} dropped before"
+        context.output.say(f"catalog {name}: {found}")
+        if not dry_run:
+            context.confirm(f"Drop catalog {name} with everything in it?", yes=yes)
+
+    request = RemoveCatalogRequest(name, dry_run, choice.realm)
+    _show_removed(context, purge_catalog(choice.app(context), request, confirm))
 
 
 @command(
@@ -223,52 +225,22 @@ def find(
     ],
     choice: RealmChoice,
 ) -> None:
-    """What lies at, above or below an address, by location."""
-    catalog = open_catalogs(context, choice).open(name)
-    found = catalog.at(address)
-    context.output.lines(EntityLine.of(full_name(name, path), entity) for entity, path in found)
+    """List the entities with files at, above or below an address."""
+    from lakesweep.operations.catalogs import find_at_address
+
+    found = find_at_address(choice.app(context), name, address, choice.realm)
+    context.output.structs(found, entity_text)
 
 
-def _line(catalog: Catalog) -> EntityLine:
-    return EntityLine.of(catalog.name, catalog.definition)
-
-
-def _settings(catalog: Catalog) -> dict[str, object]:
-    from datetime import timedelta
-
-    head = catalog.snapshot(fresh=True).head
-    return {
-        "keep_dropped": format_duration(timedelta(seconds=head.keep_dropped_seconds)),
-        "allow_overlaps": head.allow_overlaps,
-    }
-
-
-def _count(catalog: Catalog) -> dict[str, int]:
-    """How many of each kind there are, and how many were dropped and keep their files."""
-    from lakesweep.catalog.entities import CONTENT_KINDS
-
-    view = catalog.snapshot(fresh=True)
-    counts = dict.fromkeys((kind.value.replace("-", "_") for kind in sorted(CONTENT_KINDS)), 0)
-    for _, found in view.all():
-        counts[found.named.kind.value.replace("-", "_")] += 1
-    return {**counts, "dropped": sum(1 for _ in view.dropped(catalog.now()))}
-
-
-def _leave(context: Context, catalogs: Catalogs, catalog: Catalog, *, dry_run: bool) -> None:
-    from lakesweep.timestamps import moment
-
-    is_gone = not dry_run and catalogs.end(catalog)
-    status = "gone" if is_gone else catalog.definition.status.value
-    ends = None if dry_run or is_gone else moment(catalogs.ends_at(catalog))
-    name = catalog.name
-    document = {"catalog": name, "status": status, "ends": ends, "dry_run": dry_run}
-    context.output.result(document)
-    if dry_run:
+def _show_removed(context: Context, removed: RemovedCatalog) -> None:
+    context.output.result(removed)
+    name = removed.catalog
+    if removed.dry_run:
         context.output.say("nothing was dropped; run the same with --yes in place of --dry-run")
-    elif ends is None:
+    elif removed.ends is None:
         context.output.say(f"catalog {name} is gone")
     else:
-        when = format_moment(ends.replace(microsecond=0))
+        when = format_moment(removed.ends.replace(microsecond=0))
         context.output.say(f"catalog {name} is dropped; its tables keep their files until {when}")
 
 

@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime, timedelta
 from typing import Annotated
 
 import typer
 
-from lakesweep.cli.catalog.catalog_options import (
-    CatalogName,
-    EntityName,
-    open_catalogs,
-    open_entity,
-)
-from lakesweep.cli.catalog.entities import apply
+from lakesweep.cli.catalog.catalog_options import CatalogName, EntityName
+from lakesweep.cli.catalog.entities import show_change
 from lakesweep.cli.commands import command
 from lakesweep.cli.context import Context
+from lakesweep.cli.render.catalog_lines import dropped_text
 from lakesweep.cli.store.store_options import RealmChoice
 from lakesweep.errors import UsageError
-from lakesweep.operations.catalog_names import full_name, path_within
-from lakesweep.units import format_moment
 
 As = Annotated[
     str | None,
     typer.Option(
-        "--as", metavar="CATALOG.NAME", help="Bring it back under this name.", show_default=False
+        "--as", metavar="CATALOG.NAME", help="Restore it under this name.", show_default=False
     ),
 ]
 Id = Annotated[
@@ -36,23 +28,8 @@ Id = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class DroppedLine:
-    """Something that was dropped, and until when it keeps its files."""
-
-    name: str
-    kind: str
-    id: str
-    dropped: datetime
-    until: datetime
-
-    def text(self) -> str:
-        until = format_moment(self.until.replace(microsecond=0))
-        return f"{self.kind:<14}  {self.name}  {self.id}  until {until}"
-
-
 def add_dropped(app: typer.Typer) -> None:
-    """Add the commands that list what was dropped, and bring it back."""
+    """Add the commands that list and restore what was dropped."""
     command(app, "dropped", examples=["lakesweep catalog dropped shop"])(dropped)
     examples = [
         "lakesweep catalog undrop shop.sales.orders",
@@ -62,18 +39,10 @@ def add_dropped(app: typer.Typer) -> None:
 
 
 def dropped(context: Context, name: CatalogName, choice: RealmChoice) -> None:
-    """What was dropped from a catalog and still keeps its files, oldest first."""
-    from lakesweep.timestamps import moment
+    """List what was dropped from a catalog and still keeps its files, oldest first."""
+    from lakesweep.operations.catalogs import list_dropped
 
-    catalog = open_catalogs(context, choice).open(name)
-    view = catalog.snapshot(fresh=True)
-    kept = timedelta(seconds=view.head.keep_dropped_seconds)
-    context.output.lines(
-        DroppedLine(
-            full_name(name, each.path), each.kind.value, str(each.id), moment(at), moment(at) + kept
-        )
-        for at, each in view.dropped(catalog.now())
-    )
+    context.output.structs(list_dropped(choice.app(context), name, choice.realm), dropped_text)
 
 
 def undrop(
@@ -83,19 +52,17 @@ def undrop(
     to: As = None,
     number: Id = None,
 ) -> None:
-    """Bring a table or view back that was dropped and still keeps its files, as it was.
+    """Restore a dropped table or view that still keeps its files.
 
-    It has the id that it had, so that grants and policies hold again that maintenance has not
-    taken away meanwhile.
+    It keeps its id, so its grants and policies hold again, unless maintenance has removed them.
     """
-    from lakesweep.catalog import Undrop
+    from lakesweep.operations.catalog_entities import UndropEntityRequest, undrop_entity
 
-    catalog, path = open_entity(context, choice, name)
-    new = path if to is None else path_within(catalog, to)
-    apply(context, catalog, new, Undrop(path, new, _parse_id(number)))
+    request = UndropEntityRequest(name, to, _parse_id(number), choice.realm)
+    show_change(context, undrop_entity(choice.app(context), request))
 
 
 def _parse_id(text: str | None) -> int | None:
     if text is None or text.isdecimal():
         return None if text is None else int(text)
-    raise UsageError(f"{text!r} is no id", hint="lakesweep catalog dropped CATALOG shows ids")
+    raise UsageError(f"{text!r} is not an id", hint="lakesweep catalog dropped CATALOG shows ids")
