@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -13,11 +13,6 @@ from lakesweep.errors import UsageError
 from lakesweep.guard_names import GuardName
 from lakesweep.operations.interaction import EngineName
 from lakesweep.storage.options import DeleteRate
-
-if TYPE_CHECKING:
-    from lakesweep.cli.context import Context
-    from lakesweep.storage.deleting.bulk_delete import Deleter
-    from lakesweep.storage.stores import Stores
 
 
 @dataclass(frozen=True)
@@ -102,12 +97,6 @@ class RateLimitOptions:
     @property
     def rate(self) -> DeleteRate:
         return DeleteRate(self.files_per_second, self.batches_per_second, self.batch_size)
-
-    def deleter(self, stores: Stores, context: Context) -> Deleter:
-        """A function that deletes at this rate."""
-        from lakesweep.storage.deleting.bulk_delete import make_deleter
-
-        return make_deleter(stores, context.clock, self.rate)
 
 
 TolerantFlag = Annotated[
