@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from lakesweep.errors import MissingError
 from lakesweep.hashing import Hashes, HashSet, hash128
-from lakesweep.paimon.manifests.entries import ADD, DELETE
+from lakesweep.paimon.manifests.entries import ADD, COMPACT_SOURCE, DELETE
 from lakesweep.paimon.manifests.named_files import (
     ManifestFile,
     files_of,
@@ -27,7 +27,6 @@ from lakesweep.paimon.model.file_kinds import PaimonKind
 from lakesweep.paimon.model.snapshots import PaimonSnapshot
 from lakesweep.paimon.model.table import PaimonBranch
 from lakesweep.paimon.reach.live_files import entry_identities, live_positions
-from lakesweep.paimon.reach.retained_files import COMPACT_SOURCE, workers_for
 from lakesweep.parallel import map_ordered
 from lakesweep.storage.datasets.spool import Spool
 from lakesweep.storage.file_batches import batch_of, coalesce_batches, file_batch
@@ -140,7 +139,7 @@ class Garbage:
         """The manifests of lists, each once."""
         wanted = dict.fromkeys(lists)
         unread = [name for name in wanted if name not in self._lists]
-        found = map_ordered(self._read_list, unread, workers=workers_for(self._table))
+        found = map_ordered(self._read_list, unread, workers=self._table.read_workers)
         self._lists.update(zip(unread, found, strict=True))
         return {each.name: each for name in wanted for each in self._lists[name]}.values()
 
@@ -151,7 +150,7 @@ class Garbage:
             return ()
 
     def _entries(self, manifests: Iterable[ManifestFile]) -> Iterator[pa.RecordBatch]:
-        read = map_ordered(self._read_entries, manifests, workers=workers_for(self._table))
+        read = map_ordered(self._read_entries, manifests, workers=self._table.read_workers)
         return coalesce_batches(batch for batches in read for batch in batches)
 
     def _read_entries(self, manifest: ManifestFile) -> list[pa.RecordBatch]:

@@ -14,6 +14,8 @@ from lakesweep.marks.columnar import read_orc, read_parquet
 
 ADD = 0
 DELETE = 1
+#: The `file_source` of files that compaction wrote.
+COMPACT_SOURCE = 1
 
 _TEXT, _TEXTS, _BYTES = pa.string(), pa.list_(pa.string()), pa.binary()
 _INT, _LONG = pa.int32(), pa.int64()

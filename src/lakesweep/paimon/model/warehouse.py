@@ -61,7 +61,7 @@ class Warehouse:
             raise RefusedError(
                 "foreign",
                 f"{path} writes to {roots[0]}, where {others} may write as well, and whose files "
-                "are whose cannot be told",
+                "are whose is unknown",
                 hint="clean the whole warehouse, or --override foreign if no other table does",
             )
         for table in group.tables:
@@ -135,7 +135,7 @@ def check_guests(table: PaimonTable, roots: Mapping[str, tuple[str, ...]]) -> No
                 raise RefusedError(
                     "foreign",
                     f"{other} writes to {place}, which is in {table.address.path}, or around it, "
-                    "and whose files are whose cannot be told",
+                    "and whose files are whose is unknown",
                     hint="clean the whole warehouse, or --override foreign if it has none there",
                 )
 
@@ -156,7 +156,7 @@ def check_copies(table: PaimonTable) -> None:
                 "foreign",
                 f"{path} has commits of {table.address.path}: one is a copy of the other, and "
                 "both name the same files outside of them",
-                hint="delete the copy, or --override foreign if nobody needs what it shows",
+                hint="delete the copy, or --override foreign if nothing reads it",
             )
 
 
@@ -203,7 +203,7 @@ def is_database(path: str) -> bool:
 def table_folders(stores: StoreOpener, path: str) -> Iterator[str]:
     """The folders that may be tables: of all databases here, or of the database that this is.
 
-    A database whose link leads nowhere is among them: whoever opens it learns that it is lost.
+    A database behind a broken link is among them, so that opening it reports the loss.
     """
     here = parse(path)
     for name in list_folders(stores, here):

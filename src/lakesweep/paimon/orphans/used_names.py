@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakesweep.errors import IncompleteError
 from lakesweep.hashing import HashSet, hash_names
 from lakesweep.marks.unreadable import Strict
 from lakesweep.paimon.manifests.named_files import names_of
@@ -23,13 +22,11 @@ from lakesweep.paimon.reach.owners import (
     check_empty_branches,
     list_names,
     list_owner_files,
+    settle,
 )
-from lakesweep.paimon.reach.retained_files import workers_for
 from lakesweep.paimon.reach.walk import PaimonWalk
 from lakesweep.progress import SILENT, Progress
 from lakesweep.storage.object_store import ObjectInfo
-
-_MOST_PASSES = 20
 
 
 class UsedNames:
@@ -50,16 +47,16 @@ class UsedNames:
 
     def look(self) -> None:
         """Read the owners that are not known yet, until a new listing shows no other ones."""
-        for _ in range(_MOST_PASSES):
-            files = list_owner_files(self._table)
-            if all(file.info in self._owners for file in files):
-                self._check_branches(files)
-                return
-            self._read()
-        raise IncompleteError(
-            f"{self._table.address.path} changes faster than it can be read",
-            hint="run the same command again when fewer writers are active",
-        )
+        settle(self._table, self._read_new)
+
+    def _read_new(self) -> bool:
+        """Whether nothing was new."""
+        files = list_owner_files(self._table)
+        if all(file.info in self._owners for file in files):
+            self._check_branches(files)
+            return True
+        self._read()
+        return False
 
     def _check_branches(self, files: Sequence[OwnerFile]) -> None:
         """Once, before the first delete: an owner that is deleted later is not lost but expired."""
@@ -81,7 +78,7 @@ class UsedNames:
         walk = PaimonWalk(
             self._table,
             Strict(),
-            workers_for(self._table),
+            self._table.read_workers,
             known_owners=self._owners,
             known_manifests=manifests,
             named=names_of,

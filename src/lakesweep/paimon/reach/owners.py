@@ -1,7 +1,7 @@
 """File owners: every snapshot, tag and changelog, with the manifest lists it names.
 
 Listing fails closed. A branch without snapshots is damaged, not empty, if a hint, a tag, a
-consumer or an unnamed manifest list tells of a commit. A missing manifest is no loss if the
+consumer or an unnamed manifest list proves a commit. A missing manifest is not an error if the
 last owner that needed it has expired meanwhile.
 """
 
@@ -100,7 +100,7 @@ class FileOwner:
 
     @property
     def needs_state(self) -> bool:
-        """Whether nobody can read it without its files of data and of indexes."""
+        """Whether reading it needs its data and index files."""
         return needs_state(self.kind)
 
     @property
@@ -118,9 +118,9 @@ class FileOwner:
 
 
 def needs_state(kind: PaimonKind) -> bool:
-    """Whether nobody can read an owner of this kind without its files of data and of indexes.
+    """Whether reading an owner of this kind needs its data and index files.
 
-    A changelog lives on when its snapshot has gone, and with it what only the snapshot needed.
+    A changelog outlives its snapshot, and the files that only the snapshot needed.
     """
     return kind is not PaimonKind.CHANGELOG_META
 
@@ -128,7 +128,7 @@ def needs_state(kind: PaimonKind) -> bool:
 def lists_of(kind: PaimonKind, it: PaimonSnapshot) -> tuple[ManifestList, ...]:
     """The lists that an owner of a kind names."""
     state = needs_state(kind)
-    # Nobody reads the changes of a tag: Paimon deletes them with the snapshot.
+    # The changelog list of a tag is never read: Paimon deletes it with the snapshot.
     changes = kind is not PaimonKind.TAG
     found = (
         (it.base_manifest_list, it.base_manifest_list_size, ListRole.BASE, state, it.base_rows),
@@ -149,7 +149,7 @@ def lists_of(kind: PaimonKind, it: PaimonSnapshot) -> tuple[ManifestList, ...]:
 
 
 def list_owner_files(table: PaimonTable) -> list[OwnerFile]:
-    """Those of all branches. Any error of a listing is raised: nobody may be overlooked."""
+    """Those of all branches. Any listing error is raised: no owner may be overlooked."""
     return [file for branch in table.branches() for file in list_settled(branch)]
 
 
@@ -163,7 +163,7 @@ def list_branch(branch: PaimonBranch) -> list[OwnerFile]:
     if not branch.schema_files().files:
         raise DamagedError(
             f"{branch.table.address.path}{branch.folder}",
-            "holds no schema, so that what it keeps is not known",
+            "holds no schema, so it is unknown which files it uses",
         )
     snapshots = branch.snapshot_files()
     files = list(_files(branch, snapshots))
@@ -171,7 +171,7 @@ def list_branch(branch: PaimonBranch) -> list[OwnerFile]:
         hints = [snapshots.others[name] for name in HINTS if name in snapshots.others]
         for info in (*hints, *(file.info for file in files), *_consumers(branch)):
             path = branch.table.address.base + info.key
-            raise DamagedError(path, "tells of snapshots, and there is none")
+            raise DamagedError(path, "refers to snapshots, but there are none")
         if branch is branch.table.main:
             check_commits(branch, named=frozenset())
     return files
@@ -188,7 +188,7 @@ def check_empty_branches(
 ) -> None:
     """DamagedError where a branch has no snapshot among all `files`, and may have lost them.
 
-    For who deletes what nobody names; `named` are the lists that are named by all owners.
+    For callers that delete unnamed files; `named` are the lists that all owners name.
     """
     committed = {file.branch.name for file in files if file.kind is PaimonKind.SNAPSHOT}
     for branch in table.branches()[1:]:  # of the main one that is always looked at
@@ -202,22 +202,30 @@ def list_names(owners: Iterable[FileOwner]) -> set[str]:
 
 
 def list_settled(branch: PaimonBranch) -> list[OwnerFile]:
-    """Those of one branch, and the newest snapshot that its hint tells of among them.
+    """Those of one branch, with the newest snapshot that its hint refers to.
 
-    The hint follows a commit, and goes back before a rollback does: DamagedError where it tells of
-    a snapshot that is not there, for then the newest were lost.
+    The hint is written after a commit, and reset before a rollback. So DamagedError if it refers to
+    a snapshot that does not exist: the newest ones were lost.
     """
-    for _ in range(_MOST_PASSES):
-        files = list_branch(branch)
-        newest = max(
-            (file.number for file in files if file.kind is PaimonKind.SNAPSHOT), default=None
+    files: list[OwnerFile] = []
+
+    def is_listed() -> bool:
+        files[:] = list_branch(branch)
+        numbers = (file.number for file in files if file.kind is PaimonKind.SNAPSHOT)
+        newest = max(numbers, default=None)
+        return newest is None or not _is_behind(branch, newest)
+
+    settle(branch.table, is_listed)
+    return files
+
+
+def settle(table: PaimonTable, is_settled: Callable[[], bool]) -> None:
+    """Repeat a step until it finds nothing new; IncompleteError if the table keeps changing."""
+    if not any(is_settled() for _ in range(_MOST_PASSES)):
+        raise IncompleteError(
+            f"{table.address.path} changes faster than it can be read",
+            hint="run the same command again when fewer writers are active",
         )
-        if newest is None or not _is_behind(branch, newest):
-            return files
-    raise IncompleteError(
-        f"{branch.table.address.path} changes faster than it can be listed",
-        hint="run the same command again when fewer writers are at work",
-    )
 
 
 def _is_behind(branch: PaimonBranch, newest: int) -> bool:
@@ -229,8 +237,8 @@ def _is_behind(branch: PaimonBranch, newest: int) -> bool:
     path = branch.layout.hint("snapshot", "LATEST")
     raise DamagedError(
         path,
-        f"tells of snapshot {hint}, and the newest is {newest}",
-        hint=f"bring back what was lost, or delete {path} if nothing was",
+        f"refers to snapshot {hint}, but the newest is {newest}",
+        hint=f"restore the lost snapshots, or delete {path} if none was lost",
     )
 
 
@@ -304,12 +312,12 @@ def _names_manifests(table: PaimonTable, name: str) -> bool:
 
 def _lost(branch: PaimonBranch, path: str) -> DamagedError:
     if branch is branch.table.main:
-        hint = f"bring back what was lost; if nothing was ever committed, delete {path}"
-        return DamagedError(path, "tells of a commit, and there is no snapshot", hint=hint)
+        hint = f"restore the lost snapshots; if nothing was ever committed, delete {path}"
+        return DamagedError(path, "belongs to a commit, but there is no snapshot", hint=hint)
     return DamagedError(
         path,
-        f"tells of a commit that nobody knows, and branch {branch.name} has no snapshot",
-        hint="bring back what was lost; if nothing was ever committed to the branch, drop it",
+        f"belongs to an unknown commit, and branch {branch.name} has no snapshot",
+        hint="restore the lost snapshots; if nothing was ever committed to the branch, drop it",
     )
 
 

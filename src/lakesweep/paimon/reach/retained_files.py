@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakesweep.errors import IncompleteError, MissingError, UnreadableError
+from lakesweep.errors import MissingError, UnreadableError
 from lakesweep.hashing import Hashes, HashSet, hash128
 from lakesweep.marks.unreadable import ReadFailure
-from lakesweep.paimon.manifests.entries import ADD
+from lakesweep.paimon.manifests.entries import ADD, COMPACT_SOURCE
 from lakesweep.paimon.manifests.named_files import ManifestFile, files_of, read_entries
 from lakesweep.paimon.model.layout import Layout
 from lakesweep.paimon.model.table import PaimonTable
@@ -30,17 +30,13 @@ from lakesweep.paimon.reach.owners import (
     OwnerFile,
     list_owner_files,
     read_owners,
+    settle,
 )
 from lakesweep.parallel import map_ordered
 from lakesweep.progress import SILENT, Progress
-from lakesweep.storage.address import StoreKind
 from lakesweep.storage.file_identity import file_hashes
 from lakesweep.storage.object_store import ObjectInfo
 
-COMPACT_SOURCE = 1
-_MOST_PASSES = 20
-_WORKERS = 16
-_NEARBY = frozenset({StoreKind.FILE, StoreKind.MEMORY})
 #: So many owners are looked at together: what they name is held in memory for as long.
 _CLAIMS_AT_ONCE = 256
 
@@ -90,7 +86,7 @@ class RetainedFiles:
         leaving: Iterable[FileOwner] = (),
         claim_of: Callable[[FileOwner], OwnerClaim] = OwnerClaim.of,
     ) -> None:
-        """Hold for all owners but those that leave, until a fresh listing shows no new ones.
+        """Hold for all owners except those that leave, until a new listing shows no other ones.
 
         `claim_of` says what an owner holds, if that is not all that it should. UnreadableError
         where an owner, or something that it names, cannot be found although the owner is still
@@ -99,15 +95,14 @@ class RetainedFiles:
         if not len(self._candidates):  # nothing to be held
             return
         gone = {owner.file.info for owner in leaving}
-        for _ in range(_MOST_PASSES):
+
+        def hold_new() -> bool:
             files = self._unknown(gone)
-            if not files:
-                return
-            self._hold_files(files, claim_of)
-        raise IncompleteError(
-            f"{self._table.address.path} changes faster than it can be read",
-            hint="run the same command again when fewer writers are at work",
-        )
+            if files:
+                self._hold_files(files, claim_of)
+            return not files
+
+        settle(self._table, hold_new)
 
     def hold_planned(self, claims: Sequence[OwnerClaim]) -> None:
         """Hold for owners that do not exist yet, and will be known by their paths."""
@@ -118,11 +113,11 @@ class RetainedFiles:
         self._planned.update(claim.path for claim in claims)
 
     def holds(self, paths: Hashes) -> npt.NDArray[np.bool_]:
-        """Which of some paths somebody holds."""
+        """Which of some paths an owner holds."""
         return self._held.contains(paths)
 
     def spare(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows that nobody holds."""
+        """The rows that no owner holds."""
         return batch.filter(pa.array(~self.holds(file_hashes(batch["path"]))))
 
     def _unknown(self, gone: set[ObjectInfo]) -> list[OwnerFile]:
@@ -137,7 +132,7 @@ class RetainedFiles:
     def _hold_files(
         self, files: Sequence[OwnerFile], claim_of: Callable[[FileOwner], OwnerClaim]
     ) -> None:
-        owners = list(read_owners(files, workers=workers_for(self._table)))
+        owners = list(read_owners(files, workers=self._table.read_workers))
         try:
             self._hold([claim_of(owner) for owner in owners])
         except MissingError as error:
@@ -150,7 +145,7 @@ class RetainedFiles:
         with self._progress.task("read", unit="owners", total=len(claims)) as task:
             for start in range(0, len(claims), _CLAIMS_AT_ONCE):
                 some = claims[start : start + _CLAIMS_AT_ONCE]
-                read = list(map_ordered(self._read, some, workers=workers_for(self._table)))
+                read = list(map_ordered(self._read, some, workers=self._table.read_workers))
                 self._read_manifests(read)
                 for each in read:
                     self._hold_metadata(each)
@@ -193,7 +188,7 @@ class RetainedFiles:
                     key: _Key = (claim.layout.place, manifest.name)
                     if key not in self._seen and (file.needed or key not in wanted):
                         wanted[key] = _Wanted(claim.layout, manifest, file.needed)
-        found = map_ordered(self._candidate_rows, wanted.values(), workers=workers_for(self._table))
+        found = map_ordered(self._candidate_rows, wanted.values(), workers=self._table.read_workers)
         for (key, manifest_read), rows in zip(wanted.items(), found, strict=True):
             if rows is not None:
                 self._rows[key] = rows
@@ -248,12 +243,3 @@ def _together(parts: Sequence[_Rows]) -> _Rows:
 
 def _unreadable(error: MissingError) -> UnreadableError:
     return UnreadableError(error.path, ReadFailure.MISSING, error.reason)
-
-
-def workers_for(table: PaimonTable) -> int:
-    """How many threads read at once.
-
-    What is near comes faster than it can be decoded, and threads that decode small files only take
-    the interpreter's lock from each other: one alone expires snapshots in half of the time of four.
-    """
-    return 1 if table.address.kind in _NEARBY else _WORKERS

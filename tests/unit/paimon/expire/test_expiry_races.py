@@ -210,7 +210,7 @@ def test_newest_snapshots_that_were_lost_stop_it(java: JavaTable) -> None:
     store = in_memory(java)
     store.delete([f"t/snapshot/snapshot-{open_table(store).main.latest_id()}"])
     before = names(store)
-    with pytest.raises(DamagedError, match="and the newest is"):
+    with pytest.raises(DamagedError, match="but the newest is"):
         expire(store, keep())
     assert names(store) == before
 

@@ -96,7 +96,7 @@ def test_a_table_that_lost_its_folder_of_snapshots_is_damaged(
     """It looks as if nothing had ever been committed, but for its lists of manifests."""
     store = in_memory(java_tables.table("append_plain"))
     lose_snapshots_and_hints(store)
-    with pytest.raises(DamagedError, match="tells of a commit, and there is no snapshot"):
+    with pytest.raises(DamagedError, match="belongs to a commit, but there is no snapshot"):
         list_branch(open_table(store, NOON + timedelta(days=1)).main)
     assert not list_branch(open_table(store).main)  # young lists: a first commit may be under way
 
@@ -277,7 +277,7 @@ def test_a_branch_whose_consumer_has_read_a_snapshot_had_one(java_tables: JavaWa
     store.write("t/branch/branch-bare/consumer/consumer-a", b'{"nextSnapshot": 1}')
     assert not list_branch(open_table(store).branch("bare"))
     store.write("t/branch/branch-bare/consumer/consumer-a", b'{"nextSnapshot": 2}')
-    with pytest.raises(DamagedError, match="tells of snapshots, and there is none"):
+    with pytest.raises(DamagedError, match="refers to snapshots, but there are none"):
         list_branch(open_table(store).branch("bare"))
 
 
@@ -300,5 +300,5 @@ def test_lists_that_are_older_than_a_branch_are_none_of_its_own(
     store.write("t/branch/branch-new/schema/schema-0", store.read("t/schema/schema-0"))
     table = open_table(store, NOON + timedelta(days=9))
     check_commits(table.branch("new"), frozenset())
-    with pytest.raises(DamagedError, match="tells of a commit"):
+    with pytest.raises(DamagedError, match="belongs to a commit"):
         check_commits(table.main, frozenset())

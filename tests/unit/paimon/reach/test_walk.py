@@ -322,7 +322,7 @@ def test_a_branch_with_snapshots_and_no_schema_is_an_error() -> None:
 def test_hints_without_any_snapshot_tell_that_snapshots_were_lost(hint: str) -> None:
     table = Table()
     table.write(f"snapshot/{hint}", b"5")
-    with pytest.raises(UnreadableError, match="tells of snapshots, and there is none"):
+    with pytest.raises(UnreadableError, match="refers to snapshots, but there are none"):
         reached(table)
 
 
