@@ -441,7 +441,7 @@ def test_a_database_that_cannot_be_written_is_told(ready: Lakesweep, file: Path)
     url = f"sqlite:///file:{file}?mode=ro&uri=true"
     done = ready("realm", "create", "acme", "--url", url)
     assert done.code == 4
-    assert "let this user write" in done.error["hint"]
+    assert "give this user write access" in done.error["hint"]
     assert _content(file) == before
 
 

@@ -233,7 +233,7 @@ def test_a_pipe_that_breaks_leaves_no_realm_that_could_be_used(
         ["bash", "-c", command], capture_output=True, check=False, timeout=120, text=True
     )
     assert done.returncode == 4
-    assert "the standard input: it ends in line 51" in done.stderr
+    assert "standard input: ends in line 51" in done.stderr
     with Store.open(url) as store:
         assert store.realms.get("copy").status is RealmStatus.LOADING
     assert lakesweep("store", "import", str(file), "--realm", "copy").code == 0
