@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from lakesweep.clock import ManualClock
 from lakesweep.config import Root
-from lakesweep.lakefs.repository.interface import Repository
+from lakesweep.lakefs.repository.interface import Repository, RepositoryOpener
 from lakesweep.lifecycle.apply.applier import apply_lifecycle_plan, plan_sources
 from lakesweep.lifecycle.judge.engine import LifecycleEngine
 from lakesweep.lifecycle.judge.engine import LocalLifecycleEngine as LocalJudges
@@ -44,7 +44,6 @@ from lakesweep.sweep.lake import Lake
 from lakesweep.sweep.plan.stored_plan import StoredPlan, open_plan
 from lakesweep.sweep.quarantine.emptying import EmptyingResult, QuarantineEmptier
 from lakesweep.sweep.quarantine.restore import QuarantineRestorer
-from lakesweep.sweep.roots.lakefs import RepositoryOpener
 from tests.lakefs import AS_OF, RealRepositories
 from tests.lakefs_recorded import RecordedRepository
 

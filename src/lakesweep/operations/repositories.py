@@ -13,14 +13,13 @@ from lakesweep.app import App
 from lakesweep.errors import NotFoundError
 from lakesweep.lakefs.ranges.reader import Trees
 from lakesweep.lakefs.refs.commit_graph import Refs, RepositoryCommit
-from lakesweep.lakefs.repository.interface import Repository
+from lakesweep.lakefs.repository.interface import Repository, RepositoryOpener
 from lakesweep.lifecycle.apply.applier import plan_sources
 from lakesweep.lifecycle.plan.recheck import RecheckSources
 from lakesweep.lifecycle.repository_lake import lake_name
 from lakesweep.runs.records import PlanRecord
 from lakesweep.runs.run_names import is_repository
 from lakesweep.sweep.plan.document import PlanDocument
-from lakesweep.sweep.roots.lakefs import RepositoryOpener
 
 
 class RepositoryRefLine(msgspec.Struct, frozen=True):

@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
-import msgspec
 import pyarrow as pa
 
 from lakesweep.errors import IncompleteError
@@ -27,37 +26,37 @@ if TYPE_CHECKING:
 
 
 class StagingUnknownError(IncompleteError):
-    """Nobody can be asked what is staged. Whoever was asked and failed says something else."""
+    """No server can be asked for staged entries. A server that fails raises other errors."""
 
 
 @dataclass(frozen=True, slots=True)
 class DumpAge:
-    """Of when refs are that were dumped, and how many ranges and metaranges were written since.
+    """When refs were dumped, and how many ranges and metaranges were written since.
 
-    `dumped` is None where the store does not say. What made nothing new, as a branch or a tag on an
-    old commit, leaves no trace: none written since does not mean that nothing happened.
+    `dumped` is None if the store does not say. A change that writes neither, such as a branch or a
+    tag on an old commit, leaves no trace: 0 does not mean that nothing happened.
     """
 
     dumped: datetime | None
     written_since: int = 0
 
     def is_overtaken(self, before: DumpAge | None) -> bool:
-        """Whether more was written since this dump than before; anything, if it is another one."""
+        """Whether more was written since this dump than before; anything, if it is another dump."""
         is_known = before is not None and before.dumped == self.dumped
         return self.written_since > (before.written_since if before and is_known else 0)
 
 
 class Repository(Protocol):
-    """One repository, read only but for its `editor`.
+    """One repository, read-only except for its `editor`.
 
-    Nothing is answered in part: what cannot be read to its end raises an error of
-    `lakesweep.errors`. Two calls are two moments; call `staged` before `read_refs`, since a commit
-    moves entries from the one to the other.
+    Answers are never partial: what cannot be read completely raises an error of `lakesweep.errors`.
+    Two calls see two states; call `staged` before `read_refs`, because a commit moves entries from
+    the one to the other.
     """
 
     @property
     def name(self) -> str:
-        """What people call it: its name on the server, or its address."""
+        """Its name on the server, or its address."""
         ...
 
     @property
@@ -70,7 +69,7 @@ class Repository(Protocol):
 
     @property
     def editor(self) -> BranchEditor | None:
-        """Who takes paths off its branches; None where nobody can commit."""
+        """Removes paths from its branches; None if commits are impossible."""
         ...
 
     def read_refs(self) -> Refs:
@@ -81,31 +80,32 @@ class Repository(Protocol):
         ...
 
     def dump_age(self) -> DumpAge | None:
-        """How old the refs are that `read_refs` gives; None where they are those of now."""
+        """How old the refs of `read_refs` are; None if they are current."""
         ...
 
     def staged(self) -> Iterator[pa.RecordBatch]:
-        """Rows of STAGED: what each branch shows that its HEAD does not have so.
+        """Rows of STAGED: what each branch shows that its HEAD does not hold in the same form.
 
-        It is found by listing both, as a new upload of equal content is in no diff. What is
-        committed meanwhile may be among it. StagingUnknownError where nobody can tell, at once and
-        not with the first row.
+        Both are listed and compared, because no diff contains a new upload of equal content. The
+        rows may include what is committed meanwhile. Raises StagingUnknownError immediately, not
+        with the first row, if no server can be asked.
         """
         ...
 
 
+#: Opens a repository in its present state.
 RepositoryOpener = Callable[[], "Repository"]
 Ages = Mapping[str, DumpAge]
 
 
 def find_ages(openers: Mapping[str, RepositoryOpener]) -> dict[str, DumpAge]:
-    """The ages of the dumps of repositories, of those that no server tells of."""
+    """The ages of refs dumps, for repositories without a server."""
     ages = {name: opener().dump_age() for name, opener in openers.items()}
     return {name: age for name, age in ages.items() if age is not None}
 
 
 def check_age(opener: RepositoryOpener, name: str, before: DumpAge | None) -> RepositoryOpener:
-    """Opens a repository; IncompleteError where its dump was overtaken since it had that age."""
+    """Opens a repository; IncompleteError if anything was written since its dump had that age."""
     return partial(_open, opener, name, before)
 
 
@@ -114,36 +114,25 @@ def _open(opener: RepositoryOpener, name: str, before: DumpAge | None) -> Reposi
     age = repository.dump_age()
     if age is not None and age.is_overtaken(before):
         raise IncompleteError(
-            f"{name}: {_since(age)}, so that its refs are not those of its last dump",
-            hint="dump its refs again: lakesweep lifecycle refs NAME has its server do so; then"
-            " plan again",
+            f"{name}: {_since(age)}, so its last dump is out of date",
+            hint="dump its refs again with lakesweep lifecycle refs NAME, then plan again",
         )
     return repository
 
 
 def describe_ages(ages: Ages) -> list[str]:
-    """Of when the dumps are."""
+    """When the dumps were written."""
     return [f"{name} ({_dumped(age)})" for name, age in ages.items()]
 
 
 def describe_stale(ages: Ages) -> list[str]:
-    """Those after which something was written."""
+    """The dumps after which something was written."""
     return [f"{name} ({_since(age)})" for name, age in ages.items() if age.written_since]
 
 
 def _dumped(age: DumpAge) -> str:
-    return f"dumped {age.dumped:%Y-%m-%dT%H:%M:%SZ}" if age.dumped else "dumped nobody knows when"
+    return f"dumped {age.dumped:%Y-%m-%dT%H:%M:%SZ}" if age.dumped else "dumped at an unknown time"
 
 
 def _since(age: DumpAge) -> str:
     return f"{format_count(age.written_since, 'range')} or metaranges written since it was dumped"
-
-
-def store_ages(ages: Ages) -> dict[str, Any]:
-    """Ages as a plan has them."""
-    return {name: msgspec.to_builtins(age) for name, age in ages.items()}
-
-
-def load_ages(stored: Mapping[str, Any]) -> dict[str, DumpAge]:
-    """The ages that a plan has."""
-    return {name: msgspec.convert(age, DumpAge) for name, age in stored.items()}

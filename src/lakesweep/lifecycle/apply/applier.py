@@ -10,17 +10,14 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from lakesweep.errors import LakesweepError, RefusedError
 from lakesweep.lakefs.addresses import StorageNamespace
-from lakesweep.lakefs.repository.interface import load_ages
 from lakesweep.lifecycle.apply.head_release import HeadRelease
 from lakesweep.lifecycle.apply.repository_lock import lock_repository
-from lakesweep.lifecycle.plan.document import plan_policy, read_refs
+from lakesweep.lifecycle.plan.document import lifecycle_details, plan_policy, read_refs
 from lakesweep.lifecycle.plan.head_entries import BranchHeads
 from lakesweep.lifecycle.plan.recheck import NeighbourSources, RecheckSources, RefChanges
-from lakesweep.lifecycle.run_history import LifecycleHistory, LifecycleRunRecord, LifecycleRunState
+from lakesweep.lifecycle.run_history import LifecycleHistory, LifecycleRunState
 from lakesweep.sweep.apply.report import ApplyResult
 from lakesweep.sweep.guards import check_clock, clock_skew, refuse
 from lakesweep.sweep.plan.document import PlanDocument, open_dataset
@@ -31,12 +28,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from lakesweep.lakefs.repository.interface import Repository
+    from lakesweep.lakefs.repository.interface import Repository, RepositoryOpener
     from lakesweep.runs.records import PlanRecord
     from lakesweep.runs.sessions import Session
     from lakesweep.storage.stores import Stores
     from lakesweep.sweep.apply.applier import Applier, ApplyRequest
-    from lakesweep.sweep.roots.lakefs import RepositoryOpener
 
 #: Reasons that keep objects the policy may expire, so the next run must check them again.
 _HELD_BACK = (Reason.TOO_NEW, Reason.AGE_UNKNOWN, Reason.REFERENCED)
@@ -50,13 +46,12 @@ def plan_sources(
     of_lakes: RootSourceFactory = root_sources,
 ) -> RecheckSources:
     """The sources that say what changed since a plan. `openers` opens all repositories."""
-    details = document.details
+    details = lifecycle_details(document)
     refs = read_refs(stores, open_dataset(stores, plan.address, document.datasets, "refs"))
-    changes = RefChanges(plan_policy(document), refs, details["tags_protect_history"])
-    name = details["repository"]
+    changes = RefChanges(plan_policy(document), refs, details.tags_protect_history)
+    name = details.repository
     neighbours = {other: opener for other, opener in openers.items() if other != name}
-    ages = load_ages(details["dumps"])
-    others = NeighbourSources(neighbours, details["without_staging"], ages, of_lakes)
+    others = NeighbourSources(neighbours, details.without_staging, details.dumps, of_lakes)
     return RecheckSources(name, openers[name], changes.metaranges, others)
 
 
@@ -95,7 +90,7 @@ def apply_lifecycle_plan(
     Unless `at_once`, paths of a HEAD are removed from it first, and their objects are deleted by a
     later run.
     """
-    namespace = StorageNamespace(document.details["namespace"])
+    namespace = StorageNamespace(lifecycle_details(document).namespace)
     with lock_repository(applier.stores, namespace, session.record.run, session.lease) as lock:
         _refuse_early(lock.written(), order, document)
         if "heads" in document.datasets and not at_once:
@@ -172,7 +167,7 @@ def _state(document: PlanDocument, applied: ApplyResult) -> LifecycleRunState:
 
 def _write_failure(applier: Applier, document: PlanDocument) -> None:
     """Record the failure, unless an earlier run has already completed the plan."""
-    record = msgspec.convert(document.details["record"], LifecycleRunRecord)
+    record = lifecycle_details(document).record
     if not _history(applier, document).has_swept(record):
         _write_history(applier, document, LifecycleRunState.FAILED, {})
 
@@ -180,10 +175,11 @@ def _write_failure(applier: Applier, document: PlanDocument) -> None:
 def _write_history(
     applier: Applier, document: PlanDocument, state: LifecycleRunState, figures: dict[str, Any]
 ) -> None:
-    record = msgspec.convert(document.details["record"], LifecycleRunRecord)
+    record = lifecycle_details(document).record
     counts = {name: count for name, count in figures.items() if isinstance(count, int)}
     _history(applier, document).finish(record, state, applier.clock.now(), counts)
 
 
 def _history(applier: Applier, document: PlanDocument) -> LifecycleHistory:
-    return LifecycleHistory(applier.stores, document.details["home"], document.details["namespace"])
+    details = lifecycle_details(document)
+    return LifecycleHistory(applier.stores, details.home, details.namespace)

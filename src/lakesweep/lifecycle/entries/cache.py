@@ -27,7 +27,7 @@ from lakesweep.storage.datasets.writer import commit_dataset
 if TYPE_CHECKING:
     from lakesweep.storage.object_store import StoreOpener
 
-#: Whoever folds in another way reads everything again.
+#: Change it whenever folding changes: then everything is read again.
 _VERSION = 1
 _DOCUMENT = "_segment.json"
 KNOWN = pa.schema([METARANGES.field("metarange_id")])
@@ -54,7 +54,7 @@ class Segment:
 
     @property
     def datasets(self) -> tuple[Dataset, ...]:
-        """All of it."""
+        """All its datasets."""
         return self.metaranges, self.edges, self.ranges, self.entries
 
 
@@ -66,7 +66,7 @@ class RangeCache:
         self._folder = f"{folder.rstrip('/')}/v{_VERSION}-{_digest(namespace)}/"
 
     def segments(self) -> list[Segment]:
-        """All that are whole, as far as the sizes of their parts tell."""
+        """All complete segments, judged by the sizes of their parts."""
         return [found for name in self._names() if (found := self._load(name)) is not None]
 
     def _names(self) -> Iterator[str]:
@@ -105,7 +105,7 @@ class RangeCache:
             raise FormatError(place.path, str(error)) from error
 
     def new_folder(self) -> str:
-        """Where a new segment goes."""
+        """A folder for a new segment."""
         return f"{self._folder}{uuid4().hex}/"
 
     def commit(
@@ -116,7 +116,7 @@ class RangeCache:
         ranges: Iterable[Part],
         entries: Iterable[Part],
     ) -> Segment:
-        """Make stored parts a segment: they have all that these metaranges reach and no other."""
+        """Make stored parts a segment: they hold exactly what these metaranges reach."""
         parsed = commit_dataset(self._stores, f"{address}ranges", ranges, PARSED)
         folded = commit_dataset(self._stores, f"{address}entries", entries, FOLDED)
         segment = Segment(address, metaranges, edges, parsed, folded)
@@ -126,7 +126,7 @@ class RangeCache:
         return segment
 
     def drop_damaged(self) -> int:
-        """Forget the segments of which a byte is not as it was written; gives how many."""
+        """Drop segments with any changed byte; returns how many."""
         damaged = [segment for segment in self.segments() if not self._is_whole(segment)]
         for segment in damaged:
             place = parse(segment.address + _DOCUMENT)
@@ -154,6 +154,6 @@ def known_metaranges(stores: StoreOpener, segments: Iterable[Segment]) -> set[st
 
 
 def _digest(namespace: StorageNamespace) -> str:
-    """What addresses mean depends on where the namespace is."""
+    """What addresses mean depends on the namespace."""
     names = "\n".join((namespace.folder, *sorted(namespace.aliases)))
     return hashlib.sha256(names.encode()).hexdigest()[:16]

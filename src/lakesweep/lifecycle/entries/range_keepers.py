@@ -29,13 +29,13 @@ _READ = ["chunk", "members", "path", "address", "standing", "size_bytes", "age"]
 
 
 def metarange_rows(bits: Mapping[str, int], count: int) -> Iterator[pa.RecordBatch]:
-    """What keeps metaranges, as rows of METARANGES; `count` is how many bits there may be."""
+    """The keepers of metaranges, as rows of METARANGES; `count` is the number of bits."""
     columns = [pa.array(bits), pa.array([pack_bits(each, count) for each in bits.values()])]
     yield pa.RecordBatch.from_arrays(columns, schema=METARANGES)
 
 
 def keep_ranges(batches: Iterable[pa.RecordBatch], metaranges: pa.Table) -> pa.Table:
-    """What keeps the ranges of metaranges (EDGES): rows of HELD, each once."""
+    """The keepers of the ranges of metaranges (EDGES): rows of HELD, each once."""
     found = [_keep_ranges(batch, metaranges) for batch in batches]
     rows = pa.concat_tables([_KEPT.empty_table(), *found]).group_by(_KEPT.names).aggregate([])
     return _held_rows(rows)
@@ -56,7 +56,7 @@ def find_ranges(batches: Iterable[pa.RecordBatch]) -> pa.Table:
 
 
 def _held_rows(rows: pa.Table) -> pa.Table:
-    """Rows of HELD of which some columns are known."""
+    """Rows of HELD with some known columns."""
     columns = [
         rows[field.name] if field.name in rows.column_names else pa.nulls(len(rows), field.type)
         for field in HELD
@@ -69,9 +69,9 @@ _WHERE = pa.schema([PARSED.field(name) for name in ("range_id", "chunk", "place"
 
 
 def place_ranges(held: pa.Table) -> Iterator[pa.RecordBatch]:
-    """All that is known of some ranges (HELD) as rows of PLACED.
+    """Everything known about some ranges (HELD), as rows of PLACED.
 
-    IncompleteError for a range that no chunk has: what it holds would not be protected.
+    IncompleteError for a range in no chunk: its contents would not be protected.
     """
     kept = held.filter(pc.field("keepers").is_valid()).select(_KEPT.names)
     where = held.filter(pc.field("chunk").is_valid()).select(_WHERE.names)
@@ -84,7 +84,7 @@ def place_ranges(held: pa.Table) -> Iterator[pa.RecordBatch]:
 def _merge_keepers(batch: pa.RecordBatch) -> pa.RecordBatch:
     if batch["chunk"].null_count:
         missing = batch.filter(batch["chunk"].is_null())["range_id"][0]
-        raise IncompleteError(f"range {missing} was not parsed, so what it holds is not known")
+        raise IncompleteError(f"range {missing} was not parsed, so its contents are unknown")
     merged = [_merge(each) for each in batch["keepers_distinct"].to_pylist()]
     columns = [batch["chunk"], batch["place"], pa.array(merged, pa.binary())]
     return pa.RecordBatch.from_arrays(columns, schema=PLACED)
@@ -99,7 +99,7 @@ def _merge(keepers: Iterable[bytes]) -> bytes:
 
 
 def load_placed(stores: StoreOpener, placed: Dataset) -> RangeKeepers:
-    """The keepers of all ranges, by chunk and place; about 200 bytes a range."""
+    """The keepers of all ranges, by chunk and place; about 200 bytes per range."""
     found: dict[int, dict[int, int]] = {}
     for batch in read_dataset(stores, placed):
         for row in batch.to_pylist():
@@ -107,7 +107,7 @@ def load_placed(stores: StoreOpener, placed: Dataset) -> RangeKeepers:
     return found
 
 
-#: What the last task of this process looked up; mostly the next one does too.
+#: What the last task of this process loaded; the next one usually needs it too.
 _last: list[tuple[str, RangeKeepers]] = []
 
 
@@ -120,6 +120,6 @@ def _held(stores: StoreOpener, placed: Dataset) -> RangeKeepers:
 def read_placed(
     stores: StoreOpener, entries: Dataset, share: RowSplit, step: PlacedStep, placed: Dataset
 ) -> Iterator[pa.RecordBatch]:
-    """What a step makes of a share of the cached entries (FOLDED)."""
+    """The results of a step for a share of the cached entries (FOLDED)."""
     keepers = _held(stores, placed)
     return step(read_split(stores, entries, share, _READ), keepers)

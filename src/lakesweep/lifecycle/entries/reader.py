@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from lakesweep.storage.stores import Stores
 
 _READERS = 4
-#: A chunk has no more of either: that bounds memory, and how much can be told by bits.
+#: The limits of a chunk, which bound memory and the number of bits.
 _ENTRIES_IN_A_CHUNK = 1_000_000
 _RANGES_IN_A_CHUNK = 256
 
@@ -61,7 +61,9 @@ class RangeSource:
         path, data = self._read(range_id, meta=False)
         found = decode_range(path, data, range_id, READ)
         if found.num_rows != count:
-            raise DamagedError(path, f"it has {found.num_rows} entries, its metarange says {count}")
+            raise DamagedError(
+                path, f"it has {found.num_rows} entries, but its metarange says {count}"
+            )
         return found
 
     def _read(self, id_: str, *, meta: bool) -> tuple[str, bytes]:
@@ -90,9 +92,9 @@ class EdgeStep:
 
 @dataclass(frozen=True)
 class ParseStep:
-    """Reads ranges (EDGES) into parts of two datasets, of FOLDED and of PARSED.
+    """Reads ranges (EDGES) into parts of two datasets, FOLDED and PARSED.
 
-    Ranges that come one after the other are folded together.
+    Consecutive ranges are folded together.
     """
 
     source: RangeSource
@@ -166,7 +168,7 @@ Words: TypeAlias = npt.NDArray[np.uint64]
 
 _BITS = 64
 _MOMENT = FOLDED.field("age").type
-#: Any odd number: it keeps a path and an address apart that change places.
+#: Any odd number, so that swapping path and address changes the hash.
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -206,7 +208,7 @@ READ = pa.schema(
 
 @dataclass(frozen=True)
 class _Distinct:
-    """Entries, each once. `earliest` is null where one of them has no time."""
+    """Distinct entries. `earliest` is null if one of them has no time."""
 
     members: pa.Array
     paths: pa.Array
@@ -218,10 +220,9 @@ class _Distinct:
 
 
 def stand(entries: _Distinct, namespace: StorageNamespace, chunk: int) -> pa.RecordBatch:
-    """What entries say of keys below the namespace (FOLDED).
+    """What entries mean for keys in the namespace (FOLDED). Entries elsewhere mean nothing.
 
-    What lies elsewhere says nothing. An address that is written in an odd way protects all that it
-    may mean.
+    An ambiguous address protects everything that it may mean.
     """
     addresses, types = entries.addresses, entries.types
     own = may_be_deleted(addresses, types)
@@ -250,7 +251,7 @@ _NONE = _number(Standing.PROTECTS)
 
 
 def _protecting(keys: pa.Array, chunk: int) -> pa.RecordBatch:
-    """Keys that somebody may mean, by no path of their own, in no range and of no age."""
+    """Keys that an address may mean, without a path, a range or an age."""
     count = len(keys)
     columns = [
         pa.repeat(pa.scalar(chunk, pa.int64()), count),
@@ -266,7 +267,7 @@ def _protecting(keys: pa.Array, chunk: int) -> pa.RecordBatch:
 
 
 def ages_of(latest: pa.Array, earliest: pa.Array, addresses: pa.Array) -> pa.Array:
-    """The latest clock of entries; null where one of them says what cannot be believed."""
+    """The latest time of entries; null if one of them is implausible."""
     clocks = (each.cast(pa.int64()) for each in (latest, creation_times(addresses)))
     age = pc.max_element_wise(*clocks).cast(_MOMENT)
     believed = pc.greater_equal(earliest, pa.scalar(FIRST_TIME, _MOMENT))
@@ -274,7 +275,7 @@ def ages_of(latest: pa.Array, earliest: pa.Array, addresses: pa.Array) -> pa.Arr
 
 
 def _groups(rows: pa.Table) -> tuple[Numbers, Numbers]:
-    """The rows in an order in which equal ones are together, and where each group begins."""
+    """The rows in an order in which equal ones are adjacent, and where each group begins."""
     paths = hash128(_texts(rows["path"]))
     keys = hash128(_one(rows["address"]))
     full = pc.equal(rows["address_type"], AddressType.FULL).to_numpy().astype(np.uint64)
@@ -290,13 +291,13 @@ def _one(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _texts(paths: pa.ChunkedArray) -> pa.Array:
-    """Bytes in the shape of texts, for hashing alone: they may be no texts."""
+    """Bytes typed as text, for hashing only: they may not be valid text."""
     found = _one(paths)
     return pa.Array.from_buffers(pa.string(), len(found), found.buffers(), offset=found.offset)
 
 
 def _members(places: Numbers, starts: Numbers, ranges: int, told: Numbers) -> pa.Array:
-    """A bit for each range of a group's rows, which are together; `told` orders the groups."""
+    """A bit for each range of a group's adjacent rows; `told` orders the groups."""
     bits = np.uint64(1) << (places % _BITS).astype(np.uint64)
     words = [
         np.bitwise_or.reduceat(np.where(places // _BITS == word, bits, np.uint64(0)), starts)

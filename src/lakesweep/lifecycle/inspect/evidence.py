@@ -21,10 +21,11 @@ from lakesweep.lifecycle.columns import EVIDENCE, Standing
 from lakesweep.lifecycle.judge.commit_selection import midnight
 from lakesweep.lifecycle.judge.expired_addresses import spell_paths
 from lakesweep.lifecycle.judge.occurrences import member_places
-from lakesweep.lifecycle.judge.reasons import AddressReason
+from lakesweep.lifecycle.judge.reasons import REF_REASONS
 from lakesweep.lifecycle.policy.ref_retention import FOREVER, RefKind, places_of, ref_terms
 from lakesweep.storage.datasets.manifest import Dataset
 from lakesweep.storage.datasets.reader import read_dataset
+from lakesweep.sweep.verdicts import Reason
 
 if TYPE_CHECKING:
     from lakesweep.lakefs.addresses import StorageNamespace
@@ -35,20 +36,13 @@ if TYPE_CHECKING:
     from lakesweep.storage.object_store import StoreOpener
 
 _ROWS_IN_A_BATCH = 4096
-_PINS = {
-    RefKind.HEAD: AddressReason.HEAD,
-    RefKind.TAG: AddressReason.TAGGED,
-    RefKind.DELETED: AddressReason.BRANCH_DELETED,
-    RefKind.BRANCH: AddressReason.UNCOVERED,
-    RefKind.DANGLING: AddressReason.UNCOVERED,
-}
 
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a run went by. `segments`, `refs`, `staged` and `lost` are those of the run."""
+    """The evidence of a run. `segments`, `refs`, `staged` and `lost` are those of the run."""
 
     stores: StoreOpener
     namespace: StorageNamespace
@@ -61,7 +55,7 @@ class Evidence:
     tags_protect_history: bool = False
 
     def of(self, address: str) -> Iterator[pa.RecordBatch]:
-        """All that is known of an address, a key below the namespace, as rows of EVIDENCE."""
+        """Everything known about an address, a key in the namespace, as rows of EVIDENCE."""
         entries = list(self._entries(address))
         ages = [entry["age"] for entry in entries]
         age = None if None in ages else max(ages, default=None)
@@ -74,7 +68,7 @@ class Evidence:
             yield pa.RecordBatch.from_pylist(batch, schema=EVIDENCE)
 
     def _entries(self, address: str) -> Iterator[Row]:
-        """The entries of an address, each with the metaranges that it is in."""
+        """The entries of an address, each with the metaranges that contain it."""
         for segment in self.segments:
             found = self._read(segment.entries, pc.field("address") == address).to_pylist()
             if not found:
@@ -107,7 +101,7 @@ class Evidence:
                 keys = self.namespace.protected(row["address"], row["address_type"])
                 if address in keys.to_pylist():
                     path, branch = spell_paths(row["path"])[0].as_py(), row["branch"][0].as_py()
-                    yield _told(path, RefKind.BRANCH, branch, AddressReason.STAGED)
+                    yield _told(path, RefKind.BRANCH, branch, Reason.STAGED)
 
     def _rows(self, entries: Iterable[Row], age: datetime | None) -> Iterator[Row]:
         for entry in entries:
@@ -125,9 +119,9 @@ class Evidence:
     ) -> Iterator[Row]:
         for kind, name in self._keepers(commit.id):
             if entry["standing"] == Standing.PROTECTS:
-                yield _told(path, kind, name, AddressReason.IMPORTED)
+                yield _told(path, kind, name, Reason.IMPORTED)
             elif age is None:
-                yield _told(path, kind, name, AddressReason.AGE_UNKNOWN)
+                yield _told(path, kind, name, Reason.AGE_UNKNOWN)
             else:
                 yield from self._by_rules(entry["path"], path, kind, name, age)
 
@@ -141,13 +135,13 @@ class Evidence:
             if each is not None and rule.prefix.covers(key)
         ]
         if not covering and kind is not RefKind.HEAD:  # its branch says so as well
-            yield _told(path, kind, name, _PINS[kind])
+            yield _told(path, kind, name, REF_REASONS[kind])
         for rule, each in covering:
             if each == FOREVER:
-                yield _told(path, kind, name, _PINS[kind], rule=rule.id)
+                yield _told(path, kind, name, REF_REASONS[kind], rule=rule.id)
                 continue
             before = midnight(self.now, each)
-            why = AddressReason.EXPIRED if age < before else AddressReason.NOT_DUE
+            why = Reason.EXPIRED if age < before else Reason.NOT_DUE
             yield _told(path, kind, name, why, rule=rule.id, before=before)
 
     def _keepers(self, commit: str) -> Iterator[tuple[RefKind, str | None]]:
@@ -186,11 +180,11 @@ def _told(
     path: str,
     kind: RefKind,
     name: str | None,
-    why: AddressReason,
+    why: Reason,
     *,
     rule: str | None = None,
     before: datetime | None = None,
 ) -> Row:
-    keeps = why is not AddressReason.EXPIRED
+    keeps = why is not Reason.EXPIRED
     about = {"path": path, "ref_kind": kind.value, "ref": name}
     return {**about, "rule": rule, "before": before, "keeps": keeps, "why": why.value}

@@ -7,15 +7,18 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import pyarrow.compute as pc
 
 from lakesweep.errors import MissingError, NotFoundError
 from lakesweep.lakefs.addresses import StorageNamespace
 from lakesweep.lifecycle.entries.cache import RangeCache
 from lakesweep.lifecycle.inspect.evidence import Evidence
-from lakesweep.lifecycle.plan.document import plan_policy, read_refs
-from lakesweep.lifecycle.run_history import LifecycleRunRecord
+from lakesweep.lifecycle.plan.document import (
+    LifecycleDetails,
+    lifecycle_details,
+    plan_policy,
+    read_refs,
+)
 from lakesweep.storage.address import identity
 from lakesweep.storage.datasets.manifest import Dataset
 from lakesweep.storage.datasets.reader import load_dataset, read_dataset
@@ -25,13 +28,13 @@ if TYPE_CHECKING:
     from lakesweep.lifecycle.entries.cache import Segment
     from lakesweep.sweep.plan.stored_plan import StoredPlan
 
-#: Of a path that had more objects than this over time, only so many are looked at.
+#: The most objects of one path that are explained.
 _MOST_OBJECTS = 100
 
 
 @dataclass(frozen=True)
 class ObjectExplanation:
-    """What is known of one object. `row` is that of the plan, None where nothing is stored."""
+    """What is known about one object. `row` is from the plan, None if nothing is stored."""
 
     address: str
     row: Mapping[str, Any] | None
@@ -40,7 +43,7 @@ class ObjectExplanation:
 
 @dataclass(frozen=True)
 class ObjectExplainer:
-    """Tells of the objects of a plan what keeps them, and what lets them go."""
+    """Explains for objects of a plan what keeps them, and what expires them."""
 
     plan: StoredPlan
 
@@ -56,33 +59,35 @@ class ObjectExplainer:
             raise NotFoundError(
                 f"{self.plan.document.plan} knows no object and no path {wanted}",
                 hint="give the address of an object, its key such as data/…, or a path of the"
-                " repository; all are compared exactly",
+                " repository; all are matched exactly",
             )
 
     @cached_property
     def _namespace(self) -> StorageNamespace:
-        details = self.plan.document.details
-        return StorageNamespace(details["namespace"], tuple(details["aliases"]))
+        return StorageNamespace(self._details.namespace, self._details.aliases)
+
+    @cached_property
+    def _details(self) -> LifecycleDetails:
+        return lifecycle_details(self.plan.document)
 
     @cached_property
     def _segments(self) -> tuple[Segment, ...]:
-        folder = f"{self.plan.document.details['home'].rstrip('/')}/cache/"
+        folder = f"{self._details.home.rstrip('/')}/cache/"
         return tuple(RangeCache(self.plan.stores, folder, self._namespace).segments())
 
     @cached_property
     def _evidence(self) -> Evidence:
-        document = self.plan.document
-        record = msgspec.convert(document.details["record"], LifecycleRunRecord)
+        record = self._details.record
         return Evidence(
             self.plan.stores,
             self._namespace,
             self._segments,
             read_refs(self.plan.stores, self.plan.dataset("refs")),
-            plan_policy(document),
+            plan_policy(self.plan.document),
             record.started,
             self._staged(),
             record.lost,
-            document.details["tags_protect_history"],
+            self._details.tags_protect_history,
         )
 
     def _staged(self) -> Dataset | None:
@@ -92,7 +97,7 @@ class ObjectExplainer:
             return None
 
     def _addresses(self, wanted: str) -> Iterator[str]:
-        """The keys of objects below the namespace that are meant."""
+        """The keys of the objects that are meant."""
         folders = (self._namespace.folder, *(f"{a.rstrip('/')}/" for a in self._namespace.aliases))
         for folder in folders:
             if identity(wanted).startswith(identity(folder)):

@@ -14,7 +14,7 @@ from lakesweep.lifecycle.columns import JUDGED, OCCURRENCES, RESULTS, TOTALS
 from lakesweep.lifecycle.judge.expired_addresses import MATCHED, ExpiredAddressStep
 from lakesweep.lifecycle.judge.occurrences import distinct, micros_of
 from lakesweep.lifecycle.judge.reasons import (
-    AddressReason,
+    REASONS,
     Ranker,
     Ranks,
     are_due,
@@ -27,15 +27,15 @@ from lakesweep.storage.datasets.manifest import Dataset, Part
 from lakesweep.storage.datasets.writer import DatasetWriter, commit_dataset
 from lakesweep.sweep.columns import HASHES
 from lakesweep.sweep.engine.tasks import results_of, task_result
+from lakesweep.sweep.verdicts import Reason
 
 if TYPE_CHECKING:
     from lakesweep.storage.object_store import StoreOpener
     from lakesweep.storage.stores import Stores
 
 _DAY = 86_400_000_000
-_WHYS = list(AddressReason)
-_WHY_TEXTS = pa.array([why.value for why in _WHYS])
-_VERDICT_TEXTS = pa.array([why.verdict.value for why in _WHYS])
+_WHY_TEXTS = pa.array([why.value for why in REASONS])
+_VERDICT_TEXTS = pa.array([why.verdict.value for why in REASONS])
 
 #: What is known of an address: all its occurrences together.
 GATHERED = pa.schema(
@@ -73,8 +73,8 @@ class AddressJudge:
     def _reasons(self, ranks: Ranks, ages: Ranks) -> Ranks:
         by_age = np.where(
             are_due(ranks, ages),
-            _WHYS.index(AddressReason.EXPIRED),
-            _WHYS.index(AddressReason.NOT_DUE),
+            REASONS.index(Reason.EXPIRED),
+            REASONS.index(Reason.NOT_DUE),
         )
         fixed = reasons_of(ranks)
         return np.where(fixed >= 0, fixed, by_age)
@@ -85,14 +85,14 @@ class AddressJudge:
         find: Callable[[int], LifecycleRule | None] | Callable[[int], RefKeeper | None],
         spell: Callable[..., str],
     ) -> pa.Array:
-        """A text for each rank; there are few different ones."""
+        """A string for each rank; few of them differ."""
         few, places = distinct(ranks)
         found = [find(int(rank)) for rank in few]
         texts = [None if one is None else spell(one) for one in found]
         return pa.array(texts, pa.string()).take(pa.array(places))
 
 
-#: How what occurrences say comes together.
+#: How the occurrences of an address are merged.
 _TOGETHER = {
     "address": "max",
     "rank": "min",
@@ -105,7 +105,7 @@ _TOGETHER = {
 def are_alone(occurrences: pa.Table) -> pa.Array:
     """Which occurrences are the only one of their address.
 
-    Most are, and need no grouping. Those of which another has half of the hash count as several.
+    Most are, and need no grouping. Occurrences that share half of the hash count as several.
     """
     halves = occurrences["h1"].to_numpy()
     order = np.argsort(halves)
@@ -117,12 +117,12 @@ def are_alone(occurrences: pa.Table) -> pa.Array:
 
 
 def may_go(occurrences: pa.Table) -> pa.ChunkedArray:
-    """Which occurrences are of an address that may go."""
+    """Which occurrences are of an address that may expire."""
     return pc.and_(occurrences["candidate"], occurrences["address"].is_valid())
 
 
 def gather(occurrences: pa.Table) -> pa.Table:
-    """All that occurrences say of each address that may go, in one row (GATHERED)."""
+    """All occurrences of each address that may expire, merged into one row (GATHERED)."""
     grouped = occurrences.group_by(HASHES.names).aggregate(list(_TOGETHER.items()))
     names = {f"{name}_{how}": name for name, how in _TOGETHER.items()}
     rows = grouped.rename_columns([names.get(name, name) for name in grouped.column_names])
@@ -130,7 +130,7 @@ def gather(occurrences: pa.Table) -> pa.Table:
 
 
 def candidates_of(occurrences: pa.RecordBatch) -> pa.RecordBatch:
-    """The addresses that may go, by their hashes."""
+    """The addresses that may expire, by their hashes."""
     return occurrences.filter(pc.field("candidate")).select(HASHES.names)
 
 
@@ -139,9 +139,9 @@ _BY = TOTALS.names[:-2]
 
 @dataclass(frozen=True)
 class AddressVerdicts:
-    """Verdicts (JUDGED), results (RESULTS), and what waits (HASHES); how many there are (TOTALS).
+    """Verdicts (JUDGED), results (RESULTS), waiting addresses (HASHES), and TOTALS.
 
-    What waits is kept by what is staged alone: no commit tells the next run to look at it.
+    An address waits if only staged entries keep it: no commit makes the next run examine it.
     """
 
     verdicts: Dataset
@@ -152,9 +152,9 @@ class AddressVerdicts:
 
 @dataclass(frozen=True)
 class AddressVerdictStep:
-    """Writes what becomes of addresses, of which all occurrences come in one call.
+    """Writes the verdicts on addresses; all occurrences of one come in one call.
 
-    It answers the parts that it wrote, and totals. `verdicts`, `results` and `waiting` are the
+    Returns the parts that it wrote, and totals. `verdicts`, `results` and `waiting` are the
     addresses of datasets. Can be pickled.
     """
 
@@ -173,18 +173,16 @@ class AddressVerdictStep:
         gathered = pa.concat_tables([alone.select(GATHERED.names), gather(several)])
         gathered = gathered.combine_chunks()
         judged = pa.Table.from_batches(self.judge(gathered.to_batches()), JUDGED)
-        staged = judged.select(HASHES.names).filter(
-            pc.equal(judged["reason"], AddressReason.STAGED.value)
-        )
+        staged = judged.select(HASHES.names).filter(pc.equal(judged["reason"], Reason.STAGED.value))
         yield self._write("verdicts", self.verdicts, JUDGED, judged)
         yield self._write("results", self.results, RESULTS, self._match(judged, alone, several))
         yield self._write("waiting", self.waiting, HASHES, staged)
         yield task_result("totals", _total(judged, gathered["rank"]).to_pylist())
 
     def _match(self, judged: pa.Table, alone: pa.Table, several: pa.Table) -> pa.Table:
-        """Results, from verdicts on occurrences that are alone, and then on others."""
+        """Results, from verdicts on lone occurrences, then on others."""
         verdicts = judged.select(MATCHED)
-        goes = pc.equal(judged["reason"], AddressReason.EXPIRED.value)
+        goes = pc.equal(judged["reason"], Reason.EXPIRED.value)
         count = alone.num_rows
         here = goes.slice(0, count)
         return pa.concat_tables(
@@ -201,7 +199,7 @@ class AddressVerdictStep:
         return task_result(name, writer.finish())
 
     def commit(self, stores: StoreOpener, answers: pa.Table) -> AddressVerdicts:
-        """Make all that calls have written datasets."""
+        """Commit everything that calls have written as datasets."""
 
         def committed(name: str, address: str, schema: pa.Schema) -> Dataset:
             return commit_dataset(stores, address, results_of(answers, name, Part), schema)
@@ -214,11 +212,11 @@ class AddressVerdictStep:
 
 
 def _total(judged: pa.Table, ranks: pa.ChunkedArray) -> pa.Table:
-    """How many objects and bytes have each verdict, by what it comes from (TOTALS).
+    """Objects and bytes by verdict and its origin (TOTALS).
 
-    All that have a rank and a verdict in common come from the same; numbers are grouped faster.
+    Rows with the same rank and verdict have the same origin; numbers are faster to group.
     """
-    goes = pc.equal(judged["verdict"], AddressReason.EXPIRED.verdict.value)
+    goes = pc.equal(judged["verdict"], Reason.EXPIRED.verdict.value)
     rows = pa.table(
         {
             "rank": ranks,

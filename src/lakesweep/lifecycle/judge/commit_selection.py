@@ -1,11 +1,12 @@
-"""Select the commits that an incremental run has to look at.
+"""Select the commits that an incremental run examines.
 
 What is deleted never depends on the selection, because all occurrences of an address count; only
-what is looked at does. By default a commit is selected if it may be new to *one* of the refs that
-keep it, because an object becomes free when the last of them lets go. The requirement's own rule
-selects it only if it is new to all of its branches, and so misses some; it is available by name.
+what is examined does. By default a commit is selected if it may be new to *one* of the refs that
+keep it, because an object becomes free when the last of them releases it. The requirement's own
+rule selects it only if it is new to all of its branches, and so misses some; it is available by
+name.
 
-The policy tables record what each run was told, and up to which date the last run that swept has
+The policy tables record the policy of each run, and up to which date the last run that swept has
 deleted. They are as small as the policy, so they are computed in this process and stored as
 datasets.
 """
@@ -36,7 +37,7 @@ _BRANCHES_NAMED = 20
 
 
 class Selection(StrEnum):
-    """Which commits a run looks at: all, or by one of the two rules."""
+    """Which commits a run examines: all, or those of one of two rules."""
 
     FULL = "full"
     INCREMENTAL = "incremental"
@@ -45,7 +46,7 @@ class Selection(StrEnum):
 
 @dataclass(frozen=True)
 class LastSweep:
-    """The last run that swept, and the commits that there were."""
+    """The last run that swept, and the commits at that time."""
 
     run: LifecycleRunRecord
     commits: frozenset[str]
@@ -59,21 +60,21 @@ def full_scan_reason(
     before: LastSweep | None,
     restored: datetime | None = None,
 ) -> str | None:
-    """Why all commits must be looked at; None where the last run may be built upon."""
+    """Why all commits must be examined; None if the run can build on the last one."""
     if before is None:
-        return "no run has swept yet"
+        return "no earlier run has deleted anything"
     if before.run.started > now:
-        return "the last run that swept is of a time that is still to come"
+        return "the last run that deleted is in the future"
     if before.run.policy_sha256 != policy.sha256:
-        return "the policy has changed since the last run that swept"
+        return "the policy has changed since the last run that deleted"
     if before.run.options != options:
-        return "the options have changed since the last run that swept"
+        return "the options have changed since the last run that deleted"
     if restored is not None and restored >= before.run.started:
-        return "objects came back from quarantine since the last run that swept"
+        return "objects came back from quarantine since the last run that deleted"
     heads = {*before.run.branches.values(), *before.run.tags.values()}
     heads |= {lost.commit_id for lost in before.run.lost}
     if not heads <= refs.commits.keys() or not before.commits <= refs.commits.keys():
-        return "commits are gone that the last run saw"
+        return "commits of the last run no longer exist"
     return None
 
 
@@ -85,7 +86,7 @@ def potential_commits(
     *,
     tags_protect_history: bool,
 ) -> frozenset[str]:
-    """The commits that are new, or kept by others than before, or were too young for a ref.
+    """The commits that are new, are kept by other refs now, or were too young for a ref.
 
     `date(c) >= min over refs of its cut-off in the last run`: at least what it may have left.
     """
@@ -115,7 +116,7 @@ def _refs_of(refs: Refs, run: LifecycleRunRecord) -> Refs:
 
 
 class _Meanings:
-    """What bits stand for, so that those of two runs can be compared."""
+    """The meaning of bits, so that those of two runs can be compared."""
 
     def __init__(self, kept: CommitKeepers) -> None:
         self._kept = kept
@@ -129,7 +130,7 @@ class _Meanings:
 
 
 def _cutoff(kept: CommitKeepers, bits: int, started: datetime) -> datetime | None:
-    """The earliest of the cut-offs of a run; None where no rule lets anything go."""
+    """The earliest cut-off of a run; None if no rule expires anything."""
     days = [
         days
         for place in places_of(bits)
@@ -144,10 +145,10 @@ def _is_since(commit: RepositoryCommit, cutoff: datetime | None) -> bool:
 
 
 def required_commits(refs: Refs, last: pa.Table) -> frozenset[str]:
-    """The commits that the requirement's rule takes, by the table BRANCH_LAST.
+    """The commits that the requirement's rule selects, by the table BRANCH_LAST.
 
     `date(c) > max over branches of min(last(branch), last(ALL))`, where a branch without a row of
-    its own has that for all, and one without any keeps the commit out.
+    its own has that for all, and one without any excludes the commit.
     """
     names = [branch.name for branch in refs.branches]
     effective = [_effective(name, last) for name in names]
@@ -205,13 +206,13 @@ def _first(bits: int) -> list[int]:
 
 
 def midnight(moment: datetime, days: int = 0) -> datetime:
-    """The beginning of the UTC day that was so many days before."""
+    """The start of the UTC day a number of days earlier."""
     day = moment.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     return day - timedelta(days=days)
 
 
 def policy_table(policy: LifecyclePolicy, run_id: str, started: datetime) -> pa.Table:
-    """What the enabled rules say on the day of a run: what is older than its date may go."""
+    """What the enabled rules mean on the day of a run: anything before the date may expire."""
     rows = [
         {
             "run_id": run_id,
@@ -242,8 +243,8 @@ def _rows(rule: LifecycleRule) -> Iterator[tuple[str | None, str | None, int]]:
 def current_rule(now: pa.Table, swept: pa.Table | None) -> pa.Table:
     """The rows of a run's policy table for branches, with the dates of the last run that swept.
 
-    A rule is known again by its prefix and branch, not by its id. Where two rules of that run had
-    both, the older date counts.
+    A rule is recognised by its prefix and branch, not by its id. If two rules of that run had both,
+    the older date counts.
     """
     before: dict[tuple[str, str | None], datetime] = {}
     for row in [] if swept is None else _of_branches(swept):

@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class JudgeInput:
-    """What is judged: entries of segments, by what keeps their ranges, and what is staged.
+    """What is judged: entries of segments, the keepers of their ranges, and staged entries.
 
-    `again` are addresses (HASHES) that are looked at whether or not they may be new.
+    `again` are addresses (HASHES) that are examined even if nothing about them is new.
     """
 
     segments: Sequence[Segment]
@@ -51,42 +51,42 @@ class JudgeInput:
 
 
 class LifecycleEngine(Protocol):
-    """Runs the steps of a lifecycle run. What comes back to the caller is little."""
+    """Runs the steps of a lifecycle run. What it returns to the caller is small."""
 
     @property
     def name(self) -> str:
-        """What the engine is called in records."""
+        """The name of the engine in records."""
         ...
 
     @property
     def stores(self) -> Stores: ...
 
     def read_edges(self, step: EdgeStep, metaranges: Dataset) -> pa.Table:
-        """What the step answers for metaranges (a column `metarange_id`)."""
+        """The results of the step for metaranges (a column `metarange_id`)."""
         ...
 
     def parse(self, step: ParseStep, edges: Dataset, parsed: Sequence[Dataset]) -> pa.Table:
-        """What the step answers for the ranges (EDGES) that were not parsed before (PARSED).
+        """The results of the step for the ranges (EDGES) that were not parsed before (PARSED).
 
-        Each range comes to one call, beside those that begin with the same keys.
+        Each range comes to one call, next to those that begin with the same keys.
         """
         ...
 
     def place(self, segments: Sequence[Segment], metaranges: Dataset, address: str) -> Dataset:
-        """The ranges of metaranges (METARANGES) with what keeps them, as a dataset of PLACED.
+        """The ranges of metaranges (METARANGES) with their keepers, as a dataset of PLACED.
 
-        IncompleteError where one of them was not parsed.
+        IncompleteError if one of them was not parsed.
         """
         ...
 
     def weigh(self, question: JudgeInput, step: AddressVerdictStep) -> AddressVerdicts:
-        """What the step makes of all occurrences of addresses that may go."""
+        """The results of the step for all occurrences of addresses that may expire."""
         ...
 
 
 @dataclass(frozen=True)
 class LocalLifecycleEngine:
-    """Everything in this process, whose memory grows with the ranges and the candidates."""
+    """Runs in this process; memory grows with the ranges and the candidates."""
 
     stores: Stores
     name: str = "local"

@@ -18,7 +18,7 @@ from lakesweep.lifecycle.policy.ref_retention import places_of, unpack_bits
 from lakesweep.sweep.columns import HASHES, hashes_of
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-#: So many paths of one address are named.
+#: The most paths that are listed per address.
 PATHS_NAMED = 1_000
 
 Numbers = npt.NDArray[np.int64]
@@ -30,13 +30,13 @@ _ASCENDING = [(name, "ascending") for name in ("group", "path_text", "matched")]
 
 @dataclass(frozen=True)
 class ExpiredAddressStep:
-    """Tells of addresses that go on which paths, and by which rules (RESULTS). Can be pickled."""
+    """Lists expired addresses with their paths and rules (RESULTS). Can be pickled."""
 
     occur: OccurrenceStep
     run_id: str
 
     def __call__(self, going: pa.Table, occurrences: pa.Table) -> pa.Table:
-        """The results of verdicts (MATCHED), from all OCCURRENCES of their addresses and others."""
+        """The results for verdicts (MATCHED), from OCCURRENCES of their addresses and of others."""
         ordered = going.take(pa.array(hash_order(hashes_of(going))))
         rows, groups = _in_order(self._match(_of(going, occurrences)))
         paths, counts = _lists(rows["path_text"], groups, going.num_rows)
@@ -44,7 +44,7 @@ class ExpiredAddressStep:
         return self._results(ordered, paths, matched, counts)
 
     def alone(self, going: pa.Table, occurrences: pa.Table) -> pa.Table:
-        """The same where each address has one occurrence, in the row of its verdict."""
+        """The same if each address has one occurrence, in the row of its verdict."""
         rows = self._match(occurrences)
         edges = pa.array(np.arange(going.num_rows + 1, dtype=np.int32))
         paths, matched = (
@@ -73,7 +73,7 @@ class ExpiredAddressStep:
         return pa.table(columns, names=[*HASHES.names, "path_text", "matched"])
 
     def _rules(self, found: pa.Table) -> pa.Array:
-        """The rules that let occurrences go, in words; few of them differ."""
+        """The rules that expire occurrences, in words; few of them differ."""
         covering, codes = self.occur.cover(found["path"])
         held = found["keepers"].combine_chunks().dictionary_encode()
         bits = [unpack_bits(each) for each in held.dictionary.to_pylist()]
@@ -101,7 +101,7 @@ class ExpiredAddressStep:
 
 
 def _of(going: pa.Table, occurrences: pa.Table) -> pa.Table:
-    """The occurrences of the addresses that go: each of them is due, so that it has a path."""
+    """The occurrences of the addresses that expire: each of them is due, so it has a path."""
     chosen = HashSet()
     chosen.add(hashes_of(going))
     due = occurrences.select([*HASHES.names, "path", "keepers"]).filter(pc.field("path").is_valid())
@@ -109,7 +109,7 @@ def _of(going: pa.Table, occurrences: pa.Table) -> pa.Table:
 
 
 def _in_order(matched: pa.Table) -> tuple[pa.Table, Numbers]:
-    """Rows by their hashes, then by their texts; and the number of the address of each."""
+    """Rows by their hashes, then by their texts, and the number of the address of each."""
     order = hash_order(hashes_of(matched))
     groups = _groups([words[order] for words in hashes_of(matched)])
     several = np.flatnonzero(np.bincount(groups)[groups] > 1)
@@ -119,13 +119,13 @@ def _in_order(matched: pa.Table) -> tuple[pa.Table, Numbers]:
 
 
 def _groups(words: Sequence[npt.NDArray[np.uint64]]) -> Numbers:
-    """A number for each row, the same for all of one address, which are together."""
+    """A number for each row, equal for all rows of one address, which are adjacent."""
     changes = np.any([np.diff(word) != 0 for word in words], axis=0)
     return np.cumsum(np.concatenate([np.zeros(min(1, len(words[0])), np.bool_), changes]))
 
 
 def _lists(values: pa.ChunkedArray, groups: Numbers, count: int) -> tuple[pa.ListArray, Numbers]:
-    """The first different values of each group, which are in order, and how many there are."""
+    """The first distinct values of each group, in order, and how many there are."""
     texts = values.combine_chunks()
     same = pc.equal(texts[1:], texts[:-1]).to_numpy(zero_copy_only=False)
     kept = np.ones(len(groups), np.bool_)
@@ -140,7 +140,7 @@ def _lists(values: pa.ChunkedArray, groups: Numbers, count: int) -> tuple[pa.Lis
 
 
 def spell_paths(paths: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """Paths as texts; bytes that are no text are escaped."""
+    """Paths as text; bytes that are not valid text are escaped."""
     try:
         return paths.cast(pa.string())
     except pa.ArrowInvalid:

@@ -1,4 +1,4 @@
-"""The kernel that tells what each entry means for its address."""
+"""The kernel that finds what each entry means for its address."""
 
 from __future__ import annotations
 
@@ -15,26 +15,27 @@ import pyarrow.compute as pc
 from lakesweep.lakefs.addresses import StorageNamespace
 from lakesweep.lifecycle.columns import OCCURRENCES, Standing
 from lakesweep.lifecycle.entries.range_keepers import RangeKeepers
-from lakesweep.lifecycle.judge.reasons import AddressReason, Ranker, are_due, days_of, reason_rank
+from lakesweep.lifecycle.judge.reasons import Ranker, are_due, days_of, reason_rank
 from lakesweep.lifecycle.policy.ref_retention import pack_bits
 from lakesweep.lifecycle.policy.rules import RulePrefix
 from lakesweep.storage.file_identity import file_hashes, hash_columns
+from lakesweep.sweep.verdicts import Reason
 
 Numbers: TypeAlias = npt.NDArray[np.int64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
 _DAY = 86_400_000_000
-#: What any other rank is below.
+#: Above every other rank.
 _NO_RANK = np.iinfo(np.int64).max
-#: After so many rules their codes are made dense again, before they leave 64 bits.
+#: After this many rules their codes are renumbered, before they exceed 64 bits.
 _RULES_AT_ONCE = 30
 
 
 @dataclass(frozen=True)
 class Window:
-    """Which entries may be new to a run: all that the last one that swept did not let go.
+    """Which entries may be new to a run: all that the last run that swept did not expire.
 
-    They lie in a potential commit, or came too late for the cut-offs of `days` days ago, whatever
+    They are in a potential commit, or are too recent for the cut-offs of `days` days ago, whatever
     the dates of their commits say; with `by_commit` only the former.
     """
 
@@ -44,9 +45,9 @@ class Window:
 
 @dataclass(frozen=True)
 class OccurrenceStep:
-    """Says what entries (FOLDED) mean for their addresses (OCCURRENCES). Can be pickled.
+    """Finds what entries (FOLDED) mean for their addresses (OCCURRENCES). Can be pickled.
 
-    Without `window` all that a rule covers may go.
+    Without `window`, everything that a rule covers may expire.
     """
 
     ranker: Ranker
@@ -66,9 +67,9 @@ class OccurrenceStep:
         ranks, potential = self._ranks(bits, holders, covering, codes)
         standing = batch["standing"].to_numpy()
         ages = micros_of(batch["age"])
-        ranks[ages < 0] = reason_rank(AddressReason.AGE_UNKNOWN)
+        ranks[ages < 0] = reason_rank(Reason.AGE_UNKNOWN)
         own = standing == Standing.OWN
-        ranks[~own] = reason_rank(AddressReason.IMPORTED)
+        ranks[~own] = reason_rank(Reason.IMPORTED)
         new = self._is_new(ranks, ages, potential)
         due = pa.array(are_due(ranks, ages))
         columns = [
@@ -87,7 +88,7 @@ class OccurrenceStep:
         return pa.array([pack_bits(each, count) for each in bits], pa.binary())
 
     def cover(self, paths: pa.Array | pa.ChunkedArray) -> tuple[list[tuple[int, ...]], Numbers]:
-        """The sets of rules that cover paths, and for each path the place of its set."""
+        """The sets of rules that cover paths, and for each path the index of its set."""
         matches = [_covers(rule.prefix, paths) for rule in self.ranker.policy.rules]
         codes = np.zeros(len(paths), np.int64)
         for number, match in enumerate(matches):
@@ -120,7 +121,7 @@ class OccurrenceStep:
 
 
 def distinct(numbers: Numbers) -> tuple[Numbers, Numbers]:
-    """Each number once, and which of them each is. They are few, so they need not be sorted."""
+    """Each number once, and the index of each row. There are few, so no sorting is needed."""
     encoded = pa.array(numbers).dictionary_encode()
     return encoded.dictionary.to_numpy(), encoded.indices.to_numpy().astype(np.int64)
 
@@ -138,7 +139,7 @@ def _mask(found: pa.Array) -> Mask:
 
 
 def held_by(batch: pa.RecordBatch, placed: RangeKeepers) -> tuple[list[int], Numbers]:
-    """The bits of what keeps entries, each combination once, and which of them each entry has."""
+    """The keeper bits of entries, each combination once, and the index of each entry."""
     chunks = batch["chunk"].to_numpy()
     holders = np.empty(len(chunks), np.int64)
     found: dict[int, int] = {}
@@ -153,7 +154,7 @@ def held_by(batch: pa.RecordBatch, placed: RangeKeepers) -> tuple[list[int], Num
 
 
 def _held(members: pa.Array, keepers: Mapping[int, int]) -> list[int]:
-    """The bits of all keepers of the places that each of some members has."""
+    """The bits of all keepers of the places of each member."""
     places: dict[int, list[int]] = {}
     for place, bits in keepers.items():
         places.setdefault(bits, []).append(place)
@@ -167,7 +168,7 @@ def _held(members: pa.Array, keepers: Mapping[int, int]) -> list[int]:
 
 
 def _member_bits(members: pa.Array) -> npt.NDArray[np.uint8]:
-    """Members as rows of bits, all as long as the longest."""
+    """Members as rows of bits, padded to the longest."""
     found = members.to_pylist()
     width = max(map(len, found), default=0)
     data = b"".join(each.ljust(width, b"\0") for each in found)
@@ -192,7 +193,7 @@ def paths_of(namespace: StorageNamespace, keys: pa.Array) -> pa.Array:
 
 
 def micros_of(moments: pa.Array) -> Numbers:
-    """Moments in microseconds since 1970; -1 where there is none."""
+    """Times in microseconds since 1970; -1 if there is none."""
     numbers: Numbers = pc.fill_null(moments.cast(pa.int64()), -1).to_numpy()
     return numbers
 
@@ -202,14 +203,14 @@ def staged_occurrences(
 ) -> Iterator[pa.RecordBatch]:
     """What staged changes (STAGED) mean for addresses (OCCURRENCES): they keep them.
 
-    They are looked at for that reason alone, so that each is told as what it is.
+    They are candidates for that reason alone, so that each gets its true reason.
     """
     for batch in batches:
         keys = namespace.protected(batch["address"], batch["address_type"])
         count = len(keys)
         columns = [
             *addressed(namespace, keys),
-            pa.repeat(pa.scalar(reason_rank(AddressReason.STAGED), pa.int64()), count),
+            pa.repeat(pa.scalar(reason_rank(Reason.STAGED), pa.int64()), count),
             pa.nulls(count, OCCURRENCES.field("age").type),
             pa.nulls(count, pa.int64()),
             pa.repeat(pa.scalar(value=True), count),
@@ -219,7 +220,7 @@ def staged_occurrences(
 
 
 def again_occurrences(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Addresses (HASHES) that are looked at whether or not anything is new of them."""
+    """Addresses (HASHES) that are examined even if nothing about them is new."""
     for batch in batches:
         count = batch.num_rows
         columns = [

@@ -63,7 +63,7 @@ def judge_addresses(
 ) -> JudgedAddresses:
     """Judge the addresses of a repository; `staged` was read before `refs`.
 
-    `staged` has rows of STAGED. RefusedError where it is None, unless the spec says so.
+    `staged` has rows of STAGED. RefusedError if it is None, unless the spec allows that.
     """
     if staged is None:
         require_staging(spec)
@@ -71,20 +71,20 @@ def judge_addresses(
     try:
         return run.judge(run.read_ranges())
     except (DamagedError, SparkJobError):
-        # What is cached may have been damaged since: then it is read again, once.
+        # The cache may be damaged: then everything is read again, once.
         if not run.cache.drop_damaged():
             raise
     return run.judge(run.read_ranges())
 
 
 def require_staging(spec: LifecycleSpec) -> None:
-    """RefusedError unless the spec goes on where nobody can tell what is staged."""
+    """RefusedError unless the spec allows unknown staged entries."""
     if not spec.without_staging:
         raise RefusedError(
             GuardName.STAGED,
-            f"it is not known what is staged in {spec.repository.name}: objects that were"
+            f"the staged changes of {spec.repository.name} are unknown: objects that were"
             " uploaded and not yet committed could be deleted",
-            hint="let the server be asked, or override the guard staged",
+            hint="configure the server, or add --override staged",
         )
 
 
@@ -113,7 +113,7 @@ class _Run:
         self.cache = RangeCache(self._stores, f"{self._history.home}cache/", self._namespace)
 
     def read_ranges(self) -> list[Segment]:
-        """All segments of the cache, with one for what no run has read yet."""
+        """All segments of the cache, with a new one for what no run has read yet."""
         segments = self.cache.segments()
         needed = {commit.metarange_id for commit in self._refs.commits.values()} - {""}
         new = sorted(needed - known_metaranges(self._stores, segments))
@@ -182,7 +182,7 @@ class _Run:
     def _select(
         self, before: LastSweep | None, last: pa.Table
     ) -> tuple[str | None, frozenset[str]]:
-        """Why all commits are looked at, empty if so asked, None if not; and the potential ones."""
+        """Why all commits are examined (empty if asked to, None if not), and the potential ones."""
         spec = self._spec
         if spec.selection is Selection.REQUIREMENT:
             return None, required_commits(self._refs, last)
@@ -277,13 +277,13 @@ class _Run:
         }
 
     def _keep(self, name: str, schema: pa.Schema, rows: Iterable[pa.RecordBatch]) -> Dataset:
-        """Store a table of this run beside those of the others."""
+        """Store a table of this run next to those of other runs."""
         return write_dataset(
             self._stores, self._history.table(name, self._spec.run_id), schema, rows
         )
 
     def _own(self, name: str) -> str:
-        """The address of a dataset of this run, another one each time it is tried."""
+        """The address of a dataset of this run; a new one for each attempt."""
         return self._spec.dataset(name + self._again_name)
 
     @property
@@ -300,11 +300,11 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class LifecycleSpec:
-    """What a run is told.
+    """The parameters of a run.
 
-    `folder` is where its own datasets go, `home` where the tables of all runs are, by default below
-    the namespace. `grace` is how long a deleted branch holds what it held. `restored` is when
-    objects last came back from quarantine: what swept before then has not swept them.
+    `folder` is for its own datasets, `home` for the tables of all runs, by default below the
+    namespace. `grace` is how long a deleted branch keeps what it held. `restored` is when objects
+    last came back from quarantine: earlier sweeps do not count for them.
     """
 
     repository: Repository
@@ -326,7 +326,7 @@ class LifecycleSpec:
 
     @property
     def options(self) -> str:
-        """What else decides which addresses go."""
+        """What else decides which addresses expire."""
         return f"tags_protect_history={self.tags_protect_history}"
 
     @property
@@ -343,7 +343,7 @@ class LifecycleSpec:
 class PolicyTables:
     """The tables of the requirement that are as small as the policy and the refs.
 
-    They have POLICY_TABLE, CURRENT_RULE and BRANCH_LAST, and stored COMMITS.
+    These are POLICY_TABLE, CURRENT_RULE and BRANCH_LAST, and COMMITS as a dataset.
     """
 
     policy: pa.Table
@@ -354,11 +354,11 @@ class PolicyTables:
 
 @dataclass(frozen=True)
 class JudgedAddresses:
-    """What a run found. `verdicts` has a row (JUDGED) for each address that a rule covers.
+    """The result of a run. `verdicts` has a row (JUDGED) for each address that a rule covers.
 
-    `results` has those that go (RESULTS), `totals` counts them all (TOTALS). `segments` is what was
-    read, from which evidence comes. `full` says why all commits were looked at where less was
-    asked for, and is empty where all were.
+    `results` has the expired ones (RESULTS), `totals` counts all (TOTALS). `segments` is what was
+    read, as evidence. `full` says why all commits were examined although less was asked for; it is
+    empty if all were asked for.
     """
 
     verdicts: Dataset

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import cached_property
 
 import numpy as np
@@ -18,7 +17,7 @@ import numpy.typing as npt
 
 from lakesweep.lifecycle.policy.ref_retention import FOREVER, RefKeeper, RefKind, places_of
 from lakesweep.lifecycle.policy.rules import LifecyclePolicy, LifecycleRule
-from lakesweep.sweep.verdicts import Verdict
+from lakesweep.sweep.verdicts import Reason
 
 Ranks = npt.NDArray[np.int64]
 
@@ -27,52 +26,37 @@ _DAY = 86_400_000_000
 _LONG_AGO = -10_000_000
 
 
-class AddressReason(StrEnum):
-    """Why an object is kept, or goes: the first that holds is the one that counts."""
-
-    IMPORTED = "imported"
-    STAGED = "staged"
-    AGE_UNKNOWN = "age-unknown"
-    HEAD = "head"
-    TAGGED = "tagged"
-    BRANCH_DELETED = "branch-deleted"
-    UNCOVERED = "uncovered"
-    NOT_DUE = "not-due"
-    EXPIRED = "expired"
-
-    @property
-    def verdict(self) -> Verdict:
-        """Only what every rule on every ref lets go, goes."""
-        return Verdict.DELETE if self is AddressReason.EXPIRED else Verdict.KEEP
-
+#: Reasons are passed by index into this, in memory only.
+REASONS = tuple(Reason)
 
 #: Reasons that no age outweighs, the strongest first.
-_REASONS = (
-    AddressReason.IMPORTED,
-    AddressReason.STAGED,
-    AddressReason.AGE_UNKNOWN,
-    AddressReason.HEAD,
-    AddressReason.TAGGED,
-    AddressReason.BRANCH_DELETED,
-    AddressReason.UNCOVERED,
+_AGELESS = (
+    Reason.IMPORTED,
+    Reason.STAGED,
+    Reason.AGE_UNKNOWN,
+    Reason.HEAD,
+    Reason.TAGGED,
+    Reason.BRANCH_DELETED,
+    Reason.UNCOVERED,
 )
-_KEEPING = {
-    RefKind.HEAD: AddressReason.HEAD,
-    RefKind.TAG: AddressReason.TAGGED,
-    RefKind.DELETED: AddressReason.BRANCH_DELETED,
-    RefKind.BRANCH: AddressReason.UNCOVERED,
-    RefKind.DANGLING: AddressReason.UNCOVERED,
+#: Why a ref keeps what no rule of it lets expire.
+REF_REASONS = {
+    RefKind.HEAD: Reason.HEAD,
+    RefKind.TAG: Reason.TAGGED,
+    RefKind.DELETED: Reason.BRANCH_DELETED,
+    RefKind.BRANCH: Reason.UNCOVERED,
+    RefKind.DANGLING: Reason.UNCOVERED,
 }
 
 
-def reason_rank(why: AddressReason, code: int = 0) -> int:
-    """The rank of what is kept for this reason, whatever its age."""
-    return (_LONG_AGO + _REASONS.index(why)) * _CODES + code
+def reason_rank(why: Reason, code: int = 0) -> int:
+    """The rank of what is kept for this reason, at any age."""
+    return (_LONG_AGO + _AGELESS.index(why)) * _CODES + code
 
 
 @dataclass(frozen=True)
 class Ranker:
-    """Tells ranks by the keepers of a range and the rules that cover a path. Can be pickled.
+    """Computes ranks from the keepers of a range and the rules that cover a path. Can be pickled.
 
     `today` is the day of the run, counted from 1970.
     """
@@ -82,13 +66,13 @@ class Ranker:
     today: int
 
     def rank(self, bits: int, rules: Sequence[int]) -> int:
-        """The rank of a path that these rules cover, where all these keepers hold it.
+        """The rank of a path that these rules cover and these keepers hold.
 
-        What no keeper holds was in a commit that the refs no longer have: it is kept.
+        A path without keepers was in a commit that the refs no longer have: it is kept.
         """
         held = [place for place in places_of(bits) if place < len(self.keepers)]
         ranks = (self._rank_of(place, rules) for place in held)
-        return min(ranks, default=reason_rank(AddressReason.UNCOVERED, self._nobody))
+        return min(ranks, default=reason_rank(Reason.UNCOVERED, self._nobody))
 
     def _rank_of(self, place: int, rules: Sequence[int]) -> int:
         keeper = self.keepers[place]
@@ -98,10 +82,10 @@ class Ranker:
         )
         code = place * self._width + rule + 1
         if days is None:
-            why = AddressReason.UNCOVERED if keeper.kind is RefKind.HEAD else _KEEPING[keeper.kind]
+            why = Reason.UNCOVERED if keeper.kind is RefKind.HEAD else REF_REASONS[keeper.kind]
             return reason_rank(why, code)
         if days == FOREVER:
-            return reason_rank(_KEEPING[keeper.kind], code)
+            return reason_rank(REF_REASONS[keeper.kind], code)
         return (self.today - days) * _CODES + code
 
     @property
@@ -114,38 +98,38 @@ class Ranker:
 
     @cached_property
     def is_potential(self) -> int:
-        """The bit that says of a range that a commit has it which may hold what was left."""
+        """The bit of a range that is in a potential commit."""
         return 1 << len(self.keepers)
 
     def keeper(self, rank: int) -> RefKeeper | None:
-        """What a rank comes from; None where it is no ref."""
+        """The keeper that a rank comes from; None if it is not a ref."""
         place = rank % _CODES // self._width
         found = place < len(self.keepers) and not _is_of_no_ref(rank)
         return self.keepers[place] if found else None
 
     def rule(self, rank: int) -> LifecycleRule | None:
-        """The rule that a rank comes from; None where none covers."""
+        """The rule that a rank comes from; None if none covers the path."""
         place = rank % _CODES % self._width - 1
         return self.policy.rules[place] if place >= 0 and not _is_of_no_ref(rank) else None
 
 
 def _is_of_no_ref(rank: int) -> bool:
-    return rank // _CODES < _LONG_AGO + _REASONS.index(AddressReason.HEAD)
+    return rank // _CODES < _LONG_AGO + _AGELESS.index(Reason.HEAD)
 
 
 def days_of(ranks: Ranks) -> Ranks:
-    """The day of each rank, counted from 1970; long ago for what is kept whatever its age."""
+    """The day of each rank, counted from 1970; long ago for what is kept at any age."""
     return ranks // _CODES
 
 
 def reasons_of(ranks: Ranks) -> Ranks:
-    """For each rank the place of its reason in Why, or -1 where its day decides."""
-    places = np.array([list(AddressReason).index(why) for why in _REASONS], np.int64)
+    """For each rank the index of its reason in REASONS, or -1 if its day decides."""
+    places = np.array([REASONS.index(why) for why in _AGELESS], np.int64)
     order = days_of(ranks) - _LONG_AGO
-    return np.where(order < len(_REASONS), places[np.minimum(order, len(_REASONS) - 1)], -1)
+    return np.where(order < len(_AGELESS), places[np.minimum(order, len(_AGELESS) - 1)], -1)
 
 
 def are_due(ranks: Ranks, ages: Ranks) -> npt.NDArray[np.bool_]:
-    """Which ranks let what came at these moments go; a moment below 0 stands for none."""
+    """Which ranks expire what was written at these times; a time below 0 means unknown."""
     due: npt.NDArray[np.bool_] = (ages >= 0) & (ages < days_of(ranks) * _DAY)
     return due

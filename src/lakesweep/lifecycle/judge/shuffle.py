@@ -23,14 +23,14 @@ PACKED = pa.schema(
     ]
 )
 
-#: A task holds so many rows before it packs them.
+#: How many rows a task holds before it packs them.
 _ROWS_AT_ONCE = 1 << 18
 _NARROW = 1 << 16
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
 def pack(batches: Iterable[pa.RecordBatch], keys: Keys, buckets: int) -> Iterator[pa.RecordBatch]:
-    """Rows as PACKED, in so many buckets."""
+    """Rows as PACKED, in a number of buckets."""
     waiting: list[pa.RecordBatch] = []
     count = 0
     for batch in batches:

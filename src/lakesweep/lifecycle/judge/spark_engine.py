@@ -50,10 +50,10 @@ if TYPE_CHECKING:
     from lakesweep.storage.datasets.manifest import Dataset
     from lakesweep.storage.stores import Stores
 
-#: A task for so many rows at least, and for so many at most, which it may hold in memory.
+#: The fewest rows that are worth a task, and the most that it may hold in memory.
 _FEWEST_ROWS = 100_000
 _MOST_ROWS = 500_000
-#: More buckets than tasks, so that they get about as much each.
+#: More buckets than tasks, for an even distribution.
 _BUCKETS_IN_A_PART = 8
 
 _Item: TypeAlias = "tuple[Dataset, RowSplit]"
@@ -90,7 +90,7 @@ def _by_range(rows: pa.Table) -> npt.NDArray[np.uint64]:
 
 @dataclass(frozen=True)
 class _Occurrences:
-    """Reads what entries (FOLDED), staged changes (STAGED) and what waits (HASHES) say."""
+    """Reads the occurrences of entries (FOLDED), staged changes (STAGED) and waiting addresses."""
 
     question: JudgeInput
 
@@ -108,7 +108,7 @@ class _Occurrences:
 
 @dataclass(frozen=True)
 class _Ranges:
-    """Reads what keeps ranges (EDGES), and where they are (PARSED)."""
+    """Reads the keepers of ranges (EDGES), and where they are (PARSED)."""
 
     metaranges: Dataset
 
@@ -124,7 +124,7 @@ class _Ranges:
 
 @dataclass(frozen=True)
 class _PlaceStep:
-    """Writes where ranges are and what keeps them, and answers the parts."""
+    """Writes where ranges are and what keeps them; returns the parts."""
 
     stores: Stores
     address: str
@@ -140,7 +140,7 @@ class _PlaceStep:
 class SparkLifecycleEngine:
     """Runs steps on the executors of a session.
 
-    What has at most `few_entries`, or `few_ranges`, is done here: tasks would take longer to start.
+    Up to `few_entries`, or `few_ranges`, run here: tasks would take longer to start.
     """
 
     spark: SparkSession
@@ -200,7 +200,7 @@ class SparkLifecycleEngine:
         keys: Keys,
         step: AddressVerdictStep | _PlaceStep,
     ) -> pa.Table:
-        """What a step answers where all rows that have the same key come to one call."""
+        """The results of a step, where all rows with the same key come to one call."""
         parts = self._tasks(sum(dataset.rows for dataset in found))
         packed = map_items(
             self.spark,
@@ -223,7 +223,7 @@ class SparkLifecycleEngine:
             yield bare, share
 
     def _tasks(self, rows: int) -> int:
-        """How many tasks are worth having."""
+        """How many tasks are worthwhile."""
         few = min(self.access.parts, rows // _FEWEST_ROWS)
         return max(1, few, rows // _MOST_ROWS)
 
@@ -258,12 +258,12 @@ def not_parsed(ranges: DataFrame, parsed: DataFrame) -> DataFrame:
 
 
 def beside_neighbours(ranges: DataFrame, parts: int) -> DataFrame:
-    """Ranges in so many parts, next to those that begin with the same keys."""
+    """Ranges in a number of parts, next to those that begin with the same keys."""
     return ranges.repartitionByRange(parts, "min_key", "range_id").sortWithinPartitions(
         "min_key", "range_id"
     )
 
 
 def bring_together(packed: DataFrame, parts: int) -> DataFrame:
-    """Packed rows (PACKED) in so many parts: all of a bucket in one."""
+    """Packed rows (PACKED) in a number of parts: all of a bucket in one."""
     return packed.repartition(parts, "bucket")

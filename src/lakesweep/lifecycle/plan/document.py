@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -18,37 +18,44 @@ from lakesweep.lakefs.refs.commit_graph import (
     make_refs,
 )
 from lakesweep.lakefs.refs.temporary_branches import TEMPORARY_MARK
-from lakesweep.lakefs.repository.interface import Ages, describe_ages, describe_stale, store_ages
+from lakesweep.lakefs.repository.interface import Ages, DumpAge, describe_ages, describe_stale
 from lakesweep.lifecycle.plan.recheck import NeighbourSources, RecheckSources, RefChanges
 from lakesweep.lifecycle.policy.parser import parse_policy
+from lakesweep.lifecycle.run_history import LifecycleRunRecord
 from lakesweep.storage.datasets.manifest import Dataset
 from lakesweep.storage.datasets.reader import read_dataset
 from lakesweep.storage.datasets.writer import write_dataset
 from lakesweep.sweep.guards import PlanFigures, failed_guards
 from lakesweep.sweep.judge.totals import Dimension, classes_of, reasons_of, shares_of
 from lakesweep.sweep.mark.marks import Marks, RootState
-from lakesweep.sweep.plan.document import FileTotals, PlanDocument, PlanKind, RootCounts
-from lakesweep.sweep.plan.planner import PLAN_LIFETIME
+from lakesweep.sweep.plan.document import (
+    PLAN_LIFETIME,
+    FileTotals,
+    PlanDocument,
+    PlanKind,
+    RootCounts,
+    file_totals,
+)
 from lakesweep.sweep.roots.sources import RootSourceFactory, root_sources
 from lakesweep.sweep.verdicts import Verdict
 from lakesweep.units import format_some
 
 if TYPE_CHECKING:
     from lakesweep.lakefs.addresses import StorageNamespace
+    from lakesweep.lakefs.repository.interface import RepositoryOpener
     from lakesweep.lifecycle.judge.pipeline import JudgedAddresses, LifecycleSpec
     from lakesweep.lifecycle.plan.object_verdicts import ObjectVerdicts
     from lakesweep.lifecycle.policy.rules import LifecyclePolicy
     from lakesweep.runs.records import LakeRecord
     from lakesweep.storage.object_store import StoreOpener
     from lakesweep.sweep.lake import Lake
-    from lakesweep.sweep.roots.lakefs import RepositoryOpener
 
 
 @dataclass(frozen=True)
 class LifecyclePlanRequest:
-    """What is asked of a plan. `spec` has no folder yet; `neighbours` may have imported objects.
+    """What to plan. `spec` has no folder yet; `neighbours` may have imported objects.
 
-    `of_lakes` tells the roots of other lakes, which the lake of the repository names. `siblings`
+    `of_lakes` gives the roots of other lakes, which the lake of the repository names. `siblings`
     are all other repositories of the server.
     """
 
@@ -68,34 +75,67 @@ class LifecyclePlanRequest:
         return {self.spec.repository.name: self.opener, **self.neighbours}
 
     def warnings(self) -> Iterator[str]:
-        """Of which repositories it is not known what they have imported from this one."""
+        """The repositories that may have imported from this one, and that nothing checks."""
         if unknown := sorted(self.siblings.keys() - self.neighbours.keys()):
             yield (
-                "what other repositories of the server have imported from this one is not known, as"
-                f" no root of the configuration names them: {format_some(unknown)}"
+                "other repositories of the server may have imported from this one, but no"
+                f" configured root names them: {format_some(unknown)}"
             )
 
     @property
     def shortest(self) -> timedelta:
-        """The shortest time that any rule lets objects live."""
+        """The shortest retention of any rule."""
         days = [days for rule in self.spec.policy.rules for _, days in rule.all_days()]
         return timedelta(days=min(days, default=0))
 
     def cutoff(self, started: datetime) -> datetime:
-        """What was written since is too new for every rule: rules count whole days."""
+        """Anything newer is too new for every rule: rules count whole days."""
         return started - self.shortest
 
     def sources(self, refs: Refs, ages: Ages) -> RecheckSources:
-        """Who is asked what came since the repository had these refs."""
+        """What to recheck for changes since the repository had these refs."""
         spec = self.spec
         changes = RefChanges(spec.policy, refs, spec.tags_protect_history)
         others = NeighbourSources(self.neighbours, spec.without_staging, ages, self.of_lakes)
         return RecheckSources(spec.repository.name, self.opener, changes.metaranges, others)
 
 
+class LifecycleDetails(msgspec.Struct, frozen=True, kw_only=True):
+    """`PlanDocument.details` of a lifecycle plan. The names are those of the stored document.
+
+    `home` is the folder of the run history; `words` is the policy in words; `full` is why all
+    commits were read, or None; `dumps` are the ages of refs dumps by repository; `heads` is what
+    has to be taken off HEADs first, where that is done.
+    """
+
+    repository: str
+    namespace: str
+    aliases: tuple[str, ...]
+    neighbours: tuple[str, ...]
+    home: str
+    policy: str
+    policy_name: str
+    words: tuple[str, ...]
+    warnings: tuple[str, ...]
+    full: str | None
+    saved: Mapping[str, Any]
+    record: LifecycleRunRecord
+    results: str
+    tags_protect_history: bool
+    without_staging: bool
+    dumps: Mapping[str, DumpAge]
+    refs: tuple[Mapping[str, Any], ...]
+    heads: Mapping[str, Any] | None = None
+
+
+def lifecycle_details(document: PlanDocument) -> LifecycleDetails:
+    """What a lifecycle plan says beyond what every plan does."""
+    return msgspec.convert(document.details, LifecycleDetails)
+
+
 @dataclass(frozen=True)
 class PlanDraft:
-    """All that a plan is made of, before it is written down. `engine` is what judged it."""
+    """The parts of a plan before it is written. `engine` is what judged it."""
 
     order: LifecyclePlanRequest
     name: str
@@ -108,7 +148,7 @@ class PlanDraft:
     judged: ObjectVerdicts
 
     def document(self, record: LakeRecord, now: datetime, clock_ahead: timedelta) -> PlanDocument:
-        """The plan. `record` is what is known of the lake, whose store is behind our clock."""
+        """The plan. `record` is what is known about the lake; its store's clock is behind ours."""
         order, totals = self.order, self.judged.totals
         figures = self._figures(record, clock_ahead)
         return PlanDocument(
@@ -123,7 +163,7 @@ class PlanDraft:
             roots=RootCounts(
                 complete=len(list(self.marks.in_state(RootState.COMPLETE))), incomplete=0
             ),
-            totals=_amounts(totals),
+            totals=file_totals(reasons_of(totals)),
             ages=tuple(classes_of(totals, Dimension.AGE)),
             sizes=tuple(classes_of(totals, Dimension.SIZE)),
             guards=tuple(failed_guards(figures)),
@@ -131,11 +171,10 @@ class PlanDraft:
             locations=order.lake.locations,
             spec={"engine": self.engine, "listed": figures.listed, **self.found.figures},
             policy=order.spec.policy.sha256,
-            details={**self._details(), "dumps": store_ages(self.ages)},
         )
 
     def _figures(self, record: LakeRecord, clock_ahead: timedelta) -> PlanFigures:
-        totals = _amounts(self.judged.totals)
+        totals = file_totals(reasons_of(self.judged.totals))
         return PlanFigures(
             was_applied=record.applied is not None,
             live=_files(totals, Verdict.KEEP),
@@ -150,32 +189,31 @@ class PlanDraft:
             clock_ahead=clock_ahead,
         )
 
-    def _details(self) -> dict[str, Any]:
+    def details(
+        self, refs: Sequence[Mapping[str, Any]], heads: Mapping[str, Any] | None
+    ) -> LifecycleDetails:
+        """What only lifecycle plans say, with the sizes of refs and what HEADs hold."""
         spec = self.order.spec
-        return {
-            "repository": spec.repository.name,
-            "namespace": spec.repository.namespace.location,
-            "aliases": list(spec.repository.namespace.aliases),
-            "neighbours": list(self.order.neighbours),
-            "home": spec.place,
-            "policy": self.order.policy_text,
-            "policy_name": self.order.policy_name,
-            "words": list(self.found.words),
-            "warnings": [*self.found.warnings, *self.order.warnings()],
-            "full": self.found.full,
-            "saved": self.judged.saved,
-            "record": msgspec.to_builtins(self.found.record),
-            "results": self.found.results.address,
-            "tags_protect_history": spec.tags_protect_history,
-            "without_staging": spec.without_staging,
-        }
-
-
-def _amounts(totals: pa.Table) -> dict[str, dict[str, FileTotals]]:
-    return {
-        verdict: {reason: FileTotals(**amount) for reason, amount in reasons.items()}
-        for verdict, reasons in reasons_of(totals).items()
-    }
+        return LifecycleDetails(
+            repository=spec.repository.name,
+            namespace=spec.repository.namespace.location,
+            aliases=spec.repository.namespace.aliases,
+            neighbours=tuple(self.order.neighbours),
+            home=spec.place,
+            policy=self.order.policy_text,
+            policy_name=self.order.policy_name,
+            words=tuple(self.found.words),
+            warnings=(*self.found.warnings, *self.order.warnings()),
+            full=self.found.full,
+            saved=self.judged.saved,
+            record=self.found.record,
+            results=self.found.results.address,
+            tags_protect_history=spec.tags_protect_history,
+            without_staging=spec.without_staging,
+            dumps=self.ages,
+            refs=tuple(refs),
+            heads=heads,
+        )
 
 
 def _files(totals: Mapping[str, Mapping[str, FileTotals]], verdict: Verdict) -> int:
@@ -186,8 +224,8 @@ _COMMIT, _BRANCH, _TAG = "commit", "branch", "tag"
 _ROWS = 1 << 14
 
 #: A commit, a branch or a tag. `name` is that of the ref, or the id of the commit; `commit_id` is
-#: what a ref is on. Ids of parents stand with spaces between them. `takes_off` is what temporary
-#: commits have in their metadata (see `lakefs.temporary`).
+#: what a ref points to. Ids of parents are separated by spaces. `takes_off` is what temporary
+#: commits have in their metadata (see `temporary_branches`).
 REFS = pa.schema(
     [
         pa.field("what", pa.string(), nullable=False),
@@ -272,6 +310,6 @@ def _commit(row: dict[str, Any]) -> RepositoryCommit:
 
 
 def plan_policy(document: PlanDocument) -> LifecyclePolicy:
-    """The policy by which a plan was made, as it was then."""
-    details = document.details
-    return parse_policy(details["policy"].encode(), details["policy_name"], floor=1)
+    """The policy with which a plan was made."""
+    details = lifecycle_details(document)
+    return parse_policy(details.policy.encode(), details.policy_name, floor=1)

@@ -45,7 +45,7 @@ _RANGES = pa.schema(
 
 @dataclass(frozen=True)
 class HeadEntries:
-    """The entries of HEADs (HEAD_ENTRIES) whose objects go, and how much that is."""
+    """The entries of HEADs (HEAD_ENTRIES) whose objects expire, and their totals."""
 
     entries: Dataset
     figures: Mapping[str, Any]
@@ -53,7 +53,7 @@ class HeadEntries:
 
 @dataclass(frozen=True)
 class HeadReadStep:
-    """Reads ranges of HEADs into parts of HEAD_ENTRIES. `starts` are how paths may begin."""
+    """Reads ranges of HEADs into parts of HEAD_ENTRIES. `starts` are the prefixes to read."""
 
     source: RangeSource
     starts: tuple[str, ...]
@@ -82,7 +82,7 @@ class HeadReadStep:
 
 @dataclass(frozen=True)
 class HeadChooseStep:
-    """Writes those HEAD_ENTRIES of which a `verdict` is told, and counts them by range."""
+    """Writes the HEAD_ENTRIES that have a `verdict`, and counts them by range."""
 
     stores: Stores
     address: str
@@ -115,7 +115,7 @@ class HeadCountStep:
 def choose_entries(
     stores: Stores, engine: SweepEngine, entries: Dataset, deletes: Dataset, address: str
 ) -> tuple[Dataset, dict[str, int]]:
-    """Of HEAD_ENTRIES those whose objects go (VERDICTS), and how many each range has."""
+    """The HEAD_ENTRIES whose objects expire (VERDICTS), and how many each range has."""
     answers = engine.pair(
         HeadChooseStep(stores, address), entries, deletes, ["verdict"], TASK_RESULTS
     )
@@ -154,7 +154,7 @@ class BranchHeads:
         deletes: Dataset,
         address: str,
     ) -> HeadEntries:
-        """What HEADs hold of objects that go (VERDICTS)."""
+        """What HEADs hold of expiring objects (VERDICTS)."""
         commits = {branch.commit_id for branch in self.refs.branches}
         found: dict[str, int] = {}
         for commit in sorted(commits):
@@ -180,7 +180,7 @@ class BranchHeads:
         return {"files": sum(each[0] for each in told), "bytes": sum(each[1] for each in told)}
 
     def _branches(self, counts: Mapping[str, int]) -> dict[str, Any]:
-        """How many paths each branch has that would be taken off."""
+        """How many paths would be removed from each branch."""
         commits = {branch.commit_id for branch in self.refs.branches} if counts else set()
         paths = {
             commit: sum(counts.get(range_id, 0) for range_id in self.ranges(commit))

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ObjectVerdicts:
-    """The verdicts on all stored objects, and what was counted on the way."""
+    """The verdicts on all stored objects, with their totals."""
 
     datasets: Mapping[str, Dataset]
     totals: pa.Table
@@ -46,9 +46,9 @@ def judge_objects(
     rules: JudgeRules,
     address: str,
 ) -> ObjectVerdicts:
-    """Judge what is stored (LISTING) by verdicts on addresses (JUDGED), and write it down.
+    """Judge stored objects (LISTING) by verdicts on addresses (JUDGED), and write the verdicts.
 
-    What `marks` need stays, whatever was said.
+    What `marks` reference is kept in any case.
     """
     taken, free = _split_referenced(stores, engine, listing, marks, f"{address}/sorted")
     answers = pa.concat_tables(
@@ -79,7 +79,7 @@ def judge_objects(
 def _split_referenced(
     stores: Stores, engine: SweepEngine, listing: Dataset, marks: Marks, folder: str
 ) -> tuple[Dataset, Dataset]:
-    """What something needs that the policy did not see, and the rest."""
+    """What something references that the policy did not see, and the rest."""
     step = ReferenceSplitStep(stores, f"{folder}/taken", f"{folder}/free")
     answers = engine.match(step, listing, marks.content, TASK_RESULTS)
     taken, free = (
@@ -89,13 +89,13 @@ def _split_referenced(
     return taken, free
 
 
-#: What verdicts on addresses (JUDGED) say of stored objects.
+#: The columns of verdicts on addresses (JUDGED) that stored objects get.
 SAID = ("verdict", "reason", "rule", "due_before", "holder", "prefix")
 
 
 @dataclass(frozen=True)
 class ReferenceSplitStep:
-    """Writes files (REFERENCED) into datasets of LISTING: those that are referenced, and others."""
+    """Writes files (REFERENCED) into datasets of LISTING: referenced ones, and others."""
 
     stores: Stores
     taken: str
@@ -115,8 +115,8 @@ class ReferenceSplitStep:
 class ObjectVerdictStep:
     """Writes stored objects (LISTING, and SAID of them) into two datasets of VERDICTS.
 
-    The store's own clock has a say: an object that it calls younger than the policy wants stays.
-    What is taken stays whatever the policy says, and so does what roots of lakes pin.
+    The store's own clock counts too: an object that is younger by it than the policy allows is
+    kept. Protected objects are kept whatever the policy says, and so is what roots of lakes pin.
     """
 
     stores: Stores
@@ -158,7 +158,7 @@ class ObjectVerdictStep:
         return pa.RecordBatch.from_arrays(arrays, schema=VERDICTS)
 
     def _second_look(self, batch: pa.RecordBatch, names: pa.Array) -> pa.Array:
-        """What becomes of objects that the policy lets go."""
+        """The final reasons for objects that the policy expires."""
         if self.is_taken:
             return pa.repeat(Reason.REFERENCED.value, batch.num_rows)
         reasons = self._by_age(batch)

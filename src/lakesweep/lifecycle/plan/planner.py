@@ -9,7 +9,6 @@ stands for the repository: guards, lease, hash, outcomes and quarantine are the 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from lakesweep.clock import Clock
-from lakesweep.errors import IncompleteError, LakesweepError, MissingError
+from lakesweep.errors import IncompleteError, MissingError
 from lakesweep.lakefs.columns import STAGED
 from lakesweep.lakefs.refs.temporary_branches import without_temporary
 from lakesweep.lakefs.repository.interface import StagingUnknownError, find_ages
@@ -46,8 +45,7 @@ from lakesweep.sweep.mark.marker import MarkSpec
 from lakesweep.sweep.mark.marks import Marks
 from lakesweep.sweep.mark.survey import Surveyor, files_of
 from lakesweep.sweep.plan.document import PlanDocument, dataset_ref, incomplete_roots
-from lakesweep.sweep.plan.plan_retention import PlanPruner
-from lakesweep.sweep.plan.stored_plan import publish_plan
+from lakesweep.sweep.plan.publication import PlanPublisher, plan_datasets
 from lakesweep.sweep.verdicts import Verdict
 from lakesweep.timestamps import moment
 
@@ -66,7 +64,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class LifecyclePlanner:
-    """Makes plans by policies. All parts that touch objects run on the engines."""
+    """Makes plans from policies. Everything that touches objects runs on the engines."""
 
     stores: Stores
     engine: SweepEngine
@@ -84,7 +82,7 @@ class LifecyclePlanner:
         others = [opener().namespace for opener in order.neighbours.values()]
         others += order.siblings.values()
         refuse_shared(repository.name, repository.namespace, others)
-        ages = find_ages(order.openers)  # what is written from now on is seen when looking again
+        ages = find_ages(order.openers)  # anything written from now on is seen by the recheck
         self._refuse_unknown(order.spec)
         name = order.spec.run_id or new_name("plan", self.clock)
         address = f"{lake.plans}/{name}"
@@ -112,29 +110,24 @@ class LifecyclePlanner:
         document = draft.document(self.runs.lake(lake.name), self.clock.now(), ahead)
         sizes = ref_sizes(self.stores, found.segments, refs, started)
         held = self._held(order.spec, refs, judged.datasets[Verdict.DELETE.value], address)
-        details = {"refs": sizes, "heads": None if held is None else held.figures}
-        document = msgspec.structs.replace(document, details={**document.details, **details})
+        details = draft.details(sizes, None if held is None else held.figures)
+        document = msgspec.structs.replace(document, details=msgspec.to_builtins(details))
         stored = {
             "refs": write_refs(self.stores, f"{address}/refs", refs),
             "listing": listing,
             **judged.datasets,
         }
-        datasets = {name: dataset_ref(name, dataset) for name, dataset in stored.items()} | {
-            name: dataset_ref(f"marks/{name}", dataset) for name, dataset in marks.datasets.items()
-        }
+        datasets = plan_datasets(stored, marks)
         if held is not None:
             datasets["heads"] = dataset_ref("heads/entries", held.entries)
         document = msgspec.structs.replace(document, datasets=datasets, seconds=dict(self.seconds))
-        lease.check()
-        publish_plan(self.stores, self.runs, address, document, lease.token)
-        self._learn(lake.name, document, marks)
-        with suppress(LakesweepError):  # the plan is made; the next one tidies up
-            lease.check()
-            PlanPruner(self.stores, self.runs, lake, self.clock.now()).prune()
+        PlanPublisher(self.stores, self.runs, self.clock, lake, lease).publish(
+            address, document, lambda: self._learn(lake.name, document, marks)
+        )
         return document
 
     def _refuse_unknown(self, spec: LifecycleSpec) -> None:
-        """What would be refused in the end is refused before all objects are listed."""
+        """Refuse early, before all objects are listed."""
         try:
             spec.repository.staged()
         except StagingUnknownError:
@@ -143,7 +136,7 @@ class LifecyclePlanner:
     def _list(
         self, surveyor: Surveyor, lake: Lake, address: str
     ) -> tuple[Dataset, Sequence[ForeignFolder]]:
-        """All objects; none where nobody ever uploaded one."""
+        """All objects; none if nothing was ever uploaded."""
         try:
             return surveyor.list_files(lake, address)
         except MissingError:
@@ -152,7 +145,7 @@ class LifecyclePlanner:
     def _find(
         self, order: LifecyclePlanRequest, name: str, address: str, started: datetime
     ) -> tuple[JudgedAddresses, Refs]:
-        """What the policy says of all addresses, and the refs that it was said of."""
+        """The verdicts of the policy on all addresses, and the refs that it judged."""
         spec = replace(
             order.spec,
             run_id=name,
@@ -161,14 +154,14 @@ class LifecyclePlanner:
             restored=self._restored(order.lake.name),
         )
         staged = self._staged(spec, f"{address}/staged")
-        # Only now: what is committed meanwhile was staged, or is seen as a commit.
+        # After the staged entries: what is committed meanwhile was staged, or is seen as a commit.
         refs = without_temporary(spec.repository.read_refs())
         return judge_addresses(spec, self.judges, refs, staged), refs
 
     def _held(
         self, spec: LifecycleSpec, refs: Refs, deletes: Dataset, address: str
     ) -> HeadEntries | None:
-        """What HEADs hold of what goes; None where it is not taken off them first."""
+        """What HEADs hold of expiring objects; None if it is not removed from them first."""
         if spec.repository.editor is None or not spec.policy.head_rules:
             return None
         heads = BranchHeads(spec.repository, refs)
@@ -180,7 +173,7 @@ class LifecyclePlanner:
         return next((moment(run.started_at) for run in restores), None)
 
     def _staged(self, spec: LifecycleSpec, address: str) -> Dataset | None:
-        """What is staged; None where that cannot be known, which is for the policy to judge."""
+        """The staged entries; None if they cannot be known, which the policy then decides on."""
         try:
             return write_dataset(self.stores, address, STAGED, spec.repository.staged())
         except StagingUnknownError:
@@ -189,14 +182,14 @@ class LifecyclePlanner:
     def _look_again(
         self, sources: Sequence[RootSource], cache: Marks | None, address: str
     ) -> Marks:
-        """What is needed that the policy did not see: by what came meanwhile, and by others."""
+        """Mark what the policy did not see: concurrent changes, and what others reference."""
         marks = mark(MarkSpec(self.engine, self.stores, address, cache=cache), sources)
         for root in incomplete_roots(marks):
             raise IncompleteError(
-                f"{root.name} could not be read, and may reference objects of the repository, so"
+                f"{root.name} could not be read and may reference objects of the repository, so"
                 f" no plan was made: {root.reason}",
-                hint="mend it, then plan again; or, if it can reference no object of this"
-                " repository, leave that root out of the configuration meanwhile",
+                hint="fix the problem, then plan again; or, if that root cannot reference objects"
+                " of this repository, remove it from the configuration for now",
             )
         return marks
 

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 
 from lakesweep.errors import IncompleteError
 from lakesweep.lakefs.refs.temporary_branches import without_temporary
-from lakesweep.lakefs.repository.interface import Ages, check_age
+from lakesweep.lakefs.repository.interface import Ages, RepositoryOpener, check_age
 from lakesweep.lifecycle.policy.ref_retention import RefKeeper, find_keepers, places_of
 from lakesweep.lifecycle.repository_lake import lake_name
-from lakesweep.sweep.roots.lakefs import LakefsRoots, MetarangeChooser, RepositoryOpener
+from lakesweep.sweep.roots.lakefs import LakefsRoots, MetarangeChooser
 from lakesweep.sweep.roots.sources import RootSourceFactory, root_sources
 from lakesweep.units import format_count
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RefChanges:
-    """Which commits are kept by more than they were."""
+    """Which commits are kept by more refs than before."""
 
     policy: LifecyclePolicy
     before: Refs
@@ -44,14 +44,14 @@ class RefChanges:
     def metaranges(self, refs: Refs) -> list[str]:
         """The metaranges of these commits, each once.
 
-        IncompleteError where commits are gone: no server forgets any, so it is not the one that was
-        asked before, or its records are those of an earlier day.
+        IncompleteError if commits are gone: no server forgets any, so this is another server, or
+        one that was restored from a backup.
         """
         if gone := len(self.before.commits.keys() - refs.commits.keys()):
             raise IncompleteError(
-                f"{format_count(gone, 'commit')} of the plan are not there any more, so another"
+                f"{format_count(gone, 'commit')} of the plan no longer exist, so another"
                 " repository answers, or its server forgot what happened since",
-                hint="see which server is asked, then plan again",
+                hint="check which server is configured, then plan again",
             )
         before, now = self._keepers(self.before), self._keepers(without_temporary(refs))
         found = {
@@ -62,7 +62,7 @@ class RefChanges:
         return sorted(found - {""})
 
     def _keepers(self, refs: Refs) -> Mapping[str, frozenset[RefKeeper]]:
-        """What keeps each commit; the same set for all that are kept alike."""
+        """What keeps each commit; equal sets are shared."""
         kept = find_keepers(refs, self.policy, tags_protect_history=self.tags_protect_history)
         sets = {
             bits: frozenset(kept.keepers[place] for place in places_of(bits))
@@ -72,17 +72,17 @@ class RefChanges:
 
 
 def head_metaranges(refs: Refs) -> list[str]:
-    """The trees of all branches and tags, where nobody knows any more what has changed."""
+    """The trees of all branches and tags, for when it is unknown what has changed."""
     heads = {branch.commit_id for branch in refs.branches} | {tag.commit_id for tag in refs.tags}
     return sorted({refs.commits[head].metarange_id for head in heads} - {""})
 
 
 @dataclass(frozen=True)
 class NeighbourSources:
-    """Whoever else may need objects of a repository. A `root_sources.Sources`.
+    """What else may reference objects of a repository. A `RootSourceFactory`.
 
     These are other repositories, and the roots of configured lakes: a table may have been
-    registered by the addresses of objects. `ages` are those of dumps that a plan was made from.
+    registered by the addresses of objects. `ages` are those of the dumps that the plan used.
     """
 
     neighbours: Mapping[str, RepositoryOpener] = field(default_factory=dict)
@@ -106,9 +106,9 @@ class NeighbourSources:
 
 @dataclass(frozen=True)
 class RecheckSources:
-    """The sources of a plan by a policy: the repository, as far as it changed, and all others.
+    """The sources of a lifecycle plan: the repository, as far as it changed, and all others.
 
-    A `root_sources.Sources`. `choose` tells which trees are read.
+    A `RootSourceFactory`. `choose` selects the trees to read.
     """
 
     repository: str
@@ -133,12 +133,12 @@ def _checked(openers: Mapping[str, RepositoryOpener], ages: Ages) -> dict[str, R
 
 
 def _open_same(opener: RepositoryOpener, lake: Lake) -> Repository:
-    """The repository; IncompleteError where it lies elsewhere than when its plan was made."""
+    """The repository; IncompleteError if it is stored elsewhere than when it was planned."""
     repository = opener()
     if lake_name(repository.namespace) != lake.name:
         raise IncompleteError(
-            f"{repository.name} lies in {repository.namespace.location} by now, and the plan is of"
+            f"{repository.name} lies in {repository.namespace.location} now, but the plan is of"
             f" {lake.name}: it is another repository of that name",
-            hint="see which server is asked, then plan again",
+            hint="check which server is configured, then plan again",
         )
     return repository

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from lakesweep.lifecycle.entries.cache import Segment
     from lakesweep.storage.object_store import StoreOpener
 
-#: So many branches and tags are told of, those that hold most.
+#: The most branches and tags that are reported, largest first.
 _MOST_REFS = 1_000
 
-#: What rows of savings are called among the answers of tasks.
+#: The name of rows of savings among task results.
 SAVED = "saved"
 
 _KEYS = ["verdict", "rule", "prefix", "holder"]
@@ -36,13 +36,13 @@ _ROWS = pa.schema(
 
 
 class SavingsSum:
-    """Files and bytes by verdict, rule, prefix and holder, added up as they come."""
+    """Files and bytes by verdict, rule, prefix and holder."""
 
     def __init__(self) -> None:
         self._sums = _ROWS.empty_table()
 
     def add(self, verdicts: pa.RecordBatch, said: pa.RecordBatch) -> None:
-        """Count objects by their verdicts (VERDICTS), and by what was said of them."""
+        """Count objects by their verdicts (VERDICTS) and what was said of them."""
         count = verdicts.num_rows
         columns = [
             verdicts["verdict"],
@@ -54,7 +54,7 @@ class SavingsSum:
         self._sums = _add_up([self._sums, rows])
 
     def rows(self) -> list[dict[str, Any]]:
-        """All that was counted."""
+        """All counts."""
         return self._sums.to_pylist()  # type: ignore[no-any-return]
 
 
@@ -64,7 +64,7 @@ def _add_up(tables: Iterable[pa.Table]) -> pa.Table:
 
 
 def savings(answers: Iterable[Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """What goes and what stays by rule, prefix and holder, most bytes to go first."""
+    """What is deleted and kept by rule, prefix and holder, most bytes to delete first."""
     rows = _add_up([pa.Table.from_pylist(list(answers), schema=_ROWS)])
     return {name: list(_by(rows, name)) for name in _KEYS[1:]}
 
@@ -91,8 +91,8 @@ def ref_sizes(
 ) -> list[dict[str, Any]]:
     """What each branch and tag holds, most bytes first, and how long ago it moved.
 
-    `own_range_bytes` are those in ranges that the tree of no other branch or tag has: without the
-    ref no more than these would be free to go, and less where objects are in several ranges.
+    `own_range_bytes` are in ranges that no other branch or tag has. Without the ref at most these
+    could be deleted, and fewer if objects are in several ranges.
     """
     commits = refs.commits
     heads = [("branch", each.name, commits[each.commit_id]) for each in refs.branches]
@@ -136,7 +136,7 @@ class _Tree(NamedTuple):
 def _tree_sizes(
     stores: StoreOpener, segments: Sequence[Segment], metaranges: set[str]
 ) -> Mapping[str, _Tree]:
-    """Objects and bytes of each metarange, and the bytes of ranges that only it has of these."""
+    """Objects and bytes of each metarange, and the bytes of ranges that only it has."""
     if not segments or not metaranges:
         return {}
     wanted = pc.field("metarange_id").isin(metaranges)

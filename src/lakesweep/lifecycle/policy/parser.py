@@ -22,7 +22,7 @@ from lakesweep.errors import ConfigError
 from lakesweep.lifecycle.policy.rules import LifecyclePolicy, LifecycleRule, RulePrefix
 from lakesweep.toml_lines import find_line, spell
 
-#: Fewer days than these must be asked for: a slip of one digit shall not cost a repository.
+#: Fewer days need an option: one missing digit must not cost a repository.
 FLOOR = 7
 _MOST_DAYS = 36_500
 
@@ -31,7 +31,7 @@ _Name = Annotated[str, Field(min_length=1)]
 
 
 class _RuleModel(BaseModel):
-    """A rule as it is written."""
+    """A rule as it is written in a file."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -60,17 +60,17 @@ class _RuleModel(BaseModel):
         if not start and not self.allow_empty_prefix:
             yield "an empty prefix means the whole repository: add allow_empty_prefix = true"
         if not _is_text(start):
-            yield f"prefix {self.prefix!r}: it is no text that a path could have"
+            yield f"prefix {self.prefix!r}: no path can contain this text"
         if "*" in start:
             yield f"prefix {self.prefix!r}: only a * at the end is a pattern"
         if start.startswith("/"):
             yield f"prefix {self.prefix!r}: paths in a repository do not begin with /"
         if self.days is None and not self.branch_days and not self.tag_days:
-            yield "it has neither days nor branch_days nor tag_days"
+            yield "it needs days, branch_days or tag_days"
 
 
 def _is_text(text: str) -> bool:
-    """JSON can spell halves of characters, which cannot be written anywhere else."""
+    """JSON can spell lone surrogates, which cannot be encoded anywhere else."""
     return not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
@@ -78,9 +78,9 @@ _RULES = TypeAdapter(dict[_Name, _RuleModel])
 
 
 def parse_policy(data: bytes, name: str, *, floor: int = FLOOR) -> LifecyclePolicy:
-    """The policy in a file of that name; ConfigError tells all that is wrong with it.
+    """The policy in a file of that name; ConfigError lists everything that is wrong with it.
 
-    `floor` are the fewest days that are taken.
+    `floor` is the smallest number of days that is accepted.
     """
     text = _decode(data, name)
     suffix = name.rpartition(".")[2].lower()
@@ -140,24 +140,24 @@ def _advice(wrong: str) -> str:
 def _wrong(name: str, faults: Iterable[str]) -> ConfigError:
     return ConfigError(
         f"the policy {name} is wrong: " + "; ".join(faults),
-        hint="mend the policy; nothing was judged by it",
+        hint="fix the policy; nothing was judged",
     )
 
 
 def _unique(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
-    """A mapping of these pairs; a key that stands twice would silently lose one of its values."""
+    """A mapping of these pairs; a duplicate key would silently lose a value."""
     found: dict[Any, Any] = {}
     for key, value in pairs:
         if not isinstance(key, str):  # YAML reads off, no and 1 as something else
-            raise ValueError(f"the key {key!r} is no text: put it in quotes")  # noqa: TRY004
+            raise ValueError(f"the key {key!r} is not text: put it in quotes")  # noqa: TRY004
         if key in found:
-            raise ValueError(f"{key!r} stands there twice")
+            raise ValueError(f"{key!r} appears twice")
         found[key] = value
     return found
 
 
 class _Loader(yaml.SafeLoader):  # type: ignore[misc]
-    """YAML without keys that stand twice, and with plain numbers: 030 would be 24."""
+    """YAML without duplicate keys, and with plain numbers only: 030 would be 24."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         keys = (self.construct_object(key, deep=True) for key, _ in node.value)
@@ -167,7 +167,7 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]
 
     def construct_plain_int(self, node: yaml.ScalarNode) -> int:
         if not re.fullmatch("[1-9][0-9]*|0", node.value):
-            raise ValueError(f"{node.value} is no plain number: write it with decimal digits alone")
+            raise ValueError(f"{node.value} is not a plain number: write it in decimal digits only")
         return int(node.value)
 
 

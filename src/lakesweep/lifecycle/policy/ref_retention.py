@@ -16,7 +16,7 @@ from lakesweep.lakefs.refs.commit_graph import Refs, RepositoryBranch
 from lakesweep.lakefs.refs.temporary_branches import adopt_temporary_commits
 from lakesweep.lifecycle.policy.rules import LifecyclePolicy, LifecycleRule
 
-#: Longer than any rule can say: what is kept so does not go by age.
+#: Longer than any rule allows: kept at any age.
 FOREVER = 1_000_000
 
 #: For each enabled rule the days on a ref; None where the rule does not cover it. Refs with equal
@@ -25,11 +25,11 @@ RefTerms: TypeAlias = tuple[int | None, ...]
 
 
 class RefKind(StrEnum):
-    """How a ref holds a commit.
+    """How a ref keeps a commit.
 
-    A HEAD holds its own commit, a branch all that it reaches, a tag what it is on. What no branch
-    reaches is dangling, whether or not a tag is on it: a tag may keep for longer, never for less.
-    A deleted branch holds what its HEAD was, for a while.
+    A HEAD keeps its own commit, a branch all that it reaches, a tag its commit. A commit that no
+    branch reaches is dangling, tagged or not: a tag may keep it longer, never shorter. A deleted
+    branch keeps what its HEAD held, for a while.
     """
 
     HEAD = "head"
@@ -40,7 +40,7 @@ class RefKind(StrEnum):
 
 
 def ref_terms(policy: LifecyclePolicy, kind: RefKind, name: str) -> RefTerms:
-    """What the enabled rules say of a ref. A dangling commit has no name."""
+    """What the enabled rules say about a ref. A dangling commit has no name."""
     return tuple(_days(rule, kind, name) for rule in policy.rules)
 
 
@@ -69,7 +69,7 @@ _NAMED = 3
 
 @dataclass(frozen=True, slots=True)
 class RefKeeper:
-    """Refs that judge alike. `names` are the first of them."""
+    """Refs with equal terms. `names` are the first of them."""
 
     kind: RefKind
     terms: RefTerms
@@ -78,7 +78,7 @@ class RefKeeper:
 
     @property
     def words(self) -> str:
-        """Who they are, for people."""
+        """The refs in words."""
         if self.kind is RefKind.DANGLING:
             return "commits on no branch"
         names = ", ".join(self.names)
@@ -111,7 +111,7 @@ def find_keepers(
 ) -> CommitKeepers:
     """What keeps the commits of a repository.
 
-    `deleted` are branches that are gone, or were moved back, and shall hold what they held.
+    `deleted` are branches that were deleted or moved back, and keep what they held.
     """
     book = _Book(policy)
     own = dict.fromkeys(refs.commits, 0)
@@ -140,7 +140,7 @@ def _spread(refs: Refs, bits: dict[str, int]) -> None:
 
 
 class _Book:
-    """The keepers that were met so far."""
+    """The keepers found so far."""
 
     def __init__(self, policy: LifecyclePolicy) -> None:
         self._policy = policy
@@ -174,7 +174,7 @@ def places_of(bits: int) -> Iterator[int]:
 
 
 def pack_bits(bits: int, count: int) -> bytes:
-    """Bits as bytes, as many as so many keepers need."""
+    """Bits as bytes, as many as `count` keepers need."""
     return bits.to_bytes((count + 7) // 8, "little")
 
 

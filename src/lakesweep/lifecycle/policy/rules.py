@@ -26,10 +26,10 @@ _HOOKS = b"_lakefs_actions/"
 
 @dataclass(frozen=True, slots=True)
 class RulePrefix:
-    """Which paths a rule is about. `text` is as it was written.
+    """The paths that a rule covers. `text` is the prefix as written.
 
-    `foo/bar` means that path and all below it: `foo/barn` is another. A `/` or a `*` at the end
-    asks for all paths that begin so.
+    `foo/bar` means that path and everything below it, but not `foo/barn`. With a trailing `/` or
+    `*` it means all paths that begin with it.
     """
 
     text: str
@@ -41,16 +41,16 @@ class RulePrefix:
 
     @property
     def is_raw(self) -> bool:
-        """Whether all paths that begin so are meant."""
+        """Whether it means all paths that begin with it."""
         return self.text == "" or self.text.endswith(("/", "*"))
 
     def covers(self, path: bytes) -> bool:
-        """Whether a path is among those."""
+        """Whether the rule covers a path."""
         start = self.start.encode()
         return path.startswith(start if self.is_raw else start + b"/") or path == start
 
     def words(self) -> str:
-        """What it means, for people."""
+        """What it means, in words."""
         if not self.start:
             return "all paths"
         return f"paths that begin with {self.start}" if self.is_raw else f"{self.start} and below"
@@ -60,9 +60,9 @@ class RulePrefix:
 class LifecycleRule:
     """How long objects live under one prefix.
 
-    `branch_days` and `tag_days` are by name or pattern. A name stands before patterns, and of
-    patterns that fit the longest retention counts. Without `days` only those branches are covered.
-    HEADs keep what they hold unless `expire_heads`.
+    `branch_days` and `tag_days` are by name or pattern. A name takes precedence over patterns, and
+    of several matching patterns the longest retention applies. Without `days` only those branches
+    are covered. HEADs keep what they hold unless `expire_heads`.
     """
 
     id: str
@@ -74,16 +74,16 @@ class LifecycleRule:
     enabled: bool = True
 
     def days_on_branch(self, name: str) -> int | None:
-        """The days on a branch; None where the rule does not cover it."""
+        """The days on a branch; None if the rule does not cover it."""
         found = _named(self.branch_days, name)
         return self.days if found is None else found
 
     def days_on_tag(self, name: str) -> int | None:
-        """The days on a tag; None where the rule does not name it."""
+        """The days on a tag; None if the rule does not name it."""
         return _named(self.tag_days, name)
 
     def all_days(self) -> Iterator[tuple[str, int]]:
-        """All numbers of the rule, each with the key it stands under."""
+        """All numbers of days in the rule, each with its key."""
         if self.days is not None:
             yield "days", self.days
         for key in ("branch_days", "tag_days"):
@@ -124,21 +124,21 @@ class LifecyclePolicy:
 
     @cached_property
     def sha256(self) -> str:
-        """Equal for policies that judge alike: ids and rules that are not enabled do not count."""
+        """Equal for policies that judge alike: ids and disabled rules do not count."""
         lines = sorted(msgspec.json.encode(_meaning(rule)) for rule in self.rules)
         return hashlib.sha256(b"\n".join(lines)).hexdigest()
 
     @property
     def head_rules(self) -> tuple[LifecycleRule, ...]:
-        """Those that let go what HEADs hold."""
+        """The rules that expire what HEADs hold."""
         return tuple(rule for rule in self.rules if rule.expire_heads)
 
     def words(self) -> tuple[str, ...]:
-        """The policy in sentences, one a rule."""
+        """The policy in sentences, one per rule."""
         return tuple(rule.words() for rule in self.all_rules)
 
     def warnings(self, branches: Iterable[str], tags: Iterable[str]) -> tuple[str, ...]:
-        """What may not mean what its writer thought."""
+        """What may not mean what its author intended."""
         known = {"branch": tuple(branches), "tag": tuple(tags)}
         return (*self._unknown(known), *self._overlaps(), *self._hooks())
 
@@ -153,7 +153,7 @@ class LifecyclePolicy:
         for place, rule in enumerate(self.rules):
             for other in self.rules[place + 1 :]:
                 if _overlap(rule.prefix, other.prefix) and _meaning(rule) != _meaning(other):
-                    yield f"{rule.id} and {other.id} overlap: the longer retention counts"
+                    yield f"{rule.id} and {other.id} overlap: the longer retention applies"
 
     def _hooks(self) -> Iterator[str]:
         for rule in self.head_rules:
@@ -176,7 +176,7 @@ def _meaning(rule: LifecycleRule) -> tuple[object, ...]:
 
 
 def is_pattern(name: str) -> bool:
-    """Whether a name stands for several: no branch and no tag has these characters."""
+    """Whether a name is a pattern: no branch or tag has these characters."""
     return any(letter in name for letter in _WILD)
 
 

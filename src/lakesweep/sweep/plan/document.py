@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 DOCUMENT = "plan.json"
 VERSION = 1
+#: Plans expire after this.
+PLAN_LIFETIME = timedelta(hours=24)
 
 
 class PlanKind(StrEnum):
@@ -126,6 +128,16 @@ class PlanDocument(msgspec.Struct, frozen=True, kw_only=True):
         """The files with one verdict."""
         found = self.totals.get(verdict, {}).values()
         return FileTotals(sum(a.files for a in found), sum(a.bytes for a in found))
+
+
+def file_totals(
+    found: Mapping[str, Mapping[str, Mapping[str, int]]],
+) -> dict[str, dict[str, FileTotals]]:
+    """Totals by verdict and reason, from those of `judge.totals.reasons_of`."""
+    return {
+        verdict: {reason: FileTotals(**amount) for reason, amount in reasons.items()}
+        for verdict, reasons in found.items()
+    }
 
 
 def check_kind(document: PlanDocument, wanted: PlanKind) -> None:

@@ -8,7 +8,6 @@ is being listed is seen as referenced. Nothing is deleted here.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import islice
@@ -18,7 +17,6 @@ import msgspec
 import pyarrow as pa
 
 from lakesweep.clock import Clock
-from lakesweep.errors import LakesweepError
 from lakesweep.progress import SILENT, Progress
 from lakesweep.runs.leases import HeldLease
 from lakesweep.runs.records import LakeRecord, RootMemory
@@ -56,16 +54,16 @@ from lakesweep.sweep.mark.marks import Marks, RootMark, RootState, named_snapsho
 from lakesweep.sweep.mark.survey import LakeSurvey, Surveyor
 from lakesweep.sweep.paths.foreign_formats import ForeignFormat
 from lakesweep.sweep.plan.document import (
+    PLAN_LIFETIME,
     DatasetRef,
     FileTotals,
     PlanDocument,
     RootCounts,
     UnlistedTable,
-    dataset_ref,
+    file_totals,
     incomplete_roots,
 )
-from lakesweep.sweep.plan.plan_retention import PlanPruner
-from lakesweep.sweep.plan.stored_plan import publish_plan
+from lakesweep.sweep.plan.publication import PlanPublisher, plan_datasets
 from lakesweep.sweep.roots.iceberg_scan import is_scan
 from lakesweep.sweep.roots.sources import RootSourceFactory, root_sources
 from lakesweep.sweep.verdicts import Reason, Verdict
@@ -79,8 +77,6 @@ if TYPE_CHECKING:
     from lakesweep.sweep.engine.protocol import SweepEngine
     from lakesweep.sweep.lake import Lake
 
-#: Plans expire after this.
-PLAN_LIFETIME = timedelta(hours=24)
 _MOST_TABLES = 1_000
 _MOST_OVERLAPS = 1_000
 _MOST_ROOTS = 1_000
@@ -137,12 +133,9 @@ class Planner:
         document = self._describe(order, name, started, survey, ruling, doubtful, matched, record)
         datasets = self._commit(address, listing, marks, matched)
         document = msgspec.structs.replace(document, datasets=datasets, seconds=dict(self.seconds))
-        lease.check()
-        publish_plan(self.stores, self.runs, address, document, lease.token)
-        self._learn(lake.name, marks, document, ruling)
-        with suppress(LakesweepError):  # the plan is made; the next one prunes again
-            lease.check()
-            PlanPruner(self.stores, self.runs, lake, self.clock.now()).prune()
+        PlanPublisher(self.stores, self.runs, self.clock, lake, lease).publish(
+            address, document, lambda: self._learn(lake.name, marks, document, ruling)
+        )
         return document
 
     def _rule(
@@ -210,7 +203,7 @@ class Planner:
         gone = list(_gone(ruling, every))
         figures = PlanFigures(
             was_applied=record.applied is not None,
-            live=_live(_amounts(reasons_of(totals))),
+            live=_live(file_totals(reasons_of(totals))),
             live_before=record.live,
             listed=listing.rows,
             deletes=_deletes(totals),
@@ -242,7 +235,7 @@ class Planner:
             gone_roots=tuple(gone),
             empty_catalogs=marks.empty,
             foreign=ruling.formats[:_MOST_ROOTS],
-            totals=_amounts(reasons_of(totals)),
+            totals=file_totals(reasons_of(totals)),
             guesses={key: FileTotals(**amount) for key, amount in guesses_of(totals).items()},
             tables=tuple(tables_of(totals)),
             ages=tuple(classes_of(totals, Dimension.AGE)),
@@ -267,11 +260,7 @@ class Planner:
             )
             for verdict in Verdict
         }
-        named = {"listing": listing, **verdicts}
-        refs = {name: dataset_ref(name, dataset) for name, dataset in named.items()}
-        return refs | {
-            name: dataset_ref(f"marks/{name}", dataset) for name, dataset in marks.datasets.items()
-        }
+        return plan_datasets({"listing": listing, **verdicts}, marks)
 
     def _learn(self, lake: str, marks: Marks, document: PlanDocument, ruling: LakeRules) -> None:
         """Remember sizes and folders, and the live count if all roots were read.
@@ -334,15 +323,6 @@ def _live(totals: Mapping[str, Mapping[str, FileTotals]]) -> int:
     """How many stored files are referenced; references to other places do not count."""
     found = totals.get(Verdict.KEEP.value, {})
     return found.get(Reason.REFERENCED.value, FileTotals()).files
-
-
-def _amounts(
-    found: Mapping[str, Mapping[str, Mapping[str, int]]],
-) -> dict[str, dict[str, FileTotals]]:
-    return {
-        verdict: {reason: FileTotals(**amount) for reason, amount in reasons.items()}
-        for verdict, reasons in found.items()
-    }
 
 
 def _unlisted(marks: Marks) -> Iterator[UnlistedTable]:

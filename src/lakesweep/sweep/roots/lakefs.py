@@ -23,7 +23,7 @@ from lakesweep.hashing import hash128
 from lakesweep.lakefs.addresses import METADATA
 from lakesweep.lakefs.columns import STAGED
 from lakesweep.lakefs.mark_levels import RepositoryState, staged_parts
-from lakesweep.lakefs.repository.interface import StagingUnknownError
+from lakesweep.lakefs.repository.interface import RepositoryOpener, StagingUnknownError
 from lakesweep.storage.address import parse
 from lakesweep.storage.datasets.spool import Spool
 from lakesweep.storage.datasets.writer import write_dataset
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from lakesweep.lakefs.repository.interface import Repository
     from lakesweep.storage.stores import Stores
 
-#: Opens a repository in its current state.
-RepositoryOpener = Callable[[], "Repository"]
 #: The metaranges to read, for a repository with these refs.
 MetarangeChooser = Callable[["Refs"], Sequence[str]]
 

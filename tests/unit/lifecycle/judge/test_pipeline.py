@@ -311,7 +311,7 @@ INCREMENTAL: dict[str, Any] = {"selection": Selection.INCREMENTAL}
 def test_an_incremental_run_looks_at_what_is_new(folder: Path) -> None:
     model = history({f"foo/bar/{number}": entry(f"data/{number}", 60) for number in range(9)})
     first = run(model, BAR, folder, **INCREMENTAL)
-    assert first.full == "no run has swept yet"
+    assert first.full == "no earlier run has deleted anything"
     assert len(going(first)) == 9
     sweep(first, folder)
     model.commit("main", {"foo/bar/x": entry("data/x", 30)}, days=0.3)
@@ -327,7 +327,7 @@ def test_a_run_that_did_not_sweep_is_not_built_upon(folder: Path) -> None:
     first = run(model, BAR, folder, **INCREMENTAL)
     history_of(folder).finish(first.record, LifecycleRunState.PARTIAL, NOW, {})
     again = run(model, BAR, folder, **INCREMENTAL)
-    assert again.full == "no run has swept yet"
+    assert again.full == "no earlier run has deleted anything"
     assert going(again) == {"data/1"}
 
 
@@ -344,7 +344,7 @@ def test_another_policy_asks_for_a_full_run(folder: Path) -> None:
     sweep(run(model, BAR, folder, **INCREMENTAL), folder)
     wider = policy_of({"r": {"prefix": "foo", "days": 10}})
     found = run(model, wider, folder, **INCREMENTAL)
-    assert found.full == "the policy has changed since the last run that swept"
+    assert found.full == "the policy has changed since the last run that deleted"
     assert "data/2" in going(found)
 
 

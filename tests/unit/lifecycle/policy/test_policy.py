@@ -97,7 +97,7 @@ def test_a_branch_of_its_own_days_replaces_the_days_of_all() -> None:
 
 def test_rules_that_overlap_are_told() -> None:
     policy = policy_of({"one": {"prefix": "a", "days": 10}, "two": {"prefix": "a/b", "days": 20}})
-    assert policy.warnings([], []) == ("one and two overlap: the longer retention counts",)
+    assert policy.warnings([], []) == ("one and two overlap: the longer retention applies",)
     apart = policy_of({"one": {"prefix": "a", "days": 10}, "two": {"prefix": "ab", "days": 20}})
     assert apart.warnings([], []) == ()
 
@@ -209,7 +209,7 @@ def test_an_unknown_key_is_told_with_the_nearest_one() -> None:
 
 @pytest.mark.parametrize("data", [b"off: {}", b"r: {branch_days: {1.0: 9}}"])
 def test_what_yaml_takes_for_something_else_must_be_in_quotes(data: bytes) -> None:
-    with pytest.raises(ConfigError, match="is no text: put it in quotes"):
+    with pytest.raises(ConfigError, match="is not text: put it in quotes"):
         parse_policy(data, "p.yaml")
 
 

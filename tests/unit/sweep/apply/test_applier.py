@@ -26,8 +26,7 @@ from lakesweep.storage.object_store import Outcome
 from lakesweep.storage.stores import Stores
 from lakesweep.storage.wrappers.faults import Faulty, StorageFault, refuse
 from lakesweep.sweep.apply.applier import load_applicable_plan
-from lakesweep.sweep.plan.document import PlanDocument
-from lakesweep.sweep.plan.planner import PLAN_LIFETIME
+from lakesweep.sweep.plan.document import PLAN_LIFETIME, PlanDocument
 from tests.sweeps import LAKE, PLANS, SMALL, DiedError, Process, World, apply, at, outcomes, plan
 
 ORPHANS = [f"{LAKE}/t1/data/orphan-{number}.parquet" for number in range(10)]
