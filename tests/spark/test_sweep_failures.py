@@ -111,7 +111,7 @@ def test_an_apply_without_second_tries_ends_with_one_error_and_is_resumed(shore:
     assert (done.code, done.out) == (4, "")
     announcement, error, hint = talk(done)
     assert announcement == shore.announcement
-    assert error.startswith("error: a part of Spark is gone: ")
+    assert error.startswith("error: Spark lost one of its processes: ")
     assert hint == (
         "try: check that the cluster is running and has memory, then run the command again"
     )

@@ -12,10 +12,10 @@ Name = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class CatalogEntry:
-    """What a catalog says of one table or view.
+    """One table or view as a catalog lists it.
 
-    `access` holds the properties by which the catalog lets its client reach the files, such as
-    vended credentials; `folders` are where it says that the files are.
+    `access` holds the properties with which the catalog lets its client read the files, such as
+    vended credentials; `folders` are where it says the files are.
     """
 
     catalog: str
@@ -33,7 +33,7 @@ class CatalogEntry:
 
 @dataclass(frozen=True, slots=True)
 class UnresolvedTable:
-    """A name that a catalog lists, and of which it does not say where the metadata is."""
+    """A name that a catalog lists without saying where the metadata is."""
 
     full_name: str
     name: Name
@@ -42,7 +42,7 @@ class UnresolvedTable:
 
 @dataclass(frozen=True, slots=True)
 class ForeignTable:
-    """A table of another format that a catalog lists among its own, with the folders of it."""
+    """A table of another format in a catalog, with its folders."""
 
     full_name: str
     folders: tuple[str, ...]
@@ -54,20 +54,20 @@ def full_name(catalog: str, name: Name) -> str:
 
 
 def table_missing(catalog: str, name: Name) -> NotFoundError:
-    """The error for a name that a catalog does not have."""
+    """The error for a name that is not in a catalog."""
     return NotFoundError(
         f"catalog {catalog} has no table or view {'.'.join(name)}",
-        hint="write catalog.namespace.table; a part that holds a dot goes in double quotes",
+        hint="write catalog.namespace.table; put a part that contains a dot in double quotes",
     )
 
 
 def without_metadata(catalog: str, name: Name) -> IncompleteError:
-    """The error for a name that leads nowhere."""
+    """The error for an entry without a metadata file."""
     return IncompleteError(f"catalog {catalog} names no metadata file for {'.'.join(name)}")
 
 
 def client_error(catalog: str, name: Name, error: Exception) -> LakesweepError:
-    """What an error of a catalog's client means; `name` is what it was asked for."""
+    """Translate an error of a catalog client; `name` is what was requested."""
     if isinstance(error, LakesweepError):
         return error
     if type(error).__name__ in {"NoSuchTableError", "NoSuchViewError", "NoSuchNamespaceError"}:

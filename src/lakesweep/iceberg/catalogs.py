@@ -36,24 +36,24 @@ class IcebergCatalog(Protocol):
         ...
 
     def survey(self) -> Iterator[CatalogEntry | UnresolvedTable | ForeignTable]:
-        """Every table and view of every namespace; names that cannot be looked up are told."""
+        """Every table and view of every namespace; names that cannot be resolved are reported."""
         ...
 
     def entries(self) -> Iterator[CatalogEntry]:
-        """Every table and view of every namespace; the first that is unknown is an error."""
+        """Every table and view of every namespace; the first unresolved name is an error."""
         ...
 
     def drop(self, entry: CatalogEntry) -> None:
-        """Forget the name; the files stay."""
+        """Drop the name; the files stay."""
         ...
 
     def beside(self) -> Sequence[str]:
-        """The names of other catalogs at the same place, as far as this one would know."""
+        """The names of other catalogs in the same place, as far as this one knows."""
         ...
 
 
 def open_catalog(name: str, properties: Mapping[str, str]) -> IcebergCatalog:
-    """Connect to a catalog; without properties PyIceberg's own configuration is asked."""
+    """Connect to a catalog; without properties, PyIceberg's own configuration is used."""
     try:
         catalog = _load(name, properties)
     except LakesweepError:
@@ -78,7 +78,7 @@ def known_catalogs() -> dict[str, Mapping[str, str]]:
 def _load(name: str, properties: Mapping[str, str]) -> PyIcebergCatalog:
     from pyiceberg.catalog import load_catalog
 
-    # Looking at a lake never creates tables in somebody's database.
+    # Reading a lake must never create tables in a database.
     quiet = {"init_catalog_tables": "false", **properties}
     if {**known_catalogs().get(name, {}), **properties}.get("type") == "dynamodb":
         from lakesweep.iceberg.dynamodb_catalog import ExistingDynamoDbCatalog
@@ -123,7 +123,7 @@ def _dynamodb(name: str, catalog: Any) -> IcebergCatalog:
     return DynamoDbCatalogAdapter(name, catalog)
 
 
-#: How each of PyIceberg's catalogs is asked.
+#: The adapter for each type of PyIceberg's catalogs.
 _KINDS: Mapping[str, Callable[[str, Any], IcebergCatalog]] = {
     "RestCatalog": _rest,
     "SqlCatalog": _sql,
@@ -141,7 +141,7 @@ def _unusable(name: str, error: Exception) -> LakesweepError:
 
 
 def storage_options(properties: Mapping[str, str]) -> StorageOptions | None:
-    """The options that a catalog's or a table's properties stand for, None if they say nothing."""
+    """The storage options in the properties of a catalog or table; None if there are none."""
 
     def first(*names: str) -> str | None:
         return next((properties[name] for name in names if properties.get(name)), None)

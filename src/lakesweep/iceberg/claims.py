@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TableClaim:
-    """Another known table or view; `metadata` is None where it could not be read, with `error`."""
+    """Another known table or view; `metadata` is None if it could not be read, for `error`."""
 
     name: str
     path: str
@@ -38,21 +38,21 @@ class TableClaim:
 
     @property
     def folders(self) -> tuple[str, ...]:
-        """Where it keeps its files, as far as is known without reading manifests."""
+        """Where it stores its files, as far as is known without reading manifests."""
         if self.metadata is None:
             return (guess_location(self.path),)
         return folders_of(self.metadata)
 
 
 def folders_of(metadata: Metadata) -> tuple[str, ...]:
-    """The folders that a table or view calls its own: its location, and where it writes."""
+    """The folders that belong to a table or view: its location, and its write paths."""
     return (metadata.location, *metadata.write_paths)
 
 
 def claims(
     stores: Stores, entries: Iterable[CatalogEntry], *, progress: Progress = SILENT
 ) -> Iterator[TableClaim]:
-    """The metadata of every entry; one that cannot be read is a claim all the same."""
+    """The metadata of every entry; an unreadable one is a claim too."""
 
     def read(entry: CatalogEntry) -> TableClaim:
         try:
@@ -68,7 +68,7 @@ def claims(
 
 
 def overlaps(claim: TableClaim, folders: Iterable[str]) -> bool:
-    """Whether another table's folders are, hold or lie in one of these folders."""
+    """Whether another table's folder equals, contains or is inside one of these folders."""
     return any(
         _is_below(mine, theirs) or _is_below(theirs, mine)
         for mine in map(real_folder, folders)
@@ -77,22 +77,22 @@ def overlaps(claim: TableClaim, folders: Iterable[str]) -> bool:
 
 
 def holds(claim: TableClaim, folder: str) -> bool:
-    """Whether another table's folder is this one or lies around it."""
+    """Whether another table's folder is or contains this one."""
     return any(_is_below(real_folder(folder), real_folder(theirs)) for theirs in claim.folders)
 
 
 def is_same_table(claim: TableClaim, metadata: Metadata) -> bool:
-    """Whether a claim is the table itself, found under the same metadata file."""
+    """Whether a claim is the table itself: it has the same metadata file."""
     return identity(claim.path) == identity(metadata.path)
 
 
 def real_folder(path: str) -> str:
-    """What a folder is compared by, all links resolved where it is a local one."""
+    """The form in which folders are compared: local links are resolved."""
     return resolve_alias(folder_identity(path))
 
 
 def real_hashes(batch: pa.RecordBatch) -> Hashes:
-    """What files are protected by: hashes that are equal for all names of one file."""
+    """The hashes by which files are protected: equal for all names of one file."""
     return file_hashes(batch["path"])
 
 

@@ -15,7 +15,7 @@ from lakesweep.iceberg.generic_catalog import GenericCatalogAdapter
 
 
 class ExistingDynamoDbCatalog(DynamoDbCatalog):
-    """Refuses a table that is not there: a catalog that was made just now would look empty."""
+    """Refuses a missing table: a catalog created just now would look empty."""
 
     def _ensure_catalog_table_exists_or_create(self) -> None:
         if not self._dynamodb_table_exists():
@@ -27,7 +27,7 @@ class ExistingDynamoDbCatalog(DynamoDbCatalog):
 
 @dataclass(frozen=True)
 class DynamoDbCatalogAdapter(GenericCatalogAdapter):
-    """The tables of a catalog in DynamoDB, which holds no others."""
+    """The tables of a catalog in DynamoDB, which holds Iceberg tables only."""
 
     catalog: DynamoDbCatalog
 

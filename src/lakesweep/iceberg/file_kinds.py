@@ -1,4 +1,4 @@
-"""The kinds of files that Iceberg has, and the kind that a file name suggests.
+"""The kinds of Iceberg files, and the kind that a file name suggests.
 
 A name is good enough for statistics, and never proof of anything.
 """
@@ -38,7 +38,7 @@ SNAPSHOT = r"(?:^|/)(?:snap-|partition-stats-)?(?P<number>\d{1,19})-[^/]*$"
 
 _CONTENT = r"\.(parquet|orc|avro)$"
 
-# The first pattern that fits decides.
+# The first pattern that matches decides.
 _PATTERNS = (
     (r"\.metadata\.json(\.gz)?$", IcebergKind.METADATA),
     (r"(^|/)version-hint\.text$", IcebergKind.VERSION_HINT),
@@ -51,24 +51,24 @@ _PATTERNS = (
     (_CONTENT, IcebergKind.DATA),
 )
 
-# All that an earlier pattern takes from the last one. Most files are data: two looks are enough.
+# What earlier patterns take from the last one. Most files are data, so two checks are enough.
 _NOT_DATA = r"(^|/)(snap-|stage-|partition-stats-)[^/]*$|-(m\d+|deletes)\.[a-z]+$"
 
 
 def metadata_version(path: str) -> int | None:
-    """The version in the name of a metadata file; None where it has none."""
+    """The version in the name of a metadata file; None if there is none."""
     found = re.search(METADATA_VERSION, path)
     return int(found["number"]) if found else None
 
 
 def snapshot_ids(lists: pa.Array) -> Iterator[str]:
-    """The ids of snapshots in the names of manifest lists, where they have one."""
+    """The snapshot ids in the names of manifest lists, where there are any."""
     found = pc.struct_field(pc.extract_regex(lists, SNAPSHOT), "number")
     yield from found.drop_null().to_pylist()
 
 
 def kinds_by_name(paths: pa.Array) -> pa.Array:
-    """The kind that each path looks like, null where it looks like none."""
+    """The kind that each path suggests; null if it suggests none."""
     is_content = pc.match_substring_regex(paths, _CONTENT)
     is_data = pc.and_not(is_content, pc.match_substring_regex(paths, _NOT_DATA))
     kinds = pc.if_else(is_data, IcebergKind.DATA.value, pa.scalar(None, pa.string()))

@@ -26,7 +26,7 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True)
 class GenericCatalogAdapter:
-    """A catalog that can only be asked for whole tables, such as BigQuery's."""
+    """A catalog that can only load whole tables, such as BigQuery's."""
 
     name: str
     catalog: PyIcebergCatalog
@@ -70,7 +70,7 @@ class GenericCatalogAdapter:
 
     @property
     def requests_at_once(self) -> int:
-        """Not every client may be used by several threads."""
+        """Not every client is safe to use from several threads."""
         return 1
 
     def names(self, namespace: Name) -> list[Name]:
@@ -84,7 +84,7 @@ class GenericCatalogAdapter:
         try:
             return name in self.names(name[:-1])
         except NotFoundError:
-            return False  # the namespace is gone, with all that it held
+            return False  # the namespace was dropped, with everything in it
 
     def namespaces(self, parent: Name = ()) -> Iterator[Name]:
         """All namespaces inside one, however deep."""
@@ -97,7 +97,7 @@ class GenericCatalogAdapter:
                 yield from self.namespaces(namespace)
 
     def ask(self, name: Name, question: Callable[[], Answer]) -> Answer:
-        """An answer of the client, whose errors become ours."""
+        """Call the client, and translate its errors."""
         try:
             return question()
         except Exception as error:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TargetTable:
-    """One table or view that a command names. `entry` is None where an address was given."""
+    """The table or view that a command names. `entry` is None if an address was given."""
 
     name: str
     metadata: Metadata
@@ -55,9 +55,10 @@ class TargetTable:
 
 @dataclass(frozen=True)
 class ForeignFiles:
-    """What keeps files by formats that are not read here.
+    """Files kept by formats that are not read here.
 
-    `folders` are theirs alone; `unknown` are the names of those that keep files nobody knows where.
+    `folders` belong to those formats alone; `unknown` are the names of roots that keep files in
+    unknown places.
     """
 
     folders: tuple[str, ...] = ()
@@ -89,7 +90,7 @@ class IcebergTables:
         self._catalogs: dict[str, IcebergCatalog] = {}
 
     def find(self, ref: str) -> TargetTable:
-        """The table or view that a REF means."""
+        """Find a table or view by its REF."""
         if is_address(ref):
             path = metadata_path(self._stores, ref)
             return TargetTable(path, load_metadata(self._stores, path), self._stores)
@@ -101,7 +102,7 @@ class IcebergTables:
         )
 
     def drop(self, target: TargetTable) -> None:
-        """Make the catalog forget the table's name."""
+        """Drop the name of the table from its catalog."""
         if target.entry is None:
             raise UsageError(
                 f"{target.name} is an address; there is no name to drop",
@@ -112,7 +113,7 @@ class IcebergTables:
     def plan_purge(
         self, target: TargetTable, *, base_location: bool, overrides: frozenset[str]
     ) -> PurgePlan:
-        """Plan a purge; RefusedError where a guard says no."""
+        """Plan a purge; RefusedError if a guard refuses."""
         _guard_gc_enabled(target, overrides)
         strangers = NO_FOREIGN_FILES if "foreign" in overrides else self._strangers
         _guard_strangers(target, strangers)
@@ -134,19 +135,19 @@ class IcebergTables:
     def check_unchanged(
         self, target: TargetTable, plan: PurgePlan, *, overrides: frozenset[str]
     ) -> None:
-        """Refuse a plan if any table moved, came or went since it was made."""
+        """Refuse a plan if any table was changed, created or dropped since it was made."""
         current = target if target.entry is None else self.find(target.entry.full_name)
         if _witness(current, self._entries(target, overrides)) != plan.witness:
             raise RefusedError(
                 "stale-plan",
-                "a table was committed to, made or dropped since the plan was made",
-                hint="run the same command again",
+                "a table was changed, created or dropped since the plan was made",
+                hint="run the command again",
             )
 
     def _mark(
         self, target: TargetTable, others: Iterable[TableClaim], overrides: frozenset[str]
     ) -> HashSet:
-        """What the others reach. One that cannot be read stops the purge unless overridden."""
+        """Mark what the others reach. An unreadable one stops the purge unless overridden."""
         live = HashSet()
         with self._progress.task("protected") as task:
             for claim in others:
@@ -157,7 +158,7 @@ class IcebergTables:
                 except UnreadableError as error:
                     if "foreign" not in overrides:
                         reason = (
-                            f"{claim.name} may share files, and cannot be read: {error.message}"
+                            f"{claim.name} may share files, but cannot be read: {error.message}"
                         )
                         raise _foreign(reason) from error
         return live
@@ -165,14 +166,14 @@ class IcebergTables:
     def _others(
         self, target: TargetTable, entries: Sequence[CatalogEntry], overrides: frozenset[str]
     ) -> list[TableClaim]:
-        """Every other known table. A table named by address is the one that a catalog lists."""
+        """Every other known table. A table given by address is the one that a catalog lists."""
         every = list(claims(target.stores, entries, progress=self._progress))
         if target.entry is not None:
             return every
         same = [claim for claim in every if is_same_table(claim, target.metadata)]
         if len(same) > 1 and "foreign" not in overrides:
             names = ", ".join(claim.name for claim in same)
-            raise _foreign(f"several names stand for {target.name}: {names}")
+            raise _foreign(f"several catalog entries point to {target.name}: {names}")
         return [claim for claim in every if claim not in same]
 
     def _entries(self, target: TargetTable, overrides: frozenset[str]) -> list[CatalogEntry]:
@@ -183,7 +184,7 @@ class IcebergTables:
                 found += self._open(name).entries()
             except LakesweepError as error:
                 if "foreign" not in overrides:
-                    reason = f"the tables of catalog {name} are not known: {error.message}"
+                    reason = f"the tables of catalog {name} could not be listed: {error.message}"
                     raise _foreign(reason) from error
         own = identity(target.metadata.path)
         found += [CatalogEntry(p, (), False, p) for p in self._metadata_files if identity(p) != own]
@@ -221,11 +222,11 @@ def _guard_gc_enabled(target: TargetTable, overrides: frozenset[str]) -> None:
 
 def _guard_strangers(target: TargetTable, strangers: ForeignFiles) -> None:
     for name in strangers.unknown:
-        raise _foreign(f"{name} may keep files of {target.name}, and cannot be read")
+        raise _foreign(f"{name} may reference files of {target.name}, but cannot be read")
     for own in map(real_folder, folders_of(target.metadata)):
         for folder in strangers.folders:
             if own.startswith(real_folder(folder)):
-                raise _foreign(f"{target.name} lies in {folder}, which is not Iceberg's alone")
+                raise _foreign(f"{target.name} lies in {folder}, which another format uses too")
 
 
 def _guard_location(
@@ -234,14 +235,14 @@ def _guard_location(
     if parse(target.metadata.location).folder == "":
         raise RefusedError(
             "foreign",
-            f"the location of {target.name} is a whole store: {target.metadata.location}",
+            f"the location of {target.name} is an entire store: {target.metadata.location}",
             hint="purge without --base-location",
         )
     for claim in near:
         if holds(claim, target.metadata.location) and "foreign" not in overrides:
             raise _foreign(
                 f"{claim.name} keeps its files in {claim.folders[0]}, "
-                f"which is or holds the location of {target.name}"
+                f"which is or contains the location of {target.name}"
             )
 
 
@@ -249,12 +250,12 @@ def _guard_stores(target: TargetTable, plan: PurgePlan, overrides: frozenset[str
     if plan.strange and "foreign" not in overrides:
         plan.close()
         raise _foreign(
-            f"{target.name} names files in another kind of store, such as {plan.strange}"
+            f"{target.name} references files in another kind of store, such as {plan.strange}"
         )
 
 
 def _inside(target: TargetTable, near: Iterable[TableClaim], base_location: bool) -> Iterator[str]:
-    """The folders of others inside the location: whatever lies there is theirs."""
+    """The folders of other tables inside the location, with everything in them."""
     own = real_folder(target.metadata.location)
     for claim in near if base_location else ():
         for folder in claim.folders:
@@ -269,7 +270,7 @@ def _reach(stores: Stores, claim: TableClaim) -> Iterator[pa.RecordBatch]:
 
 
 def _witness(target: TargetTable, entries: Iterable[CatalogEntry]) -> frozenset[tuple[str, str]]:
-    """What must not have changed between planning and deleting."""
+    """What must not change between planning and deleting."""
     known = {(entry.full_name, entry.metadata_path) for entry in entries}
     return frozenset({*known, (target.name, target.metadata.path)})
 

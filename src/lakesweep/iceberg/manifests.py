@@ -54,8 +54,8 @@ _DATA = 0
 def read_manifest_list(path: str, data: bytes, *, data_files: int | None = None) -> pa.Table:
     """The manifests that a manifest list names, as MANIFEST_SCHEMA.
 
-    A list that was cut between two blocks looks whole. So one that leads to fewer data files than
-    its snapshot counts is truncated.
+    A list that was cut between two blocks looks complete. So a list that leads to fewer data files
+    than its snapshot counts is truncated.
     """
     batches = [_manifests(batch, path) for batch in _rows(path, data, _LIST_COLUMNS)]
     found = pa.Table.from_batches(batches, schema=MANIFEST_SCHEMA)
@@ -66,7 +66,7 @@ def read_manifest_list(path: str, data: bytes, *, data_files: int | None = None)
 
 
 def embedded_manifests(paths: Sequence[str]) -> pa.Table:
-    """Manifests that metadata embeds, of which nothing but the paths is known."""
+    """Manifests that metadata embeds: only their paths are known."""
     unknown = (pa.nulls(len(paths), pa.int64()) for _ in range(3))
     return pa.Table.from_arrays([pa.array(paths, pa.string()), *unknown], schema=MANIFEST_SCHEMA)
 
@@ -80,11 +80,11 @@ def read_manifest(
 
 @dataclass
 class ManifestReader:
-    """A manifest, and the size and number of entries that its list says it has.
+    """A manifest, with the size and the number of entries that its list states.
 
-    An Avro file that was cut between two blocks looks whole. So a manifest with fewer entries than
-    its list counted is truncated; where the list counted none, one that is shorter than it should
-    be; and where nothing is known, as of embedded manifests, one that holds no entry at all.
+    An Avro file that was cut between two blocks looks complete. So a manifest with fewer entries
+    than its list states is truncated; without such a count, one that is shorter than stated; and if
+    nothing is stated, as for embedded manifests, one without entries.
     """
 
     path: str
@@ -95,7 +95,7 @@ class ManifestReader:
     seen: int = 0
 
     def live_files(self) -> Iterator[pa.RecordBatch]:
-        """The files that it names and has not marked as deleted, as FILE_SCHEMA."""
+        """The files that it names, without those marked as deleted, as FILE_SCHEMA."""
         for batch in _rows(self.path, self.data, _ENTRY_COLUMNS):
             self.seen += batch.num_rows
             yield _live_files(batch, self.path)
@@ -166,13 +166,13 @@ def _kinds(batch: pa.RecordBatch, path: str) -> pa.Array:
 def _refuse_empty_paths(batch: pa.RecordBatch, path: str) -> None:
     names = batch["path"]
     if names.null_count or pc.min(pc.binary_length(names)).as_py() == 0:
-        raise DamagedError(path, "an entry names no file")
+        raise DamagedError(path, "an entry has no file path")
 
 
 def _highest(codes: pa.Array, path: str, what: str) -> int:
-    """Both status and content know 0, 1 and 2; a newer code may mean anything."""
+    """Status and content both have the codes 0, 1 and 2; a newer code may mean anything."""
     found = pc.min_max(codes).as_py()
     lowest, highest = found["min"] or 0, found["max"] or 0
     if codes.null_count or lowest < 0 or highest > 2:
-        raise DamagedError(path, f"an entry has an {what} that is not known")
+        raise DamagedError(path, f"an entry has an unknown {what}")
     return int(highest)

@@ -85,7 +85,7 @@ class IcebergMetadataLevel(FileLevel[FoundMetadata]):
 
 @dataclass(frozen=True)
 class IcebergListLevel(FileLevel[bytes]):
-    """Manifest lists. Their pointers have as `entries` the data files that a snapshot counts."""
+    """Manifest lists. `entries` of their pointers is the data file count of a snapshot."""
 
     def read(self, pointer: Pointer) -> bytes:
         return read_file(self.keyring.open(pointer.access), pointer.path)
@@ -99,7 +99,7 @@ class IcebergListLevel(FileLevel[bytes]):
 
 @dataclass(frozen=True)
 class IcebergManifestLevel(FileLevel[bytes]):
-    """Manifests. Their pointers have the size and the entries that a list counts."""
+    """Manifests. Their pointers have the size and the entry count that a list states."""
 
     def read(self, pointer: Pointer) -> bytes:
         return read_file(self.keyring.open(pointer.access), pointer.path)
@@ -158,7 +158,7 @@ def _mark_table(
 
 
 def _lists(table: TableMetadata) -> pa.Table:
-    """The manifest lists, each with the most data files that a snapshot counts in it."""
+    """The manifest lists, each with the largest data file count of its snapshots."""
     counted: dict[str, int] = {}
     for snapshot in table.snapshots:
         path = snapshot.manifest_list

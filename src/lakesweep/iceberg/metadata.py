@@ -55,9 +55,9 @@ class IcebergSnapshot:
     id: int
     manifest_list: str | None
     manifests: tuple[str, ...] = ()
-    #: What the writer's summary says; None where it does not say.
+    #: From the writer's summary; None if it is not there.
     total_data_files: int | None = None
-    #: When it was made, in milliseconds since 1970; None where the file does not say.
+    #: When it was created, in milliseconds since 1970; None if the file does not say.
     timestamp_ms: int | None = None
 
 
@@ -71,7 +71,7 @@ class SizedFile:
 
 @dataclass(frozen=True, slots=True)
 class TableMetadata:
-    """What one metadata file of a table names. All paths are absolute."""
+    """The files that one metadata file of a table names. All paths are absolute."""
 
     path: str
     size_bytes: int
@@ -85,27 +85,27 @@ class TableMetadata:
     log: tuple[str, ...]
     statistics: tuple[SizedFile, ...]
     partition_statistics: tuple[SizedFile, ...]
-    #: References to snapshots that the file does not list: what they kept alive is not known.
+    #: Dangling references to snapshots: what they keep alive is unknown.
     dangling: tuple[str, ...] = ()
     #: Fields of any partition spec whose folders have names that look hidden.
     hidden_fields: tuple[str, ...] = ()
 
     @property
     def version_hint(self) -> str | None:
-        """Where a table without a catalog keeps the number of its newest version."""
+        """Where a table without a catalog records its newest version."""
         if not _FILE_SYSTEM_NAME.search(self.path):
             return None
         return self.path.rpartition("/")[0] + "/version-hint.text"
 
     @property
     def path_base(self) -> str | None:
-        """What paths in the table's own files may be relative to; None where all are absolute."""
+        """What paths in the table's files may be relative to; None if all are absolute."""
         return _path_base(self.format_version, self.location)
 
 
 @dataclass(frozen=True, slots=True)
 class ViewMetadata:
-    """What one metadata file of a view names: nothing but itself."""
+    """The metadata file of a view. It names no other file."""
 
     path: str
     size_bytes: int
@@ -123,27 +123,27 @@ class ViewMetadata:
 def parse_metadata(
     path: str, data: bytes, location: str | None = None
 ) -> TableMetadata | ViewMetadata:
-    """Decode a metadata file; `location` is the catalog's word where the file has none."""
+    """Decode a metadata file; `location` is the catalog's, used if the file has none."""
     document = _decode(path, _inflate(path, data))
     location = document.location or location
     if location is None:
-        raise DamagedError(path, "has no location, and no catalog gave one")
+        raise DamagedError(path, "has no location, and the catalog gave none")
     if not 1 <= document.format_version <= NEWEST_FORMAT:
-        raise DamagedError(path, f"format version {document.format_version} is not known")
+        raise DamagedError(path, f"format version {document.format_version} is not supported")
     if document.view_uuid is not None:
         return _view(path, len(data), location, document)
     if document.table_uuid is None and document.format_version > 1:
-        raise DamagedError(path, "is no Iceberg metadata: it has neither table-uuid nor view-uuid")
+        raise DamagedError(path, "is not Iceberg metadata: it has neither table-uuid nor view-uuid")
     return _table(path, len(data), location, document)
 
 
 def write_paths_of(properties: Mapping[str, Any]) -> tuple[str, ...]:
-    """Where a table with these properties writes, other than below its location."""
+    """Where a table with these properties writes, besides its location."""
     return tuple(str(properties[name]) for name in _WRITE_PATHS if properties.get(name))
 
 
 def guess_location(path: str) -> str:
-    """Where the table of a metadata file that cannot be read may have its files."""
+    """Where the table of an unreadable metadata file may have its files."""
     return path.rpartition("/metadata/")[0] or path.rpartition("/")[0]
 
 
@@ -201,12 +201,12 @@ def _decode(path: str, data: bytes) -> _Document:
     try:
         return msgspec.json.decode(data, type=_Document)
     except msgspec.ValidationError as error:
-        raise DamagedError(path, f"is no Iceberg metadata: {error}") from error
+        raise DamagedError(path, f"is not Iceberg metadata: {error}") from error
     except msgspec.DecodeError as error:
         kind = TruncatedError if "truncated" in str(error) else DamagedError
-        raise kind(path, f"is no complete JSON document: {error}") from error
+        raise kind(path, f"is not a complete JSON document: {error}") from error
     except (UnicodeDecodeError, RecursionError) as error:
-        raise DamagedError(path, f"is no readable JSON document: {error}") from error
+        raise DamagedError(path, f"is not a readable JSON document: {error}") from error
 
 
 def _view(path: str, size_bytes: int, location: str, document: _Document) -> ViewMetadata:
@@ -246,7 +246,7 @@ def _table(path: str, size_bytes: int, location: str, document: _Document) -> Ta
 
 
 def _hidden_fields(document: _Document) -> list[str]:
-    """Names as they are in paths. What is no spec as it should be says nothing."""
+    """The names as they appear in paths. Malformed specs are ignored."""
     specs = [{"fields": document.partition_spec}, *_entries(document.partition_specs)]
     fields = (field for spec in specs for field in _entries(spec.get("fields")))
     names = {str(field.get("name")) for field in fields}
@@ -291,7 +291,7 @@ def _dangling(document: _Document) -> Iterator[str]:
         yield f"its current snapshot {current} is not among its snapshots"
     for name, reference in (document.refs or {}).items():
         if reference.snapshot_id not in known:
-            yield f"{name!r} points to snapshot {reference.snapshot_id}, which is not there"
+            yield f"{name!r} points to snapshot {reference.snapshot_id}, which does not exist"
 
 
 def _sized(entries: list[_Statistics] | None, resolve: Resolver) -> tuple[SizedFile, ...]:
@@ -302,7 +302,7 @@ def _sized(entries: list[_Statistics] | None, resolve: Resolver) -> tuple[SizedF
 
 
 def _gc_enabled(document: _Document) -> bool:
-    """Anything but `true` means false, as the engines read it."""
+    """Anything but `true` means false, as in the engines."""
     return str((document.properties or {}).get("gc.enabled", "true")).lower() == "true"
 
 
@@ -310,7 +310,7 @@ Metadata = TableMetadata | ViewMetadata
 
 
 def read_file(stores: Stores, path: str) -> bytes:
-    """The bytes of a file that some metadata names."""
+    """Read a file that some metadata names."""
     try:
         address = parse(path)
     except UsageError as error:
@@ -319,12 +319,12 @@ def read_file(stores: Stores, path: str) -> bytes:
 
 
 def load_metadata(stores: Stores, path: str, location: str | None = None) -> Metadata:
-    """The metadata file of a table or view; NotFoundError where it is not there."""
+    """The metadata file of a table or view; NotFoundError if it does not exist."""
     try:
         return parse_metadata(path, read_file(stores, path), location)
     except MissingError as error:
         raise NotFoundError(
-            f"{path}: {error.reason}", hint="ask the catalog for the table's present metadata file"
+            f"{path}: {error.reason}", hint="ask the catalog for the table's current metadata file"
         ) from error
 
 
@@ -333,7 +333,7 @@ _SCHEME = r"^[A-Za-z][A-Za-z0-9+.-]*:"
 
 
 def absolute_path(path: str, base: str | None) -> str:
-    """A path as an address; `base` is None where the format knows no relative paths."""
+    """A path as an address; `base` is None if the format has no relative paths."""
     if base is None or re.match(_SCHEME, path):
         return path
     # A table in a local folder may write absolute paths without a scheme.

@@ -38,7 +38,7 @@ class MetastoreTable:
 
 @dataclass(frozen=True)
 class _Metastore(GenericCatalogAdapter, ABC):
-    """Tables of many formats, told apart by a parameter."""
+    """Tables of many formats, distinguished by a parameter."""
 
     @abstractmethod
     def describe(self, name: Name) -> MetastoreTable:
@@ -123,5 +123,5 @@ def _of_hive(table: Any) -> MetastoreTable:
 
 
 def _folders(*locations: str | None) -> tuple[str, ...]:
-    """Where the files of a table are. Spark tells it in one place, and fills in the other."""
+    """Where the files of a table are. Spark states it in one field and fills the other."""
     return tuple(dict.fromkeys(location for location in locations if location))

@@ -58,7 +58,7 @@ class PurgeStage(IntEnum):
     METADATA = 6
 
 
-#: A file of no known kind, as a listing finds it, waits for nothing.
+#: A listed file of no known kind need not wait.
 _STAGES: dict[str | None, PurgeStage] = {
     None: PurgeStage.CONTENT,
     IcebergKind.DATA: PurgeStage.CONTENT,
@@ -75,7 +75,7 @@ _STAGES: dict[str | None, PurgeStage] = {
     IcebergKind.VIEW_METADATA: PurgeStage.METADATA,
 }
 
-#: What must stay while something of a stage is still there.
+#: The stages that must be kept while something of a stage is left.
 _PARENTS = {
     PurgeStage.CONTENT: (
         PurgeStage.MANIFESTS,
@@ -93,11 +93,10 @@ _PARENTS = {
 
 
 class PurgePlan(Spools[PurgeStage, str]):
-    """Every file of a purge, once, on disk; and what was counted while it was written.
+    """Every file of a purge, once, on disk, with the counts made while writing it.
 
-    `outside` counts the files that lie outside the folders that the table calls its own;
-    `protected` those that are left alone because another known table needs them, and `overlapping`
-    names the tables that share its folders.
+    `outside` counts the files outside the folders of the table, `protected` those that are kept
+    because another known table needs them; `overlapping` names the tables that share its folders.
     """
 
     def __init__(self, metadata: Metadata) -> None:
@@ -107,7 +106,7 @@ class PurgePlan(Spools[PurgeStage, str]):
         self.protected = 0
         self.problems: list[Problem] = []
         self.overlapping: tuple[TableClaim, ...] = ()
-        #: A file in another kind of store than the table's own, where there is one.
+        #: A file in another kind of store than the table's own, if there is one.
         self.strange: str | None = None
         #: The tables that were known when the plan was made, and where they pointed.
         self.witness: frozenset[tuple[str, str]] = frozenset()
@@ -124,13 +123,13 @@ class PurgePlan(Spools[PurgeStage, str]):
 
 @dataclass(frozen=True)
 class PurgeProtection:
-    """What a purge leaves alone: files by the hash of their identity, and whole folders."""
+    """What a purge keeps: files by the hash of their identity, and whole folders."""
 
     files: HashSet = field(default_factory=HashSet)
     folders: tuple[str, ...] = ()
 
     def spare(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows that may go."""
+        """The rows that may be deleted."""
         held = pa.array(self.files.contains(real_hashes(batch)))
         return batch.filter(pc.invert(pc.or_(held, _below(batch, self.folders))))
 
@@ -138,7 +137,7 @@ class PurgeProtection:
 def plan_purge(
     stores: Stores, metadata: Metadata, protection: PurgeProtection, *, progress: Progress = SILENT
 ) -> PurgePlan:
-    """Plan to delete all that the metadata reaches, and the metadata that only older logs name."""
+    """Plan to delete all that the metadata reaches, and metadata that only older logs name."""
     tolerant = Tolerant()
     reached = reached_files(stores, metadata, tolerant)
     files = _with_older(stores, metadata, reached, tolerant)
@@ -150,7 +149,7 @@ def plan_purge(
 def plan_base_location(
     stores: Stores, metadata: Metadata, protection: PurgeProtection, *, progress: Progress = SILENT
 ) -> PurgePlan:
-    """Plan to delete all that is stored below the location of the table or view."""
+    """Plan to delete everything stored below the location of the table or view."""
     own = identity(metadata.path)
     location = metadata.location if metadata.location.endswith("/") else metadata.location + "/"
 
@@ -166,7 +165,7 @@ def plan_base_location(
 def execute_purge(
     plan: PurgePlan, delete: Deleter, *, progress: Progress = SILENT
 ) -> OutcomeTotals:
-    """Carry out a plan. What could not be read or deleted is in the tally; parents of it stay."""
+    """Execute a plan. Failures are counted; parents of what is left are kept."""
     tally = tally_problems(plan)
     kept: set[PurgeStage] = set()
     unreadable = _unreadable(plan.problems)
@@ -186,7 +185,7 @@ def execute_purge(
 
 
 def tally_problems(plan: PurgePlan) -> OutcomeTotals:
-    """What is known to be wrong before anything is deleted."""
+    """The failures that are known before anything is deleted."""
     tally = OutcomeTotals()
     for problem in plan.problems:
         tally.fail(problem.path, f"{problem.state}: {problem.reason}")
@@ -210,7 +209,7 @@ def _write(
 
 
 def _own_last(batches: Iterable[pa.RecordBatch], metadata: Metadata) -> Iterator[pa.RecordBatch]:
-    """The current metadata goes last, whatever else the table calls it."""
+    """Delete the current metadata last, under whatever other kind the table names it."""
     own = identity(metadata.path)
     last = pa.array([IcebergKind.METADATA, IcebergKind.VIEW_METADATA], pa.string())
     for batch in batches:
@@ -225,14 +224,14 @@ def _with_older(
     tolerance: Tolerance,
 ) -> Iterator[pa.RecordBatch]:
     if isinstance(metadata, TableMetadata):
-        # Oldest first: each is named only by the log of a younger one.
+        # Oldest first: only the log of a newer one names it.
         older = ((path, None) for path in older_metadata(stores, metadata, tolerance))
         yield file_batch(IcebergKind.METADATA_LOG, older)
     yield from reached
 
 
 def _unreadable(problems: Iterable[Problem]) -> set[str]:
-    """Files that are there and could not be read: what they name may still be there too."""
+    """Files that exist but could not be read: what they name may still exist too."""
     there = (problem for problem in problems if problem.state is not ReadFailure.MISSING)
     return {identity(problem.path) for problem in there}
 
@@ -261,11 +260,12 @@ def _below(batch: pa.RecordBatch, folders: Iterable[str]) -> pa.Array:
 
 
 def older_metadata(stores: Stores, table: TableMetadata, tolerance: Tolerance) -> list[str]:
-    """The paths, oldest first, that are not in the table's own log.
+    """Metadata files, oldest first, that are not in the table's own log.
 
     A log is cut at its old end, so the oldest file of a log that can still be read names the
-    longest stretch behind it. Files that a writer deleted on commit are normal here and passed by.
-    The log of a file that belongs to another table, as after a registration, is not followed.
+    longest part of the history before it. Files that a writer deleted on commit are expected and
+    skipped. The log of a file that belongs to another table, as after a registration, is not
+    followed.
     """
     known = {identity(path) for path in (table.path, *table.log)}
     found: list[str] = []

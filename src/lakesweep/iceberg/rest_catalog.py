@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from pyiceberg.catalog.rest import RestCatalog
 
 _NOT_FOUND = 404
-#: Answers that may be another a little later. Only questions are repeated, never changes.
+#: Retryable answers. Only reads are retried, never changes.
 _PASSING = (429, 500, 502, 503, 504)
 _ATTEMPTS = 5
 _REQUESTS_AT_ONCE = 8
 
 
 def retry_requests(catalog: RestCatalog) -> RestCatalog:
-    """Let a catalog ask again where a server is busy: one lost answer would veto a whole table."""
+    """Retry while a server is busy: one lost answer would veto a whole table."""
     from requests.adapters import HTTPAdapter
     from urllib3.util.retry import Retry
 
@@ -42,7 +42,7 @@ def retry_requests(catalog: RestCatalog) -> RestCatalog:
 
 @dataclass(frozen=True)
 class RestCatalogAdapter(GenericCatalogAdapter):
-    """Tables and views, each with what the server hands out for reaching its files."""
+    """Tables and views, each with the credentials that the server vends for its files."""
 
     catalog: RestCatalog
 
@@ -87,7 +87,7 @@ class RestCatalogAdapter(GenericCatalogAdapter):
 
 
 def _folders(answer: Mapping[str, Any]) -> tuple[str, ...]:
-    """Where the server says that files are, whatever else its metadata holds."""
+    """Where the server says that files are, apart from the metadata."""
     metadata = answer.get("metadata") or {}
     location = metadata.get("location")
     return (str(location), *write_paths_of(metadata.get("properties") or {})) if location else ()

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SqlCatalogAdapter(GenericCatalogAdapter):
-    """Tables and views, as the database of the catalog has them."""
+    """Tables and views, read from the database of the catalog."""
 
     catalog: SqlCatalog
 

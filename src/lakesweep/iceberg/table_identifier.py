@@ -22,7 +22,7 @@ def is_address(ref: str) -> bool:
 
 
 def split_identifier(ref: str) -> tuple[str, ...]:
-    """The catalog and the parts of the name behind it."""
+    """The catalog and the parts of the name after it."""
     if not _NAME.fullmatch(ref):
         raise UsageError(
             f"{ref!r} is neither catalog.namespace.table nor an address",
@@ -32,9 +32,9 @@ def split_identifier(ref: str) -> tuple[str, ...]:
 
 
 def metadata_path(stores: Stores, ref: str) -> str:
-    """The metadata file that an address stands for.
+    """The metadata file of an address.
 
-    The folder of a table without a catalog stands for the version that its hint names.
+    For the folder of a table without a catalog, it is the version that its hint names.
     """
     if _METADATA_FILE.search(ref):
         return ref
@@ -54,7 +54,7 @@ def metadata_path(stores: Stores, ref: str) -> str:
 
 
 def _newest(stores: Stores, folder: str, found: str, version: int) -> str:
-    """A hint may lag behind: engines look for the versions after it, and so do we."""
+    """A hint may be stale: engines look for later versions, and so do we."""
     while (later := _version(stores, folder, str(version + 1))) is not None:
         found, version = later, version + 1
     return found

@@ -20,34 +20,34 @@ from lakesweep.errors import IncompleteError
 from lakesweep.lakefs.columns import AddressType
 from lakesweep.storage.address import StoreKind, folder_identity, identities, identity, parse
 
-#: Where servers put objects, below the namespace.
+#: Where servers store objects, in the namespace.
 DATA = "data/"
-#: Where they put all else.
+#: Where they store everything else.
 METADATA = "_lakefs/"
 
 _SECURE_KEY = rf"^{DATA}(?s:.*)[^/]$"
 _STEPS = r"(^|/)\.{1,2}(/|$)"
 
-#: How addresses begin that servers with a disk of their own give out.
+#: The scheme of servers that store objects on their own disk.
 _LOCAL = "local://"
-#: What servers have read in more than one way: once they took a `/` off, and folded double ones.
+#: Addresses that server versions read differently: some strip a `/` and collapse double ones.
 _ODD = r"[%?#]|^/|[^:/]//"
 
 #: An xid: 12 bytes as 20 of these letters, the last of which holds only one bit.
 _XID = r"(?:^|/)(?P<xid>[0-9a-v]{19}[0g])(?:,[^/]*)?$"
 _XID_VALUES = np.zeros(256, np.uint8)
 _XID_VALUES[np.frombuffer(b"0123456789abcdefghijklmnopqrstuv", np.uint8)] = np.arange(32)
-#: So many letters hold the seconds since 1970, which stand first.
+#: How many letters encode the seconds since 1970, which come first.
 _SECONDS_LETTERS = 7
 
 
 @dataclass(frozen=True, slots=True)
 class StorageNamespace:
-    """Where a repository lies.
+    """Where a repository is stored.
 
-    `location` is the address that we read it by, as somebody wrote it. `aliases` are other
-    addresses of the same folder, as the server's `local://` ones: without those, an address on the
-    server's own disk cannot be told from one inside the namespace.
+    `location` is the address by which we read it, as configured. `aliases` are other addresses of
+    the same folder, such as the server's `local://` ones: without them, an address on the server's
+    own disk cannot be distinguished from one inside the namespace.
     """
 
     location: str
@@ -55,20 +55,20 @@ class StorageNamespace:
 
     @property
     def folder(self) -> str:
-        """The address of the namespace, with a `/` at its end."""
+        """The address of the namespace, with a trailing `/`."""
         return self.location if self.location.endswith("/") else self.location + "/"
 
     def address(self, key: str) -> str:
-        """The full address of a key below the namespace."""
+        """The full address of a key in the namespace."""
         return self.folder + key
 
     def table(self, id_: str) -> str:
-        """The address of the file of a range or a metarange."""
+        """The address of a range or metarange file."""
         return self.address(METADATA + id_)
 
     @property
     def _folders(self) -> tuple[str, ...]:
-        """The beginnings of all that is inside, in the spelling that addresses are compared by."""
+        """The prefixes of everything inside, in the spelling in which addresses are compared."""
         aliases = (alias if alias.endswith("/") else alias + "/" for alias in self.aliases)
         own = folder_identity(self.location)
         local = (_LOCAL + own,) if self._is_local else ()
@@ -79,10 +79,10 @@ class StorageNamespace:
         return parse(self.location).kind is StoreKind.FILE
 
     def keys(self, addresses: pa.Array, types: pa.Array) -> pa.Array:
-        """The key below the namespace that each address names; null where it names none.
+        """The key in the namespace that each address names; null if it names none.
 
-        What is decoded or made simple on the way to a store has its simple form, so that both
-        forms must be protected: see `protected`.
+        If an address is decoded or normalised on its way to a store, this is the normalised form;
+        then both forms must be protected: see `protected`.
         """
         relative = pc.equal(types, AddressType.RELATIVE)
         if pc.all(relative, min_count=0).as_py():
@@ -91,9 +91,9 @@ class StorageNamespace:
         return pc.replace_with_mask(addresses, pc.invert(relative), full)
 
     def protected(self, addresses: pa.Array, types: pa.Array) -> pa.Array:
-        """All keys below the namespace that addresses may name, none of them null.
+        """All keys in the namespace that addresses may name, none of them null.
 
-        They may be more than the addresses: one with `%41` in it may mean that or `A`.
+        There may be more keys than addresses: one with `%41` may mean that or `A`.
         """
         keys = self.keys(addresses, types).drop_null()
         odd = addresses.filter(_is_odd(addresses)).to_pylist()
@@ -103,7 +103,7 @@ class StorageNamespace:
     def elsewhere(self, addresses: pa.Array) -> list[str]:
         """What else addresses outside the namespace may name.
 
-        Decoded ones, and places on the disk of the server, which it spells in its own way.
+        These are decoded addresses, and paths on the disk of the server in its own spelling.
         """
         odd = addresses.filter(_is_odd(addresses)).to_pylist()
         local = addresses.filter(pc.starts_with(addresses, _LOCAL)).to_pylist()
@@ -111,9 +111,9 @@ class StorageNamespace:
         return sorted(found | {path for each in (*local, *found) for path in self._on_disk(each)})
 
     def _on_disk(self, address: str) -> Iterator[str]:
-        """Where the server may have what it calls so: by its full path, or below its root.
+        """Where the server may store an address: at its full path, or below the server's root.
 
-        Listings have the root in front of full paths too.
+        Listings prefix full paths with the root too.
         """
         if not address.startswith(_LOCAL):
             return
@@ -140,18 +140,18 @@ class StorageNamespace:
         return keys
 
     def _refuse_unknown(self, outside: pa.Array) -> None:
-        """Whoever has a disk of his own may name the namespace in ways that nobody else knows."""
+        """A server with a disk of its own may name the namespace in ways that only it knows."""
         if not self._is_local:
             return
         local = outside.filter(pc.starts_with(outside, _LOCAL))
         doubtful = local.filter(self._may_be_inside(local)) if self._knows_root else local
         if len(doubtful):
             raise IncompleteError(
-                f"{doubtful[0].as_py()} may lie in {self.location} or not: it is an address on the"
-                " disk of a server whose folder is not known",
-                hint="set local_root to the folder that the server keeps its objects in, by the"
-                " name that the server has for it; where it is mounted elsewhere here, make a link"
-                " of that name",
+                f"{doubtful[0].as_py()} may lie in {self.location} or not: it is on the disk of a"
+                " server whose folder is unknown",
+                hint="set local_root to the folder where the server stores its objects, as the"
+                " server names it; if it is mounted elsewhere on this machine, create a symbolic"
+                " link of that name",
             )
 
     @property
@@ -159,7 +159,7 @@ class StorageNamespace:
         return any(alias.startswith(f"{_LOCAL}/") for alias in self.aliases)
 
     def _may_be_inside(self, local: pa.Array) -> pa.Array:
-        """Which addresses end as those of the namespace do, in some other folder of a server."""
+        """Which addresses end like the namespace, in some other folder of a server."""
         found = pa.repeat(pa.scalar(value=False), len(local))
         for alias in self.aliases:
             told = alias.removeprefix(_LOCAL).strip("/")
@@ -168,7 +168,7 @@ class StorageNamespace:
         return found
 
     def _readings(self, address: str) -> Sequence[str]:
-        """What else an odd address may name inside the namespace."""
+        """What else an ambiguous address may name inside the namespace."""
         texts = _decoded(address)
         found = self._inside(pa.array(sorted(text for text in texts if "://" in text), pa.string()))
         relative = (text for text in texts if "://" not in text)
@@ -176,14 +176,14 @@ class StorageNamespace:
 
 
 def _is_odd(addresses: pa.Array) -> pa.Array:
-    """Which addresses may be read in more than one way."""
+    """Which addresses are ambiguous."""
     return pc.or_(
         pc.match_substring_regex(addresses, _ODD), pc.match_substring_regex(addresses, _STEPS)
     )
 
 
 def _decoded(address: str) -> set[str]:
-    """What an odd address may mean, after decoding it and resolving its steps."""
+    """What an ambiguous address may mean once decoded and resolved."""
     plain = re.split(r"[?#]", address, maxsplit=1)[0]
     texts = {plain, unquote(plain), unquote(address)}
     return texts | {_simplified(text) for text in texts}
@@ -196,10 +196,10 @@ def _simplified(address: str) -> str:
 
 
 def may_be_deleted(addresses: pa.Array, types: pa.Array) -> pa.Array:
-    """Which addresses are of objects that the repository itself wrote, and may ever go.
+    """Which addresses may ever be deleted: the repository itself wrote their objects.
 
-    Relative ones below `data/`. Never what was imported or lies at the root, as early versions
-    wrote it, nor anything whose name could lead elsewhere.
+    These are relative ones below `data/`. Never what was imported, or is at the root, where early
+    versions wrote it, nor anything whose name could lead elsewhere.
     """
     named = pc.match_substring_regex(addresses, _SECURE_KEY)
     steps = pc.match_substring_regex(addresses, _STEPS)
@@ -207,7 +207,7 @@ def may_be_deleted(addresses: pa.Array, types: pa.Array) -> pa.Array:
 
 
 def creation_times(addresses: pa.Array) -> pa.Array:
-    """When the server gave out each address, by the clock in its name; null where it has none."""
+    """When the server generated each address, by the time in its name; null if it has none."""
     names = pc.struct_field(pc.extract_regex(addresses, pattern=_XID), "xid")
     letters = np.frombuffer(pc.fill_null(names, "0" * 20).cast(pa.binary(20)).buffers()[1], "u1")
     values = _XID_VALUES[letters.reshape(-1, 20)[: len(names), :_SECONDS_LETTERS]].astype(np.int64)

@@ -10,14 +10,14 @@ _MOMENT = pa.timestamp("us", tz="UTC")
 
 
 class AddressType(StrEnum):
-    """Whether an entry's address is a key below the namespace, or an address of its own."""
+    """Whether an entry's address is a key in the namespace, or a full address."""
 
     RELATIVE = "relative"
     FULL = "full"
 
 
-#: What a range says of its objects, in the order of their paths' bytes. A path may be any bytes.
-#: `address` is as it is stored, and `address_type` one of AddressType: the old type that left it to
+#: The objects of a range, in the order of their paths' bytes. A path may be any bytes.
+#: `address` is as stored, and `address_type` one of AddressType: the old type that left it to
 #: the address itself is resolved. `modified` is null where the entry does not say, and may have
 #: been set by a client. `identity` is a hash of size, checksum and metadata, not of the address:
 #: two entries with one identity may have different addresses.
@@ -33,8 +33,8 @@ ENTRIES = pa.schema(
     ]
 )
 
-#: What is visible on a branch and not the same in its HEAD. Addresses are full, as servers tell
-#: them, also where they lie inside the namespace.
+#: What is visible on a branch and differs from its HEAD. Addresses are full, as servers return
+#: them, even inside the namespace.
 STAGED = pa.schema(
     [
         pa.field("branch", pa.string(), nullable=False),
@@ -42,7 +42,7 @@ STAGED = pa.schema(
     ]
 )
 
-#: What a metarange says of its ranges, in the order of their keys, which do not overlap.
+#: The ranges of a metarange, in the order of their keys, which do not overlap.
 RANGES = pa.schema(
     [
         pa.field("range_id", pa.string(), nullable=False),

@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from lakesweep.storage.datasets.manifest import Dataset
 
 
-#: What marking needs of entries.
+#: The columns of entries that marking needs.
 _READ = pa.schema([ENTRIES.field(name) for name in ("address", "address_type", "size_bytes")])
 
 
 class RepositoryFileKind(StrEnum):
-    """What files of a repository are."""
+    """The kinds of files of a repository."""
 
     STATE = "lakefs-state"
     STAGED = "lakefs-staged"
@@ -54,7 +54,7 @@ class StagedPart(msgspec.Struct, frozen=True):
 
 
 class RepositoryState(msgspec.Struct, frozen=True, kw_only=True):
-    """What a repository referenced at some moment; `staged` was read before the commits."""
+    """What a repository referenced at some time; `staged` was read before the commits."""
 
     location: str
     aliases: tuple[str, ...] = ()
@@ -74,7 +74,7 @@ def staged_parts(dataset: Dataset) -> Iterator[StagedPart]:
 
 @dataclass(frozen=True)
 class StateLevel(FileLevel[bytes]):
-    """States. They lead to metaranges, and to the files that tell what is staged."""
+    """States. They lead to metaranges, and to the files with staged entries."""
 
     def read(self, pointer: Pointer) -> bytes:
         return _read(self, pointer)
@@ -97,7 +97,7 @@ class StateLevel(FileLevel[bytes]):
 
 @dataclass(frozen=True)
 class StagedLevel(FileLevel[bytes]):
-    """What is staged on branches: nothing in the bucket names it."""
+    """Entries staged on branches: nothing in the bucket names them."""
 
     def read(self, pointer: Pointer) -> bytes:
         return _read(self, pointer)
@@ -133,7 +133,7 @@ class MetarangeLevel(FileLevel[bytes]):
 
 @dataclass(frozen=True)
 class RangeLevel(FileLevel[bytes]):
-    """Ranges. Their pointers have the size that metaranges estimate, and the objects they count."""
+    """Ranges. Their pointers have the size that metaranges estimate, and the object count."""
 
     def read(self, pointer: Pointer) -> bytes:
         return _read(self, pointer)
@@ -158,7 +158,7 @@ LAKEFS_LEVELS = (
 def live_objects(entries: pa.RecordBatch, namespace: StorageNamespace) -> pa.RecordBatch:
     """The objects that entries (ENTRIES or STAGED) name: `path`, `kind` and `size_bytes`.
 
-    An address that may be read in two ways keeps both.
+    An ambiguous address keeps everything that it may mean.
     """
     addresses, types = entries["address"], entries["address_type"]
     keys = namespace.keys(addresses, types)
@@ -203,12 +203,12 @@ def _decode_state(path: str, data: bytes) -> RepositoryState:
     try:
         return msgspec.json.decode(data, type=RepositoryState)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise DamagedError(path, f"is no state of a repository: {error}") from error
+        raise DamagedError(path, f"is not the state of a repository: {error}") from error
 
 
 def _check_count(pointer: Pointer, seen: int) -> None:
     if pointer.entries is not None and seen != pointer.entries:
-        reason = f"has {seen} entries, and {pointer.entries} are counted in it"
+        reason = f"has {seen} entries instead of {pointer.entries}"
         raise DamagedError(pointer.path, reason)
 
 
@@ -217,7 +217,7 @@ def _id(pointer: Pointer) -> str:
 
 
 def _spelled(namespace: StorageNamespace) -> str:
-    """A namespace as the location of pointers: one text with all its spellings."""
+    """A namespace as the location of pointers: one string with all its spellings."""
     return msgspec.json.encode([namespace.location, *namespace.aliases]).decode()
 
 

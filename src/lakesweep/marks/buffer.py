@@ -28,16 +28,13 @@ from lakesweep.storage.address import identity
 from lakesweep.storage.file_identity import file_hashes, hash_columns
 
 _ROWS = 1 << 15
-#: As many a kind are told of one source.
+#: The most folders per source and kind.
 _FOLDERS = 8
 _FILE = ("path", "kind", "size_bytes")
 
 
 class MarkBuffer:
-    """What was found in sources, one after the other, until it is taken as batches.
-
-    For each source: any number of `add` and `lead`, then once `close` or `fail`.
-    """
+    """A `MarkCollector` that makes batches of mark rows."""
 
     def __init__(self) -> None:
         self._rows = 0
@@ -46,7 +43,7 @@ class MarkBuffer:
         self._children: list[pa.RecordBatch] = []
         self._problems: list[tuple[str, str, str, int]] = []
         self._facts: list[tuple[int, str]] = []
-        #: By source and kind; those of a source that has not ended are kept.
+        #: By source and kind, until the source ends.
         self._covers: defaultdict[int, defaultdict[str, list[Cover]]]
         self._covers = defaultdict(lambda: defaultdict(list))
 
@@ -63,27 +60,27 @@ class MarkBuffer:
             self._rows += children.num_rows
 
     def state(self, source: int, facts: RootFacts) -> None:
-        """What a root says of itself."""
+        """What a root says about itself."""
         self._facts.append((source, msgspec.json.encode(facts).decode()))
 
     def close(self, pointer: Pointer, entries: int) -> None:
-        """A source was read to its end; `pointer` tells its kind and size as they are."""
+        """A source was read to its end; `pointer` has its actual kind and size."""
         self._end(pointer, entries)
 
     def fail(self, pointer: Pointer, *problems: Problem) -> None:
-        """A source could not be read, or not trusted. It stays alive all the same."""
+        """A source could not be read, or not be trusted. It stays alive all the same."""
         for problem in problems:
             row = (problem.path, problem.state.value, problem.reason, pointer.source)
             self._problems.append(row)
         self._end(pointer, None)
 
     def take_if_full(self) -> Iterator[MarkBatch]:
-        """What was found, if it is worth a batch."""
+        """The rows collected so far, if they are worth a batch."""
         if self._rows >= _ROWS:
             yield from self.take()
 
     def take(self) -> Iterator[MarkBatch]:
-        """What was found since it was last taken."""
+        """The rows collected since the last call."""
         found = [
             (MarkKind.LIVE, self._live_files()),
             (MarkKind.LIVE, self._live_sources()),
@@ -117,7 +114,7 @@ class MarkBuffer:
         return pa.RecordBatch.from_arrays(columns, schema=LIVE)
 
     def _count(self, files: pa.RecordBatch, counts: list[int]) -> None:
-        """Add files to what their sources use; mostly all of them are of one kind."""
+        """Add files to the usage of their sources; usually all are of one kind."""
         kinds = files["kind"].unique()
         if len(kinds) == 1:
             self._count_kind(kinds[0].as_py(), files, counts)

@@ -16,34 +16,34 @@ from lakesweep.errors import DamagedError, TruncatedError
 _PARQUET_MAGIC = b"PAR1"
 _READ_ERRORS = (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError)
 
-#: The names on the way to a leaf; None where a file does not have it.
+#: The names on the path to a leaf; None if a file does not have it.
 FieldPath = tuple[str, ...] | None
 
 
 @contextmanager
 def open_parquet(path: str, data: bytes) -> Iterator[pq.ParquetFile]:
-    """A Parquet file; what is wrong with it, or comes up while it is read, is DamagedError."""
+    """Open a Parquet file; any problem while it is open is a DamagedError."""
     if len(data) <= 2 * len(_PARQUET_MAGIC) or not data.endswith(_PARQUET_MAGIC):
-        raise TruncatedError(path, "its Parquet footer is not there")
+        raise TruncatedError(path, "its Parquet footer is missing")
     try:
         yield pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
     except _READ_ERRORS as error:
-        raise DamagedError(path, f"is no readable Parquet file: {error}") from error
+        raise DamagedError(path, f"is not a readable Parquet file: {error}") from error
 
 
 @contextmanager
 def open_orc(path: str, data: bytes) -> Iterator[orc.ORCFile]:
-    """The same for an ORC file."""
+    """Open an ORC file in the same way."""
     try:
         yield orc.ORCFile(pa.BufferReader(data))
     except _READ_ERRORS as error:
-        raise DamagedError(path, f"is no readable ORC file: {error}") from error
+        raise DamagedError(path, f"is not a readable ORC file: {error}") from error
 
 
 def read_parquet(
     path: str, data: bytes, columns: Sequence[ProjectedColumn]
 ) -> Iterator[pa.RecordBatch]:
-    """The columns, found by their field ids or names, in batches; one that is not there is null."""
+    """Read columns in batches, by field id or name; a column that is missing is null."""
     with open_parquet(path, data) as file:
         ways = _find_all(path, file.schema_arrow, columns)
         for batch in file.iter_batches(columns=_wanted(ways)):
@@ -81,7 +81,7 @@ def _chosen(
 
 
 def _find(fields: pa.Schema | pa.StructType, steps: tuple[int, ...] | tuple[str, ...]) -> FieldPath:
-    """The names on the way to a leaf, by the field ids or the names on the way."""
+    """The names on the path to a leaf, found by field ids or names."""
     for field in fields:
         if steps[0] in (field.name, _field_id(field)):
             below = () if len(steps) == 1 else _find_below(field.type, steps[1:])

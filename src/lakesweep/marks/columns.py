@@ -36,8 +36,8 @@ LIVE = pa.schema([*_HASH, _PATH, _KIND, _SIZE, _SOURCE])
 #: A file that names others. `entries` counts what it holds, and is null where it was not read.
 SOURCES = pa.schema([_SOURCE, _PATH, _KIND, _SIZE, pa.field("entries", _LONG)])
 
-#: A file that is to be read next. `size_bytes` and `entries` are what the file that names it says
-#: of it; relative paths in it are relative to `location`; `access` tells how it is reached.
+#: A file to read next. `size_bytes` and `entries` are what the file that names it expects; relative
+#: paths in it are relative to `location`; `access` is the number of the access in a `Keyring`.
 POINTERS = pa.schema(
     [
         _SOURCE,
@@ -54,13 +54,13 @@ POINTERS = pa.schema(
 #: The same, with the number of the source that names it.
 CHILDREN = pa.schema([_key("parent", _LONG), *POINTERS])
 
-#: A file that should name others and could not be read; `state` is one of `tolerance.State`.
+#: A file that should name others and could not be read; `state` is a `ReadFailure`.
 PROBLEMS = pa.schema(
     [_PATH, _key("state", _TEXT), _key("reason", _TEXT), pa.field("source", _LONG)]
 )
 
-#: How many files of a kind, in a folder, a source names, itself among them. What it names is
-#: covered by few folders; their identities end in `/`.
+#: How many files of a kind a source names in a folder, itself included. A few folders cover all of
+#: them; their identities end in `/`.
 USAGE = pa.schema(
     [
         _SOURCE,
@@ -71,7 +71,7 @@ USAGE = pa.schema(
     ]
 )
 
-#: What a root's own file says of the root: a document of `Facts`.
+#: What a root's own file says about the root: a `RootFacts` document.
 FACTS = pa.schema([_SOURCE, _key("facts", _TEXT)])
 
 
@@ -105,12 +105,12 @@ class MarkBatch(NamedTuple):
 
 
 class RootFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a root says of itself: where it keeps files, and whether they may be collected.
+    """What a root says about itself: where it stores files, and whether gc may delete them.
 
-    `hidden_fields` are partition fields whose names, which are those of folders, look hidden. The
-    oldest snapshot (milliseconds since 1970) and the oldest version that it still names serve to
-    guess why other files are there. `log` are the numbers of the metadata files before it. By its
-    `layouts` a Paimon table names files (see `paimon.layout_texts`).
+    `hidden_fields` are partition fields whose names, which become folder names, look hidden. The
+    oldest snapshot (milliseconds since 1970) and the oldest version that it still names help to
+    guess the origin of other files. `log` holds the numbers of earlier metadata files, `layouts`
+    how a Paimon table names files (see `paimon.layout_texts`).
     """
 
     location: str
@@ -127,5 +127,5 @@ class RootFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def source_numbers(hashes: Hashes) -> pa.Array:
-    """The numbers by which files that name others are known: the low 63 bits of their hashes."""
+    """The numbers of sources: the low 63 bits of their hashes."""
     return pa.array((hashes[0] & np.uint64(2**63 - 1)).view(np.int64))

@@ -22,7 +22,7 @@ def _folder_size(start: int, size: int) -> int:
 
 @inlined
 def _common_size(one: int, other: int, size: int) -> int:
-    """The length of the innermost folder that two texts share within their first bytes."""
+    """The length of the innermost folder that the first bytes of two texts share."""
     same = 0
     while same < size and load8(one + same) == load8(other + same):
         same += 1
@@ -31,7 +31,7 @@ def _common_size(one: int, other: int, size: int) -> int:
 
 @inlined
 def _component_end(start: int, size: int, position: int) -> int:
-    """Where the next component ends, behind its slash; 0 if there is none."""
+    """The end of the next component, after its slash; 0 if there is none."""
     while position < size:
         if load8(start + position) == _SLASH:
             return position + 1
@@ -48,7 +48,7 @@ def _equal(one: int, other: int, first: int, end: int) -> bool:
 
 @inlined
 def _find_common(base: int, offsets: Any, first: int, end: int) -> int:
-    """The length of the innermost folder that holds all paths of some rows."""
+    """The length of the innermost folder that contains all paths of some rows."""
     whole = base + offsets[first]
     common = _folder_size(whole, offsets[first + 1] - offsets[first])
     for row in range(first + 1, end):
@@ -61,9 +61,9 @@ def _find_common(base: int, offsets: Any, first: int, end: int) -> int:
 def _find_groups(
     base: int, offsets: Any, sizes: Any, run: tuple[int, int], common: int, found: Any
 ) -> bool:
-    """The innermost folders of a run, one for each component behind the common folder.
+    """The innermost folders of a run, one for each component below the common folder.
 
-    False if a path lies in the common folder itself, or if they are too many.
+    False if a path lies in the common folder itself, or if there are too many.
     """
     groups = 0
     for row in range(run[0], run[1]):

@@ -22,7 +22,7 @@ _STORE = re.compile(r"[^/]*://[^/]*/|/")
 
 
 class FolderUsage(NamedTuple):
-    """So many files, of so many bytes as far as is known."""
+    """A number of files, and their bytes as far as these are known."""
 
     files: int
     bytes: int
@@ -33,14 +33,14 @@ Cover = Mapping[str, FolderUsage]
 
 
 def cover(paths: pa.Array, sizes: pa.Array, bounds: Sequence[int], most: int = 8) -> list[Cover]:
-    """Folders that hold all paths of each run of rows between neighbouring bounds.
+    """Folders that contain all paths of each run of rows between neighbouring bounds.
 
-    They are at most `most` a run and a store.
+    There are at most `most` per run and store.
     """
     names, amounts = identities(paths), sizes.fill_null(0).to_numpy()
     found = _find(names, amounts, bounds, most)
     for run, (first, end) in enumerate(pairwise(bounds)):
-        if not all(map(_STORE.match, found[run])):  # a folder that spans stores is none
+        if not all(map(_STORE.match, found[run])):  # a folder cannot span stores
             stores = (_store(name) for name in names[first:end].to_pylist())
             found[run] = add_covers(
                 {store: FolderUsage(1, size)}
@@ -50,7 +50,7 @@ def cover(paths: pa.Array, sizes: pa.Array, bounds: Sequence[int], most: int = 8
 
 
 def add_covers(covers: Iterable[Cover]) -> dict[str, FolderUsage]:
-    """What lies in the folders of all of them together."""
+    """The sum of several covers."""
     total: dict[str, FolderUsage] = {}
     for each in covers:
         for folder, (files, size_bytes) in each.items():
@@ -60,7 +60,7 @@ def add_covers(covers: Iterable[Cover]) -> dict[str, FolderUsage]:
 
 
 def collapse(folders: Iterable[str], most: int) -> tuple[str, ...]:
-    """At most `most` folders, or as many as there are stores, that hold all of these; sorted."""
+    """At most `most` folders, or one per store, that contain all of these; sorted."""
     kept = _outermost(folders)
     depth = max((folder.count("/") for folder in kept), default=0)
     while len(kept) > most and depth > 1:
@@ -70,7 +70,7 @@ def collapse(folders: Iterable[str], most: int) -> tuple[str, ...]:
 
 
 def collapse_cover(cover: Cover, most: int) -> Cover:
-    """The same for folders with what lies in them."""
+    """The same for a cover."""
     if len(cover) <= most:
         return cover
     outer = collapse(cover, most)
@@ -105,13 +105,13 @@ def _store(path: str) -> str:
 
 
 def _cut(folder: str, depth: int) -> str:
-    """The folder around a folder that has so many slashes, and is no wider than a store."""
+    """The ancestor of a folder that has `depth` slashes, or the store."""
     depth = max(depth, _store(folder).count("/"))
     return folder if folder.count("/") <= depth else "/".join(folder.split("/")[:depth]) + "/"
 
 
 def _outermost(folders: Iterable[str]) -> list[str]:
-    """The folders that lie in no other, sorted."""
+    """The folders that are inside no other one, sorted."""
     kept: list[str] = []
     for folder in sorted(set(folders)):
         if not kept or not folder.startswith(kept[-1]):

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 def read_pins(stores: Stores, path: str) -> list[str]:
-    """The addresses in a text file, one a line, or in the column `path` of a Parquet file.
+    """The addresses in a text file, one per line, or in the column `path` of a Parquet file.
 
-    An address keeps the file of that name and all that lies below it. Empty lines, and lines that
-    begin with `#`, say nothing. DamagedError for a line of a text that looks like a pattern, or has
-    a comment behind it: taken for an address it would keep nothing.
+    An address keeps the file of that name and everything below it. Empty lines, and lines that
+    begin with `#`, are skipped. DamagedError for a line that looks like a pattern or has a comment
+    at its end: as an address it would keep nothing.
     """
     address = parse(path)
     data = stores.open(address).read(address.key)
@@ -43,12 +43,12 @@ def _check(path: str, line: str) -> None:
     if "*" in line:
         raise DamagedError(
             path,
-            f"{line} is a pattern, and pins are addresses",
-            hint="name the folder: all below it is kept; or use exclude of the lake",
+            f"{line} is a pattern, but pins must be addresses",
+            hint="name the folder, which keeps everything below it, or use the lake's exclude",
         )
     if " #" in line or "\t#" in line:
         raise DamagedError(
-            path, f"{line} has a comment behind it", hint="give comments lines of their own"
+            path, f"{line} has a comment at its end", hint="put comments on lines of their own"
         )
 
 

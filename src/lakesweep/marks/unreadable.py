@@ -22,7 +22,7 @@ from lakesweep.errors import (
     UnreadableError,
 )
 
-#: What reading one file may raise; anything else is a defect of ours and is never tolerated.
+#: What reading one file may raise; anything else is a bug and is never tolerated.
 READ_ERRORS = (StorageError, FormatError, MissingError)
 
 ReadError = StorageError | FormatError | MissingError
@@ -46,7 +46,7 @@ class Problem:
     path: str
     state: ReadFailure
     reason: str
-    #: What to try, where it is more than what is always said.
+    #: What to try, if it is more specific than the usual hint.
     hint: str | None = None
 
     def __str__(self) -> str:
@@ -57,7 +57,7 @@ class Tolerance(Protocol):
     """What to do about a file that could not be read. Safe to share between threads."""
 
     def meet(self, problem: Problem) -> None:
-        """Return to go on without the file, or raise to stop."""
+        """Return to continue without the file, or raise to stop."""
         ...
 
 
@@ -70,7 +70,7 @@ class Strict:
 
 @dataclass
 class Tolerant:
-    """The walk goes on; the problems are kept."""
+    """The walk continues; the problems are collected."""
 
     problems: list[Problem] = field(default_factory=list)
 
@@ -79,7 +79,7 @@ class Tolerant:
 
 
 def problem_of(error: ReadError) -> Problem:
-    """The problem that an error of reading stands for."""
+    """The problem that a read error stands for."""
     hint = None if error.hint == error.usual_hint else error.hint
     return Problem(error.path, _state(error), error.reason, hint)
 

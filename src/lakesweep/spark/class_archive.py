@@ -16,16 +16,16 @@ import pyspark
 
 from lakesweep.private_folders import cache_home, make_private
 
-#: Java would put the archive to another address each time, and for that rewrite all of it. Where a
-#: Java does not know the option, Spark has it go on.
+#: Java would map the archive at a random address, and rewrite all of it for that. A Java that does
+#: not know the option ignores it, because Spark tells it to.
 _IN_PLACE = ("-XX:+UnlockDiagnosticVMOptions", "-XX:ArchiveRelocationMode=0")
 
 
 @dataclass(frozen=True, slots=True)
 class ClassArchive:
-    """The archive of one Java and one Spark, in a folder where nobody else can write.
+    """The archive for one Java and one Spark, in a folder that only we can write.
 
-    It is written under another name, because an unfinished one must not be read.
+    It is written under a temporary name, because an unfinished one must not be read.
     """
 
     path: Path
@@ -33,30 +33,30 @@ class ClassArchive:
 
     @property
     def reading(self) -> list[str]:
-        """What lets Java use the archive, if it is there."""
+        """The options that make Java use the archive, if it exists."""
         is_there = make_private(self.path.parent) and self.path.is_file()
         return [f"-XX:SharedArchiveFile={self.path}", *_IN_PLACE] if is_there else []
 
     @property
     def writing(self) -> list[str]:
-        """What lets Java write the archive as it ends; if it is there already, use it."""
+        """The options that make Java write the archive on exit, or use it if it exists."""
         if not make_private(self.path.parent):
             return []
         return self.reading or [f"-XX:ArchiveClassesAtExit={self.unfinished}"]
 
     def keep(self) -> None:
-        """Give what a Java wrote its name, once that Java has ended well."""
+        """Rename what Java wrote, once that Java has exited cleanly."""
         with suppress(FileNotFoundError):
             self.unfinished.rename(self.path)
 
     def forget(self) -> None:
-        """Remove what was not kept."""
+        """Remove an archive that was not kept."""
         with suppress(OSError):
             self.unfinished.unlink()
 
 
 def find_archive(java: str) -> ClassArchive:
-    """The archive for this Java and the Spark that is installed, which may not be there yet."""
+    """The archive for this Java and the installed Spark, which may not exist yet."""
     home = Path(java).resolve().parents[1]
     parts = (pyspark.__version__, str(Path(pyspark.__file__).parent), str(home), _release(home))
     digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]

@@ -14,12 +14,12 @@ from pathlib import Path
 
 from lakesweep.no_pandas import disable_pandas
 
-#: What every worker begins with, and what most tasks run, which stands above this package.
+#: Loaded by every worker and most tasks; by name, because they are in higher layers.
 _BY_NAME = ("pyspark.worker", "lakesweep.sweep.engine.spark_engine")
 
 
 def load() -> None:
-    """Load what kernels need, and the compiled ones among them."""
+    """Load what kernels need, compiled ones included."""
     disable_pandas()
     import pyarrow as pa
 
@@ -32,14 +32,14 @@ def load() -> None:
     for name in _BY_NAME:
         import_module(name)
     file_hashes(pa.array(["/"]))
-    gc.freeze()  # what never goes need not be looked at, nor copied by that, in any worker
+    gc.freeze()  # workers need not traverse these objects, which would copy their pages
 
 
 def without_copies(path: Iterable[str]) -> list[str]:
-    """A path of Python without the zips that pyspark has of itself, where it is installed.
+    """`sys.path` without the zips of itself that pyspark adds, where it is installed.
 
-    Spark puts them in front. What comes from there is compiled each time, and every worker reads
-    the list of their files again for each of their folders: half a second of its core.
+    Spark puts them first. Modules in them are compiled on every import, and every worker reads
+    their directories again: half a second of CPU time each.
     """
     entries = list(path)
     copies = {Path(entry, "pyspark", "python", "lib") for entry in entries}

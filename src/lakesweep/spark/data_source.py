@@ -20,9 +20,9 @@ Share = TypeVar("Share")
 
 
 class ArrowDataSource(DataSource):
-    """A data source of ours. `access` is bound by `bind`; by itself it has this process's own.
+    """Base class of our data sources. `bind_access` sets `access`; the default is this process.
 
-    Spark makes it in a process on the driver's machine, asks it there for its schema and its
+    Spark creates it in a process on the driver machine, asks it there for its schema and its
     partitions, and sends it to the executors.
     """
 
@@ -38,18 +38,18 @@ class ArrowDataSource(DataSource):
 
     @abstractmethod
     def columns(self) -> pa.Schema:
-        """What the rows have."""
+        """The schema of the rows."""
 
     @abstractmethod
     def open(self) -> ArrowSourceReader[Any]:
-        """What reads the rows. Called on the driver's machine."""
+        """The reader of the rows. Called on the driver machine."""
 
     @property
     def reach(self) -> ExecutorAccess:
         return self.access or ExecutorAccess()
 
     def whole(self, name: str, default: int) -> int:
-        """An option that is a whole number above zero."""
+        """An option that must be a positive whole number."""
         text = self.options.get(name, str(default))
         if not (text.isascii() and text.isdigit() and int(text)):
             raise UsageError(
@@ -58,7 +58,7 @@ class ArrowDataSource(DataSource):
         return int(text)
 
     def address(self) -> str:
-        """The one place that was given to `load`."""
+        """The single address that was given to `load`."""
         found = self.options.get("path")
         if not found:
             raise UsageError(f"{self.name()} needs an address", hint=f"{_EXAMPLE}.load('s3://…')")
@@ -69,14 +69,14 @@ _EXAMPLE = "spark.read.format('lakesweep.…')"
 
 
 class ArrowSourceReader(DataSourceReader, Generic[Share]):
-    """Reads the rows of a source, share by share."""
+    """Reads the rows of a source, one share per task."""
 
     def __init__(self, columns: pa.Schema) -> None:
         self._wire = on_the_wire(columns)
 
     @abstractmethod
     def shares(self) -> Sequence[Share]:
-        """What one task each shall read. Called once, on the driver's machine."""
+        """The shares, one per task. Called once, on the driver machine."""
 
     @abstractmethod
     def rows(self, share: Share) -> Iterator[pa.RecordBatch]:
@@ -84,7 +84,7 @@ class ArrowSourceReader(DataSourceReader, Generic[Share]):
 
     def partitions(self) -> Sequence[InputPartition]:
         with tagging_errors():
-            # An empty list would mean one partition of its own kind.
+            # For an empty list Spark makes up a partition.
             return [InputPartition(share) for share in self.shares() or (None,)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
@@ -97,8 +97,8 @@ class ArrowSourceReader(DataSourceReader, Generic[Share]):
 def bind_access(source: type[ArrowDataSource], access: ExecutorAccess) -> type[ArrowDataSource]:
     """The same source with an access of its own.
 
-    A class made here is pickled as a whole, with the access inside; one that other processes can
-    import would travel by its name only.
+    A class created here is pickled by value, with the access inside; one that other processes can
+    import would be pickled by name.
     """
     return type(source.__name__, (source,), {"access": access, "__doc__": source.__doc__})
 
@@ -110,5 +110,5 @@ def split_list(text: str) -> list[str]:
     try:
         found = json.loads(text)
     except json.JSONDecodeError as error:
-        raise UsageError(f"{text!r} is no list in JSON: {error}") from error
+        raise UsageError(f"{text!r} is not a JSON list: {error}") from error
     return [str(item) for item in found]

@@ -20,7 +20,7 @@ from lakesweep.storage.datasets.manifest import Dataset, Part
 from lakesweep.storage.datasets.reader import check_parts, load_dataset, read_part
 from lakesweep.storage.datasets.writer import PART_SCHEMA, commit_dataset, write_parts
 
-#: A folder whose name Spark takes as it stands: it would read patterns into other characters.
+#: A folder name that Spark takes literally; other characters may form patterns.
 _PLAIN_FOLDER = re.compile(r"/[A-Za-z0-9._/=@+-]*")
 
 
@@ -29,8 +29,8 @@ def write(
 ) -> Dataset:
     """Write all rows of a DataFrame as the dataset of an address.
 
-    Each task writes parts of its own and gives back their names. A task that fails or runs twice
-    leaves parts that nobody names: of every task Spark takes one answer.
+    Each task writes its own parts and returns their names. A task that fails or runs twice leaves
+    parts that nothing names: Spark takes one result per task.
     """
     schema = to_arrow(frame.schema) if schema is None else schema
     parts = map_batches(
@@ -54,11 +54,11 @@ def read(
     access: ExecutorAccess,
     columns: Sequence[str] | None = None,
 ) -> DataFrame:
-    """The rows of a dataset, with some of its columns or all.
+    """The rows of a dataset, with all or some of its columns.
 
-    A local folder is read by Spark itself, after the sizes of the parts were compared; it compares
-    the checksum of each page. Elsewhere our own tasks read, and compare the hash of each part. They
-    are no data source: for each of its reads Spark starts Python on the driver, several times.
+    Spark itself reads a local folder, after a comparison of part sizes; it verifies the checksum of
+    each page. Elsewhere our own tasks read, and verify the hash of each part. They are not a data
+    source, because for each of those Spark starts Python on the driver several times.
     """
     chosen = list(columns or dataset.schema.names)
     folder = identity(dataset.address)
@@ -85,7 +85,7 @@ def _read_natively(spark: SparkSession, dataset: Dataset, folder: str) -> DataFr
 
 
 class DatasetSource(ArrowDataSource):
-    """The rows of the dataset at an address. The option `columns` names some, separated by `;`."""
+    """The rows of the dataset at an address. Option `columns`: some of them, separated by `;`."""
 
     @classmethod
     def name(cls) -> str:
@@ -122,7 +122,7 @@ class DatasetReader(ArrowSourceReader[tuple[Part, ...]]):
 
 
 def _balanced(parts: Sequence[Part], groups: int) -> list[tuple[Part, ...]]:
-    """The parts in at most so many groups of about the same size: the largest first."""
+    """The parts in at most `groups` groups of similar size, largest part first."""
     heap: list[tuple[int, int, list[Part]]] = [(0, number, []) for number in range(groups)]
     for part in sorted(parts, key=lambda part: part.size_bytes, reverse=True):
         size, number, group = heap[0]

@@ -25,12 +25,12 @@ from lakesweep.errors import SparkLostError, SparkSetupError
 from lakesweep.no_pandas import without_pandas
 from lakesweep.spark.error_translation import root_cause
 
-#: It has no types of its own.
+#: It is untyped.
 _launch_gateway: Callable[..., Any] = launch_gateway
 
 _PY4J: str = java_gateway.__file__
 
-#: pyspark looks at the variables only.
+#: pyspark reads the environment variables only.
 _PYTHON = {
     "PYSPARK_PYTHON": "spark.pyspark.python",
     "PYSPARK_DRIVER_PYTHON": "spark.pyspark.driver.python",
@@ -50,14 +50,14 @@ def running_driver(
     variables: Mapping[str, str],
     when_ended: Callable[[], None],
 ) -> Iterator[SparkSession]:
-    """A session on a driver of its own, with all of these settings; both end with the block.
+    """A session on a driver of its own with these settings; both end with the block.
 
-    With `verbose`, Java writes to our stderr; otherwise into a file, of which a failed start tells.
-    `when_ended` is called when Java has ended by itself and well.
+    If `verbose`, Java writes to our stderr; otherwise to a file that is quoted if the start fails.
+    `when_ended` is called once Java has exited cleanly by itself.
     """
     if SparkContext._active_spark_context is not None:  # noqa: SLF001
         raise SparkSetupError(
-            "this process has a Spark session already", hint="use it, as the one that is given"
+            "this process has a Spark session already", hint="pass that session instead"
         )
     log_path = scratch / "driver.log"
     with (
@@ -78,9 +78,9 @@ def running_driver(
 
 @contextmanager
 def _hushing() -> Iterator[None]:
-    """Keep from stderr what py4j logs where calls to Java break off, as by Ctrl-C.
+    """Suppress what py4j logs when calls to Java break off, as after Ctrl-C.
 
-    It logs with the root of all loggers, which would print that even where nobody set it up.
+    It uses the root logger, which prints even if logging was never configured.
     """
     root = logging.getLogger()
     root.addFilter(_is_not_py4j)
@@ -95,7 +95,7 @@ def _is_not_py4j(record: logging.LogRecord) -> bool:
 
 
 def _launch(settings: Mapping[str, str], scratch: Path, stderr: IO[bytes] | None) -> Any:
-    """The gateway to a new Java, or None where pyspark has one already, which stays."""
+    """The gateway to a new Java; None if pyspark already has one, which is kept."""
     if SparkContext._gateway is not None:  # noqa: SLF001
         return None
     # On the command line, every user of the machine could read the settings.
@@ -117,9 +117,9 @@ def _property(setting: tuple[str, str]) -> str:
 
 
 def _start(settings: Mapping[str, str]) -> SparkSession:
-    # Only to look at its version, pyspark would load pandas.
+    # pyspark would load pandas only to check its version.
     vars(pandas_functions)[PANDAS_CHECK] = _accept
-    # On the way it loads what its own tests need, pandas if it is there.
+    # This also imports what its own tests need, pandas included.
     with without_pandas():
         conf = SparkConf()
         conf.setAll(list(settings.items()))
@@ -127,11 +127,11 @@ def _start(settings: Mapping[str, str]) -> SparkSession:
 
 
 def _accept() -> None:
-    """Whatever pandas there is."""
+    """Accept any version of pandas."""
 
 
 def _stop(session: SparkSession) -> None:
-    # Whatever is wrong with Spark now, the work is done or has its own error.
+    # Problems at this point do not matter: the work is done, or has its own error.
     with suppress(PySparkException, Py4JError, OSError):
         session.stop()
 
@@ -142,7 +142,7 @@ def _end(gateway: Any, when_ended: Callable[[], None]) -> None:
     with suppress(Py4JError, OSError):
         gateway.shutdown()
     SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
-    gateway.proc.stdin.close()  # Java ends when nobody holds the other end
+    gateway.proc.stdin.close()  # Java exits when the other end is closed
     try:
         if gateway.proc.wait(_STOP_SECONDS) == 0:
             when_ended()
@@ -173,7 +173,7 @@ def _python(settings: Mapping[str, str]) -> dict[str, str]:
 
 @contextmanager
 def _environment(changes: Mapping[str, str]) -> Iterator[None]:
-    """Set variables for the processes that are started inside the block."""
+    """Set environment variables for processes started inside the block."""
     before = {name: os.environ.get(name) for name in changes}
     os.environ.update(changes)
     try:

@@ -20,7 +20,7 @@ from lakesweep.errors import LakesweepError, SparkJobError, SparkLostError
 
 _MARK = "lakesweep-error:"
 
-#: What Spark says when a part of it is gone. The same work may succeed at another time.
+#: What Spark reports if one of its processes died. The same work may succeed later.
 _LOST = re.compile(
     r"Python worker exited unexpectedly|ExecutorLostFailure|Executor heartbeat timed out"
     r"|All masters are unresponsive|Master removed our application|SparkContext was shut down"
@@ -40,16 +40,16 @@ _STATE = re.compile(r"\s*SQLSTATE: \w+.*$", re.DOTALL)
 
 
 class TaskError(Exception):
-    """An error of ours on its way from an executor to the driver."""
+    """One of our errors on its way from an executor to the driver."""
 
 
 class SparkFailure(Exception):  # noqa: N818
-    """What Spark said of a failure, all of it. Its own exceptions fall silent with Spark."""
+    """The full text of a failure. Spark's own exceptions lose it once Spark has stopped."""
 
 
 @contextmanager
 def tagging_errors() -> Iterator[None]:
-    """On an executor: let an error of ours be found again by the driver."""
+    """On an executor: tag our errors so that the driver can find them."""
     try:
         yield
     except LakesweepError as error:
@@ -58,7 +58,7 @@ def tagging_errors() -> Iterator[None]:
 
 @contextmanager
 def translating() -> Iterator[None]:
-    """On the driver: raise what a job failed of as an error of ours."""
+    """On the driver: raise the failure of a job as one of our errors."""
     try:
         yield
     except (PySparkException, Py4JError) as error:
@@ -74,17 +74,17 @@ def translate(error: Exception) -> LakesweepError:
         return found
     cause = root_cause(text) or type(error).__name__
     if _LOST.search(text):
-        return SparkLostError(f"a part of Spark is gone: {cause}")
+        return SparkLostError(f"Spark lost one of its processes: {cause}")
     return SparkJobError(f"a job failed inside Spark: {cause}")
 
 
 def to_text(error: LakesweepError) -> str:
-    """An error as a line of ASCII that `from_text` finds in any surroundings."""
+    """An error as one line of ASCII that `from_text` finds inside any other text."""
     return _MARK + json.dumps({"type": type(error).__name__, "values": vars(error)}, default=str)
 
 
 def from_text(text: str) -> LakesweepError | None:
-    """The first error that a text holds whole, or None."""
+    """The first complete error in a text, or None."""
     start = text.find(_MARK)
     if start < 0:
         return None
@@ -109,6 +109,6 @@ def root_cause(text: str) -> str:
 
 
 def _end_of_trace(trace: str) -> str:
-    """The line behind the frames of a Python trace, which names the exception."""
+    """The line after the frames of a Python trace, which names the exception."""
     lines = [line for line in trace.splitlines() if line and not line[0].isspace()]
     return lines[0] if lines else ""

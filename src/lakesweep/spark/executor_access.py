@@ -14,18 +14,18 @@ from dataclasses import dataclass, field
 
 from lakesweep.storage.stores import Stores
 
-#: What tells the SDKs of stores where to ask and as whom, complete in itself: no names of files.
+#: Endpoints and credentials for the SDKs of stores, without those that refer to local files.
 _CARRIED = re.compile(
     r"AWS_(ACCESS_KEY_ID|SECRET_ACCESS_KEY|SESSION_TOKEN|REGION|DEFAULT_REGION"
     r"|ENDPOINT_URL(_S3)?|REQUEST_CHECKSUM_CALCULATION)"
     r"|AZURE_STORAGE_\w+"
 )
-#: What says that a machine knows by itself as whom to ask, by family.
+#: Variables that show that a machine has credentials of its own, by family.
 _OWN = {
     "AWS_": re.compile(r"AWS_(ACCESS_KEY_ID|PROFILE|ROLE_ARN|CONTAINER_CREDENTIALS_\w+)"),
     "AZURE_": re.compile(r"AZURE_(STORAGE_\w+|CLIENT_ID|FEDERATED_TOKEN_FILE)"),
 }
-#: Threads of a task ask at once: none shall see half of what another sets.
+#: Threads of a task run concurrently: none may see half of what another sets.
 _SETTING = threading.Lock()
 
 
@@ -35,10 +35,10 @@ def _own_variables() -> dict[str, str]:
 
 @dataclass(frozen=True)
 class ExecutorAccess:
-    """The stores and catalogs as one process knows them, for others to use.
+    """The stores and catalogs as one process knows them, for use by others.
 
-    The variables of that process come along, for machines that would else ask as nobody. `parts` is
-    how many tasks are worth having.
+    The environment variables of that process are included, for machines without credentials of
+    their own. `parts` is how many tasks are worthwhile.
     """
 
     opener: Stores = field(default_factory=Stores, repr=False)
@@ -48,12 +48,12 @@ class ExecutorAccess:
 
     @property
     def stores(self) -> Stores:
-        """The stores, on whatever machine this is."""
+        """The stores, on any machine."""
         self.prepare()
         return self.opener
 
     def prepare(self) -> None:
-        """Let other stores that came here with this access be reached as well."""
+        """Make other stores that came with this access reachable too."""
         with _SETTING:
             self._set_variables()
 

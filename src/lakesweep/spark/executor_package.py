@@ -21,9 +21,9 @@ _SUFFIXES = {".py", ".properties", ".typed"}
 
 
 def ship_package(spark: SparkSession, folder: Path) -> None:
-    """Let all executors of a session import this package; `folder` must live as long.
+    """Let all executors of a session import this package; `folder` must outlive the session.
 
-    A second call does nothing: Spark refuses to take a file twice.
+    A second call does nothing: Spark refuses to add a file twice.
     """
     path = zip_package(folder)
     if path is not None and path.name not in _shipped(spark):
@@ -32,7 +32,7 @@ def ship_package(spark: SparkSession, folder: Path) -> None:
 
 
 def _shipped(spark: SparkSession) -> set[str]:
-    """The names of what was shipped: on a cluster for all its sessions, else for this one."""
+    """The names of shipped files: per cluster for all its sessions, else per session."""
     names = {spark.conf.get(_SHIPPED, None) or ""}
     if not is_remote(spark):
         names |= {Path(path).name for path in spark.sparkContext.listFiles}
@@ -40,14 +40,14 @@ def _shipped(spark: SparkSession) -> set[str]:
 
 
 def is_remote(spark: SparkSession) -> bool:
-    """Whether a session is one of Spark Connect."""
+    """Whether a session uses Spark Connect."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
 def zip_package(folder: Path) -> Path | None:
-    """The package as a zip in `folder`, the same bytes for the same code.
+    """The package as a zip in `folder`; the same code gives the same bytes.
 
-    None where the package itself runs from a zip: then somebody has shipped it already.
+    None if the package itself runs from a zip: then it was shipped already.
     """
     package = Path(lakesweep.__file__).parent
     if not package.is_dir():

@@ -18,16 +18,16 @@ from lakesweep.storage.file_batches import FILE_SCHEMA
 from lakesweep.storage.listing.locations import even_groups
 from lakesweep.storage.stores import Keyring, Stores
 
-#: What metadata says of a file; when it was written, only its store knows.
+#: What metadata says about a file; only its store knows when it was written.
 REACHED_SCHEMA = pa.schema([FILE_SCHEMA.field(name) for name in ("path", "kind", "size_bytes")])
 
 
 class IcebergFilesSource(ArrowDataSource):
-    """Every file that a table or view reaches, of every kind; a shared file comes several times.
+    """Every file that a table or view reaches, of every kind; shared files appear repeatedly.
 
     `load` takes the address of a metadata file, the folder of a table with a version hint, or
-    `catalog.namespace.table`, where the sources were registered with that catalog. The first file
-    that cannot be read ends the job: what came before it is not the whole.
+    `catalog.namespace.table` if the sources were registered with that catalog. The first file that
+    cannot be read fails the job, because the rows so far are incomplete.
     """
 
     @classmethod

@@ -20,23 +20,23 @@ _HINT = (
 
 
 def find_java(environment: Mapping[str, str] = os.environ) -> tuple[str, int]:
-    """The program that Spark will start, and its version; SparkSetupError where it cannot."""
+    """The Java that Spark will start, and its version; SparkSetupError if Spark cannot use it."""
     home = environment.get("JAVA_HOME")
     name = str(Path(home, "bin", "java")) if home else "java"
     java = shutil.which(name, path=environment.get("PATH"))
     if java is None:
         where = f"JAVA_HOME={home} holds none" if home else "none is on the path"
-        raise SparkSetupError(f"Spark needs Java, and {where}", hint=_HINT)
+        raise SparkSetupError(f"Spark needs Java, but {where}", hint=_HINT)
     version = _released_version(java) or java_version(java)
     if version is None:
-        raise SparkSetupError(f"{java} does not tell its version", hint=_HINT)
+        raise SparkSetupError(f"{java} does not report its version", hint=_HINT)
     if version < OLDEST_JAVA:
         raise SparkSetupError(f"{java} is version {version}, too old for Spark", hint=_HINT)
     return java, version
 
 
 def java_version(java: str) -> int | None:
-    """The major version of a Java, or None where it does not run."""
+    """The major version of a Java, or None if it does not run."""
     try:
         answer = subprocess.run(  # noqa: S603  the user's own Java
             [java, "-version"], capture_output=True, text=True, timeout=60, check=False
@@ -47,7 +47,7 @@ def java_version(java: str) -> int | None:
 
 
 def _released_version(java: str) -> int | None:
-    """What the file beside the program says, which costs no start of Java."""
+    """The version in the release file next to the program, without starting Java."""
     try:
         text = Path(java).resolve().parents[1].joinpath("release").read_text(errors="replace")
     except OSError:

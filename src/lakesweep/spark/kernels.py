@@ -33,12 +33,12 @@ _ARROW = {kind: arrow for arrow, kind in reversed(_TYPES.items())}
 
 
 def to_spark(schema: pa.Schema) -> spark.StructType:
-    """The columns of Arrow batches as Spark has them; ValueError for a type that we do not use."""
+    """The Spark schema of Arrow batches; ValueError for a type that we do not use."""
     return spark.StructType([_spark_field(field) for field in schema])
 
 
 def to_arrow(schema: spark.StructType) -> pa.Schema:
-    """The columns of a DataFrame as Arrow has them; ValueError for a type that we do not use."""
+    """The Arrow schema of a DataFrame; ValueError for a type that we do not use."""
     return pa.schema([_arrow_field(field) for field in schema.fields])
 
 
@@ -49,14 +49,18 @@ def on_the_wire(schema: pa.Schema) -> pa.Schema:
 
 def _spark_field(field: pa.Field) -> spark.StructField:
     if field.type not in _TYPES:
-        raise ValueError(f"no column of type {field.type} goes through Spark, such as {field.name}")
+        raise ValueError(
+            f"no column of type {field.type} can be passed through Spark, such as {field.name}"
+        )
     return spark.StructField(field.name, _TYPES[field.type], field.nullable)
 
 
 def _arrow_field(field: spark.StructField) -> pa.Field:
     if field.dataType not in _ARROW:
         kind = field.dataType.simpleString()
-        raise ValueError(f"no column of type {kind} goes into a dataset, such as {field.name}")
+        raise ValueError(
+            f"no column of type {kind} can be stored in a dataset, such as {field.name}"
+        )
     return pa.field(field.name, _ARROW[field.dataType], field.nullable)
 
 
@@ -64,17 +68,17 @@ Item = TypeVar("Item")
 Batches = Iterator[pa.RecordBatch]
 Kernel = Callable[Concatenate[Batches, ...], Batches]
 
-#: The offsets of a larger batch of strings might not fit 32 bits, which is all that Spark takes.
+#: Spark takes 32-bit offsets only, which may not suffice for larger batches of strings.
 _MOST_ROWS = 1 << 16
 
 
 def map_batches(
     frame: DataFrame, kernel: Kernel, schema: pa.Schema, /, **parameters: Any
 ) -> DataFrame:
-    """What a kernel makes of each partition of a DataFrame; `schema` is what it yields.
+    """Run a kernel over each partition of a DataFrame; `schema` is what it yields.
 
-    The kernel is called once a partition, and may be called again or twice at the same time where a
-    task is repeated. It and its parameters are pickled.
+    The kernel is called once per partition, and again, perhaps concurrently, if a task is repeated.
+    It and its parameters are pickled.
     """
 
     def run(batches: Batches) -> Batches:
@@ -95,9 +99,9 @@ def map_items(
     /,
     **parameters: Any,
 ) -> DataFrame:
-    """What a kernel yields for each of some items, one task an item.
+    """Run a kernel over some items, one task per item.
 
-    All items travel to every task: they are addresses and numbers, not rows.
+    Every task receives all items: they are addresses and numbers, not rows.
     """
 
     def run(batches: Batches) -> Batches:
@@ -112,22 +116,22 @@ def map_items(
 
 @cache
 def freeze_loaded_objects() -> None:
-    """Once a process: take what is loaded by now out of the rounds of the garbage collector.
+    """Once per process: exempt all loaded objects from garbage collection.
 
-    Spark collects garbage after every task, and to go through all modules takes 30 ms each time.
+    Spark collects garbage after every task, and traversing all modules takes 30 ms each time.
     """
     gc.freeze()
 
 
 def from_wire(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """A batch from Spark with moments in UTC, instead of the zone of the session."""
+    """A batch from Spark with times in UTC instead of the time zone of the session."""
     fields = [_in_utc(field) for field in batch.schema]
     schema = pa.schema(fields)
     return batch if schema == batch.schema else batch.cast(schema)
 
 
 def to_wire(batches: Iterable[pa.RecordBatch], wire: pa.Schema) -> Batches:
-    """Batches as Spark reads them: the columns by name, in its types, not too large, not empty."""
+    """Batches as Spark reads them: columns by name, in its types, neither too large nor empty."""
     for batch in batches:
         chosen = batch.select(wire.names)
         for start in range(0, batch.num_rows, _MOST_ROWS):
@@ -146,7 +150,7 @@ _COUNTED = pa.schema([("rows", pa.int64())])
 
 
 def count_rows(spark: SparkSession, rows: int = 1000) -> int:
-    """Let executors count some rows in Python."""
+    """Count rows in Python on the executors."""
     counted = map_batches(spark.range(rows), _count, _COUNTED).collect()
     return sum(row["rows"] for row in counted)
 

@@ -12,15 +12,15 @@ from lakesweep.spark.executor_access import ExecutorAccess
 from lakesweep.storage.file_batches import FILE_SCHEMA
 from lakesweep.storage.listing.locations import Piece, cut_locations, list_pieces
 
-#: What a listing knows: a file's kind is for others to say.
+#: The columns of a listing, which does not know the kinds of files.
 LISTED_SCHEMA = pa.schema([field for field in FILE_SCHEMA if field.name != "kind"])
 
 
 class ListingSource(ArrowDataSource):
     """All files at and below some locations, each once.
 
-    `load("s3://…")`, or the option `locations` with several, in JSON or separated by `;`. `parts`
-    is how many tasks there are at most, `workers` how many requests each has under way.
+    `load("s3://…")`, or the option `locations` with several, as JSON or separated by `;`. `parts`
+    is the maximum number of tasks, `workers` the number of concurrent requests of each.
     """
 
     @classmethod
@@ -36,7 +36,7 @@ class ListingSource(ArrowDataSource):
         return ListingReader(access, self._locations(), parts, workers)
 
     def _locations(self) -> list[str]:
-        # Spark hands a list that was given to `load` on as `paths`.
+        # Spark passes a list that was given to `load` as `paths`.
         several = self.options.get("locations") or self.options.get("paths")
         found = split_list(several) if several else [self.address()]
         if not found:

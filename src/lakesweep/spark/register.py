@@ -32,11 +32,11 @@ def register(
     catalogs: Mapping[str, Mapping[str, str]] = _NOTHING,
     ship: bool | None = None,
 ) -> ExecutorAccess:
-    """Make `lakesweep.listing`, `lakesweep.iceberg-files` and `lakesweep.dataset` known to Spark.
+    """Register `lakesweep.listing`, `lakesweep.iceberg-files` and `lakesweep.dataset`.
 
     `storage` and `catalogs` are as in the configuration: options by bucket, and the properties of
-    Iceberg catalogs by name. They travel inside the sources, and are shown nowhere. `ship` brings
-    this package to the executors; by default wherever they may be on other machines.
+    Iceberg catalogs by name. They travel inside the sources and are shown nowhere. `ship` sends
+    this package to the executors; by default if they may run on other machines.
     """
     options = {path: _options(option) for path, option in storage.items()}
     access = ExecutorAccess(Stores(options), dict(catalogs), suggested_tasks(spark))
@@ -47,7 +47,7 @@ def register(
 
 
 def register_sources(spark: SparkSession, access: ExecutorAccess) -> None:
-    """Make the data sources known to Spark, with an access that is there already."""
+    """Register the data sources with an existing access."""
     for source in SOURCES:
         spark.dataSource.register(bind_access(source, access))
 

@@ -51,14 +51,14 @@ def open_session(
     verbose: bool = False,
     is_rehearsal: bool = False,
 ) -> Iterator[SparkSession]:
-    """A session as it is configured, which ends with the block.
+    """A session as configured, which ends with the block.
 
-    A session that is given is used as it is, and left alone. What fails inside Spark leaves the
-    block as an error of ours. Unless `verbose`, Spark writes nothing to the terminal. A rehearsal
-    takes longer to end, and lets later sessions start sooner (see `class_archive`).
+    A session that is passed in is used unchanged and not stopped. Failures inside Spark leave the
+    block as our errors. Unless `verbose`, Spark writes nothing to the terminal. A rehearsal takes
+    longer to end, and makes later sessions start faster (see `class_archive`).
     """
     if not verbose:
-        # It tells every failure of a query a second time, as JSON.
+        # It would log every failed query again, as JSON.
         logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
     if given is not None:
         with translating():
@@ -74,7 +74,7 @@ def open_session(
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """How a session is started: where it may write, and what for."""
+    """How a session is started: its scratch folder and its purpose."""
 
     scratch: Path
     verbose: bool
@@ -100,7 +100,7 @@ def _classic(section: SparkSection, start: _Start) -> Iterator[SparkSession]:
 
 @contextmanager
 def _served(section: SparkSection, master: str, start: _Start) -> Iterator[SparkSession]:
-    """A session over Spark Connect, on a server that is started for it."""
+    """A Spark Connect session on a server that is started for it."""
     port, token = _free_port(), secrets.token_hex(16)
     settings = {
         "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
@@ -125,7 +125,7 @@ def _driver(
     more: Mapping[str, str] = _NOTHING,
     variables: Mapping[str, str] = _NOTHING,
 ) -> Iterator[SparkSession]:
-    """A driver in this process, and the session that comes with it."""
+    """A driver in this process, with its session."""
     java, _ = find_java()
     archive = find_archive(java)
     try:
@@ -144,7 +144,7 @@ def _driver(
 
 @contextmanager
 def _connected(section: SparkSection, url: str, scratch: Path) -> Iterator[SparkSession]:
-    """A session over Spark Connect, on a server that runs."""
+    """A Spark Connect session on a running server."""
     _check_reachable(urlsplit(url).hostname or "", urlsplit(url).port or _CONNECT_PORT)
     os.environ[_CONNECT_MODE] = "1"  # the functions of pyspark look there
     try:
@@ -176,7 +176,7 @@ def _connect(section: SparkSection, url: str) -> SparkSession:
 
 
 def _check_master(master: str) -> None:
-    """A cluster that nobody can reach is found out now; Spark would try for a minute."""
+    """Detect an unreachable cluster now; Spark would retry for a minute."""
     if not master.startswith("spark://"):
         return
     failure = None

@@ -23,7 +23,7 @@ _LOCAL = re.compile(r"local(\[(?P<cores>\*|\d+)(,\s*(\d+|\*))?\])?")
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _COLLECTOR = re.compile(r"-XX:\+Use\w+GC\b")
 
-#: For any session; the user's own settings come on top.
+#: For any session; the user's own settings override them.
 _USUAL = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
@@ -39,21 +39,21 @@ _ALONE = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "2g",
 }
-#: For the Java of such a driver. Rows hardly ever come by it, so it never gets back what it takes
-#: to compile its own code twice, and there is little garbage for several threads to collect. Of a
-#: machine's memory it would take a part at once; it gets more where it needs more.
+#: For the Java of this driver. Few rows pass through it, so optimised compilation does not pay off,
+#: and there is little garbage for several threads to collect. By default it would reserve a share
+#: of the memory at once; it still gets more when it needs more.
 _BRIEF = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xms32m")
 
 
 def is_local(master: str) -> bool:
-    """Whether a master stands for threads of one process."""
+    """Whether a master means threads of one process."""
     return _LOCAL.fullmatch(master) is not None
 
 
 def driver_settings(
     section: SparkSection, master: str, scratch: Path, java_options: Sequence[str] = ()
 ) -> dict[str, str]:
-    """All settings of a driver that is to be started; what it must write goes to `scratch`."""
+    """All settings of a driver to start; its files go to `scratch`."""
     settings = {
         **session_settings({}),
         **_QUIET,
@@ -74,25 +74,25 @@ def driver_settings(
 
 
 def _brief_options(asked: str) -> list[str]:
-    """Options for a short life; without our collector if the user names one: Java takes no two."""
+    """Options for a short life; without our collector if the user sets one: Java takes only one."""
     has_own = _COLLECTOR.search(asked) is not None
     return [option for option in _BRIEF if not (has_own and _COLLECTOR.match(option))]
 
 
 def _own_workers(conf: Mapping[str, str]) -> dict[str, str]:
-    """What makes workers start with our libraries loaded, if their Python is ours."""
+    """Start workers with our libraries loaded, if their Python is ours."""
     if "PYSPARK_PYTHON" in os.environ or "spark.pyspark.python" in conf:
         return {}
     return {"spark.python.daemon.module": "lakesweep.spark.daemon"}
 
 
 def session_settings(conf: Mapping[str, str]) -> dict[str, str]:
-    """What can be set on a session of a server that runs already."""
+    """What can be set on a session of a running server."""
     return {**_USUAL, **conf}
 
 
 def _local_partitions(master: str) -> int:
-    """Enough for Spark to put small ones together, and few enough to cost nothing."""
+    """Enough for Spark to coalesce small ones, and few enough to cost nothing."""
     found = _LOCAL.fullmatch(master)
     cores = (found and found["cores"]) or "1"
     return max(16, 4 * ((os.cpu_count() or 1) if cores == "*" else int(cores)))
@@ -105,13 +105,13 @@ def _log_option() -> str:
 #: Enough for a small cluster to have something to do, and few enough to cost little.
 _FEWEST_PARTS = 32
 _PARTS_A_CORE = 6
-#: Cores of one machine are about as fast as each other.
+#: The cores of one machine are equally fast.
 _PARTS_A_CORE_ALONE = 3
 _MOST_CORES = 1 << 16
 
 
 def suggested_tasks(spark: SparkSession) -> int:
-    """How many tasks are worth having in a session."""
+    """How many tasks are worthwhile in a session."""
     cores = session_cores(spark)
     if is_in_process(spark):
         return _PARTS_A_CORE_ALONE * cores
@@ -119,14 +119,14 @@ def suggested_tasks(spark: SparkSession) -> int:
 
 
 def session_cores(spark: SparkSession) -> int:
-    """How many tasks run at once, as far as Spark knows by now."""
+    """How many tasks run at once, as far as Spark knows so far."""
     if not is_remote(spark):
         return spark.sparkContext.defaultParallelism
-    # A server does not say it, but cuts a range into as many parts.
+    # A server does not report it, but splits a range into that many partitions.
     cut = spark.range(_MOST_CORES).selectExpr("spark_partition_id() as part")
     return cut.distinct().count()
 
 
 def is_in_process(spark: SparkSession) -> bool:
-    """Whether all executors are in this very process."""
+    """Whether all executors run in this process."""
     return not is_remote(spark) and is_local(spark.sparkContext.master or "")

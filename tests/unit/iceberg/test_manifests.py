@@ -102,12 +102,12 @@ def test_a_manifest_without_content_types_holds_data() -> None:
 
 @pytest.mark.parametrize("bad", [entry(status=3), entry(status=-1), entry(content=3)])
 def test_codes_that_are_not_known_are_damage(bad: Any) -> None:
-    with pytest.raises(DamagedError, match="not known"):
+    with pytest.raises(DamagedError, match="unknown"):
         kinds(manifest(bad))
 
 
 def test_an_entry_without_a_path_is_damage() -> None:
-    with pytest.raises(DamagedError, match="names no file"):
+    with pytest.raises(DamagedError, match="no file path"):
         kinds(manifest(entry(name="")))
 
 

@@ -69,7 +69,7 @@ class TestLocalDisk:
         assert found.to_pylist() == ["data/x", "data/y"]
 
     def test_an_address_of_an_unknown_root_is_refused(self) -> None:
-        with pytest.raises(IncompleteError, match="not known"):
+        with pytest.raises(IncompleteError, match="is unknown"):
             StorageNamespace("/mnt/lakefs/r").keys(*full("local:///srv/lakefs/r/data/x"))
 
     def test_with_the_root_known_it_is_told_apart(self) -> None:
@@ -83,7 +83,7 @@ class TestLocalDisk:
     def test_a_server_that_has_another_name_for_the_root_is_refused(self, root: str) -> None:
         """As one in a container: what it calls so may be any of our objects."""
         local = StorageNamespace("/srv/lakefs/a/r", ("local://a/r", "local:///srv/lakefs/a/r"))
-        with pytest.raises(IncompleteError, match="not known") as error:
+        with pytest.raises(IncompleteError, match="is unknown") as error:
             local.keys(*full(f"local://{root}/a/r/data/x"))
         assert "local_root" in str(error.value.hint)
 

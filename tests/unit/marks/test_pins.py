@@ -28,10 +28,10 @@ def test_a_mark_of_the_encoding_is_no_part_of_an_address() -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("s3://lake/a/*", "is a pattern, and pins are addresses"),
-        ("s3://lake/**", "is a pattern, and pins are addresses"),
-        ("s3://lake/a  # for ever", "has a comment behind it"),
-        ("s3://lake/a\t# for ever", "has a comment behind it"),
+        ("s3://lake/a/*", "is a pattern, but pins must be addresses"),
+        ("s3://lake/**", "is a pattern, but pins must be addresses"),
+        ("s3://lake/a  # for ever", "has a comment at its end"),
+        ("s3://lake/a\t# for ever", "has a comment at its end"),
     ],
 )
 def test_lines_that_would_keep_nothing_are_refused(line: str, message: str) -> None:

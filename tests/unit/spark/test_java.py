@@ -63,5 +63,5 @@ def test_a_java_that_is_too_old_is_told(tmp_path: Path) -> None:
 
 def test_a_java_that_does_not_run_is_told(tmp_path: Path) -> None:
     make_java(tmp_path, "what?")
-    with pytest.raises(SparkSetupError, match="does not tell"):
+    with pytest.raises(SparkSetupError, match="does not report"):
         find_java({"JAVA_HOME": str(tmp_path)})

@@ -21,14 +21,14 @@ LARGEST_BYTES = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """Blocks one behind the other, inflated: block i is `raw[bounds[i]:bounds[i + 1]]`."""
+    """Consecutive blocks, inflated: block i is `raw[bounds[i]:bounds[i + 1]]`."""
 
     raw: Bytes
     bounds: Numbers
 
 
 def read_blocks(path: str, data: bytes, handles: Numbers) -> Blocks:
-    """Check and inflate blocks; a handle is where one begins, and how long it is stored."""
+    """Verify and inflate blocks; a handle is the offset and the stored length of one."""
     bounds = check_blocks(path, data, handles)
     raw = np.empty(int(bounds[-1]), np.uint8)
     inflate(path, data, handles, bounds, raw)
@@ -37,7 +37,7 @@ def read_blocks(path: str, data: bytes, handles: Numbers) -> Blocks:
 
 
 def check_blocks(path: str, data: bytes, handles: Numbers) -> Numbers:
-    """Check that blocks are whole; answers where they begin and end, one inflated behind another.
+    """Verify blocks; returns where each begins and ends once inflated consecutively.
 
     There is one number more than there are blocks.
     """
@@ -61,14 +61,14 @@ def _why_not_inflated(data: bytes, start: int, size: int) -> str:
     codec = data[start + size]
     known = {2: "zlib", 3: "bzip2", 4: "LZ4", 7: "Zstandard"}
     if codec == 1:
-        return f"the block at byte {start} is no snappy data"
+        return f"the block at byte {start} is not snappy data"
     return (
         f"the block at byte {start} has codec {codec} ({known.get(codec, 'unknown')}), not snappy"
     )
 
 
 def inflate(path: str, data: bytes, handles: Numbers, bounds: Numbers, raw: Bytes) -> None:
-    """Inflate blocks that were checked to where their bounds are."""
+    """Inflate verified blocks to their bounds."""
     from lakesweep.lakefs.ranges.checksums import SNAPPY
 
     source, target, decompress = memoryview(data), raw.data, cramjam.snappy.decompress_raw_into
@@ -81,20 +81,20 @@ def inflate(path: str, data: bytes, handles: Numbers, bounds: Numbers, raw: Byte
             except cramjam.DecompressionError as error:
                 raise DamagedError(path, f"the block at byte {start}: {error}") from None
             if written != end - begin:
-                raise DamagedError(path, f"the block at byte {start} is no snappy data")
+                raise DamagedError(path, f"the block at byte {start} is not snappy data")
         else:
             room[:] = stored
         begin = end
 
 
 def raise_for_code(path: str, state: int) -> None:
-    """Raise what a kernel found wrong."""
+    """Raise the error that a kernel found."""
     if state < 0:
         raise DamagedError(path, error_codes.REASONS[state])
 
 
 def read_small_block(path: str, data: bytes, handle: tuple[int, int]) -> Mapping[bytes, bytes]:
-    """The records of a block with plain keys, as a file has two of, for what it says of itself."""
+    """The records of a block with plain keys: a file has two of them, for its own description."""
     blocks = read_blocks(path, data, np.array([handle], np.int64))
     try:
         return dict(_small_records(blocks.raw.tobytes()))
@@ -121,7 +121,7 @@ def _small_records(block: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def uvarint(data: bytes, at: int) -> tuple[int, int]:
-    """One number without a sign, and where it ends; IndexError where the bytes end before."""
+    """One unsigned number, and where it ends; IndexError if the bytes end before."""
     value = shift = 0
     while (byte := data[at]) >= 128:
         value |= (byte & 127) << shift

@@ -31,7 +31,7 @@ _WORD = 0xFFFFFFFF
 
 
 def _checksum_tables() -> Any:
-    """Eight tables, so that eight bytes are taken at a time."""
+    """Eight tables, to process eight bytes at a time."""
     tables = np.zeros((8, 256), np.uint32)
     for byte in range(256):
         value = byte
@@ -96,7 +96,7 @@ def checksum_by_tables(data: Any, tables: Any) -> Any:
 
 @kernel
 def masked_checksum(data: Any, start: int, end: int, tables: Any) -> Any:
-    """The checksum of some bytes, as it is stored behind them."""
+    """The checksum of some bytes, in the form stored after them."""
     at = address(data)
     crc = _crc32c(at + start, at + end, address(tables))
     return ((crc >> 15 | crc << 17 & _WORD) + _MASK_DELTA) & _WORD
@@ -104,9 +104,9 @@ def masked_checksum(data: Any, start: int, end: int, tables: Any) -> Any:
 
 @kernel
 def first_outside(handles: Any, size: int) -> int:
-    """The first block that does not lie in a file of that size, with what stands behind it, or -1.
+    """The first block that does not fit into a file of that size, with its trailer, or -1.
 
-    A handle is where a block begins, and how long it is stored.
+    A handle is the offset and the stored length of a block.
     """
     for row in range(len(handles)):
         start, length = handles[row, 0], handles[row, 1]
@@ -117,7 +117,7 @@ def first_outside(handles: Any, size: int) -> int:
 
 @kernel
 def first_damaged(data: Any, handles: Any, tables: Any) -> int:
-    """The first of the blocks whose bytes are not those that were written; -1 if all are."""
+    """The first block whose bytes have changed; -1 if none has."""
     at, table = address(data), address(tables)
     for row in range(len(handles)):
         end = at + handles[row, 0] + handles[row, 1] + 1  # with the byte that names the codec
@@ -129,7 +129,7 @@ def first_damaged(data: Any, handles: Any, tables: Any) -> int:
 
 @kernel
 def raw_sizes(data: Any, handles: Any, sizes: Any) -> int:
-    """How long each block is once it is inflated; the first of a codec that is not known, or -1."""
+    """The length of each inflated block; and the first with an unknown codec, or -1."""
     at = address(data)
     for row in range(len(handles)):
         start = at + handles[row, 0]

@@ -21,16 +21,16 @@ TOO_MANY: Final = -13
 
 REASONS: Final = {
     SHORT_BLOCK: "a block is shorter than its own bookkeeping",
-    BAD_RESTARTS: "the restart points of a block are not where its keys start anew",
+    BAD_RESTARTS: "the restart points of a block are not where its keys restart",
     PAST_END: "a key or a value runs beyond the end of its block",
     NO_SUCH_PREFIX: "a key shares more with the key before it than that one has",
     SHORT_KEY: "a key is shorter than its own trailer",
-    WRONG_KIND: "a record is no plain value, as all records of lakeFS are",
+    WRONG_KIND: "a record is not a plain value, as all records of lakeFS are",
     WRONG_ORDER: "the keys are not in ascending order",
-    BAD_ENVELOPE: "a value is no pair of identity and data",
-    BAD_RECORD: "a record is not in the format of protobuf",
-    UNKNOWN_TYPE: "an entry has an address of a type that is not known",
+    BAD_ENVELOPE: "a value is not a pair of identity and data",
+    BAD_RECORD: "a record is not valid protobuf",
+    UNKNOWN_TYPE: "an entry has an address of an unknown type",
     BAD_HANDLE: "the index names a block in a way that cannot be read",
-    TOO_LARGE: "it takes more room than any range may have",
+    TOO_LARGE: "it is larger than any range may be",
     TOO_MANY: "it has more records than it says, or longer ones",
 }

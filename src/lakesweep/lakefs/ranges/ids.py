@@ -1,4 +1,4 @@
-"""Content ids of ranges, entries and commits, by which what was read is verified."""
+"""Content ids of ranges, entries and commits, which verify what was read."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ _BYTES, _STRING, _INT, _STRINGS, _MAP, _EMBEDDED = range(6)
 
 
 class SSTableHash:
-    """The id of a range or a metarange: of its records, and of what it was named for."""
+    """The id of a range or a metarange: of its records and its named properties."""
 
     def __init__(self) -> None:
         self._found = hashlib.sha256()
 
     def add(self, piece: bytes | memoryview) -> None:
-        """Take some more records, each with its lengths."""
+        """Add records, each with its lengths."""
         self._found.update(piece)
 
     def finish(self, named: Mapping[str, bytes]) -> str:
-        """The id, when all records were taken."""
+        """The id, once all records were added."""
         self._found.update(_encode_map(named))
         return self._found.hexdigest()
 
@@ -41,7 +41,7 @@ def _encode_map(pairs: Mapping[str, bytes]) -> bytes:
 def entry_identity(
     size_bytes: int, checksum: str, metadata: Mapping[str, str], content_type: str
 ) -> bytes:
-    """The identity of an entry; where its object lies has no part in it."""
+    """The identity of an entry; it does not include the address of its object."""
     texts = {key: value.encode() for key, value in metadata.items()}
     parts = _encode_int(size_bytes) + _encode_bytes(checksum.encode(), _STRING) + _encode_map(texts)
     if content_type:
@@ -57,7 +57,7 @@ def commit_id(
     metadata: Mapping[str, str],
     parents: Sequence[str],
 ) -> str:
-    """The id of a commit, by what it holds and what came before it."""
+    """The id of a commit, from its contents and its parents."""
     texts = ("commit:v1", committer, message, metarange_id)
     named = b"".join(_encode_bytes(text.encode(), _STRING) for text in texts)
     pairs = _encode_map({key: value.encode() for key, value in metadata.items()})

@@ -37,9 +37,9 @@ _GROUP_BYTES = 1 << 19
 def decode_range(
     path: str, data: bytes, range_id: str | None, schema: pa.Schema = ENTRIES
 ) -> pa.RecordBatch:
-    """The objects of a range, as rows of ENTRIES. With its id, that the file is its own.
+    """The objects of a range, as rows of ENTRIES. With an id, the file is verified against it.
 
-    With `schema` only some of the columns are made: few need identities and checksums.
+    With `schema` only some columns are made: few callers need identities and checksums.
     """
     opened = open_sstable(path, data, SSTableType.RANGES)
     if opened.properties.entity:
@@ -54,7 +54,7 @@ def decode_range(
 class _Columns:
     """The columns of a range, filled a group of records at a time.
 
-    Each has room for more than it needs; the machine gives memory where it is written.
+    Each is allocated larger than needed; memory is only used once it is written.
     """
 
     def __init__(self, told: SSTableProperties, schema: pa.Schema) -> None:
@@ -72,7 +72,7 @@ class _Columns:
         self._kinds = np.empty(told.records, np.uint8)
 
     def take(self, raw: Bytes, values: Numbers) -> int:
-        """Decode some more records; a negative answer is the code of what is wrong."""
+        """Decode more records; a negative result is an error code."""
         from lakesweep.lakefs.ranges.value_kernels import decode_entries
 
         addresses, checksums, identities = self._texts.values()
@@ -101,7 +101,7 @@ class _Columns:
         return byte_strings(path, kind, heap[: ends[-1]], ends)
 
     def _types(self, path: str) -> pa.Array:
-        """The types of addresses; where an entry does not say it, by how its address begins."""
+        """The types of addresses; if an entry does not say, by the scheme of its address."""
         stored = self._kinds & 3
         is_relative = stored == _RELATIVE
         if (unsaid := stored == _BY_PREFIX).any():
@@ -111,7 +111,7 @@ class _Columns:
         return _TYPES.take(pa.array(is_relative.view(np.int8)))
 
     def _times(self) -> pa.Array:
-        """Moments as a column; null where there is none."""
+        """Times as a column; null if there is none."""
         kind, moments = ENTRIES.field("modified").type, self._numbers[1]
         has_time = self._kinds >= _HAS_TIME
         if has_time.all():
@@ -141,14 +141,14 @@ def decode_metarange(path: str, data: bytes, metarange_id: str | None) -> pa.Rec
 
 
 def _check_ranges(path: str, keys: pa.Array, ranges: pa.RecordBatch) -> None:
-    """Ids are names of files, and each range ends where it says, before the next begins."""
+    """Ids must be file names, and each range must end where it says, before the next begins."""
     ids, begins, ends = (
         ranges.column("range_id"),
         ranges.column("min_key"),
         ranges.column("max_key"),
     )
     if not pc.all(pc.match_substring_regex(ids, r"^[0-9a-f]{64}$"), min_count=0).as_py():
-        raise DamagedError(path, "it names a range by what is no id")
+        raise DamagedError(path, "it names a range by an invalid id")
     overlap = pc.any(pc.less_equal(begins[1:], ends[:-1]), min_count=0).as_py()
     if overlap or not ends.equals(keys):
         raise DamagedError(path, "its ranges overlap, or do not end where they say")
@@ -173,9 +173,9 @@ class Trees:
         return decode_metarange(self.namespace.table(metarange_id), data, metarange_id)
 
     def entries(self, metarange_id: str) -> Iterator[pa.RecordBatch]:
-        """All entries of a tree in the order of their paths, as rows of ENTRIES, a batch a range.
+        """All entries of a tree in path order, as rows of ENTRIES, one batch per range.
 
-        DamagedError where a range is not what the metarange says of it.
+        DamagedError if a range is not what the metarange says.
         """
         ranges = self.ranges(metarange_id)
         ids = ranges.column("range_id").to_pylist()
@@ -195,24 +195,24 @@ class Trees:
 def _check_batch(
     path: str, batch: pa.RecordBatch, before: bytes | None, last: bytes, count: int
 ) -> None:
-    """Compare a range with what its metarange says of it, and with the range in front of it."""
+    """Compare a range with its metarange, and with the range before it."""
     paths = batch.column("path")
     if batch.num_rows != count or not count or paths[-1].as_py() != last:
-        raise DamagedError(path, f"it has {batch.num_rows} entries, and its metarange says {count}")
+        raise DamagedError(path, f"it has {batch.num_rows} entries, but its metarange says {count}")
     if before is not None and paths[0].as_py() <= before:
-        raise DamagedError(path, "it begins before the range in front of it ends")
+        raise DamagedError(path, "it begins before the previous range ends")
 
 
 class RangeFiles(Protocol):
-    """The files of a repository that name objects and ranges. Can be pickled, and shared.
+    """The range and metarange files of a repository. Can be pickled and shared.
 
-    They never change: an id is a hash of what its file says. So what was read of one may be kept
-    for ever.
+    They never change: an id is a hash of the contents. So anything read from one can be cached
+    forever.
     """
 
     def read(self, id_: str, *, meta: bool) -> bytes:
-        """The file of a range, or with `meta` of a metarange, as it is stored.
+        """The file of a range, or with `meta` of a metarange, as stored.
 
-        MissingError where it is not there. Whoever parses it compares it with the id.
+        MissingError if it does not exist. The parser verifies it against the id.
         """
         ...

@@ -64,7 +64,7 @@ def _record(p: int, start: int, limit: int, restart: int, end: int, before: int)
 
 @inlined
 def _ending(p: int, start: int, limit: int, restart: int, end: int) -> Any:
-    """Whether all restart points of a block were met; an empty one has one all the same."""
+    """Whether all restart points of a block were met; an empty block has one too."""
     if p == start:
         return (
             error_codes.FINE
@@ -132,7 +132,7 @@ def unpack(
 
 @inlined
 def _build(key: int, last: int, length: int, shared: int, rest: int, unshared: int) -> None:
-    """Write a key behind the last one, whose trailer is gone: it may share bytes of that, too."""
+    """Append a key to the previous one, without its trailer, which it may share too."""
     common = min(shared, length)
     copy(key, last, common)
     for i in range(shared - common):
@@ -142,7 +142,7 @@ def _build(key: int, last: int, length: int, shared: int, rest: int, unshared: i
 
 @inlined
 def _is_after(last: int, last_length: int, key: int, length: int, shared: int) -> Any:
-    """Whether a key is greater than the one before it, of which it shares so many bytes."""
+    """Whether a key is greater than the previous one, with which it shares a prefix."""
     common = min(last_length, length)
     for i in range(min(shared, common), common):
         if load8(last + i) != load8(key + i):

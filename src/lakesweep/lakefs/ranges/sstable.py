@@ -49,7 +49,7 @@ class SSTable:
 
 @dataclass(frozen=True, slots=True)
 class OpenSSTable:
-    """A file whose blocks are known to be whole: where each lies, and where it is once inflated."""
+    """A file with verified blocks: where each is stored, and where it is once inflated."""
 
     path: str
     data: bytes
@@ -59,9 +59,9 @@ class OpenSSTable:
 
 
 def open_sstable(path: str, data: bytes, kind: SSTableType) -> OpenSSTable:
-    """Check the frame of a file.
+    """Verify the frame of a file.
 
-    FormatError, or what is below it, for a file that is damaged or no such table.
+    FormatError, or a subclass, for a file that is damaged or is not such a table.
     """
     footer = read_footer(path, data)
     properties = _read_properties(path, data, footer)
@@ -74,7 +74,7 @@ def open_sstable(path: str, data: bytes, kind: SSTableType) -> OpenSSTable:
 
 
 def _refuse_lies(path: str, told: SSTableProperties, raw_bytes: int) -> None:
-    """Room is made for as much as a file says to have, so it must fit into its blocks.
+    """Memory is allocated for what a file declares, so that must fit into its blocks.
 
     Only keys may be longer than what is stored of them.
     """
@@ -84,7 +84,7 @@ def _refuse_lies(path: str, told: SSTableProperties, raw_bytes: int) -> None:
 
 
 def read_sstable(path: str, data: bytes, kind: SSTableType, id_: str | None = None) -> SSTable:
-    """Read a whole file and check all that can be checked; with `id_`, that it is its own."""
+    """Read a whole file and verify everything; with `id_`, its id too."""
     from lakesweep.lakefs.ranges.value_kernels import open_envelopes
 
     opened = open_sstable(path, data, kind)
@@ -113,13 +113,13 @@ def _read_properties(path: str, data: bytes, footer: SSTableFooter) -> SSTablePr
 def _data_handles(
     path: str, data: bytes, footer: SSTableFooter, properties: SSTableProperties
 ) -> Numbers:
-    """Where the blocks of records are: through one level of an index, or two."""
+    """Where the blocks of records are, from an index of one or two levels."""
     handles = _index_handles(path, data, np.array([footer.index], np.int64))
     if properties.two_level:
         handles = _index_handles(path, data, handles)
     if len(handles) != properties.data_blocks:
         blocks = properties.data_blocks
-        raise DamagedError(path, f"its index has {len(handles)} blocks, and it says {blocks}")
+        raise DamagedError(path, f"its index has {len(handles)} blocks, but it says {blocks}")
     return handles
 
 
@@ -134,9 +134,9 @@ def _index_handles(path: str, data: bytes, handles: Numbers) -> Numbers:
 
 
 class RecordWalk:
-    """Takes a table apart, some blocks at a time, which stay in the cache of a core.
+    """Decodes a table some blocks at a time, which fit into the cache of a core.
 
-    With an id it is proved at the end that it is the file's own.
+    With an id, the contents are verified against it at the end.
     """
 
     def __init__(self, opened: OpenSSTable, id_: str | None) -> None:
@@ -148,9 +148,9 @@ class RecordWalk:
         self._done = np.array([0, 0, 0, 0, told.value_bytes])
 
     def groups(self, most_bytes: int) -> Iterator[tuple[Bytes, Numbers]]:
-        """Inflated blocks, about so many bytes at a time, and where the values are in them.
+        """Inflated blocks, a limited number of bytes at a time, and where their values are.
 
-        The next ones take their place. DamagedError, at the end at last, for what is not right.
+        The next group reuses the memory. DamagedError, at the latest at the end, for any mismatch.
         """
         from lakesweep.lakefs.ranges.record_kernels import FEWEST_BYTES, FRAME_BYTES, unpack
 
@@ -175,17 +175,17 @@ class RecordWalk:
     def _finish(self, hashed: SSTableHash) -> None:
         path, told, found = self._opened.path, self._opened.properties, self._done[:3].tolist()
         if found != [told.records, told.key_bytes, told.value_bytes]:
-            raise DamagedError(path, f"it has {found[0]} records, and says {told.records}")
+            raise DamagedError(path, f"it has {found[0]} records, but says {told.records}")
         if self._id is not None and (own := hashed.finish(told.named)) != self._id:
             raise DamagedError(path, f"what it holds has the id {own}, not {self._id}")
 
     def keys(self) -> pa.Array:
-        """All keys, when all groups were taken."""
+        """All keys, once all groups were taken."""
         return byte_strings(self._opened.path, pa.binary(), self._keys, self._key_ends)
 
 
 def _cuts(bounds: Numbers, most_bytes: int) -> list[tuple[int, int]]:
-    """Which blocks are taken together: at least one, and several while they have so few bytes."""
+    """Which blocks to take together: at least one, and more while they are small."""
     cuts: list[tuple[int, int]] = []
     first, blocks = 0, len(bounds) - 1
     while first < blocks or not cuts:
@@ -199,7 +199,7 @@ def _cuts(bounds: Numbers, most_bytes: int) -> list[tuple[int, int]]:
 def byte_strings(
     path: str, kind: pa.DataType, heap: Bytes, ends: npt.NDArray[np.int32]
 ) -> pa.Array:
-    """A column of bytes or text that lies in `heap`."""
+    """A column of bytes or text stored in `heap`."""
     buffers = [None, pa.py_buffer(ends), pa.py_buffer(heap)]
     column = pa.Array.from_buffers(kind, len(ends) - 1, buffers)
     if kind == pa.string():
@@ -227,9 +227,9 @@ _HASHED = ("type", "entity", "schema_name", "schema_definition")
 
 @dataclass(frozen=True, slots=True)
 class SSTableProperties:
-    """The properties that are of use. Those with `min_key` and `max_key` are not: they were wrong.
+    """The properties that are used. `min_key` and `max_key` are not: some were wrong.
 
-    `named` are those that an id covers.
+    `named` are those that the id covers.
     """
 
     type: SSTableType
@@ -243,7 +243,7 @@ class SSTableProperties:
 
 
 def read_properties(path: str, found: Mapping[bytes, bytes]) -> SSTableProperties:
-    """Make sense of the records of the properties' block."""
+    """Decode the records of the properties block."""
     try:
         index_type = int.from_bytes(found[_INDEX_TYPE], "little")
         named = {name: found[name.encode()] for name in _HASHED if name.encode() in found}
@@ -282,7 +282,7 @@ _OTHERS = {
     bytes.fromhex("57fb808b247547db"): "LevelDB",
     bytes.fromhex("f09faab3f09faab3"): "Pebble",
 }
-_HINT = "lakeFS writes no such files: compare it with a copy, or with what the server reads"
+_HINT = "lakeFS does not write such files: compare it with a copy, or with what the server reads"
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,7 +294,7 @@ class SSTableFooter:
 
 
 def read_footer(path: str, data: bytes) -> SSTableFooter:
-    """Parse the footer; FormatError for other formats than that of lakeFS."""
+    """Parse the footer; FormatError for formats that are not lakeFS'."""
     if not data:
         raise TruncatedError(path, "it is empty")
     if data[-8:] != MAGIC:

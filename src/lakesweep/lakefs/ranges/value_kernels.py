@@ -18,7 +18,7 @@ _LAST_SECOND = 253402300799
 
 @inlined
 def _part(p: int, end: int) -> tuple[int, int]:
-    """A part of an envelope: its length has a sign; answers (where it begins, where it ends)."""
+    """A part of an envelope, whose length is signed; returns its begin and end."""
     length, p = varint(p, end)
     if p < 0 or length & 1 or length < 0 or length >> 1 > end - p:
         return -1, -1
@@ -46,7 +46,7 @@ def open_envelopes(raw: Any, values: Any, identities: Any, data: Any) -> int:
 
 @kernel
 def gather(raw: Any, parts: Any, heap: Any, ends: Any) -> None:
-    """Copy parts of `raw` one behind the other; `ends` has one row more, for the first begin."""
+    """Copy parts of `raw` consecutively; `ends` has one more row, for the first begin."""
     at, out = address(raw), address(heap)
     filled = 0
     for row in range(len(parts)):
@@ -129,7 +129,7 @@ def decode_entries(
 
 @inlined
 def _time(p: int, end: int, seconds: int, nanoseconds: int) -> tuple[int, int, int]:
-    """A moment, and a position that is negative where it is none."""
+    """A time, and a position that is negative if it is invalid."""
     while p < end:
         key, p = varint(p, end)
         if p < 0 or key < 8:
@@ -147,7 +147,7 @@ def _time(p: int, end: int, seconds: int, nanoseconds: int) -> tuple[int, int, i
 
 @inlined
 def _micros(seconds: int, nanoseconds: int) -> int:
-    """Microseconds since 1970, none before or after what calendars know."""
+    """Microseconds since 1970; none outside the range of calendars."""
     seconds = min(max(seconds, _FIRST_SECOND), _LAST_SECOND)
     return seconds * 1_000_000 + min(max(nanoseconds, 0), 999_999_999) // 1000
 

@@ -15,7 +15,7 @@ from lakesweep.native import inlined, kernel, load8
 
 @inlined
 def varint(p: int, end: int) -> tuple[int, int]:
-    """Read one number of up to 64 bits; answers (number, position after it)."""
+    """Read one number of up to 64 bits; returns the number and the position after it."""
     if p < end:
         byte = load8(p)
         if byte < 128:
@@ -38,7 +38,7 @@ def _long_varint(p: int, end: int) -> tuple[Any, Any]:
 
 @inlined
 def skip(p: int, end: int, wire: int) -> int:
-    """Step over a field's value of a wire type that is not wanted."""
+    """Skip the value of a field that is not wanted, by its wire type."""
     if wire == 0:
         _, p = varint(p, end)
         return p

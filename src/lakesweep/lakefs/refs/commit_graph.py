@@ -8,7 +8,7 @@ from datetime import datetime
 
 from lakesweep.errors import IncompleteError, NotFoundError, UsageError
 
-#: Versions of commits from this one on name the branch that was merged into first.
+#: Since this commit version, the target branch of a merge is the first parent.
 _MAIN_PARENT_FIRST = 1
 
 _SHORTEST_PREFIX = 4
@@ -16,9 +16,10 @@ _SHORTEST_PREFIX = 4
 
 @dataclass(frozen=True, slots=True)
 class RepositoryCommit:
-    """One commit. `metarange_id` is empty where it holds nothing, as the first one does.
+    """One commit.
 
-    `created` may have been set by a client, to the past and to the future.
+    `metarange_id` is empty if it holds nothing, like the first one. A client may have set `created`
+    to a past or a future time.
     """
 
     id: str
@@ -33,7 +34,7 @@ class RepositoryCommit:
 
     @property
     def main_parent(self) -> str | None:
-        """The commit that the branch had before; merges once named it last."""
+        """The previous commit of the branch; old merges name it last."""
         if not self.parents:
             return None
         return self.parents[0 if self.version >= _MAIN_PARENT_FIRST else -1]
@@ -50,7 +51,7 @@ class RepositoryBranch:
 
 @dataclass(frozen=True, slots=True)
 class RepositoryTag:
-    """A tag and what it is on. Tags may be deleted and made again on another commit."""
+    """A tag and its commit. Tags may be deleted and created again on another commit."""
 
     name: str
     commit_id: str
@@ -58,10 +59,10 @@ class RepositoryTag:
 
 @dataclass(frozen=True, slots=True)
 class Refs:
-    """All commits of a repository, with those that no branch reaches, and all that names them.
+    """All commits of a repository, unreachable ones included, and all branches and tags.
 
-    Every HEAD, every tagged commit and every parent is among the commits, each parent before its
-    children; `make_refs` sees to it.
+    Every HEAD, every tagged commit and every parent is among the commits, parents before children;
+    `make_refs` ensures it.
     """
 
     commits: Mapping[str, RepositoryCommit]
@@ -69,7 +70,7 @@ class Refs:
     tags: tuple[RepositoryTag, ...]
 
     def reached(self, heads: Iterable[str]) -> frozenset[str]:
-        """The commits that can be reached from any of these, by all parents, and these."""
+        """The commits reachable from any of these, through all parents, and these."""
         found: set[str] = set()
         ahead = list(heads)
         while ahead:
@@ -80,7 +81,7 @@ class Refs:
         return frozenset(found)
 
     def reaching(self, heads: Sequence[str]) -> Mapping[str, int]:
-        """For every commit the heads that reach it by all parents: bit i for the i-th head."""
+        """For each commit, the heads that reach it through all parents: bit i for the i-th head."""
         bits = dict.fromkeys(self.commits, 0)
         for place, head in enumerate(heads):
             bits[head] |= 1 << place
@@ -90,11 +91,11 @@ class Refs:
         return bits
 
     def dangling(self) -> frozenset[str]:
-        """The commits that no branch reaches; a tag may be on them."""
+        """The commits that no branch reaches; they may be tagged."""
         return frozenset(self.commits) - self.reached(each.commit_id for each in self.branches)
 
     def find(self, name: str) -> RepositoryCommit:
-        """The commit of a branch, a tag, an id, or an id's beginning that fits no other."""
+        """The commit of a branch, a tag, a commit id, or an unambiguous prefix of an id."""
         heads = {tag.name: tag.commit_id for tag in self.tags}
         heads |= {branch.name: branch.commit_id for branch in self.branches}
         commit = self.commits.get(heads.get(name, name))
@@ -104,13 +105,13 @@ class Refs:
         fitting = [commit for commit in self.commits.values() if commit.id.startswith(name)]
         if len(name) < _SHORTEST_PREFIX or not fitting:
             raise NotFoundError(
-                f"{name!r} is no branch, no tag and no commit",
-                hint="lakesweep lifecycle refs REPO shows all of them",
+                f"{name!r} is not a branch, tag or commit",
+                hint="lakesweep lifecycle refs REPO lists them all",
             )
         if len(fitting) > 1:
             raise UsageError(
-                f"{name!r} is the beginning of {len(fitting)} commit ids",
-                hint="give more of the id",
+                f"{name!r} is a prefix of {len(fitting)} commit ids",
+                hint="give a longer prefix",
             )
         return fitting[0]
 
@@ -120,7 +121,7 @@ def make_refs(
     branches: Iterable[RepositoryBranch],
     tags: Iterable[RepositoryTag],
 ) -> Refs:
-    """Put the parts together; IncompleteError where one names a commit that is not there."""
+    """Assemble refs; IncompleteError if one names a commit that does not exist."""
     known = {commit.id: commit for commit in commits}
     refs = Refs(_parents_first(known), tuple(branches), tuple(tags))
     heads = {f"branch {each.name!r}": each.commit_id for each in refs.branches}
@@ -132,7 +133,7 @@ def make_refs(
 
 
 def _parents_first(commits: Mapping[str, RepositoryCommit]) -> Mapping[str, RepositoryCommit]:
-    """The commits in an order in which each comes after its parents."""
+    """The commits in an order in which parents come before children."""
     children: dict[str, list[str]] = {id_: [] for id_ in commits}
     for commit in commits.values():
         for parent in commit.parents:
@@ -150,12 +151,12 @@ def _parents_first(commits: Mapping[str, RepositoryCommit]) -> Mapping[str, Repo
             if not waiting[child]:
                 ready.append(child)
     if len(ordered) < len(commits):
-        raise IncompleteError("some commits are their own ancestors, so their order is not known")
+        raise IncompleteError("some commits are their own ancestors, so they have no order")
     return ordered
 
 
 def _missing(who: str, commit_id: str) -> IncompleteError:
     return IncompleteError(
-        f"{who} names commit {commit_id}, which is not among the commits",
-        hint="dump the refs of the repository again, and let nobody write them meanwhile",
+        f"{who} names commit {commit_id}, which does not exist",
+        hint="dump the refs of the repository again while nothing else writes a dump",
     )

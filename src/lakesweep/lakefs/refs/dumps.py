@@ -33,25 +33,25 @@ class RefsDump(msgspec.Struct, frozen=True):
 
 
 def parse_manifest(path: str, data: bytes) -> RefsDump:
-    """The document that names a dump; DamagedError for what is none."""
+    """The document that names a dump; DamagedError if it is not one."""
     try:
         return msgspec.json.decode(data, type=RefsDump)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise DamagedError(path, f"it is no manifest of a refs dump: {error}") from None
+        raise DamagedError(path, f"it is not the manifest of a refs dump: {error}") from None
 
 
 def read_dump(trees: Trees, dump: RefsDump) -> Refs:
     """All refs of a dump.
 
-    UnreadableError where a piece of it is missing, as while another dump is written.
+    UnreadableError if a part of it is missing, as while another dump is being written.
     """
     try:
         tags = list(_values(trees, dump.tags_meta_range_id, "tag", decode_tag))
         branches = list(_values(trees, dump.branches_meta_range_id, "branch", decode_branch))
         commits = list(_values(trees, dump.commits_meta_range_id, "commit", decode_commit))
     except MissingError as error:
-        hint = "dump the refs again: lakesweep lifecycle refs NAME has its server do so"
-        reason = "a refs dump names it, so the dump is not complete"
+        hint = "dump the refs again with lakesweep lifecycle refs NAME"
+        reason = "a refs dump names it, so the dump is incomplete"
         raise UnreadableError(error.path, "missing", reason, hint=hint) from error
     return make_refs(commits, branches, tags)
 
@@ -65,7 +65,7 @@ def _values(
         data = trees.files.read(row["range_id"], meta=False)
         table = read_sstable(path, data, SSTableType.RANGES, row["range_id"])
         if (table.properties.entity, len(table.keys)) != (entity, row["count"]):
-            raise DamagedError(path, f"it has not the {row['count']} records of {entity} type")
+            raise DamagedError(path, f"it does not hold {row['count']} records of type {entity}")
         records = table.gather(table.data, pa.binary())
         for key, record in zip(table.keys.to_pylist(), records.to_pylist(), strict=True):
             value = decode(path, record)
@@ -76,20 +76,20 @@ def _values(
 def _check_name(
     path: str, key: bytes, value: RepositoryCommit | RepositoryBranch | RepositoryTag
 ) -> None:
-    """No two records may be one: keys differ, so names do."""
+    """No two records may have one name: keys are unique, so names must match them."""
     name = value.id if isinstance(value, RepositoryCommit) else value.name
     if name.encode() != key:
-        raise DamagedError(path, f"it has {name!r} where {key!r} belongs")
+        raise DamagedError(path, f"it has {name!r} in the place of {key!r}")
 
 
 def _check_entity(trees: Trees, metarange_id: str, entity: str) -> None:
-    """Where there is nothing of a kind, a metarange says so: no id, or another kind, is no dump."""
+    """An empty kind still has a metarange: no id, or one of another kind, means a bad dump."""
     path = trees.namespace.table(metarange_id)
     if not metarange_id:
-        raise DamagedError(path, f"a refs dump does not name its metarange of {entity} type")
+        raise DamagedError(path, f"a refs dump names no metarange of type {entity}")
     data = trees.files.read(metarange_id, meta=True)
     if read_sstable(path, data, SSTableType.METARANGES).properties.entity != entity:
-        raise DamagedError(path, f"it has not the records of {entity} type")
+        raise DamagedError(path, f"it does not hold records of type {entity}")
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -99,7 +99,7 @@ ProtobufField = tuple[int, int | bytes]
 
 
 def decode_commit(path: str, data: bytes) -> RepositoryCommit:
-    """A commit; DamagedError for what is none."""
+    """A commit; DamagedError if it is not one."""
     texts, numbers, parents, metadata = _sorted_out(path, data)
     try:
         return RepositoryCommit(
@@ -144,7 +144,7 @@ def _sorted_out(
     try:
         fields = list(_fields(data))
     except (IndexError, ValueError):
-        raise DamagedError(path, "a record in it is not in the format of protobuf") from None
+        raise DamagedError(path, "a record in it is not valid protobuf") from None
     texts = {number: value for number, value in fields if isinstance(value, bytes)}
     numbers = {number: value for number, value in fields if isinstance(value, int)}
     parents = [value for number, value in fields if number == 7 and isinstance(value, bytes)]

@@ -18,7 +18,7 @@ from lakesweep.lakefs.refs.commit_graph import Refs
 
 
 class CommitHeader(Protocol):
-    """What is looked at of a commit."""
+    """The part of a commit that is examined here."""
 
     @property
     def id(self) -> str: ...
@@ -28,41 +28,41 @@ class CommitHeader(Protocol):
     def metadata(self) -> Mapping[str, str]: ...
 
 
-#: What the names of such branches begin with.
+#: The prefix of such branch names.
 TEMPORARY_PREFIX: Final = "lakesweep-expire-heads-"
-#: What the metadata of such commits have: the id of the last parent.
+#: The metadata key of such commits: the id of the last parent.
 TEMPORARY_MARK: Final = "lakesweep-takes-paths-off"
 
 
 def temporary_name(run: str, head: str) -> str:
-    """What the branch is called that a run makes for a HEAD."""
+    """The name of the branch that a run creates for a HEAD."""
     return f"{TEMPORARY_PREFIX}{run}-{head}"
 
 
 def is_temporary(commit: CommitHeader) -> bool:
-    """Whether a commit is its first parent without some paths, by itself or by a merge of such.
+    """Whether a commit is its first parent minus some paths, directly or by merging such a one.
 
-    A commit that somebody else made, and that got the metadata of such a one, has another parent.
+    A commit of another writer that copied the metadata of a temporary one has another parent.
     """
     return commit.parents[-1:] == (commit.metadata.get(TEMPORARY_MARK),)
 
 
 def is_abandoned(name: str, head: CommitHeader) -> bool:
-    """Whether a branch with this HEAD was made so, and nobody else has used it since."""
+    """Whether a branch with this HEAD is temporary and unused since."""
     made_for = name.rpartition("-")[2]
     is_ours = head.id == made_for or (is_temporary(head) and head.parents == (made_for,))
     return name.startswith(TEMPORARY_PREFIX) and is_ours
 
 
 def adopt_temporary_commits(refs: Refs, bits: MutableMapping[str, int]) -> None:
-    """Give temporary commits that nothing reaches the bits of their parents: they hold no more."""
+    """Give unreachable temporary commits the bits of their parents: they hold no more."""
     for commit in refs.commits.values():  # parents before their children
         if not bits[commit.id] and is_temporary(commit):
             bits[commit.id] = bits[commit.parents[0]]
 
 
 def without_temporary(refs: Refs) -> Refs:
-    """Refs without the branches that are nobody's."""
+    """Refs without abandoned temporary branches."""
     kept = (
         branch
         for branch in refs.branches

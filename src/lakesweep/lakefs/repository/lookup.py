@@ -26,7 +26,7 @@ def open_repository(
     places: tuple[ConfiguredServer, ...],
     environment: Mapping[str, str],
 ) -> Repository:
-    """A repository by name or address; a server is asked for a name alone."""
+    """A repository by name or address; only names need a server."""
     if is_address(name):
         return StoredRepository(stores, name)
     access, local_root = _find_server(name, places, environment)
@@ -35,7 +35,7 @@ def open_repository(
     except MissingError as error:
         raise NotFoundError(
             f"the lakeFS server {access.endpoint} has no repository {name!r}: {error.reason}",
-            hint="lakectl repo list shows all of them; the endpoint must be that of their server",
+            hint="lakectl repo list shows all repositories; check the configured endpoint",
         ) from error
 
 
@@ -46,9 +46,9 @@ def open_alone(
     environment: Mapping[str, str],
     named: Collection[str] = (),
 ) -> Repository:
-    """A repository; IncompleteError where another one that is not named lies in its folder.
+    """A repository; IncompleteError if another one, which is not configured, shares its folder.
 
-    Servers let a bare one be made there, as who renames a repository does.
+    Servers allow that: a repository is renamed by creating a bare one in the same folder.
     """
     repository = open_repository(name, stores, places, environment)
     own = folder_identity(repository.namespace.location)
@@ -65,10 +65,10 @@ def open_alone(
 def siblings_of(
     name: str, places: tuple[ConfiguredServer, ...], environment: Mapping[str, str]
 ) -> Mapping[str, StorageNamespace]:
-    """All other repositories of the server of one, where we can read them.
+    """All other repositories of its server that we can read.
 
-    A server may keep some in its memory, or on a disk that is not known. None for an address.
-    IncompleteError where the server may not say.
+    A server may keep some in its memory, or on an unknown disk. Empty for an address.
+    IncompleteError if the server is not allowed to say.
     """
     if is_address(name):
         return {}
@@ -91,13 +91,13 @@ def siblings_of(
 def _find_server(
     name: str, places: tuple[ConfiguredServer, ...], environment: Mapping[str, str]
 ) -> tuple[ServerAccess, str | None]:
-    """The server of a repository, and where it keeps `local://` namespaces."""
+    """The server of a repository, and where it stores `local://` namespaces."""
     place = _find_place(name, places)
     access = access_from(environment, place.endpoint if place else None)
     return access, place.local_root if place else None
 
 
 def _find_place(name: str, places: tuple[ConfiguredServer, ...]) -> ConfiguredServer | None:
-    """The server that is configured with this repository, or else the only one."""
+    """The server that is configured for this repository, or else the only one."""
     named = [place for place in places if name in place.repositories]
     return next(iter(named or (places if len(places) == 1 else ())), None)

@@ -30,10 +30,10 @@ _COMMIT = re.compile("[0-9a-f]{1,64}")
 
 
 class ServedFiles:
-    """The files of a repository, from its store where that can be read, else from its server.
+    """The files of a repository, from its store if that is readable, else from its server.
 
-    Ids prove what was read, whoever it came from. A store that fails once is not asked again by
-    this process: retries would cost more than the detour.
+    Ids verify the contents, whichever source they come from. This process does not use a store
+    again that failed once: retries would cost more than the detour.
     """
 
     def __init__(self, server: Server, repository: str, stored: StoredFiles) -> None:
@@ -43,7 +43,7 @@ class ServedFiles:
         self._asks_store = True
 
     def read(self, id_: str, *, meta: bool) -> bytes:
-        """The file, from either."""
+        """Read a file from either."""
         if self._asks_store:
             try:
                 return self._stored.read(id_, meta=meta)
@@ -54,7 +54,7 @@ class ServedFiles:
 
 
 class ServedRepository:
-    """A repository by its name. `local_root` is where a server keeps `local://` namespaces."""
+    """A repository by name. `local_root` is where the server stores `local://` namespaces."""
 
     def __init__(
         self, server: Server, name: str, stores: Stores, *, local_root: str | None = None
@@ -73,7 +73,7 @@ class ServedRepository:
 
     @property
     def editor(self) -> BranchEditor:
-        """Who takes paths off its branches, through the server."""
+        """Removes paths from its branches, through the server."""
         return BranchEditor(self._server, self.name, self._staged_on)
 
     @property
@@ -81,7 +81,7 @@ class ServedRepository:
         return Trees(self._files, self.namespace)
 
     def read_refs(self) -> Refs:
-        """All refs as they are now, by a dump; only listings tell which branches are hidden."""
+        """All current refs, from a new dump; only listings show which branches are hidden."""
         shown = {branch.id for branch in self._server.branches(self.name, hidden=False)}
         hidden = {branch.id for branch in self._server.branches(self.name, hidden=True)} - shown
         refs = read_dump(self._trees, self._server.dump_refs(self.name))
@@ -92,7 +92,7 @@ class ServedRepository:
         return Refs(refs.commits, branches, refs.tags)
 
     def dump_age(self) -> DumpAge | None:
-        """None: each time the refs are dumped anew."""
+        """None: each call dumps the refs again."""
         return None
 
     def staged(self) -> Iterator[pa.RecordBatch]:
@@ -108,44 +108,44 @@ class ServedRepository:
         yield from staged_entries(branch, pages, committed, self.namespace)
 
     def _refuse_mistaken(self, branch: str) -> None:
-        """IncompleteError for a name that the server takes for a commit: it would list that one."""
+        """IncompleteError for a branch name that the server takes for a commit id."""
         if _COMMIT.fullmatch(branch) and not self._is_taken_for_branch(branch):
             raise IncompleteError(
                 f"what is staged on the branch {branch} of {self.name} cannot be listed: its name"
                 " is the beginning of a commit's id, and its server takes it for that commit",
-                hint="commit what is staged on it, and give the branch another name",
+                hint="commit its staged changes, then rename the branch",
             )
 
     def _is_taken_for_branch(self, name: str) -> bool:
-        """Servers of today look for a branch first, unless the name is a whole id."""
+        """Current servers look for a branch first, unless the name is a full id."""
         if not self._server.commit(self.name, name).id.startswith(name):
             return True
         try:
-            self._server.commit(self.name, f"{name}@")  # which only branches may have behind them
+            self._server.commit(self.name, f"{name}@")  # a suffix that only branches may have
         except (MissingError, StorageError):
             return False
         return True
 
 
 def find_namespace(told: str, local_root: str | None) -> StorageNamespace:
-    """Where to read a namespace that a server names; ConfigError where nobody else can."""
+    """Where to read the namespace that a server names; ConfigError if only the server can."""
     if told.startswith("mem://"):
-        raise ConfigError(f"{told} is in the memory of a server, where nothing is kept")
+        raise ConfigError(f"{told} is in the memory of a server, which does not persist it")
     if not told.startswith(_LOCAL):
         return StorageNamespace(told)
     if local_root is None:
         raise ConfigError(
-            f"{told} is on the disk of its server, in a folder that is not known",
-            hint="set local_root of the lakeFS root to the folder that the server keeps objects in",
+            f"{told} is on the disk of its server, in an unknown folder",
+            hint="set local_root of the lakeFS root to the folder where the server stores objects",
         )
     root = local_root.rstrip("/")
     folder = f"{root}/{told.removeprefix(_LOCAL).strip('/')}"
-    # Where an entry has a full address, listings have the root in front of it once more.
+    # For entries with a full address, listings prepend the root once more.
     return StorageNamespace(folder, (told, _LOCAL + folder, _LOCAL + root + folder))
 
 
 def trim_namespace(told: str) -> str:
-    """A namespace without the `/` around its path, however many: so servers read it themselves."""
+    """A namespace without any `/` around its path, as servers read it."""
     scheme, mark, rest = told.partition("://")
     store, _, path = rest.partition("/")
     return f"{scheme}{mark}{store}/{path.strip('/')}".rstrip("/")

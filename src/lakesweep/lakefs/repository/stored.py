@@ -23,14 +23,14 @@ _ID = r"/[0-9a-f]{64}$"
 
 
 class StoredFiles:
-    """The files of a repository, from the store that they lie in. Can be pickled."""
+    """The files of a repository, read from its store. Can be pickled."""
 
     def __init__(self, stores: Stores, namespace: StorageNamespace) -> None:
         self._stores = stores
         self._namespace = namespace
 
     def read(self, id_: str, *, meta: bool) -> bytes:
-        """The file; ranges and metaranges lie side by side."""
+        """Read a file; ranges and metaranges are stored side by side."""
         del meta
         address = parse(self._namespace.table(id_))
         return self._stores.open(address).read(address.key)
@@ -62,7 +62,7 @@ class StoredFiles:
 class StoredRepository:
     """A repository by the address of its namespace, with the refs of its last dump.
 
-    What happened since that dump is not known, nor what is staged.
+    Changes since that dump, and staged entries, are unknown.
     """
 
     def __init__(self, stores: Stores, location: str, aliases: tuple[str, ...] = ()) -> None:
@@ -77,11 +77,11 @@ class StoredRepository:
 
     @property
     def editor(self) -> None:
-        """Nobody: only a server commits."""
+        """None: only a server can commit."""
         return None
 
     def read_refs(self) -> Refs:
-        """The refs of the dump; NotFoundError where there is none."""
+        """The refs of the dump; NotFoundError if there is none."""
         with self._telling_no_dump():
             manifest = self._files.read(MANIFEST, meta=True)
         path = self.namespace.table(MANIFEST)
@@ -94,18 +94,18 @@ class StoredRepository:
         except MissingError as error:
             path = self.namespace.table(MANIFEST)
             raise NotFoundError(
-                f"{self.name} holds no dump of a repository's refs: there is no {path}",
-                hint="lakesweep lifecycle refs NAME has its server write one",
+                f"{self.name} holds no refs dump: there is no {path}",
+                hint="let the server write one with lakesweep lifecycle refs NAME",
             ) from error
 
     def dump_age(self) -> DumpAge:
-        """How old its last dump is; NotFoundError where there is none."""
+        """How old its last dump is; NotFoundError if there is none."""
         with self._telling_no_dump():
             return self._files.dump_age()
 
     def staged(self) -> Iterator[pa.RecordBatch]:
-        """Never known: only a server can say."""
+        """Always StagingUnknownError: only a server knows."""
         raise StagingUnknownError(
             f"what is staged on the branches of {self.name} is not in its bucket",
-            hint="name the repository and its server instead of the address",
+            hint="give the name of the repository and configure its server",
         )

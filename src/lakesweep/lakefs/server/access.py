@@ -11,7 +11,7 @@ from lakesweep.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class ServerAccess:
-    """Where a server is, and as whom it is asked."""
+    """Where a server is, and with which credentials to use it."""
 
     endpoint: str
     access_key_id: str
@@ -19,13 +19,13 @@ class ServerAccess:
 
     @property
     def url(self) -> str:
-        """Where its API begins."""
+        """The base URL of its API."""
         bare = self.endpoint.rstrip("/")
         return bare if bare.endswith(_API) else bare + _API
 
 
 def access_from(environment: Mapping[str, str], endpoint: str | None = None) -> ServerAccess:
-    """Take what is not said from where lakeFS' own tools have it; ConfigError where it is not."""
+    """Take missing settings from the variables of lakeFS' own tools; ConfigError if unset."""
     endpoint = endpoint or environment.get("LAKECTL_SERVER_ENDPOINT_URL")
     if not endpoint:
         raise ConfigError(
@@ -35,8 +35,8 @@ def access_from(environment: Mapping[str, str], endpoint: str | None = None) -> 
     if urlsplit(endpoint).scheme not in {"http", "https"}:
         bare = endpoint.rpartition("://")[2]
         raise ConfigError(
-            f"the endpoint {endpoint!r} is no http or https address",
-            hint=f"write it as https://{bare}, or as http://{bare} where it has no certificate",
+            f"the endpoint {endpoint!r} is not an http or https address",
+            hint=f"write it as https://{bare}, or as http://{bare} if it has no certificate",
         )
     missing = [name for name in CREDENTIAL_VARIABLES if not environment.get(name)]
     if missing:
@@ -56,7 +56,7 @@ CREDENTIAL_VARIABLES = (
 
 @dataclass(frozen=True, slots=True)
 class ConfiguredServer:
-    """A configured server, and the repositories that are named for it."""
+    """A configured server, and the repositories configured for it."""
 
     endpoint: str
     repositories: tuple[str, ...] = ()

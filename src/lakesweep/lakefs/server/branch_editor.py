@@ -34,15 +34,14 @@ from lakesweep.lakefs.server.client import RefRecord, Server
 
 
 class BranchMovedError(IncompleteError):
-    """Somebody works on the branch. A later run will find it otherwise."""
+    """The branch is in use. A later run may succeed."""
 
 
 @dataclass(frozen=True)
 class BranchEdit:
-    """What is done to branches: those whose HEAD is a commit lose some paths.
+    """An edit of branches: those with this HEAD lose some paths.
 
-    `temporary` is the name of the branch that is made for it, `metadata` what its commits say of
-    themselves.
+    `temporary` is the name of the branch that is created for it, `metadata` that of its commits.
     """
 
     head: str
@@ -54,7 +53,7 @@ class BranchEdit:
 
 @dataclass(frozen=True)
 class BranchEditResult:
-    """What became of a branch: so many paths are off it, or why not. `is_busy` will pass."""
+    """The result for a branch: how many paths were removed, or why not. `is_busy` is temporary."""
 
     branch: str
     paths: int = 0
@@ -64,9 +63,9 @@ class BranchEditResult:
 
 @dataclass(frozen=True)
 class BranchEditor:
-    """Takes paths off the branches of a repository.
+    """Removes paths from the branches of a repository.
 
-    `staged_on` gives rows of STAGED, of a branch with a HEAD.
+    `staged_on` gives rows of STAGED, for a branch and its HEAD.
     """
 
     server: Server
@@ -74,9 +73,9 @@ class BranchEditor:
     staged_on: Callable[[str, str], Iterator[pa.RecordBatch]]
 
     def remove_left_over(self) -> None:
-        """Remove what runs left that died. Call it only where no other run can be under way.
+        """Remove what crashed runs left. Call it only if no other run can be active.
 
-        A branch that cannot be removed is left to the next run: it is in nobody's way.
+        A branch that cannot be removed is left to the next run: it does no harm.
         """
         found = list(self.server.branches(self.repository, hidden=True))
         for branch in found:
@@ -89,10 +88,9 @@ class BranchEditor:
     def take_off(
         self, edit: BranchEdit, pages: Iterable[Sequence[str]], check: Callable[[], None]
     ) -> Iterator[BranchEditResult]:
-        """Take paths off branches, of which each page has at most MOST_PATHS.
+        """Remove paths from branches, in pages of at most MOST_PATHS.
 
-        `check` is called between all steps, and may end it by an error; whatever else fails is
-        answered.
+        `check` is called between all steps, and may raise to stop; any other failure is returned.
         """
         checked = [
             self._try(branch, partial(self._check_free, branch, edit)) for branch in edit.branches
@@ -130,17 +128,17 @@ class BranchEditor:
         return BranchEditResult(branch, paths)
 
     def _check_free(self, branch: str, edit: BranchEdit) -> None:
-        """BranchMovedError where a merge would be refused, meet another HEAD, or drop an upload."""
+        """BranchMovedError if a merge would be refused, meet another HEAD, or drop an upload."""
         self._check_head(branch, edit.head)
         if self.server.has_changes(self.repository, branch):
-            raise BranchMovedError("something is staged on it")
+            raise BranchMovedError("it has staged changes")
         if any(each.num_rows for each in self.staged_on(branch, edit.head)):
-            raise BranchMovedError("something was uploaded again, and is not committed")
-        self._check_head(branch, edit.head)  # listing it took its time
+            raise BranchMovedError("something was uploaded again and is not committed")
+        self._check_head(branch, edit.head)  # it may have moved while it was listed
 
     def _check_head(self, branch: str, head: str) -> None:
         if self.server.branch(self.repository, branch).commit_id != head:
-            raise BranchMovedError("somebody has committed to it since")
+            raise BranchMovedError("it has new commits")
 
     def _prepare(
         self, edit: BranchEdit, pages: Iterable[Sequence[str]], check: Callable[[], None]
@@ -148,7 +146,7 @@ class BranchEditor:
         """The commit that lacks the paths, and how many it lacks."""
         self._create(edit)
         count, failures = 0, 0
-        reason = "there was nothing to take off"
+        reason = "there was nothing to remove"
         for page in pages:
             check()
             errors = self.server.delete_objects(self.repository, edit.temporary, page)
@@ -163,7 +161,7 @@ class BranchEditor:
         try:
             self.server.create_hidden_branch(self.repository, edit.temporary, edit.head)
         except UnavailableError:
-            # It may have been made all the same; nobody else uses the name.
+            # It may have been created anyway; only this run uses the name.
             self.server.branch(self.repository, edit.temporary)
 
     def _commit(self, edit: BranchEdit) -> str:
@@ -177,7 +175,7 @@ class BranchEditor:
             if made == edit.head:
                 raise
         if self.server.commit(self.repository, made).parents != (edit.head,):
-            raise BranchMovedError(f"somebody else has committed to {edit.temporary}")
+            raise BranchMovedError(f"{edit.temporary} has a commit of another writer")
         return made
 
     def _merge(self, branch: str, edit: BranchEdit, made: str) -> None:
@@ -197,19 +195,21 @@ class BranchEditor:
             self.server.revert_merge(self.repository, branch, merged)
         except LakesweepError as error:
             raise IncompleteError(
-                f"somebody committed to it at the same moment, and merge {merged} may have taken"
-                f" off what came so; it could not be undone: {error.message}",
+                f"it got another commit at the same moment, whose changes merge {merged} may have"
+                f" removed, and the merge could not be reverted: {error.message}",
                 hint=f"lakectl branch revert lakefs://{self.repository}/{branch} {merged} -m 1",
             ) from error
-        raise BranchMovedError("somebody committed to it at the same moment, so it was undone")
+        raise BranchMovedError(
+            "it got another commit at the same moment, so the merge was reverted"
+        )
 
     def _remove(self, temporary: str) -> None:
-        with suppress(LakesweepError):  # the next run tries again, and meanwhile it holds nothing
+        with suppress(LakesweepError):  # the next run retries; until then it holds nothing
             self.server.delete_branch(self.repository, temporary)
 
 
 def _refused(branch: str, error: LakesweepError) -> BranchEditResult:
-    """What is told of a branch; what ends the whole run is raised again."""
+    """The result for a branch that failed; errors that end the whole run are raised again."""
     if isinstance(error, StoppedError | LeaseHeldError):
         raise error
     is_busy = isinstance(error, BranchMovedError | MissingError)

@@ -23,39 +23,41 @@ from lakesweep.lakefs.server.access import CREDENTIAL_VARIABLES, ServerAccess
 Answer = TypeVar("Answer")
 
 
-#: What a user needs, on the repository.
+#: The permissions that a user needs on the repository.
 _RIGHTS = "fs:ReadRepository, fs:ListBranches, fs:ListTags, fs:ListCommits, fs:ReadCommit and \
 fs:ListObjects"
-_WHERE = "see that a lakeFS server answers there; LAKECTL_SERVER_ENDPOINT_URL, or the endpoint of \
+_WHERE = (
+    "check that a lakeFS server answers there; LAKECTL_SERVER_ENDPOINT_URL, or the endpoint of \
 the lakeFS root, says where it is"
+)
 _PAGE_ROWS = 1000
-#: What a server says that may say something else a moment later.
+#: Retryable status codes.
 _PASSING = (429, 500, 502, 503, 504)
-#: For how long to wait for a connection, and then for each piece of an answer.
+#: Timeouts for connecting, and for each part of a response.
 _TIMEOUT_SECONDS = (30, 120)
-#: A dump of a large repository, or a commit of many changes, is written before the answer comes.
+#: The server dumps a large repository, or commits many changes, before it responds.
 _LONG_TIMEOUT_SECONDS = (30, 1800)
 
-#: So many paths may be deleted by one call.
+#: The most paths that one call may delete.
 MOST_PATHS = 1000
 
 
 class RepositoryRecord(msgspec.Struct, frozen=True):
-    """What a server says of a repository."""
+    """A repository, as a server describes it."""
 
     id: str
     storage_namespace: str
 
 
 class RefRecord(msgspec.Struct, frozen=True):
-    """What a server says of a branch or a tag."""
+    """A branch or a tag, as a server describes it."""
 
     id: str
     commit_id: str
 
 
 class CommitRecord(msgspec.Struct, frozen=True):
-    """What is needed of a commit."""
+    """The fields of a commit that are used."""
 
     id: str
     meta_range_id: str
@@ -84,7 +86,7 @@ class _Diff(msgspec.Struct, frozen=True):
 
 
 class ObjectRecord(msgspec.Struct, frozen=True):
-    """What a server lists of an object."""
+    """An object, as a server lists it."""
 
     path: str
     physical_address: str
@@ -114,10 +116,10 @@ class _Objects(msgspec.Struct, frozen=True):
 
 
 class Server:
-    """The few calls of a lakeFS server that are of use here. Can be pickled, and shared.
+    """The calls of a lakeFS server that are used here. Can be pickled and shared.
 
-    Most of them only read. The dump of refs lets the server write files that say what is so
-    already. Those that change branches stand last; `editing` has them in the order that is safe.
+    Most of them only read. A dump of refs makes the server write files that describe its present
+    state. The calls that change branches come last; `branch_editor` makes them in the safe order.
     """
 
     def __init__(self, access: ServerAccess) -> None:
@@ -175,16 +177,16 @@ class Server:
         return self._ask(RefRecord, f"branch {name}", lambda: call(repository, name, **_RAW))
 
     def has_changes(self, repository: str, branch: str) -> bool:
-        """Whether anything is staged on a branch that its HEAD does not say."""
+        """Whether anything is staged on a branch."""
         call = self._client.branches_api.diff_branch_with_http_info
         what = f"changes of {repository}/{branch}"
         found = self._ask(_Diff, what, lambda: call(repository, branch, amount=1, **_RAW))
         return bool(found.results)
 
     def dump_refs(self, repository: str) -> RefsDump:
-        """Have all refs written down as they are now: tags, branches, then commits.
+        """Dump all current refs: tags, branches, then commits.
 
-        A dump in the background would have commits first, and may lack those of its HEADs.
+        A dump in the background starts with commits, and may lack those of its HEADs.
         """
         return self._ask(
             RefsDump,
@@ -198,7 +200,7 @@ class Server:
         return self._ask(CommitRecord, f"commit {id_}", lambda: call(repository, id_, **_RAW))
 
     def objects(self, repository: str, ref: str) -> Iterator[list[ObjectRecord]]:
-        """What a branch or a commit shows, staged changes included, page by page in order."""
+        """What a branch, with staged changes, or a commit shows, page by page in order."""
         call = self._client.objects_api.list_objects_with_http_info
         what = f"objects of {repository}/{ref}"
 
@@ -214,22 +216,22 @@ class Server:
         return self._bytes(f"{kind} {id_}", lambda: call(repository, id_, kind, **_RAW))
 
     def create_hidden_branch(self, repository: str, name: str, commit: str) -> None:
-        """Make a branch on a commit that listings leave out unless asked."""
+        """Create a branch on a commit; listings omit it unless asked."""
         said = _model("BranchCreation")(name=name, source=commit, hidden=True)
         call = self._writer.branches_api.create_branch_with_http_info
         self._bytes(f"branch {name}", lambda: call(repository, said, **_RAW))
 
     def delete_branch(self, repository: str, name: str) -> None:
-        """Delete a branch and what is staged on it; MissingError where there is none."""
+        """Delete a branch and its staged changes; MissingError if there is none."""
         call = self._writer.branches_api.delete_branch_with_http_info
         self._bytes(f"branch {name}", lambda: call(repository, name, **_RAW))
 
     def delete_objects(
         self, repository: str, branch: str, paths: Sequence[str]
     ) -> tuple[PathError, ...]:
-        """Stage the deletes of paths, at most MOST_PATHS; those that failed are answered.
+        """Stage deletes of at most MOST_PATHS paths; returns those that failed.
 
-        It may be repeated, so it is. What is not there is deleted already.
+        Retries are safe: what does not exist counts as deleted.
         """
         said = _model("PathList")(paths=list(paths))
         call = self._client.objects_api.delete_objects_with_http_info
@@ -240,7 +242,7 @@ class Server:
     def commit_changes(
         self, repository: str, branch: str, message: str, metadata: Mapping[str, str]
     ) -> CommitRecord:
-        """Commit all that is staged on a branch. UnavailableError may mean that it was done."""
+        """Commit all staged changes of a branch. UnavailableError may mean that it was done."""
         said = _model("CommitCreation")(message=message, metadata=dict(metadata))
         call = self._writer.commits_api.commit_with_http_info
         what = f"commit on {repository}/{branch}"
@@ -249,7 +251,7 @@ class Server:
     def merge(
         self, repository: str, source: str, branch: str, message: str, metadata: Mapping[str, str]
     ) -> str:
-        """Merge a commit into a branch; answers the new commit. Conflicts are refused.
+        """Merge a commit into a branch; returns the new commit. Conflicts are refused.
 
         UnavailableError may mean that it was done.
         """
@@ -260,7 +262,7 @@ class Server:
         return self._ask(_Merged, what, ask).reference
 
     def revert_merge(self, repository: str, branch: str, commit: str) -> None:
-        """Undo what a merge brought to a branch, by another commit."""
+        """Revert a merge on a branch, by another commit."""
         said = _model("RevertCreation")(ref=commit, parent_number=1)
         call = self._writer.branches_api.revert_branch_with_http_info
         self._bytes(f"revert of {commit}", lambda: call(repository, branch, said, **_RAW_LONG))
@@ -298,30 +300,30 @@ class Server:
 
 
 def _sdk(name: str) -> Any:
-    """A module of lakeFS' own client, which not everybody needs."""
+    """A module of lakeFS' own client, which is an optional dependency."""
     try:
         return import_module(f"lakefs_sdk.{name}")
     except ImportError as error:
         raise ConfigError(
-            "lakeFS servers are asked through lakefs-sdk, which is not installed",
+            "lakeFS servers need the package lakefs-sdk, which is not installed",
             hint="pip install 'lakesweep[lakefs]'",
         ) from error
 
 
 def _model(name: str) -> Any:
-    """A body of a call, as lakeFS' own client has it."""
+    """A request body, as lakeFS' own client has it."""
     return getattr(_sdk("models"), name)
 
 
 def _write_retries() -> Any:
-    """Only what never reached the server is sent again: nothing is to be done twice."""
+    """Retry only what never reached the server: nothing may be done twice."""
     from urllib3 import Retry
 
     return Retry(total=4, connect=4, read=0, redirect=0, status=0, other=0, backoff_factor=0.1)
 
 
 def _retries() -> Any:
-    """Calls that may be repeated: they read, or have written what is so already."""
+    """Retries for idempotent calls."""
     from urllib3 import Retry
 
     return Retry(
@@ -333,10 +335,10 @@ def _retries() -> Any:
     )
 
 
-#: What servers put in place of bytes that are no text: there the next page would not begin.
+#: What servers put in place of invalid text; the next page cannot start there.
 _NO_TEXT = "\N{REPLACEMENT CHARACTER}"
 
-#: Answers come as they are: lakeFS' own client would make objects of each row.
+#: Raw responses: lakeFS' own client would create an object per row.
 _RAW: Mapping[str, Any] = {"_preload_content": False, "_request_timeout": _TIMEOUT_SECONDS}
 _RAW_LONG: Mapping[str, Any] = {**_RAW, "_request_timeout": _LONG_TIMEOUT_SECONDS}
 
@@ -349,13 +351,14 @@ def _pages(what: str, ask: Callable[[str], Any]) -> Iterator[Any]:
         if not page.pagination.has_more:
             return
         if page.pagination.next_offset <= after:
-            raise DamagedError(what, "the server goes round in circles")
+            raise DamagedError(what, "the server returns the same page again")
         after = page.pagination.next_offset
         if _NO_TEXT in after:
             raise DamagedError(
                 what,
-                f"a page ends with {after!r}, which is no text: what follows cannot be asked for",
-                hint="delete that path on the branch, or give it another name",
+                f"a page ends with {after!r}, which is not valid text, so the next page cannot"
+                " be requested",
+                hint="delete or rename that path on the branch",
             )
 
 
@@ -381,4 +384,4 @@ def _message(body: Any) -> str:
     try:
         return str(msgspec.json.decode(body or "{}").get("message", ""))
     except (msgspec.DecodeError, UnicodeDecodeError, AttributeError):
-        return "no answer of a lakeFS server"
+        return "not an answer of a lakeFS server"

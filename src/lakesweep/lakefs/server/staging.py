@@ -25,7 +25,7 @@ def staged_entries(
     committed: Iterable[pa.RecordBatch],
     namespace: StorageNamespace,
 ) -> Iterator[pa.RecordBatch]:
-    """Compare a listing with the entries of HEAD, both in the order of paths, page by page."""
+    """Compare a listing with the entries of HEAD, both in path order, page by page."""
     tree = _Tree(_marks(batch, namespace) for batch in committed)
     for page in pages:
         if page:
@@ -37,14 +37,14 @@ def staged_entries(
 
 
 class _Tree:
-    """Hands out what a tree has up to a path, each entry once."""
+    """Yields the entries of a tree up to a path, each once."""
 
     def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
         self._batches = batches
         self._ahead = pa.record_batch([[], []], schema=_COMPARED)
 
     def up_to(self, path: bytes) -> pa.Array:
-        """The marks of all that is not behind this path, and was not handed out yet."""
+        """The marks of all entries up to this path that were not yielded yet."""
         parts = []
         while True:
             count = pc.sum(pc.less_equal(self._ahead.column("path"), path)).as_py() or 0
@@ -70,9 +70,9 @@ def _as_batch(branch: str, page: Sequence[ObjectRecord]) -> pa.RecordBatch:
 
 
 def _marks(entries: pa.RecordBatch, namespace: StorageNamespace) -> pa.RecordBatch:
-    """Path, object and second of entries in one: what differs in any of them is staged.
+    """Path, object and second of an entry in one value: if any differs, it is staged.
 
-    Servers tell full addresses of what entries name by its key, each in a spelling of its own.
+    Servers return full addresses for entries stored as keys, each in a spelling of its own.
     """
     addresses = entries["address"]
     keys = namespace.keys(addresses, entries["address_type"])
@@ -86,7 +86,7 @@ def _marks(entries: pa.RecordBatch, namespace: StorageNamespace) -> pa.RecordBat
 
 
 def _seconds(moments: pa.Array) -> pa.Array:
-    """The seconds that servers tell of moments; empty where there is none."""
+    """Times in seconds, as servers return them; empty if there is none."""
     micros = moments.cast(pa.timestamp("us")).cast(pa.int64())
     seconds = pc.floor(pc.divide(micros.cast(pa.float64()), 1e6)).cast(pa.int64())
     return seconds.cast(pa.string()).fill_null("")

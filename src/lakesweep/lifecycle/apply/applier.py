@@ -10,6 +10,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from lakesweep.errors import LakesweepError, RefusedError
 from lakesweep.lakefs.addresses import StorageNamespace
 from lakesweep.lifecycle.apply.head_release import HeadRelease

@@ -225,7 +225,10 @@ class TestDamage:
         wrong = {f"rocksdb.{name}": uvarint(number)}
         count = {"count": b"%d" % number} if name == "num.entries" else {}
         data = write_table([(b"k", _ENTRY)], SSTableType.RANGES, properties=wrong | count).data
-        self.refused(data, "records" if name == "raw.key.size" and number == 1_000 else "room")
+        self.refused(
+            data,
+            "records" if name == "raw.key.size" and number == 1_000 else "larger than any range",
+        )
 
     def test_a_wrong_number_of_blocks(self) -> None:
         wrong = {"rocksdb.num.data.blocks": b"\x02"}
@@ -240,7 +243,7 @@ class TestDamage:
 
     def test_an_address_of_an_unknown_type(self) -> None:
         data = write_table([(b"a", Entry("x", type=3).value())], SSTableType.RANGES).data
-        self.refused(data, "not known")
+        self.refused(data, "unknown type")
 
     def test_an_address_that_is_no_text(self) -> None:
         value = envelope(bytes(32), b"\x0a\x01\xff")
@@ -251,7 +254,7 @@ class TestDamage:
     )
     def test_a_value_that_is_no_envelope(self, value: bytes) -> None:
         data = write_table([(b"a", value)], SSTableType.RANGES).data
-        self.refused(data, "no pair of identity and data")
+        self.refused(data, "not a pair of identity and data")
 
     @pytest.mark.parametrize(
         "record", [b"\x0a\x05x", b"\x00\x00", b"\x0b", b"\x12\x02\x08", b"\x18", b"\x7d\x00"]
@@ -276,7 +279,7 @@ class TestDamage:
     def test_a_range_whose_id_is_a_way_out(self) -> None:
         away = RangeOf("../" * 21 + "a", b"a", b"n", 9, 2)
         table = write_table([(b"n", away.value())], SSTableType.METARANGES)
-        with pytest.raises(DamagedError, match="no id"):
+        with pytest.raises(DamagedError, match="invalid id"):
             decode_metarange("x", table.data, table.id)
 
 

@@ -150,7 +150,7 @@ def test_a_page_that_ends_with_a_path_that_is_no_text_is_not_gone_on_from(
     (oracle / "entries.jsonl").write_text(lines)
     with recorded_server(lakefs_repositories) as server:
         server.known["wide"] = replace(real, oracle=oracle)
-        with pytest.raises(DamagedError, match="no text"):
+        with pytest.raises(DamagedError, match="not valid text"):
             list(opened(server, "wide").staged())
 
 
@@ -248,7 +248,7 @@ class TestSettings:
         [
             ({}, "no lakeFS server"),
             ({"LAKECTL_SERVER_ENDPOINT_URL": "http://l"}, "credentials"),
-            ({"LAKECTL_SERVER_ENDPOINT_URL": "l:8000"}, "no http"),
+            ({"LAKECTL_SERVER_ENDPOINT_URL": "l:8000"}, "not an http"),
         ],
     )
     def test_what_is_missing_is_told(self, environment: dict[str, str], match: str) -> None:
@@ -257,7 +257,7 @@ class TestSettings:
 
     @pytest.mark.parametrize("endpoint", ["lakefs.example.com", "lakefs://lakefs.example.com"])
     def test_an_endpoint_without_its_scheme_is_told_with_it(self, endpoint: str) -> None:
-        with pytest.raises(ConfigError, match="no http or https address") as caught:
+        with pytest.raises(ConfigError, match="not an http or https address") as caught:
             access_from({}, endpoint)
         assert "https://lakefs.example.com" in caught.value.hint
 
@@ -277,7 +277,7 @@ class TestSettings:
         for address in (*told, "local://r1/data/x", "/srv/lakefs/r1/data/x"):
             keys = found.keys(pa.array([address]), pa.array(["full"]))
             assert keys.to_pylist() == ["data/x"]
-        with pytest.raises(ConfigError, match="not known"):
+        with pytest.raises(ConfigError, match="unknown folder"):
             find_namespace("local://r1", None)
         with pytest.raises(ConfigError, match="memory"):
             find_namespace("mem://r1", None)

@@ -335,7 +335,7 @@ def test_a_run_that_swept_by_a_clock_that_was_wrong_is_not_built_upon(folder: Pa
     model = history({"foo/bar/a": entry("data/1", 9)})
     sweep(run(model, BAR, folder, now=NOW + timedelta(days=400)), folder)
     found = run(model, BAR, folder, now=NOW + timedelta(2), selection=Selection.INCREMENTAL)
-    assert "still to come" in (found.full or "")
+    assert "in the future" in (found.full or "")
     assert going(found) == {"data/1"}
 
 

@@ -216,7 +216,7 @@ def test_what_yaml_takes_for_something_else_must_be_in_quotes(data: bytes) -> No
 @pytest.mark.parametrize("days", ["030", "0100", "1:30", "3_0", "0x1e", "0b11110", "-030"])
 def test_numbers_are_what_people_take_them_for(days: str) -> None:
     """YAML has 030 for 24, and 1:30 for 90."""
-    with pytest.raises(ConfigError, match=f"{days} is no plain number"):
+    with pytest.raises(ConfigError, match=f"{days} is not a plain number"):
         parse_policy(f"r: {{prefix: a, days: {days}, enabled: true}}".encode(), "p.yaml")
 
 
