@@ -1,3 +1,36 @@
-"""Lakesweep finds what nothing in a lakehouse references any more, and deletes it safely."""
+"""Lakesweep finds the files that nothing in a lakehouse references any more, and deletes them.
 
-__version__ = "0.1.0"
+The Python API is what `__all__` lists; see docs/python.md. Importing the package loads none of it:
+each name is loaded on first use.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from lakesweep.version import __version__
+
+if TYPE_CHECKING:
+    from lakesweep.api.plan import Plan
+    from lakesweep.api.session import Lakesweep, open  # noqa: A004
+    from lakesweep.api.streams import RowStream
+    from lakesweep.errors import LakesweepError
+
+__all__ = ["Lakesweep", "LakesweepError", "Plan", "RowStream", "__version__", "open"]
+
+_HOMES = {
+    "Lakesweep": "lakesweep.api.session",
+    "LakesweepError": "lakesweep.errors",
+    "Plan": "lakesweep.api.plan",
+    "RowStream": "lakesweep.api.streams",
+    "open": "lakesweep.api.session",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

@@ -11,6 +11,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -77,6 +78,14 @@ def parse_config(text: str, path: Path, environment: Mapping[str, str]) -> Confi
         return Config.model_validate(substitute(values, ()))
     except ValidationError as error:
         raise _config_error(error, text, path) from None
+
+
+def config_from_values(values: Mapping[str, Any]) -> Config:
+    """Check values that a program gives, as the tables of a file would hold them."""
+    try:
+        return Config.model_validate(dict(values))
+    except ValidationError as error:
+        raise _config_error(error, "", Path("configuration")) from None
 
 
 def _path(text: str | None) -> Path | None:

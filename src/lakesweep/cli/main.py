@@ -11,7 +11,6 @@ from typing import Annotated
 
 import typer
 
-from lakesweep import __version__
 from lakesweep.cli.catalog import catalog_commands
 from lakesweep.cli.commands import command, group
 from lakesweep.cli.context import Context, Settings, make_output
@@ -30,6 +29,7 @@ from lakesweep.cli.sweep.sweep_commands import add_sweep
 from lakesweep.errors import LakesweepError, UsageError
 from lakesweep.no_pandas import disable_pandas
 from lakesweep.progress import SILENT
+from lakesweep.version import __version__
 
 #: What a shell reports for a program whose reader went away (128 + SIGPIPE).
 _EXIT_CLOSED = 141

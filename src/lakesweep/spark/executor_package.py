@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
-import lakesweep
-
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -49,7 +47,7 @@ def zip_package(folder: Path) -> Path | None:
 
     None if the package itself runs from a zip: then it was shipped already.
     """
-    package = Path(lakesweep.__file__).parent
+    package = Path(__file__).parents[1]
     if not package.is_dir():
         return None
     files = sorted(path for path in package.rglob("*") if path.suffix in _SUFFIXES)

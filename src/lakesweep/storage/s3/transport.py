@@ -27,12 +27,12 @@ from urllib3.exceptions import (
     TimeoutError as HTTPTimeoutError,
 )
 
-from lakesweep import __version__
 from lakesweep.errors import ConfigError, InexactKeyError, UnavailableError
 from lakesweep.storage.options import StorageOptions
 from lakesweep.storage.s3.endpoint import Endpoint, S3Account
 from lakesweep.storage.s3.keys import encode
 from lakesweep.storage.s3.xml_bodies import parse_error
+from lakesweep.version import __version__
 
 _CONNECT_SECONDS = 10.0
 _REGION_HEADER = "x-amz-bucket-region"

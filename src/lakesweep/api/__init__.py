@@ -1,0 +1,1 @@
+"""The Python API: one session over the operations, for notebooks, jobs and services."""

@@ -1,0 +1,269 @@
+"""A session: Lakesweep opened with a configuration, ready to list, plan and delete."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from lakesweep.api.inputs import (
+    DurationLike,
+    MomentLike,
+    consent,
+    to_addresses,
+    to_duration,
+    to_moment,
+)
+from lakesweep.api.plan import Plan
+from lakesweep.api.streams import RowStream
+from lakesweep.api.tables import IcebergApi, PaimonApi
+from lakesweep.app import App
+from lakesweep.catalog import Catalogs
+from lakesweep.clock import Clock, SystemClock
+from lakesweep.config_file import config_from_values, find_config, load_config
+from lakesweep.operations.check import CheckLakeRequest, CheckLakeResult, check_lake
+from lakesweep.operations.files import (
+    FileFilters,
+    ListFilesRequest,
+    PurgeFilesPreview,
+    PurgeFilesRequest,
+    PurgeResult,
+    list_files,
+    purge_files,
+)
+from lakesweep.operations.interaction import EngineName, Interaction
+from lakesweep.operations.plan import (
+    BRANCH_GRACE,
+    FLOOR_DAYS,
+    PlanLakeRequest,
+    PlanRepositoryRequest,
+    plan_lake,
+    plan_repository,
+)
+from lakesweep.operations.plan_view import find_plan
+from lakesweep.operations.quarantine import (
+    EmptyDryRun,
+    EmptyQuarantineRequest,
+    EmptyResult,
+    QuarantineView,
+    empty_quarantine,
+    list_quarantines,
+)
+from lakesweep.operations.runs import RunView, list_runs
+from lakesweep.operations.store import (
+    MaintainStoreRequest,
+    MaintenancePreview,
+    MaintenanceView,
+    maintain_store,
+)
+from lakesweep.progress import SILENT, Progress
+from lakesweep.storage.file_batches import FILE_SCHEMA
+from lakesweep.storage.options import UNLIMITED, DeleteRate
+from lakesweep.store import Store
+from lakesweep.sweep.judge.live_set import MatchMode
+from lakesweep.sweep.plan.document import PlanKind
+
+
+def open(  # noqa: A001
+    config: str | Path | Mapping[str, Any] | None = None,
+    *,
+    progress: Progress = SILENT,
+    clock: Clock | None = None,
+) -> Lakesweep:
+    """Open Lakesweep with a configuration file, with its values, or with the nearest file.
+
+    Values are the tables of `lakesweep.toml` as nested mappings. Relative paths are relative to
+    the folder of the file, or to the current folder.
+    """
+    clock = clock or SystemClock()
+    if isinstance(config, Mapping):
+        return Lakesweep(App(config_from_values(config), clock=clock, progress=progress))
+    path = find_config(None if config is None else Path(config), os.environ, Path.cwd())
+    folder = path.parent if path else None
+    values = load_config(path, os.environ)
+    return Lakesweep(App(values, folder=folder, clock=clock, progress=progress))
+
+
+class Lakesweep:
+    """Everything that the command line can do, from Python. Use it as a context manager.
+
+    Methods that delete need `yes=True`, or `confirm`, a function that is called with a preview and
+    raises to refuse. Guards are the same as on the command line; `override` names those to pass.
+    """
+
+    def __init__(self, app: App) -> None:
+        self.app = app
+        self._io = Interaction(app.progress)
+        self.iceberg = IcebergApi(app, self._io)
+        self.paimon = PaimonApi(app, self._io)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections to databases."""
+        self.app.close()
+
+    def files(self, *locations: str, **filters: Any) -> RowStream:
+        """The files stored at and below some addresses; `filters` as in `file_filters`."""
+        request = ListFilesRequest(to_addresses(locations), self.file_filters(**filters))
+        return RowStream(lambda: list_files(self.app, request), FILE_SCHEMA)
+
+    def purge_files(
+        self,
+        *locations: str,
+        rate: DeleteRate = UNLIMITED,
+        dry_run: bool = False,
+        yes: bool = False,
+        confirm: Callable[[PurgeFilesPreview], None] | None = None,
+        **filters: Any,
+    ) -> PurgeResult:
+        """Delete the files that `filters` select."""
+        request = PurgeFilesRequest(
+            to_addresses(locations), self.file_filters(**filters), rate, dry_run
+        )
+        agreed = consent(confirm, yes=yes or dry_run)
+        return purge_files(self.app, request, agreed, self._io)
+
+    def file_filters(
+        self,
+        *,
+        older_than: MomentLike | None = None,
+        newer_than: MomentLike | None = None,
+        glob: Iterable[str] = (),
+        exclude: Iterable[str] = (),
+        regex: str | None = None,
+        min_size_bytes: int | None = None,
+        max_size_bytes: int | None = None,
+        kinds: Iterable[str] = (),
+    ) -> FileFilters:
+        """Which files are selected: those that meet all conditions."""
+        return FileFilters(
+            to_moment(older_than, self.app.clock),
+            to_moment(newer_than, self.app.clock),
+            tuple(glob),
+            tuple(exclude),
+            regex,
+            min_size_bytes,
+            max_size_bytes,
+            tuple(kinds),
+        )
+
+    def plan(
+        self,
+        lake: str,
+        *,
+        engine: EngineName | str = EngineName.SPARK,
+        mode: MatchMode | str = MatchMode.AUTO,
+        grace: DurationLike | None = None,
+        inventory: str | None = None,
+        inventory_time: MomentLike | None = None,
+        override: Iterable[str] = (),
+    ) -> Plan:
+        """Judge every file of a lake, and store the verdicts. Deletes nothing."""
+        request = PlanLakeRequest(
+            lake,
+            EngineName(engine),
+            MatchMode(mode),
+            to_duration(grace),
+            inventory,
+            to_moment(inventory_time, self.app.clock),
+            tuple(override),
+        )
+        made = plan_lake(self.app, request, self._io)
+        return Plan(self.app, self._io, made.plan, PlanKind.SWEEP)
+
+    def plan_repository(
+        self,
+        repository: str,
+        policy: str | Path,
+        *,
+        engine: EngineName | str = EngineName.SPARK,
+        floor_days: int = FLOOR_DAYS,
+        branch_grace: DurationLike = BRANCH_GRACE,
+        override: Iterable[str] = (),
+    ) -> Plan:
+        """Judge every object of a lakeFS repository by a policy file. Deletes nothing."""
+        file = Path(policy)
+        request = PlanRepositoryRequest(
+            repository,
+            file.read_bytes(),
+            str(file),
+            floor_days=floor_days,
+            branch_grace=to_duration(branch_grace) or BRANCH_GRACE,
+            engine=EngineName(engine),
+            overridden=tuple(override),
+        )
+        made = plan_repository(self.app, request, self._io)
+        return Plan(self.app, self._io, made.plan, PlanKind.LIFECYCLE)
+
+    def open_plan(self, name: str, kind: PlanKind = PlanKind.SWEEP) -> Plan:
+        """A plan by its name, or the newest one of a lake or repository."""
+        found = find_plan(self.app, name, kind)
+        return Plan(self.app, self._io, found.document.plan, kind)
+
+    def check(
+        self,
+        lake: str | None = None,
+        *,
+        plan: str | None = None,
+        engine: EngineName | str = EngineName.SPARK,
+    ) -> CheckLakeResult:
+        """Find files that are referenced but not stored; the result names the first of them."""
+        request = CheckLakeRequest(lake, plan, EngineName(engine))
+        with check_lake(self.app, request, self._io) as checked:
+            return checked.result
+
+    def quarantines(self) -> tuple[QuarantineView, ...]:
+        """What is held in quarantine, by plan."""
+        return list_quarantines(self.app).held
+
+    def empty_quarantine(
+        self,
+        plan: str,
+        *,
+        engine: EngineName | str = EngineName.SPARK,
+        override: Iterable[str] = (),
+        dry_run: bool = False,
+        yes: bool = False,
+        confirm: Callable[[QuarantineView], None] | None = None,
+    ) -> EmptyResult | EmptyDryRun:
+        """Delete quarantined files for good, unless something references them now."""
+        request = EmptyQuarantineRequest(plan, EngineName(engine), tuple(override), dry_run)
+        agreed = consent(confirm, yes=yes or dry_run)
+        return empty_quarantine(self.app, request, agreed, self._io)
+
+    def runs(self, lake: str | None = None, limit: int = 20) -> list[RunView]:
+        """What was done, by whichever way, the newest first."""
+        return list_runs(self.app, lake, limit)
+
+    def maintain(
+        self,
+        *,
+        dry_run: bool = False,
+        yes: bool = False,
+        confirm: Callable[[MaintenancePreview], None] | None = None,
+    ) -> MaintenanceView:
+        """Delete what nothing references in the store's own database."""
+        request = MaintainStoreRequest(dry_run=dry_run)
+        agreed = consent(confirm, yes=yes or dry_run)
+        return maintain_store(self.app, request, agreed, self._io)
+
+    @property
+    def store(self) -> Store:
+        """The store: realms, references, commits and objects."""
+        return self.app.store
+
+    def catalogs(self, realm: str | None = None) -> Catalogs:
+        """The catalogs of a realm, the configured one by default."""
+        return Catalogs(self.app.store.realm(realm or self.app.config.store.realm))

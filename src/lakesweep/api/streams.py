@@ -1,0 +1,65 @@
+"""Streams of rows: what operations return that grows with the number of files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+
+_SHOWN_ROWS = 20
+
+
+class RowStream:
+    """Rows as Arrow batches. Each iteration reads them again, in bounded memory.
+
+    `to_arrow` and `to_pandas` hold all rows in memory; use `batches` for millions of files.
+    """
+
+    def __init__(self, read: Callable[[], Iterator[pa.RecordBatch]], schema: pa.Schema) -> None:
+        self._read = read
+        self.schema = schema
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows, batch by batch."""
+        return self._read()
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        for batch in self._read():
+            yield from batch.to_pylist()
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """The rows as a reader that DuckDB, Polars and other Arrow libraries take."""
+        return pa.RecordBatchReader.from_batches(self.schema, self._read())
+
+    def to_arrow(self) -> pa.Table:
+        """All rows as one table."""
+        return self.to_reader().read_all()
+
+    def to_pandas(self) -> Any:
+        """All rows as a pandas DataFrame."""
+        return self.to_arrow().to_pandas()
+
+    def head(self, rows: int = _SHOWN_ROWS) -> pa.Table:
+        """The first rows."""
+        taken: list[pa.RecordBatch] = []
+        left = rows
+        for batch in self._read():
+            taken.append(batch.slice(0, left))
+            left -= taken[-1].num_rows
+            if left <= 0:
+                break
+        return pa.Table.from_batches(taken, self.schema)
+
+    def count(self) -> int:
+        """How many rows there are; reads them all."""
+        return sum(batch.num_rows for batch in self._read())
+
+    def __repr__(self) -> str:
+        return f"RowStream({', '.join(self.schema.names)})"
+
+    def _repr_html_(self) -> str:
+        from lakesweep.api.notebook import html_table
+
+        shown = self.head()
+        return html_table(shown.column_names, [list(row.values()) for row in shown.to_pylist()])
