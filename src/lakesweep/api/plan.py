@@ -12,20 +12,20 @@ from lakesweep.api.inputs import consent, to_addresses
 from lakesweep.api.notebook import html_facts, html_table
 from lakesweep.api.streams import RowStream
 from lakesweep.app import App
-from lakesweep.operations.apply import (
+from lakesweep.operations.interaction import EngineName, Interaction
+from lakesweep.operations.lakes.apply import (
     ApplyPlanRequest,
     ApplyPlanResult,
     ApplyPreview,
     apply_plan,
 )
-from lakesweep.operations.explain import (
+from lakesweep.operations.lakes.explain import (
     FileExplanation,
     ObjectExplanations,
     explain_file,
     explain_object,
 )
-from lakesweep.operations.interaction import EngineName, Interaction
-from lakesweep.operations.plan_view import (
+from lakesweep.operations.lakes.plan_view import (
     PlanFilesRequest,
     PlanView,
     find_plan,
@@ -33,7 +33,7 @@ from lakesweep.operations.plan_view import (
     plan_page,
     view_plan,
 )
-from lakesweep.operations.quarantine import RestoreResult, restore_quarantine
+from lakesweep.operations.lakes.quarantine import RestoreResult, restore_quarantine
 from lakesweep.storage.options import UNLIMITED, DeleteRate
 from lakesweep.sweep.columns import VERDICTS
 from lakesweep.sweep.plan.document import PlanKind

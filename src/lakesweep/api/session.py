@@ -23,18 +23,9 @@ from lakesweep.app import App
 from lakesweep.catalog import Catalogs
 from lakesweep.clock import Clock, SystemClock
 from lakesweep.config_file import config_from_values, find_config, load_config
-from lakesweep.operations.check import CheckLakeRequest, CheckLakeResult, check_lake
-from lakesweep.operations.files import (
-    FileFilters,
-    ListFilesRequest,
-    PurgeFilesPreview,
-    PurgeFilesRequest,
-    PurgeResult,
-    list_files,
-    purge_files,
-)
 from lakesweep.operations.interaction import EngineName, Interaction
-from lakesweep.operations.plan import (
+from lakesweep.operations.lakes.check import CheckLakeRequest, CheckLakeResult, check_lake
+from lakesweep.operations.lakes.plan import (
     BRANCH_GRACE,
     FLOOR_DAYS,
     PlanLakeRequest,
@@ -42,8 +33,8 @@ from lakesweep.operations.plan import (
     plan_lake,
     plan_repository,
 )
-from lakesweep.operations.plan_view import find_plan
-from lakesweep.operations.quarantine import (
+from lakesweep.operations.lakes.plan_view import find_plan
+from lakesweep.operations.lakes.quarantine import (
     EmptyDryRun,
     EmptyQuarantineRequest,
     EmptyResult,
@@ -51,12 +42,21 @@ from lakesweep.operations.quarantine import (
     empty_quarantine,
     list_quarantines,
 )
-from lakesweep.operations.runs import RunView, list_runs
-from lakesweep.operations.store import (
+from lakesweep.operations.lakes.runs import RunView, list_runs
+from lakesweep.operations.store.store import (
     MaintainStoreRequest,
     MaintenancePreview,
     MaintenanceView,
     maintain_store,
+)
+from lakesweep.operations.tables.files import (
+    FileFilters,
+    ListFilesRequest,
+    PurgeFilesPreview,
+    PurgeFilesRequest,
+    PurgeResult,
+    list_files,
+    purge_files,
 )
 from lakesweep.progress import SILENT, Progress
 from lakesweep.storage.file_batches import FILE_SCHEMA

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from lakesweep.api.inputs import consent
 from lakesweep.api.streams import RowStream
 from lakesweep.app import App
-from lakesweep.operations.iceberg import (
+from lakesweep.operations.interaction import Interaction
+from lakesweep.operations.tables.iceberg import (
     IcebergFilesRequest,
     PurgedTable,
     PurgeTablePreview,
@@ -16,8 +17,7 @@ from lakesweep.operations.iceberg import (
     iceberg_files,
     purge_table,
 )
-from lakesweep.operations.interaction import Interaction
-from lakesweep.operations.paimon_tables import PaimonFilesRequest, paimon_files
+from lakesweep.operations.tables.paimon_tables import PaimonFilesRequest, paimon_files
 from lakesweep.storage.file_batches import FILE_SCHEMA
 from lakesweep.storage.options import UNLIMITED, DeleteRate
 

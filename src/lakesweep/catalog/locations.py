@@ -33,9 +33,7 @@ def location_of(entity: Entity) -> str | None:
 
 def check_address(address: str) -> None:
     """UsageError unless this is an address of something stored."""
-    from lakesweep.storage.address import (
-        parse,  # it brings Arrow, which reading a catalog is without
-    )
+    from lakesweep.storage.address import parse
 
     try:
         address.encode()

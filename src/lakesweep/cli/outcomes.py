@@ -14,7 +14,7 @@ from lakesweep.units import format_size
 if TYPE_CHECKING:
     from lakesweep.cli.context import Context
     from lakesweep.marks.unreadable import Problem
-    from lakesweep.operations.files import PurgeResult
+    from lakesweep.operations.tables.files import PurgeResult
     from lakesweep.storage.deleting.outcome_totals import FailedFile
 
 

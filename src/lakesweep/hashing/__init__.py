@@ -9,10 +9,4 @@ from __future__ import annotations
 from lakesweep.hashing.hash_set import HashSet
 from lakesweep.hashing.strings import Hashes, hash128, hash_names, hash_order
 
-__all__ = [
-    "HashSet",
-    "Hashes",
-    "hash128",
-    "hash_names",
-    "hash_order",
-]
+__all__ = ["HashSet", "Hashes", "hash128", "hash_names", "hash_order"]

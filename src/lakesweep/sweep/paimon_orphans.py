@@ -34,11 +34,7 @@ from lakesweep.storage.file_batches import FILE_SCHEMA, OUTCOME_SCHEMA
 from lakesweep.storage.file_identity import resolve_aliases
 from lakesweep.storage.options import DeleteRate
 from lakesweep.sweep.apply.applier import Applier, ApplyRequest, load_applicable_plan
-from lakesweep.sweep.apply.deletion import (
-    DeleteRemoval,
-    outcome_parts,
-    read_outcomes,
-)
+from lakesweep.sweep.apply.deletion import DeleteRemoval, outcome_parts, read_outcomes
 from lakesweep.sweep.judge.paimon_names import kinds_of_paths, paimon_namings
 from lakesweep.sweep.judge.rules import table_folders_of
 from lakesweep.sweep.lake import Lake

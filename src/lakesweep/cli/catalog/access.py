@@ -10,17 +10,12 @@ from lakesweep.cli.catalog.catalog_options import Properties
 from lakesweep.cli.commands import command, group
 from lakesweep.cli.context import Context
 from lakesweep.cli.options import DryRun, Yes, parse_properties
-from lakesweep.cli.render.catalog_lines import (
-    allowed_table,
-    entity_facts,
-    entity_text,
-    grant_text,
-)
+from lakesweep.cli.render.catalog_lines import allowed_table, entity_facts, entity_text, grant_text
 from lakesweep.cli.store.store_options import RealmChoice
 
 if TYPE_CHECKING:
-    from lakesweep.operations.catalog_access import ChangedGrant
-    from lakesweep.operations.catalog_views import EntityView, PrincipalSecretView
+    from lakesweep.operations.catalogs.access import ChangedGrant
+    from lakesweep.operations.catalogs.views import EntityView, PrincipalSecretView
 
 PrincipalName = Annotated[
     str, typer.Argument(metavar="PRINCIPAL", help="The name of the principal.", show_default=False)
@@ -98,7 +93,7 @@ def create_principal(
     context: Context, name: PrincipalName, choice: RealmChoice, properties: Properties = None
 ) -> None:
     """Create a principal, and show its secret once: only a hash of it is stored."""
-    from lakesweep.operations.catalog_access import CreatePrincipalRequest, create_principal
+    from lakesweep.operations.catalogs.access import CreatePrincipalRequest, create_principal
 
     request = CreatePrincipalRequest(name, parse_properties(properties), choice.realm)
     _show_secret(context, create_principal(choice.app(context), request))
@@ -121,7 +116,7 @@ def rotate(
     ] = False,
 ) -> None:
     """Give a principal a new secret; the previous one stays valid until the next rotation."""
-    from lakesweep.operations.catalog_access import RotateSecretRequest, rotate_secret
+    from lakesweep.operations.catalogs.access import RotateSecretRequest, rotate_secret
 
     request = RotateSecretRequest(name, revoke, choice.realm)
     _show_secret(context, rotate_secret(choice.app(context), request))
@@ -130,18 +125,18 @@ def rotate(
 @command(_principals, "list", examples=["lakesweep catalog principal list"])
 def list_principals(context: Context, choice: RealmChoice) -> None:
     """List all principals."""
-    from lakesweep.operations import catalog_access
+    from lakesweep.operations.catalogs import access
 
-    found = catalog_access.list_principals(choice.app(context), choice.realm)
+    found = access.list_principals(choice.app(context), choice.realm)
     context.output.structs(found, entity_text)
 
 
 @command(_principals, "show", examples=["lakesweep catalog principal show jane"])
 def show_principal(context: Context, name: PrincipalName, choice: RealmChoice) -> None:
     """Show a principal."""
-    from lakesweep.operations import catalog_access
+    from lakesweep.operations.catalogs import access
 
-    _show(context, catalog_access.show_principal(choice.app(context), name, choice.realm))
+    _show(context, access.show_principal(choice.app(context), name, choice.realm))
 
 
 @command(_principals, "drop", examples=["lakesweep catalog principal drop jane --yes"])
@@ -153,14 +148,14 @@ def drop_principal(
     yes: Yes = False,
 ) -> None:
     """Drop a principal; the next maintenance run removes its grants."""
-    from lakesweep.operations import catalog_access
+    from lakesweep.operations.catalogs import access
 
     def confirm(_: EntityView) -> None:
         if not dry_run:
             context.confirm(f"Drop principal {name}?", yes=yes)
 
-    request = catalog_access.DropPrincipalRequest(name, dry_run, choice.realm)
-    dropped = catalog_access.drop_principal(choice.app(context), request, confirm)
+    request = access.DropPrincipalRequest(name, dry_run, choice.realm)
+    dropped = access.drop_principal(choice.app(context), request, confirm)
     _show_dropped(context, dropped, f"principal {name}")
 
 
@@ -180,20 +175,18 @@ def create_role(
     properties: Properties = None,
 ) -> None:
     """Create a role in the realm, or in a catalog."""
-    from lakesweep.operations import catalog_access
+    from lakesweep.operations.catalogs import access
 
-    request = catalog_access.CreateRoleRequest(
-        name, catalog, parse_properties(properties), choice.realm
-    )
-    _show(context, catalog_access.create_role(choice.app(context), request))
+    request = access.CreateRoleRequest(name, catalog, parse_properties(properties), choice.realm)
+    _show(context, access.create_role(choice.app(context), request))
 
 
 @command(_roles, "list", examples=["lakesweep catalog role list --catalog shop"])
 def list_roles(context: Context, choice: RealmChoice, catalog: OfCatalog = None) -> None:
     """List all roles in the realm, or in a catalog."""
-    from lakesweep.operations import catalog_access
+    from lakesweep.operations.catalogs import access
 
-    found = catalog_access.list_roles(choice.app(context), catalog, choice.realm)
+    found = access.list_roles(choice.app(context), catalog, choice.realm)
     context.output.structs(found, entity_text)
 
 
@@ -202,9 +195,9 @@ def show_role(
     context: Context, name: RoleName, choice: RealmChoice, catalog: OfCatalog = None
 ) -> None:
     """Show a role."""
-    from lakesweep.operations import catalog_access
+    from lakesweep.operations.catalogs import access
 
-    _show(context, catalog_access.show_role(choice.app(context), name, catalog, choice.realm))
+    _show(context, access.show_role(choice.app(context), name, catalog, choice.realm))
 
 
 @command(_roles, "drop", examples=["lakesweep catalog role drop analyst --yes"])
@@ -217,14 +210,14 @@ def drop_role(
     yes: Yes = False,
 ) -> None:
     """Drop a role, and with it all access through it."""
-    from lakesweep.operations import catalog_access
+    from lakesweep.operations.catalogs import access
 
     def confirm(_: EntityView) -> None:
         if not dry_run:
             context.confirm(f"Drop role {name}?", yes=yes)
 
-    request = catalog_access.DropRoleRequest(name, catalog, dry_run, choice.realm)
-    dropped = catalog_access.drop_role(choice.app(context), request, confirm)
+    request = access.DropRoleRequest(name, catalog, dry_run, choice.realm)
+    dropped = access.drop_role(choice.app(context), request, confirm)
     _show_dropped(context, dropped, f"role {name}")
 
 
@@ -240,7 +233,7 @@ def create_grant(
     context: Context, privileges: PrivilegeNames, choice: RealmChoice, on: On, to: To
 ) -> None:
     """Grant privileges."""
-    from lakesweep.operations.catalog_access import ChangeGrantRequest, grant_privileges
+    from lakesweep.operations.catalogs.access import ChangeGrantRequest, grant_privileges
 
     request = ChangeGrantRequest(tuple(privileges), on, to, choice.realm)
     _show_grant(context, grant_privileges(choice.app(context), request))
@@ -255,7 +248,7 @@ def revoke_grant(
     context: Context, privileges: PrivilegeNames, choice: RealmChoice, on: On, to: To
 ) -> None:
     """Revoke privileges."""
-    from lakesweep.operations.catalog_access import ChangeGrantRequest, revoke_privileges
+    from lakesweep.operations.catalogs.access import ChangeGrantRequest, revoke_privileges
 
     request = ChangeGrantRequest(tuple(privileges), on, to, choice.realm)
     _show_grant(context, revoke_privileges(choice.app(context), request))
@@ -268,9 +261,9 @@ def revoke_grant(
 )
 def list_grants(context: Context, choice: RealmChoice, catalog: OfCatalog = None) -> None:
     """List the grants on the realm itself, or on one catalog and what it contains."""
-    from lakesweep.operations import catalog_access
+    from lakesweep.operations.catalogs import access
 
-    found = catalog_access.list_grants(choice.app(context), catalog, choice.realm)
+    found = access.list_grants(choice.app(context), catalog, choice.realm)
     context.output.structs(found, grant_text)
 
 
@@ -294,7 +287,7 @@ def effective(
     ] = None,
 ) -> None:
     """Show everything a principal may do with something, and through which grants."""
-    from lakesweep.operations.catalog_access import effective_privileges
+    from lakesweep.operations.catalogs.access import effective_privileges
 
     found = effective_privileges(choice.app(context), name, on, choice.realm)
     context.output.result(found, allowed_table(found.allowed))

@@ -16,7 +16,7 @@ from lakesweep.cli.store.store_options import RealmChoice
 from lakesweep.units import format_moment, parse_duration
 
 if TYPE_CHECKING:
-    from lakesweep.operations.catalogs import CatalogPreview, RemovedCatalog
+    from lakesweep.operations.catalogs.catalogs import CatalogPreview, RemovedCatalog
 
 Location = Annotated[
     str | None,
@@ -70,7 +70,7 @@ def create(
 
     Tables dropped from it keep their files for a while, as roots of a sweep.
     """
-    from lakesweep.operations.catalogs import CreateCatalogRequest, create_catalog
+    from lakesweep.operations.catalogs.catalogs import CreateCatalogRequest, create_catalog
 
     request = CreateCatalogRequest(
         name,
@@ -87,7 +87,7 @@ def create(
 @command(app, "list", examples=["lakesweep catalog list", "lakesweep catalog list --json"])
 def list_(context: Context, choice: RealmChoice) -> None:
     """List all catalogs, also those that are being purged."""
-    from lakesweep.operations.catalogs import list_catalogs
+    from lakesweep.operations.catalogs.catalogs import list_catalogs
 
     found = list_catalogs(choice.app(context), choice.realm)
     context.output.result(found, catalog_table(found.catalogs))
@@ -98,7 +98,7 @@ def list_(context: Context, choice: RealmChoice) -> None:
 )
 def show(context: Context, name: CatalogName, choice: RealmChoice) -> None:
     """Show the settings of a catalog, and how much it holds."""
-    from lakesweep.operations.catalogs import show_catalog
+    from lakesweep.operations.catalogs.catalogs import show_catalog
 
     catalog = show_catalog(choice.app(context), name, choice.realm)
     context.output.result(catalog, entity_facts(catalog))
@@ -139,7 +139,7 @@ def update(
     version: Version = None,
 ) -> None:
     """Change the properties and settings of a catalog; everything not given stays."""
-    from lakesweep.operations.catalogs import UpdateCatalogRequest, update_catalog
+    from lakesweep.operations.catalogs.catalogs import UpdateCatalogRequest, update_catalog
 
     request = UpdateCatalogRequest(
         name,
@@ -169,7 +169,7 @@ def drop(
     yes: Yes = False,
 ) -> None:
     """Drop an empty catalog."""
-    from lakesweep.operations.catalogs import RemoveCatalogRequest, drop_catalog
+    from lakesweep.operations.catalogs.catalogs import RemoveCatalogRequest, drop_catalog
 
     def confirm(_: CatalogPreview) -> None:
         if not dry_run:
@@ -196,7 +196,7 @@ def purge(
     Its name is free at once. Its tables keep their files until the retention of dropped tables has
     passed; then maintenance removes it, and a sweep finds the files. No file is deleted here.
     """
-    from lakesweep.operations.catalogs import RemoveCatalogRequest, purge_catalog
+    from lakesweep.operations.catalogs.catalogs import RemoveCatalogRequest, purge_catalog
 
     def confirm(preview: CatalogPreview) -> None:
         noun = "entry" if preview.entities == 1 else "entries"
@@ -226,7 +226,7 @@ def find(
     choice: RealmChoice,
 ) -> None:
     """List the entities with files at, above or below an address."""
-    from lakesweep.operations.catalogs import find_at_address
+    from lakesweep.operations.catalogs.catalogs import find_at_address
 
     found = find_at_address(choice.app(context), name, address, choice.realm)
     context.output.structs(found, entity_text)

@@ -40,7 +40,7 @@ def add_dropped(app: typer.Typer) -> None:
 
 def dropped(context: Context, name: CatalogName, choice: RealmChoice) -> None:
     """List what was dropped from a catalog and still keeps its files, oldest first."""
-    from lakesweep.operations.catalogs import list_dropped
+    from lakesweep.operations.catalogs.catalogs import list_dropped
 
     context.output.structs(list_dropped(choice.app(context), name, choice.realm), dropped_text)
 
@@ -56,7 +56,7 @@ def undrop(
 
     It keeps its id, so its grants and policies hold again, unless maintenance has removed them.
     """
-    from lakesweep.operations.catalog_entities import UndropEntityRequest, undrop_entity
+    from lakesweep.operations.catalogs.entities import UndropEntityRequest, undrop_entity
 
     request = UndropEntityRequest(name, to, _parse_id(number), choice.realm)
     show_change(context, undrop_entity(choice.app(context), request))

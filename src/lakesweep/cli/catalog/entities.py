@@ -25,7 +25,7 @@ from lakesweep.cli.render.catalog_lines import entity_facts, entity_table, entit
 from lakesweep.cli.store.store_options import RealmChoice
 
 if TYPE_CHECKING:
-    from lakesweep.operations.catalog_views import EntityView
+    from lakesweep.operations.catalogs.views import EntityView
 
 To = Annotated[
     str,
@@ -67,7 +67,7 @@ def _create(kind: EntityCommands) -> Made:
         properties: Properties = None,
     ) -> None:
         from lakesweep.catalog import EntityType
-        from lakesweep.operations.catalog_entities import CreateEntityRequest, create_entity
+        from lakesweep.operations.catalogs.entities import CreateEntityRequest, create_entity
 
         request = CreateEntityRequest(
             name,
@@ -94,7 +94,7 @@ def _update(kind: EntityCommands) -> Made:
         version: Version = None,
     ) -> None:
         from lakesweep.catalog import EntityType
-        from lakesweep.operations.catalog_entities import UpdateEntityRequest, update_entity
+        from lakesweep.operations.catalogs.entities import UpdateEntityRequest, update_entity
 
         request = UpdateEntityRequest(
             name,
@@ -123,7 +123,7 @@ def _list(kind: EntityCommands) -> Made:
         token: Token = None,
     ) -> None:
         from lakesweep.catalog import EntityType
-        from lakesweep.operations.catalog_entities import PageRequest, list_entities, page_entities
+        from lakesweep.operations.catalogs.entities import PageRequest, list_entities, page_entities
 
         app, type_ = choice.app(context), EntityType(kind.name)
         if page_size is None and token is None:
@@ -145,7 +145,7 @@ def _list(kind: EntityCommands) -> Made:
 def _show(kind: EntityCommands) -> Made:
     def show(context: Context, name: EntityName, choice: RealmChoice) -> None:
         from lakesweep.catalog import EntityType
-        from lakesweep.operations.catalog_entities import show_entity
+        from lakesweep.operations.catalogs.entities import show_entity
 
         entity = show_entity(choice.app(context), name, EntityType(kind.name), choice.realm)
         context.output.result(entity, entity_facts(entity))
@@ -158,7 +158,7 @@ def _rename(kind: EntityCommands) -> Made:
         context: Context, name: EntityName, to: To, choice: RealmChoice, version: Version = None
     ) -> None:
         from lakesweep.catalog import EntityType
-        from lakesweep.operations.catalog_entities import RenameEntityRequest, rename_entity
+        from lakesweep.operations.catalogs.entities import RenameEntityRequest, rename_entity
 
         request = RenameEntityRequest(name, to, EntityType(kind.name), version, choice.realm)
         show_change(context, rename_entity(choice.app(context), request))
@@ -177,7 +177,7 @@ def _drop(kind: EntityCommands) -> Made:
         yes: Yes = False,
     ) -> None:
         from lakesweep.catalog import EntityType
-        from lakesweep.operations.catalog_entities import DropEntityRequest, drop_entity
+        from lakesweep.operations.catalogs.entities import DropEntityRequest, drop_entity
 
         def confirm(preview: EntityView) -> None:
             if not dry_run:

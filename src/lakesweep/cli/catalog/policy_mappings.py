@@ -40,7 +40,7 @@ def attach(
     ] = None,
 ) -> None:
     """Attach a policy to a catalog, a namespace or a table; at most one of each type."""
-    from lakesweep.operations.catalog_entities import PolicyMappingRequest, attach_policy
+    from lakesweep.operations.catalogs.entities import PolicyMappingRequest, attach_policy
 
     request = PolicyMappingRequest(name, target, parse_properties(parameters), choice.realm)
     context.output.result(attach_policy(choice.app(context), request))
@@ -49,7 +49,7 @@ def attach(
 
 def detach(context: Context, name: EntityName, target: PolicyTarget, choice: RealmChoice) -> None:
     """Detach a policy."""
-    from lakesweep.operations.catalog_entities import PolicyMappingRequest, detach_policy
+    from lakesweep.operations.catalogs.entities import PolicyMappingRequest, detach_policy
 
     request = PolicyMappingRequest(name, target, realm=choice.realm)
     result = detach_policy(choice.app(context), request)
@@ -59,7 +59,7 @@ def detach(context: Context, name: EntityName, target: PolicyTarget, choice: Rea
 
 def attached(context: Context, target: PolicyTarget, choice: RealmChoice) -> None:
     """List the policies attached to something."""
-    from lakesweep.operations.catalog_entities import attached_policies
+    from lakesweep.operations.catalogs.entities import attached_policies
 
     found = attached_policies(choice.app(context), target, choice.realm)
     context.output.structs(found, mapping_text)

@@ -14,7 +14,7 @@ from lakesweep.cli.outcomes import show_purge
 from lakesweep.units import format_count, format_size
 
 if TYPE_CHECKING:
-    from lakesweep.operations.files import PurgeFilesPreview
+    from lakesweep.operations.tables.files import PurgeFilesPreview
 
 Uris = Annotated[
     list[str],
@@ -54,7 +54,7 @@ def list_(
     An address is a folder: t1 never means t10. Patterns match the path below the address; a
     pattern without a slash matches file names in any folder. Kinds are guessed from names.
     """
-    from lakesweep.operations.files import ListFilesRequest, list_files
+    from lakesweep.operations.tables.files import ListFilesRequest, list_files
 
     locations = tuple(map(absolute_address, uris))
     request = ListFilesRequest(locations, filters.parse(context.clock.now()))
@@ -82,7 +82,7 @@ def purge(
     All files are listed and counted first, and exactly those are deleted. A filter never selects
     a file whose value is unknown, such as an age without a modification time.
     """
-    from lakesweep.operations.files import PurgeFilesRequest, purge_files
+    from lakesweep.operations.tables.files import PurgeFilesRequest, purge_files
 
     def confirm(preview: PurgeFilesPreview) -> None:
         files = format_count(preview.files, "file")

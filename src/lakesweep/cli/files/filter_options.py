@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from lakesweep.operations.files import FileFilters
+    from lakesweep.operations.tables.files import FileFilters
 
 _PANEL = "Filters"
 
@@ -61,7 +61,7 @@ class FilterOptions:
 
     def parse(self, now: datetime) -> FileFilters:
         """The filters as operations take them; `now` is what ages are counted from."""
-        from lakesweep.operations.files import FileFilters
+        from lakesweep.operations.tables.files import FileFilters
         from lakesweep.units import parse_moment, parse_size
 
         return FileFilters(

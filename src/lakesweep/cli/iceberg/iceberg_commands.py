@@ -15,7 +15,7 @@ from lakesweep.cli.render.outcome_tables import kind_lines
 from lakesweep.units import format_count
 
 if TYPE_CHECKING:
-    from lakesweep.operations.iceberg import PurgedTable, PurgeTablePreview
+    from lakesweep.operations.tables.iceberg import PurgedTable, PurgeTablePreview
 
 _REF = "catalog.namespace.table, or the address of a metadata JSON."
 
@@ -53,7 +53,7 @@ def files(
     several times unless --unique is given; that keeps 128-bit hashes in memory, and on disk beyond
     256 MB.
     """
-    from lakesweep.operations.iceberg import IcebergFilesRequest, iceberg_files
+    from lakesweep.operations.tables.iceberg import IcebergFilesRequest, iceberg_files
 
     found = iceberg_files(context.app, IcebergFilesRequest(tuple(refs), unique, tolerant))
     context.output.files(found.batches)
@@ -90,7 +90,7 @@ def purge(
     Files that another table of a configured catalog reaches are kept. A table whose gc.enabled is
     false is refused without --override gc.enabled.
     """
-    from lakesweep.operations.iceberg import PurgeTableRequest, purge_table
+    from lakesweep.operations.tables.iceberg import PurgeTableRequest, purge_table
 
     def confirm(preview: PurgeTablePreview) -> None:
         _say_preview(context, preview)

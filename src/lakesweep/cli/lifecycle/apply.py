@@ -43,7 +43,7 @@ def apply(
     branch with staged changes is not touched. A plan can be applied once. If a run was stopped or
     died, the same command resumes it.
     """
-    from lakesweep.operations.apply import ApplyPlanRequest
+    from lakesweep.operations.lakes.apply import ApplyPlanRequest
     from lakesweep.sweep.plan.document import PlanKind
 
     request = ApplyPlanRequest(

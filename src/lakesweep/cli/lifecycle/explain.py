@@ -28,7 +28,7 @@ def explain(
     object, the command ends with code 6.
     """
     from lakesweep.cli.render.explanation_tables import object_tables
-    from lakesweep.operations.explain import explain_object
+    from lakesweep.operations.lakes.explain import explain_object
 
     explanations = explain_object(context.app, absolute_repository(plan), path)
     context.output.result(explanations, *object_tables(explanations))

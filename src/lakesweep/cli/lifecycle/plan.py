@@ -81,7 +81,7 @@ def plan(
     with code 4 and no plan is made.
     """
     from lakesweep.lifecycle.judge.commit_selection import Selection
-    from lakesweep.operations.plan import PlanRepositoryRequest, plan_repository
+    from lakesweep.operations.lakes.plan import PlanRepositoryRequest, plan_repository
 
     request = PlanRepositoryRequest(
         absolute_repository(repo),

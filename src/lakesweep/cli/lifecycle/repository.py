@@ -11,7 +11,7 @@ from lakesweep.cli.options import absolute_address
 from lakesweep.units import format_count, format_moment
 
 if TYPE_CHECKING:
-    from lakesweep.operations.repositories import RepositoryCommitLine, RepositoryRefLine
+    from lakesweep.operations.lakes.repositories import RepositoryCommitLine, RepositoryRefLine
 
 #: Shown of an id.
 _SHORT_ID = 12
@@ -45,7 +45,7 @@ def refs(context: Context, repo: RepositoryName) -> None:
 
     Hidden branches are included, and commits that no branch reaches any more.
     """
-    from lakesweep.operations.repositories import list_refs
+    from lakesweep.operations.lakes.repositories import list_refs
 
     found = list_refs(context.app, absolute_repository(repo))
     context.output.structs(found.lines, _text)
@@ -55,7 +55,7 @@ def refs(context: Context, repo: RepositoryName) -> None:
 
 
 def _text(line: RepositoryRefLine | RepositoryCommitLine) -> str:
-    from lakesweep.operations.repositories import RepositoryRefLine
+    from lakesweep.operations.lakes.repositories import RepositoryRefLine
 
     start = f"{line.kind:<7} {line.commit[:_SHORT_ID]}"
     if isinstance(line, RepositoryRefLine):
@@ -72,7 +72,7 @@ def entries(context: Context, repo: RepositoryName, ref: RefName) -> None:
     to the namespace, or full. Every range that is read is verified by its id.
     """
     from lakesweep.cli.render.rows import EntryRows
-    from lakesweep.operations.repositories import list_entries
+    from lakesweep.operations.lakes.repositories import list_entries
 
     batches = list_entries(context.app, absolute_repository(repo), ref)
     context.output.rows(batches, EntryRows())

@@ -18,7 +18,7 @@ from lakesweep.errors import IncompleteError
 from lakesweep.units import format_count, format_size, parse_moment
 
 if TYPE_CHECKING:
-    from lakesweep.operations.paimon_expiry import ExpiryPreview, ExpiryResult
+    from lakesweep.operations.tables.paimon_expiry import ExpiryPreview, ExpiryResult
     from lakesweep.paimon.expire.retention import RetentionOverrides
 
 _PANEL = "Retention"
@@ -90,7 +90,7 @@ def expire_snapshots(
     has still to read stay. Changelogs outlive their snapshots if the table's options say so. A
     journal in the table's folder is written first: the next run finishes an interrupted one.
     """
-    from lakesweep.operations import paimon_expiry
+    from lakesweep.operations.tables import paimon_expiry
 
     request = paimon_expiry.ExpireSnapshotsRequest(
         table=absolute_address(table),
@@ -117,7 +117,7 @@ def expire_changelogs(
     Changelogs are counted from the latest snapshot. The newest always stays, and so do those that
     a consumer has still to read.
     """
-    from lakesweep.operations import paimon_expiry
+    from lakesweep.operations.tables import paimon_expiry
 
     request = paimon_expiry.ExpireChangelogsRequest(
         table=absolute_address(table),
@@ -146,7 +146,7 @@ def expire_tags(
 
     A tag with a retention time stays until then. A tag without one is as old as its file.
     """
-    from lakesweep.operations import paimon_expiry
+    from lakesweep.operations.tables import paimon_expiry
 
     now = context.clock.now()
     request = paimon_expiry.ExpireTagsRequest(

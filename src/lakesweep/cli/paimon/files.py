@@ -37,7 +37,7 @@ def files(
     With --snapshot or --tag, only the live data, extra and index files of that state; --branch
     says of which branch.
     """
-    from lakesweep.operations.paimon_tables import PaimonFilesRequest, paimon_files
+    from lakesweep.operations.tables.paimon_tables import PaimonFilesRequest, paimon_files
 
     request = PaimonFilesRequest(absolute_address(table), branch, snapshot, tag, tolerant)
     found = paimon_files(context.app, request)

@@ -9,13 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakesweep.cli.context import Context
-from lakesweep.cli.options import (
-    DryRun,
-    Overrides,
-    RateLimitOptions,
-    Yes,
-    absolute_address,
-)
+from lakesweep.cli.options import DryRun, Overrides, RateLimitOptions, Yes, absolute_address
 from lakesweep.cli.render.outcome_tables import dry_run_hint, failure_lines, outcome_table
 from lakesweep.cli.render.output import Output
 from lakesweep.errors import IncompleteError
@@ -23,7 +17,7 @@ from lakesweep.operations.interaction import EngineName
 from lakesweep.units import format_count, format_moment, format_size, parse_moment
 
 if TYPE_CHECKING:
-    from lakesweep.operations.paimon_orphans import (
+    from lakesweep.operations.tables.paimon_orphans import (
         CleanedOrphans,
         CleanOrphansResult,
         OrphanPreview,
@@ -73,7 +67,7 @@ def orphans(
     if they are too old to belong to a commit in progress; other names are reported. New snapshots
     are read before each batch of deletes. Empty buckets and partitions are removed too.
     """
-    from lakesweep.operations.paimon_orphans import CleanOrphansRequest, clean_orphans
+    from lakesweep.operations.tables.paimon_orphans import CleanOrphansRequest, clean_orphans
 
     request = CleanOrphansRequest(
         path=absolute_address(table),

@@ -16,7 +16,7 @@ from lakesweep.cli.render.output import TextTable
 from lakesweep.units import format_count, format_size, parse_duration
 
 if TYPE_CHECKING:
-    from lakesweep.operations.paimon_partitions import (
+    from lakesweep.operations.tables.paimon_partitions import (
         DropPartitionsResult,
         ExpirePartitionsResult,
         JudgedPartition,
@@ -47,7 +47,7 @@ def drop_partition(
     it. If nothing matches, nothing is committed. The files themselves are deleted when the
     snapshots that still show them expire.
     """
-    from lakesweep.operations.paimon_partitions import DropPartitionsRequest, drop_partitions
+    from lakesweep.operations.tables.paimon_partitions import DropPartitionsRequest, drop_partitions
 
     overrides = frozenset(override or ())
     request = DropPartitionsRequest(
@@ -115,7 +115,7 @@ def expire_partitions(
     partition whose value is not a time never expires, and is reported. --dry-run shows the time of
     each partition, whether it expires, and why not.
     """
-    from lakesweep.operations import paimon_partitions
+    from lakesweep.operations.tables import paimon_partitions
 
     request = paimon_partitions.ExpirePartitionsRequest(
         table=absolute_address(table),

@@ -9,7 +9,7 @@ from lakesweep.cli.render.output import TextTable
 from lakesweep.units import format_count, format_size
 
 if TYPE_CHECKING:
-    from lakesweep.operations.apply import ApplyPlanResult, ApplyPreview
+    from lakesweep.operations.lakes.apply import ApplyPlanResult, ApplyPreview
 
 _SHOWN_BRANCHES = 20
 

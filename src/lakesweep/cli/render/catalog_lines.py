@@ -11,7 +11,7 @@ from lakesweep.units import format_moment
 
 if TYPE_CHECKING:
     from lakesweep.catalog.access_control import EffectivePrivilege
-    from lakesweep.operations.catalog_views import (
+    from lakesweep.operations.catalogs.views import (
         DroppedView,
         EntityLine,
         EntityView,

@@ -9,7 +9,7 @@ from lakesweep.cli.render.output import TextTable
 from lakesweep.units import format_moment, format_size
 
 if TYPE_CHECKING:
-    from lakesweep.operations.explain import (
+    from lakesweep.operations.lakes.explain import (
         ExplainedObject,
         FileExplanation,
         ObjectEvidence,

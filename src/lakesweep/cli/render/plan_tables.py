@@ -17,7 +17,7 @@ from lakesweep.sweep.verdicts import Reason
 from lakesweep.units import format_count, format_moment, format_size
 
 if TYPE_CHECKING:
-    from lakesweep.operations.plan_view import PlanView
+    from lakesweep.operations.lakes.plan_view import PlanView
 
 _NUMBERS = frozenset({"files", "size", "to delete", "to keep", "bytes to delete", "share"})
 _SHOWN_TABLES = 20

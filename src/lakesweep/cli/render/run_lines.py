@@ -11,8 +11,8 @@ from lakesweep.units import format_count, format_moment
 
 if TYPE_CHECKING:
     from lakesweep.maintenance.run_records import MaintenanceStats
-    from lakesweep.operations.runs import RunView
-    from lakesweep.operations.store import MaintenanceView
+    from lakesweep.operations.lakes.runs import RunView
+    from lakesweep.operations.store.store import MaintenanceView
 
 
 def run_text(run: RunView) -> str:

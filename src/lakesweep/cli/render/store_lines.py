@@ -9,8 +9,8 @@ from lakesweep.cli.render.output import TextTable
 from lakesweep.units import format_moment
 
 if TYPE_CHECKING:
-    from lakesweep.operations.realms import RealmView
-    from lakesweep.operations.store_log import ChangeView, CommitView, ReferenceView
+    from lakesweep.operations.store.log import ChangeView, CommitView, ReferenceView
+    from lakesweep.operations.store.realms import RealmView
 
 #: How many changes of one commit are shown to people.
 _SHOWN_CHANGES = 20

@@ -11,7 +11,7 @@ from lakesweep.cli.render.output import TextTable
 from lakesweep.errors import IncompleteError, UsageError
 
 if TYPE_CHECKING:
-    from lakesweep.operations.doctor import HealthReport
+    from lakesweep.operations.setup.doctor import HealthReport
 
 
 def doctor(
@@ -26,7 +26,7 @@ def doctor(
     removed. Ends with code 0 if nothing failed (warnings are not failures), 2 if the configuration
     is invalid, and 4 if something else failed.
     """
-    from lakesweep.operations.doctor import CheckHealthRequest, check_health
+    from lakesweep.operations.setup.doctor import CheckHealthRequest, check_health
 
     report = check_health(CheckHealthRequest(lambda: context.app, spark), context.io)
     context.output.result(report, _table(report))

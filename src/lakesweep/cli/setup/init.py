@@ -18,7 +18,7 @@ def init(
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
     """Write a commented lakesweep.toml to start from."""
-    from lakesweep.operations.setup import WriteConfigRequest, write_config
+    from lakesweep.operations.setup.configuration import WriteConfigRequest, write_config
 
     result = write_config(WriteConfigRequest(output, force))
     context.output.result(result)

@@ -16,7 +16,7 @@ from lakesweep.errors import IncompleteError
 from lakesweep.units import format_count, parse_moment
 
 if TYPE_CHECKING:
-    from lakesweep.operations.store_log import CommitView, ReferenceView
+    from lakesweep.operations.store.log import CommitView, ReferenceView
 
 
 def log(
@@ -51,7 +51,7 @@ def log(
     Each commit has an id, its position in the sequence, a time, an author, a message, and its
     changes. Ends with code 4 if the log no longer reaches back to where --since begins.
     """
-    from lakesweep.operations.store_log import ReadLogRequest, read_log
+    from lakesweep.operations.store.log import ReadLogRequest, read_log
 
     start = None if since is None else _parse_start(since, context.clock.now())
     if reference is None:
@@ -88,7 +88,7 @@ def _parse_start(text: str, now: datetime) -> int | datetime:
 
 
 def _list_references(context: Context, choice: RealmChoice, limit: int | None) -> None:
-    from lakesweep.operations.store_log import list_references
+    from lakesweep.operations.store.log import list_references
 
     unreadable: list[str] = []
     found = list_references(choice.app(context), choice.realm, limit=limit)

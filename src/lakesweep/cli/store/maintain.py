@@ -16,7 +16,7 @@ from lakesweep.operations.interaction import EngineName
 from lakesweep.units import format_count, format_duration
 
 if TYPE_CHECKING:
-    from lakesweep.operations.store import MaintenancePreview, MaintenanceView
+    from lakesweep.operations.store.store import MaintenancePreview, MaintenanceView
 
 
 def maintain(
@@ -43,7 +43,7 @@ def maintain(
     leftovers of interrupted writes, references of dropped catalogs, and realms that are being
     purged. Rows younger than the grace time are kept. A run that died is continued.
     """
-    from lakesweep.operations.store import MaintainStoreRequest, maintain_store
+    from lakesweep.operations.store.store import MaintainStoreRequest, maintain_store
 
     def confirm(preview: MaintenancePreview) -> None:
         context.output.say(_describe(preview))

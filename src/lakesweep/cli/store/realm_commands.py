@@ -15,7 +15,7 @@ from lakesweep.cli.store.store_options import StoreChoice
 from lakesweep.units import format_count
 
 if TYPE_CHECKING:
-    from lakesweep.operations.realms import RealmView, RemovedRealm
+    from lakesweep.operations.store.realms import RealmView, RemovedRealm
 
 Name = Annotated[
     str,
@@ -56,7 +56,7 @@ def create(
 
     Repeating an interrupted creation finishes it.
     """
-    from lakesweep.operations.realms import CreateRealmRequest, create_realm
+    from lakesweep.operations.store.realms import CreateRealmRequest, create_realm
 
     request = CreateRealmRequest(name, parse_properties(properties))
     _show(context, create_realm(choice.app(context), request))
@@ -68,7 +68,7 @@ def list_(context: Context, choice: StoreChoice) -> None:
 
     created → initializing or loading → active ⇄ inactive → purging → purged → deleted
     """
-    from lakesweep.operations.realms import list_realms
+    from lakesweep.operations.store.realms import list_realms
 
     found = list_realms(choice.app(context))
     context.output.result(found, realm_table(found.realms))
@@ -77,7 +77,7 @@ def list_(context: Context, choice: StoreChoice) -> None:
 @command(app, "show", examples=["lakesweep realm show acme", "lakesweep realm show acme --json"])
 def show(context: Context, name: Name, choice: StoreChoice) -> None:
     """Show the state, the properties and the number of references of a realm."""
-    from lakesweep.operations.realms import show_realm
+    from lakesweep.operations.store.realms import show_realm
 
     realm = show_realm(choice.app(context), name)
     context.output.result(realm, realm_table([realm]))
@@ -86,7 +86,7 @@ def show(context: Context, name: Name, choice: StoreChoice) -> None:
 @command(app, "activate", examples=["lakesweep realm activate acme"])
 def activate(context: Context, name: Name, choice: StoreChoice) -> None:
     """Make an inactive realm usable again."""
-    from lakesweep.operations.realms import activate_realm
+    from lakesweep.operations.store.realms import activate_realm
 
     _show(context, activate_realm(choice.app(context), name))
 
@@ -97,7 +97,7 @@ def deactivate(context: Context, name: Name, choice: StoreChoice) -> None:
 
     Processes that are using it notice within seconds.
     """
-    from lakesweep.operations.realms import deactivate_realm
+    from lakesweep.operations.store.realms import deactivate_realm
 
     _show(context, deactivate_realm(choice.app(context), name))
 
@@ -119,7 +119,7 @@ def purge(
     Repeating an interrupted purge finishes it; a purge cannot be undone once it has begun. The
     name stays taken until `lakesweep realm delete`.
     """
-    from lakesweep.operations.realms import RemoveRealmRequest, purge_realm
+    from lakesweep.operations.store.realms import RemoveRealmRequest, purge_realm
 
     def confirm(preview: RemovedRealm) -> None:
         _preview(context, preview)
@@ -147,7 +147,7 @@ def delete(
 
     Rows written after the purge are deleted too.
     """
-    from lakesweep.operations.realms import RemoveRealmRequest, delete_realm
+    from lakesweep.operations.store.realms import RemoveRealmRequest, delete_realm
 
     def confirm(preview: RemovedRealm) -> None:
         _preview(context, preview)

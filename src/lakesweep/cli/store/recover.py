@@ -14,7 +14,7 @@ from lakesweep.cli.store.store_options import RealmChoice
 from lakesweep.units import format_count
 
 if TYPE_CHECKING:
-    from lakesweep.operations.store import RecoveryResult
+    from lakesweep.operations.store.store import RecoveryResult
 
 
 def recover(
@@ -41,7 +41,7 @@ def recover(
     and so is a head that only a newer lakesweep can read. With --deep, everything a head links to
     is read as well: indexes and linked objects.
     """
-    from lakesweep.operations.store import RecoverReferenceRequest, recover_reference
+    from lakesweep.operations.store.store import RecoverReferenceRequest, recover_reference
 
     def confirm(preview: RecoveryResult) -> None:
         _show_losses(context, preview)

@@ -19,7 +19,7 @@ from lakesweep.cli.store.transfer import export, import_
 from lakesweep.units import format_size
 
 if TYPE_CHECKING:
-    from lakesweep.operations.store import StoreInfo
+    from lakesweep.operations.store.store import StoreInfo
     from lakesweep.store.backends.backend import BackendCapabilities
 
 app = group(
@@ -50,7 +50,7 @@ def init(context: Context, choice: StoreChoice) -> None:
     Nothing that exists is changed, so it can be run again at any time. Tables of a newer version
     are refused.
     """
-    from lakesweep.operations.store import init_store
+    from lakesweep.operations.store.store import init_store
 
     result = init_store(choice.app(context))
     created = f"created {', '.join(result.created)}" if result.created else "nothing was missing"
@@ -72,7 +72,7 @@ def info(context: Context, choice: StoreChoice) -> None:
     The database and its capabilities, all realms with their number of references, and how many of
     the 1,024 nodes that generate ids are leased to running processes.
     """
-    from lakesweep.operations.store import store_info
+    from lakesweep.operations.store.store import store_info
 
     found = store_info(choice.app(context))
     context.output.result(found, _facts(found), realm_table(found.realms))

@@ -18,7 +18,7 @@ from lakesweep.errors import UsageError
 from lakesweep.units import format_size
 
 if TYPE_CHECKING:
-    from lakesweep.operations.realm_transfer import ExportedRealm, ImportedRealm
+    from lakesweep.operations.store.realm_transfer import ExportedRealm, ImportedRealm
 
 _PIPE = Path("-")
 _CHUNK_BYTES = 2**20
@@ -61,7 +61,7 @@ def export(
     The realm may be in use; each reference is exported as of one moment. The file appears only when
     it is complete. Its hash is the same for the same content in every database.
     """
-    from lakesweep.operations.realm_transfer import ExportRealmRequest, export_realm
+    from lakesweep.operations.store.realm_transfer import ExportRealmRequest, export_realm
     from lakesweep.store.transfer import ExportKind
 
     kind = ExportKind.ROWS if rows else ExportKind.LIVE
@@ -96,7 +96,7 @@ def import_(
     The realm cannot be used before everything is written, read back and verified. Repeating an
     interrupted import with the same file finishes it.
     """
-    from lakesweep.operations.realm_transfer import ImportRealmRequest, import_realm
+    from lakesweep.operations.store.realm_transfer import ImportRealmRequest, import_realm
 
     if file == _PIPE and sys.stdin.isatty():
         raise UsageError("there is nothing to read", hint="name a file, or send one through a pipe")

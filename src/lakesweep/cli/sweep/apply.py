@@ -13,7 +13,7 @@ from lakesweep.cli.sweep.show import PlanName
 from lakesweep.errors import IncompleteError, StoppedError
 
 if TYPE_CHECKING:
-    from lakesweep.operations.apply import ApplyPlanRequest, ApplyPlanResult, ApplyPreview
+    from lakesweep.operations.lakes.apply import ApplyPlanRequest, ApplyPlanResult, ApplyPreview
 
 _SHOWN_BRANCHES = 20
 
@@ -40,7 +40,7 @@ def apply(
     reference are kept. A plan can be applied once. If a run was stopped or died, the same command
     resumes it.
     """
-    from lakesweep.operations.apply import ApplyPlanRequest
+    from lakesweep.operations.lakes.apply import ApplyPlanRequest
 
     request = ApplyPlanRequest(
         plan,
@@ -56,7 +56,7 @@ def apply(
 def carry_out(context: Context, request: ApplyPlanRequest, *, yes: bool) -> None:
     """Apply a plan of any kind, and print the outcome."""
     from lakesweep.cli.render.apply_tables import apply_tables, preview_lines, size_text
-    from lakesweep.operations.apply import apply_plan
+    from lakesweep.operations.lakes.apply import apply_plan
 
     def confirm(preview: ApplyPreview) -> None:
         for line in preview_lines(preview):

@@ -14,7 +14,7 @@ from lakesweep.errors import IncompleteError
 from lakesweep.units import format_count, format_size
 
 if TYPE_CHECKING:
-    from lakesweep.operations.check import BrokenTable, CheckedLake, CheckLakeResult
+    from lakesweep.operations.lakes.check import BrokenTable, CheckedLake, CheckLakeResult
 
 _SHOWN_TABLES = 100
 
@@ -46,7 +46,7 @@ def check(
     Ends with code 4 if a file is missing or a root cannot be read.
     """
     from lakesweep.cli.render.rows import MissingRows
-    from lakesweep.operations.check import CheckLakeRequest, check_lake
+    from lakesweep.operations.lakes.check import CheckLakeRequest, check_lake
 
     request = CheckLakeRequest(lake, plan, engine.engine)
     with check_lake(context.app, request, context.io) as checked:

@@ -23,7 +23,7 @@ def explain(
     command says why and ends with code 6.
     """
     from lakesweep.cli.render.explanation_tables import file_table
-    from lakesweep.operations.explain import explain_file
+    from lakesweep.operations.lakes.explain import explain_file
 
     explanation = explain_file(context.app, plan, absolute_address(path))
     context.output.result(explanation, file_table(explanation))

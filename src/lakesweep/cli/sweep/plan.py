@@ -59,7 +59,7 @@ def plan(
     lakesweep apply unless it is overridden, here or there. If a root cannot be read, everything it
     might reference is kept, the plan is written, and the command ends with code 4.
     """
-    from lakesweep.operations.plan import PlanLakeRequest, plan_lake
+    from lakesweep.operations.lakes.plan import PlanLakeRequest, plan_lake
 
     request = PlanLakeRequest(
         lake,

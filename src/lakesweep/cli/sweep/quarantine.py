@@ -17,7 +17,7 @@ from lakesweep.errors import IncompleteError
 from lakesweep.units import format_count, format_size
 
 if TYPE_CHECKING:
-    from lakesweep.operations.quarantine import EmptyResult, QuarantineView, RestoreResult
+    from lakesweep.operations.lakes.quarantine import EmptyResult, QuarantineView, RestoreResult
 
 _PLAN = "plan-20260101T000000-5c2f81aa"
 _SHOWN_FILES = 20
@@ -54,7 +54,7 @@ Name = Annotated[
 @command(app, "list", examples=["lakesweep quarantine list", "lakesweep quarantine list --json"])
 def list_held(context: Context) -> None:
     """List everything that was ever quarantined, newest first."""
-    from lakesweep.operations.quarantine import list_quarantines
+    from lakesweep.operations.lakes.quarantine import list_quarantines
 
     found = list_quarantines(context.app)
     context.output.result(found, *([_table(found.held)] if found.held else []))
@@ -106,7 +106,7 @@ def restore(
     If another file has the key now, it is left alone and the quarantined file stays where it is.
     The command ends with code 4 unless all files were restored. It can be repeated.
     """
-    from lakesweep.operations.quarantine import restore_quarantine
+    from lakesweep.operations.lakes.quarantine import restore_quarantine
 
     paths = tuple(absolute_address(each) for each in path or ())
     result = restore_quarantine(context.app, plan, paths)
@@ -138,7 +138,7 @@ def empty(
     too. In a versioned bucket, the versions below the delete markers stay until a rule of the
     bucket removes them.
     """
-    from lakesweep.operations.quarantine import (
+    from lakesweep.operations.lakes.quarantine import (
         EmptyDryRun,
         EmptyQuarantineRequest,
         empty_quarantine,

@@ -49,7 +49,7 @@ def runs(
 
 def _list(context: Context, lake: str | None, limit: int) -> None:
     from lakesweep.cli.render.run_lines import run_text
-    from lakesweep.operations.runs import list_runs
+    from lakesweep.operations.lakes.runs import list_runs
 
     found = list_runs(context.app, lake, limit)
     context.output.structs(found, run_text)
@@ -58,7 +58,7 @@ def _list(context: Context, lake: str | None, limit: int) -> None:
 
 def _show(context: Context, run: str) -> None:
     from lakesweep.cli.render.run_lines import MaintenanceLine, run_table
-    from lakesweep.operations.runs import RunView, show_run
+    from lakesweep.operations.lakes.runs import RunView, show_run
 
     found = show_run(context.app, run)
     if isinstance(found, RunView):
@@ -69,7 +69,7 @@ def _show(context: Context, run: str) -> None:
 
 
 def _stop(context: Context, run: str) -> None:
-    from lakesweep.operations.runs import stop_run
+    from lakesweep.operations.lakes.runs import stop_run
 
     context.output.result(stop_run(context.app, run))
     context.output.say(f"{run} ends before its next batch")

@@ -84,7 +84,7 @@ def show_plan(context: Context, plan: str, kind: PlanKind, choice: FileChoice) -
     """Show a plan of any kind, or stream the files that were asked for."""
     from lakesweep.cli.render.plan_tables import stored_plan_tables, summary
     from lakesweep.cli.render.rows import VerdictRows
-    from lakesweep.operations.plan_view import PlanFilesRequest, plan_files, view_plan
+    from lakesweep.operations.lakes.plan_view import PlanFilesRequest, plan_files, view_plan
 
     if choice.is_any:
         request = PlanFilesRequest(plan, kind, choice.verdict, choice.reason, choice.table)
@@ -96,7 +96,7 @@ def show_plan(context: Context, plan: str, kind: PlanKind, choice: FileChoice) -
 
 
 def _write_page(context: Context, plan: str, file: Path) -> None:
-    from lakesweep.operations.plan_view import plan_page, view_plan
+    from lakesweep.operations.lakes.plan_view import plan_page, view_plan
 
     view = view_plan(context.app, plan)
     try:

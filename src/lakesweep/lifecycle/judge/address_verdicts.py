@@ -13,14 +13,7 @@ import pyarrow.compute as pc
 from lakesweep.lifecycle.columns import JUDGED, OCCURRENCES, RESULTS, TOTALS
 from lakesweep.lifecycle.judge.expired_addresses import MATCHED, ExpiredAddressStep
 from lakesweep.lifecycle.judge.occurrences import distinct, micros_of
-from lakesweep.lifecycle.judge.reasons import (
-    REASONS,
-    Ranker,
-    Ranks,
-    are_due,
-    days_of,
-    reasons_of,
-)
+from lakesweep.lifecycle.judge.reasons import REASONS, Ranker, Ranks, are_due, days_of, reasons_of
 from lakesweep.lifecycle.policy.ref_retention import RefKeeper
 from lakesweep.lifecycle.policy.rules import LifecycleRule
 from lakesweep.storage.datasets.manifest import Dataset, Part

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from lakesweep.cli.render.run_lines import run_table, run_text
-from lakesweep.operations.runs import RunView
+from lakesweep.operations.lakes.runs import RunView
 from lakesweep.runs.records import RunKind, RunRecord, RunStatus
 from lakesweep.timestamps import micros
 from tests.moments import NOON

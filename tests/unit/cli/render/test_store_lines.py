@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from lakesweep.cli.render.store_lines import commit_text, reference_text
-from lakesweep.operations.store_log import CommitView, ReferenceView, readable_key
+from lakesweep.operations.store.log import CommitView, ReferenceView, readable_key
 from lakesweep.store import Change, Commit, Stored, key
 from lakesweep.store.backends.rows import Reference
 from lakesweep.timestamps import micros

@@ -9,7 +9,7 @@ import pytest
 from lakesweep.cli.main import run
 from lakesweep.config import Config
 from lakesweep.config_file import load_config, parse_config
-from lakesweep.operations.setup import TEMPLATE
+from lakesweep.operations.setup.configuration import TEMPLATE
 
 Capture = pytest.CaptureFixture[str]
 _SETTINGS = re.compile(r"^# (?=[\[}\w])(?=.*[=\]])", re.MULTILINE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import UNSET
 
-from lakesweep.operations.apply import ApplyPlanResult
+from lakesweep.operations.lakes.apply import ApplyPlanResult
 from lakesweep.storage.deleting.outcome_totals import FailedFile, OutcomeReport
 from lakesweep.sweep.apply.report import (
     ApplyResult,

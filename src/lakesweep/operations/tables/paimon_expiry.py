@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from lakesweep.app import App
 from lakesweep.operations.interaction import SILENT_IO, Confirm, Interaction
-from lakesweep.operations.paimon_tables import MAIN, open_branch
+from lakesweep.operations.tables.paimon_tables import MAIN, open_branch
 from lakesweep.paimon.expire.expiry import (
     Expiry,
     ExpiryOutcome,

@@ -12,8 +12,8 @@ from lakesweep.iceberg.known_tables import TargetTable
 from lakesweep.iceberg.purge import PurgePlan, execute_purge, tally_problems
 from lakesweep.iceberg.reach import reached_files
 from lakesweep.marks.unreadable import Problem, Strict, Tolerance, Tolerant
-from lakesweep.operations.files import PurgeResult, ReachedFiles
 from lakesweep.operations.interaction import SILENT_IO, Confirm, Interaction
+from lakesweep.operations.tables.files import PurgeResult, ReachedFiles
 from lakesweep.storage.datasets.unique_files import unique_files
 from lakesweep.storage.deleting.bulk_delete import make_deleter
 from lakesweep.storage.deleting.outcome_totals import OutcomeTotals

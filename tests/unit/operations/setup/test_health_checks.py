@@ -13,7 +13,7 @@ from lakesweep.app import App
 from lakesweep.cli.main import run
 from lakesweep.config import Config
 from lakesweep.config_file import parse_config
-from lakesweep.operations.health_checks import CheckStatus, Finding, check_java, check_store
+from lakesweep.operations.setup.health_checks import CheckStatus, Finding, check_java, check_store
 from lakesweep.storage.listing.locations import list_files
 from lakesweep.storage.stores import Stores
 from lakesweep.store import Store

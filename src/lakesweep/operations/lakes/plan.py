@@ -17,9 +17,9 @@ from lakesweep.lifecycle.plan.document import LifecyclePlanRequest
 from lakesweep.lifecycle.plan.planner import LifecyclePlanner
 from lakesweep.lifecycle.policy.parser import parse_policy
 from lakesweep.lifecycle.repository_lake import lake_name
-from lakesweep.operations.engines import open_engine, warn_of_local_plans
 from lakesweep.operations.interaction import SILENT_IO, EngineName, Interaction
-from lakesweep.operations.repositories import neighbours_of
+from lakesweep.operations.lakes.engines import open_engine, warn_of_local_plans
+from lakesweep.operations.lakes.repositories import neighbours_of
 from lakesweep.runs.records import RunKind, RunStatus
 from lakesweep.runs.sessions import Session, run_session
 from lakesweep.storage.listing.inventory import Inventory, open_inventory

@@ -13,7 +13,7 @@ from lakesweep.errors import ConfigError, DamagedError, NotFoundError
 from lakesweep.guard_names import GuardName
 from lakesweep.lifecycle.plan.recheck import NeighbourSources, RecheckSources, head_metaranges
 from lakesweep.lifecycle.repository_lake import lake_name
-from lakesweep.operations.repositories import opener_of, recheck_sources
+from lakesweep.operations.lakes.repositories import opener_of, recheck_sources
 from lakesweep.runs.run_names import command_prefix, is_repository
 from lakesweep.sweep.guards import Guard, check_policy, refuse
 from lakesweep.sweep.holdings import Holding

@@ -8,8 +8,8 @@ import pytest
 
 from lakesweep.app import App
 from lakesweep.config_file import load_config
-from lakesweep.operations.engines import warn_of_local_plans
 from lakesweep.operations.interaction import EngineName, Interaction
+from lakesweep.operations.lakes.engines import warn_of_local_plans
 
 
 def notices(

@@ -14,19 +14,19 @@ from lakesweep.app import App
 from lakesweep.config import Config
 from lakesweep.errors import RefusedError, UsageError
 from lakesweep.operations.interaction import Interaction
-from lakesweep.operations.paimon_expiry import (
+from lakesweep.operations.tables.paimon_expiry import (
     ExpireSnapshotsRequest,
     ExpiryPreview,
     expire_snapshots,
 )
-from lakesweep.operations.paimon_partitions import (
+from lakesweep.operations.tables.paimon_partitions import (
     DropPartitionsRequest,
     ExpirePartitionsRequest,
     PartitionsPreview,
     drop_partitions,
     expire_partitions,
 )
-from lakesweep.operations.paimon_tables import PaimonFilesRequest, paimon_files
+from lakesweep.operations.tables.paimon_tables import PaimonFilesRequest, paimon_files
 from lakesweep.paimon.expire.retention import RetentionOverrides
 from tests.paimon import JavaTable, JavaWarehouses
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from lakesweep.app import App
 from lakesweep.errors import UsageError
 from lakesweep.marks.unreadable import Strict, Tolerant
-from lakesweep.operations.files import ReachedFiles
+from lakesweep.operations.tables.files import ReachedFiles
 from lakesweep.paimon.model.table import PaimonBranch, PaimonTable
 from lakesweep.paimon.reach.live_files import state_files
 from lakesweep.paimon.reach.walk import reached_files

@@ -30,8 +30,9 @@ from lakesweep.catalog.metadata_memo import read_memo
 from lakesweep.catalog.mutations import Mutation
 from lakesweep.catalog.policy_mappings import PolicyMapping
 from lakesweep.errors import UsageError
-from lakesweep.operations.catalog_names import full_name, path_within, securable, split_entity
-from lakesweep.operations.catalog_views import (
+from lakesweep.operations.catalogs.catalogs import changed_properties
+from lakesweep.operations.catalogs.names import full_name, path_within, securable, split_entity
+from lakesweep.operations.catalogs.views import (
     EntityLine,
     EntityPageView,
     EntityView,
@@ -40,7 +41,6 @@ from lakesweep.operations.catalog_views import (
     extend,
     open_catalogs,
 )
-from lakesweep.operations.catalogs import changed_properties
 from lakesweep.operations.interaction import Confirm
 
 _PAGE = 1_000

@@ -9,9 +9,9 @@ import msgspec
 
 from lakesweep.app import App
 from lakesweep.errors import ConfigError
-from lakesweep.operations import health_checks
-from lakesweep.operations.health_checks import CheckStatus, Finding
 from lakesweep.operations.interaction import SILENT_IO, Interaction
+from lakesweep.operations.setup import health_checks
+from lakesweep.operations.setup.health_checks import CheckStatus, Finding
 
 _CONFIGURATION = "configuration"
 

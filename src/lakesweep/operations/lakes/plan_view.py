@@ -9,7 +9,7 @@ import msgspec
 import pyarrow as pa
 
 from lakesweep.app import App
-from lakesweep.operations.repositories import plan_or_lake
+from lakesweep.operations.lakes.repositories import plan_or_lake
 from lakesweep.sweep.inspect.report import render_report
 from lakesweep.sweep.plan.document import PlanDocument, PlanKind, check_kind
 from lakesweep.sweep.plan.stored_plan import PlanState, StoredPlan, open_plan

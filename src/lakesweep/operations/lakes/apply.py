@@ -15,9 +15,9 @@ from lakesweep.lifecycle.apply.applier import (
     apply_lifecycle_plan,
     pending_on_heads,
 )
-from lakesweep.operations.engines import open_engine
 from lakesweep.operations.interaction import SILENT_IO, Confirm, EngineName, Interaction
-from lakesweep.operations.repositories import opener_of, plan_or_lake, recheck_sources
+from lakesweep.operations.lakes.engines import open_engine
+from lakesweep.operations.lakes.repositories import opener_of, plan_or_lake, recheck_sources
 from lakesweep.runs.records import RunKind
 from lakesweep.runs.sessions import Session, run_session
 from lakesweep.storage.deleting.quarantine import QUARANTINE_SCHEMA

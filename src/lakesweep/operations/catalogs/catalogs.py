@@ -11,8 +11,8 @@ import msgspec
 from lakesweep.app import App
 from lakesweep.catalog import Catalog, Catalogs
 from lakesweep.catalog.entities import CONTENT_KINDS, CatalogStatus
-from lakesweep.operations.catalog_names import full_name
-from lakesweep.operations.catalog_views import (
+from lakesweep.operations.catalogs.names import full_name
+from lakesweep.operations.catalogs.views import (
     CatalogList,
     CatalogView,
     DroppedView,

@@ -9,7 +9,7 @@ from msgspec import UNSET, UnsetType
 
 from lakesweep.app import App
 from lakesweep.lifecycle.inspect.explanation import ObjectExplainer, ObjectExplanation
-from lakesweep.operations.plan_view import find_plan
+from lakesweep.operations.lakes.plan_view import find_plan
 from lakesweep.sweep.inspect import verdict_explanation
 from lakesweep.sweep.inspect.evidence import RootReference
 from lakesweep.sweep.plan.document import PlanKind

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from lakesweep.operations.explain import ExplainedObject, FileReference
+from lakesweep.operations.lakes.explain import ExplainedObject, FileReference
 
 
 def test_a_reference_names_the_root_and_its_kind() -> None:

@@ -19,8 +19,8 @@ from lakesweep.maintenance.run_records import (
     MaintenanceStats,
 )
 from lakesweep.operations.interaction import SILENT_IO, Confirm, EngineName, Interaction
-from lakesweep.operations.realms import RealmView
-from lakesweep.operations.store_log import CommitView, check_reference, open_realm
+from lakesweep.operations.store.log import CommitView, check_reference, open_realm
+from lakesweep.operations.store.realms import RealmView
 from lakesweep.runs.records import RunStatus
 from lakesweep.store import Realm, Store
 from lakesweep.store.backends.backend import SCHEMA_VERSION, BackendCapabilities

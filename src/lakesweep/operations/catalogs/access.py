@@ -16,14 +16,14 @@ from lakesweep.catalog.entity_names import split
 from lakesweep.catalog.grants import Grant
 from lakesweep.catalog.privileges import Privilege, parse_privilege
 from lakesweep.errors import UsageError
-from lakesweep.operations.catalog_names import (
+from lakesweep.operations.catalogs.names import (
     find_principal,
     grants_of,
     resolve_target,
     role_container,
     target_name,
 )
-from lakesweep.operations.catalog_views import (
+from lakesweep.operations.catalogs.views import (
     EntityLine,
     EntityView,
     GrantView,

@@ -11,9 +11,9 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from lakesweep.app import App
-from lakesweep.operations.engines import open_engine
 from lakesweep.operations.interaction import SILENT_IO, Confirm, EngineName, Interaction
-from lakesweep.operations.quarantine_roots import quarantine_roots
+from lakesweep.operations.lakes.engines import open_engine
+from lakesweep.operations.lakes.quarantine_roots import quarantine_roots
 from lakesweep.runs.records import RunKind, RunStatus
 from lakesweep.runs.sessions import Session, run_session
 from lakesweep.storage.deleting.outcome_totals import OutcomeReport, OutcomeTotals

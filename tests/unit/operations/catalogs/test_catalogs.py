@@ -10,10 +10,8 @@ from lakesweep.app import App
 from lakesweep.catalog import EntityType
 from lakesweep.config import Config, StoreSection
 from lakesweep.errors import EntityMissingError, RefusedError, UsageError
-from lakesweep.operations import catalog_access as access
-from lakesweep.operations import catalog_entities as entities
-from lakesweep.operations import catalogs
-from lakesweep.operations.store import init_store
+from lakesweep.operations.catalogs import access, catalogs, entities
+from lakesweep.operations.store.store import init_store
 
 TABLE = EntityType.GENERIC_TABLE
 RAW = {"format": "csv", "location": "s3://lake/raw"}

@@ -9,13 +9,14 @@ import pytest
 from lakesweep.app import App
 from lakesweep.config import Config, StoreSection
 from lakesweep.errors import RefusedError, UsageError
-from lakesweep.operations.realm_transfer import (
+from lakesweep.operations.store.log import ReadLogRequest, list_references, read_log
+from lakesweep.operations.store.realm_transfer import (
     ExportRealmRequest,
     ImportRealmRequest,
     export_realm,
     import_realm,
 )
-from lakesweep.operations.realms import (
+from lakesweep.operations.store.realms import (
     CreateRealmRequest,
     RemovedRealm,
     RemoveRealmRequest,
@@ -25,7 +26,7 @@ from lakesweep.operations.realms import (
     purge_realm,
     show_realm,
 )
-from lakesweep.operations.store import (
+from lakesweep.operations.store.store import (
     MaintainStoreRequest,
     MaintenancePreview,
     RecoverReferenceRequest,
@@ -34,7 +35,6 @@ from lakesweep.operations.store import (
     recover_reference,
     store_info,
 )
-from lakesweep.operations.store_log import ReadLogRequest, list_references, read_log
 from lakesweep.store.transfer import ExportKind
 
 

@@ -12,7 +12,7 @@ import msgspec
 
 from lakesweep.app import App
 from lakesweep.errors import UsageError
-from lakesweep.operations.store import MaintenanceView
+from lakesweep.operations.store.store import MaintenanceView
 from lakesweep.runs.fencing import request_stop
 from lakesweep.runs.records import RunKind, RunRecord, RunStatus
 from lakesweep.runs.run_names import run_folder

@@ -9,7 +9,7 @@ import pytest
 from lakesweep.app import App
 from lakesweep.config import Config
 from lakesweep.errors import RefusedError, UsageError
-from lakesweep.operations.files import (
+from lakesweep.operations.tables.files import (
     FileFilters,
     ListFilesRequest,
     PurgeFilesPreview,

@@ -12,8 +12,8 @@ from datetime import UTC, datetime, timedelta, tzinfo
 import msgspec
 
 from lakesweep.app import App
-from lakesweep.operations import paimon_tables
 from lakesweep.operations.interaction import SILENT_IO, Confirm, Interaction
+from lakesweep.operations.tables import paimon_tables
 from lakesweep.paimon.commit.snapshot_commit import CATALOG_LOCK, check_exclusive
 from lakesweep.paimon.model.table import PaimonBranch
 from lakesweep.paimon.partitions import partition_drop, partition_expiry

@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from lakesweep.app import App
 from lakesweep.errors import UsageError
-from lakesweep.operations.engines import open_engine, warn_of_local_plans
 from lakesweep.operations.interaction import SILENT_IO, EngineName, Interaction
+from lakesweep.operations.lakes.engines import open_engine, warn_of_local_plans
 from lakesweep.runs.records import RunKind, RunStatus
 from lakesweep.runs.sessions import Session, run_session
 from lakesweep.storage.datasets.reader import read_dataset

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from lakesweep.operations.runs import RunView, StopRequested
+from lakesweep.operations.lakes.runs import RunView, StopRequested
 from lakesweep.runs.records import RunKind, RunRecord
 from lakesweep.timestamps import micros
 from tests.moments import NOON

@@ -1,0 +1,1 @@
+"""Catalogs of a realm: entities, policies, principals, roles and grants."""

@@ -1,0 +1,1 @@
+"""Whole lakes and repositories: plan, show, explain, apply, check, quarantine, runs."""

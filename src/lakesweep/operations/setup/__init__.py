@@ -1,0 +1,1 @@
+"""First steps: write a configuration, check the installation."""

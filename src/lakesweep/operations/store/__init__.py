@@ -1,0 +1,1 @@
+"""The store's own database: realms, transfer, maintenance, recovery, log."""

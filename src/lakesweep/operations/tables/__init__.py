@@ -1,0 +1,1 @@
+"""Files and single tables: list, purge, expire, drop partitions, clean orphan files."""
