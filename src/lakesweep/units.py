@@ -1,10 +1,11 @@
-"""Parse and format durations, sizes and points in time."""
+"""Parse and format what people write: durations, sizes, points in time, local paths."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 from lakesweep.errors import UsageError
 
@@ -100,3 +101,11 @@ def _ago(text: str, now: datetime) -> datetime:
         return now - parse_duration(text)
     except OverflowError:
         raise UsageError(f"{text!r} ago is too far in the past", hint="write 7d") from None
+
+
+def absolute_address(uri: str) -> str:
+    """An address; a relative path is one of the current folder, as in any other command."""
+    if ":" in uri or uri.startswith("/"):
+        return uri
+    slash = "/" if uri.endswith("/") else ""
+    return str(Path(uri).absolute()) + slash

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any, TypeAlias
 
 from lakesweep.clock import Clock
@@ -32,11 +31,6 @@ def to_moment(value: MomentLike | None, clock: Clock) -> datetime | None:
     if value is not None and (value.tzinfo is None or value > now):
         raise UsageError(f"{value} has no zone or is in the future", hint="use an aware UTC time")
     return value
-
-
-def to_addresses(locations: Iterable[str]) -> tuple[str, ...]:
-    """Addresses; a relative path is one of the current folder."""
-    return tuple(each if ":" in each else str(Path(each).absolute()) for each in locations)
 
 
 def consent(confirm: Callable[[Any], None] | None, *, yes: bool) -> Callable[[Any], None]:

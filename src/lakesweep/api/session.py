@@ -12,7 +12,6 @@ from lakesweep.api.inputs import (
     DurationLike,
     MomentLike,
     consent,
-    to_addresses,
     to_duration,
     to_moment,
 )
@@ -64,6 +63,7 @@ from lakesweep.storage.options import UNLIMITED, DeleteRate
 from lakesweep.store import Store
 from lakesweep.sweep.judge.live_set import MatchMode
 from lakesweep.sweep.plan.document import PlanKind
+from lakesweep.units import absolute_address
 
 
 def open(  # noqa: A001
@@ -116,7 +116,9 @@ class Lakesweep:
 
     def files(self, *locations: str, **filters: Any) -> RowStream:
         """The files stored at and below some addresses; `filters` as in `file_filters`."""
-        request = ListFilesRequest(to_addresses(locations), self.file_filters(**filters))
+        request = ListFilesRequest(
+            tuple(map(absolute_address, locations)), self.file_filters(**filters)
+        )
         return RowStream(lambda: list_files(self.app, request), FILE_SCHEMA)
 
     def purge_files(
@@ -130,7 +132,7 @@ class Lakesweep:
     ) -> PurgeResult:
         """Delete the files that `filters` select."""
         request = PurgeFilesRequest(
-            to_addresses(locations), self.file_filters(**filters), rate, dry_run
+            tuple(map(absolute_address, locations)), self.file_filters(**filters), rate, dry_run
         )
         agreed = consent(confirm, yes=yes or dry_run)
         return purge_files(self.app, request, agreed, self._io)

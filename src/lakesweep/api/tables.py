@@ -20,6 +20,7 @@ from lakesweep.operations.tables.iceberg import (
 from lakesweep.operations.tables.paimon_tables import PaimonFilesRequest, paimon_files
 from lakesweep.storage.file_batches import FILE_SCHEMA
 from lakesweep.storage.options import UNLIMITED, DeleteRate
+from lakesweep.units import absolute_address
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,5 +63,5 @@ class PaimonApi:
         self, table: str, *, branch: str | None = None, snapshot: int | None = None
     ) -> RowStream:
         """The files that a table reaches, or only the live files of one snapshot."""
-        request = PaimonFilesRequest(table, branch, snapshot)
+        request = PaimonFilesRequest(absolute_address(table), branch, snapshot)
         return RowStream(lambda: paimon_files(self._app, request).batches, FILE_SCHEMA)

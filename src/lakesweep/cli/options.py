@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from difflib import get_close_matches
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -23,14 +22,6 @@ class EngineChoice:
         EngineName,
         typer.Option(help="Run on Spark as configured, or in this process, without Java."),
     ] = EngineName.SPARK
-
-
-def absolute_address(uri: str) -> str:
-    """An address; a local path may be relative to the current folder."""
-    if ":" in uri or uri.startswith("/"):
-        return uri
-    slash = "/" if uri.endswith("/") else ""
-    return str(Path(uri).absolute()) + slash
 
 
 _GUARDS = [name.value for name in GuardName]

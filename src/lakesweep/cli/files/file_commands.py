@@ -9,9 +9,9 @@ import typer
 from lakesweep.cli.commands import command, group
 from lakesweep.cli.context import Context
 from lakesweep.cli.files.filter_options import FilterOptions
-from lakesweep.cli.options import DryRun, RateLimitOptions, Yes, absolute_address
+from lakesweep.cli.options import DryRun, RateLimitOptions, Yes
 from lakesweep.cli.outcomes import show_purge
-from lakesweep.units import format_count, format_size
+from lakesweep.units import absolute_address, format_count, format_size
 
 if TYPE_CHECKING:
     from lakesweep.operations.tables.files import PurgeFilesPreview

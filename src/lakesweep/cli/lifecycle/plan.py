@@ -11,10 +11,10 @@ import typer
 
 from lakesweep.cli.context import Context
 from lakesweep.cli.lifecycle.repository import RepositoryName, absolute_repository
-from lakesweep.cli.options import EngineChoice, Overrides, absolute_address
+from lakesweep.cli.options import EngineChoice, Overrides
 from lakesweep.cli.sweep.plan import report_plan
 from lakesweep.errors import ConfigError
-from lakesweep.units import parse_duration
+from lakesweep.units import absolute_address, parse_duration
 
 
 class CommitSelection(StrEnum):

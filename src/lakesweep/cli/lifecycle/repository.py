@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakesweep.cli.context import Context
-from lakesweep.cli.options import absolute_address
-from lakesweep.units import format_count, format_moment
+from lakesweep.units import absolute_address, format_count, format_moment
 
 if TYPE_CHECKING:
     from lakesweep.operations.lakes.repositories import RepositoryCommitLine, RepositoryRefLine

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lakesweep.cli.context import Context
-from lakesweep.cli.options import DryRun, Overrides, RateLimitOptions, Yes, absolute_address
+from lakesweep.cli.options import DryRun, Overrides, RateLimitOptions, Yes
 from lakesweep.cli.outcomes import say_failures
 from lakesweep.cli.paimon.table_options import BranchName, TableAddress, Zone, parse_zone
 from lakesweep.cli.render.outcome_tables import dry_run_hint, kind_lines, outcome_table
 from lakesweep.errors import IncompleteError
-from lakesweep.units import format_count, format_size, parse_moment
+from lakesweep.units import absolute_address, format_count, format_size, parse_moment
 
 if TYPE_CHECKING:
     from lakesweep.operations.tables.paimon_expiry import ExpiryPreview, ExpiryResult

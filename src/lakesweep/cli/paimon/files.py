@@ -7,9 +7,10 @@ from typing import Annotated
 import typer
 
 from lakesweep.cli.context import Context
-from lakesweep.cli.options import TolerantFlag, absolute_address
+from lakesweep.cli.options import TolerantFlag
 from lakesweep.cli.outcomes import say_problems
 from lakesweep.cli.paimon.table_options import TableAddress
+from lakesweep.units import absolute_address
 
 
 def files(

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakesweep.cli.context import Context
-from lakesweep.cli.options import DryRun, Overrides, RateLimitOptions, Yes, absolute_address
+from lakesweep.cli.options import DryRun, Overrides, RateLimitOptions, Yes
 from lakesweep.cli.render.outcome_tables import dry_run_hint, failure_lines, outcome_table
 from lakesweep.cli.render.output import Output
 from lakesweep.errors import IncompleteError
 from lakesweep.operations.interaction import EngineName
-from lakesweep.units import format_count, format_moment, format_size, parse_moment
+from lakesweep.units import absolute_address, format_count, format_moment, format_size, parse_moment
 
 if TYPE_CHECKING:
     from lakesweep.operations.tables.paimon_orphans import (

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakesweep.cli.context import Context
-from lakesweep.cli.options import DryRun, Overrides, Yes, absolute_address
+from lakesweep.cli.options import DryRun, Overrides, Yes
 from lakesweep.cli.paimon.table_options import BranchName, TableAddress, Zone, parse_zone
 from lakesweep.cli.render.outcome_tables import dry_run_hint
 from lakesweep.cli.render.output import TextTable
-from lakesweep.units import format_count, format_size, parse_duration
+from lakesweep.units import absolute_address, format_count, format_size, parse_duration
 
 if TYPE_CHECKING:
     from lakesweep.operations.tables.paimon_partitions import (

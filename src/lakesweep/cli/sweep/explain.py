@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from lakesweep.cli.context import Context
-from lakesweep.cli.options import absolute_address
 from lakesweep.cli.sweep.show import PlanName
+from lakesweep.units import absolute_address
 
 
 def explain(

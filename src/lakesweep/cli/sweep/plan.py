@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakesweep.cli.context import Context
-from lakesweep.cli.options import EngineChoice, Overrides, absolute_address
+from lakesweep.cli.options import EngineChoice, Overrides
 from lakesweep.errors import IncompleteError, UsageError
-from lakesweep.units import parse_duration, parse_moment
+from lakesweep.units import absolute_address, parse_duration, parse_moment
 
 if TYPE_CHECKING:
     from lakesweep.sweep.judge.live_set import MatchMode

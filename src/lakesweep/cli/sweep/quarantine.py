@@ -10,11 +10,11 @@ import typer
 
 from lakesweep.cli.commands import command, group
 from lakesweep.cli.context import Context
-from lakesweep.cli.options import DryRun, EngineChoice, Overrides, Yes, absolute_address
+from lakesweep.cli.options import DryRun, EngineChoice, Overrides, Yes
 from lakesweep.cli.render.outcome_tables import dry_run_hint, failure_lines
 from lakesweep.cli.render.output import TextTable
 from lakesweep.errors import IncompleteError
-from lakesweep.units import format_count, format_size
+from lakesweep.units import absolute_address, format_count, format_size
 
 if TYPE_CHECKING:
     from lakesweep.operations.lakes.quarantine import EmptyResult, QuarantineView, RestoreResult
