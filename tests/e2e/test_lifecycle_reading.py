@@ -74,7 +74,7 @@ def test_entries_for_people(lakesweep: Lakesweep, lakefs_repositories: RealRepos
 def test_an_unknown_ref(lakesweep: Lakesweep, branches: RealRepository) -> None:
     done = lakesweep("lifecycle", "entries", str(branches.folder), "nobody")
     assert done.code == 6
-    assert "no branch, no tag and no commit" in done.error["message"]
+    assert "is not a branch, tag or commit" in done.error["message"]
 
 
 def test_a_folder_that_is_no_repository(lakesweep: Lakesweep, tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ def test_a_folder_that_is_not_there_is_missing(
         ({}, "needs an address"),
         ({"path": "nonsense"}, "not an address"),
         ({"path": "/tmp", "parts": "many"}, "whole number"),
-        ({"locations": "[1"}, "no list in JSON"),
+        ({"locations": "[1"}, "not a JSON list"),
     ],
 )
 def test_wrong_options_are_told(
