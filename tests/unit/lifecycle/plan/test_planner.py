@@ -417,7 +417,7 @@ def test_a_commit_that_no_dump_tells_of_stops_before_the_first_delete(
     plan, before = office.plan(RULES), office.stored()
     for dumped in (AS_OF, AS_OF + timedelta(minutes=1)):  # and after another dump
         changed.age = DumpAge(dumped, written_since=1)
-        with pytest.raises(IncompleteError, match="not those of its last dump"):
+        with pytest.raises(IncompleteError, match="its last dump is out of date"):
             office.apply(plan, overridden=(*SMALL, "refs-dump"))
         assert office.stored() == before
 

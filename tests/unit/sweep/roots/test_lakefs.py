@@ -246,8 +246,8 @@ def test_a_dump_that_lacks_later_commits_keeps_all(
 
     [problem] = roots.collect()
     assert isinstance(problem, RootProblem)
-    assert "not those of its last dump" in problem.reason
-    with pytest.raises(IncompleteError, match="not those of its last dump"):
+    assert "its last dump is out of date" in problem.reason
+    with pytest.raises(IncompleteError, match="its last dump is out of date"):
         roots.look(row)
 
 
