@@ -159,7 +159,7 @@ def test_splits_of_a_local_folder_name_each_file_once(
     keys: set[str], late: set[str], parts: int, most: int
 ) -> None:
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(key_splits, "_MOST_FILES_READ_TWICE", most)
+        patch.setattr(key_splits, "_MAX_FILES_REREAD", most)
         store = LocalStore(folder, "")
         touch(Path(folder), keys)
         splits = split(store, "", parts)

@@ -272,6 +272,6 @@ def _with(table: Table, **values: object) -> Table:
     [Namespace(properties={"owner": "\udcff"}), Table(metadata_location="s3://lake/\udcff/1.json")],
 )
 def test_text_that_is_no_unicode_is_refused(shop: Catalog, what: Entity) -> None:
-    with pytest.raises(UsageError, match="no Unicode text"):
+    with pytest.raises(UsageError, match="not Unicode text"):
         shop.apply([Create("odd", what)])
     assert "odd" not in names(shop)
