@@ -314,7 +314,7 @@ def test_a_snapshot_of_a_newer_version_is_an_error() -> None:
 def test_a_branch_with_snapshots_and_no_schema_is_an_error() -> None:
     table = Table()
     table.snapshot(1, branch="dev")
-    with pytest.raises(LakesweepError, match="has no schema"):
+    with pytest.raises(LakesweepError, match="holds no schema"):
         reached(table)
 
 

@@ -76,7 +76,7 @@ def test_a_head_from_a_newer_program_is_not_given_up(writer: Writer) -> None:
     _overwrite(writer, ids[-1], b"\x09newer")
     with pytest.raises(NewerRowError, match="format 9") as caught:
         recover(writer.references, writer.objects, "main")
-    assert "newer lakesweep" in caught.value.hint
+    assert "upgrade Lakesweep" in caught.value.hint
     assert writer.references.fetch("main").pointer == ids[-1]
 
 
