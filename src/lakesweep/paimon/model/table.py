@@ -156,7 +156,7 @@ class PaimonTable:
         if address.kind is not StoreKind.FILE:
             return level
         for path in find_broken_links(address.folder):
-            raise DamagedError(path, "is a link that leads nowhere")
+            raise DamagedError(path, "is a broken link")
         return replace(level, folders=(*level.folders, *find_links(address.folder)))
 
     def _folder(self, name: str) -> Address:
