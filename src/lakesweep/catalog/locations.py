@@ -39,7 +39,7 @@ def check_address(address: str) -> None:
         address.encode()
     except UnicodeEncodeError as error:
         raise UsageError(
-            f"{address[:80]!r} is no Unicode text", hint="write it in UTF-8"
+            f"{address[:80]!r} is not Unicode text", hint="write it in UTF-8"
         ) from error
     parse(address)
 
