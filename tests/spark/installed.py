@@ -20,7 +20,7 @@ from tests.command import Done
 _COMMAND = str(Path(sys.executable).with_name("lakesweep"))
 _PATIENCE_SECONDS = 280
 #: Lines that tell how far it is; which of them come depends on the time that it takes.
-_PROGRESS = re.compile(r"(starting Spark|listed|marked|marked again|judged|deleted) ")
+_PROGRESS = re.compile(r"(starting Spark|listed|marked|marked again|judged|deleted)[ ,]")
 
 
 @dataclass(frozen=True)
