@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any
 from lakesweep.version import __version__
 
 if TYPE_CHECKING:
-    from lakesweep.api.plan import Plan
-    from lakesweep.api.session import Lakesweep, open  # noqa: A004
-    from lakesweep.api.streams import RowStream
     from lakesweep.errors import LakesweepError
+    from lakesweep.python_api.plan import Plan
+    from lakesweep.python_api.session import Lakesweep, open  # noqa: A004
+    from lakesweep.python_api.streams import RowStream
 
 __all__ = ["Lakesweep", "LakesweepError", "Plan", "RowStream", "__version__", "open"]
 
 _HOMES = {
-    "Lakesweep": "lakesweep.api.session",
+    "Lakesweep": "lakesweep.python_api.session",
     "LakesweepError": "lakesweep.errors",
-    "Plan": "lakesweep.api.plan",
-    "RowStream": "lakesweep.api.streams",
-    "open": "lakesweep.api.session",
+    "Plan": "lakesweep.python_api.plan",
+    "RowStream": "lakesweep.python_api.streams",
+    "open": "lakesweep.python_api.session",
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import cached_property, partial
@@ -15,13 +15,12 @@ from lakesweep.clock import Clock, SystemClock
 from lakesweep.config import (
     Config,
     IcebergCatalogRoot,
-    IcebergMetadataRoot,
     LakefsRoot,
     LakesweepRoot,
-    PaimonWarehouseRoot,
-    PinnedRoot,
 )
+from lakesweep.errors import NotFoundError
 from lakesweep.progress import SILENT, Progress
+from lakesweep.redaction import masked
 
 if TYPE_CHECKING:
     from lakesweep.catalog import Catalogs
@@ -46,11 +45,18 @@ if TYPE_CHECKING:
 Root = TypeVar("Root")
 
 
+def _ignore(notice: str) -> None:
+    """Drop the notice."""
+    del notice
+
+
 class App:
     """The components of one process. Each is created on first use, so no command pays for others.
 
     Relative files in the configuration are relative to `folder`: that of the configuration file, or
-    else the current one.
+    else the current one. `notify` gets what users must know, one sentence at a time, and `inform`
+    what they may want to know. `searched` is where a configuration file was looked for, if none was
+    found.
     """
 
     def __init__(
@@ -58,10 +64,18 @@ class App:
         config: Config,
         *,
         folder: Path | None = None,
+        config_file: Path | None = None,
         clock: Clock | None = None,
         progress: Progress = SILENT,
+        notify: Callable[[str], object] = _ignore,
+        inform: Callable[[str], object] = _ignore,
+        searched: str | None = None,
     ) -> None:
         self.config = config
+        self._searched = searched
+        self._notify = notify
+        self._inform = inform
+        self.config_file = config_file
         self.folder = (folder or Path.cwd()).absolute()
         self.clock = clock or SystemClock()
         self.progress = progress
@@ -87,9 +101,30 @@ class App:
         from lakesweep.maintenance.run_records import TYPES as MAINTENANCE_TYPES
         from lakesweep.runs.records import TYPES
         from lakesweep.store import Store
+        from lakesweep.store.objects.offered_types import with_offered_types
+        from lakesweep.store.store import OWN_TYPES
 
-        types = {**TYPES, **CATALOG_TYPES, **MAINTENANCE_TYPES}
+        self._close_store_to_others(url)
+        own = {**OWN_TYPES, **TYPES, **CATALOG_TYPES, **MAINTENANCE_TYPES}
+        types = with_offered_types(own)
         return Store.open(url, types=types, clock=self.clock)
+
+    def _close_store_to_others(self, url: str) -> None:
+        """Narrow the rights on an embedded store that was created with a wide umask."""
+        from lakesweep.private_folders import close_to_others
+        from lakesweep.store.backends.urls import sqlite_file
+
+        file = sqlite_file(url)
+        if file is None:
+            return
+        files = [file, *(file.with_name(f"{file.name}-{end}") for end in ("wal", "shm", "journal"))]
+        # Other folders are not ours to change; in this one lie our plans and caches, too.
+        folders = [file.parent] if file.parent.name == ".lakesweep" else []
+        if [path for path in (*files, *folders) if close_to_others(path)]:
+            self._notify(
+                f"other users had access to the store {file}; now only you have."
+                " To share a store, use a database server"
+            )
 
     def open_realm(self, root: LakesweepRoot) -> Catalogs:
         """The catalogs in the realm of a root. It may be inactive: its tables keep their files."""
@@ -119,11 +154,12 @@ class App:
         from lakesweep.store import Store
         from lakesweep.store.backends.urls import sqlite_file
 
-        file = sqlite_file(self.store_url)
-        if file is None or file.exists():
+        if not self.is_new_store:
             return None
         Store.create_tables(self.store_url)
         self.store.create_realm(self.config.store.realm)
+        file = sqlite_file(self.store_url)
+        self._inform(f"created a new store: {file}")
         return file
 
     @cached_property
@@ -133,6 +169,25 @@ class App:
 
         self.prepare_store()
         return RunLog(self.store.realm(self.config.store.realm), self.clock)
+
+    @cached_property
+    def known_runs(self) -> RunLog:
+        """The same for commands that only read: they create no store, and find an empty log."""
+        from lakesweep.runs.run_log import RunLog
+
+        if not self.is_new_store:
+            return self.runs
+        self._inform(f"there is no store yet: {masked(self.store_url)}; the first plan creates it")
+        name = self.config.store.realm
+        return RunLog(self._open_store("memory:").create_realm(name), self.clock)
+
+    @property
+    def is_new_store(self) -> bool:
+        """Whether the store is embedded, and its file does not exist yet."""
+        from lakesweep.store.backends.urls import sqlite_file
+
+        file = sqlite_file(self.store_url)
+        return file is not None and not file.exists()
 
     @cached_property
     def maintenance_runs(self) -> MaintenanceRuns:
@@ -167,6 +222,13 @@ class App:
         with self.engine(name, verbose=verbose) as engine:
             yield RemoteScan(engine, self.store_url)
 
+    @cached_property
+    def own_files(self) -> tuple[str, ...]:
+        """What no command deletes, wherever it lies: see `sweep.own_files`."""
+        from lakesweep.sweep.own_files import own_files
+
+        return own_files(self.config, self.folder, self.config_file)
+
     def lake(self, name: str) -> Lake:
         """A lake from the configuration, or a repository that a plan was made for."""
         from lakesweep.lifecycle.repository_lake import find_repository_lake
@@ -175,7 +237,14 @@ class App:
 
         if is_repository(name):
             return self._beside_lakes(find_repository_lake(name))
-        return find_lake(self.config.lakes, name, self.plans)
+        if self._searched is not None and name not in self.config.lakes:
+            raise NotFoundError(
+                f"there is no lake {name}, because no configuration was found:"
+                f" looked for {self._searched}",
+                hint="lakesweep init writes a configuration; --config FILE names another one",
+            )
+        lake = find_lake(self.config.lakes, name, self.plans)
+        return replace(lake, kept=(*lake.kept, *self.own_files))
 
     def lake_of(self, plan: PlanRecord) -> Lake:
         """The lake that a plan was made for."""
@@ -196,7 +265,7 @@ class App:
         """A repository that roots of lakes may reference. Other repositories are separate."""
         roots = (root for each in self.config.lakes.values() for root in each.roots)
         others = tuple(root for root in roots if not isinstance(root, LakefsRoot))
-        return replace(lake, roots_of_others=others)
+        return replace(lake, roots_of_others=others, kept=(*lake.kept, *self.own_files))
 
     def lake_of_holding(self, holding: Holding) -> Lake:
         """The lake that files were quarantined from, even if it is no longer configured.
@@ -214,7 +283,8 @@ class App:
         ):
             return self.lake_of(plan)
         folder = plan.address.rstrip("/").rpartition("/")[0]
-        return former_lake(self.config.lakes, holding.lake, holding.locations, folder)
+        lake = former_lake(self.config.lakes, holding.lake, holding.locations, folder)
+        return replace(lake, kept=(*lake.kept, *self.own_files))
 
     @property
     def plans(self) -> str:
@@ -259,7 +329,13 @@ class App:
 
         # Before the first store is used: memory allocated earlier would stay in the old pool.
         use_system_allocator()
-        return Stores(self.storage_options, clock=self.clock)
+        limits = self.config.limits.read_limits
+        stores = Stores(self.storage_options, clock=self.clock, limits=limits)
+        lakes = self.config.lakes.values()
+        plans = [self.plans, *(lake.plans for lake in lakes if lake.plans)]
+        locations = [location for lake in lakes for location in lake.locations]
+        quarantines = [lake.quarantine for lake in lakes if lake.quarantine]
+        return stores.within(*plans, *locations, *quarantines, private=plans)
 
     @cached_property
     def catalogs(self) -> Mapping[str, Mapping[str, str]]:
@@ -269,24 +345,9 @@ class App:
     @cached_property
     def iceberg(self) -> IcebergTables:
         """Iceberg tables and views, by name or address."""
-        from lakesweep.iceberg.known_tables import ForeignFiles, IcebergTables
-        from lakesweep.sweep.roots.own_catalog import RealmTables
+        from lakesweep.iceberg.known_tables import IcebergTables
 
-        files = [path for root in self._roots(IcebergMetadataRoot) for path in root.files]
-        realms = RealmTables([partial(self.open_realm, r) for r in self._roots(LakesweepRoot)])
-        pins = [root.file for root in self._roots(PinnedRoot)]
-        strangers = ForeignFiles(
-            (*(root.path for root in self._roots(PaimonWarehouseRoot)), *realms.folders()),
-            tuple(f"lakefs {root.called}" for root in self._roots(LakefsRoot)),
-        )
-        return IcebergTables(
-            self.stores,
-            self.catalogs,
-            realms.beside(files),
-            pins,
-            strangers,
-            progress=self.progress,
-        )
+        return IcebergTables(self.stores, self.catalogs)
 
     def repository(self, name: str) -> Repository:
         """A lakeFS repository by its name on a configured server, or by its address."""

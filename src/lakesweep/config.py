@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from lakesweep.errors import UsageError
+from lakesweep.redaction import masked, masked_settings
 from lakesweep.units import parse_duration
+from lakesweep.untrusted.limits import DEFAULT_LIMITS, ReadLimits
 
 _ADDRESS = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
 
@@ -30,6 +32,12 @@ class Section(BaseModel):
                 if key not in cls.model_fields:
                     raise _unknown_key(str(key), list(cls.model_fields))
         return values
+
+    def __repr_args__(self) -> Iterable[tuple[str | None, object]]:
+        """What `repr` shows: everything but secrets, also those inside of URLs."""
+        shown = {str(name): value for name, value in super().__repr_args__()}
+        texts = {name: value for name, value in shown.items() if isinstance(value, str)}
+        return {**shown, **masked_settings(texts)}.items()
 
 
 def _unknown_key(key: str, valid: Sequence[str]) -> PydanticCustomError:
@@ -193,7 +201,7 @@ class LakefsRoot(Section):
     @property
     def called(self) -> str:
         """Its name in reports."""
-        return self.endpoint or ", ".join(self.namespaces)
+        return masked(self.endpoint) if self.endpoint else ", ".join(self.namespaces)
 
 
 class PinnedRoot(Section):
@@ -239,6 +247,44 @@ def _contradiction(roots: Iterable[Root]) -> str | None:
     )
 
 
+def _end_date(value: object) -> object:
+    """A day, as TOML writes it or as text."""
+    try:
+        return date.fromisoformat(value) if isinstance(value, str) else value
+    except ValueError:
+        raise PydanticCustomError("date", "must be a day such as 2027-01-31") from None
+
+
+class AcceptSection(Section):
+    """A standing decision: what a guard withholds of a table or a root is deleted all the same.
+
+    It ends after the day `until`. A root that cannot be read keeps its files even so; accepting it
+    only means that runs are not incomplete because of it.
+    """
+
+    guard: Literal["missing", "roots-gone", "share", "incomplete"]
+    table: Annotated[str, Field(min_length=1)] | None = None
+    root: Annotated[str, Field(min_length=1)] | None = None
+    until: Annotated[date, BeforeValidator(_end_date)]
+    reason: Annotated[str, Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _one_subject(self) -> Self:
+        if (self.table is None) == (self.root is None):
+            raise PydanticCustomError("missing_key", "must name either a table or a root")
+        return self
+
+    @property
+    def subject(self) -> str:
+        """The table or root that it is about."""
+        return self.table or self.root or ""
+
+    @property
+    def ends(self) -> datetime:
+        """The first moment at which it does not count any more."""
+        return datetime.combine(self.until, time(), UTC) + timedelta(days=1)
+
+
 class LakeSection(Section):
     """The locations to keep clean, and the roots that keep files in them alive."""
 
@@ -249,7 +295,9 @@ class LakeSection(Section):
     plans: Address | None = None
     quarantine: Address | None = None
     keep_plans: Duration = timedelta(days=30)
+    filter_bytes: Annotated[int, Field(gt=0)] = 2**34
     roots: Annotated[tuple[Root, ...], BeforeValidator(_as_tuple)] = ()
+    accept: Annotated[tuple[AcceptSection, ...], BeforeValidator(_as_tuple)] = ()
 
     @model_validator(mode="after")
     def _exclude_below(self) -> Self:
@@ -303,14 +351,29 @@ class MaintenanceSection(Section):
         return self
 
 
-class Config(Section):
-    """The whole file."""
+class LimitsSection(Section):
+    """The most that reading one foreign file may take, such as a table's metadata."""
 
+    file_bytes: Annotated[int, Field(gt=0)] = DEFAULT_LIMITS.file_bytes
+    inflated_bytes: Annotated[int, Field(gt=0)] = DEFAULT_LIMITS.inflated_bytes
+    block_bytes: Annotated[int, Field(gt=0, lt=2**31)] = DEFAULT_LIMITS.block_bytes
+
+    @property
+    def read_limits(self) -> ReadLimits:
+        """The limits as readers take them."""
+        return ReadLimits(self.file_bytes, self.inflated_bytes, self.block_bytes)
+
+
+class Config(Section):
+    """The whole file. `engine` is where sweeps run unless a command says otherwise."""
+
+    engine: Literal["local", "spark"] | None = None
     store: StoreSection = StoreSection()
     spark: SparkSection = SparkSection()
     storage: dict[str, StorageSection] = Field(default_factory=dict)
     lakes: dict[str, LakeSection] = Field(default_factory=dict)
     maintenance: MaintenanceSection = MaintenanceSection()
+    limits: LimitsSection = LimitsSection()
 
     @model_validator(mode="after")
     def _one_meaning(self) -> Self:

@@ -1,4 +1,4 @@
-"""Find, read and check `lakesweep.toml`.
+"""Read and check `lakesweep.toml`.
 
 Errors name the file, the line, the key and the nearest valid name, but never the value, which
 may be a secret.
@@ -10,6 +10,7 @@ import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +19,16 @@ from pydantic_core import ErrorDetails
 
 from lakesweep.config import Config
 from lakesweep.errors import ConfigError
-from lakesweep.toml_lines import find_line, spell
-
-FILE_NAME = "lakesweep.toml"
-ENVIRONMENT_VARIABLE = "LAKESWEEP_CONFIG"
+from lakesweep.toml_lines import MOST_STEPS, find_line, spell
 
 _REFERENCE = re.compile(r"\$\{([^}]*)\}")
-
-
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
+_MOST_BYTES = 16_000_000
+_LARGEST = 2**63 - 1
+_TOO_DEEP = "tables or lists are nested too deeply"
+_FEWER_LEVELS = "no setting needs more than a few levels; check brackets and braces"
+_SMALLER = "write a smaller number"
 
 _TAGS = (
     "iceberg-catalog",
@@ -51,16 +52,6 @@ _TYPE_WORDS = {
 }
 
 
-def find_config(explicit: Path | None, environment: Mapping[str, str], folder: Path) -> Path | None:
-    """The file to read: as given, from the environment, or the nearest in a parent; else None."""
-    named = explicit or _path(environment.get(ENVIRONMENT_VARIABLE))
-    if named is not None:
-        return named
-    folder = folder.absolute()
-    candidates = (parent / FILE_NAME for parent in (folder, *folder.parents))
-    return next((path for path in candidates if path.is_file()), None)
-
-
 def load_config(path: Path | None, environment: Mapping[str, str]) -> Config:
     """Read and check a file; the defaults if there is none."""
     return Config() if path is None else parse_config(_read(path), path, environment)
@@ -68,33 +59,43 @@ def load_config(path: Path | None, environment: Mapping[str, str]) -> Config:
 
 def parse_config(text: str, path: Path, environment: Mapping[str, str]) -> Config:
     """Check the text of a configuration; `path` is used in errors only."""
-    try:
-        values = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path}: this is not TOML: {error}", hint="fix that line") from None
+    values = _parse_toml(text, path)
     # After parsing, so that a variable cannot change the structure of the file.
-    substitute = _Substitution(text, path, environment)
-    try:
-        return Config.model_validate(substitute(values, ()))
-    except ValidationError as error:
-        raise _config_error(error, text, path) from None
+    return _validated(_Substitution(text, path, environment)(values, ()), text, path)
 
 
 def config_from_values(values: Mapping[str, Any]) -> Config:
     """Check values that a program gives, as the tables of a file would hold them."""
+    path = Path("configuration")
+    return _validated(_CheckedValues("", path)(dict(values), ()), "", path)
+
+
+def _parse_toml(text: str, path: Path) -> dict[str, Any]:
     try:
-        return Config.model_validate(dict(values))
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: this is not TOML: {error}", hint="fix that line") from None
+    except RecursionError:
+        raise ConfigError(f"{path}: {_TOO_DEEP}", hint=_FEWER_LEVELS) from None
+    except ValueError:
+        # Python refuses to read numbers of thousands of digits.
+        raise ConfigError(f"{path}: a number has too many digits", hint=_SMALLER) from None
+
+
+def _validated(values: object, text: str, path: Path) -> Config:
+    try:
+        return Config.model_validate(values)
     except ValidationError as error:
-        raise _config_error(error, "", Path("configuration")) from None
-
-
-def _path(text: str | None) -> Path | None:
-    return Path(text) if text else None
+        raise _config_error(error, text, path) from None
 
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        with path.open("rb") as file:
+            data = file.read(_MOST_BYTES + 1)
+        if len(data) > _MOST_BYTES:
+            raise ConfigError(f"{path}: more than {_MOST_BYTES:,} bytes is not a configuration")
+        return data.decode()
     except OSError as error:
         raise ConfigError(
             f"{path}: the configuration cannot be read: {error.strerror}",
@@ -104,37 +105,62 @@ def _read(path: Path) -> str:
         raise ConfigError(f"{path}: this is not UTF-8: {error.reason}") from None
 
 
-class _Substitution:
-    """Replaces `${NAME}` in values by environment variables."""
+class _CheckedValues:
+    """Refuses values that no setting can have, naming the key."""
 
-    def __init__(self, text: str, path: Path, environment: Mapping[str, str]) -> None:
+    def __init__(self, text: str, path: Path) -> None:
         self._text = text
         self._path = path
-        self._environment = environment
 
     def __call__(self, value: object, key: tuple[str | int, ...]) -> object:
         match value:
             case str():
-                return _REFERENCE.sub(lambda found: self._look_up(found[1], key), value)
+                return self._checked_text(value, key)
             case dict():
+                self._check_depth(key)
                 return {name: self(item, (*key, name)) for name, item in value.items()}
-            case list():
+            case list() | tuple():
+                self._check_depth(key)
                 return [self(item, (*key, index)) for index, item in enumerate(value)]
+            case int() if abs(value) > _LARGEST:
+                raise self._error(key, "is too large a number", _SMALLER)
+            case float() if not isfinite(value):
+                raise self._error(key, "must be a finite number", _SMALLER)
             case _:
                 return value
 
+    def _checked_text(self, value: str, key: tuple[str | int, ...]) -> str:
+        if "\0" in value:
+            raise self._error(key, "contains a NUL character", "remove \\u0000 from the text")
+        return value
+
+    def _check_depth(self, key: tuple[str | int, ...]) -> None:
+        # Before going deeper: Python would run out of stack, and that error names no key.
+        if len(key) > MOST_STEPS:
+            raise self._error(key[:MOST_STEPS], _TOO_DEEP, _FEWER_LEVELS)
+
+    def _error(self, key: tuple[str | int, ...], problem: str, hint: str) -> ConfigError:
+        return ConfigError(f"{_where(self._path, self._text, key)}: {problem}", hint=hint)
+
+
+class _Substitution(_CheckedValues):
+    """Also replaces `${NAME}` in values by environment variables."""
+
+    def __init__(self, text: str, path: Path, environment: Mapping[str, str]) -> None:
+        super().__init__(text, path)
+        self._environment = environment
+
+    def _checked_text(self, value: str, key: tuple[str | int, ...]) -> str:
+        text = _REFERENCE.sub(lambda found: self._look_up(found[1], key), value)
+        return super()._checked_text(text, key)
+
     def _look_up(self, variable: str, key: tuple[str | int, ...]) -> str:
-        where = _where(self._path, self._text, key)
         if not _VARIABLE.fullmatch(variable):
-            raise ConfigError(
-                f"{where}: the text in ${{…}} is not the name of an environment variable",
-                hint="use letters, digits and _ between the braces",
-            )
+            problem = "the text in ${…} is not the name of an environment variable"
+            raise self._error(key, problem, "use letters, digits and _ between the braces")
         if variable not in self._environment:
-            raise ConfigError(
-                f"{where}: the environment variable {variable} is not set",
-                hint=f"export {variable}=…",
-            )
+            problem = f"the environment variable {variable} is not set"
+            raise self._error(key, problem, f"export {variable}=…")
         return self._environment[variable]
 
 
@@ -142,7 +168,7 @@ def _config_error(error: ValidationError, text: str, path: Path) -> ConfigError:
     # All problems at once, without the input values: they may be secrets.
     problems = [_problem(details, text, path) for details in error.errors(include_input=False)]
     hints = [hint for _, hint in problems if hint]
-    return ConfigError("\n".join(line for line, _ in problems), hint=hints[0] if hints else None)
+    return ConfigError([line for line, _ in problems], hint=hints[0] if hints else None)
 
 
 def _problem(details: ErrorDetails, text: str, path: Path) -> tuple[str, str | None]:

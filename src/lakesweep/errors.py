@@ -8,12 +8,14 @@ change to try, its own or else that of its class.
     │   └── ConfigError       2  the configuration is wrong, or a secret is missing
         │       └── SparkSetupError    2  Spark cannot be started as configured
         ├── RefusedError          3  a guard refused; nothing was deleted
+        │   └── FilterTooSmallError 3  the references do not fit into the Bloom filter
     ├── IncompleteError       4  something could not be read, or some deletes failed
         │   ├── StorageError      4  a store returned an error
         │   │   ├── DeniedError        4  permission denied
     │   │   ├── LockedError        4  held by a retention rule, a legal hold or a lease
         │   │   ├── ThrottledError     4  the store throttles requests (retryable)
         │   │   ├── UnavailableError   4  no usable response: broken connection, 5xx (retryable)
+        │   │   │   └── NoServerError  4  nothing accepts connections at the endpoint
         │   │   ├── InexactKeyError    4  a key that the store's client cannot represent exactly
         │   │   ├── ExistsError        4  a write-if-absent found an existing object
         │   │   ├── ChangedError       4  an object changed since it was listed
@@ -42,6 +44,7 @@ change to try, its own or else that of its class.
         │   └── FormatError       4  a file does not have the expected content
     │       ├── TruncatedError     4  it ends too early
     │       ├── DamagedError       4  its bytes contradict the format
+    │       ├── LimitError         4  reading it would take more than the limits allow
         │       └── EncryptedError     4  it is encrypted, and there is no key
         ├── SparkJobError         1  a job failed inside Spark for any other reason
         ├── LeaseHeldError        5  another run holds the lease
@@ -54,7 +57,10 @@ change to try, its own or else that of its class.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
+
+from lakesweep.redaction import masked
 
 
 class LakesweepError(Exception):
@@ -63,10 +69,15 @@ class LakesweepError(Exception):
     exit_code: ClassVar[int] = 1
     usual_hint: ClassVar[str] = "run the command again with -v for details"
 
-    def __init__(self, message: str, *, hint: str | None = None) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint or self.usual_hint
+    def __init__(self, message: str | Sequence[str], *, hint: str | None = None) -> None:
+        lines = (message,) if isinstance(message, str) else message
+        # Here, once: messages of libraries quote URLs and settings, and errors end up on screens,
+        # in reports and in the records of runs.
+        #: Each is printed as one line, whatever line breaks a name in it has.
+        self.lines = tuple(map(masked, lines))
+        self.message = "\n".join(self.lines)
+        self.hint = masked(hint or self.usual_hint)
+        super().__init__(self.message)
 
 
 class UsageError(LakesweepError):
@@ -88,15 +99,44 @@ class SparkSetupError(ConfigError):
     usual_hint = "lakesweep doctor checks Java and Spark"
 
 
+def override_options(guards: Sequence[str]) -> str:
+    """The options that override some guards."""
+    return " ".join(f"--override {name}" for name in guards)
+
+
 class RefusedError(LakesweepError):
     """A guard refused. Nothing was deleted."""
 
     exit_code = 3
     usual_hint = "run the command with --dry-run to see what would be deleted"
 
-    def __init__(self, guard: str, message: str, *, hint: str | None = None) -> None:
+    def __init__(
+        self,
+        guard: str,
+        message: str | Sequence[str],
+        *,
+        hint: str | None = None,
+        overrides: Sequence[str] = (),
+    ) -> None:
         super().__init__(message, hint=hint)
         self.guard = guard
+        #: Guards that may be overridden after a look, by adding them to the same command.
+        self.overrides = tuple(overrides)
+
+    def hint_for(self, command: str) -> str:
+        """The hint, with the command that was refused as it was given."""
+        if not self.overrides:
+            return self.hint
+        look = self.hint.partition(", then: ")[0]
+        return f"{look}, then: {command} {override_options(self.overrides)}"
+
+
+class FilterTooSmallError(RefusedError):
+    """What is referenced does not fit into the largest Bloom filter that is allowed."""
+
+    def __init__(self, message: str, needed_bytes: int, *, hint: str) -> None:
+        super().__init__("filter", message, hint=hint)
+        self.needed_bytes = needed_bytes
 
 
 class IncompleteError(LakesweepError):
@@ -125,14 +165,14 @@ class PausedError(StoppedError):
 class UnreadableError(IncompleteError):
     """A file that names other files could not be read, so these are unknown.
 
-    `state` is missing, truncated, damaged, encrypted, denied or unavailable.
+    `state` is missing, truncated, damaged, too large, encrypted, denied or unavailable.
     """
 
     def __init__(self, path: str, state: str, reason: str, *, hint: str | None = None) -> None:
         super().__init__(f"{path} is {state}: {reason}", hint=hint)
         self.path = path
         self.state = state
-        self.reason = reason
+        self.reason = masked(reason)
 
 
 class StorageError(IncompleteError):
@@ -141,7 +181,7 @@ class StorageError(IncompleteError):
     def __init__(self, path: str, reason: str, *, hint: str | None = None) -> None:
         super().__init__(f"{path}: {reason}", hint=hint)
         self.path = path
-        self.reason = reason
+        self.reason = masked(reason)
 
 
 class DeniedError(StorageError):
@@ -174,6 +214,13 @@ class UnavailableError(StorageError):
     """
 
     usual_hint = "run the command again; lakesweep doctor checks the connection"
+
+
+class NoServerError(UnavailableError):
+    """Nothing accepts connections at the endpoint, so the request was certainly not received.
+
+    A store that never answered is given up after seconds; one that did may be restarting.
+    """
 
 
 class InexactKeyError(StorageError):
@@ -303,7 +350,7 @@ class FormatError(IncompleteError):
     def __init__(self, path: str, reason: str, *, hint: str | None = None) -> None:
         super().__init__(f"{path}: {reason}", hint=hint)
         self.path = path
-        self.reason = reason
+        self.reason = masked(reason)
 
 
 class TruncatedError(FormatError):
@@ -312,6 +359,18 @@ class TruncatedError(FormatError):
 
 class DamagedError(FormatError):
     """The bytes of the file contradict its format."""
+
+
+class LimitError(FormatError):
+    """Reading the file would take more than the limits allow."""
+
+    usual_hint = "check who wrote this file; the section limits of lakesweep.toml has the limits"
+
+    @classmethod
+    def of(cls, path: str, what: str, most: int, setting: str) -> LimitError:
+        """A file that is larger than a setting allows."""
+        hint = f"if the file is genuine, raise {setting} in lakesweep.toml"
+        return cls(path, f"{what} more than {most:,} bytes", hint=hint)
 
 
 class EncryptedError(FormatError):
@@ -342,7 +401,7 @@ class MissingError(NotFoundError):
     def __init__(self, path: str, reason: str = "is not there", *, hint: str | None = None) -> None:
         super().__init__(f"{path}: {reason}", hint=hint)
         self.path = path
-        self.reason = reason
+        self.reason = masked(reason)
 
 
 class RealmMissingError(NotFoundError):

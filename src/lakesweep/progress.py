@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol, TextIO
 
 from lakesweep.clock import Clock, SystemClock
 from lakesweep.units import format_size
+from lakesweep.untrusted.text import printable
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
@@ -87,7 +88,7 @@ class LineProgress:
     def task(
         self, label: str, *, total: int | None = None, unit: str = "files"
     ) -> Iterator[ProgressTask]:
-        task = _LineTask(self._stream, self._clock, self._every, label, unit, total)
+        task = _LineTask(self._stream, self._clock, self._every, printable(label), unit, total)
         done = threading.Event()
         watch = threading.Thread(target=task.watch, args=(done, self._patience), daemon=True)
         watch.start()
@@ -187,7 +188,7 @@ class BarProgress:
         self, label: str, *, total: int | None = None, unit: str = "files"
     ) -> Iterator[ProgressTask]:
         display = self._enter()
-        task_id = display.add_task(label, total=total, count="", size="", rate="")
+        task_id = display.add_task(printable(label), total=total, count="", size="", rate="")
         try:
             yield _BarTask(display, task_id, unit)
         finally:
@@ -251,7 +252,7 @@ def _make_display(stream: TextIO) -> RichProgress:
     from rich.progress import Progress as RichProgress
 
     return RichProgress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=24),
         TextColumn("{task.fields[count]}"),
         TextColumn("{task.fields[size]}"),

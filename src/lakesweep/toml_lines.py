@@ -10,6 +10,9 @@ from collections.abc import Iterator, Sequence
 #: The steps to a value: names of keys, and positions in lists.
 KeyPath = tuple[str | int, ...]
 
+#: No setting lies deeper; a longer path is cut, since finding it costs the square of its length.
+MOST_STEPS = 32
+
 _KEY = r"""(?:"(?:[^"\\]|\\.)*"|'[^']*'|[A-Za-z0-9_-]+)"""
 _DOTTED = rf"{_KEY}(?:\s*\.\s*{_KEY})*"
 _TABLE = re.compile(rf"\s*(\[\[?)\s*({_DOTTED})\s*\]")
@@ -24,7 +27,9 @@ def find_line(text: str, path: Sequence[str | int]) -> int | None:
         for prefix in _prefixes(found):
             # The first line counts: a table may be continued later in the file.
             lines.setdefault(prefix, number)
-    return next((lines[prefix] for prefix in _prefixes(tuple(path)) if prefix in lines), None)
+    return next(
+        (lines[prefix] for prefix in _prefixes(tuple(path[:MOST_STEPS])) if prefix in lines), None
+    )
 
 
 def spell(path: Sequence[str | int]) -> str:
@@ -63,7 +68,7 @@ def _names(dotted: str) -> tuple[str, ...]:
     while isinstance(value, dict):
         [(name, value)] = value.items()
         names.append(name)
-    return tuple(names)
+    return tuple(names[:MOST_STEPS])
 
 
 def _indexed(names: tuple[str, ...], elements: Counter[tuple[str, ...]]) -> KeyPath:

@@ -10,6 +10,9 @@ from pathlib import Path
 from lakesweep.errors import UsageError
 
 _DURATION = re.compile(r"(\d+)([smhd])")
+#: A longer one cannot be subtracted from a date.
+_LONGEST_SECONDS = 365_000 * 86400
+_MOST_DIGITS = 20
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _UNITS = ("kB", "MB", "GB", "TB", "PB", "EB")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)", re.IGNORECASE)
@@ -26,10 +29,11 @@ def parse_duration(text: str) -> timedelta:
     found = _DURATION.fullmatch(text)
     if found is None:
         raise UsageError(f"{text!r} is not a duration", hint="write 90s, 15m, 6h or 7d")
-    try:
-        return timedelta(seconds=int(found[1]) * _SECONDS[found[2]])
-    except OverflowError:
-        raise UsageError(f"{text!r} is too long", hint="write 7d") from None
+    number = found[1].lstrip("0") or "0"
+    # By its digits first: Python refuses to convert thousands of them.
+    if len(number) <= _MOST_DIGITS and int(number) * _SECONDS[found[2]] <= _LONGEST_SECONDS:
+        return timedelta(seconds=int(number) * _SECONDS[found[2]])
+    raise UsageError(f"{text[:40]!r} is longer than 1,000 years", hint="write 7d")
 
 
 def format_duration(duration: timedelta) -> str:
@@ -42,7 +46,7 @@ def format_duration(duration: timedelta) -> str:
 def parse_moment(text: str, now: datetime) -> datetime:
     """A point in time: an RFC 3339 time with a zone, or a duration ago; never in the future."""
     if _DURATION.fullmatch(text):
-        return _ago(text, now)
+        return now - parse_duration(text)
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -54,15 +58,18 @@ def parse_moment(text: str, now: datetime) -> datetime:
         raise UsageError(f"{text!r} has no time zone", hint="add Z for UTC, or an offset")
     if moment > now:
         raise UsageError(f"{text!r} is in the future", hint="use a time in the past")
-    return moment.astimezone(UTC)
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:
+        raise UsageError(f"{text!r} is too early", hint="use a time after the year 1") from None
 
 
 def parse_size(text: str) -> int:
     """A number of bytes, plain or with a unit such as `kB`, `MB` (1000s), `KiB`, `MiB` (1024s)."""
     found = _SIZE.fullmatch(text.strip())
     factor = _BYTES.get(found[2].lower()) if found else None
-    if found is None or factor is None:
-        raise UsageError(f"{text!r} is not a size", hint="write bytes, or 10MB, 64MiB, 1.5GB")
+    if found is None or factor is None or len(found[1]) > _MOST_DIGITS:
+        raise UsageError(f"{text[:40]!r} is not a size", hint="write bytes, or 10MB, 64MiB, 1.5GB")
     whole, _, fraction = found[1].partition(".")
     # In integers: 0.1 is exact for every unit, unlike with floats.
     return int(whole) * factor + int(fraction or "0") * factor // int(10 ** len(fraction))
@@ -94,13 +101,6 @@ def format_some(names: Sequence[str], most: int = 5) -> str:
 def format_moment(moment: datetime) -> str:
     """RFC 3339 in UTC with `Z`; fractions of a second only if there are any."""
     return moment.astimezone(UTC).isoformat().removesuffix("+00:00") + "Z"
-
-
-def _ago(text: str, now: datetime) -> datetime:
-    try:
-        return now - parse_duration(text)
-    except OverflowError:
-        raise UsageError(f"{text!r} ago is too far in the past", hint="write 7d") from None
 
 
 def absolute_address(uri: str) -> str:

@@ -11,7 +11,8 @@ from typing import Any, Protocol
 import cramjam
 import numpy as np
 
-from lakesweep.errors import DamagedError
+from lakesweep.errors import DamagedError, LimitError
+from lakesweep.untrusted.limits import DEFAULT_LIMITS, ReadLimits
 
 _igzip: Any = None
 _zlib: Any = zlib
@@ -22,15 +23,14 @@ except ImportError:
 else:
     _igzip, _zlib = igzip_lib, isal_zlib
 
-#: Far above what any writer puts into a block; up to here, 32-bit offsets suffice for a batch.
-LARGEST_BLOCK = 2**29
-
 # Deflate cannot compress further than this, so small input needs no limit on its output.
 _LARGEST_DEFLATE_RATIO = 1032
 # Below this size the setup of isal costs more than it saves.
 _SMALL = 512
-_ZSTANDARD_ROOM = 32
+_ZSTANDARD_GROWTH = 32
 _CRC_BYTES = 4
+# What the strongest preset needs, four times over; a header may ask for far more.
+_XZ_MEMORY = 2**28
 
 Inflate = Callable[[memoryview], bytes | memoryview]
 _Codec = Callable[[memoryview, int], bytes | memoryview]
@@ -40,17 +40,27 @@ class CodecError(ValueError):
     """A block cannot be decompressed. The text says why."""
 
 
-def find_codec(path: str, name: str, largest: int = LARGEST_BLOCK) -> Inflate:
-    """The function that decompresses a block to at most this many bytes."""
+def find_codec(path: str, name: str, limits: ReadLimits = DEFAULT_LIMITS) -> Inflate:
+    """The function that decompresses the blocks of one file, within the limits.
+
+    Each block has a bound, and so have all of them together: a file of many small bombs would
+    otherwise keep a run busy for hours.
+    """
     if name not in _CODECS:
         raise DamagedError(path, f"the codec {name!r} is not known")
-    codec = _CODECS[name]
+    codec, left = _CODECS[name], limits.inflated_bytes
 
     def inflate(data: memoryview) -> bytes | memoryview:
+        nonlocal left
         try:
-            return codec(data, largest)
+            inflated = codec(data, limits.block_bytes)
         except _ERRORS as error:
             raise DamagedError(path, f"a block is not {name} data: {error}") from None
+        left -= len(inflated)
+        if left < 0:
+            most = limits.inflated_bytes
+            raise LimitError.of(path, "inflates to", most, "limits.inflated_bytes")
+        return inflated
 
     return inflate
 
@@ -76,7 +86,7 @@ def _inflate_bzip2(data: memoryview, largest: int) -> bytes:
 
 
 def _inflate_xz(data: memoryview, largest: int) -> bytes:
-    return _inflate_bounded(lzma.LZMADecompressor(lzma.FORMAT_XZ), data, largest)
+    return _inflate_bounded(lzma.LZMADecompressor(lzma.FORMAT_XZ, _XZ_MEMORY), data, largest)
 
 
 class _Decompressor(Protocol):
@@ -99,15 +109,15 @@ def _inflate_zstandard(data: memoryview, largest: int) -> memoryview:
 
     A frame need not state its size, and the library does not distinguish a full buffer from damage.
     """
-    room = _ZSTANDARD_ROOM * max(len(data), _SMALL)
+    capacity = _ZSTANDARD_GROWTH * max(len(data), _SMALL)
     while True:
-        inflated = np.empty(min(room, largest), dtype=np.uint8).data
+        inflated = np.empty(min(capacity, largest), dtype=np.uint8).data
         try:
             return inflated[: cramjam.zstd.decompress_into(data, inflated)]
         except cramjam.DecompressionError:
-            if room >= largest:
+            if capacity >= largest:
                 raise
-        room *= _ZSTANDARD_ROOM
+        capacity *= _ZSTANDARD_GROWTH
 
 
 def _inflate_snappy(data: memoryview, largest: int) -> bytes:

@@ -60,14 +60,14 @@ def allocate_buffers(slots: int, values: int, heap_bytes: int) -> ColumnBuffers:
     )
 
 
-def buffer_addresses(room: ColumnBuffers) -> npt.NDArray[np.int64]:
+def buffer_addresses(columns: ColumnBuffers) -> npt.NDArray[np.int64]:
     """The description of buffers for the kernel.
 
     The addresses of the arrays in order; then the capacity of a slot in values, and in bytes of
     heap. Valid as long as the buffers are.
     """
-    addresses = [array.ctypes.data for array in room]
-    return np.array([*addresses, room.valid.shape[1], room.heap.shape[1]], dtype=np.int64)
+    addresses = [array.ctypes.data for array in columns]
+    return np.array([*addresses, columns.valid.shape[1], columns.heap.shape[1]], dtype=np.int64)
 
 
 def arrow_type(shape: Shape) -> pa.DataType:
@@ -77,26 +77,26 @@ def arrow_type(shape: Shape) -> pa.DataType:
     return pa.list_(value) if shape.is_list else value
 
 
-def copy_column(room: ColumnBuffers, slot: int, shape: Shape, rows: int) -> pa.Array:
+def copy_column(columns: ColumnBuffers, slot: int, shape: Shape, rows: int) -> pa.Array:
     """Copy the first rows of a slot out of the buffers; ArrowInvalid for invalid text."""
     if not shape.is_list:
-        return _values(room, slot, shape.leaf, rows)
-    offsets = room.lists[slot, : rows + 1]
-    values = _values(room, slot, shape.leaf, int(offsets[-1]))
-    buffers = [_bitmap(room.list_valid[slot, :rows]), pa.py_buffer(offsets.copy())]
+        return _values(columns, slot, shape.leaf, rows)
+    offsets = columns.lists[slot, : rows + 1]
+    values = _values(columns, slot, shape.leaf, int(offsets[-1]))
+    buffers = [_bitmap(columns.list_valid[slot, :rows]), pa.py_buffer(offsets.copy())]
     return pa.Array.from_buffers(arrow_type(shape), rows, buffers, children=[values])
 
 
-def _values(room: ColumnBuffers, slot: int, leaf: LeafType, count: int) -> pa.Array:
-    valid = _bitmap(room.valid[slot, :count])
+def _values(columns: ColumnBuffers, slot: int, leaf: LeafType, count: int) -> pa.Array:
+    valid = _bitmap(columns.valid[slot, :count])
     match leaf.kind:
         case AvroKind.NULL:
             return pa.nulls(count)
         case AvroKind.ENUM:
-            return _symbols(room.numbers[slot, :count], valid, leaf.symbols)
+            return _symbols(columns.numbers[slot, :count], valid, leaf.symbols)
         case AvroKind.BYTES | AvroKind.STRING | AvroKind.FIXED:
-            return _byte_strings(room, slot, leaf, count, valid)
-    values = _number_buffer(room.numbers[slot, :count], leaf.kind)
+            return _byte_strings(columns, slot, leaf, count, valid)
+    values = _number_buffer(columns.numbers[slot, :count], leaf.kind)
     return pa.Array.from_buffers(_TYPES[leaf.kind], count, [valid, values])
 
 
@@ -114,10 +114,10 @@ def _number_buffer(numbers: npt.NDArray[np.int64], kind: AvroKind) -> pa.Buffer:
 
 
 def _byte_strings(
-    room: ColumnBuffers, slot: int, leaf: LeafType, count: int, valid: pa.Buffer | None
+    columns: ColumnBuffers, slot: int, leaf: LeafType, count: int, valid: pa.Buffer | None
 ) -> pa.Array:
-    offsets = room.offsets[slot, : count + 1]
-    used = room.heap[slot, : offsets[-1]].copy()
+    offsets = columns.offsets[slot, : count + 1]
+    used = columns.heap[slot, : offsets[-1]].copy()
     heap = pa.py_buffer(used)
     if leaf.kind is AvroKind.FIXED:
         return pa.Array.from_buffers(pa.binary(leaf.size), count, [valid, heap])
@@ -184,8 +184,8 @@ class BlockDecoder:
         self._shapes = shapes
         self._program = program
         self._spare_rows = spare_rows
-        self._room = allocate_buffers(len(shapes), *_size_buffers(size_bytes))
-        self._places = buffer_addresses(self._room)
+        self._columns = allocate_buffers(len(shapes), *_size_buffers(size_bytes))
+        self._places = buffer_addresses(self._columns)
         self._cursor = np.zeros(4, dtype=np.int64)
         self._stack = np.empty((_DEEPEST, 2), dtype=np.int64)
 
@@ -193,6 +193,7 @@ class BlockDecoder:
         self, data: npt.NDArray[np.uint8], blocks: npt.NDArray[np.int64]
     ) -> Iterator[DecodedRows]:
         """Process blocks, given as rows of (first byte, end, records) in `data`."""
+        # The cursor survives a full batch: the kernel resumes at the record that did not fit.
         self._cursor[:3] = 0, 0, -1
         while (status := self._walk(data, blocks)) != opcodes.DONE:
             if status != opcodes.FULL:
@@ -213,17 +214,18 @@ class BlockDecoder:
         )
 
     def _grow(self) -> None:
-        slots, values = self._room.valid.shape
-        self._room = allocate_buffers(slots, 2 * values, 2 * self._room.heap.shape[1])
-        self._places = buffer_addresses(self._room)
+        slots, values = self._columns.valid.shape
+        self._columns = allocate_buffers(slots, 2 * values, 2 * self._columns.heap.shape[1])
+        self._places = buffer_addresses(self._columns)
 
     def _take(self) -> DecodedRows:
         count = int(self._cursor[3])
         slots = [
-            copy_column(self._room, slot, shape, count) for slot, shape in enumerate(self._shapes)
+            copy_column(self._columns, slot, shape, count)
+            for slot, shape in enumerate(self._shapes)
         ]
         self._cursor[3] = 0
-        self._room.filled[:] = 0
+        self._columns.filled[:] = 0
         return DecodedRows(count, slots)
 
 

@@ -122,6 +122,10 @@ class _Compiler:
     # Skipping values.
 
     def _skip(self, node: AvroType) -> None:
+        # Records that hold each other twice, forty levels deep, would be called 2**40 times
+        # without reading a byte.
+        if is_empty(node):
+            return
         steps = _plain(node)
         if steps is not None:
             self._step(steps)
@@ -242,7 +246,7 @@ class _Compiler:
         """Process fields; a run of skipped nullable ones starts with a check for nulls."""
         done = 0
         while done < len(fields):
-            run = _nullable_run(fields[done:])
+            run = _nullable_run(fields, done)
             if len(run) > 1:
                 self._skip_run(run)
                 done += len(run)
@@ -333,11 +337,12 @@ def _optional(union: UnionType) -> tuple[int, int, int] | None:
 
 
 def _nullable_run(
-    fields: Sequence[tuple[RecordField, tuple[WantedColumn, ...]]],
+    fields: Sequence[tuple[RecordField, tuple[WantedColumn, ...]]], start: int
 ) -> list[UnionType]:
-    """The leading fields that are skipped unions with null as their first branch."""
+    """The fields from `start` on that are skipped unions with null as their first branch."""
     run: list[UnionType] = []
-    for each, wants in fields:
+    for at in range(start, len(fields)):
+        each, wants = fields[at]
         if wants or not isinstance(each.type, UnionType) or each.type.branches[:1] != (_NULL,):
             break
         run.append(each.type)

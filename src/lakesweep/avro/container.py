@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from lakesweep.avro import opcodes
 from lakesweep.avro.schema import AvroSchemaError, parse_json
-from lakesweep.errors import DamagedError, EncryptedError, TruncatedError
+from lakesweep.errors import DamagedError, EncryptedError, LimitError, TruncatedError
 
 Data: TypeAlias = bytes | memoryview | pa.Buffer
 
@@ -21,6 +21,9 @@ _ENCRYPTED_MAGIC = b"AGS1"
 _SYNC_BYTES = 16
 _BLOCKS_AT_ONCE = 4096
 _LONGEST_VARINT = 10
+# A header holds a handful of entries, and a schema of some kilobytes.
+_MOST_ENTRIES = 10_000
+_LARGEST_SCHEMA = 2**24
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +56,20 @@ class RawHeader:
     def schema(self) -> bytes:
         if "avro.schema" not in self.metadata:
             raise DamagedError(self.path, "the header has no schema")
-        return self.metadata["avro.schema"]
+        schema = self.metadata["avro.schema"]
+        if len(schema) > _LARGEST_SCHEMA:
+            raise LimitError(self.path, f"its schema has {len(schema):,} bytes")
+        return schema
 
 
 def read_header(path: str, data: Data) -> AvroHeader:
     """Read the header of a file. `path` names the file in errors."""
-    preamble = read_raw_header(path, data)
+    header = read_raw_header(path, data)
     try:
-        schema = parse_json(preamble.schema)
+        schema = parse_json(header.schema)
     except AvroSchemaError as error:
         raise DamagedError(path, str(error)) from None
-    return AvroHeader(schema, preamble.codec, preamble.metadata, preamble.sync)
+    return AvroHeader(schema, header.codec, header.metadata, header.sync)
 
 
 def read_raw_header(path: str, data: Data) -> RawHeader:
@@ -76,19 +82,19 @@ def read_raw_header(path: str, data: Data) -> RawHeader:
     return RawHeader(path, metadata, sync, reader.position)
 
 
-def find_blocks(preamble: RawHeader, data: Data) -> Iterator[npt.NDArray[np.int64]]:
+def find_blocks(header: RawHeader, data: Data) -> Iterator[npt.NDArray[np.int64]]:
     """Find the blocks of a file: tables of (first byte, end, records)."""
     from lakesweep.avro import decoder_kernels
 
     everything = read_only(data)
-    sync = np.frombuffer(preamble.sync, dtype=np.uint8)
-    position = preamble.blocks_at
+    sync = np.frombuffer(header.sync, dtype=np.uint8)
+    position = header.blocks_at
     while position < len(everything):
         table = np.empty((_BLOCKS_AT_ONCE, 3), dtype=np.int64)
         found, position, status = decoder_kernels.find_blocks(everything, position, sync, table)
         if status != opcodes.DONE:
             error = TruncatedError if status == opcodes.FILE_ENDS else DamagedError
-            raise error(preamble.path, f"{opcodes.REASONS[status]} (block at byte {position})")
+            raise error(header.path, f"{opcodes.REASONS[status]} (block at byte {position})")
         yield table[:found]
 
 
@@ -133,10 +139,12 @@ class _Reader:
         raise DamagedError(self.path, "a number in the header has more than 10 bytes")
 
     def read_map(self) -> dict[str, bytes]:
-        values = {}
+        values: dict[str, bytes] = {}
         while (count := self.read_long()) != 0:
             if count < 0:
                 self.read_long()
+            if abs(count) + len(values) > _MOST_ENTRIES:
+                raise DamagedError(self.path, "the header has too many entries")
             for _ in range(abs(count)):
                 key = self.take(self.read_long())
                 values[self._text(key)] = self.take(self.read_long())

@@ -17,36 +17,41 @@ from lakesweep.avro.container import Data, RawHeader, find_blocks, read_only, re
 from lakesweep.avro.projection import Path, ProjectedColumn, Shape, column_path, find_shape
 from lakesweep.avro.schema import AvroSchema, AvroSchemaError, is_empty, parse_schema
 from lakesweep.errors import DamagedError
+from lakesweep.untrusted.limits import DEFAULT_LIMITS, ReadLimits
 
 # Small blocks are processed together, since each call of the kernel has a cost.
 _CHUNK_BYTES = 2**15
 
 
 def read_avro(
-    path: str, data: Data, columns: Sequence[ProjectedColumn]
+    path: str,
+    data: Data,
+    columns: Sequence[ProjectedColumn],
+    limits: ReadLimits = DEFAULT_LIMITS,
 ) -> Iterator[pa.RecordBatch]:
     """Read columns of the file's records, in batches of bounded size; no batch is empty.
 
     Never holds the whole decompressed file, or an object per row. `path` names the file in errors:
     TruncatedError if the file ends too early, DamagedError if it contradicts the format or lacks a
-    required column, EncryptedError if it is an encrypted stream. Earlier batches may have been
-    returned before an error.
+    required column, EncryptedError if it is an encrypted stream, LimitError if it inflates to too
+    much. Earlier batches may have been returned before an error.
     """
-    preamble = read_raw_header(path, data)
+    header = read_raw_header(path, data)
     try:
-        plan = plan_decoding(preamble.schema, tuple(columns))
-        yield from _read(preamble, data, plan)
+        yield from _read(header, data, _plan(header.schema, tuple(columns)), limits)
     except AvroSchemaError as error:
         raise DamagedError(path, str(error)) from None
     except pa.ArrowInvalid:
         raise DamagedError(path, "a string is not UTF-8") from None
 
 
-def _read(preamble: RawHeader, data: Data, plan: DecodePlan) -> Iterator[pa.RecordBatch]:
-    gatherer = BlockDecoder(preamble.path, plan.shapes, plan.program, plan.spare_rows, len(data))
-    for chunk in _chunks(preamble, data):
-        yield from map(plan.batch, gatherer.feed(chunk.data, chunk.blocks))
-    yield from map(plan.batch, gatherer.finish())
+def _read(
+    header: RawHeader, data: Data, plan: DecodePlan, limits: ReadLimits
+) -> Iterator[pa.RecordBatch]:
+    decoder = BlockDecoder(header.path, plan.shapes, plan.program, plan.spare_rows, len(data))
+    for chunk in _chunks(header, data, limits):
+        yield from map(plan.batch, decoder.feed(chunk.data, chunk.blocks))
+    yield from map(plan.batch, decoder.finish())
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +62,9 @@ class _Chunk:
     blocks: npt.NDArray[np.int64]
 
 
-def _chunks(preamble: RawHeader, data: Data) -> Iterator[_Chunk]:
-    inflate = find_codec(preamble.path, preamble.codec)
-    for table in find_blocks(preamble, data):
+def _chunks(header: RawHeader, data: Data, limits: ReadLimits) -> Iterator[_Chunk]:
+    inflate = find_codec(header.path, header.codec, limits)
+    for table in find_blocks(header, data):
         yield from _inflated(memoryview(data), table.tolist(), inflate)
 
 
@@ -82,6 +87,16 @@ def _inflated(data: memoryview, table: list[list[int]], inflate: Inflate) -> Ite
 def _chunk(parts: list[bytes | memoryview], blocks: list[tuple[int, int, int]]) -> _Chunk:
     whole = parts[0] if len(parts) == 1 else b"".join(parts)
     return _Chunk(read_only(whole), np.array(blocks, dtype=np.int64))
+
+
+#: Larger schemas than any real one are not kept in memory for the next file.
+_LARGEST_CACHED_SCHEMA = 2**20
+
+
+def _plan(source: bytes, columns: tuple[ProjectedColumn, ...]) -> DecodePlan:
+    if len(source) > _LARGEST_CACHED_SCHEMA:
+        return plan_decoding.__wrapped__(source, columns)
+    return plan_decoding(source, columns)
 
 
 # Rows without any bytes cost nothing to claim; a block may claim this many and no more.

@@ -25,6 +25,7 @@ from lakesweep.avro.schema import (
     parse_schema,
 )
 from lakesweep.errors import DamagedError
+from lakesweep.untrusted.limits import DEFAULT_LIMITS, ReadLimits
 
 #: Returns the value at an offset, and the offset after it.
 Decode: TypeAlias = Callable[[bytes, int], tuple[Any, int]]
@@ -35,26 +36,36 @@ _FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
 _INT_BITS, _LONG_BITS = 31, 63
 
 
-def read_records(path: str, data: Data) -> Iterator[Any]:
+def read_records(path: str, data: Data, limits: ReadLimits = DEFAULT_LIMITS) -> Iterator[Any]:
     """The records of a file, one after the other; `path` names it in errors."""
-    preamble = read_raw_header(path, data)
-    inflate = find_codec(path, preamble.codec)
+    header = read_raw_header(path, data)
+    inflate = find_codec(path, header.codec, limits)
     try:
-        decode = make_decoder(parse_schema(preamble.schema).root)
-        for table in find_blocks(preamble, data):
+        decode = make_decoder(parse_schema(header.schema).root)
+        for table in find_blocks(header, data):
             for first, end, records in table.tolist():
                 yield from _block(bytes(inflate(memoryview(data)[first:end])), records, decode)
     except (AvroSchemaError, IndexError, struct.error, UnicodeDecodeError) as error:
         raise DamagedError(path, f"a record cannot be read: {error}") from None
+    except RecursionError:
+        # A record may hold itself, which columns are read from, but no format writes.
+        raise DamagedError(path, "its records are nested too deeply") from None
 
 
 def _block(block: bytes, records: int, decode: Decode) -> Iterator[Any]:
+    _check_count(block, records)
     at = 0
     for _ in range(records):
         value, at = decode(block, at)
         yield value
     if at != len(block):
         raise IndexError("a block is longer or shorter than its records")
+
+
+def _check_count(data: bytes, count: int) -> None:
+    """Refuse counts that only values without bytes could have: they would never end."""
+    if count > len(data):
+        raise IndexError("a count is larger than what is left")
 
 
 def make_decoder(node: AvroType) -> Decode:
@@ -152,6 +163,7 @@ def _array_decoder(decode_item: Decode) -> Decode:
         values = []
         count, at = _items(data, at)
         while count:
+            _check_count(data, count)
             for _ in range(count):
                 value, at = decode_item(data, at)
                 values.append(value)

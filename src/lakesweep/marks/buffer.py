@@ -26,6 +26,7 @@ from lakesweep.marks.pointers import Pointer
 from lakesweep.marks.unreadable import Problem
 from lakesweep.storage.address import identity
 from lakesweep.storage.file_identity import file_hashes, hash_columns
+from lakesweep.untrusted.documents import LARGEST_LONG
 
 _ROWS = 1 << 15
 #: The most folders per source and kind.
@@ -135,7 +136,9 @@ class MarkBuffer:
         for pointer, _ in self._ended:
             for kind, covers in self._covers.pop(pointer.source, {}).items():
                 for folder, amount in collapse_cover(add_covers(covers), _FOLDERS).items():
-                    yield pointer.source, kind, folder, *amount
+                    # Forged sizes may add up to more than a column holds. This is statistics.
+                    size_bytes = max(0, min(amount.bytes, LARGEST_LONG))
+                    yield pointer.source, kind, folder, amount.files, size_bytes
 
     def _live_sources(self) -> pa.RecordBatch | None:
         pointers = [pointer for pointer, _ in self._ended]

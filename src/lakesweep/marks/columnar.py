@@ -1,8 +1,13 @@
-"""Read columns of Parquet and ORC manifests that are in memory."""
+"""Read columns of Parquet and ORC manifests that are in memory.
+
+Both formats can repeat one long value millions of times in a few bytes. So Parquet is decoded
+in batches that stay small even if every row has the longest value that a page can hold, and
+all that was decoded counts against `inflated_bytes`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import pyarrow as pa
@@ -11,10 +16,16 @@ import pyarrow.parquet as pq
 from pyarrow import orc
 
 from lakesweep.avro.projection import ProjectedColumn
-from lakesweep.errors import DamagedError, TruncatedError
+from lakesweep.errors import DamagedError, LakesweepError, LimitError, TruncatedError
+from lakesweep.marks.parquet_pages import page_sizes
+from lakesweep.untrusted.failures import read_failure
+from lakesweep.untrusted.limits import DEFAULT_LIMITS, ReadLimits
 
 _PARQUET_MAGIC = b"PAR1"
-_READ_ERRORS = (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError)
+_MOST_ROWS = 1 << 16
+_BATCH_BYTES = 1 << 28
+#: An ORC stripe is decoded whole, and a row takes at least this much in a batch.
+_LEAST_ROW_BYTES = 8
 
 #: The names on the path to a leaf; None if a file does not have it.
 FieldPath = tuple[str, ...] | None
@@ -22,42 +33,89 @@ FieldPath = tuple[str, ...] | None
 
 @contextmanager
 def open_parquet(path: str, data: bytes) -> Iterator[pq.ParquetFile]:
-    """Open a Parquet file; any problem while it is open is a DamagedError."""
+    """Open a Parquet file; any problem while it is open is an error that names it."""
     if len(data) <= 2 * len(_PARQUET_MAGIC) or not data.endswith(_PARQUET_MAGIC):
         raise TruncatedError(path, "its Parquet footer is missing")
-    try:
+    with _decoding(path, "Parquet"):
         yield pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
-    except _READ_ERRORS as error:
-        raise DamagedError(path, f"is not a readable Parquet file: {error}") from error
 
 
 @contextmanager
 def open_orc(path: str, data: bytes) -> Iterator[orc.ORCFile]:
     """Open an ORC file in the same way."""
-    try:
+    with _decoding(path, "ORC"):
         yield orc.ORCFile(pa.BufferReader(data))
-    except _READ_ERRORS as error:
-        raise DamagedError(path, f"is not a readable ORC file: {error}") from error
+
+
+@contextmanager
+def _decoding(path: str, what: str) -> Iterator[None]:
+    # Both libraries raise nearly every type of exception for damaged files.
+    try:
+        yield
+    except LakesweepError:
+        raise
+    except (MemoryError, RecursionError) as error:
+        raise read_failure(path, error) from error
+    except Exception as error:
+        raise DamagedError(path, f"is not a readable {what} file: {error}") from error
 
 
 def read_parquet(
-    path: str, data: bytes, columns: Sequence[ProjectedColumn]
+    path: str,
+    data: bytes,
+    columns: Sequence[ProjectedColumn],
+    limits: ReadLimits = DEFAULT_LIMITS,
 ) -> Iterator[pa.RecordBatch]:
     """Read columns in batches, by field id or name; a column that is missing is null."""
     with open_parquet(path, data) as file:
         ways = _find_all(path, file.schema_arrow, columns)
-        for batch in file.iter_batches(columns=_wanted(ways)):
-            yield _chosen(batch, columns, ways)
+        sizes = page_sizes(path, data, file.metadata, _wanted(ways))
+        rows = _batch_rows(path, sizes, limits)
+        found = file.iter_batches(rows, columns=_wanted(ways))
+        yield from _bounded(path, (_chosen(batch, columns, ways) for batch in found), limits)
 
 
 def read_orc(
-    path: str, data: bytes, columns: Sequence[ProjectedColumn]
+    path: str,
+    data: bytes,
+    columns: Sequence[ProjectedColumn],
+    limits: ReadLimits = DEFAULT_LIMITS,
 ) -> Iterator[pa.RecordBatch]:
     """The same for an ORC file."""
     with open_orc(path, data) as file:
+        if file.nrows > limits.inflated_bytes // _LEAST_ROW_BYTES:
+            raise LimitError(path, f"claims to have {file.nrows:,} rows")
         ways = _find_all(path, file.schema, columns)
-        for stripe in range(file.nstripes):
-            yield _chosen(file.read_stripe(stripe, _wanted(ways)), columns, ways)
+        stripes = (file.read_stripe(stripe, _wanted(ways)) for stripe in range(file.nstripes))
+        yield from _bounded(path, (_chosen(stripe, columns, ways) for stripe in stripes), limits)
+
+
+def _batch_rows(path: str, sizes: Iterable[int], limits: ReadLimits) -> int:
+    """How many rows fit into a batch, even if each is as long as the largest page."""
+    largest = total = 0
+    for size in sizes:
+        largest, total = max(largest, size), total + size
+        if largest > limits.block_bytes:
+            raise LimitError.of(path, "has a page of", limits.block_bytes, "limits.block_bytes")
+        if total > limits.inflated_bytes:
+            raise _too_large(path, limits)
+    most = min(_BATCH_BYTES, limits.inflated_bytes)
+    return max(1, min(_MOST_ROWS, most // max(largest, 1)))
+
+
+def _bounded(
+    path: str, batches: Iterable[pa.RecordBatch], limits: ReadLimits
+) -> Iterator[pa.RecordBatch]:
+    decoded = 0
+    for batch in batches:
+        decoded += batch.nbytes
+        if decoded > limits.inflated_bytes:
+            raise _too_large(path, limits)
+        yield batch
+
+
+def _too_large(path: str, limits: ReadLimits) -> LimitError:
+    return LimitError.of(path, "inflates to", limits.inflated_bytes, "limits.inflated_bytes")
 
 
 def _find_all(path: str, schema: pa.Schema, columns: Sequence[ProjectedColumn]) -> list[FieldPath]:

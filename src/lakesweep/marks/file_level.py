@@ -21,6 +21,7 @@ from lakesweep.marks.pointers import Pointer, pointers_of
 from lakesweep.marks.unreadable import READ_ERRORS, Problem, ReadFailure, problem_of
 from lakesweep.parallel import map_ordered
 from lakesweep.storage.stores import Keyring
+from lakesweep.untrusted.failures import read_failure
 
 Item = TypeVar("Item")
 Read = TypeVar("Read")
@@ -70,15 +71,26 @@ class FileLevel(ABC, Generic[Read]):
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[MarkBatch]:
         outbox = MarkBuffer()
         for pointer, found in self._found(batches):
-            try:
-                if isinstance(found, LakesweepError):
-                    raise found
-                for _ in self.mark(outbox, pointer, found):
-                    yield from outbox.take_if_full()
-            except LakesweepError as error:
-                outbox.fail(pointer, source_problem(pointer, error))
+            if isinstance(found, LakesweepError):
+                outbox.fail(pointer, source_problem(pointer, found))
+            else:
+                yield from self._mark(outbox, pointer, found)
             yield from outbox.take_if_full()
         yield from outbox.take()
+
+    def _mark(self, outbox: MarkBuffer, pointer: Pointer, found: Read) -> Iterator[MarkBatch]:
+        portions = self.mark(outbox, pointer, found)
+        while True:
+            try:
+                next(portions)
+            except StopIteration:
+                return
+            # Whatever a decoder raises, this file alone is unreadable: one bad file must not end
+            # the marking of every other root.
+            except Exception as error:
+                outbox.fail(pointer, source_problem(pointer, read_failure(pointer.path, error)))
+                return
+            yield from outbox.take_if_full()
 
     @abstractmethod
     def read(self, pointer: Pointer) -> Read:
@@ -94,8 +106,8 @@ class FileLevel(ABC, Generic[Read]):
         def attempt(pointer: Pointer) -> tuple[Pointer, Read | LakesweepError]:
             try:
                 return pointer, self.read(pointer)
-            except LakesweepError as error:
-                return pointer, error
+            except Exception as error:
+                return pointer, read_failure(pointer.path, error)
 
         # Pointers with the same access are read together, so that each access is opened once.
         grouped = (batch.sort_by("access") for batch in batches)

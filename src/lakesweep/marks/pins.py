@@ -5,13 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from lakesweep.avro.projection import ProjectedColumn
 from lakesweep.errors import DamagedError
+from lakesweep.marks.columnar import read_parquet
 from lakesweep.storage.address import parse
+from lakesweep.untrusted.columns import check_paths
+from lakesweep.untrusted.failures import reading
+from lakesweep.untrusted.limits import ReadLimits
 
 if TYPE_CHECKING:
     from lakesweep.storage.stores import Stores
+
+_COLUMNS = (ProjectedColumn("path", names=("path",), type=pa.string(), required=True),)
 
 
 def read_pins(stores: Stores, path: str) -> list[str]:
@@ -22,8 +28,12 @@ def read_pins(stores: Stores, path: str) -> list[str]:
     at its end: as an address it would keep nothing.
     """
     address = parse(path)
-    data = stores.open(address).read(address.key)
-    lines = _parquet_paths(path, data) if data.startswith(b"PAR1") else _text_lines(path, data)
+    with reading(path):
+        data = stores.open(address).read(address.key)
+        if data.startswith(b"PAR1"):
+            lines = _parquet_paths(path, data, stores.limits)
+        else:
+            lines = _text_lines(path, data)
     return [line for line in lines if line and not line.startswith("#")]
 
 
@@ -40,6 +50,8 @@ def _text_lines(path: str, data: bytes) -> list[str]:
 def _check(path: str, line: str) -> None:
     if line.startswith("#"):
         return
+    if "\0" in line:
+        raise DamagedError(path, "an address has a NUL character")
     if "*" in line:
         raise DamagedError(
             path,
@@ -52,9 +64,9 @@ def _check(path: str, line: str) -> None:
         )
 
 
-def _parquet_paths(path: str, data: bytes) -> list[str]:
-    try:
-        paths = pq.read_table(pa.BufferReader(data), columns=["path"])["path"]
-    except (pa.ArrowException, OSError, KeyError) as error:
-        raise DamagedError(path, f"has no readable column path: {error}") from error
-    return [str(one) for one in paths.to_pylist()]
+def _parquet_paths(path: str, data: bytes, limits: ReadLimits) -> list[str]:
+    paths: list[str] = []
+    for batch in read_parquet(path, data, _COLUMNS, limits):
+        check_paths(path, batch["path"])
+        paths += batch["path"].to_pylist()
+    return paths

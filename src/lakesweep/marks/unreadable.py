@@ -16,6 +16,7 @@ from lakesweep.errors import (
     EncryptedError,
     FormatError,
     LakesweepError,
+    LimitError,
     MissingError,
     StorageError,
     TruncatedError,
@@ -34,6 +35,7 @@ class ReadFailure(StrEnum):
     MISSING = "missing"
     TRUNCATED = "truncated"
     DAMAGED = "damaged"
+    TOO_LARGE = "too large"
     ENCRYPTED = "encrypted"
     DENIED = "denied"
     UNAVAILABLE = "unavailable"
@@ -92,6 +94,8 @@ def _state(error: LakesweepError) -> ReadFailure:
             return ReadFailure.TRUNCATED
         case EncryptedError():
             return ReadFailure.ENCRYPTED
+        case LimitError():
+            return ReadFailure.TOO_LARGE
         case FormatError():
             return ReadFailure.DAMAGED
         case DeniedError():

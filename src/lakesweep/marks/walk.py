@@ -28,6 +28,7 @@ from lakesweep.marks.pointers import DistinctPointers, Pointer, pointers_of
 from lakesweep.marks.unreadable import READ_ERRORS, Problem, Tolerance
 from lakesweep.storage.file_batches import file_batch
 from lakesweep.storage.stores import Keyring
+from lakesweep.untrusted.failures import read_failure
 
 Read = TypeVar("Read")
 
@@ -75,9 +76,12 @@ def read_source(level: FileLevel[Any], pointer: Pointer) -> SourceFiles:
     """What a source names; of one that cannot be read to its end, only itself and the problem."""
     try:
         return mark_source(level, pointer, level.read(pointer))
-    except READ_ERRORS as error:
+    except Exception as error:
+        failure = read_failure(pointer.path, error)
+        if not isinstance(failure, READ_ERRORS):
+            raise
         found = SourceFiles()
-        found.fail(pointer, source_problem(pointer, error))
+        found.fail(pointer, source_problem(pointer, failure))
         return found
 
 
@@ -123,7 +127,7 @@ class Walk:
                 yield from self._held.pop()
 
     def take_pointers(self, kind: str) -> Iterator[Pointer]:
-        """The pointers of a kind that nobody has read yet, each file once."""
+        """The pointers of a kind that are still to be read, each file once."""
         return pointers_of(self._pointers.pop(kind, DistinctPointers()).merge())
 
     def finish(self) -> Iterator[pa.RecordBatch]:
