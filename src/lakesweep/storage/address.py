@@ -24,10 +24,14 @@ _SPELLINGS: tuple[tuple[str, str], ...] = (
     (r"^(?i:gcs|gs)://", r"gs://"),
     (r"^(?i:file):(?://(?i:localhost)?)?/", r"/"),
     (
-        r"^(?i:abfss|abfs|wasbs|wasb)://([^@/]+)@([^./]+)\.(?:dfs|blob)\.([^/]+)/",
+        r"^(?i:abfss|abfs|wasbs|wasb)://([^@/]+)@([^/@]+?)\.(?:dfs|blob)\.([^/]+)/",
         r"abfss://\1@\2.dfs.\3/",
     ),
-    (r"^(?i:https?)://([^./]+)\.(?:dfs|blob)\.(core\.[^/]+)/([^/]+)/", r"abfss://\3@\1.dfs.\2/"),
+    # All clouds of Azure, accounts in DNS zones (`account.z1.blob.storage.azure.net`), and OneLake.
+    (
+        r"^(?i:https?)://([^/@]+?)\.(?:dfs|blob)\.((?:core|storage|fabric)\.[^/]+)/([^/]+)/",
+        r"abfss://\3@\1.dfs.\2/",
+    ),
 )
 _COMPILED = tuple((re.compile(pattern), replacement) for pattern, replacement in _SPELLINGS)
 

@@ -1,13 +1,15 @@
-"""Cursors for listings that only move forward, such as those of local folders and obstore."""
+"""Cursors: where a listing continues, and how one that never ends is noticed."""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
-from lakesweep.errors import LakesweepError
+from lakesweep.errors import LakesweepError, StorageError
 from lakesweep.storage.object_store import ListingPage
 
 
@@ -60,3 +62,45 @@ def page_at(cursor: object) -> ListingPage:
     if not isinstance(cursor, Cursor):
         raise TypeError("the cursor belongs to another store")
     return cursor.page()
+
+
+#: Stores may send pages without names, after many deletes for example, but not without end.
+_MOST_EMPTY_PAGES = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class PageToken:
+    """Where a listing by tokens continues; `last` is the greatest key before that.
+
+    A listing that repeats itself is noticed in constant memory: one token and one name are
+    remembered, and replaced whenever the number of pages has doubled. So a cycle of any length is
+    found before it has been read three times.
+    """
+
+    token: str
+    last: str = ""
+    pages: int = 1
+    empty_pages: int = 0
+    known: tuple[str, str | None] = ("", None)
+
+
+def next_page(
+    path: str, before: PageToken | None, token: str, names: Sequence[str], last: str
+) -> PageToken:
+    """The token after a page with these names; StorageError if the listing does not move on."""
+    first = names[0] if names else None
+    if before is None:
+        return PageToken(token, last, known=(token, first), empty_pages=0 if names else 1)
+    empty_pages = 0 if names else before.empty_pages + 1
+    repeats = before.known[0] == token or (first is not None and before.known[1] == first)
+    if repeats or before.token == token or empty_pages > _MOST_EMPTY_PAGES:
+        raise StorageError(
+            path,
+            f"the listing does not end: page {before.pages + 1:,} continues where an earlier one "
+            "did, or nothing comes any more",
+            hint="the server is faulty; list the folder with another tool, and update the server",
+        )
+    pages = before.pages + 1
+    is_power_of_two = pages & (pages - 1) == 0
+    known = (token, first) if is_power_of_two else before.known
+    return PageToken(token, last, pages, empty_pages, known)

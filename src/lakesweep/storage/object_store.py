@@ -54,7 +54,8 @@ class Outcome(StrEnum):
 
     CHANGED objects were left in place. OCCUPIED ones stay in quarantine because another object now
     has their key, REFERENCED ones because something needs them. HELD ones stay in their bucket as a
-    version below a delete marker.
+    version below a delete marker. UNSENT ones were not requested: the run lost its lease, or had to
+    stop.
     """
 
     DELETED = "deleted"
@@ -69,6 +70,7 @@ class Outcome(StrEnum):
     OCCUPIED = "occupied"
     HELD = "held"
     REFERENCED = "referenced"
+    UNSENT = "unsent"
 
 
 @dataclass(frozen=True, slots=True)

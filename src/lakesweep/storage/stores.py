@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from functools import partial
 from random import Random
 from types import MappingProxyType
@@ -13,10 +14,14 @@ from typing import Any
 from lakesweep.clock import Clock, SystemClock
 from lakesweep.errors import ConfigError
 from lakesweep.storage.address import Address, StoreKind, folder_identity, parse
+from lakesweep.storage.local.folders import LocalFolders
+from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.object_store import ObjectStore
 from lakesweep.storage.options import StorageOptions
+from lakesweep.storage.wrappers.bounded_reads import BoundedReads
 from lakesweep.storage.wrappers.rate_limit import RateLimited
 from lakesweep.storage.wrappers.retry import Retrying, RetryPolicy
+from lakesweep.untrusted.limits import DEFAULT_LIMITS, ReadLimits
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -34,9 +39,9 @@ def _open_gcs(address: Address, options: StorageOptions) -> ObjectStore:
 
 
 def _open_azure(address: Address, options: StorageOptions) -> ObjectStore:
-    from lakesweep.storage.cloud.store import open_azure
+    from lakesweep.storage.azure.store import AzureStore
 
-    return open_azure(address.bucket, options)
+    return AzureStore(address.bucket, options)
 
 
 def _open_memory(address: Address, _: StorageOptions) -> ObjectStore:
@@ -45,19 +50,12 @@ def _open_memory(address: Address, _: StorageOptions) -> ObjectStore:
     return open_memory(address.bucket)
 
 
-def _open_local(_address: Address, _options: StorageOptions) -> ObjectStore:
-    from lakesweep.storage.local.store import LocalStore
-
-    return LocalStore()
-
-
-#: How each kind of store is opened. Client libraries are imported only when used.
+#: How each kind of bucket is opened. Client libraries are imported only when used.
 OPENERS: Mapping[StoreKind, Callable[[Address, StorageOptions], ObjectStore]] = {
     StoreKind.S3: _open_s3,
     StoreKind.GCS: _open_gcs,
     StoreKind.AZURE: _open_azure,
     StoreKind.MEMORY: _open_memory,
-    StoreKind.FILE: _open_local,
 }
 
 
@@ -66,7 +64,9 @@ class Stores:
 
     `options` are looked up by the longest configured address that contains the store: a bucket such
     as `s3://lake`, or a whole kind such as `s3://`. `replace` substitutes ready-made stores, by
-    address. Picklable: each process opens its own stores.
+    address. `folders` are the local folders that a user named. `limits` bound what readers of
+    foreign files take; they travel with the stores, so that executors have them too. Picklable:
+    each process opens its own stores.
     """
 
     def __init__(
@@ -76,16 +76,20 @@ class Stores:
         clock: Clock | None = None,
         random: Random | None = None,
         replace: Mapping[str, ObjectStore] = _NOTHING,
+        limits: ReadLimits = DEFAULT_LIMITS,
+        folders: LocalFolders | None = None,
     ) -> None:
+        self.limits = limits
         self._options = {_whole_store(path): option for path, option in options.items()}
         self._clock = clock or SystemClock()
         self._random = random or Random()  # noqa: S311
         self._replaced = {parse(path).store_id: store for path, store in replace.items()}
+        self._folders = folders or LocalFolders()
         self._opened = dict(self._replaced)
         self._lock = threading.Lock()
 
     def __getstate__(self) -> dict[str, object]:
-        kept = ("_options", "_clock", "_random", "_replaced")
+        kept = ("limits", "_options", "_clock", "_random", "_replaced", "_folders")
         return {name: value for name, value in vars(self).items() if name in kept}
 
     def __setstate__(self, state: dict[str, object]) -> None:
@@ -111,7 +115,24 @@ class Stores:
             clock=self._clock,
             random=self._random,
             replace=self._replaced,
+            limits=self.limits,
+            folders=self._folders,
         )
+
+    def within(self, *locations: str, private: Iterable[str] = ()) -> Stores:
+        """The same stores, which now know these locations and private folders.
+
+        Only local ones matter: links below a location are not followed. Buckets stay open.
+        """
+        folders = self._folders.adding(_local_folders(locations), _local_folders(private))
+        if folders == self._folders:
+            return self
+        known = copy(self)
+        vars(known).update(_folders=folders)
+        with self._lock:
+            opened = {root: store for root, store in self._opened.items() if root != "/"}
+            vars(known).update(_opened=opened | self._replaced)
+        return known
 
     def options(self, address: Address) -> StorageOptions:
         """The options of the store that holds this address."""
@@ -121,11 +142,21 @@ class Stores:
 
     def _open(self, address: Address) -> ObjectStore:
         options = self.options(address)
-        store = OPENERS[address.kind](address, options)
+        store: ObjectStore = BoundedReads(self._open_plain(address, options), self.limits)
         if options.delete_rate.is_limited:
             store = RateLimited(store, self._clock, options.delete_rate)
         policy = RetryPolicy(attempts=options.retries + 1)
         return Retrying(store, self._clock, self._random, policy)
+
+    def _open_plain(self, address: Address, options: StorageOptions) -> ObjectStore:
+        if address.kind is StoreKind.FILE:
+            return LocalStore(folders=self._folders)
+        return OPENERS[address.kind](address, options)
+
+
+def _local_folders(paths: Iterable[str]) -> list[str]:
+    found = map(parse, paths)
+    return [address.folder for address in found if address.kind is StoreKind.FILE]
 
 
 def _whole_store(path: str) -> str:
@@ -164,6 +195,11 @@ class Keyring:
         self._most_open = most_open
         self._open: OrderedDict[int, Stores] = OrderedDict()
         self._lock = threading.Lock()
+
+    @property
+    def limits(self) -> ReadLimits:
+        """What readers of foreign files may take, whatever their access."""
+        return self._stores.limits
 
     def __reduce__(self) -> tuple[Callable[..., Keyring], tuple[object, ...]]:
         return partial(Keyring, most_open=self._most_open), (self._stores, self._options)

@@ -1,1 +1,1 @@
-"""Google Cloud Storage, Azure and memory, through obstore."""
+"""Google Cloud Storage and memory, through obstore."""

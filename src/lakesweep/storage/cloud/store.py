@@ -1,4 +1,4 @@
-"""Google Cloud Storage, Azure and memory as object stores, through obstore."""
+"""Google Cloud Storage and memory as object stores, through obstore."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ from lakesweep.storage.options import StorageOptions
 try:
     import obstore
     from obstore.exceptions import AlreadyExistsError
-    from obstore.store import AzureStore, GCSStore, MemoryStore
+    from obstore.store import GCSStore, MemoryStore
     from obstore.store import ObjectStore as Client
 
     from lakesweep.storage.cloud.errors import CLIENT_ERRORS, failed_deletion, reason_of, translated
     from lakesweep.storage.cloud.listing import CloudListRequest, OneLevel, Stream, inexactness
 except ImportError as error:
     raise ConfigError(
-        "Google Cloud, Azure and memory stores need the packages obstore and arro3-core",
+        "Google Cloud and memory stores need the packages obstore and arro3-core",
         hint="pip install 'lakesweep[cloud]'",
     ) from error
 
@@ -168,7 +168,7 @@ class CloudStore:
         )
 
     def keeps_versions(self) -> bool:
-        """False: obstore cannot reach the versions that Google and Azure keep."""
+        """False: obstore cannot reach the versions that Google keeps."""
         return False
 
     def undelete(self, key: str, expected: Expected | None = None) -> None:  # noqa: ARG002
@@ -215,24 +215,6 @@ def open_gcs(bucket: str, options: StorageOptions) -> CloudStore:
     )
     clients = _clients(partial(GCSStore, bucket), options, config)
     return CloudStore(clients, f"gs://{bucket}/", capabilities, (open_gcs, (bucket, options)))
-
-
-def open_azure(bucket: str, options: StorageOptions) -> CloudStore:
-    """A container of Azure, named as `container@account.dfs.core.windows.net`.
-
-    Accounts with real folders list them in a different order, so no order is promised.
-    """
-    container, _, host = bucket.partition("@")
-    config = {
-        "account_name": host.partition(".")[0],
-        "endpoint": options.endpoint,
-        "account_key": options.account_key,
-        "sas_key": options.sas_token,
-        "skip_signature": options.anonymous or None,
-    }
-    capabilities = StorageCapabilities(_delete_batch(options, 256), reports_absent=True)
-    clients = _clients(partial(AzureStore, container), options, config)
-    return CloudStore(clients, f"abfss://{bucket}/", capabilities, (open_azure, (bucket, options)))
 
 
 def open_memory(name: str) -> CloudStore:

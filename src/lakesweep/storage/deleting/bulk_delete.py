@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,11 +13,18 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakesweep.clock import Clock, SystemClock
-from lakesweep.errors import DeniedError, LakesweepError, ThrottledError
+from lakesweep.errors import (
+    DeniedError,
+    LakesweepError,
+    LeaseHeldError,
+    StoppedError,
+    ThrottledError,
+)
 from lakesweep.parallel import map_ordered
-from lakesweep.storage.address import StoreKind, parse
+from lakesweep.storage.address import parse
 from lakesweep.storage.deleting.store_groups import RowNumbers, StoreGroup, group_by_store
 from lakesweep.storage.file_batches import OUTCOME_SCHEMA
+from lakesweep.storage.listing.key_splits import local_store_of
 from lakesweep.storage.listing.locations import list_files
 from lakesweep.storage.object_store import Deletion, Expected, ObjectStore, Outcome, StoreOpener
 from lakesweep.storage.options import UNLIMITED, DeleteRate
@@ -297,6 +303,8 @@ def _outcome_of(error: Exception) -> Outcome:
             return Outcome.THROTTLED
         case DeniedError():
             return Outcome.DENIED
+        case LeaseHeldError() | StoppedError():
+            return Outcome.UNSENT
         case _:
             return Outcome.FAILED
 
@@ -309,9 +317,10 @@ def _unknown(cause: Exception | str) -> str:
 def remove_folder(stores: StoreOpener, address: str) -> None:
     """Delete everything in one of Lakesweep's own folders; leftovers do no harm."""
     place = parse(address)
-    if place.kind is StoreKind.FILE:
-        shutil.rmtree(place.identity, ignore_errors=True)  # and the folders themselves
-        return
     with suppress(LakesweepError):
+        local = local_store_of(stores.open(place))
+        if local is not None:
+            local.remove_folder(place.key.rstrip("/"))  # and the folders themselves
+            return
         for _ in delete_files(stores, list_files(stores, place.child(place.folder))):
             pass

@@ -19,6 +19,7 @@ FAILURES = [
     Outcome.THROTTLED,
     Outcome.FAILED,
     Outcome.OCCUPIED,
+    Outcome.UNSENT,
 ]
 
 #: This many failures are kept by name; the others are only counted.

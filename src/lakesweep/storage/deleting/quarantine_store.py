@@ -16,8 +16,10 @@ from lakesweep.errors import (
     DeniedError,
     ExistsError,
     LakesweepError,
+    LeaseHeldError,
     LockedError,
     MissingError,
+    StoppedError,
     ThrottledError,
     UsageError,
 )
@@ -143,6 +145,8 @@ def outcome_of(error: LakesweepError) -> Outcome:
             return Outcome.ABSENT
         case ChangedError():
             return Outcome.CHANGED
+        case LeaseHeldError() | StoppedError():
+            return Outcome.UNSENT
         case _:
             return Outcome.FAILED
 

@@ -7,7 +7,6 @@ import gzip
 import hashlib
 import re
 import tempfile
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import reduce
@@ -17,13 +16,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
-from pyarrow import orc
 
-from lakesweep.errors import DamagedError, MissingError, TruncatedError, UsageError
+from lakesweep.errors import DamagedError, LimitError, MissingError, TruncatedError, UsageError
 from lakesweep.storage.address import folder_identity, identities, parse
 from lakesweep.storage.file_batches import FILE_SCHEMA, FIRST_TIME
 from lakesweep.storage.listing.inventory import InventoryFormat, InventoryPart
-from lakesweep.storage.s3.keys import Encoding, UndecodableKeyError, decode
+from lakesweep.storage.s3.keys import Encoding, decode
+from lakesweep.untrusted.failures import reading
+from lakesweep.untrusted.limits import DEFAULT_LIMITS
+from lakesweep.untrusted.orc_process import orc_batches
 
 if TYPE_CHECKING:
     from lakesweep.storage.object_store import StoreOpener
@@ -33,6 +34,7 @@ Columns: TypeAlias = dict[str, pa.Array]
 
 _PIECE_BYTES = 8 << 20
 _ROWS = 1 << 16
+_MOST_HEADER_BYTES = 1 << 16
 _MODIFIED = FILE_SCHEMA.field("modified").type
 
 # Accepted column names, reduced to letters and digits.
@@ -48,6 +50,8 @@ _NAMES = {
     "is_folder": ("isdir", "isdirectory"),
 }
 
+_KNOWN_NAMES = tuple(name for some in _NAMES.values() for name in some)
+
 _MAGIC = ((b"PAR1", InventoryFormat.PARQUET), (b"ORC", InventoryFormat.ORC))
 
 
@@ -60,7 +64,7 @@ def read_inventory_part(
     returned. Of an object with several versions only the latest counts, and none if it was deleted.
     """
     folders = [folder_identity(location) for location in locations]
-    with _fetched(stores, part) as file, _translated(part):
+    with _fetched(stores, part) as file, reading(part.path):
         for batch in _batches(file, part):
             yield _below(_files(batch, part), folders)
 
@@ -73,7 +77,10 @@ def _fetched(stores: StoreOpener, part: InventoryPart) -> Iterator[BinaryIO]:
     checksum = hashlib.md5(usedforsecurity=False)
     with tempfile.TemporaryFile(prefix="lakesweep-inventory-") as file:
         try:
-            while piece := store.read_range(address.key, file.tell(), _PIECE_BYTES):
+            # One piece beyond the declared size is enough to see that it is wrong.
+            while file.tell() <= part.size_bytes and (
+                piece := store.read_range(address.key, file.tell(), _PIECE_BYTES)
+            ):
                 checksum.update(piece)
                 file.write(piece)
         except MissingError as error:
@@ -88,28 +95,37 @@ def _fetched(stores: StoreOpener, part: InventoryPart) -> Iterator[BinaryIO]:
         yield file
 
 
-@contextmanager
-def _translated(part: InventoryPart) -> Iterator[None]:
-    try:
-        yield
-    except (pa.ArrowException, OSError, EOFError, zlib.error, UndecodableKeyError) as error:
-        raise DamagedError(part.path, f"cannot be read as an inventory: {error}") from error
-
-
 def _batches(file: BinaryIO, part: InventoryPart) -> Iterator[pa.RecordBatch]:
     start = file.read(4)
     file.seek(0)
     known = next((form for magic, form in _MAGIC if start.startswith(magic)), InventoryFormat.CSV)
     match part.format or known:
         case InventoryFormat.PARQUET:
-            table = pq.ParquetFile(file)
-            yield from table.iter_batches(_ROWS, columns=_needed(table.schema_arrow.names))
+            yield from _parquet_batches(file, part)
         case InventoryFormat.ORC:
-            stripes = orc.ORCFile(file)
-            needed = _needed(stripes.schema.names)
-            yield from (stripes.read_stripe(each, needed) for each in range(stripes.nstripes))
+            yield from orc_batches(part.path, file, _KNOWN_NAMES)
         case _:
             yield from _csv_batches(file, part)
+
+
+def _parquet_batches(file: BinaryIO, part: InventoryPart) -> Iterator[pa.RecordBatch]:
+    names = _needed(pq.ParquetFile(file).schema_arrow.names)
+    # Texts stay in their dictionaries until their size is known: a file of some kilobytes can hold
+    # one long text for millions of rows.
+    table = pq.ParquetFile(file, read_dictionary=names)
+    for batch in table.iter_batches(_ROWS, columns=names):
+        columns = [_plain_column(column, part) for column in batch.columns]
+        yield pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _plain_column(column: pa.Array, part: InventoryPart) -> pa.Array:
+    if not pa.types.is_dictionary(column.type):
+        return column
+    lengths = pc.take(pc.binary_length(column.dictionary), column.indices)
+    if (pc.sum(lengths.cast(pa.int64())).as_py() or 0) > DEFAULT_LIMITS.block_bytes:
+        most = f"{DEFAULT_LIMITS.block_bytes:,}"
+        raise LimitError(part.path, f"has more than {most} bytes of text in {_ROWS:,} rows")
+    return column.dictionary_decode()
 
 
 def _csv_batches(file: BinaryIO, part: InventoryPart) -> Iterator[pa.RecordBatch]:
@@ -132,12 +148,12 @@ def _csv_batches(file: BinaryIO, part: InventoryPart) -> Iterator[pa.RecordBatch
 
 
 def _needed(names: Iterable[str]) -> list[str]:
-    known = {name for some in _NAMES.values() for name in some}
-    return [name for name in names if _plain(name) in known]
+    return [name for name in names if _plain(name) in _KNOWN_NAMES]
 
 
 def _header(text: gzip.GzipFile | BinaryIO) -> list[str]:
-    return next(csv.reader([text.readline().decode("utf-8-sig")]), [])
+    # Bounded: compressed, a line without an end is small.
+    return next(csv.reader([text.readline(_MOST_HEADER_BYTES).decode("utf-8-sig")]), [])
 
 
 def _files(batch: pa.RecordBatch, part: InventoryPart) -> pa.RecordBatch:
@@ -149,12 +165,19 @@ def _files(batch: pa.RecordBatch, part: InventoryPart) -> pa.RecordBatch:
     arrays = {
         "path": _paths(columns, part),
         "kind": nothing,
-        "size_bytes": _empty_as_null(columns.get("size_bytes", nothing)),
+        "size_bytes": _sizes(_empty_as_null(columns.get("size_bytes", nothing)), part),
         "modified": _times(columns, part),
         "etag": _trimmed(columns.get("etag", nothing)),
     }
     typed = [arrays[field.name].cast(field.type) for field in FILE_SCHEMA]
     return pa.RecordBatch.from_arrays(typed, schema=FILE_SCHEMA)
+
+
+def _sizes(values: pa.Array, part: InventoryPart) -> pa.Array:
+    sizes = values.cast(pa.int64())
+    if pc.any(pc.less(sizes, 0)).as_py():
+        raise DamagedError(part.path, "has a file with a negative size")
+    return sizes
 
 
 def _find_columns(batch: pa.RecordBatch, part: InventoryPart) -> Columns:
@@ -210,6 +233,8 @@ def _named(values: pa.Array, part: InventoryPart) -> pa.Array:
     names = values.cast(pa.string())
     if names.null_count or pc.any(pc.equal(names, "")).as_py():
         raise DamagedError(part.path, "has rows without a file name")
+    if pc.any(pc.match_substring(names, "\0")).as_py():
+        raise DamagedError(part.path, "has a file name with a NUL character")
     return names
 
 

@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 from lakesweep.errors import MissingError
 from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.object_store import ListingPage, ObjectStore
+from lakesweep.storage.wrappers.bounded_reads import BoundedReads
 from lakesweep.storage.wrappers.retry import Retrying
 
 #: Sorts after every other character, by code point and so in UTF-8 too.
@@ -32,6 +33,8 @@ _LAST = "\U0010ffff"
 _MAX_FILES_REREAD = 1_000
 #: Each part of a large local folder reads all of its names, so there are few parts.
 _SLICES = 4
+#: Wrappers that a local listing may pass by.
+_TRANSPARENT = (Retrying, BoundedReads)
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,9 +232,10 @@ class _Planner:
 
 
 def local_store_of(store: ObjectStore) -> LocalStore | None:
-    """The local file system behind a store, if nothing but retries wraps it."""
-    inner = store.store if isinstance(store, Retrying) else store
-    return inner if isinstance(inner, LocalStore) else None
+    """The local file system behind a store, if only retries and limits wrap it."""
+    while isinstance(store, _TRANSPARENT):
+        store = store.store
+    return store if isinstance(store, LocalStore) else None
 
 
 def _by_folders(piece: _Piece, folders: Sequence[str]) -> list[_Piece]:

@@ -14,7 +14,7 @@ from typing import TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakesweep.errors import DeniedError, MissingError
+from lakesweep.errors import DeniedError, LakesweepError, MissingError
 from lakesweep.storage.address import Address, folder_identity, parse
 from lakesweep.storage.file_batches import FILE_SCHEMA, coalesce_batches
 from lakesweep.storage.listing.key_splits import Split, split
@@ -188,8 +188,8 @@ def _cut(stores: StoreOpener, address: Address, parts: int) -> list[Piece]:
         splits = split(
             stores.open(address), address.folder, parts, max_requests=_REQUESTS_PER_PART * parts
         )
-    except MissingError:
-        return whole
+    except LakesweepError:
+        return whole  # listing it says what is wrong
     if len(splits) == 1:
         return whole
     found = [Piece(address.path, one) for one in splits]

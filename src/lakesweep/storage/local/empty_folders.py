@@ -9,6 +9,7 @@ from contextlib import suppress
 from datetime import datetime
 
 from lakesweep.storage.address import StoreKind, parse
+from lakesweep.storage.local.folders import FolderDescriptors, LocalFolders
 
 
 def remove_empty_folders(folders: Iterable[str], root: str) -> list[str]:
@@ -21,11 +22,13 @@ def remove_empty_folders(folders: Iterable[str], root: str) -> list[str]:
     if top.kind is not StoreKind.FILE:
         return []
     removed: list[str] = []
-    # Deepest first, so that parents are empty when their turn comes.
-    for folder in sorted(folders, reverse=True):
-        address = parse(folder)
-        if address.kind is StoreKind.FILE and address.key.startswith(top.folder):
-            removed += _remove_upwards("/" + address.folder, "/" + top.folder)
+    # No link is followed below the root: a folder of the same name behind one is not ours.
+    with FolderDescriptors("/", LocalFolders(locations=(top.folder,))) as opened:
+        # Deepest first, so that parents are empty when their turn comes.
+        for folder in sorted(folders, reverse=True):
+            address = parse(folder)
+            if address.kind is StoreKind.FILE and address.key.startswith(top.folder):
+                removed += _remove_upwards(opened, address.folder, top.folder)
     return removed
 
 
@@ -65,15 +68,16 @@ def _is_old_and_empty(folder: str, cut: float) -> bool:
     return False
 
 
-def _remove_upwards(folder: str, top: str) -> Iterable[str]:
-    while folder != top and _is_removed(folder):
-        yield folder
-        folder = os.path.dirname(folder.rstrip("/")) + "/"
+def _remove_upwards(opened: FolderDescriptors, folder: str, top: str) -> Iterable[str]:
+    while folder != top and _is_removed(opened, folder[:-1]):
+        yield "/" + folder
+        folder = folder[: folder.rfind("/", 0, -1) + 1]
 
 
-def _is_removed(folder: str) -> bool:
+def _is_removed(opened: FolderDescriptors, key: str) -> bool:
     try:
-        os.rmdir(folder)
+        parent, name = opened.of(key)
+        os.rmdir(name, dir_fd=parent)
     except OSError:  # not empty, gone or not permitted: nothing to do in any case
         return False
     return True

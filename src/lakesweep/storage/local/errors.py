@@ -12,6 +12,7 @@ from lakesweep.errors import (
     StorageError,
     UnavailableError,
 )
+from lakesweep.storage.local.folders import LinkedFolderError
 
 # A path through a file, or through a loop of links, names nothing either.
 _ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
@@ -22,7 +23,8 @@ _TRANSIENT = frozenset(
 
 
 def is_absent(error: OSError) -> bool:
-    return error.errno in _ABSENT
+    # A folder that was replaced by a link hides its files; it does not prove that they are gone.
+    return error.errno in _ABSENT and not isinstance(error, LinkedFolderError)
 
 
 def is_denied(error: OSError) -> bool:
@@ -31,6 +33,8 @@ def is_denied(error: OSError) -> bool:
 
 def reason_of(error: OSError) -> str:
     """The system's message, without the path."""
+    if isinstance(error, LinkedFolderError):
+        return str(error.strerror)
     return os.strerror(error.errno) if error.errno else str(error)
 
 
@@ -42,4 +46,7 @@ def translated(address: str, error: OSError) -> LakesweepError:
         return DeniedError(address, reason_of(error), hint="check the permissions of the folder")
     if error.errno in _TRANSIENT:
         return UnavailableError(address, reason_of(error))
+    if isinstance(error, LinkedFolderError):
+        hint = "name the linked folder itself as a location, or replace the link by a folder"
+        return StorageError(address, reason_of(error), hint=hint)
     return StorageError(address, reason_of(error))

@@ -14,11 +14,10 @@ import pyarrow.compute as pc
 from lakesweep.errors import InexactKeyError
 from lakesweep.storage.cursor import ListingStep
 from lakesweep.storage.local.errors import is_absent, translated
+from lakesweep.storage.local.folders import FolderDescriptors, LinkedFolderError, LocalFolders
 from lakesweep.storage.object_store import ENTRY_SCHEMA
 
 PAGE_ROWS = 10_000
-
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +51,11 @@ class FolderWalk:
         self._request = request
         self._waiting: list[str] = []
         self._found_folders: list[str] = []
+        # The system resolves the listed folder itself; from there on no link is followed.
+        known = LocalFolders(locations=(request.prefix,))
+        self._folders = FolderDescriptors(request.root, known)
         try:
-            self._folder: _Folder | None = _Folder(request.root, request.prefix, follow=True)
+            self._folder: _Folder | None = _Folder(self._folders, request.prefix)
         except OSError as error:
             raise translated(request.base + request.prefix, error) from error
 
@@ -74,12 +76,12 @@ class FolderWalk:
         while self._waiting:
             key = self._waiting.pop()
             try:
-                return _Folder(self._request.root, key, follow=False)
+                return _Folder(self._folders, key)
             except OSError as error:
-                # A folder that disappeared held no file throughout the listing. Any other error
-                # fails the
-                # whole listing: a subtree that was skipped would look deleted.
-                if not is_absent(error):
+                # A folder that disappeared, or was replaced by a link, held no file throughout the
+                # listing. Any other error fails the whole listing: a subtree that was skipped would
+                # look deleted.
+                if not (is_absent(error) or isinstance(error, LinkedFolderError)):
                     raise translated(self._request.base + key, error) from error
         return None
 
@@ -118,11 +120,9 @@ class FolderWalk:
 class _Folder:
     """An open folder. Resolving its files relative to it saves a third of the system's work."""
 
-    def __init__(self, root: str, key: str, *, follow: bool) -> None:
+    def __init__(self, folders: FolderDescriptors, key: str) -> None:
         self.key = key
-        # O_NOFOLLOW: a folder that was replaced by a link since it was found must not lead out of
-        # the tree.
-        self._descriptor = os.open(root + key, _FOLDER if follow else _FOLDER | os.O_NOFOLLOW)
+        self._descriptor = folders.open(key, os.O_RDONLY)
         self.entries: Iterator[os.DirEntry[str]] = os.scandir(self._descriptor)
 
     def __del__(self) -> None:

@@ -26,6 +26,7 @@ from lakesweep.errors import (
 from lakesweep.storage.cursor import Cursor, page_at
 from lakesweep.storage.local.errors import is_absent, is_denied, reason_of, translated
 from lakesweep.storage.local.exclusive_rename import rename_new
+from lakesweep.storage.local.folders import FolderDescriptors, LocalFolders
 from lakesweep.storage.local.listing import FolderWalk, WalkRequest, escaped, is_utf8
 from lakesweep.storage.object_store import (
     CHANGED,
@@ -45,6 +46,7 @@ _PIECE_BYTES = 1 << 20
 #: An empty segment, `.` or `..`.
 _ODD_SEGMENT = re.compile(r"(?:^|/)\.{0,2}(?:/|\Z)")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_UNKNOWN = LocalFolders()
 _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV})
 
 
@@ -58,13 +60,18 @@ class LocalStore:
     A link to a file is one object. Its size and content are those of the file; its time is the
     newer one of the link and the file. A write or a delete replaces or removes the link, never the
     file behind it, and a move moves the link. Links to folders are neither followed nor listed, so
-    a listing never leaves its folder. Dangling links, pipes, sockets and devices are not objects. A
-    key that itself leads through a linked folder is resolved by the system.
+    a listing never leaves its folder. Dangling links, pipes, sockets and devices are not objects.
+
+    Deletes, moves and writes follow no linked folder below a location (see `FolderDescriptors`), so
+    a folder that is replaced by a link at any moment leads none of them elsewhere. Reads are
+    resolved by the system: tables may be linked from other disks.
 
     A write first creates a hidden file `.lakesweep-tmp-…` in the same folder. A crash may leave it
     behind; it is listed like any other file.
 
     `base` is the prefix of addresses; another value maps a bucket onto a folder, for tests.
+    `folders` names the locations and private folders; `root` itself is a location, unless it is the
+    whole file system.
     """
 
     #: More threads would not delete faster: they only contend for the interpreter lock.
@@ -76,9 +83,12 @@ class LocalStore:
         renames=True,
     )
 
-    def __init__(self, root: str = "/", base: str | None = None) -> None:
+    def __init__(
+        self, root: str = "/", base: str | None = None, folders: LocalFolders = _UNKNOWN
+    ) -> None:
         self._root = root if root.endswith("/") else root + "/"
         self.base = self._root if base is None else base
+        self._known = folders if self._root == "/" else folders.adding([""])
 
     def __repr__(self) -> str:
         return f"LocalStore({self._root!r}, {self.base!r})"
@@ -119,16 +129,17 @@ class LocalStore:
 
     def read_range(self, key: str, start: int, length: int) -> bytes:
         with self._open(key) as file:
+            # Python allocates as many bytes as it is asked for, however few there are.
+            size_bytes = os.fstat(file.fileno()).st_size
             file.seek(start)
-            return file.read(length)
+            return file.read(max(min(length, size_bytes - start), 0))
 
     def write(self, key: str, data: bytes) -> None:
         self._write(key, (data,))
 
     def write_new(self, key: str, data: bytes) -> None:
-        path = self._target(key)
-        with self._translating(key), _temporary(path, (data,)) as temporary:
-            self._link(key, temporary, path)
+        with self._writing(key, (data,)) as file:
+            self._link(key, file)
 
     def delete(
         self, keys: Sequence[str], expected: Sequence[Expected | None] | None = None
@@ -139,10 +150,19 @@ class LocalStore:
         delete is lost.
         """
         check_keys(keys, self.capabilities.delete_batch)
-        if expected is None:
-            return [self._delete_one(key) for key in keys]
         check_expected(keys, expected)
-        return [self._delete_expected(*pair) for pair in zip(keys, expected, strict=True)]
+        # One set of descriptors for the batch: most files share their folder with the one before.
+        with self._folders() as folders:
+            if expected is None:
+                return [self._delete_one(folders, key) for key in keys]
+            pairs = zip(keys, expected, strict=True)
+            return [self._delete_one(folders, *pair) for pair in pairs]
+
+    def remove_folder(self, key: str) -> None:
+        """Remove a folder with everything in it, as far as that is possible."""
+        with self._folders() as folders, suppress(OSError):
+            parent, name = folders.of(self._checked(key))
+            shutil.rmtree(name, ignore_errors=True, dir_fd=parent)
 
     def copy(self, source: str, target: str) -> None:
         with self._open(source) as file:
@@ -150,16 +170,19 @@ class LocalStore:
 
     def move(self, source: str, target: str, expected: Expected | None = None) -> None:
         """Rename the file; across file systems, copy it with its times and then delete it."""
-        path, goal = self._path(source), self._path(target)
-        self._check_movable(source, path, expected)
-        try:
-            self._rename(path, goal, target)
-        except FileExistsError as error:
-            raise ExistsError(self.base + target, "already exists") from error
-        except OSError as error:
-            if error.errno != errno.EXDEV:
-                raise self._not_moved(source, error) from error
-            self._move_across(source, target)
+        self._checked(source), self._checked(target)
+        with self._folders() as folders, self._folders() as goals:
+            with self._translating(source):
+                origin = _Entry(*folders.of(source))
+            self._check_movable(source, origin, expected)
+            try:
+                self._rename(origin, goals, target)
+            except FileExistsError as error:
+                raise ExistsError(self.base + target, "already exists") from error
+            except OSError as error:
+                if error.errno != errno.EXDEV:
+                    raise self._not_moved(source, error) from error
+                self._move_across(source, origin, target)
 
     def keeps_versions(self) -> bool:
         return False
@@ -167,21 +190,25 @@ class LocalStore:
     def undelete(self, key: str, expected: Expected | None = None) -> None:  # noqa: ARG002
         raise UnsupportedError(self.base + key, "a file system does not keep versions")
 
-    def _check_movable(self, key: str, path: str, expected: Expected | None) -> None:
+    def _folders(self, *, follow: bool = False) -> FolderDescriptors:
+        return FolderDescriptors(self._root, self._known, follow=follow)
+
+    def _check_movable(self, key: str, entry: _Entry, expected: Expected | None) -> None:
         """Check that it is a file: the system would rename a folder with everything in it."""
         with self._translating(key):
-            found = _file_state(path)
+            found = _file_state(entry)
         if stat.S_ISDIR(found.mode):
             raise MissingError(self.base + key, "is not a file")
         if expected is not None and found.differs(expected):
             raise ChangedError(self.base + key, CHANGED)
 
-    def _rename(self, path: str, goal: str, target: str) -> None:
+    def _rename(self, origin: _Entry, goals: FolderDescriptors, target: str) -> None:
         try:
-            rename_new(path, goal)
+            goal = goals.of(target)
         except (FileNotFoundError, NotADirectoryError):
             # The folder usually exists, so it is created only when missing.
-            rename_new(path, self._target(target))
+            goal = self._created(goals, target)
+        rename_new(*origin, *goal)
 
     def _not_moved(self, source: str, error: OSError) -> LakesweepError:
         if error.errno == errno.EOPNOTSUPP:
@@ -189,46 +216,59 @@ class LocalStore:
             return UnsupportedError(self.base + source, reason)
         return translated(self.base + source, error)
 
-    def _move_across(self, source: str, target: str) -> None:
-        goal, path = self._target(target), self._path(source)
-        with self._open(source) as file, self._translating(target):
+    def _move_across(self, source: str, origin: _Entry, target: str) -> None:
+        opener = partial(self._open_file, source, dir_fd=origin.folder)
+        with self._translating(source), open(origin.name, "rb", opener=opener) as file:
             pieces = iter(partial(file.read, _PIECE_BYTES), b"")
             # Copy, sync and link the target before the source is unlinked: a crash leaves one or
             # both.
-            with _temporary(goal, pieces) as temporary:
-                shutil.copystat(path, temporary)
-                self._link(target, temporary, goal)
+            with self._writing(target, pieces, like=file.fileno()) as written:
+                self._link(target, written)
         with self._translating(source):
-            os.unlink(path)
+            os.unlink(origin.name, dir_fd=origin.folder)
 
     def _write(self, key: str, pieces: Iterable[bytes]) -> None:
-        path = self._target(key)
-        with self._translating(key), _temporary(path, pieces) as temporary:
-            os.replace(temporary, path)
+        with self._writing(key, pieces) as file:
+            os.replace(file.temporary, file.name, src_dir_fd=file.folder, dst_dir_fd=file.folder)
 
-    def _delete_one(self, key: str) -> Deletion:
+    @contextmanager
+    def _writing(
+        self, key: str, pieces: Iterable[bytes], like: int | None = None
+    ) -> Iterator[_NewFile]:
+        """A file with this content, still without its name; removed if it does not get it."""
+        self._checked(key)
+        mode = 0o600 if self._known.is_private(key) else 0o666
+        with self._translating(key), self._folders(follow=True) as folders:
+            file = _NewFile(*self._created(folders, key), mode)
+            with file.filled(pieces, like):
+                yield file
+
+    def _created(self, folders: FolderDescriptors, key: str) -> _Entry:
+        """Where to write; creates the folder if necessary."""
+        try:
+            return _Entry(*folders.of(key, create=True))
+        except (FileExistsError, NotADirectoryError) as error:
+            raise StorageError(self.base + key, "a file exists where a folder is needed") from error
+
+    def _delete_one(
+        self, folders: FolderDescriptors, key: str, expected: Expected | None = None
+    ) -> Deletion:
         if (inexact := _inexactness(key)) is not None:
             return Deletion(key, Outcome.FAILED, inexact)
         try:
-            os.unlink(self._root + key)
+            folder, name = folders.of(key)
+            if expected is not None and _file_state(_Entry(folder, name)).differs(expected):
+                return Deletion(key, Outcome.CHANGED, CHANGED)
+            os.unlink(name, dir_fd=folder)
         except OSError as error:
             return _failed_deletion(key, error)
         return Deletion(key, Outcome.DELETED)
 
-    def _delete_expected(self, key: str, expected: Expected | None) -> Deletion:
-        if expected is not None and _inexactness(key) is None:
-            try:
-                is_changed = _file_state(self._root + key).differs(expected)
-            except OSError as error:
-                return _failed_deletion(key, error)
-            if is_changed:
-                return Deletion(key, Outcome.CHANGED, CHANGED)
-        return self._delete_one(key)
-
-    def _link(self, key: str, temporary: str, path: str) -> None:
+    def _link(self, key: str, file: _NewFile) -> None:
+        folder = file.folder
         try:
             # A link fails if the name exists, unlike a rename, which would replace it.
-            os.link(temporary, path)
+            os.link(file.temporary, file.name, src_dir_fd=folder, dst_dir_fd=folder)
         except FileExistsError as error:
             raise ExistsError(self.base + key, "already exists") from error
         except OSError as error:
@@ -244,9 +284,9 @@ class LocalStore:
         with self._translating(key), open(self._path(key), "rb", opener=opener) as file:
             yield file
 
-    def _open_file(self, key: str, path: str, flags: int) -> int:
+    def _open_file(self, key: str, path: str, flags: int, dir_fd: int | None = None) -> int:
         # Without O_NONBLOCK, opening a pipe would wait for its other end.
-        descriptor = os.open(path, flags | os.O_NONBLOCK)
+        descriptor = os.open(path, flags | os.O_NONBLOCK, dir_fd=dir_fd)
         try:
             self._check_file(key, os.fstat(descriptor))
         except MissingError:
@@ -255,21 +295,13 @@ class LocalStore:
         return descriptor
 
     def _path(self, key: str) -> str:
+        return self._root + self._checked(key)
+
+    def _checked(self, key: str) -> str:
+        """The key, if it stands for exactly one file."""
         if (inexact := _inexactness(key)) is not None:
             raise InexactKeyError(self.base + escaped(key), inexact)
-        return self._root + key
-
-    def _target(self, key: str) -> str:
-        """The path to write to; creates its folder if necessary."""
-        path = self._path(key)
-        with self._translating(key):
-            try:
-                os.makedirs(os.path.dirname(path), exist_ok=True)
-            except (FileExistsError, NotADirectoryError) as error:
-                raise StorageError(
-                    self.base + key, "a file exists where a folder is needed"
-                ) from error
-        return path
+        return key
 
     def _check_prefix(self, prefix: str) -> None:
         if prefix:
@@ -321,40 +353,57 @@ class _FileState(NamedTuple):
         ) or expected.modified_micros not in (None, self.modified_micros)
 
 
-def _file_state(path: str) -> _FileState:
+class _Entry(NamedTuple):
+    """A name in an open folder."""
+
+    folder: int
+    name: str
+
+
+def _file_state(entry: _Entry) -> _FileState:
     # Both the link and its target count: replacing either is a change.
-    status = link = os.lstat(path)
+    folder, name = entry
+    status = link = os.stat(name, dir_fd=folder, follow_symlinks=False)
     if stat.S_ISLNK(link.st_mode):
-        status = os.stat(path)
+        status = os.stat(name, dir_fd=folder)
     newest = max(status.st_mtime_ns, link.st_mtime_ns)
     return _FileState(status.st_mode, status.st_size, newest // 1000)
 
 
-@contextmanager
-def _temporary(path: str, pieces: Iterable[bytes]) -> Iterator[str]:
-    """A file with this content beside `path`, synced to disk; removed on exit if still there."""
-    folder = os.path.dirname(path)
-    temporary = f"{folder}/{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.writelines(pieces)
-            file.flush()
-            # Sync the content before the file gets its name, and the folder after: a crash of the
-            # machine
-            # must never leave the name of an incomplete file.
-            os.fsync(file.fileno())
-        yield temporary
-        _sync_folder(folder)
-    finally:
-        with suppress(FileNotFoundError):
-            os.unlink(temporary)
+class _NewFile:
+    """A file that is written under a temporary name in its folder."""
 
+    def __init__(self, folder: int, name: str, mode: int) -> None:
+        self.folder = folder
+        self.name = name
+        self.temporary = f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
+        self._mode = mode
 
-def _sync_folder(folder: str) -> None:
-    """Make a new name survive a crash of the machine."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    @contextmanager
+    def filled(self, pieces: Iterable[bytes], like: int | None) -> Iterator[None]:
+        """Write and sync the content; with `like`, copy the times and rights of that file."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        descriptor = os.open(self.temporary, flags, self._mode, dir_fd=self.folder)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.writelines(pieces)
+                file.flush()
+                if like is not None:
+                    shutil.copystat(f"/proc/self/fd/{like}", f"/proc/self/fd/{file.fileno()}")
+                # Sync the content before the file gets its name, and the folder after: a crash of
+                # the machine must never leave the name of an incomplete file.
+                os.fsync(file.fileno())
+            yield
+            self._sync_folder()
+        finally:
+            with suppress(FileNotFoundError):
+                os.unlink(self.temporary, dir_fd=self.folder)
+
+    def _sync_folder(self) -> None:
+        """Make a new name survive a crash of the machine."""
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+        descriptor = os.open(".", flags, dir_fd=self.folder)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

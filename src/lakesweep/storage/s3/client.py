@@ -9,14 +9,15 @@ import hashlib
 import threading
 from base64 import b64encode
 from collections.abc import Callable, Mapping
-from email.utils import parsedate_to_datetime
+from dataclasses import replace
 from typing import TypeVar
 
 from lakesweep.errors import UnavailableError
+from lakesweep.storage.http_transport import DOCUMENT_BYTES, HttpResponse, count_of, http_time
 from lakesweep.storage.object_store import ObjectInfo
 from lakesweep.storage.options import StorageOptions
 from lakesweep.storage.s3.errors import Operation, error_of
-from lakesweep.storage.s3.transport import S3Request, S3Response, S3Transport
+from lakesweep.storage.s3.transport import S3Request, S3Transport
 from lakesweep.storage.s3.xml_bodies import BadAnswerError, parse_error
 
 T = TypeVar("T")
@@ -35,20 +36,20 @@ class S3Client:
         """Whether the server is Amazon S3, whose behaviour is known."""
         return self._transport.is_amazon
 
-    def send(self, request: S3Request) -> S3Response:
+    def send(self, request: S3Request) -> HttpResponse:
         """The response, whatever its status."""
         return self._transport.send(request)
 
-    def ask(self, operation: Operation, request: S3Request) -> S3Response:
+    def ask(self, operation: Operation, request: S3Request) -> HttpResponse:
         """The response to a request that succeeded; raises otherwise."""
         answer = self._transport.send(request)
-        if not 200 <= answer.status < 300:
+        if not answer.is_success:
             raise error_of(operation, request.path, answer)
         return answer
 
     def ask_xml(self, operation: Operation, request: S3Request, parse: Callable[[bytes], T]) -> T:
         """The parsed body of a success. S3 may send an error with a success status."""
-        answer = self.ask(operation, request)
+        answer = self.ask(operation, replace(request, most_bytes=DOCUMENT_BYTES))
         try:
             return parse(answer.body)
         except BadAnswerError as error:
@@ -56,10 +57,10 @@ class S3Client:
                 raise error_of(operation, request.path, answer) from None
             raise UnavailableError(request.path, str(error)) from error
 
-    def head(self, key: str) -> S3Response:
+    def head(self, key: str) -> HttpResponse:
         """The response to a HEAD request, with a size."""
         answer = self.ask(Operation.READ, S3Request("HEAD", self.base + key, key))
-        if not answer.headers.get("content-length", "").isdecimal():
+        if count_of(answer.headers.get("content-length")) is None:
             raise UnavailableError(self.base + key, "the response has no size")
         return answer
 
@@ -67,20 +68,19 @@ class S3Client:
         """What the store reports about an object, or MissingError."""
         return object_info(key, self.head(key))
 
-    def put(self, key: str, data: bytes, headers: Mapping[str, str]) -> S3Response:
+    def put(self, key: str, data: bytes, headers: Mapping[str, str]) -> HttpResponse:
         """Write an object; `headers` may make that conditional."""
         signed = {"Content-MD5": md5_of(data), **headers}
         request = S3Request("PUT", self.base + key, key, headers=signed, body=data)
         return self.ask(Operation.WRITE, request)
 
 
-def object_info(key: str, head: S3Response) -> ObjectInfo:
+def object_info(key: str, head: HttpResponse) -> ObjectInfo:
     """What the response to a HEAD request says about an object."""
-    modified = head.headers.get("last-modified")
     return ObjectInfo(
         key=key,
         size_bytes=int(head.headers["content-length"]),
-        modified=parsedate_to_datetime(modified) if modified else None,
+        modified=http_time(head.headers.get("last-modified")),
         etag=head.headers["etag"].strip('"') if "etag" in head.headers else None,
     )
 

@@ -16,8 +16,8 @@ from lakesweep.errors import (
     UnavailableError,
     UnsupportedError,
 )
+from lakesweep.storage.http_transport import HttpResponse, pause_asked
 from lakesweep.storage.object_store import CHANGED, Deletion, Outcome
-from lakesweep.storage.s3.transport import S3Response
 from lakesweep.storage.s3.xml_bodies import ErrorBody, parse_error
 
 PRECONDITION_FAILED = "PreconditionFailed"
@@ -93,7 +93,7 @@ class Operation(Enum):
     UNDELETE = "s3:DeleteObjectVersion"
 
 
-def error_of(operation: Operation, path: str, answer: S3Response) -> LakesweepError:
+def error_of(operation: Operation, path: str, answer: HttpResponse) -> LakesweepError:
     """The error for an unsuccessful response."""
     body = parse_error(answer.body)
     code, reason = body.code, str(body) or f"HTTP status {answer.status}"
@@ -107,7 +107,7 @@ def error_of(operation: Operation, path: str, answer: S3Response) -> LakesweepEr
     if _is_lock(body):
         return LockedError(path, reason)
     if code in _THROTTLES or answer.status in (429, 503):
-        return ThrottledError(path, reason, retry_after=_retry_after(answer))
+        return ThrottledError(path, reason, retry_after=pause_asked(answer))
     if code in _BREAKDOWNS or (answer.status >= 500 and code not in _UNSUPPORTED):
         return UnavailableError(path, reason)
     if code in _DENIALS or (answer.status in (401, 403) and code != _ARCHIVED):
@@ -131,7 +131,7 @@ def outcome_of(key: str, error: ErrorBody) -> Deletion:
     return Deletion(key, Outcome.FAILED, reason, may_retry=error.code in _BREAKDOWNS)
 
 
-def outcome_of_answer(key: str, path: str, answer: S3Response) -> Deletion:
+def outcome_of_answer(key: str, path: str, answer: HttpResponse) -> Deletion:
     """The outcome for an unsuccessful response to the delete of one key."""
     body = parse_error(answer.body)
     if body.code:
@@ -150,7 +150,7 @@ def outcome_of_answer(key: str, path: str, answer: S3Response) -> Deletion:
             return Deletion(key, Outcome.FAILED, error.message, may_retry)
 
 
-def _other_error(code: str, path: str, reason: str, answer: S3Response) -> LakesweepError:
+def _other_error(code: str, path: str, reason: str, answer: HttpResponse) -> LakesweepError:
     if code in _UNSUPPORTED or answer.status in (405, 501):
         return UnsupportedError(path, reason, hint=_HINTS.get(code))
     if code in ("InvalidBucketName", "AuthorizationHeaderMalformed"):
@@ -173,8 +173,3 @@ def _rights_hint(operation: Operation) -> str:
     if operation is Operation.READ:
         hint += "; without s3:ListBucket a missing object also looks denied"
     return hint
-
-
-def _retry_after(answer: S3Response) -> float | None:
-    seconds = answer.headers.get("retry-after", "")
-    return float(seconds) if seconds.isascii() and seconds.isdecimal() else None

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakesweep.errors import InexactKeyError, MissingError, UnavailableError, UnsupportedError
+from lakesweep.storage.cursor import PageToken, next_page
 from lakesweep.storage.object_store import ENTRY_SCHEMA, ListingPage
 from lakesweep.storage.s3.client import S3Client
 from lakesweep.storage.s3.endpoint import DIRECTORY_BUCKET_SUFFIX
@@ -18,21 +19,13 @@ from lakesweep.storage.s3.xml_bodies import ListBucketResult, parse_page
 
 
 @dataclass(frozen=True, slots=True)
-class _Cursor:
-    """Where a listing continues, and the last key before that."""
-
-    token: str
-    last: str
-
-
-@dataclass(frozen=True, slots=True)
 class _Question:
     """The request for one page."""
 
     prefix: str
     one_level: bool
     after: str
-    cursor: _Cursor | None
+    cursor: PageToken | None
 
     @property
     def query(self) -> dict[str, str]:
@@ -66,7 +59,7 @@ class Lister:
         self, prefix: str, *, one_level: bool, after: str, cursor: object | None
     ) -> ListingPage:
         """One page, as the ObjectStore protocol describes it."""
-        assert cursor is None or isinstance(cursor, _Cursor)
+        assert cursor is None or isinstance(cursor, PageToken)
         question = _Question(prefix, one_level, after, cursor)
         if after and not self.ordered:
             raise self._out_of_order(prefix)
@@ -85,17 +78,12 @@ class Lister:
         )
 
     def _next(
-        self, prefix: str, listed: ListBucketResult, names: list[str], cursor: _Cursor | None
-    ) -> _Cursor | None:
+        self, prefix: str, listed: ListBucketResult, names: list[str], cursor: PageToken | None
+    ) -> PageToken | None:
         if listed.token is None:
             return None
-        # A server that repeats its token would be listed for ever.
-        if cursor is not None and cursor.token == listed.token:
-            reason = "the listing does not move on: the same continuation token came twice"
-            raise UnavailableError(self._client.base + prefix, reason)
-        if listed.keys:
-            return _Cursor(listed.token, names[len(listed.keys) - 1])
-        return _Cursor(listed.token, cursor.last if cursor else "")
+        last = names[len(listed.keys) - 1] if listed.keys else cursor.last if cursor else ""
+        return next_page(self._client.base + prefix, cursor, listed.token, names, last)
 
     def _ask(self, question: _Question, *, encoded: bool) -> ListBucketResult:
         query = question.query | ({"encoding-type": "url"} if encoded else {})

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from lakesweep.errors import InexactKeyError, LakesweepError
+from lakesweep.storage.http_transport import HttpResponse
 from lakesweep.storage.s3.client import S3Client
 from lakesweep.storage.s3.errors import Operation
 from lakesweep.storage.s3.keys import encode
-from lakesweep.storage.s3.transport import S3Request, S3Response
+from lakesweep.storage.s3.transport import S3Request
 from lakesweep.storage.s3.xml_bodies import complete_body, parse_text
 
 PART_BYTES = 1 << 30
@@ -34,7 +35,7 @@ class MultipartCopy:
     client: S3Client
     source: str
     target: str
-    head: S3Response
+    head: HttpResponse
     part_bytes: int = PART_BYTES
     #: Conditions under which the target may be created.
     conditions: Mapping[str, str] = field(default_factory=dict)

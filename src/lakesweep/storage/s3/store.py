@@ -20,6 +20,7 @@ from lakesweep.errors import (
     UnavailableError,
     UnsupportedError,
 )
+from lakesweep.storage.http_transport import HttpResponse
 from lakesweep.storage.moves import move_by_copy, object_exists
 from lakesweep.storage.object_store import (
     CHANGED,
@@ -37,7 +38,7 @@ from lakesweep.storage.s3.deletes import S3Deletes, probe_beside
 from lakesweep.storage.s3.errors import PRECONDITION_FAILED, Operation, error_of
 from lakesweep.storage.s3.listing import Lister
 from lakesweep.storage.s3.multipart_copy import MultipartCopy, copy_source
-from lakesweep.storage.s3.transport import S3Request, S3Response
+from lakesweep.storage.s3.transport import S3Request
 from lakesweep.storage.s3.versions import BucketVersions
 from lakesweep.storage.s3.xml_bodies import parse_text
 
@@ -171,7 +172,7 @@ class S3Store:
         source: str,
         target: str,
         conditions: Mapping[str, str],
-        head: S3Response | None = None,
+        head: HttpResponse | None = None,
     ) -> None:
         """Copy an object; if `head` is given, only in that state."""
         headers = {
@@ -191,7 +192,7 @@ class S3Store:
             parts = MultipartCopy(self._client, source, target, head or self._client.head(source))
             replace(parts, conditions=conditions).run()
 
-    def _copy_new(self, source: str, target: str, head: S3Response) -> None:
+    def _copy_new(self, source: str, target: str, head: HttpResponse) -> None:
         """Copy to a key that was free a moment ago; if the server can, only if it still is."""
         try:
             self._copy(source, target, _CREATE_ONLY, head)
@@ -225,13 +226,13 @@ class S3Store:
             self._deletes.remove_probe(probe)
 
 
-def _copy_conditions(head: S3Response) -> dict[str, str]:
+def _copy_conditions(head: HttpResponse) -> dict[str, str]:
     """The headers of a copy that must get exactly this object, in its storage class."""
     names = {"etag": "x-amz-copy-source-if-match", "x-amz-storage-class": "x-amz-storage-class"}
     return {names[name]: head.headers[name] for name in names if name in head.headers}
 
 
-def _check_range(request: S3Request, answer: S3Response, start: int, length: int) -> None:
+def _check_range(request: S3Request, answer: HttpResponse, start: int, length: int) -> None:
     """Check the range that was sent: some servers send part of an object with status 200."""
     sent = _CONTENT_RANGE.fullmatch(answer.headers.get("content-range", ""))
     if sent is None:

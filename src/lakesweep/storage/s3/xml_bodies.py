@@ -10,6 +10,8 @@ from xml.sax.saxutils import escape
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakesweep.storage.http_transport import count_of
+
 _NAMESPACE = "http://s3.amazonaws.com/doc/2006-03-01/"
 _CHARACTER_REFERENCES = {"\t": "&#9;", "\n": "&#10;"}
 
@@ -165,13 +167,17 @@ def _version(element: ET.Element, space: str, *, is_marker: bool) -> ObjectVersi
     texts = (_text(element, f"{space}{name}") for name in ("Key", "VersionId", "IsLatest"))
     key, number, is_latest = texts
     size = _text(element, f"{space}Size") or "0"
-    if not key or not number or not size.isdecimal():
+    size_bytes = count_of(size)
+    if not key or not number or size_bytes is None:
         raise BadAnswerError("the page has a version without a key, a number or a size")
     etag = _text(element, f"{space}ETag").strip('"') or None
-    return ObjectVersion(key, number, is_latest == "true", is_marker, int(size), etag)
+    return ObjectVersion(key, number, is_latest == "true", is_marker, size_bytes, etag)
 
 
 def _document(body: bytes) -> ET.Element:
+    # No store declares a document type. Entities could make a small body large, or read files.
+    if b"<!DOCTYPE" in body or b"\0" in body:
+        raise BadAnswerError("the response declares a document type, or is not UTF-8")
     try:
         return ET.fromstring(body)  # noqa: S314 (expat itself bounds the growth of entities)
     except ET.ParseError as error:

@@ -12,6 +12,7 @@ from lakesweep.clock import Clock
 from lakesweep.errors import (
     ExistsError,
     MissingError,
+    NoServerError,
     StorageError,
     ThrottledError,
     UnavailableError,
@@ -35,10 +36,15 @@ _TRANSIENT = (ThrottledError, UnavailableError)
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How often and how long to retry one call, and how long to pause."""
+    """How often and how long to retry one call, and how long to pause.
+
+    A store that never answered at all is tried for `first_answer_seconds` only: a wrong endpoint is
+    more likely than a server that restarts at this moment.
+    """
 
     attempts: int = 9
     total_seconds: float = 600.0
+    first_answer_seconds: float = 3.0
     first_pause_seconds: float = 0.2
     longest_pause_seconds: float = 20.0
 
@@ -68,6 +74,7 @@ class Retrying(StoreWrapper):
         self._random = random
         self._policy = policy or RetryPolicy()
         self.concurrency = AdaptiveConcurrency(clock)
+        self._has_answered = False
 
     def list(
         self, prefix: str, *, one_level: bool = False, after: str = "", cursor: object | None = None
@@ -166,7 +173,7 @@ class Retrying(StoreWrapper):
                 raise
             except _TRANSIENT as error:
                 is_doubtful = is_doubtful or isinstance(error, doubtful)
-                if not attempts.pause(_asked_pause(error)):
+                if not self._pause(attempts, error):
                     raise
 
     def _retry(
@@ -180,8 +187,14 @@ class Retrying(StoreWrapper):
             try:
                 return self._once(call, is_throttled)
             except _TRANSIENT as error:
-                if not attempts.pause(_asked_pause(error)):
+                if not self._pause(attempts, error):
                     raise
+
+    def _pause(self, attempts: _Attempts, error: Exception) -> bool:
+        """Sleep before the next attempt; False if there is none."""
+        if isinstance(error, NoServerError) and not self._has_answered:
+            attempts.end_within(self._policy.first_answer_seconds)
+        return attempts.pause(_asked_pause(error))
 
     def _once(
         self, call: Callable[[], Answer], is_throttled: Callable[[Answer], bool] | None = None
@@ -189,11 +202,13 @@ class Retrying(StoreWrapper):
         number = self.concurrency.begin()
         try:
             answer = call()
+            self._has_answered = True
             if is_throttled is not None and is_throttled(answer):
                 self.concurrency.slow_down(number)
             else:
                 self.concurrency.speed_up()
         except ThrottledError as error:
+            self._has_answered = True
             self.concurrency.slow_down(number, _asked_pause(error))
             raise
         finally:
@@ -212,7 +227,12 @@ class _Attempts:
         self._random = random
         self._policy = policy
         self._made = 1
-        self._deadline = clock.monotonic() + policy.total_seconds
+        self._began = clock.monotonic()
+        self._deadline = self._began + policy.total_seconds
+
+    def end_within(self, seconds: float) -> None:
+        """Make no attempt later than this after the first."""
+        self._deadline = min(self._deadline, self._began + seconds)
 
     def pause(self, at_least: float = 0.0) -> bool:
         """Sleep before the next attempt; False, at once, if there are no more."""
