@@ -2,8 +2,11 @@
 
 A principal has the privileges granted to itself, to its principal roles, and to the catalog
 roles that those have. A grant on the realm applies to all catalogs, one on a catalog to all
-its namespaces, and one on a namespace to everything below it. A deleted role gives no
-privileges, even while its grants still exist.
+its namespaces, and one on a namespace to everything below it. A deleted principal or role has
+no privileges, even while its grants still exist.
+
+Every question reads what is stored now, never a cached head: what another process revoked is
+gone at once.
 """
 
 from __future__ import annotations
@@ -41,6 +44,7 @@ class AccessControl:
         self, principal: Principal, catalog: Catalog | None = None, name: Name | None = None
     ) -> Sequence[EffectivePrivilege]:
         """All that a principal may do with the realm, a catalog, or something in it."""
+        self._catalogs.realm.verify()
         grantees = self._grantees(principal)
         allowed = list(_allowed(self._catalogs.grants.on(NO_PARENT), grantees, "realm"))
         if catalog is not None:
@@ -60,7 +64,9 @@ class AccessControl:
         return any(each.privilege is privilege for each in self.effective(principal, catalog, name))
 
     def _grantees(self, principal: Principal) -> Mapping[int, str]:
-        """The principal and its roles, by id."""
+        """The principal and its roles, by id; none of them once the principal is deleted."""
+        if self._catalogs.principals.snapshot(fresh=True).entries.by_id(principal.id) is None:
+            return {}
         roles = _used_roles(self._catalogs.grants, principal.id, EntityType.PRINCIPAL_ROLE)
         found = _existing(self._catalogs.principal_roles, roles)
         names = {role.id: f"principal role {role.name}" for role in found}
@@ -82,7 +88,7 @@ def _used_roles(grants: Grants, grantee: int, kind: EntityType) -> list[int]:
 
 
 def _existing(roles: EntityContainer[Any], ids: Iterable[int]) -> Iterator[Entity]:
-    view = roles.snapshot()
+    view = roles.snapshot(fresh=True)
     found = (view.entries.by_id(number) for number in ids)
     return iter(view.load([each for each in found if each is not None]))
 
@@ -92,7 +98,7 @@ def _chain(catalog: Catalog, name: Name | None) -> Iterator[tuple[int, str]]:
     yield catalog.id, f"catalog {catalog.name}"
     if name is None:
         return
-    view = catalog.snapshot()
+    view = catalog.snapshot(fresh=True)
     entity = view.get(name)
     path = view.path(entity)
     for depth in range(1, len(path) + 1):

@@ -50,21 +50,21 @@ class Catalog(EntityContainer[ContentCommit]):
 
     @property
     def is_active(self) -> bool:
-        """Whether the catalog is used, and not on its way out."""
+        """Whether the catalog is in use, and not being purged."""
         return self.definition.status is CatalogStatus.ACTIVE
 
     @cached_property
     def roles(self) -> EntityContainer[CatalogRolesCommit]:
-        """What principal roles can be in this catalog."""
+        """The roles of this catalog."""
         return EntityContainer(self.realm, catalog_roles(self.id), CatalogRolesCommit)
 
     @cached_property
     def grants(self) -> Grants:
-        """Who may do what with this catalog and all that is in it, and who has its roles."""
+        """Grants on this catalog and its content, and the members of its roles."""
         return Grants(self.realm, catalog_grants(self.id))
 
     def snapshot(self, *, fresh: bool = False) -> ContentSnapshot:
-        """Everything in the catalog as the newest commit has it."""
+        """The content of the catalog as of the newest commit."""
         return self._view(self.realm.head(self.reference, ContentCommit, fresh=fresh))
 
     def at(self, address: str) -> Iterator[tuple[Entity, tuple[str, ...]]]:
@@ -72,11 +72,11 @@ class Catalog(EntityContainer[ContentCommit]):
         return self.snapshot().at(address)
 
     def dropped(self) -> Sequence[tuple[int, DroppedEntity]]:
-        """What was dropped and still keeps its files, and when it was."""
+        """Dropped entities that still retain their files, and when they were dropped."""
         return list(self.snapshot().dropped(self.now()))
 
     def memo(self, table: Table | View) -> TableMemo | None:
-        """What the metadata file of a table or view said, if somebody read it."""
+        """What the metadata file of a table or view says, if it was read."""
         if table.memo is None:
             return None
         stored = self.realm.objects.fetch(table.memo, TableMemo)
@@ -85,9 +85,9 @@ class Catalog(EntityContainer[ContentCommit]):
     def configure(
         self, *, keep_dropped: timedelta | None = None, allow_overlaps: bool | None = None
     ) -> bool:
-        """Change for how long dropped tables keep their files, or whether tables may overlap.
+        """Change the retention of dropped tables, or whether tables may overlap.
 
-        Whether that was a change; else there is no commit.
+        Returns whether anything changed; otherwise there is no commit.
         """
         seconds = None if keep_dropped is None else checked_seconds(keep_dropped)
 
@@ -103,7 +103,7 @@ class Catalog(EntityContainer[ContentCommit]):
         return self._commit(change, "configure the catalog").changed
 
     def close(self, *, if_empty: bool) -> ContentCommit:
-        """Let nothing new be created, since the catalog is about to go; the last state of it.
+        """Refuse all further changes, because the catalog is being dropped; its last state.
 
         With `if_empty`, RefusedError unless nothing is in it.
         """
@@ -131,7 +131,7 @@ class Catalog(EntityContainer[ContentCommit]):
             )
 
     def begin(self, keep_dropped: timedelta, *, allow_overlaps: bool) -> None:
-        """Make the references of a new catalog, and its first commit."""
+        """Create the references of a new catalog, and its first commit."""
         names = (catalog_content(self.id), catalog_roles(self.id), catalog_grants(self.id))
         seconds = checked_seconds(keep_dropped)
         self.realm.references.ensure(names)
@@ -143,7 +143,7 @@ class Catalog(EntityContainer[ContentCommit]):
     def _view(self, stored: Stored[ContentCommit] | None) -> ContentSnapshot:
         stored = stored or self._before_first()
         if stored.value.catalog != self.id:
-            raise UsageError("this is no page token of this catalog")
+            raise UsageError("this is not a page token of this catalog")
         return ContentSnapshot(self.realm, stored)
 
     def _first_head(self) -> ContentCommit:
@@ -153,15 +153,15 @@ class Catalog(EntityContainer[ContentCommit]):
         if head.closed:
             raise RefusedError(
                 "catalog-state",
-                f"catalog {self.name} is being dropped, and takes no changes",
+                f"catalog {self.name} is being dropped and cannot be changed",
                 hint=f"lakesweep catalog show {self.name}",
             )
         return ContentBatch(attempt, head, self.now(), self.realm.new_id)
 
 
 def checked_seconds(duration: timedelta) -> int:
-    """Whole seconds; UsageError if it is less than none."""
+    """Whole seconds; UsageError if negative."""
     seconds = int(duration.total_seconds())
     if seconds < 0:
-        raise UsageError("dropped tables cannot be kept for less than no time")
+        raise UsageError("the retention of dropped tables cannot be negative")
     return seconds

@@ -66,24 +66,24 @@ _DEFAULT_KEEP = timedelta(seconds=KEEP_DROPPED_SECONDS)
 
 
 class Catalogs(EntityContainer[CatalogsCommit]):
-    """The catalogs of a realm, and all else that a realm holds."""
+    """The catalogs of a realm, and everything else in it."""
 
     def __init__(self, realm: Realm) -> None:
         super().__init__(realm, CATALOGS, CatalogsCommit)
 
     @cached_property
     def principals(self) -> Principals:
-        """Who can log in."""
+        """The principals of the realm."""
         return Principals(self.realm)
 
     @cached_property
     def principal_roles(self) -> EntityContainer[PrincipalRolesCommit]:
-        """What principals can be."""
+        """The roles of principals."""
         return EntityContainer(self.realm, PRINCIPAL_ROLES, PrincipalRolesCommit)
 
     @cached_property
     def grants(self) -> Grants:
-        """Grants on the realm itself, and who is in which principal role."""
+        """Grants on the realm itself, and the members of principal roles."""
         return Grants(self.realm, GRANTS)
 
     @cached_property
@@ -93,7 +93,7 @@ class Catalogs(EntityContainer[CatalogsCommit]):
 
     @cached_property
     def tasks(self) -> Tasks:
-        """What is to be done once."""
+        """Scheduled tasks."""
         return Tasks(self.realm)
 
     def create(
@@ -108,8 +108,8 @@ class Catalogs(EntityContainer[CatalogsCommit]):
     ) -> Catalog:
         """A new catalog, empty and active. EntityExistsError if the name is taken.
 
-        The references of the catalog come first, so that nobody ever finds it without them; those
-        of a creation that failed lead nowhere, and maintenance takes them away.
+        Its references are created first, so that no reader finds the catalog without them. Those of
+        a creation that failed point to nothing, and maintenance deletes them.
         """
         check_name(name)
         if location is not None:
@@ -155,10 +155,10 @@ class Catalogs(EntityContainer[CatalogsCommit]):
         version: int | None = None,
         author: str = "",
     ) -> MutationStatus:
-        """Say something else of a catalog; a location that is not given stays.
+        """Change the properties of a catalog, and its location if one is given.
 
-        EntityChangedError if it is not the same any more as when it was opened, or has another
-        version than is asked for.
+        EntityChangedError if it was changed since it was opened, or does not have the expected
+        version.
         """
         if location is not None:
             check_address(location)
@@ -171,20 +171,20 @@ class Catalogs(EntityContainer[CatalogsCommit]):
         return outcome.results[0].status
 
     def drop(self, name: str, *, author: str = "") -> Catalog:
-        """Drop an empty catalog. RefusedError if something is in it."""
+        """Drop an empty catalog. RefusedError if it is not empty."""
         return self._leave(name, author, if_empty=True)
 
     def purge(self, name: str, *, author: str = "") -> Catalog:
-        """Drop a catalog with all that is in it. There is no way back."""
+        """Drop a catalog with its content. This cannot be undone."""
         return self._leave(name, author, if_empty=False)
 
     def ends_at(self, catalog: Catalog) -> int:
-        """The moment from which nothing in a catalog that is being purged keeps files any more."""
+        """The moment from which a catalog that is being purged no longer retains any file."""
         since = catalog.definition.purging_since or 0
         try:
             view = catalog.snapshot(fresh=True)
         except ReferenceMissingError:
-            return since  # its end was begun before
+            return since  # its removal had begun
         keep = view.head.keep_dropped_seconds * _SECOND
         if not view.entries.is_empty(NO_PARENT):
             return since + keep
@@ -192,10 +192,10 @@ class Catalogs(EntityContainer[CatalogsCommit]):
         return max([since, *(moment + keep for moment in dropped)])
 
     def end(self, catalog: Catalog) -> bool:
-        """Let a purged catalog be gone, if its time has come; whether it is gone.
+        """Remove a purged catalog if its retention has ended; returns whether it is removed.
 
-        Its references go first and its name last, so that whatever interrupts this, it is found and
-        done again. What they led to is left to maintenance.
+        Its references are deleted first and its name last: after a crash in between, the name still
+        leads here, and the rest is done then. What they referenced is left to maintenance.
         """
         if catalog.is_active:
             return False
@@ -209,7 +209,7 @@ class Catalogs(EntityContainer[CatalogsCommit]):
         return True
 
     def end_due(self, holder: str, *, lease: timedelta = timedelta(minutes=10)) -> list[str]:
-        """End every purged catalog whose time has come; the names of those that are gone."""
+        """Remove every purged catalog whose retention has ended; returns their names."""
         self._schedule_forgotten()
         gone = []
         for task in self.tasks.all():
@@ -221,7 +221,7 @@ class Catalogs(EntityContainer[CatalogsCommit]):
         return gone
 
     def root(self) -> RootEntity:
-        """What is said of the realm itself."""
+        """The root entity of the realm."""
         head = self.realm.head(ROOT, RootCommit)
         if head is None:
             return RootEntity(name=self.realm.name)
@@ -248,7 +248,7 @@ class Catalogs(EntityContainer[CatalogsCommit]):
         return self.root()
 
     def _add(self, definition: CatalogDefinition, author: str) -> Catalog:
-        """Make a catalog known that has an id and references already."""
+        """Add a catalog whose id and references exist already."""
 
         def change(attempt: Attempt[CatalogsCommit]) -> CatalogsCommit:
             head = attempt.head or CatalogsCommit()
@@ -268,7 +268,7 @@ class Catalogs(EntityContainer[CatalogsCommit]):
         message: str,
         author: str = "",
     ) -> None:
-        """Let the catalog of an id become another, or go; no other that has its name by now."""
+        """Change or remove the catalog with this id, whatever has its name now."""
 
         def change(attempt: Attempt[CatalogsCommit]) -> CatalogsCommit | None:
             head = attempt.head or CatalogsCommit()
@@ -290,10 +290,10 @@ class Catalogs(EntityContainer[CatalogsCommit]):
         self._commit(change, message, author)
 
     def _leave(self, name: str, author: str, *, if_empty: bool) -> Catalog:
-        """Close the content, then let the catalog leave; repeated, it goes on where it was.
+        """Close the content, then purge the catalog; repeating it resumes an interrupted call.
 
-        Nothing can be created between the look whether it is empty and the end, since both are one
-        commit to the content.
+        Nothing can be created between the check for emptiness and the end: both are one commit to
+        the content.
         """
         catalog = self.open(name)
         closed = catalog.close(if_empty=if_empty)
@@ -312,7 +312,7 @@ class Catalogs(EntityContainer[CatalogsCommit]):
         return gone
 
     def _schedule_forgotten(self) -> None:
-        """Have catalogs ended whose purge was interrupted before that was scheduled."""
+        """Schedule the removal of catalogs whose purge was interrupted before it did so."""
         scheduled = {task.target for task in self.tasks.all() if task.type == END_CATALOG}
         for catalog in self.leaving():
             if catalog.id not in scheduled:

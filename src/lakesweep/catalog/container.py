@@ -34,7 +34,7 @@ _NO_COMMIT = 0
 class EntityContainer(Generic[Head]):
     """The entities behind one reference. Threads may share it.
 
-    A batch is one commit: all of it happens, or nothing. Whoever reads sees one commit as a whole.
+    A batch is one commit: all of it happens, or nothing. Readers see whole commits only.
     """
 
     def __init__(self, realm: Realm, reference: str, head: type[Head]) -> None:
@@ -43,7 +43,7 @@ class EntityContainer(Generic[Head]):
         self._head_type = head
 
     def attempt(self, mutations: Sequence[Mutation], *, author: str = "") -> BatchOutcome:
-        """Make all mutations in one commit, and tell what became of each; it raises for none."""
+        """Apply all mutations in one commit, and return the result of each; raises for none."""
         results: list[MutationResult] = []
 
         def change(attempt: Attempt[Head]) -> Head | None:
@@ -64,14 +64,14 @@ class EntityContainer(Generic[Head]):
         return BatchOutcome(results, None if head is None else head.id)
 
     def apply(self, mutations: Sequence[Mutation], *, author: str = "") -> BatchOutcome:
-        """Make all mutations in one commit. The first that fails is raised, and nothing is done."""
+        """Apply all mutations in one commit. Raises the first failure, and then changes nothing."""
         outcome = self.attempt(mutations, author=author)
         if outcome.error is not None:
             raise outcome.error
         return outcome
 
     def snapshot(self, *, fresh: bool = False) -> ContainerSnapshot[Head]:
-        """All entities as the newest commit has them; with `fresh`, the newest of anybody."""
+        """All entities as of the newest commit; with `fresh`, also commits of other processes."""
         return self._view(self.realm.head(self.reference, self._head_type, fresh=fresh))
 
     def get(self, name: Name) -> Entity:
@@ -79,7 +79,7 @@ class EntityContainer(Generic[Head]):
         return self.snapshot().get(name)
 
     def by_id(self, number: int) -> Entity:
-        """The entity of an id, whatever it is called by now, or EntityMissingError."""
+        """The entity with this id, whatever its name. EntityMissingError if there is none."""
         return self.snapshot().by_id(number)
 
     def list(
@@ -127,16 +127,16 @@ class EntityContainer(Generic[Head]):
         )
 
     def now(self) -> int:
-        """The present moment, in microseconds since 1970."""
+        """The current time, in microseconds since 1970."""
         return micros(self.realm.clock.now())
 
 
 class _FailedError(Exception):
-    """Something in a batch failed, so that nothing of it is committed."""
+    """A mutation of the batch failed, so nothing is committed."""
 
 
 def describe(mutations: Sequence[Mutation]) -> str:
-    """What a batch does, in a few words for the log."""
+    """A short description of a batch for the log."""
     words = [_describe(mutation) for mutation in mutations[:3]]
     more = len(mutations) - len(words)
     return ", ".join([*words, *([f"and {more:,} more"] if more else [])])

@@ -12,13 +12,19 @@ from lakesweep.catalog.entities import CONTENT_KINDS, STORED_KINDS, Entity, Enti
 from lakesweep.catalog.entity_batch import EntityBatch, path_key
 from lakesweep.catalog.entity_index import IndexedEntity
 from lakesweep.catalog.entity_names import join, split
-from lakesweep.catalog.locations import Locations, check_address, location_key, location_of
+from lakesweep.catalog.locations import (
+    Locations,
+    are_apart,
+    check_address,
+    location_keys,
+    location_of,
+)
 from lakesweep.catalog.mutations import MutationResult, MutationStatus, Undrop
 from lakesweep.errors import EntityMissingError, RefusedError, UsageError
 from lakesweep.store import Attempt, Change, IndexRoot, key, seal
 from lakesweep.store.index.keys import decode
 
-#: So many dropped entities a commit forgets at most, of those whose time has come.
+#: A commit forgets at most this many dropped entities whose retention has ended.
 _FORGOTTEN_AT_ONCE = 100
 _SECOND = 1_000_000
 
@@ -40,17 +46,17 @@ class ContentBatch(EntityBatch):
         self._dropped = attempt.index(head.dropped, DROPPED)
 
     def indexes(self) -> dict[str, IndexRoot]:
-        """All indexes, without dropped entities whose time has come.
+        """All indexes, without dropped entities whose retention has ended.
 
-        It has come when it had for whoever committed last, too: so one clock that is ahead takes
-        no files away.
+        It must have ended by the clock of the last commit, too, so that one clock that is ahead
+        cannot expire files early.
         """
         self._forget(min(self.now, self._head.committed_at), _FORGOTTEN_AT_ONCE)
         more = {"locations": seal(self._location_index), "dropped": seal(self._dropped)}
         return {**super().indexes(), **more}
 
     def forget_dropped(self, most: int) -> int:
-        """Forget what was dropped so long ago that it keeps no files any more; how many."""
+        """Forget dropped entities whose retention has ended; returns how many."""
         return self._forget(self.now, most)
 
     def _forget(self, now: int, most: int) -> int:
@@ -61,7 +67,7 @@ class ContentBatch(EntityBatch):
         return len(old)
 
     def check(self, before: Entity | None, after: Entity | None) -> None:
-        """Content only, at addresses that can be read, and no two tables in one place."""
+        """Refuse what is not content, invalid addresses, and overlapping locations."""
         if after is None:
             return
         kind = kind_of(after)
@@ -73,24 +79,26 @@ class ContentBatch(EntityBatch):
         location = location_of(after)
         if location is None or (before is not None and location_of(before) == location):
             return
-        location_key(location, after.id)
+        location_keys(location, after.id)
         if kind in STORED_KINDS and not self._head.allow_overlaps:
             self._check_apart(location, after.id)
 
     def note(self, before: Entity | None, after: Entity | None, old: IndexedEntity | None) -> None:
-        """Move the location along, and remember what was dropped while its files shall stay."""
+        """Update the location index, and remember dropped entities for their retention."""
         was, now = (None if one is None else location_of(one) for one in (before, after))
         if before is not None and was is not None and was != now:
-            self._location_index.remove(location_key(was, before.id))
+            for place in location_keys(was, before.id):
+                self._location_index.remove(place)
         if after is not None and now is not None and was != now:
-            self._location_index.put(location_key(now, after.id), kind_of(after).encode())
+            for place in location_keys(now, after.id):
+                self._location_index.put(place, kind_of(after).encode())
         if before is not None and after is None and old and old.named.kind in STORED_KINDS:
             path = self.entries.path(before.id)
             dropped = DroppedEntity(before.id, old.named.kind, old.named.object, path)
             self._dropped.put(key(dropping_at(self._head, self.now), before.id), dropped)
 
     def undrop(self, mutation: Undrop) -> MutationResult:
-        """Bring an entity back with its id, its properties and all that its metadata says."""
+        """Restore an entity with its id, properties and metadata."""
         place, dropped = self._find_dropped(mutation)
         path = dropped.path if mutation.to is None else split(mutation.to)
         before = self.fetch(dropped.id, dropped.object)
@@ -103,9 +111,9 @@ class ContentBatch(EntityBatch):
         return MutationResult(MutationStatus.UNDROPPED, after)
 
     def _find_dropped(self, mutation: Undrop) -> tuple[bytes, DroppedEntity]:
-        """What was dropped last of all that was called so. Its files may go when its time ends.
+        """The entity of that name that was dropped last and whose retention has not ended.
 
-        Its time has ended if it has for whoever committed last, too.
+        It must not have ended by the clock of the last commit, either.
         """
         path = split(mutation.name)
         since = key(max(forget_before(self._head, max(self.now, self._head.committed_at)), 0))
@@ -123,13 +131,21 @@ class ContentBatch(EntityBatch):
 
     def _check_apart(self, location: str, number: int) -> None:
         for other, kind in self._locations.overlapping(location):
-            if other != number and kind is not EntityType.NAMESPACE:
+            if other == number or kind is EntityType.NAMESPACE:
+                continue
+            if self._is_there(other, location):
                 name = join(self.entries.path(other))
                 raise RefusedError(
                     "overlap",
                     f"{location} overlaps the location of {kind.words} {name}",
                     hint="choose another location, or allow overlaps in this catalog",
                 )
+
+    def _is_there(self, number: int, location: str) -> bool:
+        """Whether an entity still has files at a location, which the index says it had."""
+        found = self.entries.by_id(number)
+        place = location_of(self.load(found)) if found else None
+        return place is not None and not are_apart(place, location)
 
 
 def forget_before(head: ContentCommit, now: int) -> int:
@@ -138,10 +154,10 @@ def forget_before(head: ContentCommit, now: int) -> int:
 
 
 def dropping_at(head: ContentCommit, now: int) -> int:
-    """The moment from which on the grace of what is dropped now counts.
+    """The moment from which the retention of what is dropped now is counted.
 
-    A clock that is behind must not end a grace that has just begun. The log goes ahead of the clock
-    by itself, but only by as many microseconds as there are commits.
+    A clock that is behind must not shorten it. The log may be ahead of the clock by itself, but
+    only by one microsecond per commit.
     """
     return head.committed_at if head.committed_at - now > _SECOND else now
 

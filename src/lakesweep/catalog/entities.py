@@ -63,14 +63,14 @@ class RootEntity(Entity, frozen=True, kw_only=True):
 
 
 class CatalogStatus(StrEnum):
-    """The state of a catalog: it is used, or everything in it goes."""
+    """The state of a catalog: in use, or being purged."""
 
     ACTIVE = "active"
     PURGING = "purging"
 
 
 class CatalogDefinition(Entity, frozen=True, kw_only=True):
-    """A catalog. Since `purging_since` it is on its way out; it goes when its grace has ended."""
+    """A catalog. It is being purged since `purging_since`, and ends after its retention."""
 
     location: str | None = None
     status: CatalogStatus = CatalogStatus.ACTIVE

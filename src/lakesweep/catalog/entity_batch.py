@@ -53,7 +53,7 @@ class EntityBatch:
         self.now = now
 
     def run(self, mutations: Sequence[Mutation]) -> list[MutationResult]:
-        """Make all mutations; whoever called does not commit if one failed."""
+        """Apply all mutations. The caller does not commit if one of them failed."""
         return [self._try(mutation) for mutation in mutations]
 
     def indexes(self) -> dict[str, IndexRoot]:
@@ -82,7 +82,7 @@ class EntityBatch:
         return entity
 
     def remove(self, found: IndexedEntity, path: tuple[str, ...]) -> Entity:
-        """Take an entity out; as it was."""
+        """Remove an entity; returns it as it was."""
         before = self.load(found)
         self.check(before, None)
         self.note(before, None, found)
@@ -167,7 +167,7 @@ class EntityBatch:
         return MutationResult(MutationStatus.DROPPED, self.remove(found, path))
 
     def _expect(self, name: Name, version: int | None, kind: EntityType | None) -> IndexedEntity:
-        """The entity of a name, if it is as whoever changes it thinks."""
+        """The entity with a name, if it has the version that the caller expects."""
         path = split(name)
         found = self.entries.find(path)
         if found is None or kind not in {None, found.named.kind}:
@@ -175,9 +175,7 @@ class EntityBatch:
         if version is not None:
             has = self.load(found).version
             if has != version:
-                raise EntityChangedError(
-                    f"{join(path)} has version {has} by now, and not {version}"
-                )
+                raise EntityChangedError(f"{join(path)} now has version {has}, not {version}")
         return found
 
     def free_place(self, path: tuple[str, ...]) -> int:
@@ -235,5 +233,5 @@ def _with_old_memo(after: Entity, before: Entity) -> Entity:
     return msgspec.structs.replace(after, memo=before.memo if is_same else None)
 
 
-#: What is not for whoever updates an entity to say.
+#: Fields that an update must not set.
 _GIVEN = ("id", "name", "parent", "version", "created_at", "updated_at")

@@ -34,7 +34,7 @@ REALM = EntityRef(EntityType.ROOT, NO_PARENT)
 
 
 class Grant(msgspec.Struct, frozen=True, array_like=True):
-    """What a grantee may do with a securable, and since when it may do anything."""
+    """The privileges of a grantee on a securable, and when the first was granted."""
 
     securable: EntityRef
     grantee: EntityRef
@@ -70,7 +70,7 @@ class Grants:
         privileges: Iterable[Privilege],
         author: str = "",
     ) -> bool:
-        """Allow more. Whether anything changed; UsageError for what cannot be allowed on that."""
+        """Grant privileges; returns whether anything changed. UsageError if one does not apply."""
         wanted = frozenset(privileges)
         strange = sorted(wanted - grantable_on(securable.kind))
         if strange:
@@ -87,7 +87,7 @@ class Grants:
         privileges: Iterable[Privilege] | None = None,
         author: str = "",
     ) -> bool:
-        """Allow less: without these privileges, or none at all. Whether anything changed."""
+        """Revoke these privileges, or all of them; returns whether anything changed."""
         gone = None if privileges is None else frozenset(privileges)
 
         def keep(has: frozenset[Privilege]) -> frozenset[Privilege]:
@@ -113,11 +113,11 @@ class Grants:
         return self._index().get(key(securable, grantee))
 
     def all(self, behind: bytes = b"") -> Iterator[Grant]:
-        """All grants, by securable, or those behind a key."""
+        """All grants, by securable, or those from a key on."""
         return (grant for _, grant in self._index().items(behind))
 
     def remove(self, grants: Iterable[Grant], message: str) -> int:
-        """Take out grants that are still as they were; how many were."""
+        """Remove grants that have not changed; returns how many."""
         wanted, removed = list(grants), 0
 
         def change(attempt: Attempt[GrantsCommit]) -> GrantsCommit | None:
@@ -148,12 +148,13 @@ class Grants:
         return self.realm.index(self._head().grants, GRANTS)
 
     def _head(self) -> GrantsCommit:
-        found = self.realm.head(self.reference, GrantsCommit)
+        # Fresh: a grant that another process revoked must not be good for as long as a cache lasts.
+        found = self.realm.head(self.reference, GrantsCommit, fresh=True)
         return GrantsCommit() if found is None else found.value
 
 
 class _GrantBatch:
-    """Changes to grants inside of one attempt."""
+    """Changes to grants within one attempt."""
 
     def __init__(self, attempt: Attempt[GrantsCommit]) -> None:
         head = attempt.head or GrantsCommit()
@@ -162,7 +163,7 @@ class _GrantBatch:
         self._grantees = attempt.index(head.grantees, BYTES)
 
     def alter(self, securable: EntityRef, grantee: EntityRef, change: _Change, now: int) -> bool:
-        """Let a grant have other privileges; whether that changes anything."""
+        """Change the privileges of a grant; returns whether anything changed."""
         old = self._grants.get(key(securable.id, grantee.id))
         has = frozenset(old.privileges) if old else frozenset()
         after = change(has)
@@ -178,7 +179,7 @@ class _GrantBatch:
         return True
 
     def remove(self, grant: Grant) -> bool:
-        """Take a grant out if it is as it was; whether it was."""
+        """Remove a grant if it has not changed; returns whether it was removed."""
         if self._grants.get(grant.key) != grant:
             return False
         self._grants.remove(grant.key)

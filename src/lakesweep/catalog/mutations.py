@@ -36,7 +36,7 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class Rename:
-    """Give an entity another name, another place, or both; all that lies in it goes along."""
+    """Rename or move an entity, together with everything in it."""
 
     name: Name
     to: Name

@@ -76,12 +76,12 @@ class PolicyMappings:
                 yield mapping
 
     def all(self, behind: bytes = b"") -> Iterator[PolicyMapping]:
-        """All mappings, or those behind a key."""
+        """All mappings, or those from a key on."""
         index = self.realm.index(self._head().mappings, MAPPINGS)
         return (mapping for _, mapping in index.items(behind))
 
     def remove(self, mappings: Iterable[PolicyMapping], message: str) -> int:
-        """Take out mappings that are still as they were; how many were."""
+        """Remove mappings that have not changed; returns how many."""
         wanted, removed = list(mappings), 0
 
         def change(attempt: Attempt[MappingsCommit]) -> MappingsCommit | None:
@@ -94,12 +94,12 @@ class PolicyMappings:
         return removed
 
     def _head(self) -> MappingsCommit:
-        found = self.realm.head(POLICY_MAPPINGS, MappingsCommit)
+        found = self.realm.head(POLICY_MAPPINGS, MappingsCommit, fresh=True)
         return MappingsCommit() if found is None else found.value
 
 
 class _MappingBatch:
-    """Changes to mappings inside of one attempt."""
+    """Changes to mappings within one attempt."""
 
     def __init__(self, attempt: Attempt[MappingsCommit]) -> None:
         head = attempt.head or MappingsCommit()
@@ -125,7 +125,7 @@ class _MappingBatch:
         return True
 
     def remove(self, mapping: PolicyMapping) -> bool:
-        """Take a mapping out if it is as it was; whether it was."""
+        """Remove a mapping if it has not changed; returns whether it was removed."""
         if self._mappings.get(mapping.key) != mapping:
             return False
         self._mappings.remove(mapping.key)

@@ -24,12 +24,12 @@ from lakesweep.errors import EntityMissingError
 from lakesweep.store import Attempt, IndexRoot, Realm, key, seal
 from lakesweep.store.reserved_names import PRINCIPALS
 
-#: Two secrets are good at a time, so that one can be changed without a moment of darkness.
+#: Two secrets are valid at a time, so that one can be replaced without downtime.
 _KEPT_SECRETS = 2
 
 
 class Credentials(msgspec.Struct, frozen=True):
-    """What somebody logs in with. The secret is not kept anywhere: whoever gets this keeps it."""
+    """What a principal logs in with. The secret is not stored; the caller must keep it."""
 
     client_id: str
     secret: str
@@ -44,7 +44,7 @@ class Principals(EntityContainer[PrincipalsCommit]):
     def create(
         self, name: str, properties: Mapping[str, str] | None = None
     ) -> tuple[Principal, Credentials]:
-        """A new principal, and the only sight of its secret."""
+        """A new principal, and its secret, which cannot be read again."""
         credentials = Credentials(new_client_id(), new_secret())
         what = Principal(
             client_id=credentials.client_id,
@@ -55,7 +55,7 @@ class Principals(EntityContainer[PrincipalsCommit]):
         return _principal(outcome.results[0].entity), credentials
 
     def rotate(self, name: str, *, revoke: bool = False) -> Credentials:
-        """A new secret; the one before stays good until the next time, unless it is revoked."""
+        """A new secret; the previous one stays valid until the next rotation, unless revoked."""
         secret = new_secret()
         hashed = hash_secret(secret)
         principal = _principal(self.snapshot(fresh=True).get((name,)))
@@ -65,14 +65,17 @@ class Principals(EntityContainer[PrincipalsCommit]):
         return Credentials(principal.client_id, secret)
 
     def login(self, client_id: str, secret: str) -> Principal:
-        """Who has this client id and this secret; EntityMissingError if nobody has both."""
-        view = self.snapshot()
+        """Who has this client id and this secret; EntityMissingError if no principal has both."""
+        # Fresh, both: a secret that another process revoked, or a realm that it closed, must not
+        # log in for as long as a cache lasts.
+        self.realm.verify()
+        view = self.snapshot(fresh=True)
         number = self.realm.index(view.head.clients, KEYS).get(key(client_id))
         principal = None
         if number is not None:
             principal = _principal(view.by_id(int.from_bytes(number, "big")))
-        kept = principal.secrets if principal else (_nobody(),)
-        # Every secret is tried, and one for nobody too: time tells nothing about which it was.
+        kept = principal.secrets if principal else (_dummy_hash(),)
+        # Try every secret, and a dummy for an unknown client, so that timing reveals nothing.
         matches = [verify_secret(secret, each) for each in kept]
         if principal and any(matches):
             return principal
@@ -106,7 +109,7 @@ def _principal(entity: Entity | None) -> Principal:
 
 
 @cache
-def _nobody() -> SecretHash:
+def _dummy_hash() -> SecretHash:
     return hash_secret("")
 
 
@@ -122,12 +125,12 @@ def new_client_id() -> str:
 
 
 def new_secret() -> str:
-    """A secret that nobody can guess."""
+    """A random secret."""
     return token_urlsafe(24)
 
 
 def hash_secret(secret: str) -> SecretHash:
-    """All that is kept of a secret."""
+    """The hash of a secret, which is all that is stored."""
     salt = token_bytes(16)
     return SecretHash(salt, _scrypt(secret, salt, _COST), _COST)
 

@@ -29,7 +29,7 @@ from lakesweep.catalog.entities import NO_PARENT, Entity, EntityType
 from lakesweep.catalog.entity_batch import entity_missing
 from lakesweep.catalog.entity_index import NAMESPACES, EntityIndex, IndexedEntity
 from lakesweep.catalog.entity_names import Name, split
-from lakesweep.catalog.locations import Locations
+from lakesweep.catalog.locations import Locations, are_apart, location_of
 from lakesweep.errors import (
     DamagedRowError,
     EntityMissingError,
@@ -48,7 +48,7 @@ PAGE_SIZE = 100
 
 
 class ContainerSnapshot(Generic[Head]):
-    """Entities as one commit has them; nothing that others do is seen in it."""
+    """The entities as of one commit, unaffected by later changes."""
 
     def __init__(self, realm: Realm, stored: Stored[Head]) -> None:
         self._realm = realm
@@ -81,7 +81,7 @@ class ContainerSnapshot(Generic[Head]):
         return self.load([found])[0]
 
     def path(self, entity: Entity) -> tuple[str, ...]:
-        """What an entity is called, from the top of its container down."""
+        """The full name of an entity."""
         parents = self.entries.path(entity.parent) if entity.parent != NO_PARENT else ()
         return (*parents, entity.name)
 
@@ -143,10 +143,15 @@ class ContentSnapshot(ContainerSnapshot[ContentCommit]):
         """The entities at, above and below an address, with their paths, from the top down."""
         locations = Locations(self._realm.index(self.head.locations, KEYS))
         for number, _ in locations.overlapping(address):
-            yield self.by_id(number), self.entries.path(number)
+            found = self.entries.by_id(number)
+            if found is not None:
+                (entity,) = self.load([found])
+                place = location_of(entity)
+                if place is not None and not are_apart(place, address):
+                    yield entity, self.entries.path(number)
 
     def dropped(self, now: int) -> Iterator[tuple[int, DroppedEntity]]:
-        """What was dropped and still keeps its files, and when it was, oldest first."""
+        """Dropped entities that still retain their files, with their times, oldest first."""
         since = key(max(forget_before(self.head, now), 0))
         for found, dropped in self._realm.index(self.head.dropped, DROPPED).items(since):
             yield dropped_at(found), dropped
@@ -185,7 +190,7 @@ def _commit(realm: Realm, number: int, kind: type[Head]) -> Stored[Head]:
     try:
         stored = realm.stored.fetch(number, kind)
     except WrongTypeError as error:
-        raise UsageError("this is no page token of this listing") from error
+        raise UsageError("this is not a page token of this listing") from error
     if stored is None:
         raise _expired()
     return stored
@@ -193,7 +198,7 @@ def _commit(realm: Realm, number: int, kind: type[Head]) -> Stored[Head]:
 
 @contextmanager
 def _expiring(token: str | None) -> Iterator[None]:
-    """What an old commit leads to may be gone, of which maintenance keeps no more than it must."""
+    """The objects of an old commit may have been deleted by maintenance."""
     try:
         yield
     except NewerRowError:
@@ -245,7 +250,7 @@ def write_token(position: PagePosition) -> str:
 
 def read_token(token: str, scope: str) -> PagePosition:
     """The position of a token; UsageError if it is none, or one of another listing."""
-    wrong = UsageError("this is no page token of this listing", hint="list from the first page")
+    wrong = UsageError("this is not a page token of this listing", hint="list from the first page")
     try:
         checked = base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True)
         position = msgspec.msgpack.decode(checked[4:], type=PagePosition)
@@ -257,6 +262,6 @@ def read_token(token: str, scope: str) -> PagePosition:
 
 
 def check_page_size(size: int) -> None:
-    """UsageError unless a page may have so many entries."""
+    """UsageError unless this is a valid page size."""
     if not 1 <= size <= MAX_PAGE_SIZE:
         raise UsageError(f"a page has 1 to {MAX_PAGE_SIZE:,} entries, not {size}")

@@ -166,7 +166,7 @@ def _stale(
     """What names something that is gone, batch by batch."""
     behind = b""
     while batch := list(islice(read(behind), BATCH)):
-        presence = ExistingEntities(catalogs)  # read anew for each batch, and only after it
+        presence = ExistingEntities(catalogs)  # read again for each batch, and only after it
         stale = [each for each in batch if not all(map(presence.has, ends(each)))]
         if stale:
             yield stale

@@ -45,7 +45,7 @@ class Tasks(EntityContainer[TasksCommit]):
         return (as_task(view.load([found])[0]) for found in view.children())
 
     def claim(self, task: ScheduledTask, holder: str, lease: timedelta) -> ScheduledTask | None:
-        """Take a task that is due and that nobody works on; None if somebody else got it."""
+        """Claim a task that is due and unclaimed; None if another process has it."""
         now = self.now()
         if task.due_at > now or task.leased_until > now:
             return None
@@ -62,7 +62,7 @@ class Tasks(EntityContainer[TasksCommit]):
         return as_task(outcome.results[0].entity)
 
     def finish(self, task: ScheduledTask) -> bool:
-        """Take a task out that was done; False if somebody else claimed it meanwhile."""
+        """Remove a completed task; False if another process claimed it in the meantime."""
         outcome = self.attempt([Drop((task.name,), version=task.version)])
         return outcome.error is None
 

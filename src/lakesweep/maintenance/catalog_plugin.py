@@ -60,7 +60,7 @@ class StaleEntries:
         if realm.name == SYSTEM_REALM:
             return {}
         catalogs = Catalogs(realm)
-        # Catalogs first: what was granted on them goes with them.
+        # Catalogs first: grants on them are removed with them.
         return {
             "catalogs": end_due_catalogs(catalogs, dry_run=dry_run, holder="maintenance"),
             "grants": remove_stale_grants(catalogs, dry_run=dry_run),

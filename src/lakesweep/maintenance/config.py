@@ -14,12 +14,22 @@ from lakesweep.hashing.bloom_sizing import BloomPolicy
 from lakesweep.store.commits.log import LogRetention
 from lakesweep.store.commits.references import RECENT_POINTERS
 from lakesweep.timestamps import micros
+from lakesweep.units import parse_duration
 
 #: The shortest grace time: clocks differ, and commits take a while.
 MIN_GRACE = timedelta(minutes=5)
 MIN_REFERENCES = 100
 MIN_OBJECTS = 100_000
 MIN_RETAINED_RUNS = 2
+DEFAULT_EXPECTED_REFERENCE_COUNT = MIN_REFERENCES
+DEFAULT_EXPECTED_OBJ_COUNT = MIN_OBJECTS
+DEFAULT_COUNT_FROM_LAST_RUN_MULTIPLIER = 1.1
+DEFAULT_INITIALIZED_FPP = 0.00001
+DEFAULT_MAX_ACCEPTABLE_FPP = 0.00005
+DEFAULT_RETAINED_RUNS = 50
+DEFAULT_CREATED_AT_GRACE_TIME_STRING = "3h"
+DEFAULT_CREATED_AT_GRACE_TIME = parse_duration(DEFAULT_CREATED_AT_GRACE_TIME_STRING)
+DEFAULT_DELETE_BATCH_SIZE = 1_000
 #: More threads and connections than any database can use.
 MAX_WORKERS = 1_000
 #: Longer spans would reach back beyond the first representable date.
@@ -48,17 +58,17 @@ class MaintenanceConfig:
     overrides both for references that match a pattern; the first match wins.
     """
 
-    expected_reference_count: int = MIN_REFERENCES
-    expected_obj_count: int = MIN_OBJECTS
-    count_from_last_run_multiplier: float = 1.1
-    filter_initialized_fpp: float = 0.00001
-    max_acceptable_filter_fpp: float = 0.00005
+    expected_reference_count: int = DEFAULT_EXPECTED_REFERENCE_COUNT
+    expected_obj_count: int = DEFAULT_EXPECTED_OBJ_COUNT
+    count_from_last_run_multiplier: float = DEFAULT_COUNT_FROM_LAST_RUN_MULTIPLIER
+    filter_initialized_fpp: float = DEFAULT_INITIALIZED_FPP
+    max_acceptable_filter_fpp: float = DEFAULT_MAX_ACCEPTABLE_FPP
     filter_bytes: int = 2**30
-    retained_runs: int = 50
-    created_at_grace_time: timedelta = timedelta(hours=3)
+    retained_runs: int = DEFAULT_RETAINED_RUNS
+    created_at_grace_time: timedelta = DEFAULT_CREATED_AT_GRACE_TIME
     object_scan_rate_limit_per_second: float | None = None
     reference_scan_rate_limit_per_second: float | None = None
-    delete_batch_size: int = 1_000
+    delete_batch_size: int = DEFAULT_DELETE_BATCH_SIZE
     scan_workers: int = 2
     keep_commits: int = RECENT_POINTERS + 1
     keep_age: timedelta = timedelta(days=7)

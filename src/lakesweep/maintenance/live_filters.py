@@ -177,8 +177,9 @@ def filter_sizes(
     """
     references = objects = 0
     for run in runs:
-        references = max(references, run.reference_stats.scanned, run.identified_references)
-        objects = max(objects, run.obj_stats.scanned, run.identified_objs)
+        named = run.distinct_references or run.identified_references
+        references = max(references, run.reference_stats.scanned, named)
+        objects = max(objects, run.obj_stats.scanned, run.distinct_objs or run.identified_objs)
     policy = config.filter_policy
     least = max(config.expected_reference_count, _MIN_REFERENCES)
     return FilterSizes(

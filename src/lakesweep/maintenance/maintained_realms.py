@@ -1,7 +1,7 @@
 """The realms of a run: which are scanned, which are purged, and how each is opened.
 
-A realm is opened only in a state that allows the work, and that state is checked again while
-the work goes on.
+A realm is opened only in a state that allows the work, and that state is checked again during
+the work.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PROCESSED = frozenset({RealmStatus.ACTIVE, RealmStatus.INACTIVE})
 
 @dataclass(frozen=True, slots=True)
 class MaintenanceRunSpec:
-    """The realms that keep what they lead to, and those that go; all others are left alone."""
+    """The realms to clean and those to purge; all others are left alone."""
 
     realms_to_process: frozenset[str] = frozenset()
     realms_to_purge: frozenset[str] = frozenset()
@@ -45,7 +45,7 @@ class MaintenanceRunSpec:
 
 
 def spec_of(realms: Iterable[RealmDefinition]) -> MaintenanceRunSpec:
-    """What the states of realms ask for."""
+    """What to do with each realm, by its state."""
     states = {realm.name: realm.status for realm in realms}
     return MaintenanceRunSpec(
         frozenset(name for name, status in states.items() if status in PROCESSED),
@@ -55,7 +55,7 @@ def spec_of(realms: Iterable[RealmDefinition]) -> MaintenanceRunSpec:
 
 @dataclass(frozen=True, slots=True)
 class OpenRealm:
-    """A realm that is worked on. `look` raises as soon as that must end."""
+    """A realm that is being maintained. `look` raises as soon as that must stop."""
 
     realm: Realm
     is_active: bool
@@ -64,7 +64,7 @@ class OpenRealm:
 
 @dataclass(frozen=True, slots=True)
 class MarkedRealm:
-    """A realm of which all was found that stays, and where its references pointed before."""
+    """A realm whose live objects are known, and where its references pointed before."""
 
     opened: OpenRealm
     seen: SeenPointers
@@ -89,19 +89,19 @@ def open_system(store: Store, look: Callable[[], None]) -> OpenRealm:
 
 
 def _verify(store: Store, seen: RealmDefinition) -> None:
-    """RefusedError if the realm is closed by now, or is another one of the same name."""
+    """RefusedError if the realm was closed, or replaced by another one of the same name."""
     now = store.realms.get(seen.name)
     if now.created_at != seen.created_at or now.status not in PROCESSED:
-        raise RefusedError("realm-state", f"realm {seen.name} is {now.status} by now")
+        raise RefusedError("realm-state", f"realm {seen.name} is now {now.status}")
 
 
 def realm_purger(store: Store, clock: Clock, progress: Progress) -> RealmPurger:
-    """What purges realms whose state everybody has noticed by now."""
+    """Purges realms whose state all processes have noticed."""
     return RealmPurger(store.realms, store.backend, clock, progress, settle_seconds=0)
 
 
 def await_purge_visible(clock: Clock) -> None:
-    """Wait until nobody goes by what a realm was like before it was to be purged."""
+    """Wait until no process relies on an earlier state of a realm."""
     clock.sleep(VIEW_SECONDS)
 
 
@@ -112,6 +112,17 @@ def purge_realm(purge: RealmPurger, name: str) -> RealmSize:
     """
     _, found = purge.purge_counted(require_purgeable(purge.realms.get(name)))
     return found
+
+
+def require_maintainable(realm: RealmDefinition) -> RealmDefinition:
+    """The realm. RefusedError unless it is active or inactive."""
+    if realm.status not in PROCESSED:
+        raise RefusedError(
+            "realm-state",
+            f"realm {realm.name} is {realm.status}; only active and inactive realms are maintained",
+            hint=f"lakesweep realm show {realm.name}",
+        )
+    return realm
 
 
 def require_purgeable(realm: RealmDefinition) -> RealmDefinition:

@@ -17,27 +17,27 @@ from lakesweep.store.realms.payloads import Payload
 
 
 class Collector(Protocol):
-    """Takes what shall stay of one realm."""
+    """Receives what is retained of one realm."""
 
     @property
     def realm(self) -> Realm:
-        """The realm, for whoever has to read in it. Nothing stays only because it was read."""
+        """The realm, for identifiers that read in it. Reading alone retains nothing."""
         ...
 
     @property
     def cut_off(self) -> datetime:
-        """Whatever was written later than this stays in any case."""
+        """Everything written later than this is retained in any case."""
         ...
 
     def retain_reference(self, name: str) -> None:
-        """Keep a reference, and all that its log leads to, as far back as its history is kept.
+        """Retain a reference, and everything that its retained log references.
 
-        There need be none of that name.
+        It need not exist.
         """
         ...
 
     def retain_objects(self, ids: Collection[int]) -> None:
-        """Keep objects with all that they lead to. Those that are not there are no error."""
+        """Retain objects with everything they reference. Missing ones are no error."""
         ...
 
     def commits(self, reference: str) -> Iterator[Stored[Commit]]:
@@ -50,28 +50,28 @@ class Collector(Protocol):
 
 
 class RealmIdentifier(Protocol):
-    """Names what stays of a realm.
+    """Names what is retained of a realm.
 
-    An error that it raises ends the work on the realm, of which nothing is deleted then.
+    If it raises an error, nothing in the realm is deleted.
     """
 
     def owns(self, reference: str) -> bool:
-        """Whether a reference of this name goes unless this identifier retains it.
+        """Whether a reference of this name is deleted unless this identifier retains it.
 
-        References that no identifier owns always stay.
+        References that no identifier owns are always retained.
         """
         ...
 
     def identify(self, collector: Collector) -> bool:
-        """Name what stays; whether this identifier knows what the realm is.
+        """Name what is retained; returns whether this identifier knows the realm.
 
-        Of a realm that no identifier knows nothing is deleted.
+        Nothing is deleted from a realm that no identifier knows.
         """
         ...
 
 
 class TypeIdentifier(Protocol):
-    """Names what objects of one type keep alive without a link to it.
+    """Names what objects of one type retain without linking to it.
 
     `type` is the name under which the type is registered with the store.
     """
@@ -80,20 +80,20 @@ class TypeIdentifier(Protocol):
     def type(self) -> str: ...
 
     def identify(self, collector: Collector, found: Payload) -> None:
-        """Called once for each object of the type that stays; errors count as in a realm's."""
+        """Called once for each retained object of the type; errors count as for a realm."""
         ...
 
 
 class Tidier(Protocol):
-    """Removes, by commits, what a realm still names although its target is gone.
+    """Removes, by commits, entries of a realm whose target no longer exists.
 
-    It runs before anything is identified, in realms that are active. For each batch it reads what
-    may be stale first, and only then what there is: so what was created together is never taken
-    for stale.
+    It runs before anything is identified, in active realms. For each batch it reads the entries
+    first and their targets second: so entries that were created together with their targets are
+    never taken for stale.
     """
 
     def tidy(self, realm: Realm, *, dry_run: bool) -> Mapping[str, int]:
-        """Remove it, or only count it; how many of each kind. No more than needed is committed."""
+        """Remove or only count stale entries, by kind. Commits nothing if there are none."""
         ...
 
 

@@ -36,7 +36,7 @@ OURS: Mapping[str, Callable[[], Plugin]] = {"store": _store, "catalog": _catalog
 
 
 def load_plugins() -> Sequence[Plugin]:
-    """All of them. ConfigError if one cannot be had: without it, what it keeps would be deleted."""
+    """All plug-ins. ConfigError if one cannot be loaded: what it retains would be deleted."""
     return [*(make() for make in OURS.values()), *_offered()]
 
 
@@ -56,12 +56,12 @@ def _offered() -> Sequence[Plugin]:
 def _unusable(name: str, reason: str) -> ConfigError:
     return ConfigError(
         f"the plug-in {name} of maintenance cannot be used: {reason}",
-        hint="mend it, or uninstall the package that offers it if nothing of it is stored",
+        hint="fix it, or uninstall the package that offers it if nothing of it is stored",
     )
 
 
 class OwnsNothing:
-    """The base of identifiers that let all references stay."""
+    """The base of identifiers that own no references."""
 
     def owns(self, reference: str) -> bool:
         del reference
@@ -76,7 +76,7 @@ class SystemIdentifier(OwnsNothing):
             return False
         for name in (REALMS, MAINTENANCE_RUNS):
             collector.retain_reference(name)
-        # Nothing leads to them: the id of each follows from the number of its node.
+        # Nothing links to them: the id of each follows from the number of its node.
         collector.retain_objects([lease_id(node) for node in range(NODE_COUNT)])
         return True
 

@@ -20,7 +20,7 @@ _STEP = 1_000
 
 
 class RealmCollector:
-    """Collects what identifiers name of a realm, and all that this leads to."""
+    """Collects what identifiers name in a realm, and everything that this references."""
 
     def __init__(
         self,
@@ -36,16 +36,21 @@ class RealmCollector:
         self._walk = ReachabilityWalk(realm, history)
         self._names: dict[str, None] = {}
         self._waiting: list[str] = []
-        #: How many references and objects were found that stay.
+        #: How many distinct references and objects are retained.
         self.reference_count = 0
         self.object_count = 0
+        #: How often one was named as retained, by identifiers and by what leads to it.
+        self.reference_calls = 0
+        self.object_calls = 0
 
     def retain_reference(self, name: str) -> None:
+        self.reference_calls += 1
         if name not in self._names:
             self._names[name] = None
             self._waiting.append(name)
 
     def retain_objects(self, ids: Collection[int]) -> None:
+        self.object_calls += len(ids)
         self._walk.add_optional(ids)
 
     def commits(self, reference: str) -> Iterator[Stored[Commit]]:
@@ -59,7 +64,7 @@ class RealmCollector:
             return
 
     def collect(self, task: ProgressTask, look: Callable[[], None]) -> None:
-        """Follow everything that was named. `look` is called now and then, and may raise."""
+        """Follow everything that was named. `look` is called at intervals, and may raise."""
         # More than once where objects of some type name others.
         while self._waiting or self._walk.has_more:
             names, self._waiting = self._waiting, []
@@ -68,7 +73,7 @@ class RealmCollector:
             self._follow(self._walk.reach(list(found.values())), task, look)
 
     def mark(self, marks: LiveFilters) -> None:
-        """Hand over all that was found."""
+        """Add everything found to the filters."""
         marks.add_references(self.realm.name, list(self._names))
         for ids in self._walk.ids():
             marks.add_objects(self.realm.name, ids)
@@ -80,6 +85,7 @@ class RealmCollector:
             look()
             task.advance(len(page))
             self.object_count += len(page)
+            self.object_calls += len(page)
             for payload in page if self._types else ():
                 for identifier in self._types.get(payload.type, ()):
                     identifier.identify(self, payload)
@@ -88,20 +94,20 @@ class RealmCollector:
 def identify(
     collector: RealmCollector, identifiers: Sequence[RealmIdentifier], references: Iterable[str]
 ) -> bool:
-    """Have all identifiers name what stays; whether one of them knows the realm.
+    """Have all identifiers name what is retained; returns whether one knows the realm.
 
-    Of the `references` that there are, those stay anyway that nobody owns.
+    Existing `references` that no identifier owns are retained in any case.
     """
     for name in references:
         if not is_owned(identifiers, name):
             collector.retain_reference(name)
-    # Each of them is asked: what one has to say does not depend on what others know.
+    # Ask each of them: what one names does not depend on what others know.
     known = [identifier.identify(collector) for identifier in identifiers]
     return any(known)
 
 
 def is_owned(identifiers: Sequence[RealmIdentifier], reference: str) -> bool:
-    """Whether a reference of this name goes unless somebody retains it."""
+    """Whether a reference of this name is deleted unless an identifier retains it."""
     return any(identifier.owns(reference) for identifier in identifiers)
 
 

@@ -20,9 +20,9 @@ _PAGE = 1_000
 
 @dataclass(frozen=True, slots=True)
 class ReferenceScan:
-    """Judges the references of a realm, and deletes those that nobody wants, if it `deletes`.
+    """Judges the references of a realm, and deletes unused ones if `deletes` is set.
 
-    Only those go that somebody `owns` and does not want any more.
+    Only references that an identifier `owns` and does not retain are deleted.
     """
 
     realm: Realm

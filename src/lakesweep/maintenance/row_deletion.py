@@ -21,7 +21,7 @@ _PAUSE_SECONDS = 0.5
 
 
 class DeletedRows(NamedTuple):
-    """What became of some rows: the rest was changed or deleted by somebody else."""
+    """The outcome for some rows: the rest was changed or deleted by another process."""
 
     purged: int
     failed: int
@@ -63,13 +63,13 @@ class RowDeleter:
         raise AssertionError("the last try returns or raises")
 
     def _count_gone(self, batch: Sequence[ObjectHead]) -> int:
-        """How many rows are not there any more, after a try of which nobody knows what it did."""
+        """How many rows no longer exist, after an attempt with an unknown outcome."""
         keys = [RowKey(head.id, head.part) for head in batch]
         return len(keys) - len(self.backend.fetch(self.realm, keys))
 
 
 def object_batches(heads: Sequence[ObjectHead], rows: int) -> Iterator[Sequence[ObjectHead]]:
-    """Batches of about so many rows; those of one object are never parted."""
+    """Batches of about this many rows; the rows of one object stay together."""
     start = 0
     while start < len(heads):
         end = min(start + rows, len(heads))

@@ -26,7 +26,7 @@ TypeStats = Mapping[str, MaintenanceStats]
 
 @dataclass(frozen=True, slots=True)
 class ScanLease:
-    """By which lease a run goes on, for whoever works for it elsewhere."""
+    """The lease of a run, for its tasks in other processes."""
 
     lease: int
     token: int

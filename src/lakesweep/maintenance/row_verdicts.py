@@ -29,10 +29,10 @@ class RowVerdict(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class RowRules:
-    """By what the rows of one realm are judged.
+    """The rules by which the rows of one realm are judged.
 
-    `types` are those that this program knows. An object of any other type stays: whoever knows it
-    may find it by an id that stands nowhere.
+    `types` are those that this program knows. An object of any other type is retained: a program
+    that knows the type may find it by an id that is stored nowhere.
     """
 
     realm: str

@@ -63,11 +63,11 @@ class MaintenanceRun:
 
     @property
     def cut_off(self) -> datetime:
-        """What was written later stays, whether anything leads to it or not."""
+        """Everything written later is retained, referenced or not."""
         return self.started - self.config.grace
 
     def go(self) -> None:
-        """Do all of it. What cannot be done is in the tally; LeaseHeldError ends it at once."""
+        """Do everything. Problems are recorded in the tally; LeaseHeldError ends the run."""
         self._purge_realms()
         realms = list(self._open_realms())
         self._tidy(realms)
@@ -114,7 +114,7 @@ class MaintenanceRun:
                     self.tally.add_tidied(each.realm.name, counts)
 
     def _identify(self, realms: Sequence[OpenRealm], marks: LiveFilters) -> Sequence[MarkedRealm]:
-        """The realms of which all was found that stays; of others nothing is deleted."""
+        """The realms whose live objects are all known; nothing is deleted from others."""
         known = []
         for each in realms:
             with self._softly(each.realm.name):
@@ -123,14 +123,14 @@ class MaintenanceRun:
 
     def _mark(self, each: OpenRealm, marks: LiveFilters) -> SeenPointers:
         collector = self._collector(each)
-        # Before anything is read through them: what moves after this is a newcomer.
+        # Before anything is read through them: what moves after this is a concurrent commit.
         seen = read_pointers(each.realm)
         with self.progress.task("identified", unit="objects") as task:
             if not identify(collector, self._identifiers, seen):
-                raise StoreError("nobody knows what it is; it was left alone")
+                raise StoreError("no plug-in knows what it contains; it was left alone")
             collector.collect(task, each.look)
         collector.mark(marks)
-        self.tally.add_identified(collector.reference_count, collector.object_count)
+        self.tally.add_identified(collector)
         return seen
 
     def _collector(self, each: OpenRealm) -> RealmCollector:
@@ -147,7 +147,7 @@ class MaintenanceRun:
         may = self.config.filter_policy.accepts(worst)
         if not may:
             self.tally.complain(
-                f"the filters are too full and err with a rate of {worst:.2g}: nothing was "
+                f"the filters are too full, with a false-positive rate of {worst:.2g}: nothing was "
                 "deleted; raise filter_bytes in [maintenance]"
             )
         return may
@@ -209,7 +209,7 @@ class MaintenanceRun:
 
     @contextmanager
     def _softly(self, realm: str) -> Iterator[None]:
-        """Let what fails in one realm be no harm to others."""
+        """Record a failure in one realm, and continue with the others."""
         try:
             yield
         except LeaseHeldError:
@@ -220,7 +220,7 @@ class MaintenanceRun:
 
 @dataclass(frozen=True, slots=True)
 class _Report:
-    """Tells the tally, and ends the scan when the run must stop."""
+    """Reports to the tally, and ends the scan when the run must stop."""
 
     realm: str
     tally: RunTally
@@ -241,7 +241,7 @@ class _Report:
 
 
 def _page(rate: float | None) -> int:
-    """So many rows at a time that a limit is kept evenly."""
+    """A page size with which a rate limit is kept evenly."""
     return min(SCAN_ROWS, max(1, int(rate))) if rate else SCAN_ROWS
 
 

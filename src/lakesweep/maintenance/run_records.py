@@ -19,7 +19,7 @@ class MaintenanceStats(msgspec.Struct, frozen=True):
 
     What was `scanned` was `retained`, `newer` than the cut-off, or `unreferenced`. Of the latter
     some were `purged`, none of them by a dry run, and some `failed` to be; the rest was changed or
-    deleted by somebody else in between.
+    deleted by another process in between.
     """
 
     scanned: int = 0
@@ -50,7 +50,7 @@ Span = tuple[int, int]
 
 
 class LiveFilterFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """How the filters ended: how often each errs, and what both take."""
+    """The final false-positive rates of the filters, and their size."""
 
     reference_fpp: float
     object_fpp: float
@@ -65,11 +65,13 @@ class LiveFilterFigures(msgspec.Struct, frozen=True, kw_only=True):
 class MaintenanceRunInformation(msgspec.Struct, frozen=True, kw_only=True):
     """One run; moments are microseconds since 1970.
 
-    `identified_references` and `identified_objs` are how many distinct ones stay. `purged_realms`
+    `identified_references` and `identified_objs` are how often one was named as retained, by an
+    identifier or by what leads to it; `distinct_references` and `distinct_objs` are how many these
+    are. Runs of earlier versions have the distinct numbers in the first two. `purged_realms`
     counts those that the database deleted by itself, and `realms_purged` names all that are gone.
-    `tidied` is what was removed by commits, by realm and kind. `remaining` are the ids that were
-    not scanned yet, by realm, with which another run goes on if this one dies: `resumes` is the run
-    that this one goes on with, and whose figures it took over.
+    `tidied` is what was removed by commits, by realm and kind. `remaining` are the ids not yet
+    scanned, by realm, from which another run resumes if this one dies; `resumes` is the run that
+    this one resumes, and whose figures it took over.
     """
 
     run: str
@@ -87,6 +89,8 @@ class MaintenanceRunInformation(msgspec.Struct, frozen=True, kw_only=True):
     realms_purged: tuple[str, ...] = ()
     identified_references: int = 0
     identified_objs: int = 0
+    distinct_references: int = 0
+    distinct_objs: int = 0
     tidied: dict[str, dict[str, int]] = {}
     filters: LiveFilterFigures | None = None
     resumes: str | None = None
@@ -102,7 +106,7 @@ class MaintenanceRunInformation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def success(self) -> bool:
-        """Whether all of it was done."""
+        """Whether everything was done."""
         return self.status is RunStatus.DONE
 
     @property

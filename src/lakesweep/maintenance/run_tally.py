@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from lakesweep.clock import Clock
+from lakesweep.maintenance.reachability import RealmCollector
 from lakesweep.maintenance.row_scan import ScanPage
 from lakesweep.maintenance.run_records import (
     NOTHING,
@@ -22,16 +23,16 @@ from lakesweep.store.backends.rows import IdSpan
 from lakesweep.store.realms.purge import RealmSize
 from lakesweep.timestamps import micros
 
-#: So often it is written down how far a run has come.
+#: How often the progress of a run is saved.
 CHECKPOINT_SECONDS = 30.0
 #: Stands for all types, where rows are deleted without a look at what they are.
 ANY_TYPE = "*"
 
 
 class RunTally:
-    """Adds up what threads find, and has it written down now and then by `save`.
+    """Adds up what threads find, and has it saved at intervals.
 
-    Another run that goes on with this one loses at most what was found since.
+    A run that resumes this one loses at most what was found since then.
     """
 
     def __init__(
@@ -59,7 +60,7 @@ class RunTally:
         self.problems: list[str] = []
 
     def spans(self, realm: str) -> Sequence[IdSpan] | None:
-        """What an earlier run left to scan of a realm; None if it did not come to it."""
+        """What an earlier run left to scan of a realm; None if it did not start with it."""
         rest = self._remaining.get(realm)
         return None if rest is None else list(rest)
 
@@ -70,7 +71,7 @@ class RunTally:
             self._rows.setdefault(realm, defaultdict(lambda: NOTHING))
 
     def add_page(self, realm: str, span: IdSpan, page: ScanPage) -> None:
-        """So much of a span was scanned."""
+        """A page of a span was scanned."""
         with self._lock:
             for name, stats in page.stats.items():
                 self._rows[realm][name] += stats
@@ -85,17 +86,17 @@ class RunTally:
         self._checkpoint()
 
     def add_references(self, realm: str, stats: MaintenanceStats) -> None:
-        """Some references of a realm were looked at."""
+        """Some references of a realm were scanned."""
         with self._lock:
             self._references[realm] = self._references.get(realm, NOTHING) + stats
 
     def add_purgeable_realm(self, realm: str, found: RealmSize) -> None:
-        """A realm is to be purged, and has so much."""
+        """A realm to be purged, and its size."""
         self._references[realm] = _unreferenced(found.references)
         self._rows[realm] = defaultdict(lambda: NOTHING, {ANY_TYPE: _unreferenced(found.rows)})
 
     def add_purged_realm(self, realm: str, found: RealmSize, *, at_once: bool) -> None:
-        """A realm is gone: by the database itself, which does not count, or row by row."""
+        """A realm was purged: by the database at once, without counting, or row by row."""
         self._purged.append(realm)
         self._purged_at_once += at_once
         if not at_once:
@@ -103,26 +104,29 @@ class RunTally:
             self._rows[realm] = defaultdict(lambda: NOTHING, {ANY_TYPE: _purged(found.rows)})
 
     def add_tidied(self, realm: str, counts: Mapping[str, int]) -> None:
-        """So many of each kind were removed by commits."""
+        """Stale entries that were removed by commits, by kind."""
         for kind, count in counts.items():
             if count:
                 before = self._tidied.setdefault(realm, {})
                 before[kind] = before.get(kind, 0) + count
 
-    def add_identified(self, references: int, objects: int) -> None:
-        """So much stays of a realm."""
+    def add_identified(self, found: RealmCollector) -> None:
+        """What is retained of a realm."""
+        before = self._info
         self._info = msgspec.structs.replace(
-            self._info,
-            identified_references=self._info.identified_references + references,
-            identified_objs=self._info.identified_objs + objects,
+            before,
+            identified_references=before.identified_references + found.reference_calls,
+            identified_objs=before.identified_objs + found.object_calls,
+            distinct_references=before.distinct_references + found.reference_count,
+            distinct_objs=before.distinct_objs + found.object_count,
         )
 
     def learn(self, filters: LiveFilterFigures) -> None:
-        """What the filters are like, once all is in them."""
+        """The figures of the complete filters."""
         self._info = msgspec.structs.replace(self._info, filters=filters)
 
     def complain(self, problem: str) -> None:
-        """Something could not be done; what befalls several spans alike is told once."""
+        """Record a problem; the same problem of several spans is recorded once."""
         with self._lock:
             if problem not in self.problems:
                 self.problems.append(problem)
@@ -134,7 +138,7 @@ class RunTally:
         return now.reference_stats.failed + now.obj_stats.failed
 
     def finish(self, status: RunStatus, message: str, details: str) -> MaintenanceRunInformation:
-        """The figures of a run that ends now."""
+        """The final figures of a run."""
         self.result = msgspec.structs.replace(
             self.now(),
             status=status,
@@ -145,7 +149,7 @@ class RunTally:
         return self.result
 
     def now(self) -> MaintenanceRunInformation:
-        """All figures, as they are."""
+        """All figures so far."""
         with self._lock:
             return msgspec.structs.replace(
                 self._info,

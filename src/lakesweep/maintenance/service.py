@@ -21,6 +21,7 @@ from lakesweep.maintenance.run_log import MaintenanceRuns
 from lakesweep.maintenance.run_records import MaintenanceRunInformation
 from lakesweep.maintenance.run_tally import RunTally
 from lakesweep.progress import SILENT, Progress
+from lakesweep.redaction import masked
 from lakesweep.runs.leases import HeldLease, take_lease
 from lakesweep.runs.records import RunStatus
 from lakesweep.runs.run_names import new_name
@@ -30,7 +31,7 @@ from lakesweep.store.realms.purge import StateCheck
 from lakesweep.timestamps import micros
 
 _KIND = "maintain"
-#: What a run left that ended longer ago is scanned from the beginning.
+#: The checkpoints of a run that ended longer ago are not used.
 _RESUMABLE = timedelta(days=1)
 _UNFINISHED = frozenset({RunStatus.DEAD, RunStatus.FAILED, RunStatus.STOPPED})
 
@@ -61,11 +62,11 @@ class MaintenanceService:
     def perform(
         self, spec: MaintenanceRunSpec, *, supersede: str | None = None, dry_run: bool = False
     ) -> MaintenanceRunInformation:
-        """Do what is to do. LeaseHeldError while another run is under way.
+        """Run maintenance. LeaseHeldError while another run holds the lease.
 
-        What could not be done is told in the result, whose status is then `incomplete`. A run that
-        is dead is taken over, and one named by `supersede` at once; it stops as soon as it notices.
-        A dry run needs no lease and leaves no record.
+        If something could not be done, the result says so and its status is `incomplete`. A dead
+        run is taken over, and one named by `supersede` at once; it stops as soon as it notices. A
+        dry run needs no lease and leaves no record.
         """
         self.config.check()
         spec.check()
@@ -177,8 +178,8 @@ class _StoreRunRecorder:
         if error is None:
             self.runs.put(_end(run))
         else:
-            details = "".join(traceback.format_exception(error))
-            self.runs.put(run.finish(status_after(error), str(error), details))
+            details = masked("".join(traceback.format_exception(error)))
+            self.runs.put(run.finish(status_after(error), masked(str(error)), details))
 
 
 def _end(tally: RunTally) -> MaintenanceRunInformation:
@@ -191,7 +192,7 @@ def _end(tally: RunTally) -> MaintenanceRunInformation:
 def _taken_over(
     begun: MaintenanceRunInformation, before: MaintenanceRunInformation
 ) -> MaintenanceRunInformation:
-    """The run, which goes on where another one ended."""
+    """The run, resuming where another one ended."""
     scanned = before.per_realm_per_obj_type_stats
     return replace(
         begun,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
+from functools import partial
 from random import Random
 from types import TracebackType
 from typing import Self
@@ -37,10 +38,16 @@ from lakesweep.store.reserved_names import SYSTEM_REALM, standing_names
 #: The default size of the cache.
 CACHE_BYTES = 64 * 2**20
 
-_OWN_TYPES: Mapping[str, type[msgspec.Struct]] = {"index-node": IndexNode, "realms": RealmsCommit}
+#: The types of the store itself.
+OWN_TYPES: Mapping[str, type[msgspec.Struct]] = {"index-node": IndexNode, "realms": RealmsCommit}
 _NO_TYPES: Mapping[str, type[msgspec.Struct]] = {}
 _ACTIVE = frozenset({RealmStatus.ACTIVE})
 _STARTED = frozenset({RealmStatus.CREATED, RealmStatus.INITIALIZING})
+
+
+def _add_nothing(realm: Realm) -> None:
+    """The realm keeps what the store itself adds."""
+    del realm
 
 
 class Store:
@@ -71,7 +78,7 @@ class Store:
         self._cached: Backend = OwnedBackend(caching, self._owner)
         chance = Random()  # noqa: S311 (jitter needs no secrecy)
         self._ids = SnowflakeIds(clock, NodeLease(StoredLeaseRows(backend, clock), chance))
-        known = ObjectTypes({**_OWN_TYPES, **types})
+        known = ObjectTypes({**OWN_TYPES, **types})
         self._context = RealmContext(known, clock, self._ids, FairLocks(), chance)
         self.system = Realm(SYSTEM_REALM, self.backend, self._context, self._cached)
         self.realms = RealmRegistry(self.system, clock)
@@ -132,28 +139,38 @@ class Store:
         self._owner.check()
         check_name(name)
         self._access.check(name, allowed)
-        backend = RealmAccessBackend(self.backend, self._access, allowed)
         return Realm(
-            name, backend, self._context, RealmAccessBackend(self._cached, self._access, allowed)
+            name,
+            RealmAccessBackend(self.backend, self._access, allowed),
+            self._context,
+            RealmAccessBackend(self._cached, self._access, allowed),
+            partial(self._access.verify, name, allowed),
         )
 
-    def create_realm(self, name: str, properties: Mapping[str, str] | None = None) -> Realm:
-        """A new active realm, with all references that a realm has.
+    def create_realm(
+        self,
+        name: str,
+        properties: Mapping[str, str] | None = None,
+        fill: Callable[[Realm], object] = _add_nothing,
+    ) -> Realm:
+        """A new active realm, with all references that a realm has, and with what `fill` adds.
 
-        Completes a creation that was interrupted. RealmExistsError if there is any other realm of
-        that name.
+        Completes a creation that was interrupted, so `fill` must be repeatable. RealmExistsError if
+        there is any other realm of that name.
         """
-        self.bootstrap(self._begin(name, properties))
+        self.bootstrap(self._begin(name, properties), fill)
         return self.realm(name)
 
-    def bootstrap(self, realm: RealmDefinition) -> RealmDefinition:
+    def bootstrap(
+        self, realm: RealmDefinition, fill: Callable[[Realm], object] = _add_nothing
+    ) -> RealmDefinition:
         """Activate a created realm, or complete an interrupted activation.
 
         Several processes may do this at once: each continues where another one got to.
         """
         while realm.status is not RealmStatus.ACTIVE:
             try:
-                realm = self._advance(realm)
+                realm = self._advance(realm, fill)
             except (ContendedError, RefusedError):
                 # Lost the race. Continue only if the same realm advanced, not if it was deleted,
                 # replaced
@@ -165,13 +182,13 @@ class Store:
             self._access.forget(realm.name)
         return realm
 
-    def _advance(self, realm: RealmDefinition) -> RealmDefinition:
+    def _advance(self, realm: RealmDefinition, fill: Callable[[Realm], object]) -> RealmDefinition:
         if realm.status is RealmStatus.CREATED:
             return self.realms.move(realm, RealmStatus.INITIALIZING)
         inside = self.realm_in(realm.name, {RealmStatus.INITIALIZING})
-        # References first: an active realm has all of them, also after a crash between the two
-        # steps.
+        # The state last: an active realm has all of it, also after a crash between two steps.
         inside.references.ensure(standing_names(realm.name))
+        fill(inside)
         return self.realms.move(realm, RealmStatus.ACTIVE)
 
     def _begin(self, name: str, properties: Mapping[str, str] | None) -> RealmDefinition:

@@ -1,4 +1,4 @@
-"""Database URLs: open the backend of one, resolve relative paths, hide secrets."""
+"""Database URLs: open the backend of one, resolve relative paths."""
 
 from __future__ import annotations
 
@@ -62,14 +62,6 @@ OPENERS: Mapping[str, Callable[[str], Backend]] = {
 
 
 _SQLITE = re.compile(r"(sqlite(?:\+\w+)?:///)([^?]*)(.*)", re.DOTALL)
-# From the first colon after the user to the last @, in case the password contains one.
-_PASSWORD = re.compile(r"(?<=://)([^:/?@]*):.*@", re.DOTALL)
-_SECRET = re.compile(r"([?&][^=&]*(?:pass|pwd|secret|token|key)[^=&]*=)[^&]*", re.IGNORECASE)
-
-
-def without_password(url: str) -> str:
-    """The URL in a form that is safe to show."""
-    return _SECRET.sub(r"\1***", _PASSWORD.sub(r"\1:***@", url))
 
 
 def sqlite_file(url: str) -> Path | None:

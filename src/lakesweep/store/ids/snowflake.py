@@ -104,7 +104,7 @@ class LeaseHolder(Protocol):
 class SnowflakeIds:
     """A source of ids, which threads may share but processes may not.
 
-    Its time never goes back: it follows the clock forward, and a monotonic clock when the clock
+    Its time never moves back: it follows the clock forward, and a monotonic clock when the clock
     jumps back. So the ids of one source only grow.
     """
 

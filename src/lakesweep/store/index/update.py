@@ -22,8 +22,8 @@ class IndexLimits:
     """How many bytes may be where.
 
     An index without stripes is embedded as a whole, up to `embedded`. One with stripes embeds no
-    more than `buffer`, since every commit writes that again; the overflow goes to the pending run,
-    and everything pending goes to the stripes at once when the run would exceed `pending`.
+    more than `buffer`, since every commit writes that again; the overflow moves to the pending run,
+    and everything pending moves to the stripes at once when the run would exceed `pending`.
     Descriptors are embedded up to `root`, and stored in pages beyond that. `block` is the size of
     blocks within runs.
     """

@@ -37,10 +37,12 @@ class RealmAccess:
 
     def check(self, name: str, allowed: Collection[RealmStatus]) -> None:
         """RefusedError unless the realm is in one of these states, or was moments ago."""
-        status = self._view(name).status
-        if status not in allowed:
-            # It may have been opened just now.
-            status = self._view(name, fresh=True).status
+        if self._view(name).status not in allowed:
+            self.verify(name, allowed)  # it may have been opened just now
+
+    def verify(self, name: str, allowed: Collection[RealmStatus]) -> None:
+        """RefusedError unless the realm is in one of these states now."""
+        status = self._view(name, fresh=True).status
         if status not in allowed:
             raise RefusedError("realm-state", f"realm {name} is {status}", hint=_HINTS.get(status))
 

@@ -1,6 +1,6 @@
 """All objects that are reachable from the references of a realm.
 
-The walk goes from the commits of each reference to the nodes of their indexes and to linked
+The walk leads from the commits of each reference to the nodes of their indexes and to linked
 objects, and on from there. It needs no knowledge of types: see `links`.
 """
 
@@ -38,7 +38,7 @@ def reach(
 ) -> Iterator[Payload]:
     """Every object that is reachable from these references, each once, as it is read.
 
-    A log counts with its newest `history` commits, or else as far as it goes: a missing commit ends
+    A log counts with its newest `history` commits, or else completely: a missing commit ends
     it. Anything else that is missing or damaged is an error, which names the path to it. Memory
     grows by 8 bytes per object, and twice that at times.
     """

@@ -46,9 +46,16 @@ class Realm:
     """
 
     def __init__(
-        self, name: str, backend: Backend, context: RealmContext, cached: Backend | None = None
+        self,
+        name: str,
+        backend: Backend,
+        context: RealmContext,
+        cached: Backend | None = None,
+        verify: Callable[[], None] = lambda: None,
     ) -> None:
         self.name = name
+        #: RefusedError unless the state of the realm, as stored now, allows its use.
+        self.verify = verify
         self.backend = backend
         self._ids = context.ids
         self.clock = context.clock

@@ -15,6 +15,7 @@ from typing import IO, Any, ParamSpec, TypeVar, cast
 import msgspec
 
 from lakesweep.errors import DamagedError, MissingError, StorageError, TruncatedError, UsageError
+from lakesweep.private_folders import open_private
 from lakesweep.store.backends.rows import ObjectRow, Reference
 from lakesweep.store.objects.row_format import MAX_OBJECT_BYTES
 from lakesweep.store.realms.payloads import Payload
@@ -70,7 +71,9 @@ def new_file(path: Path, *, replace: bool = False) -> Iterator[IO[bytes]]:
 
 
 def _written(unfinished: Path, name: str) -> Iterator[IO[bytes]]:
-    with unfinished.open("xb", _BUFFER_BYTES) as file, compressing(file, name) as sink:
+    # Exports hold all that a realm holds, such as hashes of secrets.
+    descriptor = open_private(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    with os.fdopen(descriptor, "wb", _BUFFER_BYTES) as file, compressing(file, name) as sink:
         yield sink
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlsplit
 
 from botocore.config import Config
 from botocore.exceptions import (
@@ -196,4 +196,18 @@ def _options(query: str) -> dict[str, str]:
             raise UsageError(f"dynamodb: unknown option {name!r}", hint=f"as in {_EXAMPLE}")
         if not value:
             raise UsageError(f"dynamodb: option {name} is empty", hint=f"as in {_EXAMPLE}")
+    endpoint = options.get("endpoint", "http://localhost")
+    if not _is_web_address(endpoint):
+        raise ConfigError(
+            f"dynamodb: the endpoint {endpoint} is not an http or https address",
+            hint="as in endpoint=http://127.0.0.1:8000",
+        )
     return options
+
+
+def _is_web_address(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False  # a port or an IPv6 address that is none

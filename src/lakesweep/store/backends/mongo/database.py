@@ -132,17 +132,21 @@ class MongoDatabase:
     def _connect(self, url: str) -> pymongo.MongoClient[Document]:
         try:
             parsed = parse_uri(url, warn=False)
-            options = {
-                key: value for key, value in _DEFAULTS.items() if key not in parsed["options"]
-            }
-            if parsed["database"]:
-                # If the driver retried a write itself, only the result of the last attempt would be
-                # visible.
-                return pymongo.MongoClient(url, connect=False, retryWrites=False, **options)
         except (ConfigurationError, ValueError, OSError):
             # The driver's own message may quote part of the password.
             raise UsageError(f"{self.label}: {_mistake(url)}", hint=_EXAMPLE) from None
-        raise UsageError(f"{self.label}: the URL names no database", hint=_EXAMPLE)
+        if not parsed["database"]:
+            raise UsageError(f"{self.label}: the URL names no database", hint=_EXAMPLE)
+        options = {key: value for key, value in _DEFAULTS.items() if key not in parsed["options"]}
+        try:
+            # If the driver retried a write itself, only the result of the last attempt would be
+            # visible.
+            return pymongo.MongoClient(url, connect=False, retryWrites=False, **options)
+        except (ConfigurationError, ValueError, TypeError, OSError) as error:
+            # User and password are fine here: these are options, and the files that they name.
+            raise UsageError(
+                f"{self.label}: the URL has an invalid option: {error}", hint=_EXAMPLE
+            ) from None
 
 
 def failure(error: PyMongoError) -> type[StoreError]:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import URL
 from sqlalchemy.engine import Dialect as Compiler
+from sqlalchemy.exc import ArgumentError
 
 from lakesweep.errors import (
     ConfigError,
@@ -158,7 +159,9 @@ class SqlDatabase:
             connection = self.dialect.connect(self._driver, arguments, {**options, **changes})
         except self._driver.Error as error:
             raise self._translated(error, self._refused) from error
-        except (TypeError, ValueError) as error:
+        except Exception as error:
+            # Drivers translate all errors of the network. All else comes from their reading
+            # of options: of the wrong type, or certificates that are none.
             raise self._wrong_option(error) from error
         try:
             cursor = connection.cursor()
@@ -172,9 +175,9 @@ class SqlDatabase:
     def _connect_arguments(self) -> tuple[Sequence[Any], Mapping[str, Any]]:
         try:
             arguments, options = self._compiler.create_connect_args(self._url)
-        except (TypeError, ValueError) as error:
+            return self.dialect.connect_arguments(self._url, arguments, options)
+        except (TypeError, ValueError, ArgumentError) as error:
             raise self._wrong_option(error) from error
-        return self.dialect.connect_arguments(self._url, arguments, options)
 
     def _is_alive(self, connection: Any, idle_seconds: float) -> bool:
         try:

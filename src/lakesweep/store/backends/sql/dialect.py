@@ -6,6 +6,7 @@ import select
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
@@ -96,6 +97,9 @@ class Dialect(ABC):
     #: Additional options for a connection with statements that may take very long.
     long_running_options: ClassVar[Mapping[str, Any]] = _NO_OPTIONS
     cursor_options: ClassVar[Mapping[str, Any]] = _NO_OPTIONS
+    #: Options of a URL that name files, and options that no text can stand for, or that we set.
+    file_options: ClassVar[frozenset[str]] = frozenset()
+    refused_options: ClassVar[frozenset[str]] = frozenset()
     max_value_bytes: ClassVar[int]
     #: How many rows one statement names, and how many bytes of values it carries.
     batch_rows: ClassVar[int] = 1_000
@@ -108,7 +112,14 @@ class Dialect(ABC):
 
     def check_url(self, url: URL) -> str | None:
         """What is wrong with the URL, if anything."""
-        return None if url.database else "it does not name a database"
+        if not url.database:
+            return "it does not name a database"
+        refused = sorted(self.refused_options & url.query.keys())
+        if refused:
+            return f"the option {refused[0]} cannot be set in a URL"
+        names = sorted(self.file_options & url.query.keys())
+        problems = (file_problem(name, str(url.query[name])) for name in names)
+        return next((problem for problem in problems if problem), None)
 
     def prepare(self, url: URL) -> None:
         """Create what must exist before connecting, when a store is created."""
@@ -253,6 +264,16 @@ class Dialect(ABC):
     def is_among(self, values: Sequence[object]) -> Condition:
         """The list for `IN`."""
         return Condition(",".join([self.placeholder] * len(values)), values)
+
+
+def file_problem(option: str, name: str) -> str | None:
+    """Why the file of an option cannot be used. Drivers would not name it, or not notice at all."""
+    try:
+        if not Path(name).is_dir():
+            Path(name).open("rb").close()
+    except OSError as error:
+        return f"the option {option} names {name}, which cannot be read: {error.strerror}"
+    return None
 
 
 def by_part(keys: Sequence[RowKey]) -> Iterable[tuple[int, Sequence[int]]]:

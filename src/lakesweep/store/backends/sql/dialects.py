@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 
 import sqlalchemy
@@ -11,16 +11,27 @@ from sqlalchemy.exc import ArgumentError
 
 from lakesweep.errors import UsageError
 from lakesweep.store.backends.sql.dialect import Dialect
-from lakesweep.store.backends.sql.mysql import MySql
-from lakesweep.store.backends.sql.postgresql import PostgreSql
 from lakesweep.store.backends.sql.sqlite import Sqlite
 
-#: The schemes of URLs, and their databases.
-DIALECTS: Mapping[str, Dialect] = {
-    "sqlite": Sqlite(),
-    "postgresql": PostgreSql(),
-    "mysql": MySql(),
-    "mariadb": MySql(),
+
+def _postgresql() -> Dialect:
+    from lakesweep.store.backends.sql.postgresql import PostgreSql
+
+    return PostgreSql()
+
+
+def _mysql() -> Dialect:
+    from lakesweep.store.backends.sql.mysql import MySql
+
+    return MySql()
+
+
+#: The schemes of URLs, and their databases. Each is loaded only if a URL names it.
+DIALECTS: Mapping[str, Callable[[], Dialect]] = {
+    "sqlite": Sqlite,
+    "postgresql": _postgresql,
+    "mysql": _mysql,
+    "mariadb": _mysql,
 }
 
 
@@ -30,11 +41,11 @@ _ESCAPING = "write @ : / ? # % in a user or password as %40 %3A %2F %3F %23 %25"
 def parse_url(text: str) -> tuple[URL, Dialect]:
     """The parsed URL, with the driver to use, and the dialect of its database."""
     scheme, _, driver = text.partition(":")[0].lower().partition("+")
-    dialect = DIALECTS.get(scheme)
-    if dialect is None:
+    if scheme not in DIALECTS:
         raise UsageError(
             f"{scheme or 'an empty URL'}: not a supported database", hint=_near(scheme)
         )
+    dialect = DIALECTS[scheme]()
     if driver not in {"", dialect.driver}:
         raise UsageError(f"{scheme}+{driver}: unsupported driver", hint=f"write {scheme}://")
     url = _parse(text, dialect)
@@ -65,5 +76,5 @@ def _parse(text: str, dialect: Dialect) -> URL:
 
 def _near(scheme: str) -> str:
     near = get_close_matches(scheme, DIALECTS, n=1, cutoff=0.5)
-    example = DIALECTS[near[0] if near else "sqlite"].example
+    example = DIALECTS[near[0] if near else "sqlite"]().example
     return f"did you mean {example}?" if near else f"{example} keeps a store in a file"

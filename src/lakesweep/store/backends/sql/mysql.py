@@ -28,8 +28,8 @@ from lakesweep.store.backends.sql.dialect import (
 )
 from lakesweep.store.backends.sql.tables import OBJECTS, new_values
 
-#: A row takes up to twice its size in a statement, since bytes are escaped.
-MIN_PACKET_BYTES = 2**20
+#: The largest row takes four thirds of its size in a statement, which carries bytes as base64.
+MIN_PACKET_BYTES = 500_000
 _PACKET_HINT = f"set max_allowed_packet of the server to at least {MIN_PACKET_BYTES}"
 
 _DUPLICATE = 1062
@@ -102,13 +102,27 @@ class MySql(Dialect):
         "write_timeout": ANSWER_SECONDS,
     }
     long_running_options: ClassVar[Mapping[str, Any]] = {"read_timeout": LONG_ANSWER_SECONDS}
+    file_options = frozenset({"ssl_ca", "ssl_cert", "ssl_key", "ssl_capath", "read_default_file"})
+    refused_options = frozenset(
+        {
+            *("autocommit", "binary_prefix", "conv", "cursorclass", "auth_plugin_map", "ssl"),
+            *("compress", "named_pipe", "defer_connect", "use_unicode", "sql_mode"),
+        }
+    )
     max_value_bytes = 16_777_215
     # From a thousand values on, MariaDB builds a table of them and may no longer use the index.
     batch_rows = 900
     # The driver splits what is written by itself, but not what is queried.
-    names_bytes = 400_000
+    names_bytes = 200_000
+    batch_bytes = 300_000
     at_once_rows = 30
     at_once_bytes = 300_000
+
+    def connect(self, driver: Any, arguments: Sequence[Any], options: Mapping[str, Any]) -> Any:
+        from lakesweep.store.backends.sql.mysql_connection import CompactConnection
+
+        del driver
+        return CompactConnection(*arguments, **options)
 
     def setting_problem(self, cursor: Any) -> str | None:
         cursor.execute("SELECT @@max_allowed_packet")

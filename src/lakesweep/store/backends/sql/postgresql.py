@@ -33,6 +33,7 @@ from lakesweep.store.backends.sql.dialect import (
     FetchHeads,
     NewCommit,
     fetch_all,
+    file_problem,
     is_readable,
 )
 from lakesweep.store.backends.sql.tables import OBJECTS, ROW_COLUMNS, new_values
@@ -133,9 +134,19 @@ class PostgreSql(Dialect):
     }
     long_running_options: ClassVar[Mapping[str, Any]] = {"read_timeout": LONG_ANSWER_SECONDS}
     cursor_options: ClassVar[Mapping[str, Any]] = {"binary": True}
+    file_options = frozenset({"sslcert", "sslkey", "sslcrl", "sslcrldir"})
+    refused_options = frozenset(
+        {"autocommit", "context", "cursor_factory", "prepare_threshold", "row_factory"}
+    )
     max_value_bytes = 1_000_000_000
     at_once_rows = 30
     at_once_bytes = 1_000_000
+
+    def check_url(self, url: URL) -> str | None:
+        root = url.query.get("sslrootcert", "system")
+        # The word means the certificates of the system.
+        problem = None if root == "system" else file_problem("sslrootcert", str(root))
+        return problem or super().check_url(url)
 
     def connect(self, driver: Any, arguments: Sequence[Any], options: Mapping[str, Any]) -> Any:
         from lakesweep.store.backends.sql import postgresql_connection

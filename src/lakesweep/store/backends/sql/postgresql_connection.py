@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Generator
 from typing import Any, TypeVar
@@ -9,6 +10,11 @@ from typing import Any, TypeVar
 import psycopg
 
 Answer = TypeVar("Answer")
+
+_WRONG_OPTION = re.compile(
+    r"invalid \"?\w+\"? value: .*|invalid port number: .*|invalid integer value .*"
+    r"|definition of service .* not found|could not parse network address .*"
+)
 Steps = Generator[Any, Any, Answer]
 
 
@@ -33,6 +39,11 @@ def connect(seconds: float, *arguments: Any, **options: Any) -> BoundedConnectio
         connection = BoundedConnection.connect(*arguments, **options)
     except psycopg.ProgrammingError as error:
         raise ValueError(str(error).strip()) from error  # nothing was sent yet
+    except psycopg.OperationalError as error:
+        problem = _WRONG_OPTION.search(str(error))
+        if problem is None:
+            raise
+        raise ValueError(problem[0]) from error  # libpq gave up before it asked the server
     connection.answer_seconds = seconds
     return connection
 

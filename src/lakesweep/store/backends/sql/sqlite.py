@@ -11,6 +11,7 @@ from sqlalchemy import URL, Insert, Table
 from sqlalchemy.dialects import sqlite
 
 from lakesweep.errors import SchemaError, StoreError
+from lakesweep.private_folders import create_private
 from lakesweep.store.backends.sql.dialect import (
     BUSY,
     FULL,
@@ -66,23 +67,27 @@ class Sqlite(Dialect):
             return "the file name comes after three slashes"
         if url.database in {None, "", ":memory:"}:
             return "it does not name a file; use memory: for a store in memory"
+        if "uri" in url.query and not str(url.database).startswith("file:"):
+            return "with the option uri, the file is written as file:/folder/store.db"
         strange = set() if "uri" in url.query else url.query.keys() - _OPTIONS
         return f"SQLite has no option {min(strange)}" if strange else None
 
     def connect_arguments(
         self, url: URL, arguments: Sequence[Any], options: Mapping[str, Any]
     ) -> tuple[Sequence[Any], Mapping[str, Any]]:
+        # A command that only reads must not create a missing file.
         if "uri" not in url.query:
-            # A command that only reads must not create a missing file.
             arguments = [f"{Path(str(url.database)).absolute().as_uri()}?mode=rw"]
+        elif "mode" not in url.query:
+            arguments = [f"{arguments[0]}{'&' if '?' in arguments[0] else '?'}mode=rw"]
         return super().connect_arguments(url, arguments, {**options, "uri": True})
 
     def prepare(self, url: URL) -> None:
-        if "uri" not in url.query:
-            file = Path(str(url.database))
+        if "mode" not in url.query:
+            file = _file(url)
             try:
-                file.parent.mkdir(parents=True, exist_ok=True)
-                file.touch()
+                # SQLite gives the files that it creates beside a database the same mode.
+                create_private(file)
             except OSError as error:
                 raise StoreError(
                     f"{file}: {error.strerror}", hint="use a file in a writable folder"
