@@ -1,23 +1,32 @@
 """Fence the tasks of a run that deletes, wherever they run.
 
 Only the driver writes the control object, after each renewal of its lease: the run, the
-fencing token, and until when the lease is good. Anybody may write a second object, `stop`, to
-end the run. Tasks read both before each batch. So if the driver dies, loses its lease or is
-told to stop, its tasks end within one batch, even if they cannot reach the database.
+fencing token, and until when the lease is good. Anyone may write a second object, `stop`, to
+end the run. Tasks read both before each batch and, unless they just did, before each request. So if
+the driver dies, loses its lease or is told to stop, its tasks end, even if they cannot reach the
+database.
 """
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from lakesweep.clock import Clock, SystemClock
-from lakesweep.errors import LeaseHeldError, MissingError, PausedError, StoppedError
+from lakesweep.errors import (
+    LakesweepError,
+    LeaseHeldError,
+    MissingError,
+    PausedError,
+    StoppedError,
+)
 from lakesweep.storage.address import parse
-from lakesweep.timestamps import micros
+from lakesweep.timestamps import micros, moment
 
 if TYPE_CHECKING:
     from lakesweep.runs.leases import HeldLease
@@ -25,6 +34,8 @@ if TYPE_CHECKING:
 
 CONTROL = "control.json"
 STOP = "stop"
+#: How long a reading of the token counts.
+_FRESH = timedelta(seconds=1)
 
 
 class FenceRecord(msgspec.Struct, frozen=True):
@@ -61,7 +72,11 @@ class RunFence:
         replace(self, folder=folder).renew(lease)
 
     def check(self) -> None:
-        """StoppedError or LeaseHeldError unless the run may go on with its next batch."""
+        """StoppedError or LeaseHeldError unless the run may go on."""
+        self.verified_until()
+
+    def verified_until(self) -> datetime:
+        """Until when the run may go on, read again; the same errors."""
         store, key = self._place(CONTROL)
         try:
             leash = msgspec.json.decode(store.read(key), type=FenceRecord)
@@ -77,9 +92,57 @@ class RunFence:
             raise StoppedError(f"{self.run} was told to stop")
         if leash.round != self.round:
             raise PausedError(f"{self.run}: roots moved meanwhile")
+        return moment(leash.good_until)
 
     def _place(self, name: str) -> tuple[ObjectStore, str]:
         return _place(self.stores, self.folder, name)
+
+
+class RequestFence:
+    """Checks a fence before each request of a task, which may be sent from many threads.
+
+    The token is read again if the last reading is older than a second. A process that was stopped
+    for longer, by a signal or with its whole machine, therefore reads it before it sends anything;
+    one that was not spends no more than one reading a second. The end of the lease is compared
+    with both clocks before each request: neither setting the time back nor a suspended machine
+    makes it last longer. Once a check has failed, all later ones do.
+    """
+
+    def __init__(self, read: Callable[[], datetime], clock: Clock) -> None:
+        self._read = read
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._seen: tuple[datetime, float] | None = None
+        self._ends = 0.0
+        self._until = moment(0)
+        self.ended: LakesweepError | None = None
+
+    def __call__(self) -> None:
+        """StoppedError or LeaseHeldError if the run may not send another request."""
+        with self._lock:
+            if self.ended is None and not self._is_fresh():
+                self._refresh()
+            if self.ended is not None:
+                raise self.ended
+
+    def _is_fresh(self) -> bool:
+        if self._seen is None:
+            return False
+        now, ticks = self._clock.now(), self._clock.monotonic()
+        read_at, read_ticks = self._seen
+        is_recent = abs(now - read_at) < _FRESH and ticks - read_ticks < _FRESH.total_seconds()
+        return is_recent and now < self._until and ticks < self._ends
+
+    def _refresh(self) -> None:
+        # Clocks first: what the answer takes on its way only shortens the time that is left.
+        now, ticks = self._clock.now(), self._clock.monotonic()
+        try:
+            self._until = self._read()
+        except (LeaseHeldError, StoppedError) as error:
+            self.ended = error
+            return
+        self._seen = now, ticks
+        self._ends = ticks + (self._until - now).total_seconds()
 
 
 class FenceWriter:

@@ -68,6 +68,11 @@ class HeldLease:
             self.is_lost = True
         self.check()
 
+    def verified_until(self) -> datetime:
+        """Until when the lease is good, read again; LeaseHeldError if another run has it."""
+        self.verify()
+        return self.good_until
+
     def renew(self) -> None:
         """Hold it for another term. LeaseHeldError if somebody else has it by now."""
         wanted = msgspec.structs.replace(self.stored.value, expires_at=_end(self.clock))

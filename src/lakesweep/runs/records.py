@@ -22,6 +22,7 @@ class RunKind(StrEnum):
     CHECK = "check"
     RESTORE = "restore"
     EMPTY = "empty"
+    EXPIRE = "expire"
 
 
 class RunStatus(StrEnum):
@@ -101,7 +102,7 @@ class LakeRecord(msgspec.Struct, frozen=True, kw_only=True):
     those of the last complete plan and the last run that deleted. `marks` is the address of the
     last marks, which serve as a cache, and `mark_hashes` are those of their datasets. `roots` leads
     from names of roots to RootMemory. `policy` is the hash of the policy by which a plan was last
-    carried out, where policies tell what goes.
+    carried out, where policies tell what goes. `documents` leads from names to LakeDocument.
     """
 
     lease: Link
@@ -112,6 +113,13 @@ class LakeRecord(msgspec.Struct, frozen=True, kw_only=True):
     mark_hashes: dict[str, str] = {}
     roots: IndexRoot = NO_INDEX
     policy: str | None = None
+    documents: dict[str, Link] = {}
+
+
+class LakeDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that the runs of a lake remember and that only the store can vouch for."""
+
+    data: bytes
 
 
 class SweepsCommit(Commit, frozen=True, kw_only=True):
@@ -140,5 +148,6 @@ TYPES: Mapping[str, type[msgspec.Struct]] = {
     "sweeps": SweepsCommit,
     "sweep-run": RunRecord,
     "sweep-lake": LakeRecord,
+    "sweep-document": LakeDocument,
     "sweep-lease": LeaseRecord,
 }

@@ -16,6 +16,7 @@ from lakesweep.guard_names import GuardName
 from lakesweep.runs.log_reference import LogReference, find_run
 from lakesweep.runs.records import (
     SWEEPS,
+    LakeDocument,
     LakeRecord,
     PlanRecord,
     PlanStatus,
@@ -30,6 +31,7 @@ from lakesweep.storage.address import parse
 from lakesweep.store import LINKS, Attempt, Change, Link, Packed, Realm, key, seal
 from lakesweep.store.index.keys import decode
 from lakesweep.timestamps import micros
+from lakesweep.units import format_some
 
 _PLANS = Packed(PlanRecord)
 _ROOTS = Packed(RootMemory)
@@ -99,16 +101,27 @@ class RunLog:
         """One run. NotFoundError if there is none of that name."""
         return find_run(self.list(), run)
 
+    def has(self, run: str) -> bool:
+        """Whether a run of that name was recorded here."""
+        return any(each.run == run for each in self.list())
+
     def add_plan(self, plan: PlanRecord) -> None:
         """Record a plan that was written and can be carried out."""
         self._put_plan(plan, "add")
 
     def plan(self, name: str) -> PlanRecord:
-        """One plan. NotFoundError if there is none of that name."""
-        found = self.realm.index(self._log.head().plans, _PLANS).get(key(name))
-        if found is None:
-            raise NotFoundError(f"there is no plan {name}", hint="lakesweep runs lists them")
-        return found
+        """One plan, by its name or a beginning that no other has; else NotFoundError."""
+        plans = self.realm.index(self._log.head().plans, _PLANS)
+        found = plans.get(key(name))
+        if found is not None:
+            return found
+        begun = [plan for _, plan in plans.items() if name and plan.plan.startswith(name)]
+        if len(begun) == 1:
+            return begun[0]
+        if begun:
+            names = format_some([plan.plan for plan in begun])
+            raise NotFoundError(f"several plans begin with {name}: {names}", hint="type more of it")
+        raise NotFoundError(f"there is no plan {name}", hint="lakesweep runs lists them")
 
     def plans(self, lake: str) -> Sequence[PlanRecord]:
         """The plans of a lake, newest first."""
@@ -225,6 +238,30 @@ class RunLog:
             return msgspec.structs.replace(head, lakes=seal(lakes))
 
         self._log.commit(commit, f"lake {name}")
+
+    def document(self, lake: str, name: str) -> bytes | None:
+        """A document that the runs of a lake keep in the store; None if there is none."""
+        link = self.lake(lake).documents.get(name)
+        found = None if link is None else self.realm.objects.fetch(link, LakeDocument)
+        return None if found is None else found.value.data
+
+    def keep_document(self, lake: str, name: str, data: bytes) -> None:
+        """Replace a document of a lake."""
+        self.lake(lake)
+
+        def commit(attempt: Attempt[SweepsCommit], head: SweepsCommit) -> SweepsCommit:
+            lakes = attempt.index(head.lakes, LINKS)
+            link = lakes.get(key(lake))
+            record = None if link is None else attempt.fetch(link, LakeRecord)
+            if record is None:
+                raise NotFoundError(f"the record of lake {lake} is gone")
+            documents = {**record.documents, name: attempt.write(LakeDocument(data=data))}
+            record = msgspec.structs.replace(record, documents=documents)
+            lakes.put(key(lake), attempt.write(record))
+            attempt.record(Change("update", key("lake", lake)))
+            return msgspec.structs.replace(head, lakes=seal(lakes))
+
+        self._log.commit(commit, f"{name} of lake {lake}")
 
     def _put_run(self, run: RunRecord, action: str) -> None:
         def change(attempt: Attempt[SweepsCommit], head: SweepsCommit) -> SweepsCommit:

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
 from lakesweep.errors import LakesweepError, NotFoundError, RefusedError
+from lakesweep.redaction import masked
 from lakesweep.runs.leases import HeldLease, keep_renewing, take_lease
 from lakesweep.runs.records import RunKind, RunRecord, RunStatus
 from lakesweep.runs.run_log import RunLog
@@ -109,7 +110,8 @@ class _LakeRunRecorder:
 
     def finish(self, run: Session, error: BaseException | None) -> None:
         if error is not None:
-            run.status, run.message = status_after(error), str(error) or type(error).__name__
+            run.status = status_after(error)
+            run.message = masked(str(error)) or type(error).__name__
         self.runs.finish(run.record, run.status, run.figures, run.message)
 
 

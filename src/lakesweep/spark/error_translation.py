@@ -94,7 +94,9 @@ def from_text(text: str) -> LakesweepError | None:
         return from_text(text[start + len(_MARK) :])
     kind = getattr(errors, document["type"], LakesweepError)
     error: LakesweepError = kind.__new__(kind, document["values"]["message"])
-    vars(error).update(document["values"])
+    values = document["values"].items()
+    # JSON has lists only; all sequences of errors are tuples.
+    vars(error).update({k: tuple(v) if isinstance(v, list) else v for k, v in values})
     return error
 
 

@@ -15,7 +15,8 @@ OLDEST_JAVA = 17
 
 _HINT = (
     f"install Java {OLDEST_JAVA} or newer (apt install openjdk-17-jre-headless, or "
-    "brew install openjdk), or set JAVA_HOME to one"
+    "brew install openjdk), or set JAVA_HOME to one; without Java, use --engine local, or "
+    'engine = "local" at the top of lakesweep.toml'
 )
 
 

@@ -1,7 +1,8 @@
 """Guards: what must hold before anything is deleted.
 
-A guard looks at the figures of a plan. If it fails, apply stops, unless the guard is named in
-`--override`. An override never deletes a file whose verdict is keep.
+A guard looks at the figures of a plan. One that is about the whole lake refuses the apply. One
+that is about a table or a root withholds the files of that table or root, and the rest is deleted.
+Both can be overridden by name. An override never deletes a file whose verdict is keep.
 
 Ages are counted back from our clock. A clock ahead of the store's makes every file look older
 than it is, so one guard compares it with what the store says of a file that was just written.
@@ -9,12 +10,12 @@ than it is, so one guard compares it with what the store says of a file that was
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from lakesweep.errors import RefusedError
+from lakesweep.errors import RefusedError, override_options
 from lakesweep.guard_names import GuardName
 from lakesweep.storage.address import parse
 from lakesweep.units import format_count, format_duration, format_some
@@ -37,10 +38,43 @@ MIN_FILES = 100
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """One guard that said no, and why."""
+    """A guard that failed, and why.
+
+    `subjects` are the tables or roots whose files it withholds, about `files` of them; without any,
+    it is about the whole lake.
+    """
 
     name: str
     message: str
+    subjects: tuple[str, ...] = ()
+    files: int = 0
+
+
+#: Guards that ask for a look. The others doubt what is live, and no hint offers to override those.
+CONFIRMED = frozenset(
+    {
+        GuardName.FIRST_RUN,
+        GuardName.LIVE_FELL,
+        GuardName.SHARE,
+        GuardName.GRACE,
+        GuardName.POLICY_CHANGED,
+    }
+)
+_FIX = "fix what the guard names, then run the command again"
+_ADVICE: Mapping[str, str] = {
+    GuardName.ZERO_LIVE: "check the roots of the lake",
+    GuardName.EMPTY_CATALOG: "check the name and the rights of the catalog",
+    GuardName.ROOTS_GONE: "check whether these roots were really dropped",
+    GuardName.REPOSITORIES: "add the repositories to the roots of the lake",
+    GuardName.FOREIGN: "give each location to one lake, then make a new plan",
+    GuardName.GC_ENABLED: "make a new plan without overriding gc.enabled",
+    GuardName.CLOCK: "set the clock of this machine",
+    GuardName.STALE_PLAN: "make a new plan",
+    GuardName.REFS_DUMP: "configure the lakeFS server of the repository",
+    GuardName.STALE_REFS: "dump the refs again",
+    GuardName.LAKE_GONE: "configure the lake or the repository again",
+    GuardName.PLAN_GONE: "restore the folder of the plan",
+}
 
 
 _POLICY_CHANGED = Guard(
@@ -50,11 +84,12 @@ _POLICY_CHANGED = Guard(
 
 @dataclass(frozen=True, slots=True)
 class DeleteShare:
-    """How many of the files of one place would go."""
+    """How many of the files of a location, or of a table, would be deleted."""
 
     place: str
     files: int
     deletes: int
+    is_table: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +124,7 @@ class PlanFigures:
     opted_in: Sequence[str] = ()
     missing: int = 0
     lacking: Sequence[str] = ()
+    table_deletes: Mapping[str, int] = field(default_factory=dict)
     is_policy_new: bool = False
     repositories: Sequence[str] = ()
     dumps: Sequence[str] = ()
@@ -100,33 +136,41 @@ def failed_guards(figures: PlanFigures) -> Iterator[Guard]:
     """Every guard that says no to a plan."""
     yield from _check_first_run(figures)
     if not figures.live and figures.listed:
-        yield Guard(
-            GuardName.ZERO_LIVE, "no root references any file, which is hardly true of a lake"
-        )
+        yield Guard(GuardName.ZERO_LIVE, "no file is referenced at all; check the configured roots")
     yield from _check_live_count(figures)
     yield from (_share_guard(share) for share in figures.shares if _exceeds_share(share))
     if figures.incomplete:
         names = format_some(figures.incomplete)
         yield Guard(
-            GuardName.INCOMPLETE, f"could not be read, so all that they may share stays: {names}"
+            GuardName.INCOMPLETE,
+            f"could not be read, so everything they might reference is kept: {names}",
+            tuple(figures.incomplete),
         )
     if lost := [root for root in figures.gone if root.deletes]:
         yield gone_roots_guard(lost)
     if figures.empty and figures.deletes:
         names = format_some(figures.empty)
         yield Guard(
-            GuardName.EMPTY_CATALOG, f"lists no table at all, which is hardly true: {names}"
+            GuardName.EMPTY_CATALOG, f"lists no table at all; check its name and rights: {names}"
         )
     if figures.missing and figures.deletes:
         files = format_count(figures.missing, "file")
         tables = format_some(figures.lacking)
-        yield Guard(GuardName.MISSING, f"at least {files} referenced and not stored: by {tables}")
+        deletes = sum(figures.table_deletes.get(table, 0) for table in figures.lacking)
+        yield Guard(
+            GuardName.MISSING,
+            f"{files} referenced and not stored: by {tables}",
+            tuple(figures.lacking),
+            deletes,
+        )
     if figures.repositories and figures.deletes:
         names = format_some(figures.repositories)
-        yield Guard(GuardName.REPOSITORIES, f"no root reads what they may have imported: {names}")
+        what = "no root reads what these repositories may have imported"
+        yield Guard(GuardName.REPOSITORIES, f"{what}: {names}")
     yield from _check_refs_and_clock(figures)
     if figures.foreign:
-        yield Guard(GuardName.FOREIGN, f"claimed by others as well: {format_some(figures.foreign)}")
+        names = format_some(figures.foreign)
+        yield Guard(GuardName.FOREIGN, f"other lakes claim these locations too: {names}")
     if figures.grace < MIN_GRACE:
         grace, shortest = format_duration(figures.grace), format_duration(MIN_GRACE)
         yield Guard(
@@ -140,9 +184,14 @@ def failed_guards(figures: PlanFigures) -> Iterator[Guard]:
 def gone_roots_guard(gone: Sequence[GoneRoot]) -> Guard:
     """The guard of roots that were known, and are not listed any more."""
     files = sum(root.deletes for root in gone)
-    what = f"; {format_count(files, 'file')} of them would go" if files else ""
+    what = f"; {format_count(files, 'file')} of them would be deleted" if files else ""
     names = format_some([f"{root.name}{_last_seen(root)}" for root in gone])
-    return Guard(GuardName.ROOTS_GONE, f"known before, and not listed now{what}: {names}")
+    return Guard(
+        GuardName.ROOTS_GONE,
+        f"known before, and not listed now{what}: {names}",
+        tuple(root.name for root in gone),
+        files,
+    )
 
 
 def check_plan_age(now: datetime, expires: datetime) -> Iterator[Guard]:
@@ -156,7 +205,8 @@ def check_clock(ahead: timedelta) -> Iterator[Guard]:
     if ahead > MAX_CLOCK_SKEW:
         much = format_duration(ahead)
         yield Guard(
-            GuardName.CLOCK, f"the clock here is {much} ahead of the store's: all looks too old"
+            GuardName.CLOCK,
+            f"the clock here is {much} ahead of the store's, so files look older than they are",
         )
 
 
@@ -173,26 +223,32 @@ def refuse(
     commands: str = "lakesweep",
     again: str | None = None,
 ) -> None:
-    """RefusedError for the guards that say no and were not overridden.
+    """RefusedError for the guards that fail and were not overridden.
 
-    `again` is the command that goes on with their names; apply, unless it is told.
+    `again` is the command that was refused, by default apply. The hint repeats it with overrides
+    only if all of these guards just ask for a look; the others say what to fix.
     """
     standing = [guard for guard in guards if guard.name not in overridden]
     if not standing:
         return
-    lines = "\n".join(f"{guard.name}: {guard.message}" for guard in standing)
-    names = " ".join(f"--override {name}" for name in dict.fromkeys(g.name for g in standing))
-    again = again or f"{commands} apply {plan}"
+    lines = [f"{guard.name}: {guard.message}" for guard in standing]
+    names = list(dict.fromkeys(guard.name for guard in standing))
+    look = f"look with {commands} show {plan}"
+    doubts = [name for name in names if name not in CONFIRMED]
+    hint = f"{look}, then: {again or f'{commands} apply {plan}'} {override_options(names)}"
+    if doubts:
+        hint = f"{look}; {'; '.join(_ADVICE.get(name, _FIX) for name in doubts)}"
     raise RefusedError(
         standing[0].name,
-        f"nothing was deleted; {format_count(len(standing), 'guard')} said no\n{lines}",
-        hint=f"look with {commands} show {plan}, then: {again} {names}",
+        [f"nothing was deleted; {format_count(len(standing), 'guard')} failed", *lines],
+        hint=hint,
+        overrides=() if doubts else names,
     )
 
 
 def _check_first_run(figures: PlanFigures) -> Iterator[Guard]:
     if not figures.was_applied:
-        yield Guard(GuardName.FIRST_RUN, "nothing was ever deleted from this lake by a plan")
+        yield Guard(GuardName.FIRST_RUN, "no plan of this lake was ever applied")
     elif figures.is_policy_new:
         yield _POLICY_CHANGED
 
@@ -233,9 +289,9 @@ def _exceeds_share(share: DeleteShare) -> bool:
 
 
 def _share_guard(share: DeleteShare) -> Guard:
-    return Guard(
-        GuardName.SHARE, f"{share.deletes:,} of {share.files:,} files of {share.place} would go"
-    )
+    subjects = (share.place,) if share.is_table else ()
+    what = f"{share.deletes:,} of {share.files:,} files of {share.place} would be deleted"
+    return Guard(GuardName.SHARE, what, subjects, share.deletes)
 
 
 def _last_seen(root: GoneRoot) -> str:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
-from lakesweep.config import LakeSection, Root
+from lakesweep.config import AcceptSection, LakeSection, Root
 from lakesweep.errors import NotFoundError
+
+#: Where the states of lakeFS repositories are, below the folder of a lake's plans.
+STATES = "states"
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +21,8 @@ class Lake:
     by the name of the lake, and `kept` the folders that Lakesweep keeps for those, or that hold
     what earlier runs set aside.
     `roots_of_others` may keep files of this lake alive as well. With `roots_stay`, one that cannot
-    be read keeps nothing but what lies in the folders that it is known to use.
+    be read keeps nothing but what lies in the folders that it is known to use. Locations that are
+    `unlisted` could not be listed completely by this run, so everything in them is kept.
     """
 
     name: str
@@ -28,6 +32,7 @@ class Lake:
     kept: tuple[str, ...] = ()
     roots_of_others: tuple[Root, ...] = ()
     roots_stay: bool = False
+    unlisted: tuple[str, ...] = ()
 
     @property
     def locations(self) -> tuple[str, ...]:
@@ -36,6 +41,10 @@ class Lake:
     @property
     def grace(self) -> timedelta:
         return self.section.grace
+
+    def accepted(self, now: datetime) -> tuple[AcceptSection, ...]:
+        """The standing decisions that count now."""
+        return tuple(each for each in self.section.accept if now < each.ends)
 
     def quarantine(self, location: str) -> str:
         """The folder that files of a location are set aside in."""

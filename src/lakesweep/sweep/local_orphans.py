@@ -8,7 +8,6 @@ right before each batch. docs/decisions/0020 has the measurements behind that.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,7 +17,6 @@ import pyarrow as pa
 
 from lakesweep.config import LakeSection, PaimonWarehouseRoot
 from lakesweep.errors import LakesweepError, StoppedError
-from lakesweep.paimon.model.external_paths import external_roots
 from lakesweep.paimon.model.table import PaimonTable
 from lakesweep.paimon.model.warehouse import FailedTable
 from lakesweep.paimon.orphans.folders import bucket_folders, remove_empty
@@ -26,9 +24,8 @@ from lakesweep.paimon.orphans.orphan_files import OrphanOutcome, OrphanPlan
 from lakesweep.progress import SILENT, Progress, ProgressTask
 from lakesweep.runs.fencing import FenceWriter, RunFence
 from lakesweep.runs.records import PlanRecord, RunKind, RunStatus
-from lakesweep.runs.run_names import new_name, run_folder
+from lakesweep.runs.run_names import new_name, run_folder, table_lake
 from lakesweep.runs.sessions import Session, run_session
-from lakesweep.storage.address import folder_identity
 from lakesweep.storage.datasets.writer import write_dataset
 from lakesweep.storage.deleting.bulk_delete import delete_files
 from lakesweep.storage.file_identity import file_hashes, hash_columns
@@ -45,6 +42,7 @@ from lakesweep.sweep.verdicts import Reason, Verdict
 if TYPE_CHECKING:
     from lakesweep.clock import Clock
     from lakesweep.runs.run_log import RunLog
+    from lakesweep.storage.object_store import StoreOpener
     from lakesweep.storage.stores import Stores
     from lakesweep.storage.wrappers.rate_limit import DeleteLimiter
 
@@ -124,7 +122,7 @@ class OrphanRemover:
             place
             for each in found
             for table in each.tables
-            for place in (table.address.path, *external_roots(table))
+            for place in (table.address.path, *table.external_roots)
         )
         return orphan_lake(self.path, self.plans, places)
 
@@ -178,7 +176,7 @@ class UnusedRemoval:
         return {}
 
     def __call__(
-        self, stores: Stores, batch: pa.RecordBatch, limiter: DeleteLimiter
+        self, stores: StoreOpener, batch: pa.RecordBatch, limiter: DeleteLimiter
     ) -> Iterator[pa.RecordBatch]:
         unused = self.found.still_unused(batch)
         self.outcome.spared += batch.num_rows - unused.num_rows
@@ -238,7 +236,7 @@ def _record(session: Session, outcome: OrphanOutcome, failures: Sequence[FailedT
 
 def orphan_lake(path: str, plans: str, places: Iterable[str]) -> Lake:
     """The folders of tables as a lake. Its name is that of the address that is cleaned."""
-    name = f"paimon-{hashlib.sha256(folder_identity(path).encode()).hexdigest()[:12]}"
+    name = table_lake("paimon", path)
     section = LakeSection(
         locations=tuple(dict.fromkeys(places)),
         roots=(PaimonWarehouseRoot(type="paimon-warehouse", path=path),),

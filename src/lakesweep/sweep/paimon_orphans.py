@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lakesweep.errors import IncompleteError, LakesweepError, LeaseHeldError, MissingError
-from lakesweep.paimon.model.external_paths import TableGroup, external_roots
+from lakesweep.paimon.model.external_paths import TableGroup
 from lakesweep.paimon.model.file_kinds import PaimonKind
 from lakesweep.paimon.model.warehouse import FailedTable
 from lakesweep.paimon.orphans.folders import bucket_folders, remove_empty
@@ -164,7 +164,7 @@ class OrphanSweeper:
     def _places(self, table: PaimonTable) -> Iterator[str]:
         yield table.address.path
         # An external root without any file yet may be missing.
-        yield from (root for root in external_roots(table) if self._is_there(root))
+        yield from (root for root in table.external_roots if self._is_there(root))
 
     def _is_there(self, folder: str) -> bool:
         address = parse(folder)

@@ -31,6 +31,7 @@ class Reason(StrEnum):
     HIDDEN = "hidden"
     UNKNOWN_KIND = "unknown-kind"
     IN_DOUBT = "in-doubt"
+    WITHHELD = "withheld"
     UNREFERENCED = "unreferenced"
     IMPORTED = "imported"
     STAGED = "staged"
@@ -38,6 +39,7 @@ class Reason(StrEnum):
     TAGGED = "tagged"
     BRANCH_DELETED = "branch-deleted"
     UNCOVERED = "uncovered"
+    DEDUPLICATED = "deduplicated"
     NOT_DUE = "not-due"
     EXPIRED = "expired"
 

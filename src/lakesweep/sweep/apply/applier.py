@@ -11,6 +11,7 @@ their folders with the plan, so a run that the store does not know stops the app
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -22,11 +23,19 @@ import msgspec
 import pyarrow as pa
 
 from lakesweep.clock import Clock
-from lakesweep.errors import LakesweepError, LeaseHeldError, RefusedError, StoppedError
+from lakesweep.errors import (
+    LakesweepError,
+    LeaseHeldError,
+    RefusedError,
+    StoppedError,
+    override_options,
+)
 from lakesweep.guard_names import GuardName
 from lakesweep.progress import SILENT, Progress
 from lakesweep.runs.fencing import FenceWriter, RunFence, request_stop
+from lakesweep.runs.location_lock import lock_locations
 from lakesweep.runs.records import LakeRecord, PlanRecord, RunStatus
+from lakesweep.runs.restore_marks import check_restore_marks
 from lakesweep.runs.run_log import check_free
 from lakesweep.runs.run_names import plan_command, run_folder
 from lakesweep.runs.sessions import Session
@@ -40,11 +49,12 @@ from lakesweep.storage.options import DeleteRate
 from lakesweep.sweep.apply.deletion import (
     BATCH_ROWS,
     DeleteStep,
+    QuarantineRemoval,
     RemainingStep,
     Removal,
     write_finished,
 )
-from lakesweep.sweep.apply.recheck import PlanRecheck
+from lakesweep.sweep.apply.recheck import PlanRecheck, RecheckedPlan
 from lakesweep.sweep.apply.report import (
     ApplyReport,
     ApplyResult,
@@ -53,10 +63,11 @@ from lakesweep.sweep.apply.report import (
     sum_outcomes,
 )
 from lakesweep.sweep.apply.root_watch import WATCH_SECONDS, RootWatch, watch_roots
+from lakesweep.sweep.apply.withholding import Withholding
 from lakesweep.sweep.columns import LISTING
 from lakesweep.sweep.engine.tasks import TASK_RESULTS, results_of
 from lakesweep.sweep.guards import check_plan_age, check_policy, refuse
-from lakesweep.sweep.plan.document import PlanDocument, load_plan
+from lakesweep.sweep.plan.document import PlanDocument, PlanKind, load_plan
 from lakesweep.sweep.roots.sources import RootSourceFactory, root_sources
 from lakesweep.sweep.verdicts import Verdict
 from lakesweep.timestamps import micros
@@ -83,6 +94,13 @@ class ApplyRequest:
     pace: DeleteRate
     overridden: tuple[str, ...] = ()
     batch_rows: int = BATCH_ROWS
+
+    def command(self, commands: str) -> str:
+        """The command that asks for it."""
+        words = [commands, "apply", self.plan.plan]
+        words += ["--quarantine"] if isinstance(self.removal, QuarantineRemoval) else []
+        words += [override_options(self.overridden)] if self.overridden else []
+        return " ".join(words)
 
 
 class ReferenceRelease(Protocol):
@@ -125,8 +143,11 @@ def load_applicable_plan(
     check_runs_known(stores, runs, order.plan)
     # A policy that was applied since may keep for longer what this plan expires.
     newer = check_policy(document.policy, runs.lake(document.lake).policy)
-    guards = dict.fromkeys([*document.guards, *newer, *check_plan_age(now, document.expires)])
-    refuse(guards, {*order.overridden, *document.overridden}, document.plan, document.commands)
+    # Guards about a table or a root withhold its files later, when the plan is rechecked.
+    whole = (guard for guard in document.guards if not guard.subjects)
+    guards = dict.fromkeys([*whole, *newer, *check_plan_age(now, document.expires)])
+    overridden = {*order.overridden, *document.overridden}
+    refuse(guards, overridden, document.plan, document.commands, order.command(document.commands))
     return document
 
 
@@ -145,11 +166,22 @@ class Applier:
 
     def apply(self, order: ApplyRequest, document: PlanDocument, session: Session) -> ApplyResult:
         """Delete the files of a plan that nothing references. `session` holds the lake's lease."""
+        # A lifecycle plan is applied under the lock of its repository.
+        is_locked = document.kind is PlanKind.LIFECYCLE
+        locations = order.lake.locations
+        with lock_locations(self.stores, self.runs, () if is_locked else locations, session):
+            # Under lease and lock, so that no restore of this or another store begins after this.
+            self.runs.check_unrestored(order.plan)
+            lake, known = document.lake, document.restores
+            check_restore_marks(self.stores, lake, locations, known, document.plan)
+            return self._apply(order, document, session)
+
+    def _apply(self, order: ApplyRequest, document: PlanDocument, session: Session) -> ApplyResult:
         overridden = {*order.overridden, *document.overridden}
         # The user may have taken long to confirm, so the plan may have expired meanwhile.
         age = [*check_plan_age(self.clock.now(), document.expires)]
-        refuse(age, overridden, document.plan, document.commands)
-        self.runs.check_unrestored(order.plan)
+        again = order.command(document.commands)
+        refuse(age, overridden, document.plan, document.commands, again)
         # The holder of the lake's lease may resume what an earlier run left unfinished.
         plan = self.runs.claim(order.plan.plan, session.record.run, resumes=order.plan.run)
         session.lease.check()
@@ -166,7 +198,8 @@ class Applier:
             with suppress(LakesweepError):
                 request_stop(self.stores, folder)
             raise
-        self._record(document, plan, session, applied)
+        withholding = self._settler(order, document).withholding
+        self._record(document, plan, session, applied, withholding)
         return applied
 
     def _carry_out(
@@ -199,12 +232,24 @@ class Applier:
             if stops or not any(results_of(answers, "paused", str)):
                 report = self._report(reports)
                 kept = document.amount(Verdict.DELETE.value).files - gone
-                kept = max(0, kept - (report.waiting or 0))
+                kept = max(0, kept - (report.waiting or 0) - sum(settled.withheld.values()))
+                report = self._withheld(report, settler, settled, document)
                 return ApplyResult(kept, report, stops[0] if stops else None)
             folder = next(folders)
 
     def _report(self, reports: Sequence[OutcomeReport]) -> ApplyReport:
         return apply_report(sum_outcomes(reports), self.release.report)
+
+    def _withheld(
+        self,
+        report: ApplyReport,
+        settler: PlanRecheck,
+        settled: RecheckedPlan,
+        document: PlanDocument,
+    ) -> ApplyReport:
+        """The report with what guards withheld, by guard."""
+        found = settler.withholding.incomplete(document) + Counter(settled.withheld)
+        return msgspec.structs.replace(report, withheld=dict(found)) if found else report
 
     def _settler(self, order: ApplyRequest, document: PlanDocument) -> PlanRecheck:
         return PlanRecheck(
@@ -260,13 +305,18 @@ class Applier:
         return rest, settled.rows
 
     def _record(
-        self, document: PlanDocument, plan: PlanRecord, session: Session, applied: ApplyResult
+        self,
+        document: PlanDocument,
+        plan: PlanRecord,
+        session: Session,
+        applied: ApplyResult,
+        withholding: Withholding,
     ) -> None:
         session.figures = applied.run_figures()
         if applied.stopped:
             session.status, session.message = RunStatus.STOPPED, applied.stopped
             return
-        if applied.report.failed:
+        if applied.report.failed or applied.report.withheld:
             session.status = RunStatus.INCOMPLETE
         self.runs.close_plan(plan)
 
@@ -275,7 +325,17 @@ class Applier:
             return msgspec.structs.replace(record, applied=session.record.run, policy=policy)
 
         # Deleting the files of these roots was confirmed, so the next plan need not ask again.
-        gone = {root.name: micros(root.seen) for root in document.gone_roots if root.deletes}
+        kept = {
+            subject
+            for guard in document.guards
+            if guard.name == GuardName.ROOTS_GONE
+            for subject in withholding.standing(guard)
+        }
+        gone = {
+            root.name: micros(root.seen)
+            for root in document.gone_roots
+            if root.deletes and root.name not in kept
+        }
         self.runs.learn(document.lake, change, forgotten=gone)
 
 

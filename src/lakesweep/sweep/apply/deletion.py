@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from lakesweep.clock import SystemClock
 from lakesweep.errors import LeaseHeldError, MissingError, PausedError, StoppedError
-from lakesweep.runs.fencing import RunFence
+from lakesweep.runs.fencing import RequestFence, RunFence
 from lakesweep.runs.task_progress import TaskCounter
 from lakesweep.storage.address import parse
 from lakesweep.storage.datasets.manifest import Dataset, is_part
@@ -32,8 +32,9 @@ from lakesweep.storage.deleting.quarantine_store import QuarantineFolders
 from lakesweep.storage.file_batches import OUTCOME_SCHEMA, coalesce_batches
 from lakesweep.storage.file_identity import file_hashes, hash_columns
 from lakesweep.storage.listing.locations import list_files
-from lakesweep.storage.object_store import Outcome
+from lakesweep.storage.object_store import Outcome, StoreOpener
 from lakesweep.storage.options import DeleteRate
+from lakesweep.storage.wrappers.fenced import FencedStores
 from lakesweep.storage.wrappers.rate_limit import DeleteLimiter
 from lakesweep.sweep.columns import HASHES, LISTING
 from lakesweep.sweep.engine.tasks import task_result
@@ -60,7 +61,7 @@ class Removal(Protocol):
         ...
 
     def __call__(
-        self, stores: Stores, batch: pa.RecordBatch, limiter: DeleteLimiter
+        self, stores: StoreOpener, batch: pa.RecordBatch, limiter: DeleteLimiter
     ) -> Iterator[pa.RecordBatch]:
         """Outcomes (OUTCOME_SCHEMA, perhaps with more columns) of files (VERDICTS)."""
         ...
@@ -75,7 +76,7 @@ class DeleteRemoval:
         return {}
 
     def __call__(
-        self, stores: Stores, batch: pa.RecordBatch, limiter: DeleteLimiter
+        self, stores: StoreOpener, batch: pa.RecordBatch, limiter: DeleteLimiter
     ) -> Iterator[pa.RecordBatch]:
         return delete_files(stores, [batch], limiter=limiter, verify=True)
 
@@ -94,7 +95,7 @@ class QuarantineRemoval:
         return {"places": msgspec.to_builtins(self.places)}
 
     def __call__(
-        self, stores: Stores, batch: pa.RecordBatch, limiter: DeleteLimiter
+        self, stores: StoreOpener, batch: pa.RecordBatch, limiter: DeleteLimiter
     ) -> Iterator[pa.RecordBatch]:
         return quarantine_files(stores, [batch], self.places, limiter=limiter)
 
@@ -125,6 +126,7 @@ class DeleteStep:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         tally, counter = OutcomeTotals(), TaskCounter(self.stores, self.counts)
         limiter = DeleteLimiter(SystemClock(), self.pace)
+        fence = RequestFence(self.control.verified_until, self.control.clock)
         rows = min(self.batch_rows, first_rows(self.pace))
         try:
             for waiting in coalesce_batches(batches, self.batch_rows):
@@ -132,7 +134,7 @@ class DeleteStep:
                 while start < waiting.num_rows:
                     self.control.check()
                     batch = waiting.slice(start, rows)
-                    seconds = self._remove(batch, limiter, tally)
+                    seconds = self._remove(batch, limiter, tally, fence)
                     counter.add(batch.num_rows)
                     start, rows = start + rows, min(self.batch_rows, fitting_rows(rows, seconds))
         except PausedError as error:
@@ -143,16 +145,25 @@ class DeleteStep:
         failures = report.failures[:_MOST_FAILURES]
         yield task_result("tally", [msgspec.structs.replace(report, failures=failures)])
 
-    def _remove(self, batch: pa.RecordBatch, limiter: DeleteLimiter, tally: OutcomeTotals) -> float:
-        """The seconds that it took."""
+    def _remove(
+        self,
+        batch: pa.RecordBatch,
+        limiter: DeleteLimiter,
+        tally: OutcomeTotals,
+        fence: RequestFence,
+    ) -> float:
+        """The seconds that it took. StoppedError or LeaseHeldError if some was not requested."""
         begin = time.monotonic()
         writer = DatasetWriter(self.stores, self.outcomes, self.schema)
         try:
-            for outcomes in self.removal(self.stores, batch, limiter):
-                tally.add(outcomes)
-                writer.add(outcomes)
+            for outcomes in self.removal(FencedStores(self.stores, fence), batch, limiter):
+                sent = outcomes.filter(pc.not_equal(outcomes["outcome"], Outcome.UNSENT.value))
+                tally.add(sent)
+                writer.add(sent)
         finally:
             writer.finish()
+        if fence.ended is not None:
+            raise fence.ended
         return time.monotonic() - begin
 
 

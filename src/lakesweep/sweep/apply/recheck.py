@@ -11,30 +11,32 @@ Then nothing is deleted.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from lakesweep.clock import Clock
 from lakesweep.errors import DamagedError, IncompleteError, RefusedError
+from lakesweep.guard_names import GuardName
 from lakesweep.progress import Progress
 from lakesweep.runs.task_progress import show_progress
 from lakesweep.storage.datasets.manifest import Dataset, Part
-from lakesweep.storage.datasets.reader import load_dataset
 from lakesweep.storage.datasets.writer import commit_dataset
+from lakesweep.sweep.apply.withholding import Withholding
 from lakesweep.sweep.columns import VERDICTS
 from lakesweep.sweep.engine.tasks import TASK_RESULTS, results_of
-from lakesweep.sweep.guards import GoneRoot, gone_roots_guard, refuse
+from lakesweep.sweep.guards import GoneRoot, Guard, gone_roots_guard, refuse
+from lakesweep.sweep.judge.dangling_search import DanglingResult, DanglingSearch
 from lakesweep.sweep.judge.live_set import JudgeStep
-from lakesweep.sweep.judge.live_subsets import SubsetFilters
 from lakesweep.sweep.judge.rules import make_rules
+from lakesweep.sweep.judge.totals import totals_of, withheld_of
 from lakesweep.sweep.mark.mark_phase import remark
 from lakesweep.sweep.mark.marker import MarkSpec
 from lakesweep.sweep.mark.marks import Marks, RootMark, RootState, load_marks
-from lakesweep.sweep.mark.root_identity import KnownRoots
-from lakesweep.sweep.mark.survey import files_of
-from lakesweep.sweep.plan.document import PlanDocument, open_dataset
+from lakesweep.sweep.mark.root_identity import KnownRoots, may_have_moved
+from lakesweep.sweep.mark.survey import LakeSurvey, files_of
+from lakesweep.sweep.plan.document import PlanDocument, accepted_guards, open_dataset
 from lakesweep.sweep.roots.sources import RootSourceFactory
 from lakesweep.sweep.verdicts import Verdict
 
@@ -49,10 +51,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RecheckedPlan:
-    """The files to delete, and the roots as they were at the last check."""
+    """The files to delete, and the roots as they were at the last check.
+
+    `withheld` counts the files that guards withhold, by guard.
+    """
 
     deletes: Dataset
     marks: Marks
+    withheld: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -81,22 +87,26 @@ class PlanRecheck:
             if not deleted:
                 raise
             raise IncompleteError(
-                f"roots changed after {deleted:,} files had been deleted\n{error.message}",
+                [f"roots changed after {deleted:,} files had been deleted", *error.lines],
                 hint=error.hint,
             ) from error
 
     def _settle(self, folder: str, lease: HeldLease) -> RecheckedPlan:
         left = self._open(Verdict.DELETE.value)
         before = self._open_marks()
-        marks = self._look(before, f"{folder}/marks")
+        marks, gone = self._look(before, f"{folder}/marks")
         lease.check()
+        first = RecheckedPlan(left, marks)
         if _pointers(marks) != _pointers(before):
-            left = self._judge(left, marks, f"{folder}/first")
+            first = self._judge(left, before, marks, gone, f"{folder}/first")
             lease.check()
             # The plan knows roots by their manifests; those that changed since, by their pointer.
-            marks = self._look(replace(before, roots=marks.roots), f"{folder}/second/marks")
+            known = replace(before, roots=marks.roots)
+            marks, later = self._look(known, f"{folder}/second/marks")
+            gone = [*gone, *later]
             lease.check()
-        return RecheckedPlan(self._judge(left, marks, folder), marks)
+        last = self._judge(first.deletes, before, marks, gone, folder)
+        return replace(last, withheld=Counter(first.withheld) + Counter(last.withheld))
 
     def sources_now(self) -> Sequence[RootSource]:
         """New sources of roots, which another thread may read at the same time."""
@@ -112,8 +122,8 @@ class PlanRecheck:
                 raise DamagedError(dataset.address, "is not what it was when the plan was made")
         return marks
 
-    def _look(self, before: Marks, address: str) -> Marks:
-        """Mark the roots that changed."""
+    def _look(self, before: Marks, address: str) -> tuple[Marks, Sequence[GoneRoot]]:
+        """Mark the roots that changed, and find those that are gone."""
         sources = self.sources_now()
         with show_progress(
             self.stores, address, self.progress, "marked again", unit="metadata files"
@@ -126,27 +136,66 @@ class PlanRecheck:
                 f"{doubt}; nothing more is deleted",
                 hint="fix it, then apply the same plan again",
             )
-        if gone := list(_gone(before, marks, self.document.created)):
-            plan = self.document
-            refuse([gone_roots_guard(gone)], self.overridden, plan.plan, plan.commands)
-        return marks
+        return marks, self._gone(before, marks)
 
-    def _judge(self, files: Dataset, marks: Marks, folder: str) -> Dataset:
-        """The files that no mark keeps."""
+    def _gone(self, before: Marks, now: Marks) -> Sequence[GoneRoot]:
+        """The roots of the plan that are gone, unless one may have taken up files first."""
+        gone = list(_gone_marks(before, now))
+        found = [GoneRoot(root.name, root.origin, self.document.created) for root in gone]
+        moved = [
+            guarded
+            for root, guarded in zip(gone, found, strict=True)
+            if may_have_moved(self.stores, root, self.document.started)
+        ]
+        if moved:
+            # It may reference any file now, so withholding its folders would not be enough.
+            guard = replace(gone_roots_guard(moved), subjects=())
+            refuse([guard], self.overridden, self.document.plan, self.document.commands)
+        return found
+
+    def _judge(
+        self,
+        files: Dataset,
+        before: Marks,
+        marks: Marks,
+        gone: Sequence[GoneRoot],
+        folder: str,
+    ) -> RecheckedPlan:
+        """The files that no mark keeps and no guard withholds."""
         memory = self.runs.known_folders(self.runs.lake(self.lake.name))
-        cutoff = self.document.cut_off
+        # The configuration of now decides, as far as it protects more than that of the plan.
+        cutoff = self.document.cut_off_by(self.lake.grace)
         ruling = make_rules(
             self.lake, marks, memory, self.overridden, now=self.clock.now(), cutoff=cutoff
         )
-        # Paimon tables may reference files by names that are not paths.
-        used = SubsetFilters(self.stores, self.engine, f"{folder}/chosen").used_names(marks)
+        # Roots that moved may mean files of the plan by another spelling, or by a name that is
+        # not a path, just as those that the plan read.
+        survey = LakeSurvey(self._open("listing"), marks)
+        doubtful = DanglingSearch(self.stores, self.engine, f"{folder}/doubts").look(
+            self.lake, survey
+        )
+        guards = [*self.document.guards, *_new_guards(gone, doubtful)]
+        withheld = self.withholding.files(guards, (*before.roots, *marks.roots), memory)
         step = JudgeStep(
-            self.stores, f"{folder}/keep", f"{folder}/delete", ruling.rules, namesakes=used
+            self.stores,
+            f"{folder}/keep",
+            f"{folder}/delete",
+            replace(ruling.rules, withheld=withheld),
+            doubts=doubtful.filters,
+            namesakes=doubtful.namesakes,
         )
         answers = self.engine.match(step, files, marks.content, TASK_RESULTS)
         parts = results_of(answers, Verdict.DELETE.value, Part)
-        commit_dataset(self.stores, f"{folder}/delete", parts, VERDICTS)
-        return load_dataset(self.stores, f"{folder}/delete")
+        # Not loaded again: between the write and a load, others could change which parts it has.
+        # The hashes of the parts come from the tasks, and are checked when the rows are read back.
+        deletes = commit_dataset(self.stores, f"{folder}/delete", parts, VERDICTS)
+        return RecheckedPlan(deletes, marks, withheld_of(totals_of(answers)))
+
+    @property
+    def withholding(self) -> Withholding:
+        """What is accepted now: by override, or by the configuration of the lake."""
+        accepted = accepted_guards(self.lake, self.clock.now())
+        return Withholding(self.overridden, accepted)
 
 
 def _doubts(before: Marks, now: Marks) -> Iterator[str]:
@@ -174,8 +223,12 @@ def _emptied(before: Marks, now: Marks) -> Iterator[str]:
         yield f"{origin} listed tables when the plan was made and lists none now"
 
 
-def _gone(before: Marks, now: Marks, seen: datetime) -> Iterator[GoneRoot]:
-    return (GoneRoot(root.name, root.origin, seen) for root in _gone_marks(before, now))
+def _new_guards(gone: Sequence[GoneRoot], doubtful: DanglingResult) -> Iterator[Guard]:
+    """Guards about tables and roots that fail only now."""
+    if gone:
+        yield gone_roots_guard(gone)
+    if doubtful.tables:
+        yield Guard(GuardName.MISSING, "referenced and not stored", tuple(doubtful.tables))
 
 
 def _gone_marks(before: Marks, now: Marks) -> Iterator[RootMark]:

@@ -41,7 +41,10 @@ class ReleaseReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ApplyReport(OutcomeReport, frozen=True, kw_only=True):
-    """Outcomes of an apply. The fields of a ReleaseReport are UNSET if there was none."""
+    """Outcomes of an apply. The fields of a ReleaseReport are UNSET if there was none.
+
+    `withheld` counts the files that guards about a table or a root kept, by guard; UNSET if none.
+    """
 
     waiting: int | UnsetType = UNSET
     taken_off: int | UnsetType = UNSET
@@ -49,10 +52,11 @@ class ApplyReport(OutcomeReport, frozen=True, kw_only=True):
     branches_busy: int | UnsetType = UNSET
     branches_refused: int | UnsetType = UNSET
     branches: tuple[BranchReport, ...] | UnsetType = UNSET
+    withheld: dict[str, int] | UnsetType = UNSET
 
     @property
     def is_complete(self) -> bool:
-        return not self.failed and not self.branches_refused
+        return not self.failed and not self.branches_refused and not self.withheld
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -101,10 +102,14 @@ class LocalSweepEngine(LocalMarkEngine):
 
 
 def _pair(files: pa.RecordBatch, told: pa.Table) -> Iterator[pa.RecordBatch]:
-    # A left join: files without a row on the other side stay, with nulls.
-    together = pa.Table.from_batches([files]).join(told, ["h1", "h2"], join_type="left outer")
-    others = [name for name in told.column_names if name not in HASHES.names]
-    yield from together.select([*files.schema.names, *others]).to_batches()
+    # A left join: files without a row on the other side stay, with nulls. Only their places are
+    # joined, because a join cannot carry lists.
+    places = pa.table([files["h1"], files["h2"], np.arange(files.num_rows)], [*HASHES.names, "row"])
+    together = places.join(told, HASHES.names, join_type="left outer").combine_chunks()
+    rows = pa.Table.from_batches([files]).take(together["row"])
+    for name in (name for name in told.column_names if name not in HASHES.names):
+        rows = rows.append_column(told.schema.field(name), together[name])
+    yield from rows.to_batches()
 
 
 def load_hashes(stores: StoreOpener, files: Dataset) -> HashSet:

@@ -73,20 +73,22 @@ class LakeChecker:
         listing = files_of(self.stores, survey.listing)
         sources = self.sources(self.stores, lake, listing)
         for look in range(_LOOKS):
-            found = self._miss(lake, survey.listing, marks, f"{address}/missing-{look}")
+            found = self._miss(lake, survey, marks, f"{address}/missing-{look}")
             if not _has_moved(sources, found):
                 return found
             spec = MarkSpec(self.engine, self.stores, f"{address}/marks-{look}", cache=marks)
             marks = mark(spec, sources)
-        return self._miss(lake, survey.listing, marks, f"{address}/missing")
+        return self._miss(lake, survey, marks, f"{address}/missing")
 
-    def _miss(self, lake: Lake, listing: Dataset, marks: Marks, address: str) -> CheckResult:
-        locations = location_map(lake.locations)
+    def _miss(self, lake: Lake, survey: LakeSurvey, marks: Marks, address: str) -> CheckResult:
+        # Of a location that could not be listed nothing is known: it is not checked.
+        unlisted = {each.location for each in survey.unlisted}
+        locations = location_map(each for each in lake.locations if each not in unlisted)
         optional = SubsetFilters(self.stores, self.engine, f"{address}-chosen").unneeded(marks)
         step = MissingStep(
             self.stores, address, locations, root_needs(self.stores, marks), optional
         )
-        answers = self.engine.miss(step, listing, marks.content, TASK_RESULTS)
+        answers = self.engine.miss(step, survey.listing, marks.content, TASK_RESULTS)
         parts = results_of(answers, "part", Part)
         return CheckResult(
             marks,

@@ -16,6 +16,7 @@ from lakesweep.paimon.model.file_kinds import PaimonKind
 from lakesweep.storage.address import identity
 from lakesweep.storage.datasets.reader import read_dataset
 from lakesweep.storage.file_identity import file_hashes, hash_columns, resolve_alias
+from lakesweep.sweep.judge.spellings import loose_keys
 from lakesweep.sweep.mark.marks import Marks, RootMark
 
 if TYPE_CHECKING:
@@ -51,6 +52,20 @@ def find_references(stores: StoreOpener, marks: Marks, path: str) -> list[RootRe
     }
     keys = ((root.name, root.source) for root in marks.roots)
     return [found[key] for key in keys if key in found]
+
+
+def find_spellings(stores: StoreOpener, marks: Marks, path: str) -> list[RootReference]:
+    """References by another spelling of a file's key, one for each root.
+
+    Such spellings hash to nothing in common, so every reference is read.
+    """
+    [wanted] = loose_keys(pa.array([path])).to_pylist()
+    columns = ["path", "kind", "source"]
+    found: dict[int, dict[str, Any]] = {}
+    for batch in read_dataset(stores, marks.content, columns, verify=False):
+        is_same = pc.equal(loose_keys(batch["path"]), wanted)
+        found |= {row["source"]: row for row in batch.filter(is_same).to_pylist()}
+    return list(_ways(stores, marks, list(found.values())))
 
 
 def _ways(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakesweep.sweep.verdicts import Reason, Verdict
 from lakesweep.units import format_count, format_moment, format_size
+from lakesweep.untrusted.text import printable
 
 if TYPE_CHECKING:
     from lakesweep.sweep.guards import Guard
@@ -279,8 +280,7 @@ def _minute(moment: Any) -> str:
 
 def _text(text: str) -> str:
     """Text of which nothing is hidden: odd characters are shown by their code."""
-    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-    return escape(shown, quote=True)
+    return escape(printable(text), quote=True)
 
 
 def _name(text: str) -> str:

@@ -25,7 +25,7 @@ from lakesweep.storage.file_identity import (
 )
 from lakesweep.storage.object_store import ObjectInfo
 from lakesweep.sweep.columns import LISTING
-from lakesweep.sweep.inspect.evidence import RootReference, find_references
+from lakesweep.sweep.inspect.evidence import RootReference, find_references, find_spellings
 from lakesweep.sweep.judge.paimon_names import paimon_namings
 from lakesweep.sweep.judge.reasons import JudgeRules, judge
 from lakesweep.sweep.judge.rules import table_folders_of
@@ -55,8 +55,7 @@ _REASONS = {
     Reason.AGE_UNKNOWN: "its age is not known: {}",
     Reason.HIDDEN: "a name on its way begins with . or _, and the lake says unknown = keep",
     Reason.UNKNOWN_KIND: "it is named like no file of a table, and the lake says unknown = keep",
-    Reason.IN_DOUBT: "a table may mean it by another name: one that is not stored, and the same"
-    " but for doubled slashes or the name of the store, or one that is a link to it, or of a file"
+    Reason.IN_DOUBT: "a reference that leads to nothing stored may mean it: a link to it, or a file"
     " of the same name in a Paimon table",
 }
 #: The tables that can say of themselves that nothing of them is to go.
@@ -87,14 +86,24 @@ def explain(plan: StoredPlan, path: str) -> Explanation:
     row = find_row(plan, path)
     if row is None:
         raise _absent(plan, path)
-    is_referenced = row["reason"] == Reason.REFERENCED
-    references = find_references(plan.stores, plan.marks(), path) if is_referenced else []
+    references = _references(plan, row, path)
     return Explanation(
         row,
         references,
         list(_evidence(plan.document, row, references)),
         list(_protection(plan, row)) if row["verdict"] == Verdict.DELETE else [],
     )
+
+
+def _references(plan: StoredPlan, row: Mapping[str, Any], path: str) -> list[RootReference]:
+    """The references that keep a file, or that may mean it."""
+    match row["reason"]:
+        case Reason.REFERENCED:
+            return find_references(plan.stores, plan.marks(), path)
+        case Reason.IN_DOUBT:
+            return find_spellings(plan.stores, plan.marks(), path)
+        case _:
+            return []
 
 
 def find_row(plan: StoredPlan, path: str) -> Mapping[str, Any] | None:
@@ -130,6 +139,8 @@ def _evidence(
         case Reason.INCOMPLETE_ROOT:
             yield f"{rule} may reference it, and could not be read"
             yield from (root.reason for root in document.incomplete_roots if root.name == rule)
+        case Reason.IN_DOUBT if references:
+            yield from (_spelling(each) for each in references)
         case Reason.UNREFERENCED:
             yield from _proof(document, row)
         case reason:
@@ -143,6 +154,13 @@ def _liveness(references: Sequence[RootReference]) -> Iterator[str]:
         return
     yield "no root names it: the filter of this plan took it for live by mistake"
     yield "each plan's filter errs about other files, so a later plan will find it"
+
+
+def _spelling(reference: RootReference) -> str:
+    return (
+        f"{reference.root.name} references {reference.path}, which is not stored, and may mean"
+        " this file"
+    )
 
 
 def _youth(document: PlanDocument, modified: datetime) -> Iterator[str]:

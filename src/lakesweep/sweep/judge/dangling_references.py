@@ -1,14 +1,15 @@
 """Dangling references, and the stored files that they may mean.
 
-A table may know its files by other names than the store does: a client collapsed two slashes,
-or a bucket has an alias. Then what is referenced is not stored, and what is stored looks
-unreferenced. So a plan also matches the other way round. Files that a dangling reference may
-mean are kept, and a guard reports the tables. A local file may also be a link whose target no
-reference names.
+A table may know its files by other names than the store does: a client encoded a key, or a
+bucket has an alias. Then what is referenced is not stored, and what is stored looks
+unreferenced. So a plan also matches the other way round, completely: files that a dangling
+reference may mean are kept, and a guard reports the tables. A local file may also be a link
+whose target no reference names.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -19,8 +20,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakesweep.errors import InexactKeyError, LakesweepError, MissingError
-from lakesweep.hashing import Hashes, HashSet, hash128
+from lakesweep.errors import LakesweepError
+from lakesweep.hashing import HashSet
 from lakesweep.iceberg.file_kinds import IcebergKind
 from lakesweep.lakefs.mark_levels import RepositoryFileKind as LakefsKind
 from lakesweep.parallel import map_ordered
@@ -30,13 +31,12 @@ from lakesweep.storage.file_identity import hash_columns, link_targets, resolve_
 from lakesweep.sweep.columns import HASHES, hashes_of
 from lakesweep.sweep.engine.tasks import task_result
 from lakesweep.sweep.judge.bloom_filter import BloomShards
+from lakesweep.sweep.judge.spellings import loose_hashes
 
 if TYPE_CHECKING:
     from lakesweep.storage.stores import Stores
     from lakesweep.sweep.paths.folder_map import FolderMap
 
-#: How many unlisted files each task looks up; writers create new ones all day.
-MAX_LOOKUPS = 1_000
 #: Kinds that roots name but do not need: they reveal nothing about how other files are spelled. Old
 #: commits of a repository keep naming objects that were deleted on purpose.
 _NOT_NEEDED = pa.array(
@@ -45,16 +45,10 @@ _NOT_NEEDED = pa.array(
 
 
 class DanglingCount(msgspec.Struct, frozen=True):
-    """How many references of one source are dangling, among those that were checked."""
+    """How many references of one source are dangling."""
 
     source: int
     files: int
-
-
-def loose_hashes(paths: pa.Array) -> Hashes:
-    """Hashes of keys alone, with runs of slashes collapsed: equal for all possible spellings."""
-    keys = pc.replace_substring_regex(identities(paths), r"^[^/]*://[^/]*", "")
-    return hash128(pc.replace_substring_regex(keys, r"//+", "/"))
 
 
 @dataclass(frozen=True)
@@ -69,68 +63,98 @@ class DanglingMatches:
 
 @dataclass(frozen=True)
 class DanglingStep:
-    """Writes the loose hashes of live files that were not listed into a dataset of HASHES.
+    """Writes the loose hashes of live files (LIVE) that were not listed into a dataset of HASHES.
 
-    It does the same for the targets of live files that are links.
-
-    `stored` are filters of everything listed. Files below `others`, the locations of other lakes,
-    are left to those; `optional` are filters of files that may be missing. Files in the lake's own
-    locations should have been listed, so some of them are looked up again.
+    Files below `others`, the locations of other lakes, are left to those. Files in the lake's own
+    `locations` should have been listed. A writer may have created them since, so each is looked up
+    again, and those that do not exist are counted; `optional` are filters of files that may be
+    missing.
     """
 
     stores: Stores
     address: str
-    stored: Sequence[str]
     locations: FolderMap
     others: FolderMap
     optional: Sequence[str] = ()
     workers: int = 16
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        stored = BloomShards.load(self.stores, self.stored)
         writer = DatasetWriter(self.stores, self.address, HASHES)
-        looks = _Lookups(self)
+        missing = _MissingFiles(self)
         for batch in batches:
-            known = resolve_aliases(identities(batch["path"]))
-            is_missing = pa.array(~stored.contains(hashes_of(batch)))
-            missing, names = batch.filter(is_missing), known.filter(is_missing)
-            mine = pa.array(self.others.find(names) < 0)
-            for meant in (names.filter(mine), link_targets(known)):
-                columns = hash_columns(loose_hashes(meant))
-                writer.add(pa.RecordBatch.from_arrays(list(columns), schema=HASHES))
-            looks.add(missing.filter(pa.array(self.locations.find(names) >= 0)))
+            names = resolve_aliases(identities(batch["path"]))
+            mine = names.filter(pa.array(self.others.find(names) < 0))
+            writer.add(_loose_rows(mine))
+            missing.add(batch.filter(pa.array(self.locations.find(names) >= 0)))
         yield task_result("part", writer.finish())
-        yield task_result("astray", looks.found())
+        yield task_result("files", [missing.files])
+        yield task_result("astray", missing.by_source())
 
 
-class _Lookups:
-    """Files that were looked up again and do not exist."""
+@dataclass(frozen=True)
+class LinkStep:
+    """Writes the loose hashes of what live files lead to that are local links, as HASHES."""
+
+    stores: Stores
+    address: str
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        writer = DatasetWriter(self.stores, self.address, HASHES)
+        for batch in batches:
+            writer.add(_loose_rows(link_targets(resolve_aliases(identities(batch["path"])))))
+        yield task_result("part", writer.finish())
+
+
+def _loose_rows(paths: pa.Array) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(list(hash_columns(loose_hashes(paths))), schema=HASHES)
+
+
+class _FileLookup:
+    """Looks up each file once; remembers 24 to 48 bytes for each."""
+
+    def __init__(self, stores: Stores, workers: int) -> None:
+        self._stores = stores
+        self._workers = workers
+        self._seen, self._gone = HashSet(), HashSet()
+
+    def __len__(self) -> int:
+        """How many files do not exist."""
+        return len(self._gone)
+
+    def missing(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows of files that do not exist, or cannot be looked up."""
+        new = rows.filter(pa.array(self._seen.add(hashes_of(rows))))
+        gone = map_ordered(self._is_gone, new["path"].to_pylist(), workers=self._workers)
+        self._gone.add(hashes_of(new.filter(pa.array(list(gone), pa.bool_()))))
+        return rows.filter(pa.array(self._gone.contains(hashes_of(rows))))
+
+    def _is_gone(self, path: str) -> bool:
+        try:
+            place = parse(path)
+            self._stores.open(place).head(place.key)
+        except LakesweepError:
+            return True  # what cannot be looked up may as well be missing: its table is kept
+        return False
+
+
+class _MissingFiles:
+    """References of a task that lead to nothing stored."""
 
     def __init__(self, step: DanglingStep) -> None:
-        self._step = step
-        self._seen = HashSet()
-        self._found: dict[int, int] = {}
+        self._lookup = _FileLookup(step.stores, step.workers)
+        self._counts: Counter[int] = Counter()
         self._optional = BloomShards.load(step.stores, step.optional) if step.optional else None
+
+    @property
+    def files(self) -> int:
+        return len(self._lookup)
 
     def add(self, files: pa.RecordBatch) -> None:
         needed = files.filter(pc.invert(pc.is_in(files["kind"], value_set=_NOT_NEEDED)))
         if self._optional is not None:
             needed = needed.filter(pa.array(~self._optional.contains(hashes_of(needed))))
-        left = max(0, MAX_LOOKUPS - len(self._seen))
-        new = needed.filter(pa.array(self._seen.add(hashes_of(needed)))).slice(0, left)
-        gone = map_ordered(self._is_gone, new["path"].to_pylist(), workers=self._step.workers)
-        for source, is_gone in zip(new["source"].to_pylist(), gone, strict=True):
-            self._found[source] = self._found.get(source, 0) + is_gone
+        # Every source counts, not just the first: each table that lacks the file is named.
+        self._counts.update(self._lookup.missing(needed)["source"].to_pylist())
 
-    def found(self) -> Iterator[DanglingCount]:
-        return (DanglingCount(source, files) for source, files in self._found.items() if files)
-
-    def _is_gone(self, path: str) -> bool:
-        try:
-            place = parse(path)
-            self._step.stores.open(place).head(place.key)
-        except (MissingError, InexactKeyError):
-            return True
-        except LakesweepError:
-            return False  # unknown counts as existing
-        return False
+    def by_source(self) -> Iterator[DanglingCount]:
+        return (DanglingCount(source, files) for source, files in self._counts.items())

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from lakesweep.storage.datasets.manifest import Part
+from lakesweep.storage.address import StoreKind, parse
+from lakesweep.storage.datasets.manifest import Dataset, Part
 from lakesweep.storage.datasets.reader import read_dataset
 from lakesweep.storage.datasets.writer import commit_dataset
 from lakesweep.sweep.columns import HASHES
 from lakesweep.sweep.engine.tasks import TASK_RESULTS, results_of
-from lakesweep.sweep.judge.dangling_references import DanglingCount, DanglingStep
+from lakesweep.sweep.judge.dangling_references import DanglingCount, DanglingStep, LinkStep
 from lakesweep.sweep.judge.live_subsets import FEW_ROWS, SubsetFilters
 from lakesweep.sweep.mark.lineage import RootLineage, trace
 from lakesweep.sweep.mark.survey import LakeSurvey
@@ -32,8 +33,8 @@ class DanglingResult:
     """Dangling references of a plan.
 
     `filters` match the stored files that they may mean, `namesakes` the names that Paimon tables
-    use. `missing` counts those in the locations, of which not all were checked, and `tables` name
-    their tables.
+    use. `missing` counts the files in the locations that are referenced and not stored, and
+    `tables` name the tables that lack them.
     """
 
     filters: Sequence[str] = ()
@@ -44,40 +45,62 @@ class DanglingResult:
 
 @dataclass(frozen=True)
 class DanglingSearch:
-    """Finds references of a plan that are not stored; everything is written below a folder.
+    """Finds all references of marks that are not stored; everything is written below a folder.
 
-    This takes two passes over the data at hand, without a join; two more if there are Paimon
-    tables.
+    Without `counts`, it only finds what references may mean: nothing is looked up.
     """
 
     stores: Stores
     engine: SweepEngine
     folder: str
     few: int = FEW_ROWS
+    counts: bool = True
 
     def look(self, lake: Lake, survey: LakeSurvey) -> DanglingResult:
         """Find the dangling references, and the stored files that they may mean."""
         content = survey.marks.content
-        theirs = (each for locations in lake.neighbours.values() for each in locations)
-        address = f"{self.folder}/loose"
+        if not content.rows:
+            return DanglingResult()
         chooser = SubsetFilters(self.stores, self.engine, self.folder, self.few)
-        step = DanglingStep(
-            self.stores,
-            address,
-            chooser.filter(survey.listing, "stored"),
-            location_map(lake.locations),
-            location_map(theirs),
-            chooser.optional(survey.marks),
-        )
-        answers = chooser.on(content).gather(step, content, TASK_RESULTS)
-        loose = commit_dataset(self.stores, address, results_of(answers, "part", Part), HASHES)
-        astray = list(results_of(answers, "astray", DanglingCount))
+        answers = [self._missing(lake, survey, chooser), *self._links(lake, content, chooser)]
+        parts = [part for each in answers for part in results_of(each, "part", Part)]
+        loose = commit_dataset(self.stores, self._loose, parts, HASHES)
+        astray = list(results_of(answers[0], "astray", DanglingCount))
         return DanglingResult(
             chooser.filter(loose, "meant") if loose.rows else (),
             chooser.used_names(survey.marks),
-            sum(each.files for each in astray),
+            sum(results_of(answers[0], "files", int)),
             self._tables(survey.marks, astray),
         )
+
+    @property
+    def _loose(self) -> str:
+        return f"{self.folder}/loose"
+
+    def _missing(self, lake: Lake, survey: LakeSurvey, chooser: SubsetFilters) -> pa.Table:
+        """An exact join: a filter of the listing would hide some dangling references."""
+        listing, content = survey.listing, survey.marks.content
+        theirs = (each for locations in lake.neighbours.values() for each in locations)
+        step = DanglingStep(
+            self.stores,
+            self._loose,
+            location_map(self._looked_up(lake, survey)),
+            location_map(theirs),
+            chooser.optional(survey.marks),
+        )
+        engine = chooser.on(content) if listing.rows <= self.few else self.engine
+        return engine.miss(step, listing, content, TASK_RESULTS)
+
+    def _looked_up(self, lake: Lake, survey: LakeSurvey) -> Iterator[str]:
+        """The locations in which a file that was not listed may be missing."""
+        unlisted = {each.location for each in survey.unlisted}
+        return (each for each in lake.locations if self.counts and each not in unlisted)
+
+    def _links(self, lake: Lake, content: Dataset, chooser: SubsetFilters) -> Iterator[pa.Table]:
+        """What live files lead to that are links; only local files can be."""
+        if any(parse(location).kind is StoreKind.FILE for location in lake.locations):
+            step = LinkStep(self.stores, self._loose)
+            yield chooser.on(content).gather(step, content, TASK_RESULTS)
 
     def _tables(self, marks: Marks, astray: Sequence[DanglingCount]) -> Sequence[str]:
         if not astray:

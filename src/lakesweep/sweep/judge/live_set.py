@@ -20,8 +20,8 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakesweep.errors import RefusedError
-from lakesweep.hashing.bloom_file import dump_bloom, load_bloom
+from lakesweep.errors import FilterTooSmallError
+from lakesweep.hashing.bloom_file import dump_bloom
 from lakesweep.hashing.bloom_filter import BloomFill, BloomFilter, BloomShape, total_fill
 from lakesweep.hashing.bloom_sizing import (
     BloomFigures,
@@ -31,6 +31,7 @@ from lakesweep.hashing.bloom_sizing import (
     check_fill,
     expected_live,
     first_shape,
+    largest_shape,
 )
 from lakesweep.runs.task_progress import TaskCounter
 from lakesweep.storage.address import identities, parse
@@ -40,7 +41,7 @@ from lakesweep.storage.deleting.bulk_delete import remove_folder
 from lakesweep.storage.file_identity import resolve_aliases
 from lakesweep.sweep.columns import VERDICTS, Batches, hashes_of, with_reference
 from lakesweep.sweep.engine.tasks import TASK_RESULTS, results_of, task_result
-from lakesweep.sweep.judge.bloom_filter import BloomShards, FillStep
+from lakesweep.sweep.judge.bloom_filter import BloomShards, FillStep, read_bloom
 from lakesweep.sweep.judge.dangling_references import DanglingMatches
 from lakesweep.sweep.judge.paimon_names import PaimonUsedNames
 from lakesweep.sweep.judge.reasons import JudgeRules, judge
@@ -74,13 +75,17 @@ class MatchResult:
 
 @dataclass(frozen=True)
 class LiveSet:
-    """The live files of a run: `content` are the marks, with duplicates."""
+    """The live files of a run: `content` are the marks, with duplicates.
+
+    A filter of them has at most `max_bytes`.
+    """
 
     stores: Stores
     engine: SweepEngine
     content: Dataset
     folder: str
     most_live: int
+    max_bytes: int | None = None
 
     def judge(self, step: JudgeStep, listing: Dataset, mode: MatchMode) -> MatchResult:
         """Run a judge step over all listed files."""
@@ -96,25 +101,39 @@ class LiveSet:
         return MatchResult(answers, mode, figures)
 
     def build(self) -> tuple[Sequence[str], BloomFigures]:
-        """A filter with a low enough error rate; rebuilt larger if the first one is not."""
+        """A filter with a low enough error rate; rebuilt larger if the first one is not.
+
+        FilterTooSmallError if it would take more bytes than allowed.
+        """
         capacity = expected_live(self.most_live, self.content.rows)
-        # A new salt for every run, so that a file kept by a false positive is judged afresh next
-        # time.
-        shape = first_shape(capacity, secrets.randbits(128))
+        # A new salt for every run, so that a file kept by a false positive is judged again by the
+        # next one.
+        shape = largest_shape(first_shape(capacity, secrets.randbits(128)), self.max_bytes)
         filters, fill = self._fill(shape)
         rebuilt = check_fill(fill, can_rebuild=True) is BloomFit.RESIZE
         if rebuilt:
             shape = better_shape(shape, fill, self.content.rows)
+            self._check_size(shape)
             filters, fill = self._fill(shape)
-        # Refuse rather than delete with a filter that errs too often, even though it errs towards
-        # keeping: the plan's totals would be wrong.
         if check_fill(fill, can_rebuild=False) is not BloomFit.FITS:
-            raise RefusedError(
-                "filter",
-                f"the filter errs {fill.expected_fpp:.1e} of the time, which is too often",
-                hint="run it again: the next filter is sized by what was seen",
-            )
+            raise self._too_small(better_shape(shape, fill, self.content.rows))
         return filters, bloom_figures(shape, fill, rebuilt=rebuilt)
+
+    def _check_size(self, shape: BloomShape) -> None:
+        if self.max_bytes is not None and shape.size_bytes > self.max_bytes:
+            raise self._too_small(shape)
+
+    def _too_small(self, needed: BloomShape) -> FilterTooSmallError:
+        """Why there is no plan.
+
+        A filter that errs too often only errs towards keeping, but the totals would be wrong.
+        """
+        return FilterTooSmallError(
+            f"the references of this lake need a filter of {needed.size_bytes:,} bytes, and"
+            f" {self.max_bytes or 0:,} are allowed; nothing was planned",
+            needed.size_bytes,
+            hint=f"set filter_bytes = {needed.size_bytes} for the lake, or plan with --exact",
+        )
 
     def _fill(self, shape: BloomShape) -> tuple[Sequence[str], BloomFill]:
         shards = [self._fill_shard(shape, shard) for shard in range(shape.shards)]
@@ -126,8 +145,8 @@ class LiveSet:
         answers = self.engine.gather(step, self.content, TASK_RESULTS)
         whole = BloomFilter(shape, range(shard, shard + 1))
         for path in results_of(answers, "filter", str):
+            whole.merge(read_bloom(self.stores, path))
             place = parse(path)
-            whole.merge(load_bloom(path, self.stores.open(place).read(place.key)))
             self.stores.open(place).delete([place.key])
         place = parse(f"{self.folder}/{shape.capacity}-{shard}.bloom")
         self.stores.open(place).write(place.key, dump_bloom(whole))

@@ -32,10 +32,22 @@ from lakesweep.sweep.paths.folder_map import FolderMap, FolderNumbers
 from lakesweep.sweep.verdicts import Reason
 from lakesweep.timestamps import micros
 
+_TEXT = pa.string()
 _NO_TIME = np.iinfo(np.int64).min
 _REASONS = list(Reason)
 _REASON_TEXTS = pa.array([reason.value for reason in Reason])
 _VERDICT_TEXTS = pa.array([reason.verdict.value for reason in Reason])
+
+
+@dataclass(frozen=True, slots=True)
+class WithheldFiles:
+    """What guards withhold: files in some folders, and files of some tables. Picklable.
+
+    Both lead to the name of the guard.
+    """
+
+    folders: FolderMap
+    tables: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +62,8 @@ class JudgeRules:
     by that number how Paimon tables name files. Files in folders of `gone` roots are judged like
     others, and counted. `doubts` match files that dangling references may mean, and `namesakes` the
     names that Paimon tables use. `repositories` are folders of lakeFS, in which everything is kept
-    except `objects`, the folders where any name is that of an object.
+    except `objects`, the folders where any name is that of an object. `withheld` is what guards
+    keep for now; a plan has none, because guards judge its totals.
     """
 
     now: datetime
@@ -73,6 +86,7 @@ class JudgeRules:
     namesakes: PaimonUsedNames | None = None
     repositories: FolderMap = field(default_factory=FolderMap)
     objects: FolderMap = field(default_factory=FolderMap)
+    withheld: WithheldFiles | None = None
 
     def __post_init__(self) -> None:
         if self.now.tzinfo is None or self.cutoff.tzinfo is None or self.cutoff > self.now:
@@ -307,6 +321,17 @@ def _is_in_doubt(files: _Files, rules: JudgeRules) -> _Finding:
     return doubtful, _texts(len(files.rows))
 
 
+def _is_withheld(files: _Files, rules: JudgeRules) -> _Finding:
+    if rules.withheld is None:
+        return _nothing(files)
+    folders = rules.withheld.folders
+    by_folder = folders.labels(folders.find_with_self(files.names.paths))
+    of_tables = rules.withheld.tables
+    by_table = pa.array(map(of_tables.get, rules.tables.labels(files.tables).to_pylist()), _TEXT)
+    guards = pc.coalesce(by_folder, by_table)
+    return mask_of(guards.is_valid()), guards
+
+
 def _is_unreferenced(files: _Files, rules: JudgeRules) -> _Finding:
     guesses = guess_causes(files.names, files.modified, files.tables, rules.history)
     return np.ones(len(files.rows), np.bool_), guesses
@@ -330,6 +355,7 @@ _CHECKS: tuple[tuple[Reason, _Check], ...] = (
     (Reason.HIDDEN, _is_hidden),
     (Reason.UNKNOWN_KIND, _is_of_unknown_kind),
     (Reason.IN_DOUBT, _is_in_doubt),
+    (Reason.WITHHELD, _is_withheld),
     (Reason.UNREFERENCED, _is_unreferenced),
 )
 

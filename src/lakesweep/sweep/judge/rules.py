@@ -209,7 +209,8 @@ def _overlapping(lake: Lake) -> Iterator[str]:
 def _incomplete(
     lake: Lake, marks: Marks, memory: Mapping[str, RootMemory]
 ) -> Iterator[tuple[str, str]]:
-    """Everything that unreadable roots may keep alive."""
+    """Everything that unreadable roots may keep alive, and what could not be listed."""
+    yield from ((location, location) for location in lake.unlisted)
     for unknown in marks.unknown:
         # It is unknown what the source keeps, so it may be anything.
         yield from ((location, unknown.origin) for location in lake.locations)

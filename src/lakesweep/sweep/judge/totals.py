@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakesweep.sweep.columns import mask_of
+from lakesweep.sweep.engine.tasks import results_of
 from lakesweep.sweep.guards import DeleteShare
 from lakesweep.sweep.judge.reasons import JudgeRules
 from lakesweep.sweep.verdicts import Reason, Verdict
@@ -33,6 +34,7 @@ class Dimension(StrEnum):
     TABLE = "table"
     OTHER_TABLES = "other-tables"
     GONE = "gone"
+    WITHHELD = "withheld"
     LOCATION = "location"
     AGE = "age"
     SIZE = "size"
@@ -102,8 +104,10 @@ def count_verdicts(rows: pa.RecordBatch, identities: pa.Array, rules: JudgeRules
         _Axis(Dimension.SIZE, _size_classes(rows["size_bytes"]), pa.array(SIZE_CLASSES)),
     )
     tables = (_axis(Dimension.TABLE, rows["table"]),)
-    gone = (_gone(identities, rules),) if len(rules.gone) else ()
-    return pa.concat_tables([*_count(rows, axes), *_count(rows, tables), *_count(rows, gone)])
+    others = [_gone(identities, rules)] if len(rules.gone) else []
+    others += [_withheld(rows)] if rules.withheld else []
+    some = (total for axis in others for total in _count(rows, (axis,)))
+    return pa.concat_tables([*_count(rows, axes), *_count(rows, tables), *some])
 
 
 def merge_totals(totals: Iterable[pa.Table]) -> pa.Table:
@@ -112,6 +116,12 @@ def merge_totals(totals: Iterable[pa.Table]) -> pa.Table:
     sums = together.group_by(_KEYS).aggregate([("files", "sum"), ("bytes", "sum")])
     renamed = sums.rename_columns([*_KEYS, "files", "bytes"]).cast(TOTALS)
     return renamed.sort_by([(name, "ascending") for name in _KEYS])
+
+
+def totals_of(answers: pa.Table) -> pa.Table:
+    """The totals that the tasks of a judge step returned."""
+    rows = list(results_of(answers, "total", dict[str, Any]))
+    return merge_totals([pa.Table.from_pylist(rows, schema=TOTALS)])
 
 
 class TotalsSum:
@@ -194,11 +204,26 @@ def gone_of(totals: pa.Table) -> dict[str, tuple[int, int]]:
     }
 
 
+def withheld_of(totals: pa.Table) -> dict[str, int]:
+    """How many files each guard withholds."""
+    sums = _sums(totals, Dimension.WITHHELD)
+    return {key: sums[key]["keep"]["files"] for key in sums if key is not None}
+
+
+def table_deletes_of(totals: pa.Table) -> dict[str, int]:
+    """How many files of each table would be deleted."""
+    sums = _sums(totals, Dimension.TABLE)
+    return {key: sums[key]["delete"]["files"] for key in sums if key is not None}
+
+
 def shares_of(totals: pa.Table) -> list[DeleteShare]:
     """How much of each location and of each table's folder would be deleted."""
     return [
         DeleteShare(
-            key, sum(each["files"] for each in amounts.values()), amounts["delete"]["files"]
+            key,
+            sum(each["files"] for each in amounts.values()),
+            amounts["delete"]["files"],
+            dimension is Dimension.TABLE,
         )
         for dimension in (Dimension.LOCATION, Dimension.TABLE)
         for key, amounts in _sums(totals, dimension).items()
@@ -233,6 +258,12 @@ class _Axis:
 def _gone(identities: pa.Array, rules: JudgeRules) -> _Axis:
     names = pa.array(rules.gone.names, pa.string())
     return _Axis(Dimension.GONE, rules.gone.find(identities), names)
+
+
+def _withheld(rows: pa.RecordBatch) -> _Axis:
+    is_withheld = pc.equal(rows["reason"], Reason.WITHHELD.value)
+    names = pc.if_else(is_withheld, rows["rule"], pa.scalar(None, pa.string()))
+    return _axis(Dimension.WITHHELD, names)
 
 
 def _axis(dimension: Dimension, texts: pa.Array) -> _Axis:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakesweep.errors import DamagedError, LakesweepError
+from lakesweep.errors import DamagedError
 from lakesweep.iceberg.file_kinds import IcebergKind
 from lakesweep.lakefs.mark_levels import RepositoryFileKind as LakefsKind
 from lakesweep.marks.columns import POINTERS
@@ -38,6 +38,7 @@ from lakesweep.sweep.mark.mark_sink import (
     provisional,
 )
 from lakesweep.sweep.mark.marks import Marks, dataset_address
+from lakesweep.untrusted.failures import read_failure
 
 if TYPE_CHECKING:
     from lakesweep.storage.object_store import StoreOpener
@@ -88,8 +89,8 @@ class MarkCache:
             adopting = _Adopting(engine, stores, self.marks, sources, self.into, work)
             return ReusedManifests(sources, adopting.parts())
         # A damaged cache costs time, never a file: everything is read again.
-        except LakesweepError as error:
-            return ReusedManifests(problem=error.message)
+        except Exception as error:
+            return ReusedManifests(problem=read_failure("earlier marks", error).message)
 
 
 def known_manifests(stores: StoreOpener, manifests: Dataset, sources: Dataset) -> Numbers:

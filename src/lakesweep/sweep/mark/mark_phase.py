@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from lakesweep.errors import ConfigError, LakesweepError
+from lakesweep.errors import ConfigError
 from lakesweep.marks.columns import RootFacts
 from lakesweep.storage.deleting.bulk_delete import remove_folder
 from lakesweep.sweep.mark.levels import ROOT_LEVELS
@@ -45,6 +45,7 @@ from lakesweep.sweep.roots.root import (
     RootSource,
     collect_roots,
 )
+from lakesweep.untrusted.failures import read_failure
 
 #: How often a root that moves while it is read is followed.
 _LOOKS = 3
@@ -163,8 +164,9 @@ class _Census:
     def _as_it_is(self, row: RootRow) -> Iterator[RootRow]:
         try:
             now = self._sources[row.source].look(row)
-        except LakesweepError as error:
-            problem = RootProblem(row.source, error.message, row.name, row.kind, row.locations)
+        except Exception as error:
+            reason = read_failure(row.name, error).message
+            problem = RootProblem(row.source, reason, row.name, row.kind, row.locations)
             self._marks.append(mark_of_problem(problem))
             return
         if now is None:
@@ -190,7 +192,7 @@ class _Census:
         """The root, if it has moved."""
         try:
             now = self._sources[row.source].look(row)
-        except LakesweepError:
+        except Exception:
             return  # it stays incomplete
         if now is None:
             self._marks.append(mark_of_absent(row))

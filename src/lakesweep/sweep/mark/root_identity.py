@@ -14,15 +14,24 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
 
 import pyarrow as pa
 
+from lakesweep.errors import LakesweepError
 from lakesweep.iceberg.file_kinds import metadata_version
 from lakesweep.marks.columns import RootFacts, source_numbers
 from lakesweep.runs.records import RootMemory
-from lakesweep.storage.address import identity
+from lakesweep.storage.address import identity, parse
 from lakesweep.storage.file_identity import file_hashes
+from lakesweep.storage.listing.folder_level import list_level
+from lakesweep.storage.object_store import StoreOpener
+from lakesweep.sweep.guards import MAX_CLOCK_SKEW
 from lakesweep.sweep.mark.marks import Marks, RootMark, RootState
+from lakesweep.sweep.roots.root import RootKind
+
+#: In the names of all metadata files, compressed or not.
+_METADATA = ".metadata.json"
 
 
 def gone_roots(marks: Marks, memory: Mapping[str, RootMemory]) -> dict[str, RootMemory]:
@@ -104,3 +113,21 @@ def _is_older(pointer: str, facts: RootFacts, before: str) -> bool:
 def _number(path: str) -> int:
     (number,) = source_numbers(file_hashes(pa.array([path]))).to_pylist()
     return int(number)
+
+
+def may_have_moved(stores: StoreOpener, root: RootMark, since: datetime) -> bool:
+    """Whether a root that is gone may have changed between a moment and its end.
+
+    An Iceberg table writes new metadata beside the old. If there is none that is new, the table
+    ended as it was. Of other roots nothing of the kind is known.
+    """
+    if root.kind not in (RootKind.ICEBERG_TABLE, RootKind.ICEBERG_VIEW):
+        return True
+    place = parse(root.pointer)
+    folder, _, own = place.key.rpartition("/")
+    try:
+        files = list_level(stores, place.child(f"{folder}/")).files
+    except LakesweepError:
+        return True
+    others = (info.modified for name, info in files.items() if name != own and _METADATA in name)
+    return any(written is None or written >= since - MAX_CLOCK_SKEW for written in others)

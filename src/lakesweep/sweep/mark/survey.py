@@ -6,15 +6,18 @@ so a file that becomes referenced while it is being listed is seen as referenced
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import TYPE_CHECKING
 
+import msgspec
 import pyarrow as pa
 
 from lakesweep.clock import Clock
-from lakesweep.errors import LakesweepError
+from lakesweep.config import IcebergScanRoot
+from lakesweep.errors import IncompleteError, LakesweepError
 from lakesweep.progress import SILENT, Progress
 from lakesweep.runs.task_progress import TaskCounter, show_progress
 from lakesweep.storage.datasets.manifest import Dataset, Part
@@ -27,7 +30,8 @@ from lakesweep.sweep.columns import LISTING
 from lakesweep.sweep.engine.tasks import TASK_RESULTS, results_of, task_result
 from lakesweep.sweep.mark.mark_phase import mark
 from lakesweep.sweep.mark.marker import MarkSpec
-from lakesweep.sweep.mark.marks import Marks, load_marks
+from lakesweep.sweep.mark.marks import Marks, UnreadableSource, load_marks
+from lakesweep.sweep.paths.folder_map import claimed_folder
 from lakesweep.sweep.paths.foreign_formats import (
     ForeignFolder,
     FormatSign,
@@ -47,11 +51,31 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LakeSurvey:
-    """All files of a lake, and everything its roots reference; `foreign` belongs to others."""
+    """All files of a lake, and everything its roots reference; `foreign` belongs to others.
+
+    Of `unlisted` locations some files may be missing from the listing.
+    """
 
     listing: Dataset
     marks: Marks
     foreign: tuple[ForeignFolder, ...] = ()
+    unlisted: tuple[UnlistedLocation, ...] = ()
+
+
+class UnlistedLocation(msgspec.Struct, frozen=True):
+    """A location that could not be listed, or only in part, and why."""
+
+    location: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class LakeListing:
+    """The files of a lake, its folders of foreign formats, and what could not be listed."""
+
+    files: Dataset
+    foreign: tuple[ForeignFolder, ...]
+    unlisted: tuple[UnlistedLocation, ...]
 
 
 @dataclass
@@ -78,13 +102,14 @@ class Surveyor:
         Everything is written below an address. `record` says which earlier marks save work.
         """
         with self.phase("list"):
-            listing, foreign = self.list_files(lake, f"{address}/listing", inventory)
+            listed = self._list(lake, f"{address}/listing", inventory)
         # A run that lost its lease must not go on to mark or judge: another one may be deleting.
         lease.check()
         with self.phase("mark"):
-            marks = self._mark(lake, listing, record, f"{address}/marks")
+            marks = self._mark(lake, listed.files, record, f"{address}/marks")
         lease.check()
-        return LakeSurvey(listing, marks, foreign)
+        marks = replace(marks, unknown=(*marks.unknown, *_blind_scans(lake, listed.unlisted)))
+        return LakeSurvey(listed.files, marks, listed.foreign, listed.unlisted)
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -96,13 +121,37 @@ class Surveyor:
     def list_files(
         self, lake: Lake, address: str, inventory: Inventory | None = None
     ) -> tuple[Dataset, tuple[ForeignFolder, ...]]:
-        """All files of a lake, and its folders of foreign formats."""
+        """All files of a lake, and its folders of foreign formats.
+
+        IncompleteError if a location cannot be listed.
+        """
+        listed = self._list(lake, address, inventory)
+        for each in listed.unlisted:
+            raise IncompleteError(f"{each.location} cannot be listed: {each.reason}")
+        return listed.files, listed.foreign
+
+    def _list(self, lake: Lake, address: str, inventory: Inventory | None) -> LakeListing:
         with show_progress(self.stores, address, self.progress, "listed") as shown:
             answers = self._gather(lake, address, inventory, shown.folder)
             parts = results_of(answers, "part", Part)
             listing = commit_dataset(self.stores, address, parts, LISTING)
             shown.reach(listing.rows)
-        return listing, foreign_folders(results_of(answers, "sign", FormatSign))
+        failed = {each.location: each for each in results_of(answers, "unlisted", UnlistedLocation)}
+        self._check_some_listed(lake, failed)
+        foreign = foreign_folders(results_of(answers, "sign", FormatSign))
+        return LakeListing(listing, foreign, tuple(failed.values()))
+
+    def _check_some_listed(self, lake: Lake, failed: Mapping[str, UnlistedLocation]) -> None:
+        """The error of a location if none could be listed: then there is nothing to plan."""
+        if not failed:
+            return
+        pieces = (piece for some in cut_locations(self.stores, lake.locations, 1) for piece in some)
+        if any(piece.location not in failed for piece in pieces):
+            return
+        first = min(failed)
+        for _ in list_pieces(self.stores, [Piece(first)]):
+            pass
+        raise IncompleteError(f"{first} cannot be listed: {failed[first].reason}")
 
     def _gather(
         self, lake: Lake, address: str, inventory: Inventory | None, counts: str | None
@@ -131,11 +180,22 @@ class Surveyor:
             return None
         try:
             found = load_marks(self.stores, record.marks)
-        except LakesweepError:
-            return None
+        except Exception:
+            return None  # without a cache, everything is read
         hashes = {name: dataset.sha256 for name, dataset in found.datasets.items()}
         # Reuse only what the last plan recorded: altered marks could hide live files.
         return found if hashes == record.mark_hashes else None
+
+
+def _blind_scans(lake: Lake, unlisted: Sequence[UnlistedLocation]) -> Iterator[UnreadableSource]:
+    """Scans that could not see all of their files: tables that they miss may reference any file."""
+    for root in lake.section.roots:
+        if isinstance(root, IcebergScanRoot):
+            path = claimed_folder(root.path)
+            for each in unlisted:
+                folder = claimed_folder(each.location)
+                if folder.startswith(path) or path.startswith(folder):
+                    yield UnreadableSource(f"scan of {root.path}", each.reason)
 
 
 def files_of(stores: Stores, listing: Dataset) -> Callable[[], Iterator[pa.RecordBatch]]:
@@ -160,12 +220,19 @@ class ListStep:
         writer = DatasetWriter(self.stores, self.address, LISTING)
         counter = TaskCounter(self.stores, self.counts)
         signs = FormatSigns()
-        for batch in list_pieces(self.stores, pieces, workers=self.workers):
-            writer.add(listing_rows(batch))
-            signs.add(batch["path"])
-            counter.add(batch.num_rows)
+        unlisted = []
+        for location, some in groupby(pieces, lambda piece: piece.location):
+            try:
+                for batch in list_pieces(self.stores, list(some), workers=self.workers):
+                    writer.add(listing_rows(batch))
+                    signs.add(batch["path"])
+                    counter.add(batch.num_rows)
+            except LakesweepError as error:
+                # Only this location is in doubt: what was listed of it is kept.
+                unlisted.append(UnlistedLocation(location, error.message))
         yield task_result("part", writer.finish())
         yield task_result("sign", signs.found())
+        yield task_result("unlisted", unlisted)
 
 
 @dataclass(frozen=True)

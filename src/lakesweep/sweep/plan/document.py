@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,8 @@ from lakesweep.sweep.paths.foreign_formats import ForeignFolder
 if TYPE_CHECKING:
     from lakesweep.runs.records import PlanRecord
     from lakesweep.storage.object_store import StoreOpener
+    from lakesweep.sweep.lake import Lake
+    from lakesweep.sweep.mark.survey import LakeSurvey
 
 DOCUMENT = "plan.json"
 VERSION = 1
@@ -64,6 +66,18 @@ class UnlistedTable(msgspec.Struct, frozen=True):
     kept: bool
 
 
+class AcceptedGuard(msgspec.Struct, frozen=True):
+    """A standing decision of the configuration that counted when the plan was made.
+
+    `until` is its last day.
+    """
+
+    guard: str
+    subject: str
+    until: date
+    reason: str
+
+
 class RootCounts(msgspec.Struct, frozen=True):
     """How many roots were complete, incomplete, dropped meanwhile or no longer listed."""
 
@@ -84,8 +98,9 @@ class DatasetRef(msgspec.Struct, frozen=True):
 class PlanDocument(msgspec.Struct, frozen=True, kw_only=True):
     """Everything about a plan except its files, which are in its datasets.
 
-    `details` are specific to the kind of plan. `policy` is the hash of the policy that a repository
-    was judged by.
+    `configured_grace_seconds` is the grace of the lake at that time, which the plan's own may
+    override. `restores` are the marks of the last restore, by location. `details` are specific to
+    the kind of plan. `policy` is the hash of the policy that a repository was judged by.
     """
 
     plan: str
@@ -95,6 +110,7 @@ class PlanDocument(msgspec.Struct, frozen=True, kw_only=True):
     expires: datetime
     cut_off: datetime
     grace_seconds: float
+    configured_grace_seconds: float | None = None
     mode: str
     roots: RootCounts
     incomplete_roots: tuple[IncompleteRoot, ...] = ()
@@ -111,10 +127,12 @@ class PlanDocument(msgspec.Struct, frozen=True, kw_only=True):
     filter: dict[str, Any] = {}
     guards: tuple[Guard, ...] = ()
     overridden: tuple[str, ...] = ()
+    accepted: tuple[AcceptedGuard, ...] = ()
     locations: tuple[str, ...] = ()
     spec: dict[str, Any] = {}
     seconds: dict[str, float] = {}
     datasets: dict[str, DatasetRef] = {}
+    restores: dict[str, str] = {}
     policy: str | None = None
     details: dict[str, Any] = {}
     version: int = VERSION
@@ -123,6 +141,22 @@ class PlanDocument(msgspec.Struct, frozen=True, kw_only=True):
     def commands(self) -> str:
         """The beginning of the commands for it."""
         return command_prefix(self.lake)
+
+    @property
+    def started(self) -> datetime:
+        """When the listing began, or an inventory was taken."""
+        return self.cut_off + timedelta(seconds=self.grace_seconds)
+
+    def cut_off_by(self, grace: timedelta) -> datetime:
+        """The cut-off if the lake's grace is configured like this now: never a later one.
+
+        A grace that was given for this plan alone holds until the lake's own is made longer.
+        """
+        configured = self.configured_grace_seconds
+        if grace.total_seconds() <= (self.grace_seconds if configured is None else configured):
+            return self.cut_off
+        longer = grace - timedelta(seconds=self.grace_seconds)
+        return self.cut_off - max(longer, timedelta())
 
     def amount(self, verdict: str) -> FileTotals:
         """The files with one verdict."""
@@ -140,6 +174,14 @@ def file_totals(
     }
 
 
+def accepted_guards(lake: Lake, now: datetime) -> tuple[AcceptedGuard, ...]:
+    """The standing decisions of a lake that count now."""
+    return tuple(
+        AcceptedGuard(each.guard, each.subject, each.until, each.reason)
+        for each in lake.accepted(now)
+    )
+
+
 def check_kind(document: PlanDocument, wanted: PlanKind) -> None:
     """UsageError for a plan of another kind."""
     if document.kind is wanted:
@@ -148,6 +190,12 @@ def check_kind(document: PlanDocument, wanted: PlanKind) -> None:
         f"{document.plan} is a plan of kind {document.kind}, not {wanted}",
         hint=f"{document.commands} show {document.plan}",
     )
+
+
+def unlisted_roots(survey: LakeSurvey) -> Iterator[IncompleteRoot]:
+    """The locations that could not be listed, as what cannot be known completely."""
+    for each in survey.unlisted:
+        yield IncompleteRoot(each.location, f"cannot be listed: {each.reason}")
 
 
 def incomplete_roots(marks: Marks) -> Iterator[IncompleteRoot]:

@@ -19,8 +19,8 @@ from lakesweep.storage.address import parse
 from lakesweep.storage.deleting.bulk_delete import remove_folder
 from lakesweep.storage.listing.folder_level import list_level
 from lakesweep.sweep.holdings import holdings
+from lakesweep.sweep.lake import STATES
 from lakesweep.sweep.plan.document import DOCUMENT
-from lakesweep.sweep.roots.lakefs import STATES
 from lakesweep.timestamps import micros
 
 if TYPE_CHECKING:

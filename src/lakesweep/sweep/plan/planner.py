@@ -20,6 +20,7 @@ from lakesweep.clock import Clock
 from lakesweep.progress import SILENT, Progress
 from lakesweep.runs.leases import HeldLease
 from lakesweep.runs.records import LakeRecord, RootMemory
+from lakesweep.runs.restore_marks import read_restore_marks
 from lakesweep.runs.run_names import new_name
 from lakesweep.runs.task_progress import show_progress
 from lakesweep.storage.datasets.manifest import Dataset, Part
@@ -39,16 +40,16 @@ from lakesweep.sweep.judge.live_set import (
 )
 from lakesweep.sweep.judge.rules import LakeRules, make_rules
 from lakesweep.sweep.judge.totals import (
-    TOTALS,
     Dimension,
     classes_of,
     gone_of,
     guesses_of,
     keep_top_tables,
-    merge_totals,
     reasons_of,
     shares_of,
+    table_deletes_of,
     tables_of,
+    totals_of,
 )
 from lakesweep.sweep.mark.marks import Marks, RootMark, RootState, named_snapshots
 from lakesweep.sweep.mark.survey import LakeSurvey, Surveyor
@@ -60,8 +61,10 @@ from lakesweep.sweep.plan.document import (
     PlanDocument,
     RootCounts,
     UnlistedTable,
+    accepted_guards,
     file_totals,
     incomplete_roots,
+    unlisted_roots,
 )
 from lakesweep.sweep.plan.publication import PlanPublisher, plan_datasets
 from lakesweep.sweep.roots.iceberg_scan import is_scan
@@ -119,6 +122,8 @@ class Planner:
         name = order.name or new_name("plan", self.clock)
         address = f"{lake.plans}/{name}"
         record = self.runs.lake(lake.name)
+        # Before the listing, which may or may not have what a restore is bringing back.
+        restores = read_restore_marks(self.stores, lake.name, lake.locations)
         surveyor = Surveyor(
             self.stores, self.engine, self.clock, self.progress, self.seconds, self.sources
         )
@@ -132,9 +137,11 @@ class Planner:
             matched = self._judge(order, survey, ruling, doubtful, record, address)
         document = self._describe(order, name, started, survey, ruling, doubtful, matched, record)
         datasets = self._commit(address, listing, marks, matched)
-        document = msgspec.structs.replace(document, datasets=datasets, seconds=dict(self.seconds))
+        document = msgspec.structs.replace(
+            document, datasets=datasets, seconds=dict(self.seconds), restores=restores
+        )
         PlanPublisher(self.stores, self.runs, self.clock, lake, lease).publish(
-            address, document, lambda: self._learn(lake.name, marks, document, ruling)
+            address, document, lambda: self._learn(lake.name, survey, document, ruling)
         )
         return document
 
@@ -142,7 +149,11 @@ class Planner:
         self, order: PlanRequest, survey: LakeSurvey, record: LakeRecord, started: datetime
     ) -> LakeRules:
         lake, marks = order.lake, survey.marks
-        lake = replace(lake, kept=(*lake.kept, *held_folders(self.runs)))
+        lake = replace(
+            lake,
+            kept=(*lake.kept, *held_folders(self.runs)),
+            unlisted=tuple(each.location for each in survey.unlisted),
+        )
         memory = self.runs.known_folders(record)
         now = max(self.clock.now(), started)
         return make_rules(
@@ -166,7 +177,9 @@ class Planner:
         address: str,
     ) -> MatchResult:
         listing, content = survey.listing, survey.marks.content
-        live = LiveSet(self.stores, self.engine, content, f"{address}/filter", record.most_live)
+        most = order.lake.section.filter_bytes
+        folder = f"{address}/filter"
+        live = LiveSet(self.stores, self.engine, content, folder, record.most_live, most)
         with show_progress(
             self.stores, address, self.progress, "judged", total=listing.rows
         ) as shown:
@@ -197,14 +210,15 @@ class Planner:
     ) -> PlanDocument:
         listing, marks = survey.listing, survey.marks
         # Guards check every table; the document shows only some.
-        every = _totals(matched.answers)
+        every = totals_of(matched.answers)
         totals = keep_top_tables(every, _MOST_TABLES)
-        incomplete = list(incomplete_roots(marks))
+        incomplete = [*unlisted_roots(survey), *incomplete_roots(marks)]
         gone = list(_gone(ruling, every))
         figures = PlanFigures(
             was_applied=record.applied is not None,
             live=_live(file_totals(reasons_of(totals))),
-            live_before=record.live,
+            # What was not listed does not count as live.
+            live_before=None if survey.unlisted else record.live,
             listed=listing.rows,
             deletes=_deletes(totals),
             grace=order.grace,
@@ -216,6 +230,7 @@ class Planner:
             opted_in=ruling.opted_in,
             missing=doubtful.missing,
             lacking=doubtful.tables,
+            table_deletes=table_deletes_of(every),
             clock_ahead=dataset_clock_skew(self.stores, listing, started),
             repositories=[
                 each.folder for each in ruling.formats if each.format is ForeignFormat.LAKEFS
@@ -228,8 +243,9 @@ class Planner:
             expires=started + PLAN_LIFETIME,
             cut_off=order.cutoff(started),
             grace_seconds=order.grace.total_seconds(),
+            configured_grace_seconds=order.lake.grace.total_seconds(),
             mode=matched.mode.value,
-            roots=_count_roots(marks, len(gone)),
+            roots=_count_roots(marks, len(gone), len(survey.unlisted)),
             incomplete_roots=tuple(incomplete[:_MOST_ROOTS]),
             unlisted=tuple(islice(_unlisted(marks), _MOST_ROOTS)),
             gone_roots=tuple(gone),
@@ -244,6 +260,7 @@ class Planner:
             filter=figures_document(matched.filter),
             guards=tuple(failed_guards(figures)),
             overridden=order.overridden,
+            accepted=accepted_guards(order.lake, self.clock.now()),
             locations=order.lake.locations,
             spec=_spec(order, self.engine.name, listing, marks),
         )
@@ -262,12 +279,17 @@ class Planner:
         }
         return plan_datasets({"listing": listing, **verdicts}, marks)
 
-    def _learn(self, lake: str, marks: Marks, document: PlanDocument, ruling: LakeRules) -> None:
+    def _learn(
+        self, lake: str, survey: LakeSurvey, document: PlanDocument, ruling: LakeRules
+    ) -> None:
         """Remember sizes and folders, and the live count if all roots were read.
 
-        A root that is gone together with all files in its folders is forgotten.
+        A root that is gone together with all files in its folders is forgotten, unless some files
+        may not have been listed.
         """
+        marks = survey.marks
         left = {root.name for root in document.gone_roots}
+        left |= ruling.gone.keys() if survey.unlisted else set()
         over = {name: known.seen_at for name, known in ruling.gone.items() if name not in left}
         now = micros(self.clock.now())
         folders = {root.name: _memory(root, now) for root in marks.in_state(RootState.COMPLETE)}
@@ -309,11 +331,6 @@ def _spec(order: PlanRequest, engine: str, listing: Dataset, marks: Marks) -> di
     }
 
 
-def _totals(answers: pa.Table) -> pa.Table:
-    rows = list(results_of(answers, "total", dict[str, Any]))
-    return merge_totals([pa.Table.from_pylist(rows, schema=TOTALS)])
-
-
 def _deletes(totals: pa.Table) -> int:
     found = reasons_of(totals).get(Verdict.DELETE.value, {})
     return sum(amount["files"] for amount in found.values())
@@ -340,13 +357,13 @@ def _gone(ruling: LakeRules, totals: pa.Table) -> Iterator[GoneRoot]:
         yield GoneRoot(name, known.origin, moment(known.seen_at), stored, deletes)
 
 
-def _count_roots(marks: Marks, gone: int) -> RootCounts:
+def _count_roots(marks: Marks, gone: int, unlisted: int) -> RootCounts:
     def count(state: RootState) -> int:
         return len(list(marks.in_state(state)))
 
     return RootCounts(
         complete=count(RootState.COMPLETE),
-        incomplete=count(RootState.INCOMPLETE) + len(marks.unknown),
+        incomplete=count(RootState.INCOMPLETE) + len(marks.unknown) + unlisted,
         absent=count(RootState.ABSENT),
         gone=gone,
     )

@@ -97,15 +97,8 @@ def publish_plan(
 
 
 def find_plan(runs: RunLog, name: str) -> PlanRecord:
-    """The record of a plan, or of the newest plan of a lake of that name."""
-    try:
-        return runs.plan(name)
-    except NotFoundError:
-        pass
+    """The record of a plan by its name or its beginning, or of the newest plan of a lake."""
     try:
         return runs.newest_plan(name)
     except NotFoundError:
-        raise NotFoundError(
-            f"there is no plan {name}, and no plan of a lake of that name",
-            hint="lakesweep runs lists them",
-        ) from None
+        return runs.plan(name)

@@ -19,7 +19,10 @@ import pyarrow.compute as pc
 
 from lakesweep.errors import IncompleteError, MissingError, NotFoundError
 from lakesweep.hashing import Hashes, HashSet
+from lakesweep.runs.fencing import RequestFence
+from lakesweep.runs.location_lock import lock_locations
 from lakesweep.runs.records import RunRecord
+from lakesweep.runs.restore_marks import mark_restore
 from lakesweep.runs.run_names import run_folder
 from lakesweep.storage.address import parse
 from lakesweep.storage.datasets.manifest import MANIFEST_NAME
@@ -31,12 +34,15 @@ from lakesweep.storage.deleting.restore import restore_files
 from lakesweep.storage.file_identity import file_hashes, hash_columns
 from lakesweep.storage.listing.locations import list_files
 from lakesweep.storage.moves import object_exists
+from lakesweep.storage.wrappers.fenced import FencedStores
 from lakesweep.sweep.columns import LISTING, hashes_of
 from lakesweep.sweep.holdings import Holding, quarantine_places, recorded_places
 from lakesweep.units import format_count
 
 if TYPE_CHECKING:
+    from lakesweep.runs.leases import HeldLease
     from lakesweep.runs.run_log import RunLog
+    from lakesweep.runs.sessions import Session
     from lakesweep.storage.object_store import StoreOpener
     from lakesweep.storage.stores import Stores
     from lakesweep.sweep.lake import Lake
@@ -68,15 +74,28 @@ class QuarantineRestorer:
     runs: RunLog
     lake: Lake
 
-    def restore(self, holding: Holding, paths: Collection[str] = ()) -> OutcomeTotals:
-        """Restore files under their old keys: all, or those in `paths`.
+    def restore(
+        self, holding: Holding, session: Session, paths: Collection[str] = ()
+    ) -> OutcomeTotals:
+        """Restore files under their old keys: all, or those in `paths`. `session` has the lease.
 
         NotFoundError for a path that was not quarantined; then nothing is restored.
         """
         self._check_named(holding, paths)
+        locations = tuple(dict.fromkeys((*self.lake.locations, *holding.locations)))
+        with (
+            lock_locations(self.stores, self.runs, locations, session),
+            mark_restore(self.stores, holding.lake, locations, session.record.run),
+        ):
+            return self._restore(holding, session.lease, paths)
+
+    def _restore(self, holding: Holding, lease: HeldLease, paths: Collection[str]) -> OutcomeTotals:
+        fence = RequestFence(lease.verified_until, lease.clock)
         tally = OutcomeTotals()
-        for batch in restore_files(self.stores, self.files(holding, paths)):
+        for batch in restore_files(FencedStores(self.stores, fence), self.files(holding, paths)):
             tally.add(batch)
+        if fence.ended is not None:
+            raise fence.ended
         self.check_found(holding, tally.found)
         return tally
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lakesweep.errors import LakesweepError
 from lakesweep.iceberg.catalog_entries import CatalogEntry, ForeignTable, UnresolvedTable
 from lakesweep.iceberg.catalogs import IcebergCatalog, open_catalog, storage_options
 from lakesweep.iceberg.table_identifier import metadata_path
 from lakesweep.sweep.roots.iceberg_scan import later_versions
 from lakesweep.sweep.roots.root import EmptyRootSource, RootKind, RootProblem, RootRow
+from lakesweep.untrusted.failures import read_failure
 
 if TYPE_CHECKING:
     from lakesweep.iceberg.catalog_entries import Name
@@ -98,8 +98,9 @@ class MetadataRoots:
         for path in self._files:
             try:
                 yield from self._rows(path)
-            except LakesweepError as error:
-                yield RootProblem(self.name, error.message, path, locations=(path,))
+            except Exception as error:
+                reason = read_failure(path, error).message
+                yield RootProblem(self.name, reason, path, locations=(path,))
 
     def look(self, root: RootRow) -> RootRow | None:
         # A configured name is kept, whether or not its file still exists.

@@ -2,26 +2,34 @@
 
 A folder may hold the metadata of several tables, with many old versions each and some that
 were never committed. Few reads find the newest of each table: a metadata file names its
-predecessors, so these need not be read.
+predecessors, so of these only the beginning is read, which tells that they are of the same table.
 """
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakesweep.errors import DamagedError, FormatError, LakesweepError, MissingError, NotFoundError
-from lakesweep.iceberg.metadata import Metadata, TableMetadata, guess_location, load_metadata
+from lakesweep.iceberg.metadata import (
+    Metadata,
+    TableMetadata,
+    guess_location,
+    load_metadata,
+    table_uuid,
+    uuid_at_beginning,
+)
 from lakesweep.parallel import map_ordered
 from lakesweep.storage.address import folder_identity, identities, identity
 from lakesweep.storage.listing.locations import list_files
 from lakesweep.sweep.roots.root import RootKind, RootProblem, RootRow
+from lakesweep.untrusted.failures import reading
 
 if TYPE_CHECKING:
     from lakesweep.storage.stores import Stores
@@ -33,6 +41,24 @@ _VERSION = re.compile(r"/v?(\d+)[^/]*$")
 _NAME = "scan of "
 
 ListedFiles = Callable[[], Iterable[pa.RecordBatch]]
+
+
+@dataclass
+class FoundTable:
+    """What a folder holds of one table: metadata that was read, and the files in its logs.
+
+    `seen` are the versions of all its files.
+    """
+
+    versions: list[Metadata] = field(default_factory=list)
+    logged: set[str] = field(default_factory=set)
+    seen: set[int] = field(default_factory=set)
+
+    def add(self, metadata: Metadata) -> None:
+        self.versions.append(metadata)
+        self.seen.add(_version(metadata.path))
+        if isinstance(metadata, TableMetadata):
+            self.logged.update(map(identity, metadata.log))
 
 
 @dataclass(frozen=True)
@@ -76,15 +102,16 @@ class ScanRoots:
 
     def _read_folder(self, paths: Sequence[str]) -> list[RootRow | RootProblem]:
         """The newest metadata of each table in a folder, and unreadable files that may be one."""
-        tables: defaultdict[str, list[Metadata]] = defaultdict(list)
+        tables: defaultdict[str, FoundTable] = defaultdict(FoundTable)
         problems: list[RootProblem] = []
         damaged: list[RootProblem] = []
-        known: set[str] = set()
         for path in sorted(paths, key=_version, reverse=True):
-            if identity(path) in known:
-                continue
             try:
-                metadata = load_metadata(self.stores, path)
+                with reading(path):
+                    if (owner := self._logged_by(path, tables)) is not None:
+                        owner.seen.add(_version(path))
+                        continue
+                    metadata = load_metadata(self.stores, path)
             except NotFoundError:
                 continue  # replaced in the meantime
             except FormatError as error:
@@ -92,11 +119,40 @@ class ScanRoots:
             except LakesweepError as error:
                 problems.append(self._problem(path, error))
             else:
-                tables[metadata.uuid or metadata.location].append(metadata)
-                known |= _older(metadata)
-        problems += _newer(damaged, tables.values())
-        rows = [row for versions in tables.values() for row in self._newest(versions)]
+                tables[metadata.uuid or metadata.location].add(metadata)
+        problems += self._newer(damaged, tables)
+        rows = [row for table in tables.values() for row in self._newest(table.versions)]
         return [*rows, *(problems if self.keep else [])]
+
+    def _logged_by(self, path: str, tables: Mapping[str, FoundTable]) -> FoundTable | None:
+        """The table that names a file in a log, and that it belongs to.
+
+        A log may name files of any table. Only that of the same table makes them outdated, or one
+        file could hide all of a lost table.
+        """
+        named = {uuid: table for uuid, table in tables.items() if identity(path) in table.logged}
+        return named.get(table_uuid(self.stores, path) or "") if named else None
+
+    def _newer(
+        self, damaged: Iterable[RootProblem], tables: Mapping[str, FoundTable]
+    ) -> Iterator[RootProblem]:
+        """Unreadable files of which their table has no later version that is readable.
+
+        An older version is no substitute: the table may have moved on in a format that is unknown
+        here. If the file does not tell its table, it counts as one of those around it.
+        """
+        for problem in damaged:
+            version = _version(str(problem.name))
+            own = tables.get(self._uuid_of_damaged(str(problem.name)) or "")
+            likely = [own] if own else [t for t in tables.values() if min(t.seen) <= version]
+            if not any(version < max(table.seen) for table in likely):
+                yield problem
+
+    def _uuid_of_damaged(self, path: str) -> str | None:
+        try:
+            return uuid_at_beginning(self.stores, path)
+        except LakesweepError:
+            return None
 
     def _newest(self, versions: Sequence[Metadata]) -> Iterator[RootRow]:
         """Several files may have the same number: one was committed, and nothing says which."""
@@ -124,9 +180,14 @@ class ScanRoots:
 def later_versions(stores: Stores, path: str) -> Iterator[RootRow | RootProblem]:
     """Newer metadata files of the same table beside a metadata file, which make it outdated."""
     folder = _folder(path)
-    scan = ScanRoots(stores, folder, keep=True, listing=lambda: list_files(stores, folder))
+
+    def later() -> Iterator[pa.RecordBatch]:
+        for batch in list_files(stores, folder):
+            mask = [_is_later(other, path) for other in batch["path"].to_pylist()]
+            yield batch.filter(pa.array(mask, pa.bool_()))
+
     try:
-        found = [each for each in scan.collect() if _is_later(str(each.name), path)]
+        found = list(ScanRoots(stores, folder, keep=True, listing=later).collect())
     except MissingError:
         return  # then the file itself is missing too
     uuid = load_metadata(stores, path).uuid if found else None
@@ -150,22 +211,6 @@ def _metadata_files(batch: pa.RecordBatch, path: str) -> list[str]:
     named = batch["path"].filter(pc.match_substring_regex(batch["path"], _METADATA))
     below = pc.starts_with(identities(named), folder_identity(path))
     return [str(found) for found in named.filter(below).to_pylist()]
-
-
-def _newer(
-    damaged: Iterable[RootProblem], tables: Iterable[Sequence[Metadata]]
-) -> Iterator[RootProblem]:
-    """Unreadable files without a later version that is readable.
-
-    An older version is no substitute: the table may have moved on in a format that is unknown here.
-    """
-    newest = max((_version(each.path) for found in tables for each in found), default=-1)
-    return (problem for problem in damaged if _version(str(problem.name)) >= newest)
-
-
-def _older(metadata: Metadata) -> set[str]:
-    log = metadata.log if isinstance(metadata, TableMetadata) else ()
-    return {identity(path) for path in log}
 
 
 def _folder(path: str) -> str:

@@ -17,18 +17,21 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
-from lakesweep.errors import IncompleteError, LakesweepError
+from lakesweep.errors import IncompleteError
 from lakesweep.hashing import hash128
 from lakesweep.lakefs.addresses import METADATA
 from lakesweep.lakefs.columns import STAGED
-from lakesweep.lakefs.mark_levels import RepositoryState, staged_parts
+from lakesweep.lakefs.mark_levels import RepositoryState, StagedPart, content_name
 from lakesweep.lakefs.repository.interface import RepositoryOpener, StagingUnknownError
 from lakesweep.storage.address import parse
 from lakesweep.storage.datasets.spool import Spool
-from lakesweep.storage.datasets.writer import write_dataset
+from lakesweep.storage.file_batches import coalesce_batches
 from lakesweep.storage.moves import object_exists
+from lakesweep.sweep.lake import STATES
 from lakesweep.sweep.roots.root import RootKind, RootProblem, RootRow
+from lakesweep.untrusted.failures import read_failure
 
 if TYPE_CHECKING:
     from lakesweep.config import LakefsRoot
@@ -39,9 +42,7 @@ if TYPE_CHECKING:
 #: The metaranges to read, for a repository with these refs.
 MetarangeChooser = Callable[["Refs"], Sequence[str]]
 
-#: Where the states of repositories are, below the folder of a lake's plans.
-STATES = "states"
-_DOCUMENT = "state.json"
+_ROWS_IN_A_FILE = 1 << 18
 
 
 def metaranges_of(refs: Refs) -> list[str]:
@@ -72,8 +73,9 @@ class LakefsRoots:
         for name, opener in self.repositories.items():
             try:
                 yield self._row(name, opener())
-            except LakesweepError as error:
-                yield RootProblem(self.name, error.message, _called(name), RootKind.LAKEFS)
+            except Exception as error:
+                reason = read_failure(name, error).message
+                yield RootProblem(self.name, reason, _called(name), RootKind.LAKEFS)
 
     def look(self, root: RootRow) -> RootRow | None:
         # A repository that its server no longer knows may still be read by others.
@@ -85,14 +87,13 @@ class LakefsRoots:
         with Spool(STAGED) as staged:
             sha256 = self._read_staged(repository, staged)
             # Refs after staging: an object committed in between was either seen as staged, or is
-            # seen now
-            # as committed. The other order could miss it in both.
+            # seen now as committed. The other order could miss it in both.
             refs = repository.read_refs()
             _refuse_without_commits(name, refs)
             chosen = self.choose(refs)
             where = (location, *repository.namespace.aliases)  # a copy may have the same refs
             version = _sha256([sha256, refs_version(refs), *where, *chosen])
-            state = StateFile(self.stores, f"{self.place}/{STATES}/{version}")
+            state = StateFolder(self.stores, f"{self.place}/{STATES}/{version}")
             file = state.write(repository, chosen, staged)
         pointer = f"{repository.namespace.folder}{METADATA}refs/{version}"
         return RootRow(
@@ -119,29 +120,37 @@ def _refuse_without_commits(name: str, refs: Refs) -> None:
 
 
 @dataclass(frozen=True)
-class StateFile:
-    """One state, in a folder of its own: if it exists, it need not be written again."""
+class StateFolder:
+    """The files of one state. Each is named by its contents, and need not be written twice."""
 
     stores: Stores
     folder: str
 
     def write(self, repository: Repository, metaranges: Sequence[str], staged: Spool) -> str:
         """The address of the state."""
-        path = f"{self.folder}/{_DOCUMENT}"
-        place = parse(path)
-        store = self.stores.open(place)
-        if object_exists(store, place.key):
-            return path
-        # The document comes last: its existence means that everything it names is complete.
-        rows = write_dataset(self.stores, f"{self.folder}/staged", STAGED, staged.batches())
+        batches = coalesce_batches(staged.batches(), _ROWS_IN_A_FILE)
+        parts = tuple(self._write_part(batch) for batch in batches)
         namespace = repository.namespace
         state = RepositoryState(
             location=namespace.location,
             aliases=namespace.aliases,
             metaranges=tuple(metaranges),
-            staged=tuple(staged_parts(rows)),
+            staged=parts,
         )
-        store.write(place.key, msgspec.json.encode(state))
+        return self._write(msgspec.json.encode(state), "json")
+
+    def _write_part(self, staged: pa.RecordBatch) -> StagedPart:
+        sink = pa.BufferOutputStream()
+        pq.write_table(pa.Table.from_batches([staged]), sink, compression="zstd")
+        data = sink.getvalue().to_pybytes()
+        return StagedPart(self._write(data, "parquet"), staged.num_rows, len(data))
+
+    def _write(self, data: bytes, suffix: str) -> str:
+        path = f"{self.folder}/{content_name(data, suffix)}"
+        place = parse(path)
+        store = self.stores.open(place)
+        if not object_exists(store, place.key):
+            store.write(place.key, data)
         return path
 
 

@@ -81,44 +81,6 @@ class RealmRoots:
         return RootRow(name, kind, metadata_of(entity), self.name, locations=folders)
 
 
-class RealmTables:
-    """The tables of some realms, to check before deleting a table that may share files."""
-
-    def __init__(self, realms: Sequence[OpenCatalogs]) -> None:
-        self._realms = realms
-
-    def beside(self, files: Sequence[str]) -> _MetadataFiles:
-        """These metadata files, and those of the realms' current tables and views."""
-        return _MetadataFiles(files, self)
-
-    def folders(self) -> list[str]:
-        """The folders of tables in other formats."""
-        from lakesweep.catalog import GenericTable
-
-        return [each.location for each in self.entities() if isinstance(each, GenericTable)]
-
-    def entities(self) -> Iterator[Entity]:
-        """Everything that keeps files alive."""
-        for open_realm in self._realms:
-            catalogs = open_realm()
-            for catalog in catalogs.every(fresh=True):
-                yield from (entity for _, entity in entities_of(catalogs, catalog))
-
-
-@dataclass(frozen=True, slots=True)
-class _MetadataFiles:
-    files: Sequence[str]
-    tables: RealmTables
-
-    def __iter__(self) -> Iterator[str]:
-        from lakesweep.catalog import GenericTable
-
-        yield from self.files
-        for entity in self.tables.entities():
-            if not isinstance(entity, GenericTable):
-                yield metadata_of(entity)
-
-
 def entities_of(catalogs: Catalogs, catalog: Catalog) -> Iterator[tuple[str, Entity]]:
     """All entities of a catalog that keep files, dropped or not, as of one commit, with names."""
     from lakesweep.catalog.entities import STORED_KINDS

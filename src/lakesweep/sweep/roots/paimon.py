@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from lakesweep.errors import LakesweepError, NotFoundError
+from lakesweep.errors import NotFoundError
 from lakesweep.paimon.model.table import PaimonTable
 from lakesweep.paimon.model.warehouse import table_folders
 from lakesweep.paimon.reach.mark_levels import owner_numbers
@@ -22,6 +22,7 @@ from lakesweep.paimon.reach.root_files import version_of
 from lakesweep.parallel import map_ordered
 from lakesweep.storage.address import identity, parse
 from lakesweep.sweep.roots.root import EmptyRootSource, RootKind, RootProblem, RootRow
+from lakesweep.untrusted.failures import read_failure
 
 if TYPE_CHECKING:
     from lakesweep.storage.stores import Stores
@@ -68,9 +69,10 @@ class PaimonRoots:
     def _found(self, folder: str) -> RootRow | RootProblem | None:
         try:
             return self._row(folder)
-        except LakesweepError as error:
+        except Exception as error:
             kind, locations = RootKind.PAIMON_TABLE, (folder,)
-            return RootProblem(self.name, error.message, _name(folder), kind, locations)
+            reason = read_failure(folder, error).message
+            return RootProblem(self.name, reason, _name(folder), kind, locations)
 
     def _row(self, folder: str) -> RootRow | None:
         """The table in a folder; None if there is none."""
@@ -104,8 +106,8 @@ class ExpiredOwners:
         """Whether a missing file was needed only by owners that are gone."""
         try:
             return self._is_owner_or_meta(path) and not self._is_there_or_needed(path)
-        except LakesweepError:
-            return False
+        except Exception:
+            return False  # in doubt, the file is missed
 
     @cached_property
     def _files(self) -> Sequence[OwnerFile]:

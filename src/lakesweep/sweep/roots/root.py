@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
-from lakesweep.errors import LakesweepError
+from lakesweep.untrusted.failures import read_failure
 
 if TYPE_CHECKING:
     from lakesweep.storage.options import StorageOptions
@@ -112,9 +112,12 @@ class RootSource(Protocol):
 def collect_roots(
     sources: Iterable[RootSource],
 ) -> Iterator[RootRow | RootProblem | EmptyRootSource]:
-    """The roots of all sources. A source that fails is a problem, whatever it returned before."""
+    """The roots of all sources. A source that fails is a problem, whatever it returned before.
+
+    Whatever a catalog's client raises, only this source is unreadable: the plan goes on.
+    """
     for source in sources:
         try:
             yield from source.collect()
-        except LakesweepError as error:
-            yield RootProblem(source.name, error.message)
+        except Exception as error:
+            yield RootProblem(source.name, read_failure(source.name, error).message)

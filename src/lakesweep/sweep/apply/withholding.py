@@ -1,0 +1,79 @@
+"""What guards withhold from an apply: the files of the tables and roots that they are about.
+
+Guards about the whole lake have refused before. Here are those about a table or a root: they were
+in the plan, or appear when the plan is rechecked. What `--override` or a standing decision of the
+configuration accepts is not withheld.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakesweep.guard_names import GuardName
+from lakesweep.sweep.judge.reasons import WithheldFiles
+from lakesweep.sweep.paths.folder_map import FolderMap, claimed_folder
+from lakesweep.sweep.verdicts import Reason, Verdict
+
+if TYPE_CHECKING:
+    from lakesweep.runs.records import RootMemory
+    from lakesweep.sweep.guards import Guard
+    from lakesweep.sweep.mark.marks import RootMark
+    from lakesweep.sweep.plan.document import AcceptedGuard, PlanDocument
+
+
+@dataclass(frozen=True)
+class Withholding:
+    """Which subjects of guards were accepted: all of a guard by `overridden`, or one by one."""
+
+    overridden: Collection[str]
+    accepted: Sequence[AcceptedGuard] = ()
+
+    def standing(self, guard: Guard) -> tuple[str, ...]:
+        """The subjects of a guard whose files are withheld."""
+        if guard.name in self.overridden:
+            return ()
+        known = {each.subject for each in self.accepted if each.guard == guard.name}
+        return tuple(subject for subject in guard.subjects if subject not in known)
+
+    def files(
+        self,
+        guards: Iterable[Guard],
+        roots: Sequence[RootMark],
+        memory: Mapping[str, RootMemory],
+    ) -> WithheldFiles | None:
+        """Where the files lie that guards withhold; None if that is nowhere.
+
+        A table that lacks files, or is gone, may have kept files in any folder that it ever used.
+        """
+        tables: dict[str, str] = {}
+        folders: list[tuple[str, str]] = []
+        for guard in guards:
+            for subject in self.standing(guard):
+                tables.setdefault(subject, guard.name)
+                if guard.name != GuardName.SHARE:
+                    used = _folders(subject, roots, memory)
+                    folders += ((claimed_folder(folder), guard.name) for folder in used)
+        return WithheldFiles(FolderMap(folders), tables) if tables else None
+
+    def incomplete(self, document: PlanDocument) -> Counter[str]:
+        """The files that a plan keeps because a root could not be read, unless that is accepted."""
+        found: Counter[str] = Counter()
+        for guard in document.guards:
+            if guard.name == GuardName.INCOMPLETE and self.standing(guard):
+                kept = document.totals.get(Verdict.KEEP.value, {})
+                amount = kept.get(Reason.INCOMPLETE_ROOT.value)
+                found[guard.name] = 0 if amount is None else amount.files
+        return +found
+
+
+def _folders(
+    subject: str, roots: Sequence[RootMark], memory: Mapping[str, RootMemory]
+) -> Iterator[str]:
+    for root in roots:
+        if root.name == subject:
+            yield from root.folders
+    if subject in memory:
+        yield from memory[subject].folders
