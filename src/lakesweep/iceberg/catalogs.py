@@ -94,9 +94,9 @@ def _any(name: str, catalog: Any) -> IcebergCatalog:
 
 
 def _rest(name: str, catalog: Any) -> IcebergCatalog:
-    from lakesweep.iceberg.rest_catalog import RestCatalogAdapter, retry_requests
+    from lakesweep.iceberg.rest_catalog import RestCatalogAdapter, bound_requests
 
-    return RestCatalogAdapter(name, retry_requests(catalog))
+    return RestCatalogAdapter(name, bound_requests(catalog))
 
 
 def _sql(name: str, catalog: Any) -> IcebergCatalog:
@@ -112,9 +112,9 @@ def _glue(name: str, catalog: Any) -> IcebergCatalog:
 
 
 def _hive(name: str, catalog: Any) -> IcebergCatalog:
-    from lakesweep.iceberg.metastores import HiveCatalogAdapter
+    from lakesweep.iceberg.metastores import HiveCatalogAdapter, bound_waiting
 
-    return HiveCatalogAdapter(name, catalog)
+    return HiveCatalogAdapter(name, bound_waiting(catalog))
 
 
 def _dynamodb(name: str, catalog: Any) -> IcebergCatalog:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from lakesweep.errors import LakesweepError, NotFoundError
+from lakesweep.errors import IncompleteError, LakesweepError, NotFoundError
 from lakesweep.iceberg.catalog_entries import (
     CatalogEntry,
     ForeignTable,
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog as PyIcebergCatalog
 
 Answer = TypeVar("Answer")
+
+_MOST_NAMESPACES = 100_000
+_DEEPEST = 64
 
 
 @dataclass(frozen=True)
@@ -87,14 +90,25 @@ class GenericCatalogAdapter:
             return False  # the namespace was dropped, with everything in it
 
     def namespaces(self, parent: Name = ()) -> Iterator[Name]:
-        """All namespaces inside one, however deep."""
+        """All namespaces inside one. IncompleteError if there is no end to them."""
+        for number, namespace in enumerate(self._namespaces(parent), 1):
+            # A server may invent another level, or another namespace, for every question.
+            if number > _MOST_NAMESPACES or len(namespace) > _DEEPEST:
+                raise IncompleteError(
+                    f"catalog {self.name} lists namespaces without end, such as"
+                    f" {'.'.join(namespace[:5])}",
+                    hint="check the server of the catalog",
+                )
+            yield namespace
+
+    def _namespaces(self, parent: Name) -> Iterator[Name]:
         found = self.ask(
             parent, lambda: [tuple(inner) for inner in self.catalog.list_namespaces(parent)]
         )
         for namespace in found:
             yield namespace
             if len(namespace) > len(parent):
-                yield from self.namespaces(namespace)
+                yield from self._namespaces(namespace)
 
     def ask(self, name: Name, question: Callable[[], Answer]) -> Answer:
         """Call the client, and translate its errors."""

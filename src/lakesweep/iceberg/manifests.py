@@ -14,6 +14,9 @@ from lakesweep.errors import DamagedError, EncryptedError, TruncatedError
 from lakesweep.iceberg.file_kinds import IcebergKind
 from lakesweep.marks.columnar import read_parquet
 from lakesweep.storage.file_batches import FILE_SCHEMA
+from lakesweep.untrusted.columns import check_paths, check_sizes
+from lakesweep.untrusted.failures import reading
+from lakesweep.untrusted.limits import DEFAULT_LIMITS, ReadLimits
 
 #: One manifest that a manifest list names. `entries` counts all of them, dead ones included.
 MANIFEST_SCHEMA = pa.schema(
@@ -51,13 +54,20 @@ _DELETED = 2
 _DATA = 0
 
 
-def read_manifest_list(path: str, data: bytes, *, data_files: int | None = None) -> pa.Table:
+def read_manifest_list(
+    path: str,
+    data: bytes,
+    *,
+    data_files: int | None = None,
+    limits: ReadLimits = DEFAULT_LIMITS,
+) -> pa.Table:
     """The manifests that a manifest list names, as MANIFEST_SCHEMA.
 
     A list that was cut between two blocks looks complete. So a list that leads to fewer data files
     than its snapshot counts is truncated.
     """
-    batches = [_manifests(batch, path) for batch in _rows(path, data, _LIST_COLUMNS)]
+    with reading(path):
+        batches = [_manifests(batch, path) for batch in _rows(path, data, _LIST_COLUMNS, limits)]
     found = pa.Table.from_batches(batches, schema=MANIFEST_SCHEMA)
     live = pc.sum(found["live_data_files"], skip_nulls=False, min_count=0).as_py()
     if live is not None and live < (data_files or 0):
@@ -72,10 +82,15 @@ def embedded_manifests(paths: Sequence[str]) -> pa.Table:
 
 
 def read_manifest(
-    path: str, data: bytes, *, size_bytes: int | None = None, entries: int | None = None
+    path: str,
+    data: bytes,
+    *,
+    size_bytes: int | None = None,
+    entries: int | None = None,
+    limits: ReadLimits = DEFAULT_LIMITS,
 ) -> Iterator[pa.RecordBatch]:
     """The live files that a manifest names, as FILE_SCHEMA; see `ManifestReader`."""
-    return ManifestReader(path, data, size_bytes, entries).live_files()
+    return ManifestReader(path, data, size_bytes, entries, limits).live_files()
 
 
 @dataclass
@@ -91,14 +106,17 @@ class ManifestReader:
     data: bytes
     size_bytes: int | None
     entries: int | None
+    limits: ReadLimits = DEFAULT_LIMITS
     #: The entries that were read, dead ones included.
     seen: int = 0
 
     def live_files(self) -> Iterator[pa.RecordBatch]:
         """The files that it names, without those marked as deleted, as FILE_SCHEMA."""
-        for batch in _rows(self.path, self.data, _ENTRY_COLUMNS):
+        for batch in _rows(self.path, self.data, _ENTRY_COLUMNS, self.limits):
             self.seen += batch.num_rows
-            yield _live_files(batch, self.path)
+            with reading(self.path):
+                live = _live_files(batch, self.path)
+            yield live
         if self._falls_short():
             raise TruncatedError(
                 self.path,
@@ -112,16 +130,19 @@ class ManifestReader:
         return self.seen == 0 if self.size_bytes is None else len(self.data) < self.size_bytes
 
 
-def _rows(path: str, data: bytes, columns: Sequence[ProjectedColumn]) -> Iterator[pa.RecordBatch]:
+def _rows(
+    path: str, data: bytes, columns: Sequence[ProjectedColumn], limits: ReadLimits
+) -> Iterator[pa.RecordBatch]:
     if data.startswith(b"PAR1"):
-        return read_parquet(path, data, columns)
+        return read_parquet(path, data, columns, limits)
     if data.startswith(b"PARE"):
         raise EncryptedError(path, "is an encrypted Parquet file")
-    return read_avro(path, data, columns)
+    return read_avro(path, data, columns, limits)
 
 
 def _manifests(batch: pa.RecordBatch, path: str) -> pa.RecordBatch:
-    _refuse_empty_paths(batch, path)
+    check_paths(path, batch["path"])
+    check_sizes(path, batch["size_bytes"])
     live = pc.add(batch["added"], batch["existing"])
     is_data = pc.equal(pc.fill_null(batch["content"], 0), 0)
     return pa.RecordBatch.from_arrays(
@@ -136,7 +157,8 @@ def _manifests(batch: pa.RecordBatch, path: str) -> pa.RecordBatch:
 
 
 def _live_files(batch: pa.RecordBatch, path: str) -> pa.RecordBatch:
-    _refuse_empty_paths(batch, path)
+    check_paths(path, batch["path"])
+    check_sizes(path, batch["size_bytes"])
     if _highest(batch["status"], path, "entry status") == _DELETED:
         batch = batch.filter(pc.not_equal(batch["status"], _DELETED))
     return pa.RecordBatch.from_arrays(
@@ -161,12 +183,6 @@ def _kinds(batch: pa.RecordBatch, path: str) -> pa.Array:
     )
     deletes = pc.if_else(pc.equal(content, 1), position, IcebergKind.EQUALITY_DELETE.value)
     return pc.if_else(pc.equal(content, _DATA), IcebergKind.DATA.value, deletes)
-
-
-def _refuse_empty_paths(batch: pa.RecordBatch, path: str) -> None:
-    names = batch["path"]
-    if names.null_count or pc.min(pc.binary_length(names)).as_py() == 0:
-        raise DamagedError(path, "an entry has no file path")
 
 
 def _highest(codes: pa.Array, path: str, what: str) -> int:

@@ -53,7 +53,8 @@ class IcebergMetadataLevel(FileLevel[FoundMetadata]):
 
     def read(self, pointer: Pointer) -> FoundMetadata:
         data = read_file(self.keyring.open(pointer.access), pointer.path)
-        return self.complete(pointer, parse_metadata(pointer.path, data, pointer.location))
+        limits = self.keyring.limits
+        return self.complete(pointer, parse_metadata(pointer.path, data, pointer.location, limits))
 
     def complete(self, pointer: Pointer, metadata: Metadata) -> FoundMetadata:
         """Metadata that has been read, with its version hint."""
@@ -73,7 +74,7 @@ class IcebergMetadataLevel(FileLevel[FoundMetadata]):
         # A hint names no file. Marking only has to keep it, so a problem with it does no harm here.
         metadata = found.metadata
         pointer = pointer._replace(size_bytes=metadata.size_bytes)
-        outbox.state(pointer.source, _facts(metadata))
+        outbox.state(pointer.source, facts_of(metadata))
         match metadata:
             case ViewMetadata():
                 outbox.close(pointer._replace(kind=IcebergKind.VIEW_METADATA), entries=0)
@@ -91,7 +92,9 @@ class IcebergListLevel(FileLevel[bytes]):
         return read_file(self.keyring.open(pointer.access), pointer.path)
 
     def mark(self, outbox: MarkCollector, pointer: Pointer, found: bytes) -> Iterator[None]:
-        manifests = read_manifest_list(pointer.path, found, data_files=pointer.entries)
+        manifests = read_manifest_list(
+            pointer.path, found, data_files=pointer.entries, limits=self.keyring.limits
+        )
         outbox.lead(_children(pointer, pointer.location, IcebergKind.MANIFEST, manifests))
         outbox.close(pointer._replace(size_bytes=len(found)), manifests.num_rows)
         yield
@@ -105,7 +108,9 @@ class IcebergManifestLevel(FileLevel[bytes]):
         return read_file(self.keyring.open(pointer.access), pointer.path)
 
     def mark(self, outbox: MarkCollector, pointer: Pointer, found: bytes) -> Iterator[None]:
-        reader = ManifestReader(pointer.path, found, pointer.size_bytes, pointer.entries)
+        reader = ManifestReader(
+            pointer.path, found, pointer.size_bytes, pointer.entries, self.keyring.limits
+        )
         for live in reader.live_files():
             outbox.add(pointer.source, _absolute(live, pointer.location))
             yield
@@ -177,7 +182,8 @@ def _children(
     return children_of(parent, kind, absolute_paths(names, base), size_bytes, entries, base)
 
 
-def _facts(metadata: Metadata) -> RootFacts:
+def facts_of(metadata: Metadata) -> RootFacts:
+    """What metadata says about its table or view as a root."""
     table = metadata if isinstance(metadata, TableMetadata) else None
     return RootFacts(
         location=metadata.location,

@@ -8,9 +8,7 @@ here are absolute.
 
 from __future__ import annotations
 
-import gzip
 import re
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -25,10 +23,19 @@ from lakesweep.errors import (
     MissingError,
     NotFoundError,
     StorageError,
-    TruncatedError,
     UsageError,
 )
 from lakesweep.storage.address import parse
+from lakesweep.untrusted.documents import (
+    Long,
+    PathText,
+    Size,
+    decode_json,
+    inflate_gzip,
+    parse_long,
+)
+from lakesweep.untrusted.failures import reading
+from lakesweep.untrusted.limits import DEFAULT_LIMITS, ReadLimits
 
 if TYPE_CHECKING:
     from lakesweep.storage.stores import Stores
@@ -36,6 +43,8 @@ if TYPE_CHECKING:
 NEWEST_FORMAT = 4
 _RELATIVE_PATHS_SINCE = 4
 _NO_SNAPSHOT = -1
+#: The end of the year 9999, where Python's calendar ends.
+_LATEST_MS = 253_402_300_799_999
 
 Resolver = Callable[[str], str]
 
@@ -121,20 +130,32 @@ class ViewMetadata:
 
 
 def parse_metadata(
-    path: str, data: bytes, location: str | None = None
+    path: str,
+    data: bytes,
+    location: str | None = None,
+    limits: ReadLimits = DEFAULT_LIMITS,
 ) -> TableMetadata | ViewMetadata:
     """Decode a metadata file; `location` is the catalog's, used if the file has none."""
-    document = _decode(path, _inflate(path, data))
+    with reading(path):
+        document = decode_json(
+            path, inflate_gzip(path, data, limits), _Document, "Iceberg metadata"
+        )
+        return _metadata(path, len(data), location, document)
+
+
+def _metadata(
+    path: str, size_bytes: int, location: str | None, document: _Document
+) -> TableMetadata | ViewMetadata:
     location = document.location or location
     if location is None:
         raise DamagedError(path, "has no location, and the catalog gave none")
     if not 1 <= document.format_version <= NEWEST_FORMAT:
         raise DamagedError(path, f"format version {document.format_version} is not supported")
     if document.view_uuid is not None:
-        return _view(path, len(data), location, document)
+        return _view(path, size_bytes, location, document)
     if document.table_uuid is None and document.format_version > 1:
         raise DamagedError(path, "is not Iceberg metadata: it has neither table-uuid nor view-uuid")
-    return _table(path, len(data), location, document)
+    return _table(path, size_bytes, location, document)
 
 
 def write_paths_of(properties: Mapping[str, Any]) -> tuple[str, ...]:
@@ -147,13 +168,30 @@ def guess_location(path: str) -> str:
     return path.rpartition("/metadata/")[0] or path.rpartition("/")[0]
 
 
+#: The id of a table before any nested value, where all known writers put it.
+_UUID = re.compile(rb'^\s*\{[^{\[\\]*"(?:table|view)-uuid"\s*:\s*"([^"\\]+)"')
+_BEGINNING_BYTES = 4096
+
+
+def table_uuid(stores: Stores, path: str) -> str | None:
+    """The id of the table that a metadata file is of; the whole file is read only if necessary."""
+    return uuid_at_beginning(stores, path) or load_metadata(stores, path).uuid
+
+
+def uuid_at_beginning(stores: Stores, path: str) -> str | None:
+    """The id at the beginning of a metadata file, even of one that is damaged further on."""
+    address = parse(path)
+    found = _UUID.match(stores.open(address).read_range(address.key, 0, _BEGINNING_BYTES))
+    return found[1].decode("utf-8", "replace") if found else None
+
+
 class _Document(msgspec.Struct, rename="kebab"):
-    format_version: int
-    location: str | None = None
+    format_version: Long
+    location: PathText | None = None
     table_uuid: str | None = None
     view_uuid: str | None = None
     properties: dict[str, Any] | None = None
-    current_snapshot_id: int | None = None
+    current_snapshot_id: Long | None = None
     refs: dict[str, _Reference] | None = None
     snapshots: list[_Snapshot] | None = None
     metadata_log: list[_LogEntry] | None = None
@@ -164,49 +202,24 @@ class _Document(msgspec.Struct, rename="kebab"):
 
 
 class _Reference(msgspec.Struct, rename="kebab"):
-    snapshot_id: int
+    snapshot_id: Long
 
 
 class _Snapshot(msgspec.Struct, rename="kebab"):
-    snapshot_id: int
-    manifest_list: str | None = None
-    manifests: list[str] | None = None
+    snapshot_id: Long
+    manifest_list: PathText | None = None
+    manifests: list[PathText] | None = None
     summary: dict[str, Any] | None = None
     timestamp_ms: Any = None
 
 
 class _LogEntry(msgspec.Struct, rename="kebab"):
-    metadata_file: str
+    metadata_file: PathText
 
 
 class _Statistics(msgspec.Struct, rename="kebab"):
-    statistics_path: str
-    file_size_in_bytes: int | None = None
-
-
-def _inflate(path: str, data: bytes) -> bytes:
-    if not data:
-        raise TruncatedError(path, "is empty")
-    if not data.startswith(b"\x1f\x8b"):
-        return data
-    try:
-        return gzip.decompress(data)
-    except EOFError as error:
-        raise TruncatedError(path, "its gzip stream ends too early") from error
-    except (OSError, zlib.error) as error:
-        raise DamagedError(path, f"its gzip stream is damaged: {error}") from error
-
-
-def _decode(path: str, data: bytes) -> _Document:
-    try:
-        return msgspec.json.decode(data, type=_Document)
-    except msgspec.ValidationError as error:
-        raise DamagedError(path, f"is not Iceberg metadata: {error}") from error
-    except msgspec.DecodeError as error:
-        kind = TruncatedError if "truncated" in str(error) else DamagedError
-        raise kind(path, f"is not a complete JSON document: {error}") from error
-    except (UnicodeDecodeError, RecursionError) as error:
-        raise DamagedError(path, f"is not a readable JSON document: {error}") from error
+    statistics_path: PathText
+    file_size_in_bytes: Size | None = None
 
 
 def _view(path: str, size_bytes: int, location: str, document: _Document) -> ViewMetadata:
@@ -227,6 +240,9 @@ def _table(path: str, size_bytes: int, location: str, document: _Document) -> Ta
         return absolute_path(name, base)
 
     snapshots = tuple(_snapshot(path, entry, resolve) for entry in document.snapshots or ())
+    write_paths = write_paths_of(document.properties or {})
+    if any("\0" in folder for folder in write_paths):
+        raise DamagedError(path, "a write path has a NUL character")
     return TableMetadata(
         path=path,
         size_bytes=size_bytes,
@@ -234,7 +250,7 @@ def _table(path: str, size_bytes: int, location: str, document: _Document) -> Ta
         uuid=document.table_uuid,
         location=location,
         gc_enabled=_gc_enabled(document),
-        write_paths=write_paths_of(document.properties or {}),
+        write_paths=write_paths,
         current_snapshot=_current_snapshot(document),
         snapshots=snapshots,
         log=tuple(resolve(entry.metadata_file) for entry in document.metadata_log or ()),
@@ -266,13 +282,18 @@ def _snapshot(path: str, entry: _Snapshot, resolve: Resolver) -> IcebergSnapshot
         manifest_list=None if entry.manifest_list is None else resolve(entry.manifest_list),
         manifests=tuple(resolve(name) for name in manifests),
         total_data_files=_total_data_files(entry),
-        timestamp_ms=entry.timestamp_ms if isinstance(entry.timestamp_ms, int) else None,
+        timestamp_ms=_moment(entry.timestamp_ms),
     )
 
 
+def _moment(found: Any) -> int | None:
+    """Milliseconds since 1970; None for what is no time of a table. It only helps to guess."""
+    return found if isinstance(found, int) and 0 <= found <= _LATEST_MS else None
+
+
 def _total_data_files(entry: _Snapshot) -> int | None:
-    text = str((entry.summary or {}).get("total-data-files", ""))
-    return int(text) if text.isascii() and text.isdigit() else None
+    count = parse_long(str((entry.summary or {}).get("total-data-files", "")))
+    return count if count is not None and count >= 0 else None
 
 
 def _current_snapshot(document: _Document) -> int | None:
@@ -315,13 +336,14 @@ def read_file(stores: Stores, path: str) -> bytes:
         address = parse(path)
     except UsageError as error:
         raise StorageError(path, error.message, hint=error.hint) from error
-    return stores.open(address).read(address.key)
+    with reading(path):
+        return stores.open(address).read(address.key)
 
 
 def load_metadata(stores: Stores, path: str, location: str | None = None) -> Metadata:
     """The metadata file of a table or view; NotFoundError if it does not exist."""
     try:
-        return parse_metadata(path, read_file(stores, path), location)
+        return parse_metadata(path, read_file(stores, path), location, stores.limits)
     except MissingError as error:
         raise NotFoundError(
             f"{path}: {error.reason}", hint="ask the catalog for the table's current metadata file"

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lakesweep.errors import IncompleteError
 from lakesweep.iceberg.catalog_entries import (
     CatalogEntry,
     ForeignTable,
@@ -21,10 +22,15 @@ from lakesweep.iceberg.catalog_entries import (
     without_metadata,
 )
 from lakesweep.iceberg.generic_catalog import GenericCatalogAdapter
+from lakesweep.paging import PageTrail
 
 if TYPE_CHECKING:
     from pyiceberg.catalog.glue import GlueCatalog
     from pyiceberg.catalog.hive import HiveCatalog
+
+
+#: A metastore that sends nothing for this long counts as dead.
+_SILENCE_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +93,23 @@ class GlueCatalogAdapter(_Metastore):
         return _of_glue(dict(self.catalog._get_glue_table(database, table)))  # noqa: SLF001
 
     def describe_all(self, namespace: Name) -> list[MetastoreTable]:
-        pages = self.catalog.glue.get_paginator("get_tables").paginate(DatabaseName=namespace[0])
-        return [_of_glue(dict(table)) for page in pages for table in page["TableList"]]
+        pages = self._pages("get_tables", "TableList", DatabaseName=namespace[0])
+        return [_of_glue(dict(table)) for table in pages]
+
+    def namespaces(self, parent: Name = ()) -> Iterator[Name]:
+        # PyIceberg's own loop follows any token.
+        if not parent:
+            found = self.ask((), lambda: [*self._pages("get_databases", "DatabaseList")])
+            yield from ((str(database["Name"]),) for database in found)
+
+    def _pages(self, method: str, rows: str, **wanted: str) -> Iterator[Mapping[str, Any]]:
+        """All rows of a listing; IncompleteError if it does not end."""
+        trail = PageTrail()
+        for page in self.catalog.glue.get_paginator(method).paginate(**wanted):
+            yield from page[rows]
+            trail = trail.follow(str(page.get("NextToken")), found=bool(page[rows]))
+            if trail.problem and page.get("NextToken"):
+                raise IncompleteError(f"catalog {self.name}: {trail.problem}")
 
 
 @dataclass(frozen=True)
@@ -106,6 +127,24 @@ class HiveCatalogAdapter(_Metastore):
             names = client.get_all_tables(db_name=namespace[0])
             tables = client.get_table_objects_by_name(dbname=namespace[0], tbl_names=names)
             return [_of_hive(table) for table in tables]
+
+
+def bound_waiting(catalog: HiveCatalog) -> HiveCatalog:
+    """Give up on a metastore that is silent: PyIceberg sets no time limit."""
+    client: Any = catalog._client  # noqa: SLF001
+    connect = client._init_thrift_transport  # noqa: SLF001
+
+    def connect_bounded() -> Any:
+        transport = connect()
+        # Buffered and SASL transports have no name in common for the socket below them.
+        for name in ("_TBufferedTransport__trans", "transport"):
+            if hasattr(transport, name):
+                getattr(transport, name).setTimeout(_SILENCE_MS)
+        return transport
+
+    client._init_thrift_transport = connect_bounded  # noqa: SLF001
+    client._transport = connect_bounded()  # noqa: SLF001
+    return catalog
 
 
 def _of_glue(table: Mapping[str, Any]) -> MetastoreTable:

@@ -10,7 +10,6 @@ metadata name are purged too.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
@@ -19,9 +18,8 @@ import pyarrow.compute as pc
 
 from lakesweep.errors import NotFoundError
 from lakesweep.hashing import HashSet
-from lakesweep.iceberg.claims import TableClaim, folders_of, real_folder, real_hashes
 from lakesweep.iceberg.file_kinds import IcebergKind
-from lakesweep.iceberg.metadata import TableMetadata, load_metadata
+from lakesweep.iceberg.metadata import TableMetadata, guess_location, load_metadata
 from lakesweep.iceberg.reach import reached_files
 from lakesweep.marks.unreadable import (
     READ_ERRORS,
@@ -32,13 +30,13 @@ from lakesweep.marks.unreadable import (
     problem_of,
 )
 from lakesweep.progress import SILENT, Progress
-from lakesweep.storage.address import identities, identity
+from lakesweep.storage.address import folder_identity, identities, identity, parse
 from lakesweep.storage.datasets.spool import Spools
 from lakesweep.storage.datasets.unique_files import unique_files
 from lakesweep.storage.deleting.bulk_delete import Deleter
 from lakesweep.storage.deleting.outcome_totals import OutcomeTotals
 from lakesweep.storage.file_batches import FILE_SCHEMA, file_batch
-from lakesweep.storage.file_identity import resolve_aliases
+from lakesweep.storage.file_identity import file_hashes, resolve_alias, resolve_aliases
 from lakesweep.storage.listing.locations import list_files
 
 if TYPE_CHECKING:
@@ -75,6 +73,9 @@ _STAGES: dict[str | None, PurgeStage] = {
     IcebergKind.VIEW_METADATA: PurgeStage.METADATA,
 }
 
+#: Listed files of no known kind, in counts.
+_STORED = "stored"
+
 #: The stages that must be kept while something of a stage is left.
 _PARENTS = {
     PurgeStage.CONTENT: (
@@ -95,8 +96,8 @@ _PARENTS = {
 class PurgePlan(Spools[PurgeStage, str]):
     """Every file of a purge, once, on disk, with the counts made while writing it.
 
-    `outside` counts the files outside the folders of the table, `protected` those that are kept
-    because another known table needs them; `overlapping` names the tables that share its folders.
+    `outside` counts the files outside the folders of the table, `protected` those that stay because
+    something else needs them.
     """
 
     def __init__(self, metadata: Metadata) -> None:
@@ -105,49 +106,49 @@ class PurgePlan(Spools[PurgeStage, str]):
         self.outside = 0
         self.protected = 0
         self.problems: list[Problem] = []
-        self.overlapping: tuple[TableClaim, ...] = ()
-        #: A file in another kind of store than the table's own, if there is one.
-        self.strange: str | None = None
-        #: The tables that were known when the plan was made, and where they pointed.
-        self.witness: frozenset[tuple[str, str]] = frozenset()
+        self._kept = HashSet()
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Write a batch of distinct files into the stages of their kinds."""
-        own = _below(batch, folders_of(self.metadata))
+        own = is_below(batch["path"], folders_of(self.metadata))
         self.outside += batch.num_rows - (pc.sum(own).as_py() or 0)
-        self.strange = self.strange or _strange(batch, self.metadata)
-        for kind in pc.unique(batch["kind"]).to_pylist():
-            rows = batch.filter(pc.is_in(batch["kind"], pa.array([kind], pa.string())))
-            self.put(_STAGES[kind], kind or "stored", rows)
+        for kind, rows in _by_kind(batch):
+            self.put(_STAGES[kind], kind or _STORED, rows)
+
+    def every(self) -> Iterator[pa.RecordBatch]:
+        """All files of all stages."""
+        return (batch for stage in PurgeStage for batch in self.batches(stage))
+
+    def spare(self, kept: HashSet) -> None:
+        """Leave files out, by the hashes of their identities, and count the others again."""
+        self._kept = kept
+        before = self.total_files
+        self.files.clear()
+        self.bytes.clear()
+        for batch in self.every():
+            for kind, rows in _by_kind(batch):
+                self.files[kind or _STORED] += rows.num_rows
+                self.bytes[kind or _STORED] += pc.sum(rows["size_bytes"]).as_py() or 0
+        self.protected += before - self.total_files
+
+    def batches(self, stage: PurgeStage) -> Iterator[pa.RecordBatch]:
+        """The files of one stage that are to be deleted."""
+        for batch in super().batches(stage):
+            kept = pa.array(self._kept.contains(file_hashes(batch["path"])))
+            yield batch.filter(pc.invert(kept))
 
 
-@dataclass(frozen=True)
-class PurgeProtection:
-    """What a purge keeps: files by the hash of their identity, and whole folders."""
-
-    files: HashSet = field(default_factory=HashSet)
-    folders: tuple[str, ...] = ()
-
-    def spare(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows that may be deleted."""
-        held = pa.array(self.files.contains(real_hashes(batch)))
-        return batch.filter(pc.invert(pc.or_(held, _below(batch, self.folders))))
-
-
-def plan_purge(
-    stores: Stores, metadata: Metadata, protection: PurgeProtection, *, progress: Progress = SILENT
-) -> PurgePlan:
+def plan_purge(stores: Stores, metadata: Metadata, *, progress: Progress = SILENT) -> PurgePlan:
     """Plan to delete all that the metadata reaches, and metadata that only older logs name."""
     tolerant = Tolerant()
     reached = reached_files(stores, metadata, tolerant)
-    files = _with_older(stores, metadata, reached, tolerant)
-    plan = _write(metadata, files, protection, progress)
+    plan = _write(metadata, _with_older(stores, metadata, reached, tolerant), progress)
     plan.problems = tolerant.problems
     return plan
 
 
 def plan_base_location(
-    stores: Stores, metadata: Metadata, protection: PurgeProtection, *, progress: Progress = SILENT
+    stores: Stores, metadata: Metadata, *, progress: Progress = SILENT
 ) -> PurgePlan:
     """Plan to delete everything stored below the location of the table or view."""
     own = identity(metadata.path)
@@ -159,7 +160,7 @@ def plan_base_location(
             kind = pc.if_else(is_own, IcebergKind.METADATA.value, pa.scalar(None, pa.string()))
             yield batch.set_column(1, FILE_SCHEMA.field("kind"), kind)
 
-    return _write(metadata, listed(), protection, progress)
+    return _write(metadata, listed(), progress)
 
 
 def execute_purge(
@@ -192,20 +193,18 @@ def tally_problems(plan: PurgePlan) -> OutcomeTotals:
     return tally
 
 
-def _write(
-    metadata: Metadata,
-    batches: Iterable[pa.RecordBatch],
-    protection: PurgeProtection,
-    progress: Progress,
-) -> PurgePlan:
+def _write(metadata: Metadata, batches: Iterable[pa.RecordBatch], progress: Progress) -> PurgePlan:
     plan = PurgePlan(metadata)
     with progress.task("found") as task:
         for batch in unique_files(_own_last(batches, metadata)):
             task.advance(batch.num_rows)
-            rest = protection.spare(batch)
-            plan.protected += batch.num_rows - rest.num_rows
-            plan.add(rest)
+            plan.add(batch)
     return plan
+
+
+def _by_kind(batch: pa.RecordBatch) -> Iterator[tuple[str | None, pa.RecordBatch]]:
+    for kind in pc.unique(batch["kind"]).to_pylist():
+        yield kind, batch.filter(pc.is_in(batch["kind"], pa.array([kind], pa.string())))
 
 
 def _own_last(batches: Iterable[pa.RecordBatch], metadata: Metadata) -> Iterator[pa.RecordBatch]:
@@ -243,20 +242,39 @@ def _without(batches: Iterable[pa.RecordBatch], files: set[str]) -> Iterator[pa.
         yield batch.filter(pc.invert(pc.is_in(identities(batch["path"]), excluded)))
 
 
-def _strange(batch: pa.RecordBatch, metadata: Metadata) -> str | None:
-    scheme = identity(metadata.path).partition("/")[0] + "/"
-    elsewhere = pc.invert(pc.starts_with(identities(batch["path"]), scheme))
-    found = batch["path"].filter(elsewhere)
-    return str(found[0]) if len(found) else None
+def folders_of(metadata: Metadata) -> tuple[str, ...]:
+    """The folders that belong to a table or view: its location, and its write paths."""
+    return (metadata.location, *metadata.write_paths)
 
 
-def _below(batch: pa.RecordBatch, folders: Iterable[str]) -> pa.Array:
-    names = resolve_aliases(identities(batch["path"]))
-    found = pa.repeat(pa.scalar(False), batch.num_rows)
+def own_location(metadata: Metadata) -> str | None:
+    """The folder that a table or view certainly owns; None if there is none.
+
+    Metadata may claim any location. It owns no more than the folder in which it lies itself by the
+    usual layout, whatever it claims.
+    """
+    around = guess_location(metadata.path)
+    claimed, lies = real_folder(metadata.location), real_folder(around)
+    if parse(around).folder == "":
+        return None
+    if claimed.startswith(lies):
+        return metadata.location
+    return around if lies.startswith(claimed) else None
+
+
+def is_below(paths: pa.Array, folders: Iterable[str]) -> pa.Array:
+    """Which paths are in or below one of some folders, or are named like one."""
+    names = resolve_aliases(identities(paths))
+    found = pa.repeat(pa.scalar(False), len(names))
     for folder in map(real_folder, folders):
         below = pc.or_(pc.starts_with(names, folder), pc.equal(names, folder[:-1]))
         found = pc.or_(found, below)
     return found
+
+
+def real_folder(path: str) -> str:
+    """The form in which folders are compared: local links are resolved."""
+    return resolve_alias(folder_identity(path))
 
 
 def older_metadata(stores: Stores, table: TableMetadata, tolerance: Tolerance) -> list[str]:

@@ -6,13 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
+import msgspec
+
+from lakesweep.errors import IncompleteError
 from lakesweep.iceberg.catalog_entries import CatalogEntry, Name, table_missing, without_metadata
 from lakesweep.iceberg.generic_catalog import GenericCatalogAdapter
 from lakesweep.iceberg.metadata import write_paths_of
+from lakesweep.paging import PageTrail
 
 if TYPE_CHECKING:
     from pyiceberg.catalog.rest import RestCatalog
+    from requests import Response
 
 _NOT_FOUND = 404
 #: Retryable answers. Only reads are retried, never changes.
@@ -21,10 +27,24 @@ _ATTEMPTS = 5
 _REQUESTS_AT_ONCE = 8
 
 
-def retry_requests(catalog: RestCatalog) -> RestCatalog:
-    """Retry while a server is busy: one lost answer would veto a whole table."""
+#: Seconds to connect, and seconds without a byte, until a server counts as dead.
+_TIMEOUT = (10.0, 60.0)
+
+
+def bound_requests(catalog: RestCatalog) -> RestCatalog:
+    """Retry while a server is busy, and follow neither silence nor pages for ever.
+
+    One lost answer would veto a whole table. A run that waits holds its lease.
+    """
     from requests.adapters import HTTPAdapter
     from urllib3.util.retry import Retry
+
+    class BoundedAdapter(HTTPAdapter):
+        """PyIceberg sets no time limit."""
+
+        def send(self, request: Any, *args: Any, **options: Any) -> Any:
+            options["timeout"] = options.get("timeout") or _TIMEOUT
+            return super().send(request, *args, **options)
 
     again = Retry(
         total=_ATTEMPTS,
@@ -34,10 +54,67 @@ def retry_requests(catalog: RestCatalog) -> RestCatalog:
         backoff_factor=0.2,
         raise_on_status=False,
     )
-    adapter = HTTPAdapter(pool_maxsize=_REQUESTS_AT_ONCE, max_retries=again)
+    adapter = BoundedAdapter(pool_maxsize=_REQUESTS_AT_ONCE, max_retries=again)
+    session = catalog._session  # noqa: SLF001
     for scheme in ("http://", "https://"):
-        catalog._session.mount(scheme, adapter)  # noqa: SLF001
+        session.mount(scheme, adapter)
+    session.hooks["response"].append(PageWatch(catalog.name).check)
     return catalog
+
+
+class PageWatch:
+    """Looks at each page of a listing before PyIceberg asks for the next one."""
+
+    def __init__(self, catalog: str) -> None:
+        self._catalog = catalog
+        self._trails: dict[str, PageTrail] = {}
+        self._names: dict[str, set[str]] = {}
+
+    def check(self, response: Response, **_: object) -> None:
+        """IncompleteError if the listing that a page belongs to does not end."""
+        place, token = _split_page_url(str(response.url))
+        if token is None:
+            self._trails[place], self._names[place] = PageTrail(), set()
+        page = _page_of(response)
+        if page.next_page_token is None:
+            self._trails.pop(place, None)
+            self._names.pop(place, None)
+            return
+        known = self._names.setdefault(place, set())
+        before = len(known)
+        known.update(map(str, (*page.identifiers, *page.namespaces)))
+        trail = self._trails.get(place, PageTrail())
+        trail = trail.follow(page.next_page_token, found=len(known) > before)
+        self._trails[place] = trail
+        if trail.problem:
+            raise IncompleteError(
+                f"catalog {self._catalog}: {trail.problem}", hint="check the server of the catalog"
+            )
+
+
+class _Page(msgspec.Struct, frozen=True, rename="kebab"):
+    """What matters of a page; other answers have none of it."""
+
+    next_page_token: str | None = None
+    identifiers: tuple[Any, ...] = ()
+    namespaces: tuple[Any, ...] = ()
+
+
+def _page_of(response: Response) -> _Page:
+    try:
+        page = msgspec.json.decode(response.content, type=_Page)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return _Page()  # not a page; the caller reports what is wrong with it
+    return page if page.next_page_token else _Page()
+
+
+def _split_page_url(url: str) -> tuple[str, str | None]:
+    """The address of a listing without its page token, and the token."""
+    parts = urlsplit(url)
+    query = parse_qsl(parts.query, keep_blank_values=True)
+    rest = [(name, value) for name, value in query if name != "pageToken"]
+    token = next((value for name, value in query if name == "pageToken"), None)
+    return f"{parts.path}?{urlencode(rest)}", token
 
 
 @dataclass(frozen=True)

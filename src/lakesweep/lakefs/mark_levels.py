@@ -4,14 +4,17 @@ No file of a repository names all of it, so a state file is written first, with 
 of all commits and the entries staged on branches. From there on everything lies in the bucket:
 metaranges lead to ranges, most of them shared, and ranges name the objects. Each level is a
 kernel, as for tables.
+
+All of these files are named by the hash of their contents, which is compared whenever one is
+read: a forged state, with fewer commits, would unprotect live objects.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 import msgspec
 import pyarrow as pa
@@ -26,10 +29,6 @@ from lakesweep.marks.columns import RootFacts
 from lakesweep.marks.file_level import FileLevel, LevelSpec, MarkCollector
 from lakesweep.marks.pointers import Pointer, children_of
 from lakesweep.storage.address import parse
-
-if TYPE_CHECKING:
-    from lakesweep.storage.datasets.manifest import Dataset
-
 
 #: The columns of entries that marking needs.
 _READ = pa.schema([ENTRIES.field(name) for name in ("address", "address_type", "size_bytes")])
@@ -66,18 +65,12 @@ class RepositoryState(msgspec.Struct, frozen=True, kw_only=True):
         return StorageNamespace(self.location, self.aliases)
 
 
-def staged_parts(dataset: Dataset) -> Iterator[StagedPart]:
-    """The files of a dataset of STAGED."""
-    for part in dataset.parts:
-        yield StagedPart(dataset.address + part.name, part.rows, part.size_bytes)
-
-
 @dataclass(frozen=True)
 class StateLevel(FileLevel[bytes]):
     """States. They lead to metaranges, and to the files with staged entries."""
 
     def read(self, pointer: Pointer) -> bytes:
-        return _read(self, pointer)
+        return _read_named(self, pointer)
 
     def mark(self, outbox: MarkCollector, pointer: Pointer, found: bytes) -> Iterator[None]:
         state = _decode_state(pointer.path, found)
@@ -100,7 +93,7 @@ class StagedLevel(FileLevel[bytes]):
     """Entries staged on branches: nothing in the bucket names them."""
 
     def read(self, pointer: Pointer) -> bytes:
-        return _read(self, pointer)
+        return _read_named(self, pointer)
 
     def mark(self, outbox: MarkCollector, pointer: Pointer, found: bytes) -> Iterator[None]:
         namespace, seen = _namespace(pointer), 0
@@ -197,6 +190,18 @@ def _staged_children(
 def _read(level: FileLevel[bytes], pointer: Pointer) -> bytes:
     address = parse(pointer.path)
     return level.keyring.open(pointer.access).open(address).read(address.key)
+
+
+def content_name(data: bytes, suffix: str) -> str:
+    """The name of a file of a state, by which its readers verify it."""
+    return f"{hashlib.sha256(data).hexdigest()}.{suffix}"
+
+
+def _read_named(level: FileLevel[bytes], pointer: Pointer) -> bytes:
+    data, name = _read(level, pointer), pointer.path.rpartition("/")[2]
+    if content_name(data, name.rpartition(".")[2]) != name:
+        raise DamagedError(pointer.path, "it was changed since this run wrote it")
+    return data
 
 
 def _decode_state(path: str, data: bytes) -> RepositoryState:

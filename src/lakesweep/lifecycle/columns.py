@@ -47,7 +47,7 @@ CURRENT_RULE = pa.schema(
 BRANCH_LAST = pa.schema([pa.field("branch", pa.string()), pa.field("last_deleted", _MOMENT)])
 
 #: The commits of a repository. `potential` are those that may hold what the last run left;
-#: `branches` are the first of those that reach the commit, `branch_count` is how many do.
+#: `branches` are all that reach the commit.
 COMMITS = pa.schema(
     [
         _key("commit_id", pa.string()),
@@ -55,7 +55,6 @@ COMMITS = pa.schema(
         _key("created", _MOMENT),
         _key("potential", pa.bool_()),
         _key("branches", pa.list_(pa.string())),
-        _key("branch_count", pa.int64()),
     ]
 )
 
@@ -168,18 +167,27 @@ TOTALS = pa.schema(
 #: An entry of a HEAD whose object goes, in a range that it is in.
 HEAD_ENTRIES = pa.schema([*HASHES, _key("path", pa.binary()), _key("range_id", pa.string())])
 
-#: An address that goes, with its paths and with the rules that let it go on each.
-RESULTS = pa.schema(
+#: An address that a policy expires, with all its paths, and the rules that expire it on each.
+EXPIRED = pa.schema(
     [
-        _key("run_id", pa.string()),
+        *HASHES,
         _key("address", pa.string()),
         _key("paths", pa.list_(pa.string())),
         _key("matched_rules", pa.list_(pa.string())),
-        _key("path_count", pa.int64()),
         pa.field("size_bytes", pa.int64()),
         pa.field("age", _MOMENT),
         _key("due_before", _MOMENT),
         _key("reason", pa.string()),
+    ]
+)
+
+#: An address that a plan deletes. `waits_for_heads` says that its paths are removed from HEADs
+#: first, and that a later run deletes it.
+ADDRESSES = pa.schema(
+    [
+        _key("run_id", pa.string()),
+        *(field for field in EXPIRED if field.name not in HASHES.names),
+        _key("waits_for_heads", pa.bool_()),
     ]
 )
 

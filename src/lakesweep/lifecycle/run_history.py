@@ -1,23 +1,32 @@
-"""The lifecycle runs of a repository, kept as files beside it.
+"""The lifecycle runs of a repository: what the store remembers, and files beside the repository.
 
     runs/<repository>/<time>-<run>.json what a run saw when it judged; never changed
-    stats/dt=<day>/run_id=<run>.json    its outcome, written last
-    policy/run_id=<run>/                the policy table of the run
-    commits/run_id=<run>/               the commits of the run
-    addresses/dt=<day>/run_id=<run>/    the addresses that it found
+    stats/dt=<day>/<run>.json           its outcome, written last
+    stats/<day>.csv                     all outcomes of a day
+    policy/dt=<day>/<run>/              the policy table of the run
+    commits/dt=<day>/<run>/             the commits of the run
+    addresses/dt=<day>/<run>/           the addresses that its plan deletes
 
-A later run continues only from a run that swept, that is, deleted everything it found.
-Several repositories may share a home, so each has its own folder of runs. Runs are ordered by
-the store's modification time, because the clock of a machine may have been wrong.
+The files are for people and their tools. Anyone who can write to the bucket can change them, so
+what a run builds on is kept in the store: the last run, and the last one that swept, that is,
+deleted everything it found.
 
 Branches that were deleted or moved back since the last run keep their objects for a grace
-period, so that a branch deleted by mistake can be restored.
+period, so that a branch deleted by mistake can be restored. For this alone the newest file of a
+run counts as well: a run with another store may have seen a branch that ours did not, and a
+forged file can only keep more. Several repositories may share a home, so each has its own folder
+of runs. They are ordered by the store's modification time, because the clock of a machine may
+have been wrong.
 """
 
 from __future__ import annotations
 
+import csv
 import hashlib
-from collections.abc import Iterator, Mapping
+import io
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeVar
@@ -29,13 +38,33 @@ from lakesweep.lakefs.refs.commit_graph import Refs, RepositoryBranch
 from lakesweep.storage.address import folder_identity, parse
 
 if TYPE_CHECKING:
+    from lakesweep.runs.run_log import RunLog
     from lakesweep.storage.object_store import StoreOpener
 
 #: Where a repository's runs are kept, below its namespace.
 HOME = "_lakefs/retention/lc/"
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
+#: The name of the document in the store.
+_DOCUMENT = "lifecycle-runs"
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class VouchedDocuments:
+    """What the runs of a repository keep in the store, where no writer of the bucket reaches it."""
+
+    runs: RunLog
+    lake: str
+
+    def read(self, name: str, kind: type[T]) -> T | None:
+        """A document; None if there is none."""
+        data = self.runs.document(self.lake, name)
+        return None if data is None else msgspec.json.decode(data, type=kind)
+
+    def write(self, name: str, document: object) -> None:
+        """Replace a document."""
+        self.runs.keep_document(self.lake, name, msgspec.json.encode(document))
 
 
 class LifecycleRunState(StrEnum):
@@ -44,6 +73,7 @@ class LifecycleRunState(StrEnum):
     SWEPT = "swept"
     PARTIAL = "partial"
     FAILED = "failed"
+    DRY_RUN = "dry-run"
 
 
 class LostBranch(msgspec.Struct, frozen=True):
@@ -59,7 +89,10 @@ class LostBranch(msgspec.Struct, frozen=True):
 
 
 class LifecycleRunRecord(msgspec.Struct, frozen=True):
-    """What a run saw: the policy, the refs, and what was chosen."""
+    """What a run saw: the policy, the refs, and what was chosen.
+
+    `tables` are the hashes of the tables that a later run builds on.
+    """
 
     run_id: str
     started: datetime
@@ -70,6 +103,23 @@ class LifecycleRunRecord(msgspec.Struct, frozen=True):
     lost: tuple[LostBranch, ...]
     verdicts: str
     version: int = 1
+    tables: Mapping[str, str] = {}
+
+    @property
+    def heads(self) -> set[str]:
+        """All commits that branches and tags pointed to, or did until shortly before."""
+        return {
+            *self.branches.values(),
+            *self.tags.values(),
+            *(lost.commit_id for lost in self.lost),
+        }
+
+
+class _KnownRuns(msgspec.Struct, frozen=True):
+    """What the store knows: the newest run, whatever became of it, and the last that swept."""
+
+    last: LifecycleRunRecord | None = None
+    swept: LifecycleRunRecord | None = None
 
 
 class LifecycleRunStats(msgspec.Struct, frozen=True):
@@ -90,22 +140,31 @@ def ref_heads(refs: Refs) -> tuple[dict[str, str], dict[str, str]]:
     return branches, {tag.name: tag.commit_id for tag in refs.tags}
 
 
+def table_address(home: str, name: str, run_id: str, started: datetime) -> str:
+    """The address of a table of a run.
+
+    Only the day is a `key=value` folder: `run_id` is a column of the tables, and readers that take
+    partitions from paths refuse a column that comes from both.
+    """
+    return f"{home.rstrip('/')}/{name}/dt={started:%Y-%m-%d}/{run_id}/"
+
+
 class LifecycleHistory:
     """The runs of a repository, by the address of its namespace, below a home."""
 
-    def __init__(self, stores: StoreOpener, home: str, location: str) -> None:
+    def __init__(
+        self, stores: StoreOpener, home: str, location: str, documents: VouchedDocuments
+    ) -> None:
         self._stores = stores
+        self._documents = documents
         self.home = home if home.endswith("/") else home + "/"
         known = hashlib.sha256(folder_identity(location).encode())
         self.runs = f"runs/{known.hexdigest()[:16]}/"
 
-    def table(self, name: str, run_id: str) -> str:
-        """The address of a table of a run."""
-        return f"{self.home}{name}/run_id={run_id}/"
-
     def record(self, run: LifecycleRunRecord) -> None:
         """Write down what a run saw."""
         self._write(f"{self.runs}{_stamp(run.started)}-{run.run_id}.json", run)
+        self._learn(last=run)
 
     def finish(
         self,
@@ -115,49 +174,76 @@ class LifecycleHistory:
         figures: Mapping[str, int],
     ) -> None:
         """Write down what became of a run; the last word counts."""
+        self._write_stats(run, state, finished, figures)
+        if state is LifecycleRunState.SWEPT:
+            self._learn(swept=run)
+        elif self.has_swept(run):
+            self._learn(swept=None)
+
+    def finish_dry_run(
+        self, run: LifecycleRunRecord, finished: datetime, figures: Mapping[str, int]
+    ) -> None:
+        """Write down that a run was only tried; no later run builds on it."""
+        self._write_stats(run, LifecycleRunState.DRY_RUN, finished, figures)
+
+    def _write_stats(
+        self,
+        run: LifecycleRunRecord,
+        state: LifecycleRunState,
+        finished: datetime,
+        figures: Mapping[str, int],
+    ) -> None:
+        has_swept = state is LifecycleRunState.SWEPT
         stats = LifecycleRunStats(
-            run.run_id,
-            run.started,
-            finished,
-            state,
-            state is LifecycleRunState.SWEPT,
-            dict(figures),
+            run.run_id, run.started, finished, state, has_swept, dict(figures)
         )
-        self._write(self._stats_name(run), stats)
+        day = f"{finished:%Y-%m-%d}"
+        suffix = "-dry-run" if state is LifecycleRunState.DRY_RUN else ""
+        self._write(f"stats/dt={day}/{run.run_id}{suffix}.json", stats)
+        # Made from the files of all runs of the day, so that no two runs overwrite a line.
+        names = sorted(name for _, name in self._names(f"stats/dt={day}/"))
+        self._store_bytes(f"stats/{day}.csv", stats_csv(self._stats(names)))
+
+    def _stats(self, names: Iterable[str]) -> Iterator[LifecycleRunStats]:
+        """The outcomes in some files; what is none is left out of a table for people."""
+        for name in names:
+            with suppress(FormatError, MissingError):
+                yield self._read(name, LifecycleRunStats)
 
     def last(self) -> LifecycleRunRecord | None:
-        """The newest run, whatever became of it."""
-        return next(self._records(), None)
+        """The newest run that the store knows, whatever became of it."""
+        return self._known.last
 
     def last_swept(self) -> LifecycleRunRecord | None:
-        """The newest run that swept."""
-        return next((run for run in self._records() if self.has_swept(run)), None)
+        """The last run that swept."""
+        return self._known.swept
 
-    def find(self, run_id: str) -> LifecycleRunRecord | None:
-        """A run by its id."""
-        return next((run for run in self._records() if run.run_id == run_id), None)
+    @property
+    def _known(self) -> _KnownRuns:
+        return self._documents.read(_DOCUMENT, _KnownRuns) or _KnownRuns()
+
+    def _learn(self, **runs: LifecycleRunRecord | None) -> None:
+        # The lease of the repository is held, so nothing else changes the document meanwhile.
+        self._documents.write(_DOCUMENT, msgspec.structs.replace(self._known, **runs))
 
     def has_swept(self, run: LifecycleRunRecord) -> bool:
-        """Whether all is gone that a run found."""
-        try:
-            stats = self._read(self._stats_name(run), LifecycleRunStats)
-        except MissingError:
-            return False
-        return stats.state is LifecycleRunState.SWEPT and stats.success
+        """Whether a run is the last one that swept."""
+        swept = self.last_swept()
+        return swept is not None and swept.run_id == run.run_id
 
-    @staticmethod
-    def _stats_name(run: LifecycleRunRecord) -> str:
-        return f"stats/dt={run.started:%Y-%m-%d}/run_id={run.run_id}.json"
+    def last_seen(self) -> list[LifecycleRunRecord]:
+        """The newest run of this store, and the newest that a file tells of."""
+        known = self.last()
+        return [*([] if known is None else [known]), *self._newest_file()]
 
-    def _records(self) -> Iterator[LifecycleRunRecord]:
-        """All runs, the newest first."""
-        for _, name in sorted(self._names(), reverse=True):
+    def _newest_file(self) -> Iterator[LifecycleRunRecord]:
+        for _, name in sorted(self._names(self.runs), reverse=True)[:1]:
             yield self._read(name, LifecycleRunRecord)
 
-    def _names(self) -> Iterator[tuple[datetime, str]]:
-        """The records, and when the store wrote them."""
+    def _names(self, folder: str) -> Iterator[tuple[datetime, str]]:
+        """The files of a folder, and when the store wrote them."""
         place = parse(self.home)
-        prefix = place.key + self.runs
+        prefix = place.key + folder
         cursor: object | None = None
         while True:
             try:
@@ -171,8 +257,11 @@ class LifecycleHistory:
             cursor = page.next
 
     def _write(self, name: str, document: msgspec.Struct) -> None:
+        self._store_bytes(name, msgspec.json.encode(document))
+
+    def _store_bytes(self, name: str, data: bytes) -> None:
         place = parse(self.home + name)
-        self._stores.open(place).write(place.key, msgspec.json.encode(document))
+        self._stores.open(place).write(place.key, data)
 
     def _read(self, name: str, kind: type[T]) -> T:
         place = parse(self.home + name)
@@ -180,7 +269,40 @@ class LifecycleHistory:
         try:
             return msgspec.json.decode(data, type=kind)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise FormatError(place.path, f"this is no record of a run: {error}") from error
+            raise FormatError(
+                place.path,
+                f"this is no record of a run: {error}",
+                hint="remove the file: the store has its own record of the last run",
+            ) from error
+
+
+#: The figures of a run in the table of a day, in this order.
+_FIGURES = (
+    "found",
+    "deleted",
+    "bytes_deleted",
+    "quarantined",
+    "absent",
+    "changed",
+    "failed",
+    "kept_by_remark",
+    "waiting",
+    "taken_off",
+)
+
+
+def stats_csv(runs: Iterable[LifecycleRunStats]) -> bytes:
+    """The outcomes of runs as CSV, in the order in which they ended."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["run_id", "started", "finished", "state", "dry_run", "success", *_FIGURES])
+    for run in sorted(runs, key=lambda each: (each.finished, each.run_id)):
+        dry_run = run.state is LifecycleRunState.DRY_RUN
+        flags = (str(dry_run).lower(), str(run.success).lower())
+        times = (f"{moment:%Y-%m-%dT%H:%M:%SZ}" for moment in (run.started, run.finished))
+        counts = (run.figures.get(name, 0) for name in _FIGURES)
+        writer.writerow([run.run_id, *times, run.state.value, *flags, *counts])
+    return text.getvalue().encode()
 
 
 def _stamp(moment: datetime) -> str:
@@ -188,12 +310,18 @@ def _stamp(moment: datetime) -> str:
 
 
 def lost_branches(
-    refs: Refs, last: LifecycleRunRecord | None, now: datetime, grace: timedelta
+    refs: Refs, seen: list[LifecycleRunRecord], now: datetime, grace: timedelta
 ) -> tuple[LostBranch, ...]:
-    """The HEADs that the last run saw and that their branches no longer reach, within the grace."""
-    if last is None:
-        return ()
-    return tuple(lost for lost in _lost(refs, last, now) if now - lost.since < grace)
+    """The HEADs that the last runs saw and that their branches no longer reach, within the grace.
+
+    What several runs saw is kept for the longest time: no forged record ends it earlier.
+    """
+    found: dict[tuple[str, str], LostBranch] = {}
+    for run in seen:
+        for lost in _lost(refs, run, now):
+            known = found.setdefault((lost.name, lost.commit_id), lost)
+            found[lost.name, lost.commit_id] = max(known, lost, key=lambda each: each.since)
+    return tuple(lost for lost in found.values() if now - lost.since < grace)
 
 
 def _lost(refs: Refs, last: LifecycleRunRecord, now: datetime) -> Iterator[LostBranch]:

@@ -17,6 +17,8 @@ Numbers = npt.NDArray[np.int64]
 
 #: Far above what any range has; below it, offsets of 32 bits are enough.
 LARGEST_BYTES = 2**31 - 1
+#: The tenth byte of a number is its last.
+_MOST_SHIFT = 63
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +123,16 @@ def _small_records(block: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def uvarint(data: bytes, at: int) -> tuple[int, int]:
-    """One unsigned number, and where it ends; IndexError if the bytes end before."""
+    """One unsigned number of 64 bits, and where it ends.
+
+    IndexError if the bytes end before, ValueError if it has more bits.
+    """
     value = shift = 0
-    while (byte := data[at]) >= 128:
+    while (byte := data[at]) >= 128 and shift < _MOST_SHIFT:
         value |= (byte & 127) << shift
         shift += 7
         at += 1
-    return value | byte << shift, at + 1
+    value |= byte << shift
+    if value >= 1 << 64:
+        raise ValueError("a number of more than 64 bits")
+    return value, at + 1

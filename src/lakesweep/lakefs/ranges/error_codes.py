@@ -18,6 +18,7 @@ UNKNOWN_TYPE: Final = -10
 BAD_HANDLE: Final = -11
 TOO_LARGE: Final = -12
 TOO_MANY: Final = -13
+BAD_SIZE: Final = -14
 
 REASONS: Final = {
     SHORT_BLOCK: "a block is shorter than its own bookkeeping",
@@ -33,4 +34,5 @@ REASONS: Final = {
     BAD_HANDLE: "the index names a block in a way that cannot be read",
     TOO_LARGE: "it is larger than any range may be",
     TOO_MANY: "it has more records than it says, or longer ones",
+    BAD_SIZE: "a size or a count is negative, or has more than 63 bits",
 }

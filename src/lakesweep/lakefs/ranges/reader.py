@@ -28,9 +28,9 @@ from lakesweep.parallel import map_ordered
 _FULL = r"^(?i:s3|mem|local|gs|https?)://"
 _BY_PREFIX, _RELATIVE = 0, 1
 _TYPES = pa.array([AddressType.FULL, AddressType.RELATIVE], pa.string())
-#: The kind of an entry is that of its address, and so much more where it has a time.
+#: The kind of an entry is that of its address, plus this if it has a time.
 _HAS_TIME = 4
-#: So much is decoded at a time that it stays in the cache of a core.
+#: How much is decoded at a time: it stays in the cache of a core.
 _GROUP_BYTES = 1 << 19
 
 
@@ -154,7 +154,7 @@ def _check_ranges(path: str, keys: pa.Array, ranges: pa.RecordBatch) -> None:
         raise DamagedError(path, "its ranges overlap, or do not end where they say")
 
 
-#: So many ranges are fetched and decoded at a time, where they are wanted in order.
+#: How many ranges are fetched and decoded at a time.
 _WORKERS = 4
 
 

@@ -103,7 +103,7 @@ def _read_properties(path: str, data: bytes, footer: SSTableFooter) -> SSTablePr
         value = named[b"rocksdb.properties"]
         start, at = uvarint(value, 0)
         size, _ = uvarint(value, at)
-    except (KeyError, IndexError):
+    except (KeyError, IndexError, ValueError):
         raise DamagedError(path, "it does not say where its properties are") from None
     if max(start, size) > len(data):
         raise DamagedError(path, "its properties lie beyond its end")
@@ -317,9 +317,12 @@ def _parse(path: str, footer: bytes) -> SSTableFooter:
         name = _CHECKSUMS.get(footer[0], f"checksum {footer[0]}")
         raise FormatError(path, f"it has {name} instead of CRC32C", hint=_HINT)
     numbers, at = [], 1
-    for _ in range(4):
-        number, at = uvarint(footer, at)
-        numbers.append(number)
+    try:
+        for _ in range(4):
+            number, at = uvarint(footer, at)
+            numbers.append(number)
+    except (IndexError, ValueError):
+        numbers.append(2**62)
     if at > 41 or any(footer[at:41]) or max(numbers) >= 2**62:
         raise DamagedError(path, "its footer cannot be read")
     return SSTableFooter((numbers[0], numbers[1]), (numbers[2], numbers[3]))

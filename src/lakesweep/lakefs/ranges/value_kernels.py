@@ -118,8 +118,8 @@ def decode_entries(
                 p = skip(p, end, key & 7)
             if p < 0:
                 return error_codes.BAD_RECORD
-        if kind < 0 or kind > 2:
-            return error_codes.UNKNOWN_TYPE
+        if kind < 0 or kind > 2 or size < 0:  # a size of 64 bits looks like one below zero
+            return error_codes.BAD_SIZE if size < 0 else error_codes.UNKNOWN_TYPE
         text_ends[row + 1], sum_ends[row + 1] = text_end, sum_end
         numbers[0, row] = size
         numbers[1, row] = _micros(seconds, nanoseconds)
@@ -175,6 +175,8 @@ def decode_ranges(raw: Any, data: Any, min_keys: Any, max_keys: Any, numbers: An
                 p += size
             elif key == 24 or key == 32:
                 number, p = varint(p, end)
+                if number < 0:
+                    return error_codes.BAD_SIZE
                 numbers[row, (key >> 3) - 3] = number
             else:
                 p = skip(p, end, key & 7)

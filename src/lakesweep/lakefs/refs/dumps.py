@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
@@ -45,15 +46,29 @@ def read_dump(trees: Trees, dump: RefsDump) -> Refs:
 
     UnreadableError if a part of it is missing, as while another dump is being written.
     """
-    try:
+    with _telling_missing():
         tags = list(_values(trees, dump.tags_meta_range_id, "tag", decode_tag))
         branches = list(_values(trees, dump.branches_meta_range_id, "branch", decode_branch))
         commits = list(_values(trees, dump.commits_meta_range_id, "commit", decode_commit))
+    return make_refs(commits, branches, tags)
+
+
+def files_of_dump(trees: Trees, dump: RefsDump) -> frozenset[str]:
+    """The ids of all files of a dump."""
+    metaranges = set(msgspec.structs.astuple(dump)) - {""}
+    with _telling_missing():
+        ranges = [trees.ranges(metarange)["range_id"].to_pylist() for metarange in metaranges]
+    return frozenset(metaranges.union(*ranges))
+
+
+@contextmanager
+def _telling_missing() -> Iterator[None]:
+    try:
+        yield
     except MissingError as error:
         hint = "dump the refs again with lakesweep lifecycle refs NAME"
         reason = "a refs dump names it, so the dump is incomplete"
         raise UnreadableError(error.path, "missing", reason, hint=hint) from error
-    return make_refs(commits, branches, tags)
 
 
 def _values(
@@ -109,8 +124,8 @@ def decode_commit(path: str, data: bytes) -> RepositoryCommit:
             created=_moment(texts.get(4, b"")),
             committer=texts.get(2, b"").decode(),
             message=texts.get(3, b"").decode(errors="replace"),
-            version=numbers.get(8, 0),
-            generation=numbers.get(9, 0),
+            version=_small(numbers.get(8, 0)),
+            generation=_small(numbers.get(9, 0)),
             metadata=dict(_pair(each) for each in metadata),
         )
     except (KeyError, ValueError, IndexError, OverflowError) as error:
@@ -175,6 +190,13 @@ def _moment(data: bytes) -> datetime:
     seconds = numbers.get(1, 0)
     seconds -= seconds >> 63 << 64  # numbers below zero have ten bytes
     return _EPOCH + timedelta(seconds=seconds, microseconds=numbers.get(2, 0) // 1000)
+
+
+def _small(number: int) -> int:
+    """A number that columns can hold; ValueError for one below zero, or that looks like one."""
+    if number >> 63:
+        raise ValueError(f"{number} has more than 63 bits")
+    return number
 
 
 def _pair(data: bytes) -> tuple[str, str]:

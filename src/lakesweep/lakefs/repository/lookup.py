@@ -57,7 +57,7 @@ def open_alone(
             raise IncompleteError(
                 f"{name} has its objects in one folder with {other}, which its root does not name,"
                 " so that it is not known what that one needs of them; name it, or delete it on the"
-                " server, which leaves all objects, where nobody uses it any more"
+                " server if it is no longer used: that leaves all objects"
             )
     return repository
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -13,13 +14,13 @@ from lakesweep.errors import MissingError, NotFoundError
 from lakesweep.lakefs.addresses import METADATA, StorageNamespace
 from lakesweep.lakefs.ranges.reader import RangeFiles, Trees
 from lakesweep.lakefs.refs.commit_graph import Refs
-from lakesweep.lakefs.refs.dumps import parse_manifest, read_dump
+from lakesweep.lakefs.refs.dumps import RefsDump, files_of_dump, parse_manifest, read_dump
 from lakesweep.lakefs.repository.interface import DumpAge, StagingUnknownError
 from lakesweep.storage.address import parse
 from lakesweep.storage.stores import Stores
 
 MANIFEST = "refs_manifest.json"
-_ID = r"/[0-9a-f]{64}$"
+_ID = re.compile(r"[0-9a-f]{64}")
 
 
 class StoredFiles:
@@ -35,18 +36,22 @@ class StoredFiles:
         address = parse(self._namespace.table(id_))
         return self._stores.open(address).read(address.key)
 
-    def dump_age(self) -> DumpAge:
-        """When the manifest of the refs was written, by the store's clock, and what came since."""
+    def written_since(self) -> tuple[datetime | None, frozenset[str]]:
+        """When the manifest of the refs was written, and the ids that were not written before.
+
+        Both times come from listings: those of other requests may lack fractions of a second, so
+        that the files of a dump would look younger than its own manifest.
+        """
         manifest = parse(self._namespace.table(MANIFEST))
         dumped = self._stores.open(manifest).head(manifest.key).modified
-        return DumpAge(dumped, 0 if dumped is None else self._count_since(dumped))
-
-    def _count_since(self, moment: datetime) -> int:
-        younger = pc.field("modified") > moment
-        return sum(
-            page.filter(pc.match_substring_regex(page["key"], _ID)).filter(younger).num_rows
-            for page in self._pages()
-        )
+        if dumped is None:
+            return None, frozenset()
+        since = pc.field("modified") >= dumped.replace(microsecond=0)
+        rows = [row for page in self._pages() for row in page.filter(since).to_pylist()]
+        listed = [row["modified"] for row in rows if row["key"] == manifest.key]
+        dumped = max(listed, default=dumped)
+        names = (row["key"].rpartition("/")[2] for row in rows if row["modified"] > dumped)
+        return dumped, frozenset(name for name in names if _ID.fullmatch(name))
 
     def _pages(self) -> Iterator[pa.RecordBatch]:
         folder = parse(self._namespace.address(METADATA))
@@ -82,10 +87,16 @@ class StoredRepository:
 
     def read_refs(self) -> Refs:
         """The refs of the dump; NotFoundError if there is none."""
+        return read_dump(self._trees, self._read_manifest())
+
+    @property
+    def _trees(self) -> Trees:
+        return Trees(self._files, self.namespace)
+
+    def _read_manifest(self) -> RefsDump:
         with self._telling_no_dump():
             manifest = self._files.read(MANIFEST, meta=True)
-        path = self.namespace.table(MANIFEST)
-        return read_dump(Trees(self._files, self.namespace), parse_manifest(path, manifest))
+        return parse_manifest(self.namespace.table(MANIFEST), manifest)
 
     @contextmanager
     def _telling_no_dump(self) -> Iterator[None]:
@@ -101,7 +112,10 @@ class StoredRepository:
     def dump_age(self) -> DumpAge:
         """How old its last dump is; NotFoundError if there is none."""
         with self._telling_no_dump():
-            return self._files.dump_age()
+            dumped, younger = self._files.written_since()
+        # Stores may be slow to write what is small: files of the dump itself are never news.
+        own = files_of_dump(self._trees, self._read_manifest()) if younger else frozenset()
+        return DumpAge(dumped, len(younger - own))
 
     def staged(self) -> Iterator[pa.RecordBatch]:
         """Always StagingUnknownError: only a server knows."""

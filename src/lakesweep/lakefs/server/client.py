@@ -19,6 +19,8 @@ from lakesweep.errors import (
 )
 from lakesweep.lakefs.refs.dumps import RefsDump
 from lakesweep.lakefs.server.access import CREDENTIAL_VARIABLES, ServerAccess
+from lakesweep.paging import PageTrail
+from lakesweep.redaction import masked
 
 Answer = TypeVar("Answer")
 
@@ -281,7 +283,7 @@ class Server:
             return msgspec.json.decode(self._bytes(what, call), type=kind)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise DamagedError(
-                f"{self.access.endpoint} {what}", f"no such answer: {error}", hint=_WHERE
+                f"{masked(self.access.endpoint)} {what}", f"no such answer: {error}", hint=_WHERE
             ) from None
 
     def _bytes(self, what: str, call: Callable[[], Any]) -> bytes:
@@ -289,7 +291,7 @@ class Server:
 
         refusal = _sdk("exceptions").ApiException
 
-        path = f"{self.access.endpoint} {what}"
+        path = f"{masked(self.access.endpoint)} {what}"
         try:
             return bytes(call().raw_data)
         except refusal as error:
@@ -344,7 +346,7 @@ _RAW_LONG: Mapping[str, Any] = {**_RAW, "_request_timeout": _LONG_TIMEOUT_SECOND
 
 
 def _pages(what: str, ask: Callable[[str], Any]) -> Iterator[Any]:
-    after = ""
+    after, trail = "", PageTrail()
     while True:
         page = ask(after)
         yield page
@@ -353,6 +355,10 @@ def _pages(what: str, ask: Callable[[str], Any]) -> Iterator[Any]:
         if page.pagination.next_offset <= after:
             raise DamagedError(what, "the server returns the same page again")
         after = page.pagination.next_offset
+        # A branch may have any number of entries, and so of pages.
+        trail = trail.follow(after, found=bool(page.results), most_pages=None)
+        if trail.problem:
+            raise DamagedError(what, trail.problem)
         if _NO_TEXT in after:
             raise DamagedError(
                 what,

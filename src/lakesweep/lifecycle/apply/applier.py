@@ -19,7 +19,11 @@ from lakesweep.lifecycle.apply.repository_lock import lock_repository
 from lakesweep.lifecycle.plan.document import lifecycle_details, plan_policy, read_refs
 from lakesweep.lifecycle.plan.head_entries import BranchHeads
 from lakesweep.lifecycle.plan.recheck import NeighbourSources, RecheckSources, RefChanges
-from lakesweep.lifecycle.run_history import LifecycleHistory, LifecycleRunState
+from lakesweep.lifecycle.run_history import (
+    LifecycleHistory,
+    LifecycleRunState,
+    VouchedDocuments,
+)
 from lakesweep.sweep.apply.report import ApplyResult
 from lakesweep.sweep.guards import check_clock, clock_skew, refuse
 from lakesweep.sweep.plan.document import PlanDocument, open_dataset
@@ -32,6 +36,7 @@ if TYPE_CHECKING:
 
     from lakesweep.lakefs.repository.interface import Repository, RepositoryOpener
     from lakesweep.runs.records import PlanRecord
+    from lakesweep.runs.run_log import RunLog
     from lakesweep.runs.sessions import Session
     from lakesweep.storage.stores import Stores
     from lakesweep.sweep.apply.applier import Applier, ApplyRequest
@@ -170,8 +175,17 @@ def _state(document: PlanDocument, applied: ApplyResult) -> LifecycleRunState:
 def _write_failure(applier: Applier, document: PlanDocument) -> None:
     """Record the failure, unless an earlier run has already completed the plan."""
     record = lifecycle_details(document).record
-    if not _history(applier, document).has_swept(record):
+    if not _history(applier.stores, applier.runs, document).has_swept(record):
         _write_history(applier, document, LifecycleRunState.FAILED, {})
+
+
+def record_dry_run(
+    stores: Stores, runs: RunLog, document: PlanDocument, now: datetime, waiting: int
+) -> None:
+    """Write down that a plan was only tried."""
+    counts = {"found": document.amount(Verdict.DELETE.value).files, "waiting": waiting}
+    record = lifecycle_details(document).record
+    _history(stores, runs, document).finish_dry_run(record, now, counts)
 
 
 def _write_history(
@@ -179,9 +193,11 @@ def _write_history(
 ) -> None:
     record = lifecycle_details(document).record
     counts = {name: count for name, count in figures.items() if isinstance(count, int)}
-    _history(applier, document).finish(record, state, applier.clock.now(), counts)
+    history = _history(applier.stores, applier.runs, document)
+    history.finish(record, state, applier.clock.now(), counts)
 
 
-def _history(applier: Applier, document: PlanDocument) -> LifecycleHistory:
+def _history(stores: Stores, runs: RunLog, document: PlanDocument) -> LifecycleHistory:
     details = lifecycle_details(document)
-    return LifecycleHistory(applier.stores, details.home, details.namespace)
+    documents = VouchedDocuments(runs, document.lake)
+    return LifecycleHistory(stores, details.home, details.namespace, documents)

@@ -1,14 +1,16 @@
 """The cache of parsed metaranges and ranges; their ids are content hashes, so it never expires.
 
-A segment is what one run read. It has a folder of its own with four datasets, and is valid
-once its document, which names their hashes, is written. A damaged segment is ignored and read
-again.
+A segment is what one run read. It has a folder of its own with four datasets, and a document that
+names their hashes. Any writer of the bucket can rewrite all of that, and a cache without
+the entries of a HEAD would let its objects expire. So the store keeps the hash of each document,
+and a segment that it does not vouch for is not read. A damaged segment is read again from the
+repository, whose ids prove what it holds.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -16,11 +18,12 @@ from uuid import uuid4
 import msgspec
 import pyarrow as pa
 
-from lakesweep.errors import FormatError, MissingError, NotFoundError
+from lakesweep.errors import DamagedError, FormatError, MissingError, NotFoundError
 from lakesweep.lakefs.addresses import StorageNamespace
 from lakesweep.lifecycle.columns import FOLDED, METARANGES, PARSED
+from lakesweep.lifecycle.run_history import VouchedDocuments
 from lakesweep.storage.address import parse
-from lakesweep.storage.datasets.manifest import Dataset, Part
+from lakesweep.storage.datasets.manifest import Dataset, Part, sha256_of
 from lakesweep.storage.datasets.reader import check_parts, load_dataset, read_dataset, read_part
 from lakesweep.storage.datasets.writer import commit_dataset
 
@@ -30,6 +33,8 @@ if TYPE_CHECKING:
 #: Change it whenever folding changes: then everything is read again.
 _VERSION = 1
 _DOCUMENT = "_segment.json"
+#: The name of the document in the store.
+_VOUCHED = "range-cache"
 KNOWN = pa.schema([METARANGES.field("metarange_id")])
 
 
@@ -58,16 +63,48 @@ class Segment:
         return self.metaranges, self.edges, self.ranges, self.entries
 
 
-class RangeCache:
-    """The segments of one repository, below a folder."""
+class _Vouched(msgspec.Struct, frozen=True):
+    """The hashes of the documents of segments, by their folders, by the folder of the cache."""
 
-    def __init__(self, stores: StoreOpener, folder: str, namespace: StorageNamespace) -> None:
+    caches: Mapping[str, Mapping[str, str]] = {}
+
+
+class RangeCache:
+    """The segments of one repository, below a folder. The caller of `commit` holds its lease."""
+
+    def __init__(
+        self,
+        stores: StoreOpener,
+        folder: str,
+        namespace: StorageNamespace,
+        documents: VouchedDocuments,
+    ) -> None:
         self._stores = stores
+        self._documents = documents
         self._folder = f"{folder.rstrip('/')}/v{_VERSION}-{_digest(namespace)}/"
 
     def segments(self) -> list[Segment]:
-        """All complete segments, judged by the sizes of their parts."""
+        """All segments that the store vouches for and that have parts of the right sizes."""
+        vouched = self._vouched.caches.get(self._folder, {})
+        found = (self._load(name, sha256) for name, sha256 in sorted(vouched.items()))
+        return [segment for segment in found if segment is not None]
+
+    def all_segments(self) -> list[Segment]:
+        """The segments, for showing alone: if the store knows none, whatever lies there.
+
+        Earlier versions did not record segments in the store, and their plans can be explained.
+        """
+        if self._folder in self._vouched.caches:
+            return self.segments()
         return [found for name in self._names() if (found := self._load(name)) is not None]
+
+    @property
+    def _vouched(self) -> _Vouched:
+        return self._documents.read(_VOUCHED, _Vouched) or _Vouched()
+
+    def _vouch(self, segments: Mapping[str, str]) -> None:
+        caches = {**self._vouched.caches, self._folder: segments}
+        self._documents.write(_VOUCHED, _Vouched(caches))
 
     def _names(self) -> Iterator[str]:
         place = parse(self._folder)
@@ -77,15 +114,15 @@ class RangeCache:
                 page = self._stores.open(place).list(place.key, one_level=True, cursor=cursor)
             except NotFoundError:
                 return
-            yield from sorted(page.folders)
+            yield from (folder.removeprefix(place.key) for folder in sorted(page.folders))
             if page.next is None:
                 return
             cursor = page.next
 
-    def _load(self, folder: str) -> Segment | None:
-        address = parse(self._folder).child(folder).path
+    def _load(self, folder: str, sha256: str | None = None) -> Segment | None:
+        address = f"{self._folder}{folder}"
         try:
-            document = self._document(address)
+            document = self._document(address, sha256)
             found = [
                 load_dataset(self._stores, address + name) for name in _Document.__struct_fields__
             ]
@@ -96,9 +133,11 @@ class RangeCache:
         hashes = tuple(dataset.sha256 for dataset in found)
         return Segment(address, *found) if hashes == msgspec.structs.astuple(document) else None
 
-    def _document(self, address: str) -> _Document:
+    def _document(self, address: str, sha256: str | None) -> _Document:
         place = parse(address + _DOCUMENT)
         data = self._stores.open(place).read(place.key)
+        if sha256 is not None and sha256_of(data) != sha256:
+            raise DamagedError(place.path, "it is not what the run that wrote it recorded")
         try:
             return msgspec.json.decode(data, type=_Document)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -121,16 +160,21 @@ class RangeCache:
         folded = commit_dataset(self._stores, f"{address}entries", entries, FOLDED)
         segment = Segment(address, metaranges, edges, parsed, folded)
         document = _Document(*(dataset.sha256 for dataset in segment.datasets))
-        place = parse(address + _DOCUMENT)
-        self._stores.open(place).write(place.key, msgspec.json.encode(document))
+        place, data = parse(address + _DOCUMENT), msgspec.json.encode(document)
+        self._stores.open(place).write(place.key, data)
+        # The store comes last: a crash before leaves a folder that is never read.
+        known = self._vouched.caches.get(self._folder, {})
+        self._vouch({**known, address.removeprefix(self._folder): sha256_of(data)})
         return segment
 
     def drop_damaged(self) -> int:
         """Drop segments with any changed byte; returns how many."""
+        known = dict(self._vouched.caches.get(self._folder, {}))
         damaged = [segment for segment in self.segments() if not self._is_whole(segment)]
         for segment in damaged:
-            place = parse(segment.address + _DOCUMENT)
-            self._stores.open(place).delete([place.key])
+            del known[segment.address.removeprefix(self._folder)]
+        if damaged:
+            self._vouch(known)
         return len(damaged)
 
     def _is_whole(self, segment: Segment) -> bool:

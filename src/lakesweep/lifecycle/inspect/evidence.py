@@ -42,7 +42,10 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Evidence:
-    """The evidence of a run. `segments`, `refs`, `staged` and `lost` are those of the run."""
+    """The evidence of a run. `segments`, `refs`, `staged` and `lost` are those of the run.
+
+    `examined` are commits that keep all that they hold, where the proposal is followed.
+    """
 
     stores: StoreOpener
     namespace: StorageNamespace
@@ -53,6 +56,7 @@ class Evidence:
     staged: Dataset | None = None
     lost: tuple[LostBranch, ...] = ()
     tags_protect_history: bool = False
+    examined: frozenset[str] = frozenset()
 
     def of(self, address: str) -> Iterator[pa.RecordBatch]:
         """Everything known about an address, a key in the namespace, as rows of EVIDENCE."""
@@ -157,6 +161,8 @@ class Evidence:
             yield RefKind.DANGLING, None
         for place in places_of(self._tagged[commit]):
             yield RefKind.TAG, self.refs.tags[place].name
+        if commit in self.examined:
+            yield RefKind.EXAMINED, None
 
     @cached_property
     def _reaching(self) -> Mapping[str, int]:

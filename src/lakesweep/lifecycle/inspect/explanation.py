@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -13,16 +14,19 @@ from lakesweep.errors import MissingError, NotFoundError
 from lakesweep.lakefs.addresses import StorageNamespace
 from lakesweep.lifecycle.entries.cache import RangeCache
 from lakesweep.lifecycle.inspect.evidence import Evidence
+from lakesweep.lifecycle.judge.reasons import decides_before
 from lakesweep.lifecycle.plan.document import (
     LifecycleDetails,
     lifecycle_details,
     plan_policy,
     read_refs,
 )
+from lakesweep.lifecycle.run_history import VouchedDocuments, table_address
 from lakesweep.storage.address import identity
 from lakesweep.storage.datasets.manifest import Dataset
 from lakesweep.storage.datasets.reader import load_dataset, read_dataset
 from lakesweep.sweep.inspect.verdict_explanation import find_row
+from lakesweep.sweep.verdicts import Reason
 
 if TYPE_CHECKING:
     from lakesweep.lifecycle.entries.cache import Segment
@@ -30,11 +34,15 @@ if TYPE_CHECKING:
 
 #: The most objects of one path that are explained.
 _MOST_OBJECTS = 100
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True)
 class ObjectExplanation:
-    """What is known about one object. `row` is from the plan, None if nothing is stored."""
+    """What is known about one object, what decides first.
+
+    `row` is from the plan, None if nothing is stored.
+    """
 
     address: str
     row: Mapping[str, Any] | None
@@ -46,6 +54,7 @@ class ObjectExplainer:
     """Explains for objects of a plan what keeps them, and what expires them."""
 
     plan: StoredPlan
+    documents: VouchedDocuments
 
     def explain(self, wanted: str) -> Iterator[ObjectExplanation]:
         """An object by its address, or all objects that a path of the repository ever had."""
@@ -73,7 +82,8 @@ class ObjectExplainer:
     @cached_property
     def _segments(self) -> tuple[Segment, ...]:
         folder = f"{self._details.home.rstrip('/')}/cache/"
-        return tuple(RangeCache(self.plan.stores, folder, self._namespace).segments())
+        cache = RangeCache(self.plan.stores, folder, self._namespace, self.documents)
+        return tuple(cache.all_segments())
 
     @cached_property
     def _evidence(self) -> Evidence:
@@ -88,7 +98,19 @@ class ObjectExplainer:
             self._staged(),
             record.lost,
             self._details.tags_protect_history,
+            self._examined(),
         )
+
+    def _examined(self) -> frozenset[str]:
+        """The commits that keep what they hold because they are no potential ones."""
+        if not self._details.as_proposed:
+            return frozenset()
+        record = self._details.record
+        address = table_address(self._details.home, "commits", record.run_id, record.started)
+        commits = load_dataset(self.plan.stores, address)
+        wanted = ~pc.field("potential")
+        ids = read_dataset(self.plan.stores, commits, ["commit_id"], wanted)
+        return frozenset(id_ for batch in ids for id_ in batch["commit_id"].to_pylist())
 
     def _staged(self) -> Dataset | None:
         try:
@@ -121,5 +143,10 @@ class ObjectExplainer:
 
     def _explain(self, address: str) -> ObjectExplanation:
         row = find_row(self.plan, self._namespace.address(address))
-        evidence = (row for batch in self._evidence.of(address) for row in batch.to_pylist())
-        return ObjectExplanation(address, row, tuple(evidence))
+        rows = (row for batch in self._evidence.of(address) for row in batch.to_pylist())
+        return ObjectExplanation(address, row, tuple(sorted(rows, key=_weight)))
+
+
+def _weight(row: Mapping[str, Any]) -> tuple[int, datetime]:
+    """What decides comes first: what no age outweighs, then the longest retention."""
+    return decides_before(Reason(row["why"])), row["before"] or _LONG_AGO

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakesweep.lifecycle.columns import JUDGED, OCCURRENCES, RESULTS, TOTALS
+from lakesweep.lifecycle.columns import EXPIRED, JUDGED, OCCURRENCES, TOTALS
 from lakesweep.lifecycle.judge.expired_addresses import MATCHED, ExpiredAddressStep
 from lakesweep.lifecycle.judge.occurrences import distinct, micros_of
 from lakesweep.lifecycle.judge.reasons import REASONS, Ranker, Ranks, are_due, days_of, reasons_of
@@ -132,7 +132,7 @@ _BY = TOTALS.names[:-2]
 
 @dataclass(frozen=True)
 class AddressVerdicts:
-    """Verdicts (JUDGED), results (RESULTS), waiting addresses (HASHES), and TOTALS.
+    """Verdicts (JUDGED), expired addresses (EXPIRED), waiting ones (HASHES), and TOTALS.
 
     An address waits if only staged entries keep it: no commit makes the next run examine it.
     """
@@ -168,7 +168,7 @@ class AddressVerdictStep:
         judged = pa.Table.from_batches(self.judge(gathered.to_batches()), JUDGED)
         staged = judged.select(HASHES.names).filter(pc.equal(judged["reason"], Reason.STAGED.value))
         yield self._write("verdicts", self.verdicts, JUDGED, judged)
-        yield self._write("results", self.results, RESULTS, self._match(judged, alone, several))
+        yield self._write("results", self.results, EXPIRED, self._match(judged, alone, several))
         yield self._write("waiting", self.waiting, HASHES, staged)
         yield task_result("totals", _total(judged, gathered["rank"]).to_pylist())
 
@@ -198,7 +198,7 @@ class AddressVerdictStep:
             return commit_dataset(stores, address, results_of(answers, name, Part), schema)
 
         verdicts = committed("verdicts", self.verdicts, JUDGED)
-        results = committed("results", self.results, RESULTS)
+        results = committed("results", self.results, EXPIRED)
         totals = pa.Table.from_pylist(list(results_of(answers, "totals", dict)), TOTALS)
         waiting = committed("waiting", self.waiting, HASHES)
         return AddressVerdicts(verdicts, results, waiting, _sum(totals))

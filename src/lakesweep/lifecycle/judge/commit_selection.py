@@ -13,7 +13,7 @@ datasets.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -32,8 +32,10 @@ from lakesweep.lifecycle.columns import BRANCH_LAST, COMMITS, CURRENT_RULE, POLI
 from lakesweep.lifecycle.policy.ref_retention import FOREVER, CommitKeepers, find_keepers, places_of
 from lakesweep.lifecycle.policy.rules import LifecyclePolicy, LifecycleRule, is_pattern
 from lakesweep.lifecycle.run_history import LifecycleRunRecord
+from lakesweep.storage.datasets.manifest import Dataset
 
-_BRANCHES_NAMED = 20
+#: The most names of branches that a batch of commits has.
+_NAMES_IN_A_BATCH = 1 << 18
 
 
 class Selection(StrEnum):
@@ -46,10 +48,12 @@ class Selection(StrEnum):
 
 @dataclass(frozen=True)
 class LastSweep:
-    """The last run that swept, and the commits at that time."""
+    """The last run that swept, with its commits, its policy table and what it left waiting."""
 
     run: LifecycleRunRecord
     commits: frozenset[str]
+    policy: pa.Table
+    waiting: Dataset
 
 
 def full_scan_reason(
@@ -71,9 +75,7 @@ def full_scan_reason(
         return "the options have changed since the last run that deleted"
     if restored is not None and restored >= before.run.started:
         return "objects came back from quarantine since the last run that deleted"
-    heads = {*before.run.branches.values(), *before.run.tags.values()}
-    heads |= {lost.commit_id for lost in before.run.lost}
-    if not heads <= refs.commits.keys() or not before.commits <= refs.commits.keys():
+    if not before.run.heads <= refs.commits.keys() or not before.commits <= refs.commits.keys():
         return "commits of the last run no longer exist"
     return None
 
@@ -184,25 +186,40 @@ def _latest(effective: list[float], bits: int) -> float | None:
 
 
 def commit_rows(refs: Refs, potential: Mapping[str, bool]) -> Iterator[pa.RecordBatch]:
-    """The table of commits (COMMITS), with the branches that reach each."""
+    """The table of commits (COMMITS), with all branches that reach each."""
     names = [branch.name for branch in refs.branches]
     reaching = refs.reaching([branch.commit_id for branch in refs.branches])
-    rows = [
-        {
-            "commit_id": commit.id,
-            "metarange_id": commit.metarange_id,
-            "created": commit.created,
-            "potential": potential[commit.id],
-            "branches": [names[place] for place in _first(reaching[commit.id])],
-            "branch_count": reaching[commit.id].bit_count(),
-        }
-        for commit in refs.commits.values()
-    ]
-    yield pa.RecordBatch.from_pylist(rows, schema=COMMITS)
+    # Few sets of branches differ, however many commits there are.
+    branches = {
+        bits: [names[place] for place in places_of(bits)] for bits in set(reaching.values())
+    }
+    for commits in _chunks(refs.commits.values(), lambda each: len(branches[reaching[each.id]])):
+        rows = [
+            {
+                "commit_id": commit.id,
+                "metarange_id": commit.metarange_id,
+                "created": commit.created,
+                "potential": potential[commit.id],
+                "branches": branches[reaching[commit.id]],
+            }
+            for commit in commits
+        ]
+        yield pa.RecordBatch.from_pylist(rows, schema=COMMITS)
 
 
-def _first(bits: int) -> list[int]:
-    return [place for place, _ in zip(places_of(bits), range(_BRANCHES_NAMED), strict=False)]
+def _chunks(
+    commits: Iterable[RepositoryCommit], size: Callable[[RepositoryCommit], int]
+) -> Iterator[list[RepositoryCommit]]:
+    """Commits in lists of a bounded number of names; a commit counts as one more."""
+    chunk: list[RepositoryCommit] = []
+    room = _NAMES_IN_A_BATCH
+    for commit in commits:
+        room -= 1 + size(commit)
+        chunk.append(commit)
+        if room <= 0:
+            yield chunk
+            chunk, room = [], _NAMES_IN_A_BATCH
+    yield chunk
 
 
 def midnight(moment: datetime, days: int = 0) -> datetime:

@@ -12,14 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakesweep.hashing import HashSet, hash_order
-from lakesweep.lifecycle.columns import RESULTS
+from lakesweep.lifecycle.columns import EXPIRED
 from lakesweep.lifecycle.judge.occurrences import OccurrenceStep, distinct
 from lakesweep.lifecycle.policy.ref_retention import places_of, unpack_bits
 from lakesweep.sweep.columns import HASHES, hashes_of
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-#: The most paths that are listed per address.
-PATHS_NAMED = 1_000
 
 Numbers = npt.NDArray[np.int64]
 
@@ -30,18 +28,17 @@ _ASCENDING = [(name, "ascending") for name in ("group", "path_text", "matched")]
 
 @dataclass(frozen=True)
 class ExpiredAddressStep:
-    """Lists expired addresses with their paths and rules (RESULTS). Can be pickled."""
+    """Lists expired addresses with their paths and rules (EXPIRED). Can be pickled."""
 
     occur: OccurrenceStep
-    run_id: str
 
     def __call__(self, going: pa.Table, occurrences: pa.Table) -> pa.Table:
         """The results for verdicts (MATCHED), from OCCURRENCES of their addresses and of others."""
         ordered = going.take(pa.array(hash_order(hashes_of(going))))
         rows, groups = _in_order(self._match(_of(going, occurrences)))
-        paths, counts = _lists(rows["path_text"], groups, going.num_rows)
-        matched, _ = _lists(rows["matched"], groups, going.num_rows)
-        return self._results(ordered, paths, matched, counts)
+        paths = _lists(rows["path_text"], groups, going.num_rows)
+        matched = _lists(rows["matched"], groups, going.num_rows)
+        return _results(ordered, paths, matched)
 
     def alone(self, going: pa.Table, occurrences: pa.Table) -> pa.Table:
         """The same if each address has one occurrence, in the row of its verdict."""
@@ -51,20 +48,7 @@ class ExpiredAddressStep:
             pa.ListArray.from_arrays(edges, rows[name].combine_chunks())
             for name in ("path_text", "matched")
         )
-        return self._results(going, paths, matched, np.ones(going.num_rows, np.int64))
-
-    def _results(
-        self, going: pa.Table, paths: pa.ListArray, matched: pa.ListArray, counts: Numbers
-    ) -> pa.Table:
-        columns = {
-            "run_id": pa.repeat(pa.scalar(self.run_id), going.num_rows),
-            "age": going["modified"],
-            "paths": paths,
-            "matched_rules": matched,
-            "path_count": pa.array(counts),
-        }
-        arrays = [columns[name] if name in columns else going[name] for name in RESULTS.names]
-        return pa.table(arrays, names=RESULTS.names).cast(RESULTS)
+        return _results(going, paths, matched)
 
     def _match(self, found: pa.Table) -> pa.Table:
         paths = spell_paths(found["path"])
@@ -100,6 +84,12 @@ class ExpiredAddressStep:
         return "; ".join(found)
 
 
+def _results(going: pa.Table, paths: pa.ListArray, matched: pa.ListArray) -> pa.Table:
+    columns = {"age": going["modified"], "paths": paths, "matched_rules": matched}
+    arrays = [columns[name] if name in columns else going[name] for name in EXPIRED.names]
+    return pa.table(arrays, names=EXPIRED.names).cast(EXPIRED)
+
+
 def _of(going: pa.Table, occurrences: pa.Table) -> pa.Table:
     """The occurrences of the addresses that expire: each of them is due, so it has a path."""
     chosen = HashSet()
@@ -124,19 +114,15 @@ def _groups(words: Sequence[npt.NDArray[np.uint64]]) -> Numbers:
     return np.cumsum(np.concatenate([np.zeros(min(1, len(words[0])), np.bool_), changes]))
 
 
-def _lists(values: pa.ChunkedArray, groups: Numbers, count: int) -> tuple[pa.ListArray, Numbers]:
-    """The first distinct values of each group, in order, and how many there are."""
+def _lists(values: pa.ChunkedArray, groups: Numbers, count: int) -> pa.ListArray:
+    """The distinct values of each group, in order."""
     texts = values.combine_chunks()
     same = pc.equal(texts[1:], texts[:-1]).to_numpy(zero_copy_only=False)
     kept = np.ones(len(groups), np.bool_)
     kept[1:] = ~(same & (np.diff(groups) == 0))
-    counts = np.bincount(groups[kept], minlength=count)
-    starts = np.cumsum(counts) - counts
-    named = np.arange(counts.sum()) - np.repeat(starts, counts) < PATHS_NAMED
-    ends = np.cumsum(np.minimum(counts, PATHS_NAMED))
+    ends = np.cumsum(np.bincount(groups[kept], minlength=count))
     offsets = pa.array(np.concatenate([[0], ends]), pa.int32())
-    found = texts.filter(pa.array(kept)).filter(pa.array(named))
-    return pa.ListArray.from_arrays(offsets, found), counts
+    return pa.ListArray.from_arrays(offsets, texts.filter(pa.array(kept)))
 
 
 def spell_paths(paths: pa.Array | pa.ChunkedArray) -> pa.Array:

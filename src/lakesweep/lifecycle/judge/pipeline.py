@@ -1,6 +1,6 @@
 """Judge a repository: from the policy, the refs and the staged entries to expired addresses.
 
-    staged, refs → keepers of commits → ranges, parsed once → occurrences → verdicts → results
+    staged, refs → keepers of commits → ranges, parsed once → occurrences → verdicts → addresses
 
 Nothing is deleted here. An address expires only if every entry that names it, in any commit, is
 covered and due on every ref that keeps that commit, and nothing staged names it. Anything that
@@ -17,9 +17,22 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakesweep.errors import DamagedError, RefusedError, SparkJobError
+from lakesweep.errors import (
+    DamagedError,
+    FormatError,
+    MissingError,
+    RefusedError,
+    SparkJobError,
+)
 from lakesweep.guard_names import GuardName
-from lakesweep.lifecycle.columns import COMMITS, CURRENT_RULE, EDGES, METARANGES, POLICY_TABLE
+from lakesweep.lifecycle.columns import (
+    BRANCH_LAST,
+    COMMITS,
+    CURRENT_RULE,
+    EDGES,
+    METARANGES,
+    POLICY_TABLE,
+)
 from lakesweep.lifecycle.entries.cache import KNOWN, RangeCache, Segment, known_metaranges
 from lakesweep.lifecycle.entries.range_keepers import metarange_rows
 from lakesweep.lifecycle.entries.reader import EdgeStep, ParseStep, RangeSource
@@ -39,14 +52,16 @@ from lakesweep.lifecycle.judge.engine import JudgeInput, LifecycleEngine
 from lakesweep.lifecycle.judge.expired_addresses import ExpiredAddressStep
 from lakesweep.lifecycle.judge.occurrences import OccurrenceStep, Window
 from lakesweep.lifecycle.judge.reasons import Ranker
-from lakesweep.lifecycle.policy.ref_retention import find_keepers, metarange_bits
+from lakesweep.lifecycle.policy.ref_retention import find_keepers, keep_examined, metarange_bits
 from lakesweep.lifecycle.policy.rules import LifecyclePolicy
 from lakesweep.lifecycle.run_history import (
     HOME,
     LifecycleHistory,
     LifecycleRunRecord,
+    VouchedDocuments,
     lost_branches,
     ref_heads,
+    table_address,
 )
 from lakesweep.storage.datasets.manifest import Dataset, Part
 from lakesweep.storage.datasets.reader import load_dataset, read_dataset
@@ -100,9 +115,13 @@ class _Run:
         self._refs = refs
         self._staged = staged
         self._namespace = spec.repository.namespace
-        self._history = LifecycleHistory(self._stores, spec.place, self._namespace.location)
-        self._lost = lost_branches(refs, self._history.last(), spec.now, spec.grace)
-        self._kept = find_keepers(
+        self._history = LifecycleHistory(
+            self._stores, spec.place, self._namespace.location, spec.documents
+        )
+        last = self._history.last()
+        self._forgotten = 0 if last is None else len(last.heads - refs.commits.keys())
+        self._lost = lost_branches(refs, self._history.last_seen(), spec.now, spec.grace)
+        self._kept = self._keepers = find_keepers(
             refs,
             spec.policy,
             [lost.branch() for lost in self._lost],
@@ -110,7 +129,10 @@ class _Run:
         )
         self._parsed = 0
         self._tries = 0
-        self.cache = RangeCache(self._stores, f"{self._history.home}cache/", self._namespace)
+        self._unread: str | None = None
+        self.cache = RangeCache(
+            self._stores, f"{self._history.home}cache/", self._namespace, spec.documents
+        )
 
     def read_ranges(self) -> list[Segment]:
         """All segments of the cache, with a new one for what no run has read yet."""
@@ -142,42 +164,63 @@ class _Run:
         before = self._before()
         tables = self._tables(before)
         full, potential = self._select(before, tables.branch_last)
+        if self._spec.as_proposed:
+            self._kept = keep_examined(self._keepers, self._spec.policy, potential)
         question = self._question(segments, before if full is None else None, potential)
         weighed = self._engine.weigh(question, self._weigh_step(question))
-        found = JudgedAddresses(
+        commits = self._keep("commits", COMMITS, self._commits(potential))
+        self._keep("current_rule", CURRENT_RULE, tables.current_rule.to_batches())
+        self._keep("branch_last", BRANCH_LAST, tables.branch_last.to_batches())
+        policy = self._keep("policy", POLICY_TABLE, tables.policy.to_batches())
+        built_on = {"commits": commits, "policy": policy, "waiting": weighed.waiting}
+        record = self._record(weighed.verdicts, built_on)
+        self._history.record(record)
+        return JudgedAddresses(
             weighed.verdicts,
             weighed.results,
             weighed.totals,
-            replace(tables, commits=self._keep("commits", COMMITS, self._commits(potential))),
+            replace(tables, commits=commits),
             tuple(segments),
-            self._record(weighed.verdicts),
+            record,
             self._figures(segments, potential, weighed.totals),
             self._spec.policy.words(),
             self._warnings(),
             full,
+            self._forgotten,
         )
-        self._keep("current_rule", CURRENT_RULE, tables.current_rule.to_batches())
-        self._keep("policy", POLICY_TABLE, tables.policy.to_batches())
-        self._history.record(found.record)
-        return found
 
     def _before(self) -> LastSweep | None:
+        """The last run that swept; None if its tables are not those that it recorded."""
         swept = self._history.last_swept()
         if swept is None:
             return None
-        commits = load_dataset(self._stores, self._history.table("commits", swept.run_id))
-        ids = (batch["commit_id"] for batch in read_dataset(self._stores, commits, ["commit_id"]))
-        return LastSweep(swept, frozenset(id_ for column in ids for id_ in column.to_pylist()))
+        try:
+            commits = self._table_of(swept, "commits")
+            policy = self._table_of(swept, "policy")
+            ids = read_dataset(self._stores, commits, ["commit_id"])
+            return LastSweep(
+                swept,
+                frozenset(id_ for batch in ids for id_ in batch["commit_id"].to_pylist()),
+                pa.Table.from_batches(read_dataset(self._stores, policy), POLICY_TABLE),
+                self._table_of(swept, "waiting"),
+            )
+        except (MissingError, FormatError):
+            self._unread = "the tables of the last run that deleted are missing or were changed"
+            return None
+
+    def _table_of(self, run: LifecycleRunRecord, name: str) -> Dataset:
+        found = load_dataset(
+            self._stores, table_address(self._history.home, name, run.run_id, run.started)
+        )
+        if found.sha256 != run.tables.get(name):
+            raise DamagedError(found.address, "is not what it was when the run ended")
+        return found
 
     def _tables(self, before: LastSweep | None) -> PolicyTables:
         now = policy_table(self._spec.policy, self._spec.run_id, self._spec.now)
-        current = current_rule(now, None if before is None else self._policy_of(before.run))
+        current = current_rule(now, None if before is None else before.policy)
         empty = Dataset("", COMMITS, (), 0, "")
         return PolicyTables(now, current, branch_last(current), empty)
-
-    def _policy_of(self, run: LifecycleRunRecord) -> pa.Table:
-        stored = load_dataset(self._stores, self._history.table("policy", run.run_id))
-        return pa.Table.from_batches(read_dataset(self._stores, stored), POLICY_TABLE)
 
     def _select(
         self, before: LastSweep | None, last: pa.Table
@@ -192,7 +235,7 @@ class _Run:
             spec.now, self._refs, spec.policy, spec.options, before, spec.restored
         )
         if full is not None or before is None:
-            return full, frozenset(self._refs.commits)
+            return self._unread or full, frozenset(self._refs.commits)
         return None, potential_commits(
             self._refs,
             spec.policy,
@@ -212,7 +255,7 @@ class _Run:
             segments,
             self._place(segments, potential),
             self._staged,
-            None if before is None or by_commit else self._again(before),
+            None if before is None or by_commit else before.waiting,
             OccurrenceStep(ranker, self._namespace, window),
         )
 
@@ -226,25 +269,20 @@ class _Run:
         metaranges = write_dataset(self._stores, self._own("metaranges"), METARANGES, rows)
         return self._engine.place(segments, metaranges, self._own("placed"))
 
-    def _again(self, before: LastSweep) -> Dataset:
-        return load_dataset(self._stores, self._history.table("waiting", before.run.run_id))
-
     def _weigh_step(self, question: JudgeInput) -> AddressVerdictStep:
-        spec = self._spec
-        results = f"dt={spec.now:%Y-%m-%d}/run_id={spec.run_id}{self._again_name}/"
         return AddressVerdictStep(
             AddressJudge(question.occur.ranker),
-            ExpiredAddressStep(question.occur, spec.run_id),
+            ExpiredAddressStep(question.occur),
             self._stores,
             self._own("verdicts"),
-            f"{self._history.home}addresses/{results}",
-            self._history.table("waiting", spec.run_id),
+            self._own("expired"),
+            self._table("waiting"),
         )
 
     def _commits(self, potential: frozenset[str]) -> Iterator[pa.RecordBatch]:
         return commit_rows(self._refs, {id_: id_ in potential for id_ in self._refs.commits})
 
-    def _record(self, verdicts: Dataset) -> LifecycleRunRecord:
+    def _record(self, verdicts: Dataset, tables: Mapping[str, Dataset]) -> LifecycleRunRecord:
         branches, tags = ref_heads(self._refs)
         return LifecycleRunRecord(
             self._spec.run_id,
@@ -255,6 +293,7 @@ class _Run:
             tags,
             self._lost,
             verdicts.address,
+            tables={name: table.sha256 for name, table in tables.items()},
         )
 
     def _warnings(self) -> tuple[str, ...]:
@@ -278,9 +317,10 @@ class _Run:
 
     def _keep(self, name: str, schema: pa.Schema, rows: Iterable[pa.RecordBatch]) -> Dataset:
         """Store a table of this run next to those of other runs."""
-        return write_dataset(
-            self._stores, self._history.table(name, self._spec.run_id), schema, rows
-        )
+        return write_dataset(self._stores, self._table(name), schema, rows)
+
+    def _table(self, name: str) -> str:
+        return table_address(self._history.home, name, self._spec.run_id, self._spec.now)
 
     def _own(self, name: str) -> str:
         """The address of a dataset of this run; a new one for each attempt."""
@@ -300,11 +340,13 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class LifecycleSpec:
-    """The parameters of a run.
+    """The parameters of a run. `documents` are what the store knows of earlier runs.
 
     `folder` is for its own datasets, `home` for the tables of all runs, by default below the
     namespace. `grace` is how long a deleted branch keeps what it held. `restored` is when objects
-    last came back from quarantine: earlier sweeps do not count for them.
+    last came back from quarantine: earlier sweeps do not count for them. `as_proposed` is for a
+    policy `as_proposed`, with selection REQUIREMENT: commits that are not potential keep what they
+    hold.
     """
 
     repository: Repository
@@ -312,12 +354,14 @@ class LifecycleSpec:
     run_id: str
     now: datetime
     folder: str
+    documents: VouchedDocuments
     home: str | None = None
     selection: Selection = Selection.FULL
     grace: timedelta = timedelta(days=7)
     tags_protect_history: bool = False
     without_staging: bool = False
     restored: datetime | None = None
+    as_proposed: bool = False
 
     @property
     def place(self) -> str:
@@ -326,8 +370,11 @@ class LifecycleSpec:
 
     @property
     def options(self) -> str:
-        """What else decides which addresses expire."""
-        return f"tags_protect_history={self.tags_protect_history}"
+        """What else decides which addresses expire, and which of them are left."""
+        told = f"tags_protect_history={self.tags_protect_history}"
+        # These leave objects that no incremental run would look at again.
+        leaves_some = self.selection is Selection.REQUIREMENT
+        return f"{told} selection={self.selection}" if leaves_some else told
 
     @property
     def today(self) -> int:
@@ -356,9 +403,10 @@ class PolicyTables:
 class JudgedAddresses:
     """The result of a run. `verdicts` has a row (JUDGED) for each address that a rule covers.
 
-    `results` has the expired ones (RESULTS), `totals` counts all (TOTALS). `segments` is what was
+    `results` has the expired ones (EXPIRED), `totals` counts all (TOTALS). `segments` is what was
     read, as evidence. `full` says why all commits were examined although less was asked for; it is
-    empty if all were asked for.
+    empty if all were asked for. `forgotten` is how many HEADs and tags of the last run are no
+    longer among the commits, which no server ever removes.
     """
 
     verdicts: Dataset
@@ -371,3 +419,4 @@ class JudgedAddresses:
     words: tuple[str, ...]
     warnings: tuple[str, ...]
     full: str | None
+    forgotten: int

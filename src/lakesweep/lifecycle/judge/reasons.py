@@ -38,6 +38,7 @@ _AGELESS = (
     Reason.TAGGED,
     Reason.BRANCH_DELETED,
     Reason.UNCOVERED,
+    Reason.DEDUPLICATED,
 )
 #: Why a ref keeps what no rule of it lets expire.
 REF_REASONS = {
@@ -46,7 +47,15 @@ REF_REASONS = {
     RefKind.DELETED: Reason.BRANCH_DELETED,
     RefKind.BRANCH: Reason.UNCOVERED,
     RefKind.DANGLING: Reason.UNCOVERED,
+    RefKind.EXAMINED: Reason.DEDUPLICATED,
 }
+
+
+def decides_before(why: Reason) -> int:
+    """Of several things that are said of an address, the one with the least number decides."""
+    if why in _AGELESS:
+        return _AGELESS.index(why)
+    return len(_AGELESS) + (why is Reason.EXPIRED)
 
 
 def reason_rank(why: Reason, code: int = 0) -> int:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pyarrow as pa
 
+from lakesweep.guard_names import GuardName
 from lakesweep.lakefs.refs.commit_graph import (
     Refs,
     RepositoryBranch,
@@ -21,11 +22,11 @@ from lakesweep.lakefs.refs.temporary_branches import TEMPORARY_MARK
 from lakesweep.lakefs.repository.interface import Ages, DumpAge, describe_ages, describe_stale
 from lakesweep.lifecycle.plan.recheck import NeighbourSources, RecheckSources, RefChanges
 from lakesweep.lifecycle.policy.parser import parse_policy
-from lakesweep.lifecycle.run_history import LifecycleRunRecord
+from lakesweep.lifecycle.run_history import LifecycleRunRecord, table_address
 from lakesweep.storage.datasets.manifest import Dataset
 from lakesweep.storage.datasets.reader import read_dataset
 from lakesweep.storage.datasets.writer import write_dataset
-from lakesweep.sweep.guards import PlanFigures, failed_guards
+from lakesweep.sweep.guards import Guard, PlanFigures, failed_guards
 from lakesweep.sweep.judge.totals import Dimension, classes_of, reasons_of, shares_of
 from lakesweep.sweep.mark.marks import Marks, RootState
 from lakesweep.sweep.plan.document import (
@@ -38,7 +39,7 @@ from lakesweep.sweep.plan.document import (
 )
 from lakesweep.sweep.roots.sources import RootSourceFactory, root_sources
 from lakesweep.sweep.verdicts import Verdict
-from lakesweep.units import format_some
+from lakesweep.units import format_count, format_some
 
 if TYPE_CHECKING:
     from lakesweep.lakefs.addresses import StorageNamespace
@@ -51,12 +52,16 @@ if TYPE_CHECKING:
     from lakesweep.sweep.lake import Lake
 
 
+#: A policy that retains anything for fewer days must be confirmed.
+FLOOR_DAYS = 7
+
+
 @dataclass(frozen=True)
 class LifecyclePlanRequest:
     """What to plan. `spec` has no folder yet; `neighbours` may have imported objects.
 
     `of_lakes` gives the roots of other lakes, which the lake of the repository names. `siblings`
-    are all other repositories of the server.
+    are all other repositories of the server. Retentions below `floor_days` must be confirmed.
     """
 
     lake: Lake
@@ -68,6 +73,7 @@ class LifecyclePlanRequest:
     policy_name: str = "policy.json"
     of_lakes: RootSourceFactory = root_sources
     siblings: Mapping[str, StorageNamespace] = field(default_factory=dict)
+    floor_days: int = FLOOR_DAYS
 
     @property
     def openers(self) -> Mapping[str, RepositoryOpener]:
@@ -122,6 +128,7 @@ class LifecycleDetails(msgspec.Struct, frozen=True, kw_only=True):
     record: LifecycleRunRecord
     results: str
     tags_protect_history: bool
+    as_proposed: bool = False
     without_staging: bool
     dumps: Mapping[str, DumpAge]
     refs: tuple[Mapping[str, Any], ...]
@@ -159,6 +166,7 @@ class PlanDraft:
             expires=self.started + PLAN_LIFETIME,
             cut_off=order.cutoff(self.started),
             grace_seconds=figures.grace.total_seconds(),
+            configured_grace_seconds=order.lake.grace.total_seconds(),
             mode=order.spec.selection.value,
             roots=RootCounts(
                 complete=len(list(self.marks.in_state(RootState.COMPLETE))), incomplete=0
@@ -166,7 +174,7 @@ class PlanDraft:
             totals=file_totals(reasons_of(totals)),
             ages=tuple(classes_of(totals, Dimension.AGE)),
             sizes=tuple(classes_of(totals, Dimension.SIZE)),
-            guards=tuple(failed_guards(figures)),
+            guards=(*failed_guards(figures), *self._policy_guards(figures.deletes)),
             overridden=order.overridden,
             locations=order.lake.locations,
             spec={"engine": self.engine, "listed": figures.listed, **self.found.figures},
@@ -185,9 +193,30 @@ class PlanDraft:
             shares=shares_of(self.judged.totals),
             is_policy_new=record.policy != self.order.spec.policy.sha256,
             dumps=describe_ages(self.ages),
-            stale_dumps=describe_stale(self.ages),
+            stale_dumps=[*describe_stale(self.ages), *self._forgotten()],
             clock_ahead=clock_ahead,
         )
+
+    def _policy_guards(self, deletes: int) -> Iterator[Guard]:
+        """What a policy asks for that must be confirmed, where it would delete something."""
+        spec, floor = self.order.spec, self.order.floor_days
+        if deletes and (short := spec.policy.shorter_than(floor)):
+            yield Guard(
+                GuardName.SHORT_RETENTION,
+                f"retains objects for fewer than {floor} days, where one missing digit can cost a"
+                f" repository: {format_some(short)}",
+            )
+        if deletes and spec.as_proposed:
+            yield Guard(
+                GuardName.AS_PROPOSED,
+                "objects on HEADs are deleted too, and their paths stay: readers get errors",
+            )
+
+    def _forgotten(self) -> Iterator[str]:
+        """No server forgets commits: these refs are older than those of the last run."""
+        if count := self.found.forgotten:
+            name, gone = self.order.spec.repository.name, format_count(count, "commit")
+            yield f"{name} ({gone} of branches and tags that the last run saw, and that are gone)"
 
     def details(
         self, refs: Sequence[Mapping[str, Any]], heads: Mapping[str, Any] | None
@@ -207,8 +236,9 @@ class PlanDraft:
             full=self.found.full,
             saved=self.judged.saved,
             record=self.found.record,
-            results=self.found.results.address,
+            results=table_address(spec.place, "addresses", self.name, self.started),
             tags_protect_history=spec.tags_protect_history,
+            as_proposed=spec.as_proposed,
             without_staging=spec.without_staging,
             dumps=self.ages,
             refs=tuple(refs),
@@ -312,4 +342,5 @@ def _commit(row: dict[str, Any]) -> RepositoryCommit:
 def plan_policy(document: PlanDocument) -> LifecyclePolicy:
     """The policy with which a plan was made."""
     details = lifecycle_details(document)
-    return parse_policy(details.policy.encode(), details.policy_name, floor=1)
+    policy = parse_policy(details.policy.encode(), details.policy_name)
+    return policy.as_proposed() if details.as_proposed else policy

@@ -26,6 +26,7 @@ from lakesweep.lifecycle.judge.pipeline import (
     judge_addresses,
     require_staging,
 )
+from lakesweep.lifecycle.plan.address_table import AddressTable, publish_table
 from lakesweep.lifecycle.plan.document import PlanDraft, write_refs
 from lakesweep.lifecycle.plan.head_entries import BranchHeads, HeadEntries
 from lakesweep.lifecycle.plan.object_verdicts import judge_objects
@@ -33,6 +34,7 @@ from lakesweep.lifecycle.plan.savings import ref_sizes
 from lakesweep.lifecycle.repository_lake import refuse_nested, refuse_shared
 from lakesweep.progress import SILENT, Progress
 from lakesweep.runs.records import LakeRecord, RunKind
+from lakesweep.runs.restore_marks import read_restore_marks
 from lakesweep.runs.run_log import RunLog
 from lakesweep.runs.run_names import new_name
 from lakesweep.storage.datasets.manifest import Dataset
@@ -87,6 +89,7 @@ class LifecyclePlanner:
         name = order.spec.run_id or new_name("plan", self.clock)
         address = f"{lake.plans}/{name}"
         surveyor = Surveyor(self.stores, self.engine, self.clock, self.progress, self.seconds)
+        restores = read_restore_marks(self.stores, lake.name, lake.locations)
         with surveyor.phase("list"):
             listing, foreign = self._list(surveyor, lake, f"{address}/listing")
         refuse_nested(repository.name, foreign)
@@ -109,18 +112,26 @@ class LifecyclePlanner:
         ahead = dataset_clock_skew(self.stores, listing, started)
         document = draft.document(self.runs.lake(lake.name), self.clock.now(), ahead)
         sizes = ref_sizes(self.stores, found.segments, refs, started)
-        held = self._held(order.spec, refs, judged.datasets[Verdict.DELETE.value], address)
+        deletes = judged.datasets[Verdict.DELETE.value]
+        held = self._held(order.spec, refs, deletes, address)
+        table = AddressTable(self.stores, self.engine, name, address)
+        addresses = table.write(found.results, deletes, None if held is None else held.entries)
         details = draft.details(sizes, None if held is None else held.figures)
-        document = msgspec.structs.replace(document, details=msgspec.to_builtins(details))
+        document = msgspec.structs.replace(
+            document, details=msgspec.to_builtins(details), restores=restores
+        )
         stored = {
             "refs": write_refs(self.stores, f"{address}/refs", refs),
             "listing": listing,
+            "addresses": addresses,
             **judged.datasets,
         }
         datasets = plan_datasets(stored, marks)
         if held is not None:
             datasets["heads"] = dataset_ref("heads/entries", held.entries)
         document = msgspec.structs.replace(document, datasets=datasets, seconds=dict(self.seconds))
+        lease.check()
+        publish_table(self.stores, addresses, details.results)
         PlanPublisher(self.stores, self.runs, self.clock, lake, lease).publish(
             address, document, lambda: self._learn(lake.name, document, marks)
         )
@@ -162,7 +173,7 @@ class LifecyclePlanner:
         self, spec: LifecycleSpec, refs: Refs, deletes: Dataset, address: str
     ) -> HeadEntries | None:
         """What HEADs hold of expiring objects; None if it is not removed from them first."""
-        if spec.repository.editor is None or not spec.policy.head_rules:
+        if spec.as_proposed or spec.repository.editor is None or not spec.policy.head_rules:
             return None
         heads = BranchHeads(spec.repository, refs)
         return heads.held(self.stores, self.engine, spec.policy, deletes, f"{address}/heads")

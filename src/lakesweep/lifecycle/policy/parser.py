@@ -21,10 +21,13 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from lakesweep.errors import ConfigError
 from lakesweep.lifecycle.policy.rules import LifecyclePolicy, LifecycleRule, RulePrefix
 from lakesweep.toml_lines import find_line, spell
+from lakesweep.units import format_size
 
-#: Fewer days need an option: one missing digit must not cost a repository.
-FLOOR = 7
 _MOST_DAYS = 36_500
+#: No policy that people write is larger.
+MOST_BYTES = 1 << 20
+#: A policy has three levels. Time to read flow collections grows with the square of their depth.
+_MOST_LEVELS = 20
 
 _Days = Annotated[int, Field(ge=1, le=_MOST_DAYS, strict=True)]
 _Name = Annotated[str, Field(min_length=1)]
@@ -77,11 +80,10 @@ def _is_text(text: str) -> bool:
 _RULES = TypeAdapter(dict[_Name, _RuleModel])
 
 
-def parse_policy(data: bytes, name: str, *, floor: int = FLOOR) -> LifecyclePolicy:
-    """The policy in a file of that name; ConfigError lists everything that is wrong with it.
-
-    `floor` is the smallest number of days that is accepted.
-    """
+def parse_policy(data: bytes, name: str) -> LifecyclePolicy:
+    """The policy in a file of that name; ConfigError lists everything that is wrong with it."""
+    if len(data) > MOST_BYTES:
+        raise _wrong(name, [f"it is larger than {format_size(MOST_BYTES)}"])
     text = _decode(data, name)
     suffix = name.rpartition(".")[2].lower()
     if suffix not in _PARSERS:
@@ -92,14 +94,19 @@ def parse_policy(data: bytes, name: str, *, floor: int = FLOOR) -> LifecyclePoli
     except ValidationError as error:
         raise _wrong(name, _told(error, text if suffix == "toml" else "")) from None
     except (ValueError, yaml.YAMLError) as error:
-        raise _wrong(name, [str(error)]) from None
+        raise _wrong(name, [_reason(error)]) from None
     except RecursionError:
         raise _wrong(name, ["it is nested too deeply"]) from None
     if not models:
         raise _wrong(name, ["it has no rules"])
-    if faults := [*_faults(models), *_too_short(models, floor)]:
+    if faults := list(_faults(models)):
         raise _wrong(name, faults)
     return LifecyclePolicy(tuple(model.rule(rule_id) for rule_id, model in models.items()))
+
+
+def _reason(error: Exception) -> str:
+    text = " ".join(str(error).split())  # the parser of YAML writes several lines
+    return "a number in it has too many digits" if "integer string conversion" in text else text
 
 
 def _decode(data: bytes, name: str) -> str:
@@ -113,13 +120,6 @@ def _faults(models: Mapping[str, _RuleModel]) -> Iterator[str]:
     for rule_id, model in models.items():
         for fault in model.faults():
             yield f"{rule_id}: {fault}"
-
-
-def _too_short(models: Mapping[str, _RuleModel], floor: int) -> Iterator[str]:
-    for rule_id, model in models.items():
-        for key, days in model.rule(rule_id).all_days():
-            if days < floor:
-                yield f"{rule_id}.{key}: {days} days are fewer than {floor}: see --floor"
 
 
 def _told(error: ValidationError, toml: str) -> Iterator[str]:
@@ -164,6 +164,11 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]
         _unique((key, None) for key in keys)
         found: dict[Any, Any] = super().construct_mapping(node, deep)
         return found
+
+    def fetch_flow_collection_start(self, token: type[yaml.Token]) -> None:
+        if self.flow_level > _MOST_LEVELS:
+            raise ValueError("it is nested too deeply")
+        super().fetch_flow_collection_start(token)
 
     def construct_plain_int(self, node: yaml.ScalarNode) -> int:
         if not re.fullmatch("[1-9][0-9]*|0", node.value):

@@ -7,7 +7,7 @@ range, has a bit for each keeper: bit i of an integer, or of bytes, for the i-th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias, assert_never
@@ -29,7 +29,8 @@ class RefKind(StrEnum):
 
     A HEAD keeps its own commit, a branch all that it reaches, a tag its commit. A commit that no
     branch reaches is dangling, tagged or not: a tag may keep it longer, never shorter. A deleted
-    branch keeps what its HEAD held, for a while.
+    branch keeps what its HEAD held, for a while. Only the original proposal lets commits keep what
+    they hold because an earlier run examined them.
     """
 
     HEAD = "head"
@@ -37,6 +38,7 @@ class RefKind(StrEnum):
     DELETED = "deleted-branch"
     BRANCH = "branch"
     DANGLING = "dangling"
+    EXAMINED = "examined"
 
 
 def ref_terms(policy: LifecyclePolicy, kind: RefKind, name: str) -> RefTerms:
@@ -54,7 +56,7 @@ def _days(rule: LifecycleRule, kind: RefKind, name: str) -> int | None:
             return rule.days_on_tag(name)
         case RefKind.DANGLING:
             return rule.days
-        case RefKind.DELETED:
+        case RefKind.DELETED | RefKind.EXAMINED:
             return FOREVER
         case _:
             assert_never(kind)
@@ -81,6 +83,8 @@ class RefKeeper:
         """The refs in words."""
         if self.kind is RefKind.DANGLING:
             return "commits on no branch"
+        if self.kind is RefKind.EXAMINED:
+            return "commits that are no potential ones"
         names = ", ".join(self.names)
         more = self.count - len(self.names)
         return f"{_KINDS[self.kind]} {names}" + (f" and {more} more" if more else "")
@@ -130,6 +134,21 @@ def find_keepers(
     if tags_protect_history:
         _spread(refs, tagged)
     return CommitKeepers(book.keepers(), {commit: own[commit] | tagged[commit] for commit in own})
+
+
+def keep_examined(
+    kept: CommitKeepers, policy: LifecyclePolicy, potential: Container[str]
+) -> CommitKeepers:
+    """The same, where commits that are not potential keep all that they hold.
+
+    This is the proposal's rule of deduplication.
+    """
+    terms = ref_terms(policy, RefKind.EXAMINED, "")
+    bit = 1 << len(kept.keepers)
+    commits = {
+        commit: bits if commit in potential else bits | bit for commit, bits in kept.commits.items()
+    }
+    return CommitKeepers((*kept.keepers, RefKeeper(RefKind.EXAMINED, terms)), commits)
 
 
 def _spread(refs: Refs, bits: dict[str, int]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import TypeAlias
@@ -29,10 +29,11 @@ class RulePrefix:
     """The paths that a rule covers. `text` is the prefix as written.
 
     `foo/bar` means that path and everything below it, but not `foo/barn`. With a trailing `/` or
-    `*` it means all paths that begin with it.
+    `*`, or without `by_folder`, it means all paths that begin with it.
     """
 
     text: str
+    by_folder: bool = True
 
     @property
     def start(self) -> str:
@@ -42,7 +43,7 @@ class RulePrefix:
     @property
     def is_raw(self) -> bool:
         """Whether it means all paths that begin with it."""
-        return self.text == "" or self.text.endswith(("/", "*"))
+        return not self.by_folder or self.text == "" or self.text.endswith(("/", "*"))
 
     def covers(self, path: bytes) -> bool:
         """Whether the rule covers a path."""
@@ -128,6 +129,24 @@ class LifecyclePolicy:
         lines = sorted(msgspec.json.encode(_meaning(rule)) for rule in self.rules)
         return hashlib.sha256(b"\n".join(lines)).hexdigest()
 
+    def as_proposed(self) -> LifecyclePolicy:
+        """The same rules as the original proposal reads them: by text alone, on HEADs too."""
+        return LifecyclePolicy(
+            tuple(
+                replace(rule, prefix=replace(rule.prefix, by_folder=False), expire_heads=True)
+                for rule in self.all_rules
+            )
+        )
+
+    def shorter_than(self, days: int) -> tuple[str, ...]:
+        """The enabled rules that retain something for fewer days."""
+        return tuple(
+            f"{rule.id}.{key} ({_days(each)})"
+            for rule in self.rules
+            for key, each in rule.all_days()
+            if each < days
+        )
+
     @property
     def head_rules(self) -> tuple[LifecycleRule, ...]:
         """The rules that expire what HEADs hold."""
@@ -167,7 +186,7 @@ def _overlap(one: RulePrefix, other: RulePrefix) -> bool:
 
 def _meaning(rule: LifecycleRule) -> tuple[object, ...]:
     return (
-        rule.prefix.text,
+        rule.prefix.text if rule.prefix.by_folder else (rule.prefix.text, "by text"),
         rule.days,
         rule.branch_days,
         rule.tag_days,

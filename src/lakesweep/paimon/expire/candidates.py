@@ -24,20 +24,26 @@ from lakesweep.paimon.manifests.named_files import (
     read_entries,
 )
 from lakesweep.paimon.model.file_kinds import PaimonKind
+from lakesweep.paimon.model.owned_folders import OwnedFolders
 from lakesweep.paimon.model.snapshots import PaimonSnapshot
 from lakesweep.paimon.model.table import PaimonBranch
 from lakesweep.paimon.reach.live_files import entry_identities, live_positions
 from lakesweep.parallel import map_ordered
+from lakesweep.storage.address import identities
 from lakesweep.storage.datasets.spool import Spool
 from lakesweep.storage.file_batches import batch_of, coalesce_batches, file_batch
-from lakesweep.storage.file_identity import file_hashes
+from lakesweep.storage.file_identity import resolve_aliases
 
 
 class Candidates:
-    """Candidates in the order in which they would be deleted. Leaving the context removes them."""
+    """Candidates in the order in which they would be deleted. Leaving the context removes them.
 
-    def __init__(self) -> None:
+    A file that the table cannot own is no candidate, whatever names it: DamagedError.
+    """
+
+    def __init__(self, owned: OwnedFolders) -> None:
         self.hashes = HashSet()
+        self._owned = owned
         self._spool = Spool()
 
     def __enter__(self) -> Self:
@@ -48,7 +54,9 @@ class Candidates:
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Add rows of FILE_SCHEMA; known files are skipped."""
-        is_new = self.hashes.add(file_hashes(batch["path"]))
+        names = resolve_aliases(identities(batch["path"]))
+        self._owned.check(names)
+        is_new = self.hashes.add(hash128(names))
         self._spool.add(batch.filter(pa.array(is_new)))
 
     def batches(self) -> Iterator[pa.RecordBatch]:

@@ -3,40 +3,58 @@
 The plan holds every file that will be deleted, once, on disk and counted. It is applied in an
 order that survives a crash at any point and never shows a reader half a snapshot:
 
-1. write the journal;
+1. write the journal, and have the store vouch for it;
 2. write what outlives the owners and move the hints, so that readers start behind them;
 3. delete the files of the owners;
-4. read all owners again, and keep what new or undeletable ones hold;
-5. delete the files, those that name others last;
-6. remove emptied folders, then the journal.
+4. wait until a tag or branch that was being created from one of them is written;
+5. put back what a new consumer reads next, read all owners again, and keep what they hold;
+6. delete the files, those that name others last;
+7. remove emptied folders, then the journal.
 
 Before step 3 nothing is lost; after it the next run finishes what the journal says.
+
+Step 4 is needed because a tag is created in two steps, too: read the snapshot, write the tag.
+If the snapshot is deleted in between, only the tag says that its files are still in use.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakesweep.errors import LakesweepError
+from lakesweep.errors import FormatError, LakesweepError
 from lakesweep.paimon.expire.candidates import Candidates
-from lakesweep.paimon.expire.journal import Journal, find_journals, write_journal
+from lakesweep.paimon.expire.journal import (
+    FoundJournals,
+    IgnoredJournal,
+    Journal,
+    JournalLog,
+    KnownJournal,
+    abandoned_journals,
+    find_journals,
+    write_journal,
+)
+from lakesweep.paimon.expire.settle_time import SETTLE, wait_by_store
 from lakesweep.paimon.model.file_kinds import PaimonKind
+from lakesweep.paimon.model.owned_folders import OwnedFolders
 from lakesweep.paimon.model.table import PaimonTable
 from lakesweep.paimon.reach.claims import OwnerClaim
 from lakesweep.paimon.reach.owners import FileOwner, OwnerFile
 from lakesweep.paimon.reach.retained_files import RetainedFiles
 from lakesweep.progress import SILENT, Progress
 from lakesweep.storage.datasets.spool import Spools
-from lakesweep.storage.deleting.bulk_delete import Deleter, delete_files
+from lakesweep.storage.deleting.bulk_delete import delete_files
 from lakesweep.storage.deleting.outcome_totals import OutcomeTotals
 from lakesweep.storage.file_batches import FILE_SCHEMA
 from lakesweep.storage.local.empty_folders import remove_empty_folders
+from lakesweep.storage.object_store import StoreOpener
+from lakesweep.storage.wrappers.rate_limit import DeleteLimiter
 
 #: The order of deletes by kind: files that name others come last.
 _ORDER = (
@@ -84,16 +102,36 @@ class Expiry(Protocol):
         """
         ...
 
+    def put_back(self, removed: Sequence[OwnerFile]) -> Sequence[OwnerFile]:
+        """Write those removed owners again that a consumer needs which came meanwhile."""
+        ...
+
 
 class ExpiryPlan(Spools[PaimonKind, PaimonKind]):
     """Every file to delete, once, on disk, with counts by kind."""
 
-    def __init__(self, table: PaimonTable, expiry: Expiry, protection: RetainedFiles) -> None:
+    def __init__(
+        self,
+        table: PaimonTable,
+        expiry: Expiry,
+        protection: RetainedFiles,
+        journals: FoundJournals,
+    ) -> None:
         super().__init__(_ORDER)
         self.table = table
         self.expiry = expiry
         self.protection = protection
-        self.unfinished: list[Journal] = []
+        self.journals = journals
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to delete, and no journal to remove."""
+        return not (self.total_files or self.journals.interrupted)
+
+    @property
+    def has_files(self) -> bool:
+        """Whether anything besides the owners themselves is deleted."""
+        return any(self.files[kind] for kind in _ORDER)
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Write rows of FILE_SCHEMA into the spools of their kinds."""
@@ -135,23 +173,28 @@ class ExpiryOutcome:
         if gone:
             self.deleted[kind] += gone
 
+    def put_back(self, files: Sequence[OwnerFile]) -> None:
+        """Owners that were deleted and exist again are not counted as deleted."""
+        self.deleted.subtract(Counter(file.kind for file in files))
 
-def plan_expiry(table: PaimonTable, expiry: Expiry, *, progress: Progress = SILENT) -> ExpiryPlan:
+
+def plan_expiry(
+    table: PaimonTable, expiry: Expiry, known: KnownJournal, *, progress: Progress = SILENT
+) -> ExpiryPlan:
     """Plan what to delete with the owners, and what interrupted runs left behind.
 
     Nothing changes yet. On any error what other owners hold is unknown, so there is no plan.
     """
-    with Candidates() as candidates:
-        unfinished = [each for each in find_journals(table) if each.is_ours]
+    with Candidates(OwnedFolders(table)) as candidates:
         with progress.task("found") as task:
-            for batch in _may_go(expiry, unfinished):
+            for batch in expiry.candidates():
                 candidates.add(batch)
                 task.advance(batch.num_rows)
+        journals = _resumed(candidates, find_journals(table, known))
         protection = RetainedFiles(table, candidates.hashes, progress)
         protection.hold_planned(expiry.planned)
         protection.hold_owners(expiry.leaving)
-        plan = ExpiryPlan(table, expiry, protection)
-        plan.unfinished = unfinished
+        plan = ExpiryPlan(table, expiry, protection, journals)
         plan.count_owners()
         for batch in candidates.batches():
             plan.add(protection.spare(batch))
@@ -159,58 +202,81 @@ def plan_expiry(table: PaimonTable, expiry: Expiry, *, progress: Progress = SILE
 
 
 def apply_expiry(
-    plan: ExpiryPlan, delete: Deleter, *, progress: Progress = SILENT
+    plan: ExpiryPlan,
+    stores: StoreOpener,
+    log: JournalLog,
+    *,
+    limiter: DeleteLimiter | None = None,
+    settle: timedelta = SETTLE,
+    progress: Progress = SILENT,
 ) -> ExpiryOutcome:
-    """Carry out a plan; `delete` deletes the files that the owners held."""
+    """Carry out a plan, by the only run over this table that `log` knows of.
+
+    Files are deleted in `stores`, which may refuse that once the run has lost its lease.
+    """
     outcome = ExpiryOutcome()
-    written = list(_written(plan))
-    _remove_owners(plan, _prepared(plan, written), outcome)
-    plan.protection.hold_owners()
+    written = list(_written(plan, log))
+    removed = _prepared(plan, written, log)
+    _remove_owners(stores, removed, outcome)
+    log.check()
+    if plan.has_files:
+        wait_by_store(plan.table, written[0].address, settle)
+        outcome.put_back(plan.expiry.put_back(removed))
+        plan.protection.hold_owners()
     with progress.task("deleted", total=plan.total_files) as task:
         folders = _Folders(plan.table)
         for kind in _ORDER:
-            for result in delete(_still_free(plan, folders.noting(kind, plan.batches(kind)))):
+            free = _still_free(plan, log, folders.noting(kind, plan.batches(kind)))
+            for result in delete_files(stores, free, limiter=limiter):
                 outcome.add(kind, result)
                 task.advance(result.num_rows)
+    log.check()
     outcome.folders = len(folders.remove())
     if not outcome.tally.failed:
-        _forget(plan, [*plan.unfinished, *written])
+        _forget([*plan.journals.interrupted, *abandoned_journals(plan.table, log), *written], log)
     return outcome
 
 
-def _may_go(expiry: Expiry, unfinished: Iterable[Journal]) -> Iterator[pa.RecordBatch]:
-    yield from expiry.candidates()
-    for journal in unfinished:
-        yield from journal.batches()
+def _resumed(candidates: Candidates, found: FoundJournals) -> FoundJournals:
+    """Add the files of interrupted expiries; journals that turn out to be damaged are ignored."""
+    interrupted, ignored = [], list(found.ignored)
+    for journal in found.interrupted:
+        try:
+            for batch in journal.batches():
+                candidates.add(batch)
+            interrupted.append(journal)
+        except FormatError as error:
+            ignored.append(IgnoredJournal(journal.address, error.reason))
+    return replace(found, interrupted=tuple(interrupted), ignored=tuple(ignored))
 
 
-def _written(plan: ExpiryPlan) -> Iterator[Journal]:
+def _written(plan: ExpiryPlan, log: JournalLog) -> Iterator[Journal]:
     """Write the journal of a plan; none is needed if only owners are deleted."""
-    if any(plan.files[kind] for kind in _ORDER):
+    if plan.has_files:
         batches = (batch for kind in _ORDER for batch in plan.batches(kind))
-        now = plan.table.clock.now()
-        yield write_journal(plan.table, plan.expiry.title, batches, now)
+        yield write_journal(plan.table, log, batches)
 
 
-def _prepared(plan: ExpiryPlan, written: Iterable[Journal]) -> Sequence[OwnerFile]:
+def _prepared(plan: ExpiryPlan, written: Iterable[Journal], log: JournalLog) -> Sequence[OwnerFile]:
     """The owners' files to delete now. If none may be deleted, the journal is removed."""
     try:
         return plan.expiry.prepare()
     except LakesweepError:
-        for journal in written:
-            journal.remove()
+        _forget(written, log)
         raise
 
 
-def _remove_owners(plan: ExpiryPlan, files: Sequence[OwnerFile], outcome: ExpiryOutcome) -> None:
+def _remove_owners(stores: StoreOpener, files: Sequence[OwnerFile], outcome: ExpiryOutcome) -> None:
     """Delete the owners' files, unless they have been replaced."""
     for kind in _OWNER_KINDS:
         rows = _owner_rows([file for file in files if file.kind is kind])
-        for result in delete_files(plan.table.stores, [rows], workers=1, verify=True):
+        for result in delete_files(stores, [rows], workers=1, verify=True):
             outcome.add(kind, result)
 
 
-def _still_free(plan: ExpiryPlan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _still_free(
+    plan: ExpiryPlan, log: JournalLog, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
     """The files that no owner holds; owners are read again at intervals during the deletes."""
     seen = 0
     for batch in batches:
@@ -218,6 +284,7 @@ def _still_free(plan: ExpiryPlan, batches: Iterable[pa.RecordBatch]) -> Iterator
             plan.protection.hold_owners()
             seen = 0
         seen += batch.num_rows
+        log.check()
         yield plan.protection.spare(batch)
 
 
@@ -247,23 +314,15 @@ def _buckets(paths: pa.Array) -> Iterator[str]:
     yield from buckets.to_pylist()
 
 
-def _forget(plan: ExpiryPlan, journals: Iterable[Journal]) -> None:
+def _forget(journals: Iterable[Journal], log: JournalLog) -> None:
     """Remove finished journals.
 
-    A recent journal may name files that an owner still holds, and that the run that wrote it is
-    about to free. Such a journal stays.
+    First the files, then the record: a folder without a record would look like one that someone
+    planted.
     """
-    now = plan.table.clock.now()
     for journal in journals:
-        if journal not in plan.unfinished or journal.is_old(now) or _is_done(plan, journal):
-            journal.remove()
-
-
-def _is_done(plan: ExpiryPlan, journal: Journal) -> bool:
-    """Whether a journal is complete, and no owner holds any file that it names."""
-    return journal.is_committed and all(
-        plan.protection.spare(batch).num_rows == batch.num_rows for batch in journal.batches()
-    )
+        journal.remove()
+        log.forget(journal.address)
 
 
 def _owner_rows(files: Sequence[OwnerFile]) -> pa.RecordBatch:

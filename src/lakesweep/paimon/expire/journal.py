@@ -2,8 +2,12 @@
 
 Once a snapshot file is deleted, nothing names the files that it alone held. So the list of
 files is first written below `_lakesweep/` in the table's folder, as a dataset that exists
-completely or not at all, with a note of what the expiry is. A later run resumes an interrupted
-one: its files become candidates again, and are deleted unless an owner now holds them.
+completely or not at all. A later run resumes an interrupted one: its files become candidates
+again, and are deleted unless an owner now holds them.
+
+Everyone who can write to the table can put a journal there. A journal is therefore believed
+only as far as the store vouches for it: at this address, with this hash. All others are
+reported and left alone.
 
 Engines look for partitions (`key=value`), buckets (`bucket-…`) and their own folders in a
 table's folder, and Paimon's own orphan cleanup lists nothing else. In `snapshot/`,
@@ -12,121 +16,164 @@ table's folder, and Paimon's own orphan cleanup lists nothing else. In `snapshot
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
+from typing import Protocol
 from uuid import uuid4
 
-import msgspec
 import pyarrow as pa
 
 from lakesweep.errors import DamagedError, MissingError
 from lakesweep.paimon.model.layout import JOURNAL_FOLDER
 from lakesweep.paimon.model.table import PaimonTable
-from lakesweep.storage.address import identity, parse
+from lakesweep.storage.address import parse
 from lakesweep.storage.datasets.reader import load_dataset, read_dataset
 from lakesweep.storage.datasets.writer import write_dataset
 from lakesweep.storage.deleting.bulk_delete import delete_files
 from lakesweep.storage.file_batches import FILE_SCHEMA
 from lakesweep.storage.listing.folder_level import list_level
 from lakesweep.storage.local.empty_folders import remove_empty_folders
-from lakesweep.storage.object_store import ObjectInfo
 
 _PREFIX = "expiry-"
-_NOTE = "expiry.json"
 _COMMITTED = "_dataset.json"
-_VERSION = 1
-#: A journal that has not changed for this long belongs to no running expiry.
-_LONGEST_RUN = timedelta(days=1)
+#: The state of a journal that was registered and never completed: its expiry deleted nothing.
+UNFINISHED = ""
+
+#: The hash that the store vouches for at the address of a journal, UNFINISHED, or None.
+KnownJournal = Callable[[str], str | None]
 
 
-class JournalNote(msgspec.Struct, frozen=True, kw_only=True):
-    """What an expiry is. `table` is the table's address: a copy of it has nothing to finish."""
+class JournalLog(Protocol):
+    """What the store records about the journals of one table, for one run that may delete.
 
-    version: int = _VERSION
-    table: str
-    expiry: str
-    created: datetime
+    The calls for one journal come in this order, each after the step that it describes, so that a
+    run that dies between any two of them leaves something that the next one understands.
+    """
+
+    def known(self, address: str) -> str | None:
+        """The hash of the journal at an address, UNFINISHED, or None if the store knows none."""
+        ...
+
+    def recorded(self) -> Iterable[str]:
+        """The addresses of all journals of the table that the store knows."""
+        ...
+
+    def register(self, address: str) -> None:
+        """A journal is about to be written."""
+        ...
+
+    def vouch(self, address: str, sha256: str) -> None:
+        """It is complete, and has this hash. From now on files may be deleted by it."""
+        ...
+
+    def forget(self, address: str) -> None:
+        """It was carried out, or was never completed, and is gone."""
+        ...
+
+    def check(self) -> None:
+        """LeaseHeldError unless this run may still delete."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """The journal of one expiry that was started; `files` are its own."""
+    """A journal of this table that the store knows."""
 
     table: PaimonTable
     address: str
-    note: JournalNote | None
-    files: tuple[ObjectInfo, ...]
-
-    @property
-    def is_committed(self) -> bool:
-        """Whether it was written completely, so that its expiry may have deleted something."""
-        return any(info.key.endswith(f"/{_COMMITTED}") for info in self.files)
-
-    @property
-    def is_ours(self) -> bool:
-        """Whether it belongs to this table, and not to one that this is a copy of."""
-        return self.note is not None and self.note.table == identity(self.table.address.path)
-
-    def is_old(self, now: datetime) -> bool:
-        """Whether no run can still be using it."""
-        times = [info.modified for info in self.files if info.modified is not None]
-        return bool(times) and max(times) < now - _LONGEST_RUN
+    sha256: str
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The files to delete; DamagedError if they cannot be read."""
+        """The files to delete; DamagedError if they are not the ones that the store vouches for.
+
+        Every part is compared with its hash before its first row is returned.
+        """
         stores = self.table.stores
         try:
-            yield from read_dataset(stores, load_dataset(stores, self.address))
+            dataset = load_dataset(stores, self.address)
         except MissingError:
             return  # another run has finished it
-        except DamagedError as error:
-            if self.table.exists(self.address + _COMMITTED):
-                raise DamagedError(error.path, error.reason, hint=_damaged(self.address)) from error
+        if dataset.sha256 != self.sha256:
+            raise DamagedError(self.address, "was changed after it was written")
+        yield from read_dataset(stores, dataset)
 
     def remove(self) -> None:
-        """Delete it: first the file that makes it complete, last the note that makes it ours."""
-        for pattern in (f"*/{_COMMITTED}", "*/part-*", "*"):
-            keys = [info.key for info in self.files if fnmatchcase(info.key, pattern)]
+        """Delete it, first the file that makes it complete."""
+        files = list_level(self.table.stores, parse(self.address)).files.values()
+        for pattern in (f"*/{_COMMITTED}", "*"):
+            keys = [info.key for info in files if fnmatchcase(info.key, pattern)]
             for _ in delete_files(self.table.stores, _paths(self.table, keys)):
                 pass
         remove_empty_folders([self.address], self.table.address.path)
 
 
+@dataclass(frozen=True, slots=True)
+class IgnoredJournal:
+    """A journal that is not carried out, and why."""
+
+    address: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class FoundJournals:
+    """The journals in a table's folder."""
+
+    #: Complete and vouched for: their files may have lost their owners.
+    interrupted: tuple[Journal, ...] = ()
+    ignored: tuple[IgnoredJournal, ...] = ()
+
+
 def write_journal(
-    table: PaimonTable, expiry: str, batches: Iterable[pa.RecordBatch], now: datetime
+    table: PaimonTable, log: JournalLog, batches: Iterable[pa.RecordBatch]
 ) -> Journal:
-    """Write what an expiry will delete."""
+    """Write what an expiry will delete, and have the store vouch for it."""
     address = f"{table.address.path}{JOURNAL_FOLDER}/{_PREFIX}{uuid4().hex}/"
-    note = JournalNote(table=identity(table.address.path), expiry=expiry, created=now)
-    place = parse(address + _NOTE)
-    table.stores.open(place).write(place.key, msgspec.json.encode(note))
-    write_dataset(table.stores, address, FILE_SCHEMA, batches)
-    return _load(table, address)
+    # Registered first: what a crash leaves half written is known to be ours, and is removed.
+    log.register(address)
+    dataset = write_dataset(table.stores, address, FILE_SCHEMA, batches)
+    log.vouch(address, dataset.sha256)
+    return Journal(table, address, dataset.sha256)
 
 
-def find_journals(table: PaimonTable) -> list[Journal]:
-    """All journals of a table, finished or not."""
-    folders = table.list(JOURNAL_FOLDER).folders
-    names = sorted(name for name in folders if name.startswith(_PREFIX))
-    return [_load(table, f"{table.address.path}{JOURNAL_FOLDER}/{name}/") for name in names]
+def has_journals(table: PaimonTable) -> bool:
+    """Whether an expiry of the table is under way, or was interrupted."""
+    return any(_addresses(table))
 
 
-def _load(table: PaimonTable, address: str) -> Journal:
-    files = list_level(table.stores, parse(address)).files
-    return Journal(table, address, _read_note(table, address), tuple(files.values()))
+def _addresses(table: PaimonTable) -> Iterator[str]:
+    """The folders of journals. Links are not followed: what they lead to is not the table's."""
+    folder = parse(f"{table.address.path}{JOURNAL_FOLDER}/")
+    for name in sorted(list_level(table.stores, folder).folders):
+        if name.startswith(_PREFIX):
+            yield f"{folder.path}{name}/"
 
 
-def _read_note(table: PaimonTable, address: str) -> JournalNote | None:
-    try:
-        return msgspec.json.decode(table.read(address + _NOTE), type=JournalNote)
-    except MissingError:
-        return None
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise DamagedError(
-            address + _NOTE, f"is not the note of an expiry: {error}", hint=_damaged(address)
-        ) from error
+def find_journals(table: PaimonTable, known: KnownJournal) -> FoundJournals:
+    """All journals in a table's folder, as far as the store knows them."""
+    found = [(address, known(address)) for address in _addresses(table)]
+    return FoundJournals(
+        # By one that was never completed nothing was deleted.
+        tuple(Journal(table, address, sha256) for address, sha256 in found if sha256),
+        tuple(
+            IgnoredJournal(address, "this store did not write it")
+            for address, sha256 in found
+            if sha256 is None
+        ),
+    )
+
+
+def abandoned_journals(table: PaimonTable, log: JournalLog) -> Iterator[Journal]:
+    """What dead runs left of journals that delete nothing: not yet complete, or already removed.
+
+    Only for the run that holds the lease: another one may be writing a journal right now.
+    """
+    for address in log.recorded():
+        sha256 = log.known(address)
+        files = list_level(table.stores, parse(address)).files
+        if sha256 is not None and (sha256 == UNFINISHED or not files):
+            yield Journal(table, address, sha256)
 
 
 def _paths(table: PaimonTable, keys: Iterable[str]) -> Iterator[pa.RecordBatch]:
@@ -134,7 +181,3 @@ def _paths(table: PaimonTable, keys: Iterable[str]) -> Iterator[pa.RecordBatch]:
     yield pa.RecordBatch.from_pydict(
         {"path": pa.array(paths, pa.string()), "size_bytes": pa.nulls(len(paths), pa.int64())}
     )
-
-
-def _damaged(address: str) -> str:
-    return f"delete {address}; lakesweep paimon orphans then finds the files that it names"

@@ -19,6 +19,7 @@ from lakesweep.paimon.expire.retention import (
     is_decoupled,
 )
 from lakesweep.paimon.model.file_kinds import PaimonKind
+from lakesweep.paimon.model.snapshots import encode_snapshot
 from lakesweep.paimon.model.table import PaimonBranch
 from lakesweep.paimon.reach.claims import OwnerClaim, writes_changelogs
 from lakesweep.paimon.reach.owners import FileOwner, OwnerFile, read_owners
@@ -81,6 +82,9 @@ class SnapshotExpiry:
         move_earliest(self.branch, "snapshot", self.branch.snapshot_ids(), files)
         return files
 
+    def put_back(self, removed: Sequence[OwnerFile]) -> Sequence[OwnerFile]:
+        return put_back_needed(self, "snapshot", removed, consumer_positions(self.branch))
+
     def _changelog(self, owner: FileOwner) -> OwnerClaim:
         claim = OwnerClaim.of_changelog(owner, with_history=self.keeps_deltas)
         return replace(claim, path=self.branch.layout.changelog(owner.snapshot.id))
@@ -130,6 +134,10 @@ def consumer_positions(branch: PaimonBranch) -> list[int]:
     """The snapshots that consumers read next, and that therefore must stay."""
     if branch.layout.options.flag("consumer.changelog-only", False):
         return []
+    return _next_reads(branch)
+
+
+def _next_reads(branch: PaimonBranch) -> list[int]:
     return [consumer.next_snapshot for consumer in branch.consumers()]
 
 
@@ -159,6 +167,29 @@ def move_earliest(
     stay = set(there) - {file.number for file in files}
     if stay and (files or branch.hint(folder, "EARLIEST") is None):
         write_hint(branch, folder, "EARLIEST", min(stay))
+
+
+def put_back_needed(
+    expiry: SnapshotExpiry | ChangelogExpiry,
+    folder: str,
+    removed: Sequence[OwnerFile],
+    next_reads: Sequence[int],
+) -> list[OwnerFile]:
+    """Write the removed owners again that consumers have still to read; returns what was written.
+
+    Only a consumer that came after the last check can need one. The newest comes first and the hint
+    last, so that a crash leaves no gap before what stayed.
+    """
+    branch, first = expiry.branch, min(next_reads, default=None)
+    written = []
+    for owner in reversed(expiry.leaving):
+        is_needed = first is not None and owner.file.number >= first and owner.file in removed
+        if is_needed and not owner.exists():
+            write_table_file(branch, owner.path, encode_snapshot(owner.snapshot.raw))
+            written.append(owner.file)
+    if written:
+        write_hint(branch, folder, "EARLIEST", written[-1].number)
+    return written
 
 
 def write_hint(branch: PaimonBranch, folder: str, name: str, number: int) -> None:
@@ -202,6 +233,9 @@ class ChangelogExpiry:
         move_earliest(self.branch, "changelog", self.branch.changelog_ids(), files)
         return files
 
+    def put_back(self, removed: Sequence[OwnerFile]) -> Sequence[OwnerFile]:
+        return put_back_needed(self, "changelog", removed, _next_reads(self.branch))
+
 
 def choose_changelogs(branch: PaimonBranch, retention: RetentionLimits) -> ChangelogExpiry:
     """The changelogs that may expire. Does not change the table."""
@@ -215,7 +249,7 @@ def _choose_changelogs(branch: PaimonBranch, retention: RetentionLimits) -> Chan
     if latest is None or not ids:
         return ChangelogExpiry(branch, retention, (), *_ends(ids))
     read = lru_cache(None)(branch.changelog)
-    consumers = [consumer.next_snapshot for consumer in branch.consumers()]
+    consumers = _next_reads(branch)
     end = first_kept_changelog(ids, latest, retention, lambda id_: read(id_).time_millis, consumers)
     files = (
         OwnerFile(PaimonKind.CHANGELOG_META, branch, str(id_), info) for id_, info in infos.items()

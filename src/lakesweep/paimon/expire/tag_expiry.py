@@ -37,7 +37,8 @@ class TagRule:
         """Whether a tag may expire; one of unknown age may not."""
         if tag.retained is not None:
             created = self._created(tag)
-            return created is not None and created + tag.retained < self.now
+            # Subtracted: a retention of centuries would lead beyond the calendar.
+            return created is not None and self.now - created > tag.retained
         age = self._created(tag) or tag.modified
         return self.cut is not None and age is not None and age < self.cut
 
@@ -84,6 +85,9 @@ class TagExpiry:
         files = still_present(self.branch, [owner.file for owner in self.leaving])
         check_expirable(files, choose_tags(self.branch, self.rule).leaving)
         return files
+
+    def put_back(self, removed: Sequence[OwnerFile]) -> Sequence[OwnerFile]:
+        return removed[:0]  # consumers read no tags
 
     def _is_snapshot(self, owner: FileOwner) -> bool:
         """Whether the snapshot of a tag still exists: it holds everything that the tag holds."""

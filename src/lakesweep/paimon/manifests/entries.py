@@ -145,6 +145,8 @@ def _rows(
     for batch in read_columns(path, data, columns):
         _check_version(path, batch["version"], version)
         _check_names(path, batch["name"])
+        if "extra_files" in batch.schema.names:
+            _check_names(path, pc.list_flatten(batch["extra_files"]))
         yield batch.drop_columns("version")
 
 
@@ -160,9 +162,19 @@ def _check_kinds(path: str, kinds: pa.Array) -> None:
         raise DamagedError(path, "an entry is neither added nor deleted")
 
 
+_UPWARDS = pa.array([".", ".."])
+
+
 def _check_names(path: str, names: pa.Array) -> None:
+    """A name with a folder in it would lead to files of others."""
+    if not len(names):
+        return
     if names.null_count or pc.min(pc.binary_length(names)).as_py() == 0:
         raise DamagedError(path, "an entry names no file")
+    is_wrong = pc.or_(pc.match_substring(names, "/"), pc.match_substring(names, "\0"))
+    is_wrong = pc.or_(is_wrong, pc.is_in(names, _UPWARDS))
+    for name in names.filter(is_wrong)[:1].to_pylist():
+        raise DamagedError(path, f"an entry names {name!r}, which is no name of a file")
 
 
 def read_columns(

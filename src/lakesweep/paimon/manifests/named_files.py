@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakesweep.errors import DamagedError
 from lakesweep.paimon.manifests.blob_references import SUFFIX
 from lakesweep.paimon.manifests.entries import (
     read_index_manifest,
@@ -64,13 +65,15 @@ def read_entries(
 ) -> Iterator[pa.RecordBatch]:
     """The entries of a manifest as FULL_ENTRIES; TruncatedError unless they are all there."""
     path = table.layout.manifest(manifest.name)
-    return read_manifest(
+    for batch in read_manifest(
         path,
         table.read(path),
         size_bytes=manifest.size_bytes,
         entries=manifest.added + manifest.deleted,
         embedded_indexes=embedded_indexes,
-    )
+    ):
+        check_external_paths(path, batch["external_path"], table.layout)
+        yield batch
 
 
 def index_files_of(
@@ -79,6 +82,8 @@ def index_files_of(
     """The index files that an index manifest names, so many at least: their paths and sizes."""
     path = table.layout.manifest(name)
     found = read_index_manifest(path, table.read(path), least=least).combine_chunks()
+    external = found["external_path"].combine_chunks()
+    check_external_paths(path, external, layout, of_buckets=False)
     return index_paths(layout, found), found["size_bytes"].combine_chunks()
 
 
@@ -91,6 +96,25 @@ def index_paths(layout: Layout, entries: pa.Table) -> pa.Array:
         # One over the whole table belongs to no bucket.
         inside = pc.if_else(pc.is_valid(rows["first_row"]), inside, layout.data_paths(rows))
     return pc.coalesce(rows["external_path"], inside)
+
+
+def check_external_paths(
+    path: str, external: pa.Array, layout: Layout, *, of_buckets: bool = True
+) -> None:
+    """DamagedError if a manifest names a file where its table keeps none.
+
+    Anybody who can write a manifest could otherwise have files of others deleted with it.
+    """
+    if external.null_count == len(external):
+        return
+    folders = pc.unique(pc.replace_substring_regex(external.drop_null(), "[^/]*$", ""))
+    for folder in folders.to_pylist():
+        if not layout.is_own_folder(folder, of_buckets=of_buckets):
+            raise DamagedError(
+                path,
+                f"names a file in {folder}, which is in no external path of the table",
+                hint="set data-file.external-paths to the folders that the table has written to",
+            )
 
 
 def files_of(layout: Layout, entries: pa.RecordBatch) -> NamedFiles:

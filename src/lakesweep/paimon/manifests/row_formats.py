@@ -22,6 +22,7 @@ from lakesweep.avro.records import read_records
 from lakesweep.avro.writer import encode_avro
 from lakesweep.errors import UnsupportedError
 from lakesweep.marks.columnar import open_orc, open_parquet
+from lakesweep.untrusted.failures import reading
 
 
 class _Reader(NamedTuple):
@@ -77,12 +78,14 @@ _READERS = {
 
 def read_rows(path: str, data: bytes) -> list[Row]:
     """All rows of a file, each with all its fields."""
-    return _reader(path, data).rows(path, data)
+    with reading(path):
+        return _reader(path, data).rows(path, data)
 
 
 def read_format(path: str, data: bytes) -> RowFormat:
     """How a file was written; UnsupportedError where that is not known."""
-    return _reader(path, data).format(path, data)
+    with reading(path):
+        return _reader(path, data).format(path, data)
 
 
 def widest(table: str, formats: Sequence[RowFormat]) -> RowFormat:

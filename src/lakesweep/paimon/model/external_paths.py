@@ -8,16 +8,12 @@ of the warehouse references, or left alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lakesweep.paimon.model.options import Options
 from lakesweep.paimon.model.table import PaimonTable
-from lakesweep.parallel import map_ordered
 from lakesweep.storage.address import folder_identity
 from lakesweep.storage.file_identity import resolve_alias
-
-_DATA_ROOTS, _INDEX_ROOT = "data-file.external-paths", "global-index.external-path"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +24,9 @@ class TableGroup:
     beside: tuple[PaimonTable, ...] = ()
 
 
-def external_roots(table: PaimonTable) -> tuple[str, ...]:
-    """The external roots that any schema of any branch names, each once, with a `/` at the end."""
-    roots = (root.strip() for options in _all_options(table) for root in _roots(options))
-    return tuple(dict.fromkeys(root.rstrip("/") + "/" for root in roots if root))
-
-
 def group_tables(tables: Sequence[PaimonTable]) -> list[TableGroup]:
     """Tables with external roots or files of others in them together, all others each alone."""
-    roots = {table: external_roots(table) for table in tables}
+    roots = {table: table.external_roots for table in tables}
     places = [folder_identity(root) for found in roots.values() for root in found]
     together = tuple(
         table for table in tables if roots[table] or overlaps(table.address.path, places)
@@ -44,19 +34,6 @@ def group_tables(tables: Sequence[PaimonTable]) -> list[TableGroup]:
     alone = tuple(table for table in tables if table not in together)
     groups = [TableGroup((table,)) for table in alone]
     return [*groups, *([TableGroup(together, alone)] if together else [])]
-
-
-def _all_options(table: PaimonTable) -> Iterator[Options]:
-    for branch in table.branches():
-        numbers = branch.schema_files().files
-        for schema in map_ordered(branch.schema, numbers, workers=4):
-            yield schema.options
-
-
-def _roots(options: Options) -> Iterator[str]:
-    """Those of data files, and that of indexes over the whole table."""
-    yield from (options.text(_DATA_ROOTS) or "").split(",")
-    yield options.text(_INDEX_ROOT) or ""
 
 
 def overlaps(path: str, places: Sequence[str]) -> bool:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakesweep.paimon.model.file_kinds import PaimonKind
-from lakesweep.paimon.model.layout import Layout
+from lakesweep.paimon.model.layout import ENTROPY, Layout
 from lakesweep.paimon.model.partitioning import escape
 
 #: The kinds that an interrupted writer leaves behind. All others are only ever removed on purpose.
@@ -38,8 +38,6 @@ _GLOBAL_INDEX = rf"[a-z0-9_-]+-global-index-{_UUID}\.index"
 _CODEC = r"(?:none|zst|zstd|lz4|lzo|snappy|gz|gzip|zlib|deflate|brotli|br|bz2|lzma|xz)"
 _FORMAT = rf"(?:\.{_CODEC})?\.(?:parquet|orc|avro|lance|mosaic|row|vortex|blob)"
 _TEXT_FORMAT = rf"\.(?:json|csv|text)(?:\.{_CODEC})?"
-#: With `data-file.external-paths.strategy` entropy-inject, some bits of a hash are folders.
-_ENTROPY = r"(?:[01]{4}/[01]{4}/[01]{4}/[01]{8}/)?"
 _BRANCH = r"(?:branch/branch-[^/]+/)?"
 
 _META_PATTERNS = (
@@ -72,7 +70,7 @@ def kinds_of_files(layout: Layout, names: pa.Array) -> pa.Array:
 def kinds_of_external_files(layout: Layout, names: pa.Array) -> pa.Array:
     """The same by the path below one of the roots of external files."""
     inner = re.escape(layout.data_folder.removeprefix(layout.root))
-    patterns = _data_patterns(layout, inner, _ENTROPY)
+    patterns = _data_patterns(layout, inner, ENTROPY)
     return _match(names, [*patterns, (_GLOBAL_INDEX, PaimonKind.INDEX)])
 
 

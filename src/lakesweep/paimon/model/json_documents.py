@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-import msgspec
-
 from lakesweep.errors import DamagedError, TruncatedError
+from lakesweep.untrusted.documents import decode_json
 
 Document = TypeVar("Document")
+_WHAT = "a document of Paimon"
 
 
 def decode_document(
@@ -17,15 +17,13 @@ def decode_document(
     """A document as a typed value, and as it is written, with all fields that are not known."""
     if not data.strip():
         raise TruncatedError(path, "is empty")
-    try:
-        return msgspec.json.decode(data, type=document), msgspec.json.decode(data)
-    except msgspec.ValidationError as error:
-        raise DamagedError(path, f"is no document of Paimon: {error}") from error
-    except msgspec.DecodeError as error:
-        kind = TruncatedError if "truncated" in str(error) else DamagedError
-        raise kind(path, f"is not JSON: {error}") from error
-    except (UnicodeError, RecursionError) as error:
-        raise DamagedError(path, f"is not JSON: {error}") from error
+    return decode_json(path, data, document, _WHAT), decode_json(path, data, dict[str, Any], _WHAT)
+
+
+def check_name(path: str, name: str | None) -> None:
+    """DamagedError if a document names a file of another folder."""
+    if name is not None and ("/" in name or "\0" in name or name in (".", "..")):
+        raise DamagedError(path, f"names {name!r}, which is no name of a file")
 
 
 def refuse_newer(path: str, version: int, newest: int) -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakesweep.paimon.model.options import Options
-from lakesweep.paimon.model.partitioning import Partitioning, partition_texts
+from lakesweep.paimon.model.partitioning import Partitioning, escape, partition_texts
+from lakesweep.storage.address import folder_identity
 
 MAIN = "main"
 _POSTPONED = -2
@@ -21,7 +24,8 @@ class Layout:
     """The addresses of a table's files; `root` is the table's own and ends in `/`.
 
     Schemas, snapshots, tags, changelogs and consumers lie in the branch, all else in the root.
-    `is_hashed` where each bucket with a file has an index file.
+    `is_hashed` where each bucket with a file has an index file. `external_roots` are those that any
+    schema names: metadata is not believed if it names a file anywhere else.
     """
 
     root: str
@@ -29,6 +33,7 @@ class Layout:
     options: Options
     branch: str = MAIN
     is_hashed: bool = False
+    external_roots: tuple[str, ...] = ()
 
     @property
     def place(self) -> tuple[Hashable, ...]:
@@ -50,6 +55,26 @@ class Layout:
         """The folder of partitions and buckets."""
         inner = (self.options.text("data-file.path-directory") or "").strip("/")
         return f"{self.root}{inner}/" if inner else self.root
+
+    def is_own_folder(self, folder: str, *, of_buckets: bool) -> bool:
+        """Whether the table keeps files in a folder: in its own, or below an external root.
+
+        There, files of buckets lie in folders named like those of the table itself.
+        """
+        place = _plain(folder)
+        if place is None:
+            return False
+        for root in map(_plain, self.external_roots):
+            if root is not None and place.startswith(root):
+                inside = place.removeprefix(root)
+                if not of_buckets or self._bucket_pattern.fullmatch(inside):
+                    return True
+        return place.startswith(_plain(self.root) or folder)
+
+    @property
+    def _bucket_pattern(self) -> re.Pattern[str]:
+        inner = self.data_folder.removeprefix(self.root)
+        return _bucket_pattern(inner, self.partitioning.names)
 
     def least_indexes(self, rows: int | None) -> int:
         """How many index files a snapshot must name that counts so many rows, if it names any."""
@@ -97,6 +122,25 @@ class Layout:
             f"{self.data_folder}{text}{'/' if text else ''}{bucket_name(bucket)}/"
             for text, bucket in zip(texts, buckets, strict=True)
         ]
+
+
+#: With `data-file.external-paths.strategy` entropy-inject, some bits of a hash are folders.
+ENTROPY = r"(?:[01]{4}/[01]{4}/[01]{4}/[01]{8}/)?"
+_SLASHES = re.compile("(?<!:)/{2,}")
+
+
+@lru_cache(maxsize=64)
+def _bucket_pattern(inner: str, keys: tuple[str, ...]) -> re.Pattern[str]:
+    partition = "".join(f"{re.escape(escape(key))}=[^/]+/" for key in keys)
+    return re.compile(rf"{re.escape(inner)}{partition}bucket-(?:\d+|postpone)/{ENTROPY}")
+
+
+def _plain(folder: str) -> str | None:
+    """A folder in the spelling in which folders are compared; None if it leads upwards."""
+    parts = folder.split("/")
+    if ".." in parts or "." in parts:
+        return None
+    return _SLASHES.sub("/", folder_identity(folder))
 
 
 def bucket_name(bucket: int) -> str:

@@ -35,6 +35,7 @@ class EncodedLayout(msgspec.Struct, frozen=True, omit_defaults=True):
     options: dict[str, str] = {}
     of_changes: bool = False
     is_hashed: bool = False
+    external_roots: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, branch: PaimonBranch) -> EncodedLayout:
@@ -46,6 +47,7 @@ class EncodedLayout(msgspec.Struct, frozen=True, omit_defaults=True):
             tuple((field.name, field.type) for field in schema.partition_fields),
             {name: text for name, text in texts if text is not None},
             is_hashed=schema.is_hashed,
+            external_roots=branch.table.external_roots,
         )
 
     def write(self) -> str:
@@ -60,7 +62,13 @@ def parse_layout(text: str) -> tuple[Layout, bool]:
     options = Options(found.options)
     fields = [PaimonField(name, kind) for name, kind in found.fields]
     partitioning = make_partitioning(fields, options)
-    layout = Layout(found.root, partitioning, options, is_hashed=found.is_hashed)
+    layout = Layout(
+        found.root,
+        partitioning,
+        options,
+        is_hashed=found.is_hashed,
+        external_roots=found.external_roots,
+    )
     return layout, found.of_changes
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from fractions import Fraction
@@ -28,6 +28,7 @@ _BYTES = {
     **dict.fromkeys(("g", "gb", "gibibytes"), 1 << 30),
     **dict.fromkeys(("t", "tb", "tebibytes"), 1 << 40),
 }
+_DATA_ROOTS, _INDEX_ROOT = "data-file.external-paths", "global-index.external-path"
 _FLAGS = {"true": True, "false": False}
 
 
@@ -69,6 +70,13 @@ class Options:
         """An option such as `8 mb`; a bare number is bytes."""
         text = self.values.get(name)
         return default if text is None else _quantity(_BYTES, text, name)
+
+    @property
+    def external_roots(self) -> Iterator[str]:
+        """The external roots of data files, and that of indexes over the whole table."""
+        for text in (*(self.text(_DATA_ROOTS) or "").split(","), self.text(_INDEX_ROOT) or ""):
+            if root := text.strip():
+                yield root.rstrip("/") + "/"
 
     def with_values(self, values: Mapping[str, str]) -> Options:
         """The same options, some of them set otherwise."""

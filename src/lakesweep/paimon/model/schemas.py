@@ -11,6 +11,7 @@ import msgspec
 from lakesweep.errors import DamagedError
 from lakesweep.paimon.model.json_documents import decode_document, refuse_newer
 from lakesweep.paimon.model.options import Options
+from lakesweep.untrusted.documents import Long
 
 NEWEST_VERSION = 3
 
@@ -51,9 +52,9 @@ class _Field(msgspec.Struct):
 
 
 class _Document(msgspec.Struct, rename="camel"):
-    id: int
+    id: Long
     fields: list[_Field]
-    version: int | None = None
+    version: Long | None = None
     partition_keys: list[str] = []
     primary_keys: list[str] = []
     options: dict[str, str] = {}
@@ -64,6 +65,7 @@ def parse_schema(path: str, data: bytes) -> PaimonSchema:
     document, raw = decode_document(path, data, _Document)
     version = document.version or 1
     refuse_newer(path, version, NEWEST_VERSION)
+    _check_data_folder(path, document.options.get("data-file.path-directory", ""))
     return PaimonSchema(
         id=document.id,
         version=version,
@@ -72,6 +74,12 @@ def parse_schema(path: str, data: bytes) -> PaimonSchema:
         options=Options({**_implied(version), **document.options}),
         raw=raw,
     )
+
+
+def _check_data_folder(path: str, folder: str) -> None:
+    """A folder of data that leads out of the table would make files of others its own."""
+    if "\0" in folder or {".", ".."} & set(folder.split("/")):
+        raise DamagedError(path, f"has data in {folder!r}, which is no folder in the table")
 
 
 def _partition_fields(path: str, document: _Document) -> tuple[PaimonField, ...]:

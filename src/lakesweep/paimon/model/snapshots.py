@@ -11,7 +11,9 @@ from typing import Any
 import msgspec
 
 from lakesweep.errors import DamagedError
-from lakesweep.paimon.model.json_documents import decode_document, refuse_newer
+from lakesweep.paimon.model.json_documents import check_name, decode_document, refuse_newer
+from lakesweep.untrusted.documents import Long, Millis, PathText, Size
+from lakesweep.untrusted.failures import reading
 
 NEWEST_VERSION = 3
 
@@ -89,39 +91,49 @@ class Consumer:
 
 
 class _Snapshot(msgspec.Struct, rename="camel"):
-    id: int
-    schema_id: int
-    base_manifest_list: str
-    delta_manifest_list: str
+    id: Long
+    schema_id: Long
+    base_manifest_list: PathText
+    delta_manifest_list: PathText
     commit_user: str
-    commit_identifier: int
+    commit_identifier: Long
     commit_kind: CommitKind
-    time_millis: int
-    version: int | None = None
-    changelog_manifest_list: str | None = None
-    index_manifest: str | None = None
-    statistics: str | None = None
-    watermark: int | None = None
-    total_record_count: int | None = None
-    delta_record_count: int | None = None
-    next_row_id: int | None = None
+    time_millis: Millis
+    version: Long | None = None
+    changelog_manifest_list: PathText | None = None
+    index_manifest: PathText | None = None
+    statistics: PathText | None = None
+    watermark: Long | None = None
+    total_record_count: Long | None = None
+    delta_record_count: Long | None = None
+    next_row_id: Long | None = None
     properties: dict[str, str] | None = None
-    base_manifest_list_size: int | None = None
-    delta_manifest_list_size: int | None = None
-    changelog_manifest_list_size: int | None = None
+    base_manifest_list_size: Size | None = None
+    delta_manifest_list_size: Size | None = None
+    changelog_manifest_list_size: Size | None = None
+
+
+#: The fields that name files.
+_FILES = (
+    "base_manifest_list",
+    "delta_manifest_list",
+    "changelog_manifest_list",
+    "index_manifest",
+    "statistics",
+)
 
 
 class _Tag(_Snapshot, rename="camel"):
-    tag_create_time: list[int] | None = None
+    tag_create_time: list[Long] | None = None
     tag_time_retained: float | None = None
 
 
 class _Consumer(msgspec.Struct, rename="camel"):
-    next_snapshot: int
+    next_snapshot: Long
 
 
 class _Versioned(msgspec.Struct):
-    version: int | None = None
+    version: Long | None = None
 
 
 def parse_snapshot(path: str, data: bytes) -> PaimonSnapshot:
@@ -133,13 +145,14 @@ def parse_tag(path: str, data: bytes, name: str, modified: datetime | None) -> P
     """Decode the file of a tag."""
     snapshot, document = _snapshot(path, data, _Tag)
     seconds = document.tag_time_retained
-    return PaimonTag(
-        name,
-        snapshot,
-        created=_local_time(path, document.tag_create_time),
-        retained=None if seconds is None else timedelta(seconds=seconds),
-        modified=modified,
-    )
+    with reading(path):
+        return PaimonTag(
+            name,
+            snapshot,
+            created=_local_time(path, document.tag_create_time),
+            retained=None if seconds is None else timedelta(seconds=seconds),
+            modified=modified,
+        )
 
 
 def parse_consumer(path: str, data: bytes, name: str, modified: datetime | None) -> Consumer:
@@ -157,6 +170,8 @@ def _snapshot(path: str, data: bytes, kind: type[Any]) -> tuple[PaimonSnapshot, 
     refuse_newer(path, decode_document(path, data, _Versioned)[0].version or 1, NEWEST_VERSION)
     document, raw = decode_document(path, data, kind)
     values = {name: getattr(document, name) for name in _Snapshot.__struct_fields__}
+    for name in _FILES:
+        check_name(path, values[name])
     values["version"] = document.version or 1
     values["properties"] = document.properties or {}
     return PaimonSnapshot(**values, raw=raw), document
@@ -166,10 +181,10 @@ def _local_time(path: str, parts: list[int] | None) -> datetime | None:
     """Java's array of year, month, day, hour, minute and, where they are not 0, second, nanos."""
     if parts is None:
         return None
-    year, month, day, hour, minute, second, nanos = (*parts, 0, 0, 0, 0)[:7]
     try:
+        year, month, day, hour, minute, second, nanos = (*parts, 0, 0, 0, 0)[:7]
         return datetime(year, month, day, hour, minute, second, nanos // 1000)  # noqa: DTZ001
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OverflowError) as error:
         raise DamagedError(path, f"has no time of creation: {error}") from error
 
 

@@ -22,6 +22,7 @@ from lakesweep.paimon.model.snapshots import (
     parse_snapshot,
     parse_tag,
 )
+from lakesweep.parallel import map_ordered
 from lakesweep.storage.address import Address, StoreKind, parse
 from lakesweep.storage.listing.folder_level import (
     FolderLevel,
@@ -71,7 +72,9 @@ class PaimonTable:
     @classmethod
     def open(cls, stores: Stores, address: Address | str, clock: Clock | None = None) -> Self:
         """The table at an address; NotFoundError where there is none."""
-        table = cls(stores, parse(address) if isinstance(address, str) else address, clock)
+        place = parse(address) if isinstance(address, str) else address
+        # The user named this folder: it may be a link, but nothing is changed through links in it.
+        table = cls(stores.within(place.path), place, clock)
         if not table.main.schema_files().files:
             table._refuse()
         return table
@@ -113,6 +116,16 @@ class PaimonTable:
     def options(self) -> Options:
         """The options of the newest schema of the main branch."""
         return self.latest_schema.options
+
+    @cached_property
+    def external_roots(self) -> tuple[str, ...]:
+        """The external roots that any schema of any branch names, each once, ending in `/`.
+
+        Files stay in a root that the table no longer writes to.
+        """
+        schemas = (schema for branch in self.branches() for schema in branch.schemas())
+        roots = (root for schema in schemas for root in schema.options.external_roots)
+        return tuple(dict.fromkeys(roots))
 
     @property
     def layout(self) -> Layout:
@@ -197,8 +210,14 @@ class PaimonBranch:
         """Where the branch keeps its files."""
         newest = self.latest_schema
         partitioning = make_partitioning(newest.partition_fields, newest.options)
-        root, options = self.table.address.path, newest.options
-        return Layout(root, partitioning, options, self.name, newest.is_hashed)
+        return Layout(
+            self.table.address.path,
+            partitioning,
+            newest.options,
+            self.name,
+            newest.is_hashed,
+            self.table.external_roots,
+        )
 
     @cached_property
     def latest_schema(self) -> PaimonSchema:
@@ -214,6 +233,11 @@ class PaimonBranch:
         schema = parse_schema(path, self.table.read(path))
         _check_id(path, schema.id, number)
         return schema
+
+    def schemas(self) -> Iterator[PaimonSchema]:
+        """All schemas, the oldest first."""
+        numbers = self.schema_files().files
+        return map_ordered(self.schema, numbers, workers=self.table.read_workers)
 
     def schema_files(self) -> NumberedFiles:
         return self._numbered("schema", "schema-")

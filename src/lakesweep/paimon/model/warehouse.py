@@ -15,11 +15,11 @@ from lakesweep.clock import Clock
 from lakesweep.errors import DamagedError, LakesweepError, NotFoundError, RefusedError
 from lakesweep.paimon.model.external_paths import (
     TableGroup,
-    external_roots,
     group_tables,
     overlaps,
     real_folder,
 )
+from lakesweep.paimon.model.owned_folders import check_external_root
 from lakesweep.paimon.model.table import PaimonTable
 from lakesweep.parallel import map_ordered
 from lakesweep.storage.address import Address, StoreKind, folder_identity, parse
@@ -52,9 +52,16 @@ class Warehouse:
         """Tables that must be cleaned together, and each of the others alone."""
         return group_tables(self.tables)
 
+    def check_roots(self, group: TableGroup) -> None:
+        """Refuse external roots in tables that are not in this call: their files are not known."""
+        known = {real_folder(table.address.path) for table in (*group.tables, *group.beside)}
+        for table in group.tables:
+            for root in table.external_roots:
+                check_external_root(table, root, known)
+
     def check_shared(self, group: TableGroup) -> None:
         """Refuse tables that may share folders with others whose files are not known."""
-        roots = [root for table in group.tables for root in external_roots(table)]
+        roots = [root for table in group.tables for root in table.external_roots]
         if roots and (self.is_part or self.failures):
             others = "a table outside of this call" if self.is_part else _named(self.failures)
             path = group.tables[0].address.path
@@ -100,7 +107,7 @@ def _open(found: Warehouse, stores: Stores, folder: str, clock: Clock) -> None:
         found.failures.append(FailedTable(folder, error))
         return
     try:
-        external_roots(table)
+        _ = table.external_roots  # read now: a schema that cannot be read may name any
     except LakesweepError as error:
         found.failures.append(FailedTable(folder, error))
     else:
@@ -145,7 +152,7 @@ def check_copies(table: PaimonTable) -> None:
 
     Both name the same files there, and what one of them lets go the other may need.
     """
-    places = [folder_identity(root) for root in external_roots(table)]
+    places = [folder_identity(root) for root in table.external_roots]
     if not places:
         return
     own = _lists(table)
@@ -168,7 +175,7 @@ def _lists(table: PaimonTable) -> set[str]:
 def _roots_of(table: PaimonTable) -> tuple[str, tuple[str, ...]]:
     path = table.address.path
     try:
-        return path, external_roots(table)
+        return path, table.external_roots
     except LakesweepError:
         return path, ()
 

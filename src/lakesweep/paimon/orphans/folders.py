@@ -10,7 +10,6 @@ from datetime import datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakesweep.paimon.model.external_paths import external_roots
 from lakesweep.paimon.model.file_kinds import PaimonKind
 from lakesweep.paimon.model.file_names import kinds_of_external_files, kinds_of_files
 from lakesweep.paimon.model.layout import Layout
@@ -73,7 +72,7 @@ def scanned_folders(tables: Sequence[PaimonTable]) -> Iterator[ScannedFolder]:
     for table in tables:
         layouts = _naming(branch.layout for branch in table.branches())
         yield ScannedFolder(table.address.path, table.layout.data_folder, kinds_of_files, layouts)
-        for root in external_roots(table):
+        for root in table.external_roots:
             roots.setdefault(root, []).extend(layouts)
     for root, found in roots.items():
         yield ScannedFolder(root, root, kinds_of_external_files, _naming(found))

@@ -26,8 +26,7 @@ from lakesweep.paimon.manifests.entries import (
     read_manifest,
     read_manifest_list,
 )
-from lakesweep.paimon.manifests.named_files import files_of, index_paths
-from lakesweep.paimon.model.external_paths import external_roots
+from lakesweep.paimon.manifests.named_files import check_external_paths, files_of, index_paths
 from lakesweep.paimon.model.file_kinds import PaimonKind
 from lakesweep.paimon.model.layout import Layout
 from lakesweep.paimon.model.layout_codec import EncodedLayout, changelog_layout, parse_layout
@@ -193,6 +192,7 @@ class PaimonManifestLevel(_MetaLevel):
             pointer.path, found, size_bytes=pointer.size_bytes, entries=pointer.entries
         ):
             seen += batch.num_rows
+            check_external_paths(pointer.path, batch["external_path"], layout)
             named = files_of(layout, batch)
             is_added = pc.equal(batch["kind"], ADD)
             if pointer.entries is None:
@@ -232,7 +232,9 @@ class PaimonIndexLevel(_MetaLevel):
         named = read_index_manifest(pointer.path, found, least=pointer.entries or 0)
         entries = named.combine_chunks()
         kind = PaimonKind.FORMER if pointer.entries is None else PaimonKind.INDEX
-        paths = index_paths(_layout(pointer), entries)
+        layout, external = _layout(pointer), _column(entries, "external_path")
+        check_external_paths(pointer.path, external, layout, of_buckets=False)
+        paths = index_paths(layout, entries)
         outbox.add(pointer.source, batch_of(kind, paths, _column(entries, "size_bytes")))
         outbox.close(pointer._replace(size_bytes=len(found)), entries.num_rows)
         yield
@@ -275,7 +277,7 @@ def _facts(
     moments = [file.info.modified for file, _ in owners if file.info.modified is not None]
     return RootFacts(
         location=table.address.path,
-        write_paths=external_roots(table),
+        write_paths=table.external_roots,
         oldest_snapshot_ms=int(1000 * min(moments).timestamp()) if moments else None,
         layouts=texts,
     )
