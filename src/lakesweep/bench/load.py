@@ -42,7 +42,7 @@ BENCH_TYPES: Mapping[str, type[msgspec.Struct]] = {
 
 @dataclass(frozen=True, slots=True)
 class CommitLoad:
-    """So many writers, each with so many commits, evenly spread over so many references."""
+    """The number of writers, commits per writer, and references to spread them over."""
 
     writers: int = 8
     commits: int = 500

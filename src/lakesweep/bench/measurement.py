@@ -51,7 +51,7 @@ def run_bench(
 
 @contextmanager
 def _own_realm(store: Store, clock: Clock) -> Iterator[Realm]:
-    """A realm that nobody else knows, and that is deleted whatever happens."""
+    """A realm of its own for the benchmark, which is deleted in any case."""
     name = f"bench-{secrets.token_hex(6)}"
     try:
         yield store.create_realm(name)
@@ -66,7 +66,7 @@ def _end(store: Store, name: str, clock: Clock) -> None:
         return
     if realm.status is RealmStatus.ACTIVE:
         realm = store.realms.move(realm, RealmStatus.INACTIVE)
-    # All writers have ended, so nobody goes by an old view of the realm.
+    # All writers have ended, so no process has an old view of the realm.
     purging = RealmPurger(store.realms, store.backend, clock, settle_seconds=0)
     purging.delete(purging.purge(realm))
 
@@ -143,7 +143,7 @@ class BenchResult:
 def summarize(
     load: CommitLoad, works: Sequence[WriterResult], seconds: float, *, log_complete: bool
 ) -> BenchResult:
-    """The figures of what all writers did in so many seconds."""
+    """The figures of all writers, over the measured seconds."""
     times = sorted(time for work in works for time in work.seconds)
     attempts = sum(work.attempts for work in works)
     return BenchResult(

@@ -27,7 +27,7 @@ from lakesweep.store.store import Store
 _READY = "ready"
 #: A writer tells how far it is no more often than this.
 _REPORT_SECONDS = 0.2
-#: For so long a writer may finish its commit when nobody waits for it any more.
+#: How long a writer may take to finish its commit after it was told to stop.
 _PATIENCE_SECONDS = 10.0
 
 
@@ -115,10 +115,10 @@ def _start(job: _Job) -> _Hand:
 
 
 def fresh_processes() -> ForkServerContext | SpawnContext:
-    """Processes that share no connection with this one, as one that is forked from it would.
+    """Processes that share no connection with this one, unlike forks of it.
 
-    Where that is possible they come from one that has loaded the store and opened nothing, so that
-    not each of them loads it anew. Variables that were set since that one began are not theirs.
+    If possible they are forks of a server process that has loaded the store and opened nothing, so
+    that not each of them loads it. They do not see variables that were set after its start.
     """
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
@@ -151,7 +151,7 @@ def _write(job: _Job, pipe: Connection) -> None:
     """The whole life of a writer."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # its parent decides when it ends
     os.environ.update(job.environment)
-    with suppress(EOFError, OSError):  # nobody waits for the work any more
+    with suppress(EOFError, OSError):  # the parent no longer waits for results
         try:
             with Store.open(job.url, types=BENCH_TYPES) as store:
                 _work(store, job, pipe)

@@ -76,7 +76,7 @@ class _Command(TyperCommand):
         return _for_people(super().get_params(ctx))
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        # Typer puts what must be given in braces, which say nothing to anybody.
+        # Typer puts what must be given in braces, which tell readers nothing.
         return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
 
 

@@ -14,10 +14,12 @@ from lakesweep.clock import Clock, SystemClock
 from lakesweep.errors import RefusedError
 from lakesweep.operations.interaction import Interaction
 from lakesweep.progress import SILENT, BarProgress, LineProgress, Progress
+from lakesweep.untrusted.text import printable
 
 if TYPE_CHECKING:
     from lakesweep.app import App
     from lakesweep.config import Config
+    from lakesweep.config_search import ConfigSearch
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +51,20 @@ class Context:
         self.output = make_output(settings, self.progress)
 
     @cached_property
+    def config_search(self) -> ConfigSearch:
+        """The configuration file, or where it was looked for."""
+        from lakesweep.config_search import find_config
+
+        search = find_config(self.settings.config, os.environ, Path.cwd())
+        for each in search.passed_over:
+            self.output.say(str(each))
+        self.output.detail(f"configuration: {search.path or f'none, looked for {search.places}'}")
+        return search
+
+    @property
     def config_file(self) -> Path | None:
         """The configuration file, or None."""
-        from lakesweep.config_file import find_config
-
-        path = find_config(self.settings.config, os.environ, Path.cwd())
-        self.output.detail(f"configuration: {path or 'none, all defaults'}")
-        return path
+        return self.config_search.path
 
     @cached_property
     def config(self) -> Config:
@@ -70,7 +79,16 @@ class Context:
         from lakesweep.app import App
 
         folder = self.config_file.parent if self.config_file else None
-        return App(self.config, folder=folder, clock=self.clock, progress=self.progress)
+        return App(
+            self.config,
+            folder=folder,
+            config_file=self.config_file,
+            clock=self.clock,
+            progress=self.progress,
+            notify=self.output.say,
+            inform=self.output.say,
+            searched=None if self.config_file else self.config_search.places,
+        )
 
     @property
     def io(self) -> Interaction:
@@ -105,7 +123,7 @@ class Context:
                 f"there is no terminal to ask on; {refused}",
                 hint="see what it would do with --dry-run, then add --yes",
             )
-        sys.stderr.write(f"{question} [y/N] ")
+        sys.stderr.write(f"{printable(question)} [y/N] ")
         sys.stderr.flush()
         if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
             raise RefusedError("confirmation", f"not confirmed; {refused}")

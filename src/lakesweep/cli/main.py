@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shlex
 import sys
+import threading
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
 from functools import cache
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -26,9 +31,11 @@ from lakesweep.cli.setup.init import init
 from lakesweep.cli.store import realm_commands, store_commands
 from lakesweep.cli.sweep import quarantine
 from lakesweep.cli.sweep.sweep_commands import add_sweep
-from lakesweep.errors import LakesweepError, UsageError
+from lakesweep.errors import LakesweepError, RefusedError, UsageError
 from lakesweep.no_pandas import disable_pandas
 from lakesweep.progress import SILENT
+from lakesweep.redaction import masked
+from lakesweep.untrusted.text import printable
 from lakesweep.version import __version__
 
 #: What a shell reports for a program whose reader went away (128 + SIGPIPE).
@@ -84,13 +91,24 @@ def main() -> None:
     disable_pandas()
     # What pyarrow lets go is given back at once, here and in the processes that Spark starts.
     os.environ.setdefault("MIMALLOC_PURGE_DELAY", "0")
-    code = run(sys.argv[1:])
-    if code == _EXIT_INTERRUPTED:
-        # Python would first wait for every request that is still under way.
+    _leave(run(sys.argv[1:]))
+
+
+def _leave(code: int) -> NoReturn:
+    """End this process as `sys.exit` does, but without taking the interpreter apart.
+
+    A thread of Arrow that reads ahead may still need Python's lock for a moment. Python would end
+    such a thread inside C++ code, which aborts the whole process after its work is done.
+    """
+    # After an interrupt, this would wait for every request that is still under way.
+    if code != _EXIT_INTERRUPTED:
+        threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001 - joins threads
+        atexit._run_exitfuncs()  # noqa: SLF001
+    # Whatever could not be written has its exit code from `run`.
+    with suppress(OSError, ValueError):
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(code)
-    sys.exit(code)
+    os._exit(code)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -108,13 +126,13 @@ def run(arguments: Sequence[str]) -> int:
         return _fail_usage(arguments, error)
     except LakesweepError as error:
         if error.__cause__ is not None and _asked(arguments, "-v", "--verbose"):
-            traceback.print_exception(error.__cause__)
-        return _fail(arguments, CommandFailure.of(error))
+            _print_traceback(error.__cause__)
+        return _fail(arguments, _failure(error, arguments))
     except KeyboardInterrupt:
         return _fail(arguments, _interrupted())
     except Exception as error:  # the last line of defence
         if _asked(arguments, "-v", "--verbose"):
-            traceback.print_exc()
+            _print_traceback(error)
         return _fail(arguments, _unexpected(error))
     return _fail(arguments, _interrupted()) if code == _EXIT_INTERRUPTED else code
 
@@ -137,15 +155,31 @@ def _fail_usage(arguments: Sequence[str], error: typer.TyperException) -> int:
     return _fail(arguments, CommandFailure.of(UsageError(message, hint=f"{path} --help")))
 
 
+def _failure(error: LakesweepError, arguments: Sequence[str]) -> CommandFailure:
+    """The failure; a hint to override guards repeats the command as it was typed."""
+    failure = CommandFailure.of(error)
+    if not isinstance(error, RefusedError):
+        return failure
+    return replace(failure, hint=masked(error.hint_for(shlex.join(["lakesweep", *arguments]))))
+
+
 def _interrupted() -> CommandFailure:
     message = "interrupted; it is safe to run the same command again"
-    return CommandFailure("Interrupted", message, None, _EXIT_INTERRUPTED)
+    return CommandFailure("Interrupted", (message,), None, _EXIT_INTERRUPTED)
 
 
 def _unexpected(error: Exception) -> CommandFailure:
     name = type(error).__name__
     hint = "the same command with -v shows where it happened"
-    return CommandFailure(name, f"unexpected {name}: {error}", hint, LakesweepError.exit_code)
+    message = f"unexpected {name}: {masked(str(error))}"
+    return CommandFailure(name, (message,), hint, LakesweepError.exit_code)
+
+
+def _print_traceback(error: BaseException) -> None:
+    # Libraries quote URLs and settings in their messages.
+    text = masked("".join(traceback.format_exception(error)))
+    # Indented, so that no line of a message can look like one of ours.
+    sys.stderr.write("".join(f"  {printable(line)}\n" for line in text.splitlines()))
 
 
 def _fail(arguments: Sequence[str], failure: CommandFailure) -> int:
@@ -160,5 +194,5 @@ def _asked(arguments: Sequence[str], *names: str) -> bool:
 
 
 def _forget_stdout() -> None:
-    """Point stdout nowhere, so that Python's own flush at the end has nothing to complain of."""
+    """Point stdout nowhere, so that Python's own flush at exit does not fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from lakesweep.cli.context import Context
 from lakesweep.errors import UsageError
 from lakesweep.guard_names import GuardName
 from lakesweep.operations.interaction import EngineName
@@ -19,9 +20,17 @@ class EngineChoice:
     """Which engine runs the steps of a sweep."""
 
     engine: Annotated[
-        EngineName,
-        typer.Option(help="Run on Spark as configured, or in this process, without Java."),
-    ] = EngineName.SPARK
+        EngineName | None,
+        typer.Option(
+            help="Run on Spark as configured, or in this process, without Java. By default the "
+            "engine of the configuration, or else Spark.",
+            show_default=False,
+        ),
+    ] = None
+
+    def of(self, context: Context) -> EngineName:
+        """The engine of the command, or of the configuration."""
+        return self.engine or EngineName(context.config.engine or EngineName.SPARK)
 
 
 _GUARDS = [name.value for name in GuardName]

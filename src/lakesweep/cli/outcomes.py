@@ -9,7 +9,7 @@ import typer
 
 from lakesweep.cli.render.outcome_tables import dry_run_hint, failure_lines, outcome_table
 from lakesweep.errors import IncompleteError
-from lakesweep.units import format_size
+from lakesweep.units import format_count, format_size
 
 if TYPE_CHECKING:
     from lakesweep.cli.context import Context
@@ -33,6 +33,11 @@ def show_purge(context: Context, result: PurgeResult) -> None:
         raise typer.Exit(IncompleteError.exit_code)
     if result.dry_run and result.found:
         context.output.say(dry_run_hint())
+
+
+def protected_text(files: int) -> str:
+    """How many files a purge keeps, and why."""
+    return f"{format_count(files, 'file')} kept: referenced by a root, or Lakesweep's own"
 
 
 def say_failures(context: Context, failures: Sequence[FailedFile], omitted: int = 0) -> None:

@@ -66,6 +66,11 @@ class BloomShape:
         """The bits of all shards."""
         return self.shards * self.blocks * BLOCK_BITS
 
+    @property
+    def size_bytes(self) -> int:
+        """The memory of all shards."""
+        return self.bits // 8
+
     def shards_of(self, hashes: Hashes) -> npt.NDArray[np.int32]:
         """The shard of each hash: its low word's upper half, times `shards`, over 2³²."""
         from lakesweep.hashing.bloom_kernels import shards_of  # imports numba

@@ -85,6 +85,17 @@ def first_shape(capacity: int, salt: int, policy: BloomPolicy = DEFAULT_POLICY) 
     return shape_for(capacity, min(policy.fpp, MAX_FPP), salt)
 
 
+def largest_shape(
+    shape: BloomShape, max_bytes: int | None, policy: BloomPolicy = DEFAULT_POLICY
+) -> BloomShape:
+    """The same filter, or a smaller one that takes no more bytes than allowed."""
+    if max_bytes is None or shape.size_bytes <= max_bytes:
+        return shape
+    # Files that several manifests name were counted more than once, so it may do all the same.
+    capacity = max(1, shape.capacity * max_bytes // shape.size_bytes)
+    return first_shape(capacity, shape.salt, policy)
+
+
 def check_fill(
     fill: BloomFill, *, can_rebuild: bool, policy: BloomPolicy = DEFAULT_POLICY
 ) -> BloomFit:

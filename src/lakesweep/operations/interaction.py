@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeVar
 
+from lakesweep.app import App
 from lakesweep.progress import SILENT, Progress
 
 Preview = TypeVar("Preview")
@@ -51,3 +52,8 @@ class EngineName(StrEnum):
 
     SPARK = "spark"
     LOCAL = "local"
+
+
+def choose_engine(app: App, name: EngineName | str | None) -> EngineName:
+    """The engine of this name, or that of the configuration; Spark if neither names one."""
+    return EngineName(name or app.config.engine or EngineName.SPARK)

@@ -58,14 +58,15 @@ def _tell(
     the end that every table reads as before, and that nothing else is left. Needs disk space and
     about a minute; no server, and with --engine local no Java.
     """
-    _check(engine.engine)
+    chosen = engine.engine or EngineName.SPARK
+    _check(chosen)
     with _folder(keep) as folder, chdir(folder):
         from lakesweep.cli.demo.story import Story
         from lakesweep.demo.lake import DemoLake
 
-        Story(context, DemoLake(folder), engine.engine.value, run).tell()
+        Story(context, DemoLake(folder), chosen.value, run).tell()
     if keep is not None:
-        context.output.say(f"the lake is in {keep}; go on with: cd {shlex.quote(str(keep))}")
+        context.output.say(f"the lake is in {keep}; continue with: cd {shlex.quote(str(keep))}")
 
 
 def _check(engine: EngineName) -> None:

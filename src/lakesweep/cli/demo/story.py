@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
-from textwrap import fill
+from textwrap import wrap
 from typing import TYPE_CHECKING, TypeAlias
 
 from lakesweep.cli.render.output import TextTable
@@ -53,7 +53,7 @@ class Story:
         self.lake.create()
         planted = add_garbage(self.lake)
         self._say(f"Created a lake of Iceberg tables in {self.lake.folder}.")
-        self._say(fill(_LAKE, _WIDTH))
+        self._say(*wrap(_LAKE, _WIDTH))
         return planted
 
     def _look(self, planted: PlantedGarbage) -> str:
@@ -109,7 +109,7 @@ class Story:
         after = read_all(self.lake)
         prove_same(before, after)
         left = prove_left(self.lake, planted.kept)
-        self._say("\nThe proof: every snapshot still has the same rows.")
+        self._say("", "The proof: every snapshot still has the same rows.")
         rows = [(each.table, each.what, f"{each.rows:,}", "the same") for each in after.values()]
         columns = ("table", "snapshot", "rows", "reads")
         table = TextTable(columns, rows, numbers=frozenset({"rows"}))
@@ -134,12 +134,13 @@ class Story:
     def _announce(self, why: str, command: str) -> None:
         if self.context.settings.json:
             self.context.output.result({"why": why, "command": command})
-        self._say(f"\n{fill(why, _WIDTH)}")
+        self._say("", *wrap(why, _WIDTH))
         self._say(f"$ {command}")
 
-    def _say(self, text: str) -> None:
+    def _say(self, *lines: str) -> None:
         if not self.context.settings.json:
-            self.context.output.say(text)
+            for line in lines:
+                self.context.output.say(line)
 
     @property
     def _on_engine(self) -> str:

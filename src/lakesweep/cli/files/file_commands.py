@@ -9,8 +9,8 @@ import typer
 from lakesweep.cli.commands import command, group
 from lakesweep.cli.context import Context
 from lakesweep.cli.files.filter_options import FilterOptions
-from lakesweep.cli.options import DryRun, RateLimitOptions, Yes
-from lakesweep.cli.outcomes import show_purge
+from lakesweep.cli.options import DryRun, Overrides, RateLimitOptions, Yes
+from lakesweep.cli.outcomes import protected_text, show_purge
 from lakesweep.units import absolute_address, format_count, format_size
 
 if TYPE_CHECKING:
@@ -76,21 +76,27 @@ def purge(
     pace: RateLimitOptions,
     dry_run: DryRun = False,
     yes: Yes = False,
+    override: Overrides = None,
 ) -> None:
-    """Delete the files that the filters select.
+    """Delete the files that the filters select, except those that a root references.
 
     All files are listed and counted first, and exactly those are deleted. A filter never selects
-    a file whose value is unknown, such as an age without a modification time.
+    a file whose value is unknown, such as an age without a modification time. Files that a root of
+    any configured lake references are kept; --override referenced deletes them too. Lakesweep's
+    own files are always kept.
     """
     from lakesweep.operations.tables.files import PurgeFilesRequest, purge_files
 
     def confirm(preview: PurgeFilesPreview) -> None:
         files = format_count(preview.files, "file")
         context.output.say(f"{files}, {format_size(preview.size_bytes)}")
+        if preview.protected:
+            context.output.say(f"warning: {protected_text(preview.protected)}")
         if preview.files and not dry_run:
             context.confirm(f"Delete {files}?", yes=yes)
 
     locations = tuple(map(absolute_address, uris))
     selected = filters.parse(context.clock.now())
-    request = PurgeFilesRequest(locations, selected, pace.rate, dry_run)
+    overrides = frozenset(override or ())
+    request = PurgeFilesRequest(locations, selected, pace.rate, dry_run, overrides)
     show_purge(context, purge_files(context.app, request, confirm, context.io))

@@ -10,7 +10,7 @@ import typer
 from lakesweep.cli.commands import command, group
 from lakesweep.cli.context import Context
 from lakesweep.cli.options import DryRun, Overrides, RateLimitOptions, TolerantFlag, Yes
-from lakesweep.cli.outcomes import say_problems, show_purge
+from lakesweep.cli.outcomes import protected_text, say_problems, show_purge
 from lakesweep.cli.render.outcome_tables import kind_lines
 from lakesweep.units import format_count
 
@@ -87,8 +87,9 @@ def purge(
     """Delete a table or view with every file that it reaches.
 
     Files are deleted children first and the metadata last, so an interrupted purge can be repeated.
-    Files that another table of a configured catalog reaches are kept. A table whose gc.enabled is
-    false is refused without --override gc.enabled.
+    Files that a root of any configured lake or another table of a known catalog references are
+    kept. Files outside the table's location and the locations of all lakes are refused without
+    --override outside, and a table whose gc.enabled is false without --override gc.enabled.
     """
     from lakesweep.operations.tables.iceberg import PurgeTableRequest, purge_table
 
@@ -123,7 +124,7 @@ def _warnings(preview: PurgeTablePreview) -> Iterator[str]:
     for other in preview.overlapping:
         yield f"{other.name} keeps files in an overlapping folder: {other.folder}"
     if preview.protected:
-        yield f"{format_count(preview.protected, 'file')} kept: another table needs them"
+        yield protected_text(preview.protected)
     yield from map(str, preview.problems)
 
 

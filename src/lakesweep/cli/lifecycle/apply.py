@@ -49,7 +49,7 @@ def apply(
     request = ApplyPlanRequest(
         absolute_repository(plan),
         PlanKind.LIFECYCLE,
-        engine.engine,
+        engine.of(context),
         pace.rate,
         quarantine,
         bytes_at_once,

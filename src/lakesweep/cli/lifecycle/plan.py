@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,8 +13,11 @@ from lakesweep.cli.context import Context
 from lakesweep.cli.lifecycle.repository import RepositoryName, absolute_repository
 from lakesweep.cli.options import EngineChoice, Overrides
 from lakesweep.cli.sweep.plan import report_plan
-from lakesweep.errors import ConfigError
+from lakesweep.errors import ConfigError, UsageError
 from lakesweep.units import absolute_address, parse_duration
+
+if TYPE_CHECKING:
+    from lakesweep.lifecycle.judge.commit_selection import Selection
 
 
 class CommitSelection(StrEnum):
@@ -36,14 +39,25 @@ class PolicyOptions:
         ),
     ]
     mode: Annotated[
-        CommitSelection,
+        CommitSelection | None,
         typer.Option(
             help="Check all commits, only those that may be new since the last complete run, or"
-            " those that the requirement's own rule selects, which misses some."
+            " those that the rule of the original proposal selects, which misses some."
+            "  [default: full]",
+            show_default=False,
         ),
-    ] = CommitSelection.FULL
+    ] = None
+    as_proposed: Annotated[
+        bool,
+        typer.Option(
+            "--as-proposed",
+            help="Follow the original proposal step by step: prefixes match as text, objects on"
+            " HEADs expire too, and what commits of earlier runs hold is kept.",
+        ),
+    ] = False
     floor: Annotated[
-        int, typer.Option(min=1, metavar="DAYS", help="Refuse rules with fewer days than this.")
+        int,
+        typer.Option(min=1, metavar="DAYS", help="Ask before rules with fewer days than this."),
     ] = 7
     branch_grace: Annotated[
         str,
@@ -80,27 +94,41 @@ def plan(
     guards check the result, as in lakesweep plan. If something cannot be read, the command ends
     with code 4 and no plan is made.
     """
-    from lakesweep.lifecycle.judge.commit_selection import Selection
     from lakesweep.operations.lakes.plan import PlanRepositoryRequest, plan_repository
 
     request = PlanRepositoryRequest(
         absolute_repository(repo),
         _read(wanted.policy),
         str(wanted.policy),
-        Selection(wanted.mode.value),
+        _selection(wanted),
         wanted.floor,
         parse_duration(wanted.branch_grace),
         None if wanted.place is None else absolute_address(wanted.place),
         wanted.tags_protect_history,
-        engine.engine,
+        engine.of(context),
         tuple(override or ()),
+        wanted.as_proposed,
     )
     report_plan(context, plan_repository(context.app, request, context.io))
 
 
+def _selection(wanted: PolicyOptions) -> Selection:
+    from lakesweep.lifecycle.judge.commit_selection import Selection
+
+    if wanted.as_proposed and wanted.mode not in (None, CommitSelection.REQUIREMENT):
+        raise UsageError(
+            f"--as-proposed selects commits by its own rule, not by --mode {wanted.mode}",
+            hint="leave --mode out",
+        )
+    return Selection((wanted.mode or CommitSelection.FULL).value)
+
+
 def _read(policy: Path) -> bytes:
+    from lakesweep.lifecycle.policy.parser import MOST_BYTES
+
     try:
-        return policy.read_bytes()
+        with policy.open("rb") as file:
+            return file.read(MOST_BYTES + 1)  # the parser refuses the last byte
     except OSError as error:
         raise ConfigError(
             f"the policy {policy} cannot be read: {error.strerror}",

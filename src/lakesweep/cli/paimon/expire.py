@@ -12,10 +12,22 @@ import typer
 from lakesweep.cli.context import Context
 from lakesweep.cli.options import DryRun, Overrides, RateLimitOptions, Yes
 from lakesweep.cli.outcomes import say_failures
-from lakesweep.cli.paimon.table_options import BranchName, TableAddress, Zone, parse_zone
+from lakesweep.cli.paimon.table_options import (
+    BranchName,
+    SettleTime,
+    TableAddress,
+    Zone,
+    parse_zone,
+)
 from lakesweep.cli.render.outcome_tables import dry_run_hint, kind_lines, outcome_table
 from lakesweep.errors import IncompleteError
-from lakesweep.units import absolute_address, format_count, format_size, parse_moment
+from lakesweep.units import (
+    absolute_address,
+    format_count,
+    format_size,
+    parse_duration,
+    parse_moment,
+)
 
 if TYPE_CHECKING:
     from lakesweep.operations.tables.paimon_expiry import ExpiryPreview, ExpiryResult
@@ -67,6 +79,7 @@ class ExpiryOptions:
     """Which branch, and whether to delete."""
 
     branch: BranchName = "main"
+    settle: SettleTime = "10s"
     dry_run: DryRun = False
     yes: Yes = False
     override: Overrides = None
@@ -88,7 +101,8 @@ def expire_snapshots(
     Options that are not given come from the table's own snapshot.num-retained.min and so on. A file
     stays while any other snapshot, tag, changelog or branch needs it. Snapshots that a consumer
     has still to read stay. Changelogs outlive their snapshots if the table's options say so. A
-    journal in the table's folder is written first: the next run finishes an interrupted one.
+    journal is written first, and the store vouches for it: the next run with the same store
+    finishes an interrupted one.
     """
     from lakesweep.operations.tables import paimon_expiry
 
@@ -97,6 +111,7 @@ def expire_snapshots(
         branch=running.branch,
         retention=keeping.parse(context.clock.now()),
         rate=pace.rate,
+        settle=parse_duration(running.settle),
         overrides=running.overrides,
         dry_run=running.dry_run,
     )
@@ -124,6 +139,7 @@ def expire_changelogs(
         branch=running.branch,
         retention=keeping.parse(context.clock.now()),
         rate=pace.rate,
+        settle=parse_duration(running.settle),
         overrides=running.overrides,
         dry_run=running.dry_run,
     )
@@ -155,6 +171,7 @@ def expire_tags(
         older_than=None if older_than is None else parse_moment(older_than, now),
         zone=parse_zone(zone),
         rate=pace.rate,
+        settle=parse_duration(running.settle),
         overrides=running.overrides,
         dry_run=running.dry_run,
     )

@@ -10,11 +10,19 @@ import typer
 
 from lakesweep.cli.context import Context
 from lakesweep.cli.options import DryRun, Overrides, RateLimitOptions, Yes
+from lakesweep.cli.paimon.table_options import SettleTime
 from lakesweep.cli.render.outcome_tables import dry_run_hint, failure_lines, outcome_table
 from lakesweep.cli.render.output import Output
 from lakesweep.errors import IncompleteError
 from lakesweep.operations.interaction import EngineName
-from lakesweep.units import absolute_address, format_count, format_moment, format_size, parse_moment
+from lakesweep.units import (
+    absolute_address,
+    format_count,
+    format_moment,
+    format_size,
+    parse_duration,
+    parse_moment,
+)
 
 if TYPE_CHECKING:
     from lakesweep.operations.tables.paimon_orphans import (
@@ -42,6 +50,7 @@ class OrphanOptions:
         EngineName,
         typer.Option(help="Run in this process, without Java, or on Spark for very large tables."),
     ] = EngineName.LOCAL
+    settle: SettleTime = "10s"
     dry_run: DryRun = False
     yes: Yes = False
     override: Overrides = None
@@ -74,6 +83,7 @@ def orphans(
         cut=parse_moment(cleaning.older_than, context.clock.now()),
         engine=cleaning.engine,
         rate=pace.rate,
+        settle=parse_duration(cleaning.settle),
         overridden=tuple(cleaning.override or ()),
         dry_run=cleaning.dry_run,
     )

@@ -1,4 +1,4 @@
-"""Options of the Paimon commands: table, branch, time zone."""
+"""Options of the Paimon commands: table, branch, settle time, time zone."""
 
 from __future__ import annotations
 
@@ -15,6 +15,14 @@ TableAddress = Annotated[
 ]
 BranchName = Annotated[
     str, typer.Option("--branch", metavar="NAME", help="The branch of the table.")
+]
+SettleTime = Annotated[
+    str,
+    typer.Option(
+        "--settle",
+        metavar="DURATION",
+        help="Wait this long for tags and branches in creation before files are deleted.",
+    ),
 ]
 Zone = Annotated[
     str,

@@ -27,6 +27,9 @@ def preview_lines(preview: ApplyPreview) -> Iterator[str]:
         yield f"{format_count(each.paths, 'path')} to remove from branch {each.name}, by a commit"
     if (more := len(preview.branches) - _SHOWN_BRANCHES) > 0:
         yield f"and from {more:,} more branches"
+    for guard in preview.withheld:
+        files = f", about {format_count(guard.files, 'file')}" if guard.files else ""
+        yield f"withheld{files}: {guard.name}: {guard.message}"
     if preview.waiting_files:
         size = format_size(preview.waiting_bytes)
         files = format_count(preview.waiting_files, "file")
@@ -53,5 +56,7 @@ def _rows(result: ApplyPlanResult) -> Iterator[tuple[str, str]]:
     yield "failed", f"{result.failed:,}"
     if isinstance(result.waiting, int):
         yield "waiting for the next run", f"{result.waiting:,}"
+    for guard, files in (result.withheld or {}).items():
+        yield f"withheld by {guard}", f"{files:,}"
     yield "kept after all", f"{result.kept_by_remark:,}"
     yield "freed", format_size(result.bytes_deleted)

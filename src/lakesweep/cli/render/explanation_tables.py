@@ -37,6 +37,9 @@ def object_tables(explanations: ObjectExplanations) -> Iterator[TextTable]:
     """The verdict on each object, and all that keeps it or lets it expire."""
     for each in explanations.objects:
         rows = [*_verdict(each)] if each.stored else [("stored", _NOT_STORED)]
+        if each.evidence:
+            _, path, where, ref, why = _evidence_row(each.evidence[0])
+            rows.append(("decided by", f"{ref or where}, {path}: {why}"))
         yield TextTable(("object", each.address), rows)
         if each.evidence:
             columns = ("", "path", "in", "held by", "because")

@@ -8,9 +8,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from lakesweep.cli.render.terminal import Colour, paint, printable, write
+from lakesweep.cli.render.terminal import Colour, paint, write
 from lakesweep.errors import LakesweepError
 from lakesweep.progress import SILENT, Progress
+from lakesweep.redaction import masked
+from lakesweep.untrusted.text import printable, printable_lines
 
 if TYPE_CHECKING:
     import msgspec
@@ -27,7 +29,7 @@ Line = TypeVar("Line")
 
 @dataclass(frozen=True, slots=True)
 class TextTable:
-    """Rows for people. Columns named in `numbers` stand to the right."""
+    """Rows for people. Columns named in `numbers` are right-aligned."""
 
     columns: tuple[str, ...]
     rows: Sequence[Sequence[str]]
@@ -37,27 +39,27 @@ class TextTable:
 
 @dataclass(frozen=True, slots=True)
 class CommandFailure:
-    """How a command ended that did not do what it should."""
+    """How a failed command ended; `lines` are those of its message."""
 
     type: str
-    message: str
+    lines: tuple[str, ...]
     hint: str | None
     exit_code: int
 
     @classmethod
     def of(cls, error: LakesweepError) -> CommandFailure:
-        """The failure that an error of ours stands for."""
-        return cls(type(error).__name__, error.message, error.hint, error.exit_code)
+        """The failure of one of our errors."""
+        return cls(type(error).__name__, error.lines, error.hint, error.exit_code)
 
 
 class OutputLine(Protocol):
-    """One of many: a dataclass whose fields are for programs, and its text for people."""
+    """One line of many: a dataclass whose fields are for programs, and its text for people."""
 
     def text(self) -> str: ...
 
 
 class RowFormatter(Protocol):
-    """Batches as lines for people, one a row; programs get the columns. It counts as it goes."""
+    """Batches as lines for people, one per row; programs get the columns. Counts them too."""
 
     @property
     def columns(self) -> Sequence[str]: ...
@@ -87,11 +89,11 @@ class Output(Protocol):
         ...
 
     def lines(self, lines: Iterable[OutputLine]) -> None:
-        """Stream what there are many of, as it comes."""
+        """Stream many results as they come."""
         ...
 
-    def structs(self, structs: Iterable[Line], text: Callable[[Line], str]) -> None:
-        """The same for values that do not know their text."""
+    def structs(self, structs: Iterable[Line], text: Callable[[Line], str | Sequence[str]]) -> None:
+        """The same for values that do not know their text, of one line or several."""
         ...
 
     def say(self, text: str) -> None:
@@ -117,11 +119,11 @@ class _Streamed(ABC):
 
     def say(self, text: str) -> None:
         if not self._quiet:
-            sys.stderr.write(f"{printable(text)}\n")
+            sys.stderr.write(f"{printable(masked(text))}\n")
 
     def detail(self, text: str) -> None:
         if self._verbose:
-            sys.stderr.write(f"{printable(text)}\n")
+            sys.stderr.write(f"{printable(masked(text))}\n")
 
     def files(self, batches: Iterable[pa.RecordBatch]) -> None:
         from lakesweep.cli.render.rows import FileRows
@@ -162,13 +164,19 @@ class JsonOutput(_Streamed):
         for line in lines:
             write(_encode(line))
 
-    def structs(self, structs: Iterable[Line], text: Callable[[Line], str]) -> None:
+    def structs(self, structs: Iterable[Line], text: Callable[[Line], str | Sequence[str]]) -> None:
         del text
         for struct in structs:
             write(_encode(struct))
 
     def error(self, failure: CommandFailure) -> None:
-        sys.stderr.write(_encode({"error": failure}).decode())
+        document = {
+            "type": failure.type,
+            "message": "\n".join(failure.lines),
+            "hint": failure.hint,
+            "exit_code": failure.exit_code,
+        }
+        sys.stderr.write(_encode({"error": document}).decode())
 
     def _encode(self, batch: pa.RecordBatch, rows: RowFormatter) -> memoryview:
         from lakesweep.cli.render.json_lines import encode_lines
@@ -195,12 +203,12 @@ class ConsoleOutput(_Streamed):
     def lines(self, lines: Iterable[OutputLine]) -> None:
         self.structs(lines, lambda line: line.text())
 
-    def structs(self, structs: Iterable[Line], text: Callable[[Line], str]) -> None:
+    def structs(self, structs: Iterable[Line], text: Callable[[Line], str | Sequence[str]]) -> None:
         for struct in structs:
-            write(f"{printable(text(struct))}\n".encode())
+            write(f"{printable_lines(text(struct))}\n".encode())
 
     def error(self, failure: CommandFailure) -> None:
-        sys.stderr.write(f"{paint('error:', Colour.RED)} {printable(failure.message)}\n")
+        sys.stderr.write(f"{paint('error:', Colour.RED)} {printable_lines(failure.lines)}\n")
         if failure.hint:
             sys.stderr.write(f"{paint('try:', Colour.CYAN)} {printable(failure.hint)}\n")
 
@@ -220,7 +228,7 @@ def _render(table: TextTable) -> str:
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    grid = RichTable(title=table.title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    grid = RichTable(box=SIMPLE_HEAD, pad_edge=False)
     for column in table.columns:
         justify: JustifyMethod = "right" if column in table.numbers else "left"
         grid.add_column(column, justify=justify, overflow="fold")
@@ -230,5 +238,7 @@ def _render(table: TextTable) -> str:
     console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else _NO_EDGE)
     with console.capture() as capture:
         console.print(grid)
-    lines = (line.rstrip() for line in capture.get().splitlines())
+    # The title stands above the table: inside, it would be wrapped to the table's width.
+    title = [] if table.title is None else [printable(table.title)]
+    lines = (line.rstrip() for line in [*title, *capture.get().splitlines()])
     return "".join(f"{line}\n" for line in lines if line)

@@ -18,6 +18,7 @@ from lakesweep.units import format_count, format_moment, format_size
 
 if TYPE_CHECKING:
     from lakesweep.operations.lakes.plan_view import PlanView
+    from lakesweep.sweep.guards import Guard
 
 _NUMBERS = frozenset({"files", "size", "to delete", "to keep", "bytes to delete", "share"})
 _SHOWN_TABLES = 20
@@ -110,12 +111,21 @@ def warnings_tables(document: PlanDocument) -> Iterator[TextTable]:
     if document.overlaps:
         yield _overlaps(document)
     if document.guards:
-        given = document.overridden
-        rows = [
-            (guard.name, guard.message + (" (overridden)" if guard.name in given else ""))
-            for guard in document.guards
-        ]
+        rows = [(guard.name, guard.message + _fate(document, guard)) for guard in document.guards]
         yield TextTable(("guard", "fails because"), rows)
+    if document.accepted:
+        rows = [
+            (f"{each.guard} {each.subject}", f"until {each.until}: {each.reason}")
+            for each in document.accepted
+        ]
+        yield TextTable(("accepted", "by the configuration"), rows)
+
+
+def _fate(document: PlanDocument, guard: Guard) -> str:
+    """What follows from a guard that fails, if it does not refuse the apply."""
+    if guard.name in document.overridden:
+        return " (overridden)"
+    return " (only these files are withheld)" if guard.subjects else ""
 
 
 def breakdown_tables(document: PlanDocument) -> Iterator[TextTable]:

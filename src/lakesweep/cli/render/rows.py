@@ -6,9 +6,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakesweep.cli.render.json_lines import moment_texts
-from lakesweep.cli.render.terminal import printable
 from lakesweep.storage.file_batches import FILE_SCHEMA
 from lakesweep.units import format_count, format_size
+from lakesweep.untrusted.text import printable
 
 _KIND_WIDTH = 20
 
@@ -46,7 +46,7 @@ class FileRows(RowCount):
         self.add(batch)
         sizes = size_texts(batch.column("size_bytes"))
         moments = second_texts(batch.column("modified"))
-        names = [one_line(path) for path in batch.column("path").to_pylist()]
+        names = [printable(path) for path in batch.column("path").to_pylist()]
         if self._shows_kind(batch.column("kind")):
             kinds = batch.column("kind").fill_null("-").to_pylist()
             names = [f"{k:<{_KIND_WIDTH}}  {n}" for k, n in zip(kinds, names, strict=True)]
@@ -71,11 +71,6 @@ def second_texts(column: pa.Array) -> list[str]:
     return texts
 
 
-def one_line(path: str) -> str:
-    """A path that neither steers the terminal nor breaks the line."""
-    return printable(path).replace("\n", "\\n")
-
-
 class VerdictRows(RowCount):
     """Formats one batch of verdicts after the other."""
 
@@ -96,8 +91,8 @@ class VerdictRows(RowCount):
 
 
 def _line(verdict: str, reason: str, size: str, modified: str, path: str, rule: str | None) -> str:
-    behind = f"  ({one_line(rule)})" if rule else ""
-    return f"{verdict:<6}  {reason:<15}  {size:>7}  {modified:<20}  {one_line(path)}{behind}\n"
+    behind = f"  ({printable(rule)})" if rule else ""
+    return f"{verdict:<6}  {reason:<15}  {size:>7}  {modified:<20}  {printable(path)}{behind}\n"
 
 
 class MissingRows(RowCount):
@@ -111,7 +106,7 @@ class MissingRows(RowCount):
         columns = (batch[name].to_pylist() for name in ("kind", "table", "path"))
         rows = zip(*columns, strict=True)
         return "".join(
-            f"{kind or '-':<20}  {one_line(table)}  {one_line(path)}\n"
+            f"{kind or '-':<20}  {printable(table)}  {printable(path)}\n"
             for kind, table, path in rows
         ).encode()
 
@@ -128,7 +123,7 @@ class EntryRows(RowCount):
         names = (batch[name].to_pylist() for name in ("path", "address"))
         rows = zip(sizes, moments, *names, strict=True)
         return "".join(
-            f"{size:>7}  {moment:<20}  {one_line(path)}  {one_line(address)}\n"
+            f"{size:>7}  {moment:<20}  {printable(path)}  {printable(address)}\n"
             for size, moment, path, address in rows
         ).encode()
 

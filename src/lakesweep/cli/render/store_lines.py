@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 _SHOWN_CHANGES = 20
 
 
-def commit_text(commit: CommitView) -> str:
+def commit_lines(commit: CommitView) -> list[str]:
     """A commit and its changes."""
     changes = [_change_text(change) for change in commit.changes[:_SHOWN_CHANGES]]
     more = len(commit.changes) - len(changes)
     rest = [f"    and {more:,} more; --json shows all"] if more else []
-    return "\n".join([commit_title(commit), *changes, *rest])
+    return [commit_title(commit), *changes, *rest]
 
 
 def commit_title(commit: CommitView) -> str:
@@ -29,12 +29,12 @@ def commit_title(commit: CommitView) -> str:
     author = [f"{commit.author}:"] if commit.author else []
     message = [commit.message] if commit.message else []
     words = [commit.commit, f"seq {commit.seq}", format_moment(commit.committed)]
-    return escape_newlines("  ".join([*words, *author, *message]))
+    return "  ".join([*words, *author, *message])
 
 
 def _change_text(change: ChangeView) -> str:
     before = f"  (before: {change.before})" if change.before is not None else ""
-    return escape_newlines(f"    {change.action:<8}{change.key}{before}")
+    return f"    {change.action:<8}{change.key}{before}"
 
 
 def reference_text(reference: ReferenceView) -> str:
@@ -43,12 +43,7 @@ def reference_text(reference: ReferenceView) -> str:
     seq = "-" if reference.seq is None else str(reference.seq)
     problem = f"  ({reference.problem})" if reference.problem else ""
     head = reference.head or "-"
-    return escape_newlines(f"{seq:>8}  {when:<27}  {head:<19}  {reference.reference}{problem}")
-
-
-def escape_newlines(text: str) -> str:
-    """Keep a name on its line: whatever follows a newline would look like a line of ours."""
-    return text.replace("\n", "\\n")
+    return f"{seq:>8}  {when:<27}  {head:<19}  {reference.reference}{problem}"
 
 
 def realm_table(realms: Sequence[RealmView]) -> TextTable:

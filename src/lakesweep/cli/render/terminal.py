@@ -1,4 +1,4 @@
-"""Write to stdout with clear errors; escape and colour text for terminals."""
+"""Write to stdout with clear errors, and colour text for terminals."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lakesweep.errors import IncompleteError
 
 
 class OutputClosedError(Exception):
-    """Whoever read our output has gone, as `| head` does when it has seen enough."""
+    """The reader of our output has closed it, as `| head` does when it has seen enough."""
 
 
 class OutputFailedError(IncompleteError):
@@ -79,14 +79,3 @@ def paint(text: str, colour: Colour) -> str:
     if not sys.stderr.isatty() or os.environ.get("NO_COLOR"):
         return text
     return f"\x1b[{colour.value}m{text}\x1b[0m"
-
-
-def printable(text: str) -> str:
-    """Show control characters by their code: names of objects must not steer a terminal."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() or c == "\n" else _code(c) for c in text)
-
-
-def _code(character: str) -> str:
-    return character.encode("unicode_escape", "backslashreplace").decode("ascii")

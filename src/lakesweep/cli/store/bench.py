@@ -40,18 +40,17 @@ def bench(
     its own, which is deleted afterwards. Ends with code 4 if a commit failed or is not in the log.
     """
     from lakesweep.bench import CommitLoad, run_bench
-    from lakesweep.store.backends.urls import without_password
+    from lakesweep.redaction import masked
 
     app = choice.app(context)
-    if (file := app.prepare_store()) is not None:
-        context.output.say(f"created {file}")
+    app.prepare_store()
     url, load = app.store_url, CommitLoad(writers, commits, references)
     context.output.say(
         f"{format_count(load.total, 'commit')} by {format_count(writers, 'writer')} "
-        f"to {format_count(references, 'reference')} in {without_password(url)}"
+        f"to {format_count(references, 'reference')} in {masked(url)}"
     )
     result = run_bench(url, load, threads=threads, clock=context.clock, progress=context.progress)
-    document = {"database": without_password(url), **asdict(result)}
+    document = {"database": masked(url), **asdict(result)}
     context.output.result(document, _table(result))
     if not result.is_good:
         raise _incomplete(result)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakesweep.cli.context import Context
-from lakesweep.cli.render.store_lines import commit_text, reference_text
+from lakesweep.cli.render.store_lines import commit_lines, reference_text
 from lakesweep.cli.store.store_options import RealmChoice
 from lakesweep.errors import IncompleteError
 from lakesweep.units import format_count, parse_moment
@@ -59,7 +59,7 @@ def log(
         return
     request = ReadLogRequest(reference, choice.realm, start, oldest_first, limit)
     shown = _Shown()
-    context.output.structs(shown.count_all(read_log(choice.app(context), request)), commit_text)
+    context.output.structs(shown.count_all(read_log(choice.app(context), request)), commit_lines)
     if start is None and shown.count != limit:
         context.output.say(shown.summary())
 

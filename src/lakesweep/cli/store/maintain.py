@@ -34,6 +34,27 @@ def maintain(
         EngineName,
         typer.Option(help="Scan rows in this process, or on Spark as configured."),
     ] = EngineName.LOCAL,
+    realm: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--realm",
+            metavar="REALM",
+            help="Clean this realm, and none that is not named. Repeatable.",
+            show_default=False,
+        ),
+    ] = None,
+    purge_realm: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--purge-realm",
+            metavar="REALM",
+            help="Purge this realm, which must be purging, and none that is not named. Repeatable.",
+            show_default=False,
+        ),
+    ] = None,
+    no_system_realm: Annotated[
+        bool, typer.Option("--no-system-realm", help="Leave the system's own realm alone.")
+    ] = False,
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
@@ -50,7 +71,14 @@ def maintain(
         if not dry_run:
             context.confirm("Delete what nothing references?", yes=yes)
 
-    request = MaintainStoreRequest(supersede, engine, dry_run)
+    request = MaintainStoreRequest(
+        supersede,
+        engine,
+        dry_run,
+        tuple(realm or ()),
+        tuple(purge_realm or ()),
+        system_realm=not no_system_realm,
+    )
     run = maintain_store(choice.app(context), request, confirm, context.io)
     _show(context, run)
     if not run.success:

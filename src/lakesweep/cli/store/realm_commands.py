@@ -10,6 +10,7 @@ from lakesweep.cli.commands import command, group
 from lakesweep.cli.context import Context
 from lakesweep.cli.options import DryRun, Yes, parse_properties
 from lakesweep.cli.render.outcome_tables import dry_run_hint
+from lakesweep.cli.render.output import TextTable
 from lakesweep.cli.render.store_lines import realm_table
 from lakesweep.cli.store.store_options import StoreChoice
 from lakesweep.units import format_count
@@ -36,7 +37,8 @@ app = group(
     examples=[
         "lakesweep realm create acme",
         "lakesweep realm list",
-        "lakesweep realm deactivate acme; lakesweep realm purge acme; lakesweep realm delete acme",
+        "lakesweep realm deactivate acme; lakesweep realm purge acme --now",
+        "lakesweep realm delete acme",
     ],
 )
 
@@ -52,14 +54,19 @@ app = group(
 def create(
     context: Context, name: Name, choice: StoreChoice, properties: Properties = None
 ) -> None:
-    """Create a realm and activate it.
+    """Create a realm with its root, admin roles and first principal, and activate it.
 
-    Repeating an interrupted creation finishes it.
+    The secret of the principal is shown once and not stored. Repeating an interrupted creation
+    finishes it.
     """
     from lakesweep.operations.store.realms import CreateRealmRequest, create_realm
 
     request = CreateRealmRequest(name, parse_properties(properties))
-    _show(context, create_realm(choice.app(context), request))
+    realm = create_realm(choice.app(context), request)
+    columns = ("principal", "client id", "secret")
+    table = TextTable(columns, [(realm.principal, realm.client_id, realm.secret)])
+    context.output.result(realm, table)
+    context.output.say(f"realm {realm.name} is {realm.status}; keep the secret, it is not stored")
 
 
 @command(app, "list", examples=["lakesweep realm list", "lakesweep realm list --json"])
@@ -105,19 +112,23 @@ def deactivate(context: Context, name: Name, choice: StoreChoice) -> None:
 @command(
     app,
     "purge",
-    examples=["lakesweep realm purge acme --dry-run", "lakesweep realm purge acme --yes"],
+    examples=["lakesweep realm purge acme --dry-run", "lakesweep realm purge acme --now --yes"],
 )
 def purge(
     context: Context,
     name: Name,
     choice: StoreChoice,
+    now: Annotated[
+        bool, typer.Option("--now", help="Delete now, as a maintenance run of its own.")
+    ] = False,
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
-    """Delete everything in a realm that is not active.
+    """Have everything in a realm deleted that is not active.
 
-    Repeating an interrupted purge finishes it; a purge cannot be undone once it has begun. The
-    name stays taken until `lakesweep realm delete`.
+    The next maintenance run deletes it, or this command with --now. A purge cannot be undone once
+    it has begun; repeating an interrupted one finishes it. The name stays taken until
+    `lakesweep realm delete`.
     """
     from lakesweep.operations.store.realms import RemoveRealmRequest, purge_realm
 
@@ -126,9 +137,9 @@ def purge(
         if not dry_run:
             context.confirm(f"Delete everything in realm {name}?", yes=yes)
 
-    request = RemoveRealmRequest(name, dry_run)
+    request = RemoveRealmRequest(name, dry_run, now)
     result = purge_realm(choice.app(context), request, confirm, context.io)
-    _end(context, result, f"realm {name} is purged; next: lakesweep realm delete {name}")
+    _end(context, result, _after_purge(result))
 
 
 @command(
@@ -157,6 +168,12 @@ def delete(
     request = RemoveRealmRequest(name, dry_run)
     result = delete_realm(choice.app(context), request, confirm, context.io)
     _end(context, result, f"realm {name} is deleted")
+
+
+def _after_purge(result: RemovedRealm) -> str:
+    step = "realm delete" if result.status == "purged" else "store maintain"
+    name = f" {result.realm}" if result.status == "purged" else ""
+    return f"realm {result.realm} is {result.status}; next: lakesweep {step}{name}"
 
 
 def _show(context: Context, realm: RealmView) -> None:

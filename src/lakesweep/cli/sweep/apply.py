@@ -44,7 +44,7 @@ def apply(
 
     request = ApplyPlanRequest(
         plan,
-        engine=engine.engine,
+        engine=engine.of(context),
         rate=pace.rate,
         quarantine=quarantine,
         overridden=tuple(override or ()),

@@ -63,7 +63,7 @@ def plan(
 
     request = PlanLakeRequest(
         lake,
-        engine.engine,
+        engine.of(context),
         _mode(exact=exact, bloom=bloom),
         None if grace is None else parse_duration(grace),
         None if inventory is None else absolute_address(inventory),

@@ -150,7 +150,7 @@ def empty(
         if not dry_run:
             context.confirm(f"delete {size} permanently?", yes=yes)
 
-    request = EmptyQuarantineRequest(plan, engine.engine, tuple(override or ()), dry_run)
+    request = EmptyQuarantineRequest(plan, engine.of(context), tuple(override or ()), dry_run)
     result = empty_quarantine(context.app, request, confirm, context.io)
     if isinstance(result, EmptyDryRun):
         context.output.result(result)

@@ -27,6 +27,24 @@ def runs(
         str | None,
         typer.Option("--lake", metavar="LAKE", help="Only runs of this lake.", show_default=False),
     ] = None,
+    status: Annotated[
+        str | None,
+        typer.Option(
+            "--status",
+            metavar="STATUS",
+            help="Only runs in this status, such as done, incomplete or failed.",
+            show_default=False,
+        ),
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            "--since",
+            metavar="TIME",
+            help="Only runs that started then or later: a duration ago, or an RFC 3339 time.",
+            show_default=False,
+        ),
+    ] = None,
     limit: Annotated[
         int, typer.Option(min=1, metavar="N", help="List at most this many runs.")
     ] = 20,
@@ -38,7 +56,7 @@ def runs(
     """
     match words or []:
         case []:
-            _list(context, lake, limit)
+            _list(context, lake, status, since, limit)
         case [run] if run != _STOP:
             _show(context, run)
         case [word, run] if word == _STOP:
@@ -47,11 +65,15 @@ def runs(
             raise UsageError("name one run, or stop and a run", hint="lakesweep runs --help")
 
 
-def _list(context: Context, lake: str | None, limit: int) -> None:
+def _list(
+    context: Context, lake: str | None, status: str | None, since: str | None, limit: int
+) -> None:
     from lakesweep.cli.render.run_lines import run_text
-    from lakesweep.operations.lakes.runs import list_runs
+    from lakesweep.operations.lakes.runs import RunFilter, list_runs
+    from lakesweep.units import parse_moment
 
-    found = list_runs(context.app, lake, limit)
+    moment = None if since is None else parse_moment(since, context.clock.now())
+    found = list_runs(context.app, RunFilter(lake, status, moment), limit)
     context.output.structs(found, run_text)
     context.output.say(f"{format_count(len(found), 'run')}, newest first")
 

@@ -53,35 +53,39 @@ class FileChoice:
         return self.files or any((self.verdict, self.reason, self.table))
 
 
-def show(
-    context: Context,
-    plan: PlanName,
-    choice: FileChoice,
-    html: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Write a report page with charts to this file.", show_default=False
-        ),
-    ] = None,
-) -> None:
+Html = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="Write a report page with charts to this file.", show_default=False
+    ),
+]
+
+
+def show(context: Context, plan: PlanName, choice: FileChoice, html: Html = None) -> None:
     """Show a plan: totals by reason, table, age and size, and guards; or list its files.
 
     Files are streamed, however many there are. --verdict, --reason and --table can be combined.
     """
     from lakesweep.sweep.plan.document import PlanKind
 
-    if html is not None and choice.is_any:
+    show_plan(context, plan, PlanKind.SWEEP, choice, html)
+
+
+def show_plan(
+    context: Context, plan: str, kind: PlanKind, choice: FileChoice, html: Path | None
+) -> None:
+    """Show a plan of any kind, write its page, or stream the files that were asked for."""
+    if html is None:
+        _show(context, plan, kind, choice)
+    elif choice.is_any:
         raise UsageError(
             "--html shows a whole plan, and no single files", hint="leave the other options out"
         )
-    if html is not None:
-        _write_page(context, plan, html)
     else:
-        show_plan(context, plan, PlanKind.SWEEP, choice)
+        _write_page(context, plan, kind, html)
 
 
-def show_plan(context: Context, plan: str, kind: PlanKind, choice: FileChoice) -> None:
-    """Show a plan of any kind, or stream the files that were asked for."""
+def _show(context: Context, plan: str, kind: PlanKind, choice: FileChoice) -> None:
     from lakesweep.cli.render.plan_tables import stored_plan_tables, summary
     from lakesweep.cli.render.rows import VerdictRows
     from lakesweep.operations.lakes.plan_view import PlanFilesRequest, plan_files, view_plan
@@ -95,10 +99,10 @@ def show_plan(context: Context, plan: str, kind: PlanKind, choice: FileChoice) -
     context.output.say(summary(view))
 
 
-def _write_page(context: Context, plan: str, file: Path) -> None:
+def _write_page(context: Context, plan: str, kind: PlanKind, file: Path) -> None:
     from lakesweep.operations.lakes.plan_view import plan_page, view_plan
 
-    view = view_plan(context.app, plan)
+    view = view_plan(context.app, plan, kind)
     try:
         file.write_text(plan_page(view), encoding="utf-8")
     except OSError as error:

@@ -8,6 +8,7 @@ from lakesweep.cli.commands import command
 from lakesweep.cli.sweep.apply import apply
 from lakesweep.cli.sweep.check import check
 from lakesweep.cli.sweep.explain import explain
+from lakesweep.cli.sweep.lakes import lakes
 from lakesweep.cli.sweep.plan import plan
 from lakesweep.cli.sweep.runs import runs
 from lakesweep.cli.sweep.show import show
@@ -73,3 +74,4 @@ def add_sweep(app: typer.Typer) -> None:
             f"lakesweep runs stop {_RUN}",
         ],
     )(runs)
+    command(app, "lakes", examples=["lakesweep lakes", "lakesweep lakes --json"])(lakes)

@@ -15,6 +15,7 @@ from msgspec import UNSET, UnsetType
 from lakesweep.app import App
 from lakesweep.catalog import Catalogs, Entity
 from lakesweep.catalog.entities import EntityType, kind_of
+from lakesweep.redaction import masked_settings
 from lakesweep.timestamps import moment
 
 Text = str | UnsetType
@@ -64,7 +65,7 @@ class EntityLine(msgspec.Struct, frozen=True, kw_only=True):
             version=entity.version,
             created=moment(entity.created_at),
             updated=moment(entity.updated_at),
-            properties=dict(entity.properties),
+            properties=masked_settings(entity.properties),
             details=EntityDetails.of(entity),
         )
 

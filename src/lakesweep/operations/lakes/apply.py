@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from lakesweep.app import App
+from lakesweep.errors import StorageError
 from lakesweep.lifecycle.apply.applier import (
     PendingBranch,
     PendingOnHeads,
     apply_lifecycle_plan,
     pending_on_heads,
+    record_dry_run,
 )
 from lakesweep.operations.interaction import SILENT_IO, Confirm, EngineName, Interaction
 from lakesweep.operations.lakes.engines import open_engine
@@ -26,9 +29,11 @@ from lakesweep.storage.options import DeleteRate
 from lakesweep.sweep.apply.applier import Applier, ApplyRequest, load_applicable_plan
 from lakesweep.sweep.apply.deletion import DeleteRemoval, QuarantineRemoval
 from lakesweep.sweep.apply.report import ApplyReport, ApplyResult
+from lakesweep.sweep.apply.withholding import Withholding
 from lakesweep.sweep.engine.protocol import SweepEngine
+from lakesweep.sweep.guards import Guard
 from lakesweep.sweep.holdings import quarantine_places
-from lakesweep.sweep.plan.document import PlanDocument, PlanKind, check_kind
+from lakesweep.sweep.plan.document import PlanDocument, PlanKind, accepted_guards, check_kind
 from lakesweep.sweep.plan.stored_plan import find_plan
 from lakesweep.sweep.verdicts import Verdict
 
@@ -63,6 +68,7 @@ class ApplyPreview:
     waiting_files: int
     waiting_bytes: int
     branches: tuple[PendingBranch, ...]
+    withheld: tuple[Guard, ...] = ()
 
 
 class ApplyPlanResult(ApplyReport, frozen=True, kw_only=True):
@@ -92,8 +98,10 @@ def apply_plan(
     document = load_applicable_plan(app.stores, app.runs, wanted, app.clock.now())
     check_kind(document, request.kind)
     pending = _pending(document, request)
-    confirm(_preview(document, pending, request))
+    confirm(_preview(document, pending, request, wanted, app.clock.now()))
     if request.dry_run:
+        if pending is not None:
+            _record_dry_run(app, document, pending, io)
         return _dry_run(document, pending)
     run, applied = _run(app, request, wanted, document, io)
     return _result(document, run, applied)
@@ -121,7 +129,11 @@ def _pending(document: PlanDocument, request: ApplyPlanRequest) -> PendingOnHead
 
 
 def _preview(
-    document: PlanDocument, pending: PendingOnHeads | None, request: ApplyPlanRequest
+    document: PlanDocument,
+    pending: PendingOnHeads | None,
+    request: ApplyPlanRequest,
+    wanted: ApplyRequest,
+    now: datetime,
 ) -> ApplyPreview:
     amount, waiting = document.amount(Verdict.DELETE.value), pending or PendingOnHeads()
     return ApplyPreview(
@@ -133,7 +145,15 @@ def _preview(
         waiting.files,
         waiting.bytes,
         waiting.branches,
+        _withheld(document, wanted, now),
     )
+
+
+def _withheld(document: PlanDocument, wanted: ApplyRequest, now: datetime) -> tuple[Guard, ...]:
+    """The guards that withhold files, with the subjects that are not accepted."""
+    overridden = {*wanted.overridden, *document.overridden}
+    withholding = Withholding(overridden, accepted_guards(wanted.lake, now))
+    return tuple(guard for guard in document.guards if withholding.standing(guard))
 
 
 def _run(
@@ -151,7 +171,7 @@ def _run(
             document.lake,
             RunKind.APPLY,
             plan=document.plan,
-            spec=_spec(request, wanted),
+            spec=_spec(request, wanted, app.clock.now()),
         ) as session,
     ):
         return session.record.run, _apply(app, request, wanted, document, engine, session, io)
@@ -175,12 +195,14 @@ def _apply(
     return apply_lifecycle_plan(applier, wanted, document, session, opener, at_once=at_once)
 
 
-def _spec(request: ApplyPlanRequest, wanted: ApplyRequest) -> dict[str, Any]:
+def _spec(request: ApplyPlanRequest, wanted: ApplyRequest, now: datetime) -> dict[str, Any]:
     """What the run records of the request. The keys are stored."""
+    accepted = msgspec.to_builtins(accepted_guards(wanted.lake, now))
     return {
         "overridden": list(request.overridden),
         "engine": request.engine.value,
         "quarantine": request.quarantine,
+        **({"accepted": accepted} if accepted else {}),
         **wanted.removal.spec,
     }
 
@@ -195,6 +217,16 @@ def _result(document: PlanDocument, run: str, applied: ApplyResult) -> ApplyPlan
         stopped=applied.stopped,
         dry_run=False,
     )
+
+
+def _record_dry_run(
+    app: App, document: PlanDocument, pending: PendingOnHeads, io: Interaction
+) -> None:
+    """Add a line to the day's statistics of the repository; a dry run needs no right to write."""
+    try:
+        record_dry_run(app.stores, app.runs, document, app.clock.now(), pending.files)
+    except StorageError as error:
+        io.notify(f"warning: the statistics of the repository were not written: {error.message}")
 
 
 def _dry_run(document: PlanDocument, pending: PendingOnHeads | None) -> ApplyPlanResult:

@@ -23,7 +23,7 @@ from lakesweep.sweep.inspect.check import CheckResult, LakeChecker, MissingFiles
 from lakesweep.sweep.lake import Lake
 from lakesweep.sweep.mark.marks import RootState
 from lakesweep.sweep.mark.survey import LakeSurvey, Surveyor
-from lakesweep.sweep.plan.document import IncompleteRoot, incomplete_roots
+from lakesweep.sweep.plan.document import IncompleteRoot, incomplete_roots, unlisted_roots
 from lakesweep.sweep.plan.stored_plan import StoredPlan, open_plan
 from lakesweep.units import format_count
 
@@ -109,7 +109,7 @@ def check_lake(
             with open_engine(app, request.engine, io) as engine:
                 survey = _survey(app, lake, plan, engine, session, folder, io)
                 found = _check(app, lake, survey, engine, folder, io)
-            result = _result(app, lake, session.record.run, found)
+            result = _result(app, lake, session.record.run, survey, found)
             _record(session, result, found)
             batches = read_dataset(app.stores, found.missing)
             marks = found.marks
@@ -151,8 +151,10 @@ def _check(
     return found
 
 
-def _result(app: App, lake: Lake, run: str, found: CheckResult) -> CheckLakeResult:
-    incomplete = tuple(incomplete_roots(found.marks))
+def _result(
+    app: App, lake: Lake, run: str, survey: LakeSurvey, found: CheckResult
+) -> CheckLakeResult:
+    incomplete = (*unlisted_roots(survey), *incomplete_roots(found.marks))
     complete = len(list(found.marks.in_state(RootState.COMPLETE)))
     return CheckLakeResult(
         lake=lake.name,

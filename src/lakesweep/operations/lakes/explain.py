@@ -9,6 +9,7 @@ from msgspec import UNSET, UnsetType
 
 from lakesweep.app import App
 from lakesweep.lifecycle.inspect.explanation import ObjectExplainer, ObjectExplanation
+from lakesweep.lifecycle.run_history import VouchedDocuments
 from lakesweep.operations.lakes.plan_view import find_plan
 from lakesweep.sweep.inspect import verdict_explanation
 from lakesweep.sweep.inspect.evidence import RootReference
@@ -108,7 +109,8 @@ def _reference(reference: RootReference) -> FileReference:
 def explain_object(app: App, plan: str, path: str) -> ObjectExplanations:
     """Why a plan keeps or deletes objects: by address, by key, or by path of the repository."""
     found = find_plan(app, plan, PlanKind.LIFECYCLE)
-    explained = ObjectExplainer(found).explain(path)
+    documents = VouchedDocuments(app.runs, found.document.lake)
+    explained = ObjectExplainer(found, documents).explain(path)
     return ObjectExplanations(found.document.plan, tuple(map(_object, explained)))
 
 

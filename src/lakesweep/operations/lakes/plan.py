@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import PurePath
 from typing import Any
 
 from lakesweep.app import App
-from lakesweep.errors import UsageError
+from lakesweep.errors import FilterTooSmallError, UsageError
 from lakesweep.guard_names import GuardName
 from lakesweep.lakefs.repository.interface import Repository
 from lakesweep.lifecycle.judge.commit_selection import Selection
 from lakesweep.lifecycle.judge.pipeline import LifecycleSpec
+from lakesweep.lifecycle.plan import document
 from lakesweep.lifecycle.plan.document import LifecyclePlanRequest
 from lakesweep.lifecycle.plan.planner import LifecyclePlanner
 from lakesweep.lifecycle.policy.parser import parse_policy
 from lakesweep.lifecycle.repository_lake import lake_name
+from lakesweep.lifecycle.run_history import VouchedDocuments
 from lakesweep.operations.interaction import SILENT_IO, EngineName, Interaction
 from lakesweep.operations.lakes.engines import open_engine, warn_of_local_plans
 from lakesweep.operations.lakes.repositories import neighbours_of
@@ -29,9 +32,11 @@ from lakesweep.sweep.plan.document import PlanDocument, PlanKind
 from lakesweep.sweep.plan.planner import Planner, PlanRequest
 from lakesweep.units import format_duration
 
-#: Rules with fewer days than this are refused by default.
-FLOOR_DAYS = 7
+#: Retentions below this must be confirmed by default.
+FLOOR_DAYS = document.FLOOR_DAYS
 BRANCH_GRACE = timedelta(days=7)
+#: Plans warn this long before a standing decision ends.
+_END_WARNING = timedelta(days=7)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +62,8 @@ class PlanRepositoryRequest:
 
     `repository` is a name on a configured server, or the address of a storage namespace. The name
     of `policy_file` says whether `policy` is JSON, YAML or TOML. Plans and tables are written to
-    `home` instead of the repository's own namespace if it is given.
+    `home` instead of the repository's own namespace if it is given. With `as_proposed`, the policy
+    is read and carried out as in the original proposal, with the selection REQUIREMENT.
     """
 
     repository: str
@@ -70,6 +76,7 @@ class PlanRepositoryRequest:
     tags_protect_history: bool = False
     engine: EngineName = EngineName.SPARK
     overridden: tuple[str, ...] = ()
+    as_proposed: bool = False
 
 
 def plan_lake(app: App, request: PlanLakeRequest, io: Interaction = SILENT_IO) -> PlanDocument:
@@ -77,6 +84,8 @@ def plan_lake(app: App, request: PlanLakeRequest, io: Interaction = SILENT_IO) -
     lake = app.lake(request.lake)
     wanted = _sweep_plan(app, request, lake)
     warn_of_local_plans(app, request.engine, lake, io)
+    for line in decision_warnings(lake, app.clock.now()):
+        io.notify(line)
     # The lease comes first: a second run is refused before Spark starts.
     with (
         run_session(
@@ -88,9 +97,23 @@ def plan_lake(app: App, request: PlanLakeRequest, io: Interaction = SILENT_IO) -
             app.stores, engine, app.runs, app.clock, io.progress, sources=app.root_sources
         )
         wanted = replace(wanted, name=session.record.run)  # the plan is named after the run
-        document = planner.plan(wanted, session.started, session.lease)
+        try:
+            document = planner.plan(wanted, session.started, session.lease)
+        except FilterTooSmallError as error:
+            session.figures = {"filter": {"needed_bytes": error.needed_bytes}}
+            raise
         _record(session, document)
     return document
+
+
+def decision_warnings(lake: Lake, now: datetime) -> Iterator[str]:
+    """Standing decisions that have ended or end soon, in words."""
+    for each in lake.section.accept:
+        what = f"accept {each.guard} for {each.subject} ({each.reason})"
+        if now >= each.ends:
+            yield f"{what} ended on {each.until} and does not count any more"
+        elif each.ends - now <= _END_WARNING:
+            yield f"{what} ends on {each.until}"
 
 
 def _sweep_plan(app: App, request: PlanLakeRequest, lake: Lake) -> PlanRequest:
@@ -139,7 +162,7 @@ def plan_repository(
     warn_of_local_plans(app, request.engine, wanted.lake, io)
     spec = {
         "engine": request.engine.value,
-        "mode": request.selection.value,
+        "mode": wanted.spec.selection.value,
         "policy": request.policy_file,
     }
     lake = lake_name(repository.namespace)
@@ -160,17 +183,20 @@ def _lifecycle_plan(
     app: App, request: PlanRepositoryRequest, repository: Repository
 ) -> LifecyclePlanRequest:
     name = PurePath(request.policy_file).name
+    policy = parse_policy(request.policy, name)
     spec = LifecycleSpec(
         repository,
-        parse_policy(request.policy, name, floor=request.floor_days),
+        policy.as_proposed() if request.as_proposed else policy,
         run_id="",
         now=app.clock.now(),
         folder="",
+        documents=VouchedDocuments(app.runs, lake_name(repository.namespace)),
         home=request.home,
-        selection=request.selection,
+        selection=Selection.REQUIREMENT if request.as_proposed else request.selection,
         grace=request.branch_grace,
         tags_protect_history=request.tags_protect_history,
         without_staging=GuardName.STAGED in request.overridden,
+        as_proposed=request.as_proposed,
     )
     return LifecyclePlanRequest(
         app.repository_lake(repository.namespace, request.home),
@@ -182,6 +208,7 @@ def _lifecycle_plan(
         name,
         app.root_sources,
         app.siblings(repository.name),
+        request.floor_days,
     )
 
 

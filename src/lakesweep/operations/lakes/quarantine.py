@@ -85,7 +85,7 @@ class EmptyQuarantineRequest:
 
 def list_quarantines(app: App) -> QuarantineList:
     """Everything that was ever quarantined."""
-    found = (count_held(app.stores, holding) for holding in holdings(app.runs))
+    found = (count_held(app.stores, holding) for holding in holdings(app.known_runs))
     return QuarantineList(tuple(QuarantineView(**_fields(holding)) for holding in found))
 
 
@@ -95,7 +95,7 @@ def restore_quarantine(app: App, plan: str, paths: tuple[str, ...] = ()) -> Rest
     lake = app.lake_of_holding(holding)
     restorer = QuarantineRestorer(app.stores, app.runs, lake)
     with _session(app, holding, RunKind.RESTORE, {}) as session:
-        totals = restorer.restore(holding, paths)
+        totals = restorer.restore(holding, session, paths)
         _record(session, totals)
     return RestoreResult(**totals.fields(), plan=holding.plan, lake=holding.lake)
 

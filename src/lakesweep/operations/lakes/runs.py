@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime
 from heapq import merge
 from itertools import islice
@@ -11,7 +12,7 @@ from typing import Any
 import msgspec
 
 from lakesweep.app import App
-from lakesweep.errors import UsageError
+from lakesweep.errors import NotFoundError, UsageError
 from lakesweep.operations.store.store import MaintenanceView
 from lakesweep.runs.fencing import request_stop
 from lakesweep.runs.records import RunKind, RunRecord, RunStatus
@@ -84,26 +85,59 @@ class StopRequested(msgspec.Struct, frozen=True):
     stopping: bool = True
 
 
-def list_runs(app: App, lake: str | None = None, limit: int = _NEWEST) -> list[RunView]:
-    """The newest runs, of one lake or of all; maintenance belongs to no lake."""
-    runs = map(RunView.of, app.runs.list(lake))
-    maintenance = map(RunView.of_maintenance, _maintenance(app)) if lake is None else iter(())
-    newest = merge(runs, maintenance, key=lambda run: run.started, reverse=True)
-    return list(islice(newest, limit))
+@dataclass(frozen=True, slots=True)
+class RunFilter:
+    """Which runs to list: of one lake, in one status, or started at a moment or later."""
+
+    lake: str | None = None
+    status: str | None = None
+    since: datetime | None = None
+
+    def __post_init__(self) -> None:
+        known = [status.value for status in RunStatus]
+        if self.status is not None and self.status not in known:
+            raise UsageError(
+                f"there is no status {self.status!r}", hint=f"a run is {', '.join(known)}"
+            )
+
+    def accepts(self, run: RunView) -> bool:
+        """Whether a run is wanted; its lake was checked before."""
+        is_late = self.since is None or run.started >= self.since
+        return is_late and self.status in (None, run.status)
+
+
+def list_runs(app: App, wanted: RunFilter | None = None, limit: int = _NEWEST) -> list[RunView]:
+    """The newest runs; maintenance belongs to no lake. NotFoundError if there is no such lake."""
+    wanted = wanted or RunFilter()
+    runs = [*map(RunView.of, app.known_runs.list(wanted.lake))] if wanted.lake else None
+    if runs == [] and wanted.lake not in app.config.lakes:
+        raise NotFoundError(
+            f"there is no lake {wanted.lake}, and no run of it",
+            hint="lakesweep lakes lists the lakes, and lakesweep runs the runs of all",
+        )
+    every = iter(runs) if runs is not None else map(RunView.of, app.known_runs.list())
+    maintenance = map(RunView.of_maintenance, _maintenance(app)) if runs is None else iter(())
+    newest = merge(every, maintenance, key=lambda run: run.started, reverse=True)
+    return list(islice(filter(wanted.accepts, newest), limit))
 
 
 def show_run(app: App, run: str) -> RunView | MaintenanceView:
     """A run by its name."""
     maintenance = next((each for each in _maintenance(app) if each.run == run), None)
-    return maintenance or RunView.of(app.runs.get(run))
+    return maintenance or RunView.of(app.known_runs.get(run))
 
 
 def stop_run(app: App, run: str) -> StopRequested:
     """Ask a run that deletes to end before its next batch."""
-    record = app.runs.get(run)
+    record = app.known_runs.get(run)
     if record.status is not RunStatus.RUNNING:
         raise UsageError(
             f"{run} is not running: it is {record.status}", hint=f"lakesweep runs {run}"
+        )
+    if record.kind is RunKind.EXPIRE:
+        raise UsageError(
+            f"{run} expires snapshots, changelogs or tags, and takes no request to stop",
+            hint="end its process; the next run finishes what it began",
         )
     if record.kind is not RunKind.APPLY or record.plan is None:
         raise UsageError(
@@ -116,8 +150,8 @@ def stop_run(app: App, run: str) -> StopRequested:
 
 
 def _maintenance(app: App) -> Iterator[MaintenanceView]:
-    app.prepare_store()
-    return map(MaintenanceView.of, app.maintenance_runs.list())
+    found = iter(()) if app.is_new_store else app.maintenance_runs.list()
+    return map(MaintenanceView.of, found)
 
 
 def _seconds(started: datetime, finished: datetime | None) -> float | None:

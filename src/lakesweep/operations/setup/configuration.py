@@ -14,6 +14,8 @@ TEMPLATE = """\
 # "${NAME}" in a value is replaced by the environment variable NAME, so keep secrets there.
 # Durations are written 90s, 15m, 6h, 7d.
 
+# engine = "local"                         # sweep in this process, without Spark and Java
+
 [store]                                    # where Lakesweep keeps its own records
 url = "sqlite:///.lakesweep/store.db"      # or postgresql://, mysql://, mongodb://, dynamodb://
 realm = "default"                          # lakesweep store init creates both
@@ -32,6 +34,13 @@ conf = { "spark.driver.memory" = "2g" }
 #
 # [maintenance.history."cat/*/heads/main"] # overrides for some references
 # age = "30d"
+
+# The most that reading one file of others may take. A root with a larger file is incomplete.
+#
+# [limits]
+# file_bytes = 1073741824                  # a metadata file, manifest list or manifest
+# inflated_bytes = 1073741824              # the same, decompressed
+# block_bytes = 536870912                  # one block or page of it, decompressed
 
 # How to reach a bucket. Missing settings come from the variables of the store's own SDK,
 # such as AWS_ACCESS_KEY_ID, GOOGLE_APPLICATION_CREDENTIALS or AZURE_STORAGE_ACCOUNT_KEY.

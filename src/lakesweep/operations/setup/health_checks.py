@@ -25,6 +25,7 @@ from lakesweep.errors import (
     SchemaError,
     UnavailableError,
 )
+from lakesweep.redaction import masked
 
 if TYPE_CHECKING:
     from lakesweep.app import App
@@ -113,7 +114,7 @@ def _is_installed(module: str) -> bool:
 
 def check_spark(config: Config, *, verbose: bool = False) -> Iterator[Finding]:
     """Start a session as configured, and count rows in Python on its executors."""
-    where = config.spark.remote or config.spark.master
+    where = masked(config.spark.remote or config.spark.master)
     try:
         yield from _try_spark(config, where, verbose=verbose)
     except LakesweepError as error:
@@ -132,8 +133,6 @@ def _try_spark(config: Config, where: str, *, verbose: bool) -> Iterator[Finding
 
 def check_store(app: App) -> Iterator[Finding]:
     """Whether the store's database answers and has its tables, and whether the realm is active."""
-    from lakesweep.store.backends.urls import without_password
-
     try:
         store = app.store
     except NewerSchemaError as error:
@@ -143,15 +142,15 @@ def check_store(app: App) -> Iterator[Finding]:
     except LakesweepError as error:
         yield Finding("store", CheckStatus.FAIL, error.message, error.hint)
     else:
-        yield Finding("store", CheckStatus.OK, without_password(app.store_url))
+        yield Finding("store", CheckStatus.OK, masked(app.store_url))
         yield _check_realm(store, app.config.store.realm)
 
 
 def _missing_store(url: str) -> Finding:
     """How to create the store."""
-    from lakesweep.store.backends.urls import sqlite_file, without_password
+    from lakesweep.store.backends.urls import sqlite_file
 
-    where, file = without_password(url), sqlite_file(url)
+    where, file = masked(url), sqlite_file(url)
     if file is not None and not file.exists():
         folder = next(parent for parent in file.absolute().parents if parent.exists())
         if not (folder.is_dir() and os.access(folder, os.W_OK)):
@@ -323,4 +322,4 @@ def _check_repository(app: App, name: str) -> Finding:
 
 
 def _first_line(error: Exception) -> str:
-    return (str(error) or type(error).__name__).splitlines()[0]
+    return (masked(str(error)) or type(error).__name__).splitlines()[0]

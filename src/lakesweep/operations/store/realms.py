@@ -6,13 +6,16 @@ Each result encodes to the JSON that the commands print.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 import msgspec
 
 from lakesweep.app import App
-from lakesweep.errors import RefusedError
+from lakesweep.catalog.principals import Credentials
+from lakesweep.catalog.realm_bootstrap import FIRST_PRINCIPAL, bootstrap_realm
+from lakesweep.errors import IncompleteError, RealmExistsError, RefusedError
+from lakesweep.maintenance.maintained_realms import MaintenanceRunSpec
 from lakesweep.operations.interaction import SILENT_IO, Confirm, Interaction
 from lakesweep.store import Store
 from lakesweep.store.realms.access import VIEW_SECONDS
@@ -65,10 +68,14 @@ class CreateRealmRequest:
 
 @dataclass(frozen=True, slots=True)
 class RemoveRealmRequest:
-    """Purge a realm, or delete a purged one."""
+    """Purge a realm, or delete a purged one.
+
+    A purge deletes `now`, or leaves that to the next maintenance run.
+    """
 
     name: str
     dry_run: bool = False
+    now: bool = False
 
 
 class RemovedRealm(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,10 +88,34 @@ class RemovedRealm(msgspec.Struct, frozen=True, kw_only=True):
     dry_run: bool
 
 
-def create_realm(app: App, request: CreateRealmRequest) -> RealmView:
-    """Create a realm and activate it. Repeating an interrupted creation finishes it."""
-    app.store.create_realm(request.name, dict(request.properties))
-    return RealmView.of(app.store.realms.get(request.name))
+class CreatedRealm(RealmView, frozen=True, kw_only=True):
+    """A new realm, and how its first principal logs in. The secret is not stored."""
+
+    principal: str
+    client_id: str
+    secret: str
+
+
+def create_realm(app: App, request: CreateRealmRequest) -> CreatedRealm:
+    """Create a realm with its root, admin roles and first principal, and activate it.
+
+    Repeating an interrupted creation finishes it.
+    """
+    made: list[Credentials] = []
+    app.store.create_realm(
+        request.name,
+        dict(request.properties),
+        lambda realm: made.append(bootstrap_realm(realm)),
+    )
+    view = RealmView.of(app.store.realms.get(request.name))
+    if not made:
+        raise RealmExistsError(f"another process created realm {request.name} just now")
+    return CreatedRealm(
+        **msgspec.structs.asdict(view),
+        principal=FIRST_PRINCIPAL,
+        client_id=made[-1].client_id,
+        secret=made[-1].secret,
+    )
 
 
 def list_realms(app: App) -> RealmList:
@@ -114,18 +145,38 @@ def purge_realm(
     confirm: Confirm[RemovedRealm],
     io: Interaction = SILENT_IO,
 ) -> RemovedRealm:
-    """Delete everything in an inactive realm. Repeating an interrupted purge finishes it."""
-    realm, purger = _find(app.store, request.name), _purger(app, io)
+    """Let maintenance delete everything in an inactive realm: its next run, or one that starts now.
+
+    Repeating an interrupted purge finishes it.
+    """
+    realm = _find(app.store, request.name)
     check_purgeable(realm)
-    found = purger.count(realm.name)
+    found = _purger(app, io).count(realm.name)
     preview = _removed(realm, found, dry_run=request.dry_run)
     if realm.status is RealmStatus.PURGED:
         return preview
     confirm(preview)
     if request.dry_run:
         return preview
+    if realm.status is not RealmStatus.PURGING:
+        realm = app.store.realms.move(realm, RealmStatus.PURGING)
+    if request.now:
+        realm = _purge_now(app, realm, io)
+    return _removed(realm, found, dry_run=False)
+
+
+def _purge_now(app: App, realm: RealmDefinition, io: Interaction) -> RealmDefinition:
+    """Purge under the lease of maintenance: no two processes scan a store at the same time."""
     io.notify(f"waiting {VIEW_SECONDS:.0f} seconds until all processes have noticed")
-    return _removed(purger.purge(realm), found, dry_run=False)
+    service = replace(app.maintenance, progress=io.progress)
+    spec = MaintenanceRunSpec(realms_to_purge=frozenset({realm.name}), include_system_realm=False)
+    run = service.perform(spec)
+    if not run.success:
+        raise IncompleteError(
+            f"realm {realm.name} is not purged yet: {run.status_message}",
+            hint=f"lakesweep realm purge {realm.name} --now",
+        )
+    return app.store.realms.get(realm.name)
 
 
 def delete_realm(

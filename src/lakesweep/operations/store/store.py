@@ -13,6 +13,11 @@ import msgspec
 
 from lakesweep.app import App
 from lakesweep.errors import ContendedError, RealmExistsError, SchemaError
+from lakesweep.maintenance.maintained_realms import (
+    MaintenanceRunSpec,
+    require_maintainable,
+    require_purgeable,
+)
 from lakesweep.maintenance.run_records import (
     LiveFilterFigures,
     MaintenanceRunInformation,
@@ -21,11 +26,11 @@ from lakesweep.maintenance.run_records import (
 from lakesweep.operations.interaction import SILENT_IO, Confirm, EngineName, Interaction
 from lakesweep.operations.store.log import CommitView, check_reference, open_realm
 from lakesweep.operations.store.realms import RealmView
+from lakesweep.redaction import masked
 from lakesweep.runs.records import RunStatus
 from lakesweep.store import Realm, Store
 from lakesweep.store.backends.backend import SCHEMA_VERSION, BackendCapabilities
 from lakesweep.store.backends.rows import Reference
-from lakesweep.store.backends.urls import without_password
 from lakesweep.store.commits.recovery import Diagnosis, diagnose, reset_reference
 from lakesweep.store.ids.node_leases import leased_nodes
 from lakesweep.store.realms.reachability import reach
@@ -61,6 +66,8 @@ class MaintenanceView(msgspec.Struct, frozen=True, kw_only=True):
     realms_purged: tuple[str, ...]
     identified_references: int
     identified_objs: int
+    distinct_references: int
+    distinct_objs: int
     tidied: dict[str, dict[str, int]]
     filters: LiveFilterFigures | None
     resumes: str | None
@@ -85,11 +92,17 @@ class StoreInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class MaintainStoreRequest:
-    """Delete what the store no longer needs. `supersede` names a run to take over from."""
+    """Delete what the store no longer needs. `supersede` names a run to take over from.
+
+    Without any `realms` or `purge_realms`, the state of each realm decides.
+    """
 
     supersede: str | None = None
     engine: EngineName = EngineName.LOCAL
     dry_run: bool = False
+    realms: tuple[str, ...] = ()
+    purge_realms: tuple[str, ...] = ()
+    system_realm: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +154,7 @@ def init_store(app: App) -> InitStoreResult:
     created = ["tables"] if _create_tables(app.store_url) else []
     created += [f"realm {name}"] if _create_realm(app.store, name) else []
     return InitStoreResult(
-        database=without_password(app.store_url),
+        database=masked(app.store_url),
         schema_version=SCHEMA_VERSION,
         created=tuple(created),
         realm=RealmView.of(app.store.realms.get(name)),
@@ -171,7 +184,7 @@ def store_info(app: App) -> StoreInfo:
     """Describe the store."""
     newest = next(app.maintenance_runs.list(), None)
     return StoreInfo(
-        database=without_password(app.store_url),
+        database=masked(app.store_url),
         schema_version=SCHEMA_VERSION,
         nodes_leased=len(leased_nodes(app.store.backend, app.clock)),
         capabilities=app.store.backend.capabilities,
@@ -194,7 +207,8 @@ def maintain_store(
 ) -> MaintenanceView:
     """Delete unreferenced rows and purge the realms that are purging."""
     service = replace(app.maintenance, progress=io.progress)
-    spec = service.build_spec()
+    spec = _spec(app.store, request) or service.build_spec()
+    spec = replace(spec, include_system_realm=request.system_realm)
     confirm(
         MaintenancePreview(
             tuple(sorted(spec.realms_to_process)),
@@ -207,6 +221,17 @@ def maintain_store(
             spec, supersede=request.supersede, dry_run=request.dry_run
         )
     return MaintenanceView.of(run)
+
+
+def _spec(store: Store, request: MaintainStoreRequest) -> MaintenanceRunSpec | None:
+    """The realms that the request names, in states that allow it; None if it names none."""
+    for name in request.realms:
+        require_maintainable(store.realms.get(name))
+    for name in request.purge_realms:
+        require_purgeable(store.realms.get(name))
+    if not request.realms and not request.purge_realms:
+        return None
+    return MaintenanceRunSpec(frozenset(request.realms), frozenset(request.purge_realms))
 
 
 def recover_reference(

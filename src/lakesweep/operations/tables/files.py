@@ -13,9 +13,17 @@ import pyarrow.compute as pc
 
 from lakesweep.app import App
 from lakesweep.errors import RefusedError, UsageError
+from lakesweep.guard_names import GuardName
+from lakesweep.hashing import HashSet
 from lakesweep.iceberg.file_kinds import IcebergKind, kinds_by_name
 from lakesweep.marks.unreadable import Problem
 from lakesweep.operations.interaction import SILENT_IO, Confirm, Interaction
+from lakesweep.operations.tables.purge_check import (
+    PurgeCheck,
+    PurgeScope,
+    purge_check,
+    whole_stores,
+)
 from lakesweep.progress import Progress
 from lakesweep.storage.address import StoreKind, parse
 from lakesweep.storage.datasets.spool import Spool
@@ -23,7 +31,9 @@ from lakesweep.storage.datasets.unique_files import unique_files
 from lakesweep.storage.deleting.bulk_delete import Deleter, make_deleter
 from lakesweep.storage.deleting.outcome_totals import OutcomeReport, OutcomeTotals
 from lakesweep.storage.file_batches import FILE_SCHEMA
+from lakesweep.storage.file_identity import file_hashes
 from lakesweep.storage.listing import filters, locations
+from lakesweep.storage.object_store import Outcome
 from lakesweep.storage.options import UNLIMITED, DeleteRate
 
 
@@ -82,24 +92,26 @@ class ListFilesRequest:
 
 @dataclass(frozen=True, slots=True)
 class PurgeFilesRequest:
-    """Files to delete, and how fast."""
+    """Files to delete, and how fast. Overrides are names of guards."""
 
     locations: tuple[str, ...]
     filters: FileFilters = NO_FILTERS
     rate: DeleteRate = UNLIMITED
     dry_run: bool = False
+    overrides: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class PurgeFilesPreview:
-    """What a purge is about to delete."""
+    """What a purge is about to delete. `protected` files stay because a root references them."""
 
     files: int
     size_bytes: int
+    protected: int = 0
 
 
 class PurgeResult(OutcomeReport, frozen=True, kw_only=True):
-    """How a purge ended. `protected` files stay because another table needs them."""
+    """How a purge ended. `protected` files stay because a root references them."""
 
     bytes_found: int
     protected: int = 0
@@ -128,17 +140,50 @@ def purge_files(
     confirm: Confirm[PurgeFilesPreview],
     io: Interaction = SILENT_IO,
 ) -> PurgeResult:
-    """Delete the files that filters select: exactly those that were counted for the preview."""
+    """Delete the files that filters select, except what a root of a configured lake references.
+
+    Exactly what was counted for the preview is deleted, less what is referenced meanwhile.
+    """
     _refuse_root(request.locations)
     with Spool() as spool:
         _find(_selected(app, request.locations, request.filters.build()), spool, io.progress)
-        confirm(PurgeFilesPreview(spool.files, spool.size_bytes))
-        totals = OutcomeTotals()
-        if spool.files and not request.dry_run:
-            delete = make_deleter(app.stores, app.clock, request.rate)
-            _delete(spool, delete, totals, io.progress)
-        outcomes = {**totals.fields(), "found": spool.files}
-        return PurgeResult(**outcomes, bytes_found=spool.size_bytes, dry_run=request.dry_run)
+        scope = PurgeScope(
+            whole_stores(request.locations),
+            asks_roots=GuardName.REFERENCED not in request.overrides,
+        )
+        with purge_check(app, scope, spool.batches(), progress=io.progress) as check:
+            return _purge_selected(app, request, spool, check, confirm, io.progress)
+
+
+def _purge_selected(
+    app: App,
+    request: PurgeFilesRequest,
+    spool: Spool,
+    check: PurgeCheck,
+    confirm: Confirm[PurgeFilesPreview],
+    progress: Progress,
+) -> PurgeResult:
+    seen = check.look()
+    protected = len(seen.kept)
+    found, size_bytes = spool.files - protected, spool.size_bytes - seen.size_bytes()
+    confirm(PurgeFilesPreview(found, size_bytes, protected))
+    totals = OutcomeTotals()
+    if found and not request.dry_run:
+        stores = app.stores.within(*request.locations)
+        delete = make_deleter(stores, app.clock, request.rate)
+        with check.deletion(delete) as deletion:
+            _delete(_without(spool, seen.kept), found, deletion, totals, progress)
+    return PurgeResult(
+        **{**totals.fields(), "found": found},
+        bytes_found=size_bytes,
+        protected=protected + totals.counts[Outcome.REFERENCED],
+        dry_run=request.dry_run,
+    )
+
+
+def _without(spool: Spool, kept: HashSet) -> Iterator[pa.RecordBatch]:
+    for batch in spool.batches():
+        yield batch.filter(pa.array(~kept.contains(file_hashes(batch["path"]))))
 
 
 def _find(batches: Iterable[pa.RecordBatch], spool: Spool, progress: Progress) -> None:
@@ -148,9 +193,15 @@ def _find(batches: Iterable[pa.RecordBatch], spool: Spool, progress: Progress) -
             task.advance(batch.num_rows)
 
 
-def _delete(spool: Spool, delete: Deleter, totals: OutcomeTotals, progress: Progress) -> None:
-    with progress.task("deleted", total=spool.files) as task:
-        for outcome in delete(spool.batches()):
+def _delete(
+    batches: Iterable[pa.RecordBatch],
+    count: int,
+    delete: Deleter,
+    totals: OutcomeTotals,
+    progress: Progress,
+) -> None:
+    with progress.task("deleted", total=count) as task:
+        for outcome in delete(batches):
             totals.add(outcome)
             task.advance(outcome.num_rows)
 

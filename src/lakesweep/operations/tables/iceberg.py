@@ -3,21 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 
 import pyarrow as pa
 
 from lakesweep.app import App
+from lakesweep.guard_names import GuardName
 from lakesweep.iceberg.known_tables import TargetTable
-from lakesweep.iceberg.purge import PurgePlan, execute_purge, tally_problems
+from lakesweep.iceberg.mark_levels import facts_of
+from lakesweep.iceberg.purge import (
+    PurgePlan,
+    execute_purge,
+    own_location,
+    plan_base_location,
+    plan_purge,
+    tally_problems,
+)
 from lakesweep.iceberg.reach import reached_files
+from lakesweep.iceberg.table_identifier import is_address
 from lakesweep.marks.unreadable import Problem, Strict, Tolerance, Tolerant
 from lakesweep.operations.interaction import SILENT_IO, Confirm, Interaction
 from lakesweep.operations.tables.files import PurgeResult, ReachedFiles
+from lakesweep.operations.tables.purge_check import (
+    PurgeCheck,
+    PurgeScope,
+    purge_check,
+    whole_stores,
+)
+from lakesweep.operations.tables.purge_guards import (
+    OverlappingTable,
+    guard_changed,
+    guard_gc_enabled,
+    guard_location,
+    guard_names,
+    guard_outside,
+    overlapping_tables,
+)
 from lakesweep.storage.datasets.unique_files import unique_files
 from lakesweep.storage.deleting.bulk_delete import make_deleter
 from lakesweep.storage.deleting.outcome_totals import OutcomeTotals
+from lakesweep.storage.object_store import Outcome
 from lakesweep.storage.options import UNLIMITED, DeleteRate
+from lakesweep.sweep.judge.reasons import JudgeRules
+from lakesweep.sweep.own_files import catalog_files
+from lakesweep.sweep.paths.folder_map import FolderMap, claimed_folder
+from lakesweep.sweep.purge_target import PurgeTarget
+from lakesweep.sweep.references import ReferencedFiles, references_only
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,19 +82,11 @@ class PurgeTableRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class OverlappingTable:
-    """Another table that keeps files in a folder of the purged one."""
-
-    name: str
-    folder: str
-
-
-@dataclass(frozen=True, slots=True)
 class PurgeTablePreview:
     """What a purge is about to delete, by kind of file.
 
-    `outside` counts files outside the table's own folders; `protected` files stay because another
-    known table needs them; `problems` are files that could not be read.
+    `outside` counts files outside the table's own folders; `protected` files stay because a root
+    references them; `problems` are files that could not be read.
     """
 
     name: str
@@ -116,29 +141,86 @@ def purge_table(
     confirm: Confirm[PurgeTablePreview],
     io: Interaction = SILENT_IO,
 ) -> PurgedTable:
-    """Delete a table or view with all that it reaches, but nothing that another table needs.
+    """Delete a table or view with all that it reaches, but nothing that any root references.
 
     Files are deleted children first and the metadata last, so an interrupted purge can be repeated.
     The name is dropped before the first delete: no reader finds a table that is half gone.
     """
-    tables = app.iceberg
-    target = tables.find(request.ref)
-    planned = tables.plan_purge(
-        target, base_location=request.base_location, overrides=request.overrides
-    )
-    with planned as plan:
-        confirm(_preview(target, plan))
-        if request.dry_run:
-            return _purged(target, plan, tally_problems(plan), request)
-        tables.check_unchanged(target, plan, overrides=request.overrides)
-        if request.drop:
-            tables.drop(target)
-        delete = make_deleter(target.stores, app.clock, request.rate)
-        totals = execute_purge(plan, delete, progress=io.progress)
+    target = app.iceberg.find(request.ref)
+    guard_gc_enabled(target, request.overrides)
+    planning = plan_base_location if request.base_location else plan_purge
+    with planning(target.stores, target.metadata, progress=io.progress) as plan:
+        found = _purge_target(target)
+        scope = _scope(app, target, found, request)
+        with purge_check(app, scope, plan.every(), progress=io.progress) as check:
+            look = partial(_look, check, found, target, request)
+            seen = look()
+            plan.spare(seen.kept)
+            confirm(_preview(target, plan, seen))
+            if request.dry_run:
+                return _purged(target, plan, tally_problems(plan), request)
+            guard_changed(app, target)
+            stores = target.stores.within(target.metadata.location)
+            delete = make_deleter(stores, app.clock, request.rate)
+            with check.deletion(delete, look) as deletion:
+                if request.drop:
+                    app.iceberg.drop(target)
+                totals = execute_purge(plan, deletion, progress=io.progress)
         return _purged(target, plan, totals, request)
 
 
-def _preview(target: TargetTable, plan: PurgePlan) -> PurgeTablePreview:
+def _look(
+    check: PurgeCheck, found: PurgeTarget, target: TargetTable, request: PurgeTableRequest
+) -> ReferencedFiles:
+    """Ask all roots, then the guards."""
+    seen = check.look()
+    guard_names(found, target)
+    guard_outside(seen, target, request.overrides)
+    if request.base_location:
+        guard_location(seen, target, request.overrides)
+    return seen
+
+
+def _purge_target(target: TargetTable) -> PurgeTarget:
+    path, facts, entry = target.metadata.path, facts_of(target.metadata), target.entry
+    if entry is None:
+        return PurgeTarget(path, facts)
+    return PurgeTarget(path, facts, f"catalog {entry.catalog}", entry.full_name)
+
+
+def _scope(
+    app: App, target: TargetTable, found: PurgeTarget, request: PurgeTableRequest
+) -> PurgeScope:
+    """Where the table may have files of its own, and all catalogs that may list others."""
+    catalogs = app.iceberg.catalogs
+    own = own_location(target.metadata)
+    lakes = (location for lake in app.config.lakes.values() for location in lake.locations)
+    entry = target.entry
+    warehouse = catalogs.get(entry.catalog, {}).get("warehouse", "") if entry else ""
+    locations = (*([own] if own else []), *lakes, *([warehouse] if is_address(warehouse) else []))
+    if GuardName.OUTSIDE in request.overrides:
+        locations = whole_stores(locations)
+    return PurgeScope(
+        locations,
+        found,
+        {**({entry.catalog: {}} if entry else {}), **catalogs},
+        tuple(file for each in catalogs.values() for file in catalog_files(each, Path.cwd())),
+        rules=partial(_keep_tables_inside, target.metadata.location)
+        if request.base_location
+        else references_only,
+    )
+
+
+def _keep_tables_inside(location: str, rules: JudgeRules) -> JudgeRules:
+    """Rules that also keep the folders of other tables inside a location, with all in them."""
+    own = claimed_folder(location)
+    tables = ((rules.tables.folder(number), name) for number, name in rules.tables.claims)
+    inside = [(folder, name) for folder, name in tables if folder != own and folder.startswith(own)]
+    foreign = ((rules.foreign.folder(number), name) for number, name in rules.foreign.claims)
+    return replace(references_only(rules), foreign=FolderMap([*foreign, *inside]))
+
+
+def _preview(target: TargetTable, plan: PurgePlan, seen: ReferencedFiles) -> PurgeTablePreview:
     return PurgeTablePreview(
         name=target.name,
         what=target.what,
@@ -151,7 +233,7 @@ def _preview(target: TargetTable, plan: PurgePlan) -> PurgeTablePreview:
         total_bytes=plan.total_bytes,
         outside=plan.outside,
         protected=plan.protected,
-        overlapping=tuple(OverlappingTable(one.name, one.folders[0]) for one in plan.overlapping),
+        overlapping=tuple(overlapping_tables(seen, target.metadata)),
         problems=tuple(plan.problems),
     )
 
@@ -163,7 +245,7 @@ def _purged(
     result = PurgeResult(
         **{**totals.fields(), "found": plan.total_files},
         bytes_found=plan.total_bytes,
-        protected=plan.protected,
+        protected=plan.protected + totals.counts[Outcome.REFERENCED],
         dry_run=request.dry_run,
     )
     is_listed = target.entry is not None and not is_dropped

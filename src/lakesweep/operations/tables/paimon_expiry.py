@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -20,6 +21,7 @@ from lakesweep.paimon.expire.expiry import (
     apply_expiry,
     plan_expiry,
 )
+from lakesweep.paimon.expire.journal import IgnoredJournal
 from lakesweep.paimon.expire.retention import (
     NO_OVERRIDES,
     RetentionLimits,
@@ -27,15 +29,18 @@ from lakesweep.paimon.expire.retention import (
     changelog_retention,
     snapshot_retention,
 )
+from lakesweep.paimon.expire.settle_time import SETTLE
 from lakesweep.paimon.expire.snapshot_expiry import choose_changelogs, choose_snapshots
 from lakesweep.paimon.expire.tag_expiry import TagRule, choose_tags
 from lakesweep.paimon.model.file_kinds import PaimonKind
 from lakesweep.paimon.model.options import Options
-from lakesweep.paimon.model.table import PaimonBranch
+from lakesweep.paimon.model.table import PaimonBranch, PaimonTable
 from lakesweep.paimon.model.warehouse import check_copies
-from lakesweep.storage.deleting.bulk_delete import make_deleter
+from lakesweep.runs.run_names import table_lake
 from lakesweep.storage.deleting.outcome_totals import FailedFile
 from lakesweep.storage.options import UNLIMITED, DeleteRate
+from lakesweep.storage.wrappers.fenced import FencedStores
+from lakesweep.storage.wrappers.rate_limit import DeleteLimiter
 from lakesweep.units import format_moment
 
 
@@ -46,6 +51,8 @@ class _ExpiryRequest:
     table: str
     branch: str = MAIN
     rate: DeleteRate = UNLIMITED
+    #: How long a tag or a branch may take to be written once its snapshot was read.
+    settle: timedelta = SETTLE
     overrides: frozenset[str] = frozenset()
     dry_run: bool = False
 
@@ -79,7 +86,8 @@ class ExpireTagsRequest(_ExpiryRequest):
 class ExpiryResult(msgspec.Struct, frozen=True, kw_only=True):
     """How an expiry ended; `deleted` counts files by kind. UNSET members are not in the JSON.
 
-    `earliest` and `latest` are the snapshots, or the changelogs, that are left.
+    `earliest` and `latest` are the snapshots, or the changelogs, that are left. `ignored_journals`
+    are in the table's folder and were not carried out, because the store does not vouch for them.
     """
 
     expired_snapshots: int = 0
@@ -94,6 +102,7 @@ class ExpiryResult(msgspec.Struct, frozen=True, kw_only=True):
     failures_omitted: int | msgspec.UnsetType = msgspec.UNSET
     absent: int | msgspec.UnsetType = msgspec.UNSET
     folders_removed: int | msgspec.UnsetType = msgspec.UNSET
+    ignored_journals: tuple[IgnoredJournal, ...] | msgspec.UnsetType = msgspec.UNSET
     dry_run: bool
 
     @property
@@ -209,10 +218,11 @@ class _Subject:
             **self._counted(plan.files[self.kind]),
             deleted=files,
             bytes_deleted=plan.total_bytes,
+            ignored_journals=plan.journals.ignored or msgspec.UNSET,
             dry_run=True,
         )
 
-    def applied(self, outcome: ExpiryOutcome) -> ExpiryResult:
+    def applied(self, plan: ExpiryPlan, outcome: ExpiryOutcome) -> ExpiryResult:
         """The result of what was deleted."""
         report = outcome.tally.report()
         return ExpiryResult(
@@ -223,6 +233,7 @@ class _Subject:
             failures_omitted=report.failures_omitted,
             absent=report.absent,
             folders_removed=outcome.folders,
+            ignored_journals=plan.journals.ignored or msgspec.UNSET,
             dry_run=False,
         )
 
@@ -242,13 +253,61 @@ def _expire(
     table = branch.table
     if "foreign" not in request.overrides:
         check_copies(table)
-    with plan_expiry(table, expiry, progress=io.progress) as plan:
+    lake = table_lake("paimon-expiry", table.address.path)
+    with plan_expiry(table, expiry, partial(_known, app, lake), progress=io.progress) as plan:
+        for ignored in plan.journals.ignored:
+            _notify_ignored(table, ignored, io)
         preview = _preview(plan, subject)
         confirm(preview)
         if request.dry_run:
             return preview.planned
-        delete = make_deleter(table.stores, app.clock, request.rate)
-        return subject.applied(apply_expiry(plan, delete, progress=io.progress))
+        if plan.is_empty:
+            expiry.prepare()  # writes a hint that is missing
+            return subject.applied(plan, ExpiryOutcome())
+        return subject.applied(plan, _carry_out(app, plan, lake, request, io))
+
+
+def _known(app: App, lake: str, address: str) -> str | None:
+    """What the store says about a journal. Without a store, every journal is unknown."""
+    from lakesweep.runs.journals import vouched_hash
+
+    return vouched_hash(app.known_runs, lake, address)
+
+
+def _notify_ignored(table: PaimonTable, journal: IgnoredJournal, io: Interaction) -> None:
+    io.notify(f"warning: {journal.address} is not carried out: {journal.reason}")
+    io.notify(
+        f"try: lakesweep paimon orphans {table.address.path} finds the files that nothing needs; "
+        "then delete that folder. If another store wrote it, use that store"
+    )
+
+
+def _carry_out(
+    app: App, plan: ExpiryPlan, lake: str, request: _ExpiryRequest, io: Interaction
+) -> ExpiryOutcome:
+    """Apply a plan under a lease of the table: one expiry at a time, whose journal is recorded."""
+    # A dry run needs no store, and loading one takes longer than most tables.
+    from lakesweep.runs.fencing import RequestFence
+    from lakesweep.runs.journals import SessionJournals
+    from lakesweep.runs.records import RunKind, RunStatus
+    from lakesweep.runs.sessions import run_session
+
+    limiter = DeleteLimiter(app.clock, request.rate)
+    spec = {"paimon": plan.table.address.path, "expires": plan.expiry.title}
+    with run_session(app.runs, lake, RunKind.EXPIRE, spec=spec) as session:
+        fence = RequestFence(session.lease.verified_until, app.clock)
+        outcome = apply_expiry(
+            plan,
+            FencedStores(app.stores, fence),
+            SessionJournals(app.runs, session, fence),
+            limiter=limiter,
+            settle=request.settle,
+            progress=io.progress,
+        )
+        session.figures = outcome.tally.document()
+        if outcome.tally.failed:
+            session.status = RunStatus.INCOMPLETE
+    return outcome
 
 
 def _preview(plan: ExpiryPlan, subject: _Subject) -> ExpiryPreview:
@@ -258,7 +317,7 @@ def _preview(plan: ExpiryPlan, subject: _Subject) -> ExpiryPreview:
         owners=len(plan.expiry.leaving),
         bytes={kind.value: size for kind, size in plan.bytes.items()},
         total_files=plan.total_files,
-        unfinished=len(plan.unfinished),
+        unfinished=len(plan.journals.interrupted),
         planned=subject.planned(plan),
         batches=plan.all_batches,
     )

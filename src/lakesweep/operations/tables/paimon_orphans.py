@@ -15,6 +15,7 @@ import pyarrow as pa
 from lakesweep.app import App
 from lakesweep.errors import LakesweepError, RefusedError
 from lakesweep.operations.interaction import SILENT_IO, Confirm, EngineName, Interaction
+from lakesweep.paimon.expire.settle_time import SETTLE
 from lakesweep.paimon.model.external_paths import TableGroup
 from lakesweep.paimon.model.file_kinds import PaimonKind
 from lakesweep.paimon.model.table import PaimonTable
@@ -41,6 +42,8 @@ class CleanOrphansRequest:
     cut: datetime
     engine: EngineName = EngineName.LOCAL
     rate: DeleteRate = field(default_factory=DeleteRate)
+    #: How long a tag may take to be written once its snapshot was read.
+    settle: timedelta = SETTLE
     overridden: Collection[str] = ()
     dry_run: bool = False
 
@@ -252,6 +255,7 @@ class _OrphanRun:
         try:
             if "foreign" not in self._request.overridden:
                 self._warehouse.check_shared(group)
+            self._warehouse.check_roots(group)
         except LakesweepError as error:
             for table in group.tables:
                 self._fail(FailedTable(table.address.path, error))
@@ -266,6 +270,14 @@ class _OrphanRun:
                 self._found.append(found)
 
     def remove(self, cleaner: OrphanCleaner, io: Interaction) -> None:
+        # It loads datasets, which a dry run does not need.
+        from lakesweep.paimon.expire.journal import has_journals
+
+        tables = [table for found in self._found for table in found.tables]
+        # An expiry under way has deleted a snapshot that a tag may be about to name. What that tag
+        # needs looks unused until it is written, and owners are read again before files go.
+        if any(map(has_journals, tables)):
+            tables[0].clock.sleep(self._request.settle.total_seconds())
         for failure in cleaner.remove(self.outcome):
             self._fail(failure)
             io.notify(f"{failure.table}: {failure.error.message}")

@@ -8,11 +8,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lakesweep.api.inputs import consent
-from lakesweep.api.notebook import html_facts, html_table
-from lakesweep.api.streams import RowStream
 from lakesweep.app import App
-from lakesweep.operations.interaction import EngineName, Interaction
+from lakesweep.operations.interaction import EngineName, Interaction, choose_engine
 from lakesweep.operations.lakes.apply import (
     ApplyPlanRequest,
     ApplyPlanResult,
@@ -34,6 +31,9 @@ from lakesweep.operations.lakes.plan_view import (
     view_plan,
 )
 from lakesweep.operations.lakes.quarantine import RestoreResult, restore_quarantine
+from lakesweep.python_api.inputs import consent
+from lakesweep.python_api.notebook import html_facts, html_table
+from lakesweep.python_api.streams import RowStream
 from lakesweep.storage.options import UNLIMITED, DeleteRate
 from lakesweep.sweep.columns import VERDICTS
 from lakesweep.sweep.plan.document import PlanKind
@@ -104,7 +104,7 @@ class Plan:
     def apply(
         self,
         *,
-        engine: EngineName | str = EngineName.SPARK,
+        engine: EngineName | str | None = None,
         quarantine: bool = False,
         rate: DeleteRate = UNLIMITED,
         override: Iterable[str] = (),
@@ -116,7 +116,7 @@ class Plan:
         request = ApplyPlanRequest(
             self.name,
             self._kind,
-            EngineName(engine),
+            choose_engine(self._app, engine),
             rate,
             quarantine=quarantine,
             overridden=tuple(override),

@@ -59,7 +59,7 @@ class RowStream:
         return f"RowStream({', '.join(self.schema.names)})"
 
     def _repr_html_(self) -> str:
-        from lakesweep.api.notebook import html_table
+        from lakesweep.python_api.notebook import html_table
 
         shown = self.head()
         return html_table(shown.column_names, [list(row.values()) for row in shown.to_pylist()])

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from lakesweep.api.inputs import consent
-from lakesweep.api.streams import RowStream
 from lakesweep.app import App
 from lakesweep.operations.interaction import Interaction
 from lakesweep.operations.tables.iceberg import (
@@ -18,6 +16,8 @@ from lakesweep.operations.tables.iceberg import (
     purge_table,
 )
 from lakesweep.operations.tables.paimon_tables import PaimonFilesRequest, paimon_files
+from lakesweep.python_api.inputs import consent
+from lakesweep.python_api.streams import RowStream
 from lakesweep.storage.file_batches import FILE_SCHEMA
 from lakesweep.storage.options import UNLIMITED, DeleteRate
 from lakesweep.units import absolute_address

@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from lakesweep.api.inputs import (
-    DurationLike,
-    MomentLike,
-    consent,
-    to_duration,
-    to_moment,
-)
-from lakesweep.api.plan import Plan
-from lakesweep.api.streams import RowStream
-from lakesweep.api.tables import IcebergApi, PaimonApi
 from lakesweep.app import App
 from lakesweep.catalog import Catalogs
 from lakesweep.clock import Clock, SystemClock
-from lakesweep.config_file import config_from_values, find_config, load_config
-from lakesweep.operations.interaction import EngineName, Interaction
+from lakesweep.config_file import config_from_values, load_config
+from lakesweep.config_search import find_config
+from lakesweep.operations.interaction import EngineName, Interaction, choose_engine
 from lakesweep.operations.lakes.check import CheckLakeRequest, CheckLakeResult, check_lake
 from lakesweep.operations.lakes.plan import (
     BRANCH_GRACE,
@@ -41,7 +33,7 @@ from lakesweep.operations.lakes.quarantine import (
     empty_quarantine,
     list_quarantines,
 )
-from lakesweep.operations.lakes.runs import RunView, list_runs
+from lakesweep.operations.lakes.runs import RunFilter, RunView, list_runs
 from lakesweep.operations.store.store import (
     MaintainStoreRequest,
     MaintenancePreview,
@@ -58,6 +50,16 @@ from lakesweep.operations.tables.files import (
     purge_files,
 )
 from lakesweep.progress import SILENT, Progress
+from lakesweep.python_api.inputs import (
+    DurationLike,
+    MomentLike,
+    consent,
+    to_duration,
+    to_moment,
+)
+from lakesweep.python_api.plan import Plan
+from lakesweep.python_api.streams import RowStream
+from lakesweep.python_api.tables import IcebergApi, PaimonApi
 from lakesweep.storage.file_batches import FILE_SCHEMA
 from lakesweep.storage.options import UNLIMITED, DeleteRate
 from lakesweep.store import Store
@@ -79,11 +81,24 @@ def open(  # noqa: A001
     """
     clock = clock or SystemClock()
     if isinstance(config, Mapping):
-        return Lakesweep(App(config_from_values(config), clock=clock, progress=progress))
-    path = find_config(None if config is None else Path(config), os.environ, Path.cwd())
-    folder = path.parent if path else None
-    values = load_config(path, os.environ)
-    return Lakesweep(App(values, folder=folder, clock=clock, progress=progress))
+        checked = config_from_values(config)
+        return Lakesweep(App(checked, clock=clock, progress=progress, notify=warnings.warn))
+    search = find_config(None if config is None else Path(config), os.environ, Path.cwd())
+    for each in search.passed_over:
+        warnings.warn(str(each), stacklevel=2)
+    folder = search.path.parent if search.path else None
+    values = load_config(search.path, os.environ)
+    return Lakesweep(
+        App(
+            values,
+            folder=folder,
+            config_file=search.path,
+            clock=clock,
+            progress=progress,
+            notify=warnings.warn,
+            searched=None if search.path else search.places,
+        )
+    )
 
 
 class Lakesweep:
@@ -165,7 +180,7 @@ class Lakesweep:
         self,
         lake: str,
         *,
-        engine: EngineName | str = EngineName.SPARK,
+        engine: EngineName | str | None = None,
         mode: MatchMode | str = MatchMode.AUTO,
         grace: DurationLike | None = None,
         inventory: str | None = None,
@@ -175,7 +190,7 @@ class Lakesweep:
         """Judge every file of a lake, and store the verdicts. Deletes nothing."""
         request = PlanLakeRequest(
             lake,
-            EngineName(engine),
+            choose_engine(self.app, engine),
             MatchMode(mode),
             to_duration(grace),
             inventory,
@@ -190,7 +205,7 @@ class Lakesweep:
         repository: str,
         policy: str | Path,
         *,
-        engine: EngineName | str = EngineName.SPARK,
+        engine: EngineName | str | None = None,
         floor_days: int = FLOOR_DAYS,
         branch_grace: DurationLike = BRANCH_GRACE,
         override: Iterable[str] = (),
@@ -203,7 +218,7 @@ class Lakesweep:
             str(file),
             floor_days=floor_days,
             branch_grace=to_duration(branch_grace) or BRANCH_GRACE,
-            engine=EngineName(engine),
+            engine=choose_engine(self.app, engine),
             overridden=tuple(override),
         )
         made = plan_repository(self.app, request, self._io)
@@ -219,10 +234,10 @@ class Lakesweep:
         lake: str | None = None,
         *,
         plan: str | None = None,
-        engine: EngineName | str = EngineName.SPARK,
+        engine: EngineName | str | None = None,
     ) -> CheckLakeResult:
         """Find files that are referenced but not stored; the result names the first of them."""
-        request = CheckLakeRequest(lake, plan, EngineName(engine))
+        request = CheckLakeRequest(lake, plan, choose_engine(self.app, engine))
         with check_lake(self.app, request, self._io) as checked:
             return checked.result
 
@@ -234,20 +249,22 @@ class Lakesweep:
         self,
         plan: str,
         *,
-        engine: EngineName | str = EngineName.SPARK,
+        engine: EngineName | str | None = None,
         override: Iterable[str] = (),
         dry_run: bool = False,
         yes: bool = False,
         confirm: Callable[[QuarantineView], None] | None = None,
     ) -> EmptyResult | EmptyDryRun:
         """Delete quarantined files for good, unless something references them now."""
-        request = EmptyQuarantineRequest(plan, EngineName(engine), tuple(override), dry_run)
+        request = EmptyQuarantineRequest(
+            plan, choose_engine(self.app, engine), tuple(override), dry_run
+        )
         agreed = consent(confirm, yes=yes or dry_run)
         return empty_quarantine(self.app, request, agreed, self._io)
 
     def runs(self, lake: str | None = None, limit: int = 20) -> list[RunView]:
         """What was done, by whichever way, the newest first."""
-        return list_runs(self.app, lake, limit)
+        return list_runs(self.app, RunFilter(lake), limit)
 
     def maintain(
         self,

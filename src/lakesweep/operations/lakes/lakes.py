@@ -1,0 +1,115 @@
+"""List the configured lakes: last plan, last run, waste and health of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from enum import StrEnum
+
+import msgspec
+
+from lakesweep.app import App
+from lakesweep.runs.records import PlanStatus, RunKind, RunRecord, RunStatus
+from lakesweep.timestamps import micros, moment
+
+_FAILED = frozenset({RunStatus.FAILED, RunStatus.DEAD})
+
+
+class LakeHealth(StrEnum):
+    """What the newest runs of a lake say about it."""
+
+    NEW = "new"
+    OK = "ok"
+    RUNNING = "running"
+    INCOMPLETE = "incomplete"
+    REFUSED = "refused"
+    STOPPED = "stopped"
+    FAILED = "failed"
+
+
+class LakePlan(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest plan of a lake; `waste_files` and `waste_bytes` are what it deletes."""
+
+    plan: str
+    created: datetime
+    state: str
+    waste_files: int | None
+    waste_bytes: int | None
+
+
+class LakeRun(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest run of a lake."""
+
+    run: str
+    kind: str
+    status: str
+    started: datetime
+
+
+class LakeLine(msgspec.Struct, frozen=True, kw_only=True):
+    """A lake and what is known of it."""
+
+    lake: str
+    locations: tuple[str, ...]
+    health: LakeHealth
+    last_plan: LakePlan | None
+    last_run: LakeRun | None
+
+
+class LakeList(msgspec.Struct, frozen=True):
+    """All lakes of the configuration."""
+
+    lakes: tuple[LakeLine, ...]
+
+
+def list_lakes(app: App) -> LakeList:
+    """The lakes of the configuration, in its order. Nothing is read but the store."""
+    return LakeList(tuple(_lines(app)))
+
+
+def _lines(app: App) -> Iterator[LakeLine]:
+    for name, section in app.config.lakes.items():
+        runs = list(app.known_runs.list(name))
+        newest = runs[0] if runs else None
+        yield LakeLine(
+            lake=name,
+            locations=section.locations,
+            health=_health(newest),
+            last_plan=_last_plan(app, name, runs),
+            last_run=None if newest is None else _run(newest),
+        )
+
+
+def _last_plan(app: App, lake: str, runs: list[RunRecord]) -> LakePlan | None:
+    plans = app.known_runs.plans(lake)
+    if not plans:
+        return None
+    newest = plans[0]
+    made = next((run for run in runs if run.kind is RunKind.PLAN and run.run == newest.plan), None)
+    figures = made.figures if made else {}
+    is_expired = newest.expires_at <= micros(app.clock.now())
+    is_open = newest.status is PlanStatus.READY
+    return LakePlan(
+        plan=newest.plan,
+        created=moment(newest.created_at),
+        state="expired" if is_open and is_expired else newest.status.value,
+        waste_files=figures.get("delete_files"),
+        waste_bytes=figures.get("delete_bytes"),
+    )
+
+
+def _run(record: RunRecord) -> LakeRun:
+    return LakeRun(
+        run=record.run,
+        kind=record.kind.value,
+        status=record.status.value,
+        started=moment(record.started_at),
+    )
+
+
+def _health(newest: RunRecord | None) -> LakeHealth:
+    if newest is None:
+        return LakeHealth.NEW
+    if newest.status in _FAILED:
+        return LakeHealth.FAILED
+    return LakeHealth.OK if newest.status is RunStatus.DONE else LakeHealth(newest.status.value)

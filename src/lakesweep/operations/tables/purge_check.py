@@ -1,0 +1,149 @@
+"""What a purge may delete: nothing that a root references, and nothing of Lakesweep's own.
+
+All purges ask here, whatever named their files: table metadata, a listing, a partition. The
+roots of all configured lakes are read as a sweep reads them, before the preview is shown and
+again right before the first delete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import chain
+from tempfile import TemporaryDirectory
+
+import pyarrow as pa
+
+from lakesweep.app import App
+from lakesweep.config import IcebergCatalogRoot, IcebergScanRoot, LakeSection, Root
+from lakesweep.errors import RefusedError
+from lakesweep.guard_names import GuardName
+from lakesweep.progress import SILENT, Progress
+from lakesweep.storage.address import parse
+from lakesweep.storage.datasets.manifest import Dataset
+from lakesweep.storage.datasets.writer import write_dataset
+from lakesweep.storage.deleting.bulk_delete import Deleter
+from lakesweep.storage.listing.locations import list_files
+from lakesweep.sweep.columns import LISTING
+from lakesweep.sweep.engine.local_engine import LocalSweepEngine
+from lakesweep.sweep.judge.reasons import JudgeRules
+from lakesweep.sweep.lake import Lake, find_lake
+from lakesweep.sweep.mark.marks import Marks
+from lakesweep.sweep.plan.document import IncompleteRoot
+from lakesweep.sweep.purge_target import PurgeTarget, RootsBeside
+from lakesweep.sweep.references import (
+    ReferenceCheck,
+    ReferencedFiles,
+    UnreferencedDeletion,
+    listing_rows,
+    references_only,
+)
+from lakesweep.sweep.roots.root import RootSource
+
+
+@dataclass(frozen=True)
+class PurgeScope:
+    """Where a purge may delete, and whom it asks.
+
+    Files outside `locations` stay. `catalogs`, by their properties, are asked beside the configured
+    roots, and `target` is the table that is purged. Without `asks_roots`, only Lakesweep's own
+    files stay.
+    """
+
+    locations: tuple[str, ...]
+    target: PurgeTarget | None = None
+    catalogs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    own_files: tuple[str, ...] = ()
+    asks_roots: bool = True
+    rules: Callable[[JudgeRules], JudgeRules] = references_only
+
+
+@dataclass
+class PurgeCheck:
+    """Decides for some files, again and again, which of them stay."""
+
+    check: ReferenceCheck
+    files: Dataset
+    _marks: Marks | None = field(default=None, init=False)
+
+    def look(self) -> ReferencedFiles:
+        """Ask all roots as they are now. RefusedError if one of them cannot be read."""
+        seen = self.check.look(self.files, self._marks)
+        self._marks = seen.marks
+        return seen
+
+    def deletion(
+        self, delete: Deleter, look: Callable[[], ReferencedFiles] | None = None
+    ) -> UnreferencedDeletion:
+        """A deleter that leaves what stays, by a look right before the first delete."""
+        return UnreferencedDeletion(look or self.look, self.check.sources, delete)
+
+
+@contextmanager
+def purge_check(
+    app: App,
+    scope: PurgeScope,
+    batches: Iterable[pa.RecordBatch],
+    *,
+    progress: Progress = SILENT,
+) -> Iterator[PurgeCheck]:
+    """A check of files, given as batches with `path` and `size_bytes`, each file once."""
+    with TemporaryDirectory(prefix="lakesweep-") as place:
+        # Before any root is read: what a table takes up from now on is seen as referenced.
+        files = write_dataset(app.stores, f"{place}/files", LISTING, listing_rows(batches))
+        lake = _lake(app, scope, place)
+        check = ReferenceCheck(
+            app.stores,
+            LocalSweepEngine(app.stores),
+            app.clock,
+            lake,
+            lambda: _sources(app, lake, scope.target),
+            place,
+            _veto,
+            progress=progress,
+            rules=scope.rules,
+        )
+        yield PurgeCheck(check, files)
+
+
+def whole_stores(addresses: Iterable[str]) -> tuple[str, ...]:
+    """The buckets and file systems that addresses are in."""
+    return tuple(dict.fromkeys(parse(each).child("").path for each in addresses))
+
+
+def _lake(app: App, scope: PurgeScope, place: str) -> Lake:
+    """All lakes as one. Work in progress is in `place`, which is also where nothing is found."""
+    lakes = app.config.lakes
+    roots = [root for lake in lakes.values() for root in lake.roots]
+    roots += [
+        IcebergCatalogRoot(type="iceberg-catalog", name=name, properties=dict(properties))
+        for name, properties in scope.catalogs.items()
+        if name not in app.catalogs
+    ]
+    section = LakeSection(
+        locations=scope.locations or (place,), roots=tuple(roots) if scope.asks_roots else ()
+    )
+    own = (folder for name in lakes for folder in find_lake(lakes, name, app.plans).own_folders)
+    kept = tuple(dict.fromkeys((*app.own_files, *scope.own_files, *own)))
+    return Lake("purge", section, place, kept=kept)
+
+
+def _sources(app: App, lake: Lake, target: PurgeTarget | None) -> Sequence[RootSource]:
+    found = app.root_sources(app.stores, lake, lambda: _scanned(app, lake.section.roots))
+    return found if target is None else [RootsBeside(source, target) for source in found]
+
+
+def _scanned(app: App, roots: Iterable[Root]) -> Iterator[pa.RecordBatch]:
+    """What scans search: only they need a listing."""
+    paths = dict.fromkeys(root.path for root in roots if isinstance(root, IcebergScanRoot))
+    return chain.from_iterable(list_files(app.stores, path) for path in paths)
+
+
+def _veto(root: IncompleteRoot) -> RefusedError:
+    # No override: what this root needs is unknown, and it may be any of the files.
+    return RefusedError(
+        GuardName.INCOMPLETE,
+        f"{root.name} may reference the files, and cannot be read: {root.reason}",
+        hint="make it readable, then run the command again; lakesweep doctor checks catalogs",
+    )
