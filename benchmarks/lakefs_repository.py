@@ -25,6 +25,7 @@ from lakesweep.storage.datasets.writer import write_dataset
 from lakesweep.storage.stores import Stores
 from tests.lakefs_repositories import FolderFiles
 from tests.lakefs_tables import Entry, RangeOf, write_table
+from tests.lifecycle_runs import documents_of
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
 KEYS_IN_A_RANGE = 1_000
@@ -139,7 +140,8 @@ def run(made: Made, engine: LifecycleEngine, folder: Path, number: int) -> Judge
     place = f"{folder}/work-{number}"
     staged = write_dataset(Stores(), f"{place}/staged", STAGED, made.staged())
     policy = parse_policy(POLICY, "policy.json")
-    spec = LifecycleSpec(made, policy, f"run-{number}", NOW, place, f"{folder}/lc")
+    documents = documents_of(folder)
+    spec = LifecycleSpec(made, policy, f"run-{number}", NOW, place, documents, f"{folder}/lc")
     return judge_addresses(spec, engine, made.refs, staged)
 
 

@@ -43,7 +43,7 @@ from lakesweep.storage.stores import Stores
 _COMMAND = Path(sys.executable).with_name("lakesweep")
 _READERS = Path(".paimon-readers").resolve()
 _AGE_SECONDS = 20 * 86_400
-_EXPIRE = ["--retain-min", "1", "--retain-max", "1", "--limit", "1000000"]
+_EXPIRE = ["--retain-min", "1", "--retain-max", "1", "--limit", "1000000", "--settle", "0s"]
 _ROUNDS_INSIDE = 3
 _ENGINES = ["local", "spark"]
 
@@ -192,7 +192,9 @@ class Bench:
         contest = Contest(f"{gone:,} snapshots expired", gone)
         for _ in range(self.arguments.rounds):
             with self._copied(made.folder) as copy:
-                command = ours("expire-snapshots", copy / "db.db" / "t", *_EXPIRE, "--yes")
+                command = ours(
+                    "expire-snapshots", copy / "db.db" / "t", *_EXPIRE, "--settle", "0s", "--yes"
+                )
                 found = contest.run("lakesweep", command, self.folder)
                 assert found["expired_snapshots"] == gone
             for name, peer in self._peers():

@@ -6,21 +6,49 @@ import os
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import HealthCheck, settings
 
+from tests.cpu_times import CpuTimes, add_cpu_option
 from tests.database_servers import DatabaseServer, mariadb_server, postgresql_server
+from tests.forks import preload_forks
 from tests.lakefs import RealRepositories
 from tests.paimon import JavaWarehouses
+from tests.random_tests import Budget, Cases, Tally, add_options
 from tests.servers import S3Server, moto_server, rclone_server
 
 pytest.register_assert_rewrite("lakesweep.storage.contract", "lakesweep.store.backends.contract")
-# How long an example takes says how busy the machine is, and nothing about the code.
-settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("untimed")
 
 #: Nobody but whoever runs one can say where a lakeFS server is.
 _LAKEFS = "LAKESWEEP_TEST_LAKEFS_ENDPOINT"
+_LONGEST_ID = 120
 collect_ignore_glob = [] if os.environ.get(_LAKEFS) else ["e2e/test_lakefs_live*.py"]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    add_options(parser)
+    add_cpu_option(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Preload forks, and limit random tests before their modules are imported."""
+    preload_forks()
+    budget = Budget.of(config)
+    budget.load_profile()
+    config.pluginmanager.register(Tally(budget))
+    if config.getoption("--cpu-times"):
+        config.pluginmanager.register(CpuTimes())
+
+
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Name long texts and all bytes by their size.
+
+    Bytes may differ from one process to the next (gzip writes the time), and pytest-xdist refuses
+    to run tests whose names do.
+    """
+    if isinstance(val, bytes):
+        return f"{len(val)} bytes"
+    if isinstance(val, str) and len(val) > _LONGEST_ID:
+        return f"{val[:40]}… {len(val)} characters"
+    return None
 
 
 def pytest_report_header() -> str:
@@ -71,3 +99,9 @@ def mariadb_databases() -> Iterator[DatabaseServer]:
     """MariaDB, in which each test makes databases of its own."""
     with mariadb_server() as server:
         yield server
+
+
+@pytest.fixture
+def cases(request: pytest.FixtureRequest) -> Cases:
+    """Random cases for a test that makes its own data; see tests/random_tests.py."""
+    return Cases(request.node.nodeid, Budget.of(request.config))

@@ -21,7 +21,6 @@ class Writers:
         self.world = World()
         #: What each metadata file keeps, as an oracle read it when it was written.
         self.reached: dict[str, frozenset[str]] = {}
-        self.ever_denied: set[str] = set()
         #: Where roots pointed, one move after the other; None where they went.
         self.history: list[tuple[str, str | None]] = []
         self._versions: dict[str, list[str]] = {}
@@ -130,7 +129,6 @@ class Writers:
         found = [path for path in self._stored(".avro", ".json") if path in live]
         if found:
             self.world.denied.add(found[a % len(found)])
-            self.ever_denied |= self.world.denied
 
     def fail(self, _: int, __: int) -> None:
         """The catalog ends in the middle of its answers."""

@@ -24,6 +24,7 @@ from lakesweep.lifecycle.plan.document import LifecyclePlanRequest
 from lakesweep.lifecycle.plan.planner import LifecyclePlanner
 from lakesweep.lifecycle.policy.parser import parse_policy
 from lakesweep.lifecycle.repository_lake import repository_lake
+from lakesweep.lifecycle.run_history import VouchedDocuments
 from lakesweep.runs.records import TYPES, RunKind
 from lakesweep.runs.run_log import RunLog
 from lakesweep.runs.sessions import run_session
@@ -93,17 +94,27 @@ class Office:
         return replace(lake, roots_of_others=self.roots)
 
     @property
+    def documents(self) -> VouchedDocuments:
+        return VouchedDocuments(self.runs, self.lake.name)
+
+    @property
     def openers(self) -> Mapping[str, RepositoryOpener]:
         return {each.name: opener_of(each) for each in (self.repository, *self.neighbours)}
 
     def plan(self, rules: Mapping[str, Mapping[str, Any]], **options: Any) -> StoredPlan:
         text = json.dumps({id_: {"enabled": True, **rule} for id_, rule in rules.items()})
-        policy = parse_policy(text.encode(), "policy.json", floor=1)
+        policy = parse_policy(text.encode(), "policy.json")
         planner = LifecyclePlanner(self.stores, self.engine, self.judges, self.runs, self.clock)
         with run_session(self.runs, self.lake.name, RunKind.PLAN, spec={}) as session:
             about = {"home": self.home, **options}
             spec = LifecycleSpec(
-                self.repository, policy, session.record.run, session.started, "", **about
+                self.repository,
+                policy,
+                session.record.run,
+                session.started,
+                "",
+                self.documents,
+                **about,
             )
             others = {each.name: opener_of(each) for each in self.neighbours}
             order = LifecyclePlanRequest(

@@ -16,25 +16,6 @@ from pathlib import Path
 from typing import Any
 
 _CHANGES = frozenset({"os.rename", "os.remove", "os.link", "os.rmdir", "os.mkdir"})
-#: What a sweep needs, and takes a second to import.
-_PRELOADED = (
-    "pyarrow.dataset",
-    "pyarrow.parquet",
-    "pyiceberg.catalog.sql",
-    "pyiceberg.io.pyarrow",
-    "lakesweep.app",
-    "lakesweep.cli.main",
-    "lakesweep.cli.sweep.apply",
-    "lakesweep.cli.sweep.plan",
-    "lakesweep.operations.lakes.apply",
-    "lakesweep.operations.lakes.plan",
-    "lakesweep.store.backends.sql.sqlite",
-    "lakesweep.sweep.apply.applier",
-    "lakesweep.sweep.paths.file_name_kernels",
-    "lakesweep.sweep.paths.folder_kernels",
-    "lakesweep.sweep.quarantine.restore",
-    "lakesweep.sweep.plan.planner",
-)
 _SECONDS = 120
 #: The exit code of a process that was killed.
 KILLED = -signal.SIGKILL
@@ -43,8 +24,6 @@ KILLED = -signal.SIGKILL
 def run_mortal(command: Sequence[str], folder: Path, steps: int) -> int:
     """The exit code of a command that is killed behind so many steps, or KILLED."""
     context = multiprocessing.get_context("forkserver")
-    # Whoever forks has read all that is imported, and has no threads.
-    context.set_forkserver_preload([*_PRELOADED])
     process = context.Process(target=_run, args=(list(command), folder, steps))
     process.start()
     process.join(_SECONDS)

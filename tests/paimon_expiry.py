@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -20,7 +21,6 @@ from lakesweep.paimon.expire.snapshot_expiry import choose_changelogs, choose_sn
 from lakesweep.paimon.manifests.named_files import index_files_of, manifests_of
 from lakesweep.paimon.model.table import PaimonTable
 from lakesweep.paimon.reach.owners import FileOwner, list_owner_files, read_owners
-from lakesweep.storage.deleting.bulk_delete import delete_files
 from lakesweep.storage.object_store import ENTRY_SCHEMA, ListingPage, ObjectStore
 from lakesweep.storage.stores import Stores
 from tests.dict_store import DictStore
@@ -28,6 +28,8 @@ from tests.moments import NOON
 from tests.paimon import JavaTable
 
 ROOT = "memory://bucket/t"
+#: Two writes to a store in memory, whose clock moves by a second with each.
+MOMENT = timedelta(seconds=1)
 
 Choose = Callable[[PaimonTable], Expiry]
 
@@ -88,14 +90,57 @@ def open_table(store: ObjectStore, now: datetime = NOON) -> PaimonTable:
     return PaimonTable.open(Stores(replace={ROOT: store}), ROOT, ManualClock(now))
 
 
+class Bystander(ManualClock):
+    """A clock on which others write something in the first wait."""
+
+    def __init__(self, act: Callable[[], None], start: datetime = NOON) -> None:
+        super().__init__(start)
+        self._act: Callable[[], None] | None = act
+
+    def sleep(self, seconds: float) -> None:
+        super().sleep(seconds)
+        act, self._act = self._act, None
+        if act is not None:
+            act()
+
+
+@dataclass
+class MemoryJournals:
+    """What a store would say about journals: their hashes by address."""
+
+    hashes: dict[str, str] = field(default_factory=dict)
+
+    def known(self, address: str) -> str | None:
+        return self.hashes.get(address)
+
+    def recorded(self) -> list[str]:
+        return list(self.hashes)
+
+    def register(self, address: str) -> None:
+        self.hashes[address] = ""
+
+    def vouch(self, address: str, sha256: str) -> None:
+        self.hashes[address] = sha256
+
+    def forget(self, address: str) -> None:
+        self.hashes.pop(address, None)
+
+    def check(self) -> None:
+        return
+
+
 def expire(
-    store: ObjectStore, choose: Choose, now: datetime = NOON
+    store: ObjectStore,
+    choose: Choose,
+    now: datetime = NOON,
+    log: MemoryJournals | None = None,
 ) -> tuple[set[str], ExpiryOutcome]:
-    """Plan and carry out; the names of what was planned to go."""
+    """Plan and carry out; the names of what was planned to go. `log` knows earlier journals."""
     table = open_table(store, now)
-    with plan_expiry(table, choose(table)) as plan:
+    log = log or MemoryJournals()
+    with plan_expiry(table, choose(table), log.known) as plan:
         paths = [path for batch in plan.all_batches() for path in batch["path"].to_pylist()]
-        outcome = apply_expiry(plan, lambda batches: delete_files(table.stores, batches))
+        outcome = apply_expiry(plan, table.stores, log, settle=MOMENT)
     assert len(paths) == len(set(paths)) == plan.total_files
     return {path.removeprefix(f"{ROOT}/") for path in paths}, outcome
 

@@ -437,8 +437,8 @@ class Process:
 
     def restore(self, plan: str) -> OutcomeTotals:
         holding = find_holding(self.runs, plan)
-        with self.running(RunKind.RESTORE, plan):
-            return QuarantineRestorer(self.stores, self.runs, self.lake).restore(holding)
+        with self.running(RunKind.RESTORE, plan) as session:
+            return QuarantineRestorer(self.stores, self.runs, self.lake).restore(holding, session)
 
     def empty(
         self, plan: str, overridden: Sequence[str] = (), *, batch_rows: int = 1

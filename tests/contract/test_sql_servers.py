@@ -457,7 +457,7 @@ def test_mariadb_never_cuts_what_is_too_long(
 def test_mariadb_carries_the_largest_rows_in_its_smallest_packets(
     mariadb_url: str, open_store: Callable[..., SqlBackend]
 ) -> None:
-    with _global_setting(mariadb_url, "max_allowed_packet", 2**20):
+    with _global_setting(mariadb_url, "max_allowed_packet", 2**19):
         backend = open_store(mariadb_url)
         backend.init_schema()
         contract.takes_more_bytes_than_a_request_can_carry(backend)
@@ -466,7 +466,7 @@ def test_mariadb_carries_the_largest_rows_in_its_smallest_packets(
 def test_mariadb_is_asked_for_long_names_in_its_smallest_packets(
     mariadb_url: str, open_store: Callable[..., SqlBackend]
 ) -> None:
-    with _global_setting(mariadb_url, "max_allowed_packet", 2**20):
+    with _global_setting(mariadb_url, "max_allowed_packet", 2**19):
         backend = open_store(mariadb_url)
         backend.init_schema()
         # What must be escaped takes twice its bytes.
@@ -479,12 +479,12 @@ def test_mariadb_with_packets_too_small_for_a_row_is_refused(
     mariadb_url: str, open_store: Callable[..., SqlBackend]
 ) -> None:
     open_store(mariadb_url).init_schema()
-    with _global_setting(mariadb_url, "max_allowed_packet", 2**19):
+    with _global_setting(mariadb_url, "max_allowed_packet", 2**18):
         backend = open_store(mariadb_url)
         for call in (backend.init_schema, backend.check_schema):
             with pytest.raises(StoreError, match="setting of the server") as caught:
                 call()
-            assert caught.value.hint == "set max_allowed_packet of the server to at least 1048576"
+            assert caught.value.hint == "set max_allowed_packet of the server to at least 500000"
 
 
 def test_a_mariadb_that_may_only_be_read_is_told(

@@ -207,6 +207,36 @@ def test_an_interruption_ends_with_130(tmp_path: Path) -> None:
         assert process.wait(120) == 130
 
 
+def test_a_file_that_is_still_read_ahead_does_not_abort_the_end(tmp_path: Path) -> None:
+    """Arrow's thread wakes up when the command is done, and wants Python's lock."""
+    (tmp_path / "ahead.py").write_text(
+        "import io, threading, time\n"
+        "import pyarrow as pa, pyarrow.dataset as ds, pyarrow.parquet as pq\n"
+        "from lakesweep.cli import main\n"
+        "class Slow(io.BytesIO):\n"
+        "    def read(self, size=-1):\n"
+        "        if threading.current_thread() is not threading.main_thread():\n"
+        "            reading.set()\n"
+        "            time.sleep(0.5)\n"
+        "        return super().read(size)\n"
+        "def read_ahead(words):\n"
+        "    global reader\n"
+        "    pq.write_table(pa.table({'a': [1]}), file := io.BytesIO())\n"
+        "    slow = pa.PythonFile(Slow(file.getvalue()), mode='r')\n"
+        "    reader = ds.ParquetFileFormat().make_fragment(slow).scanner().to_reader()\n"
+        "    reading.wait()\n"
+        "    print('done')\n"
+        "    return 4\n"
+        "reading = threading.Event()\n"
+        "main.run = read_ahead\n"
+        "main.main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "ahead.py"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (4, "done\n", "")
+
+
 @pytest.mark.parametrize(("typed", "code"), [(b"y\n", 0), (b"n\n", 3)])
 def test_a_question_on_a_terminal_waits_for_the_answer(
     tmp_path: Path, typed: bytes, code: int

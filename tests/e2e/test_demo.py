@@ -1,10 +1,7 @@
-"""The demo: without Spark, in this process; and on Spark, as the README shows it."""
+"""The demo without Spark, in this process; tests/spark/test_demo.py has it on Spark."""
 
 from __future__ import annotations
 
-import os
-import sys
-from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -15,11 +12,8 @@ from lakesweep.demo.position_deletes import delete_rows
 from lakesweep.demo.proof import prove_left, prove_same, read_all
 from lakesweep.errors import LakesweepError
 from tests.command import Lakesweep
-from tests.transcript import Step
 
-README = Path(__file__).parents[2] / "README.md"
 HERE = ("demo", "--engine", "local")
-STORY = ["plan", "show", "explain", "apply", "check", "quarantine", "plan", "apply"]
 
 
 @pytest.fixture
@@ -37,17 +31,6 @@ def lake(tmp_path: Path) -> DemoLake:
 @pytest.fixture
 def planted(lake: DemoLake) -> PlantedGarbage:
     return add_garbage(lake)
-
-
-def test_the_readme_shows_the_story_as_it_is_told(tmp_path: Path) -> None:
-    shown = README.read_text().partition("```text\n")[2].partition("\n```")[0]
-    told = Step(f"{sys.executable} -m lakesweep demo", f"…\n{shown}", 0)
-    done = told.run(tmp_path, os.environ)
-    assert (done.returncode, told.matches(done.stdout)) == (0, True), done.stdout
-    lines = done.stdout.splitlines()
-    commands = [line.split()[2] for line in lines if line.startswith("$ lakesweep")]
-    assert [word for word, _ in groupby(commands)] == STORY
-    assert sum(line.endswith(" the same") for line in lines) == 9
 
 
 def test_programs_get_the_story_and_a_lake_that_is_kept_can_be_used(

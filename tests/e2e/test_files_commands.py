@@ -6,7 +6,9 @@ import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
 
 from tests.command import Lakesweep
 from tests.scripted import http, page, scripted_server
@@ -196,3 +198,49 @@ def test_a_bucket_that_is_not_there_is_not_found(
     done = lakesweep("files", "list", "s3://no-such-bucket-here/")
     assert done.code == 6
     assert "no-such-bucket-here" in done.error["message"]
+
+
+@pytest.fixture
+def warehouse(lakesweep: Lakesweep, tmp_path: Path) -> Path:
+    """A lake with a catalog and one table, and a file that nothing references."""
+    place = tmp_path / "lake"
+    catalog = SqlCatalog("prod", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(place))
+    catalog.create_namespace("shop")
+    rows = pa.table({"id": pa.array(range(10), pa.int64())})
+    catalog.create_table("shop.a", rows.schema).append(rows)
+    (place / "scratch.parquet").write_bytes(b"scratch")
+    lakesweep.config = tmp_path / "lakesweep.toml"
+    lakesweep.config.write_text(
+        f'[lakes.prod]\nlocations = ["{place}"]\n[[lakes.prod.roots]]\ntype = "iceberg-catalog"\n'
+        f'name = "prod"\nproperties = {{ type = "sql", uri = "sqlite:///{tmp_path}/catalog.db" }}\n'
+    )
+    return place
+
+
+def test_a_purge_keeps_what_a_root_references(lakesweep: Lakesweep, warehouse: Path) -> None:
+    live = left(warehouse) - {"scratch.parquet"}
+    done = lakesweep("files", "purge", str(warehouse), "--yes")
+    assert (done.code, done.document["deleted"], done.document["protected"]) == (0, 1, len(live))
+    assert left(warehouse) == live
+    assert "kept: referenced" in done.err
+    words = ["--yes", "--override", "referenced"]
+    assert lakesweep("files", "purge", str(warehouse), *words).document["deleted"] == len(live)
+
+
+def test_a_purge_beside_a_root_that_cannot_be_read_is_refused(
+    lakesweep: Lakesweep, warehouse: Path
+) -> None:
+    newest = max((warehouse / "shop/a/metadata").glob("*.metadata.json"))
+    newest.write_text("{")
+    done = lakesweep("files", "purge", str(warehouse), "--glob", "scratch.*", "--yes")
+    assert (done.code, "prod.shop.a" in done.error["message"]) == (3, True)
+    assert (warehouse / "scratch.parquet").exists()
+
+
+def test_no_purge_takes_lakesweeps_own_files(lakesweep: Lakesweep, warehouse: Path) -> None:
+    lakesweep("store", "init")
+    folder = warehouse.parent
+    words = ["--yes", "--override", "referenced", "--glob", "*.{toml,db}"]
+    done = lakesweep("files", "purge", str(folder), *words)
+    assert (done.document["found"], done.document["protected"]) == (0, 3), done.err
+    assert {"lakesweep.toml", "catalog.db", ".lakesweep/store.db"} <= left(folder)

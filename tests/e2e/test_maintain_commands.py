@@ -110,3 +110,22 @@ def test_what_could_not_be_done_ends_with_code_4(lakesweep: Lakesweep, file: Pat
     assert "realm default: the head 7 of reference 'main' is missing" in done.err
     assert _count(file) == 3
     assert lakesweep("runs").lines[0]["status"] == "incomplete"
+
+
+def test_only_the_named_realms_are_maintained(lakesweep: Lakesweep) -> None:
+    assert lakesweep("realm", "create", "acme").code == 0
+    run = lakesweep("store", "maintain", "--realm", "acme", "--no-system-realm", "--yes").document
+    assert run["per_realm_reference_stats"].keys() == {"acme"}
+    run = lakesweep("store", "maintain", "--realm", "default", "--dry-run").document
+    assert run["per_realm_reference_stats"].keys() == {"default", "::system::"}
+    assert run["obj_stats"]["unreferenced"] == 3
+    assert run["identified_objs"] >= run["distinct_objs"] > 0
+    assert run["identified_references"] >= run["distinct_references"] > 0
+
+
+def test_realms_in_the_wrong_state_are_refused_before_anything_happens(
+    lakesweep: Lakesweep,
+) -> None:
+    assert lakesweep("store", "maintain", "--realm", "none", "--yes").code == 6
+    refused = lakesweep("store", "maintain", "--purge-realm", "default", "--yes")
+    assert (refused.code, "not purging" in refused.error["message"]) == (3, True)

@@ -8,16 +8,24 @@ from pathlib import Path
 
 import pytest
 
+from lakesweep.storage.datasets.writer import write_dataset
+from lakesweep.storage.file_batches import FILE_SCHEMA, file_batch
+from lakesweep.storage.stores import Stores
 from tests.command import Lakesweep
 from tests.paimon import JavaTable, JavaWarehouses
 from tests.servers import S3Server
 
 BUCKET = "paimon-expire"
-KEEP_ONE = ("--retain-min", "1", "--retain-max", "1")
+AT_ONCE = ("--settle", "0s")
+KEEP_ONE = ("--retain-min", "1", "--retain-max", "1", *AT_ONCE)
 
 
 @pytest.fixture
-def lakesweep(capfd: pytest.CaptureFixture[str]) -> Lakesweep:
+def lakesweep(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Lakesweep:
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")  # the store lies there
     return Lakesweep(capfd)
 
 
@@ -150,7 +158,7 @@ def test_changelogs_expire_as_with_java(
 ) -> None:
     table = _own(java_tables, "pk_decoupled", tmp_path)
     before = table.stored()
-    options = ("--retain-min", "1", "--retain-max", "2", "--yes")
+    options = ("--retain-min", "1", "--retain-max", "2", *AT_ONCE, "--yes")
     done = lakesweep("paimon", "expire-changelogs", str(table.folder), *options).document
     assert before - table.stored() == _deleted(table, "expire_changelog to 2")
     assert (done["expired_changelogs"], done["earliest"], done["latest"]) == (2, 6, 6)
@@ -161,7 +169,9 @@ def test_tags_expire_with_what_only_they_held(
 ) -> None:
     table = _own(java_tables, "tag_alive", tmp_path)
     before = table.stored()
-    done = lakesweep("paimon", "expire-tags", str(table.folder), "--older-than", "5d", "--yes")
+    done = lakesweep(
+        "paimon", "expire-tags", str(table.folder), "--older-than", "5d", *AT_ONCE, "--yes"
+    )
     assert done.document["tags"] == ["first", "second"]
     assert done.document["expired_tags"] == 2
     live = table.live()
@@ -174,5 +184,33 @@ def test_tags_are_not_older_than_their_files(
     lakesweep: Lakesweep, java_tables: JavaWarehouses, tmp_path: Path
 ) -> None:
     table = _own(java_tables, "tag_alive", tmp_path)
-    done = lakesweep("paimon", "expire-tags", str(table.folder), "--older-than", "50d", "--yes")
+    done = lakesweep(
+        "paimon", "expire-tags", str(table.folder), "--older-than", "50d", *AT_ONCE, "--yes"
+    )
     assert done.document["tags"] == []
+
+
+def test_a_planted_journal_deletes_nothing_and_is_named(
+    lakesweep: Lakesweep, java_tables: JavaWarehouses, tmp_path: Path
+) -> None:
+    """In the form in which an earlier version wrote its journals, and believed them."""
+    table, other = (_own(java_tables, name, tmp_path / "w") for name in ("append_plain", "pk_none"))
+    notes = tmp_path / "notes.txt"
+    notes.write_text("of somebody else")
+    victims = [notes, *(other.folder / name for name in other.stored())]
+    victims += [table.folder / name for name in table.stored()]
+    journal = table.folder / "_lakesweep" / "expiry-00000000000000000000000000000000"
+    rows = file_batch("data", [(str(path), 1) for path in victims])
+    write_dataset(Stores(), f"{journal}/", FILE_SCHEMA, [rows])
+    note = {"version": 1, "table": f"{table.folder}/", "expiry": "", "created": "2026-11-01T00:00Z"}
+    (journal / "expiry.json").write_text(json.dumps(note))
+
+    done = lakesweep("paimon", "expire-snapshots", str(table.folder), *AT_ONCE, "--yes")
+
+    assert (done.code, done.document["deleted"]) == (0, {})
+    assert all(path.exists() for path in (*victims, journal / "expiry.json"))
+    assert done.document["ignored_journals"] == [
+        {"address": f"{journal}/", "reason": "this store did not write it"}
+    ]
+    assert f"warning: {journal}/ is not carried out" in done.err
+    assert f"try: lakesweep paimon orphans {table.folder}/" in done.err

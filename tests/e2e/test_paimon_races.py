@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from threading import Barrier
@@ -22,10 +23,10 @@ from lakesweep.paimon.model.data_types import parse_type
 from lakesweep.paimon.model.table import PaimonTable
 from lakesweep.paimon.partitions.partition_drop import drop_partitions
 from lakesweep.paimon.partitions.snapshot_partitions import SnapshotPartitions
-from lakesweep.storage.deleting.bulk_delete import delete_files
 from lakesweep.storage.options import StorageOptions
 from lakesweep.storage.stores import Stores
 from tests.iceberg_tables import BUCKET
+from tests.paimon_expiry import MemoryJournals
 from tests.paimon_states import live_files, newest
 from tests.paimon_tables import File, Table
 from tests.servers import S3Server
@@ -112,12 +113,13 @@ def _expire_often(place: Place, times: int) -> int:
         table = place.table()
         retention = snapshot_retention(table.options, table.clock.now())
         wanted = RetentionOverrides(retain_min=2, retain_max=2, limit=100).over(retention)
+        log = MemoryJournals()
         # One who finds that another has expired the same meanwhile leaves it at that.
         with (
             suppress(ChangedError),
-            plan_expiry(table, choose_snapshots(table.main, wanted)) as plan,
+            plan_expiry(table, choose_snapshots(table.main, wanted), log.known) as plan,
         ):
-            apply_expiry(plan, partial(delete_files, table.stores))
+            apply_expiry(plan, table.stores, log, settle=timedelta())
             gone += plan.total_files
     return gone
 
@@ -129,11 +131,7 @@ def _run_drops(place: Place, pool: ProcessPoolExecutor) -> list[int]:
 
 def _pool() -> ProcessPoolExecutor:
     """Processes that need not import everything again, and so begin nearly at once."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(
-        ["lakesweep.avro.decoder_kernels", "tests.e2e.test_paimon_races"]
-    )
-    return ProcessPoolExecutor(PROCESSES, mp_context=context)
+    return ProcessPoolExecutor(PROCESSES, mp_context=multiprocessing.get_context("forkserver"))
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table
 
 from tests.command import Done, Lakesweep
+from tests.paimon import JavaWarehouses
 
 CONFIG = """\
 [lakes.local]
@@ -114,8 +115,9 @@ def test_a_table_that_cannot_be_read_vetoes_wherever_it_is(
     refused = lake.purge("prod.shop.a")
     assert refused.code == 3
     assert "prod.shop.b" in refused.error["message"]
+    assert "--override" not in refused.error["hint"]
+    assert lake.purge("prod.shop.a", "--override", "foreign").code == 3
     assert lake.rows("prod.shop.a") == 10
-    assert lake.purge("prod.shop.a", "--override", "foreign").code == 0
 
 
 @pytest.mark.parametrize("how", [[], ["--base-location", "--override", "foreign"]])
@@ -139,6 +141,7 @@ def test_catalogs_of_pyicebergs_own_configuration_count_too(
     monkeypatch.setenv("PYICEBERG_CATALOG__OWN__TYPE", "sql")
     monkeypatch.setenv("PYICEBERG_CATALOG__OWN__URI", f"sqlite:///{tmp_path}/own.db")
     done = lake.purge("prod.shop.a")
+    assert done.code == 0, done.err
     assert done.document["deleted"] == 0
     assert other.load_table("x.twin").scan().to_arrow().num_rows == 10
 
@@ -153,7 +156,7 @@ def test_an_address_that_several_names_stand_for_is_refused(lake: Lake) -> None:
     assert lake.rows("dev.shop.twin") == 10
 
 
-def test_a_table_that_came_while_the_question_stood_stops_the_purge(
+def test_a_table_that_came_while_the_question_stood_keeps_its_files(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a = lake.table("prod.shop.a")
@@ -163,8 +166,7 @@ def test_a_table_that_came_while_the_question_stood_stops_the_purge(
 
     monkeypatch.setattr("lakesweep.cli.context.Context.confirm", answer_late)
     done = lake.purge("prod.shop.a")
-    assert done.code == 3
-    assert "since the plan was made" in done.error["message"]
+    assert (done.document["deleted"], done.document["protected"]) == (0, 5)
     assert lake.rows("dev.shop.late") == 10
 
 
@@ -195,23 +197,111 @@ def _add_root(lake: Lake, root: str) -> None:
 
 
 @pytest.mark.parametrize("how", [[], ["--base-location"]])
-def test_files_in_a_paimon_warehouse_stay(lake: Lake, how: list[str]) -> None:
+@pytest.mark.parametrize("root", ["file", "folder"])
+def test_a_metadata_root_that_moved_on_keeps_what_it_took_up(
+    lake: Lake, how: list[str], root: str
+) -> None:
+    """The root names an old version, or the folder of a table without a catalog."""
     a = lake.table("prod.shop.a")
-    [data] = lake.data_files(a)
-    warehouse = Path(data.removeprefix("file://")).parent
-    _add_root(lake, f'type = "paimon-warehouse"\npath = "{warehouse}"')
+    b = lake.table("dev.shop.b", location=f"{lake.folder}/alone")
+    named = hadoop_table(lake, "alone") if root == "folder" else b.metadata_location
+    b.add_files(lake.data_files(a))
+    if root == "folder":
+        hadoop_table(lake, "alone")
+    _add_root(lake, f'type = "iceberg-metadata"\nfiles = ["{named}"]')
+    lake.catalogs["dev"].drop_table("shop.b")
     done = lake.purge("prod.shop.a", *how)
-    assert done.document["protected"] == 1
-    assert [path.name for path in warehouse.iterdir()] == [Path(data).name]
+    assert (done.code, done.document["protected"]) == (0, 1), done.err
+    assert all(Path(path).exists() for path in lake.data_files(b))
 
 
-def test_a_table_in_a_paimon_warehouse_is_not_purged(lake: Lake) -> None:
+def hadoop_table(lake: Lake, name: str) -> str:
+    """Lays a table out as one without a catalog: numbered versions, and a hint to the newest."""
+    folder = lake.folder / name
+    versions = sorted((folder / "metadata").glob("0*.metadata.json"))
+    for number, version in enumerate(versions, 1):
+        (folder / f"metadata/v{number}.metadata.json").write_bytes(version.read_bytes())
+    (folder / "metadata/version-hint.text").write_text(str(len(versions)))
+    return str(folder)
+
+
+def test_a_table_without_a_catalog_is_purged_though_it_is_a_root_itself(lake: Lake) -> None:
+    lake.table("dev.shop.b", location=f"{lake.folder}/alone")
+    folder = hadoop_table(lake, "alone")
+    _add_root(lake, f'type = "iceberg-metadata"\nfiles = ["{folder}"]')
+    lake.catalogs["dev"].drop_table("shop.b")
+    done = lake.purge(folder)
+    assert (done.code, done.document["protected"]) == (0, 0), done.err
+    assert not list(Path(folder, "data").rglob("*.parquet"))
+
+
+def test_files_that_a_paimon_table_references_stay(lake: Lake, java_tables: JavaWarehouses) -> None:
+    days = java_tables.table("append_dt").copy_to(lake.folder / "paimon")
+    files = lake.lakesweep("paimon", "files", str(days.folder)).lines
+    data = next(line["path"] for line in files if line["kind"] == "data")
+    name_statistics(lake.table("prod.shop.a"), data)
+    _add_root(lake, f'type = "paimon-warehouse"\npath = "{lake.folder}/paimon"')
+    done = lake.purge("prod.shop.a", "--override", "outside")
+    assert (done.code, done.document["protected"]) == (0, 1), done.err
+    assert Path(data).exists()
+
+
+def test_what_no_paimon_table_references_goes_even_in_its_warehouse(lake: Lake) -> None:
     lake.table("prod.shop.a")
     _add_root(lake, f'type = "paimon-warehouse"\npath = "{lake.folder}/warehouse"')
     done = lake.purge("prod.shop.a")
-    assert (done.code, "another format uses" in done.error["message"]) == (3, True)
-    assert lake.rows("prod.shop.a") == ROWS.num_rows
-    assert lake.purge("prod.shop.a", "--override", "foreign").code == 0
+    assert (done.code, done.document["deleted"]) == (0, 5)
+
+
+def name_statistics(table: Table, *paths: str) -> None:
+    """Lets the metadata of a table name files as its own, as anybody who can write it may."""
+    document = json.loads(Path(table.metadata_location).read_text())
+    document["statistics"] = [{"statistics-path": path, "snapshot-id": 1} for path in paths]
+    Path(table.metadata_location).write_text(json.dumps(document))
+
+
+@pytest.mark.parametrize("words", [[], ["--override", "outside"]])
+def test_no_metadata_deletes_what_is_lakesweeps_own(lake: Lake, words: list[str]) -> None:
+    lake.lakesweep("store", "init")
+    held = lake.folder / "warehouse/_lakesweep/quarantine/p/x.parquet"
+    held.parent.mkdir(parents=True)
+    held.write_bytes(b"held")
+    plan = lake.folder / ".lakesweep/plans/local/p/plan.json"
+    plan.parent.mkdir(parents=True)
+    plan.write_bytes(b"{}")
+    store = lake.folder / ".lakesweep/store.db"
+    own = [lake.folder / "lakesweep.toml", lake.folder / "catalog.db", store, held, plan]
+    assert all(path.exists() for path in own)
+    name_statistics(lake.table("prod.shop.a"), *map(str, own))
+    done = lake.purge("prod.shop.a", *words)
+    assert (done.code, done.document["protected"]) == (0, len(own)), done.err
+    assert all(path.exists() for path in own)
+
+
+def test_files_outside_go_only_if_that_is_said_by_name(lake: Lake) -> None:
+    shadow = lake.folder / "etc/shadow"
+    shadow.parent.mkdir()
+    shadow.write_bytes(b"root")
+    name_statistics(lake.table("prod.shop.a"), str(shadow))
+    refused = lake.purge("prod.shop.a")
+    assert (refused.code, str(shadow) in refused.error["message"]) == (3, True)
+    assert shadow.exists()
+    assert lake.purge("prod.shop.a", "--override", "outside").code == 0
+    assert not shadow.exists()
+
+
+def test_a_location_that_metadata_merely_claims_is_outside(lake: Lake) -> None:
+    """A table can be written with any location; it owns no more than where its metadata lies."""
+    shadow = lake.folder / "etc/shadow"
+    shadow.parent.mkdir()
+    shadow.write_bytes(b"root")
+    a = lake.table("prod.shop.a", location=f"{lake.folder}/elsewhere/a")
+    name_statistics(a, str(shadow))
+    document = json.loads(Path(a.metadata_location).read_text())
+    Path(a.metadata_location).write_text(json.dumps({**document, "location": str(lake.folder)}))
+    assert lake.purge("prod.shop.a").code == 3
+    assert lake.purge("prod.shop.a", "--base-location").code == 3
+    assert shadow.exists()
 
 
 def test_nothing_is_purged_beside_repositories_that_cannot_be_read(lake: Lake) -> None:
@@ -222,13 +312,11 @@ def test_nothing_is_purged_beside_repositories_that_cannot_be_read(lake: Lake) -
     assert lake.rows("prod.shop.a") == ROWS.num_rows
 
 
-def test_a_table_cannot_name_files_of_another_kind_of_store(lake: Lake) -> None:
-    a = lake.table("prod.shop.a")
-    document = json.loads(Path(a.metadata_location).read_text())
+@pytest.mark.parametrize("words", [[], ["--override", "outside", "--override", "foreign"]])
+def test_a_table_cannot_name_files_of_another_store(lake: Lake, words: list[str]) -> None:
     stray = "s3://bucket/precious"
-    document["statistics"] = [{"statistics-path": stray, "snapshot-id": 1}]
-    Path(a.metadata_location).write_text(json.dumps(document))
-    done = lake.purge("prod.shop.a", "--dry-run")
+    name_statistics(lake.table("prod.shop.a"), stray)
+    done = lake.purge("prod.shop.a", "--dry-run", *words)
     assert done.code == 3
     assert stray in done.error["message"]
 

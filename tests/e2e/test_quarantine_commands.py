@@ -64,7 +64,9 @@ def _apply(lakesweep: Lakesweep, plan: str, *words: str) -> dict[str, object]:
 def _stored(lakesweep: Lakesweep) -> set[tuple[str, int]]:
     bucket = lakesweep("show", "prod").document["locations"][0]
     done = lakesweep("files", "list", bucket)
-    return {(line["path"], line["size_bytes"]) for line in done.lines}
+    files = {(line["path"], line["size_bytes"]) for line in done.lines}
+    # A restore leaves a mark, which refuses plans that are older.
+    return {each for each in files if not each[0].endswith("/_lakesweep/restored")}
 
 
 def test_what_was_set_aside_comes_back_as_it_was(lakesweep: Lakesweep) -> None:
@@ -182,7 +184,7 @@ roots = [{{type = "pinned", file = "{tmp_path}/pins.txt"}}]
     refused = lakesweep(*words)
     assert refused.code == 3
     assert "lake prod is no longer configured" in refused.error["message"]
-    assert f"quarantine empty {plan} --override lake-gone" in refused.error["hint"]
+    assert refused.error["hint"].endswith("configure the lake or the repository again")
     emptied = lakesweep(*words, "--override", "lake-gone")  # what is still a root counts
     assert (emptied.code, emptied.document["deleted"]) == (4, len(others))
     assert lakesweep("quarantine", "restore", plan, "--path", one).code == 0

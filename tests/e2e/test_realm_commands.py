@@ -8,6 +8,10 @@ from typing import Any
 
 import pytest
 
+from lakesweep.clock import SystemClock
+from lakesweep.maintenance.run_log import MaintenanceRuns
+from lakesweep.maintenance.run_records import TYPES as MAINTENANCE_TYPES
+from lakesweep.runs.leases import take_lease
 from lakesweep.store import Store
 from lakesweep.store.backends.rows import ObjectRow
 from lakesweep.store.realms.registry import RealmStatus
@@ -129,7 +133,7 @@ def test_without_consent_nothing_goes(acme: Lakesweep, url: str) -> None:
 def test_a_realm_goes_from_its_purge_to_its_end(acme: Lakesweep, url: str) -> None:
     # An interrupted purge is the harder case: it is gone on with.
     _bring(url, "inactive", "purging")
-    done = acme("realm", "purge", "acme", "--yes")
+    done = acme("realm", "purge", "acme", "--now", "--yes")
     assert (done.code, done.document["status"], done.document["rows"]) == (0, "purged", 2)
     assert _rows(url) == 0
     assert acme("realm", "purge", "acme", "--yes").document["status"] == "purged"
@@ -144,6 +148,24 @@ def test_a_realm_goes_from_its_purge_to_its_end(acme: Lakesweep, url: str) -> No
     assert _rows(url) == 0
     assert acme("realm", "show", "acme").code == 6
     assert acme("realm", "create", "acme").document["status"] == "active"
+
+
+def test_a_purge_is_left_to_maintenance_unless_it_shall_be_now(acme: Lakesweep, url: str) -> None:
+    acme("realm", "deactivate", "acme")
+    assert acme("realm", "purge", "acme", "--yes").document["status"] == "purging"
+    assert _rows(url) == 2
+    run = acme("store", "maintain", "--yes").document
+    assert (run["realms_purged"], _status(acme), _rows(url)) == (["acme"], "purged", 0)
+
+
+def test_a_purge_waits_for_no_other_scanner(acme: Lakesweep, url: str) -> None:
+    acme("realm", "deactivate", "acme")
+    with Store.open(url, types=MAINTENANCE_TYPES) as store:
+        runs = MaintenanceRuns(store.system, SystemClock(), 5)
+        lease = take_lease(store.system, SystemClock(), "the store", runs.lease(), "run", "me")
+        done = acme("realm", "purge", "acme", "--now", "--yes")
+        assert (done.code, _rows(url)) == (5, 2)
+        lease.release()
 
 
 @pytest.mark.parametrize(
@@ -207,7 +229,8 @@ def test_a_realm_of_a_server_goes_the_same_way(
     assert lakesweep("store", "init", *words).code == 0
     assert lakesweep("realm", "create", "acme", *words).document["status"] == "active"
     assert lakesweep("realm", "deactivate", "acme", *words).code == 0
-    assert lakesweep("realm", "purge", "acme", "--yes", *words).document["status"] == "purged"
+    purged = lakesweep("realm", "purge", "acme", "--now", "--yes", *words)
+    assert purged.document["status"] == "purged"
     assert lakesweep("realm", "delete", "acme", "--yes", *words).code == 0
     names = [realm["name"] for realm in lakesweep("realm", "list", *words).document["realms"]]
     assert names == ["default"]

@@ -483,7 +483,7 @@ def test_bench_creates_an_embedded_store_that_is_not_there_yet(
     words = ["store", "bench", "--writers", "1", "--commits", "2", "--threads"]
     first, second = lakesweep(*words), lakesweep(*words)
     assert (first.code, second.code) == (0, 0)
-    assert f"created {file}\n" in first.err
+    assert f"created a new store: {file}\n" in first.err
     assert "created" not in second.err
 
 

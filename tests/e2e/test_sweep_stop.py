@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tests.forks import run_command, started
 from tests.small_lake import SmallLake
 
 ORPHANS = 2_000
-LAKESWEEP = str(Path(sys.executable).with_name("lakesweep"))
 LOCAL = ("--engine", "local", "--json")
 APPLY = (*LOCAL, "--yes", "--override", "first-run", "--override", "share")
 #: A batch takes a second at first, so that there is time to stop it.
@@ -21,22 +18,10 @@ SLOWLY = ("--files-per-second", "40")
 _PATIENCE_SECONDS = 60
 
 
-def _start(lake: SmallLake, *words: str) -> subprocess.Popen[str]:
-    pipe = subprocess.PIPE
-    return subprocess.Popen(
-        [LAKESWEEP, *words], cwd=lake.folder, stdout=pipe, stderr=pipe, text=True
-    )
-
-
-def _end(process: subprocess.Popen[str]) -> tuple[int, dict[str, Any], str]:
-    out, talk = process.communicate(timeout=_PATIENCE_SECONDS)
-    return process.returncode, json.loads(out), talk
-
-
 def _run(lake: SmallLake, *words: str) -> dict[str, Any]:
-    code, document, talk = _end(_start(lake, *words))
-    assert code == 0, talk
-    return document
+    done = run_command(lake.folder, *words)
+    assert done.code == 0, done.err
+    return done.document
 
 
 def _wait_until(is_so: Callable[[], bool]) -> None:
@@ -46,23 +31,17 @@ def _wait_until(is_so: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def _newest_run(lake: SmallLake) -> str:
-    listed = _start(lake, "runs", "--limit", "1", "--json")
-    out, _ = listed.communicate(timeout=_PATIENCE_SECONDS)
-    return str(json.loads(out)["run"])
-
-
 def test_a_run_is_stopped_between_two_batches_and_gone_on_with(tmp_path: Path) -> None:
     lake = SmallLake.make(tmp_path / "lake", orphans=ORPHANS)
     live = lake.files() - lake.orphans()
     plan = _run(lake, "plan", "prod", *LOCAL)["plan"]
-    apply = _start(lake, "apply", plan, *APPLY, *SLOWLY)
-    _wait_until(lambda: len(lake.orphans()) < ORPHANS)
-    run = _newest_run(lake)
-    assert _run(lake, "runs", "stop", run, "--json") == {"run": run, "stopping": True}
-
-    code, stopped, talk = _end(apply)
-    assert code == 4, talk
+    with started(lake.folder, "apply", plan, *APPLY, *SLOWLY) as apply:
+        _wait_until(lambda: len(lake.orphans()) < ORPHANS)
+        run = str(_run(lake, "runs", "--limit", "1", "--json")["run"])
+        assert _run(lake, "runs", "stop", run, "--json") == {"run": run, "stopping": True}
+        done = apply.finish()
+    stopped = done.document
+    assert done.code == 4, done.err
     left = len(lake.orphans())
     assert 0 < left < ORPHANS
     assert (stopped["run"], stopped["deleted"]) == (run, ORPHANS - left)

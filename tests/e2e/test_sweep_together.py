@@ -3,38 +3,31 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections import Counter
+from contextlib import ExitStack
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
+from tests.forks import started
 from tests.small_lake import SmallLake
 
 ORPHANS = 300
-LAKESWEEP = str(Path(sys.executable).with_name("lakesweep"))
 LOCAL = ("--engine", "local", "--json")
+_PLAN = ("plan", "prod", *LOCAL)
 APPLY = (*LOCAL, "--yes", "--override", "first-run", "--override", "share")
 #: Done; refused, because another one has done it; another one is at it.
 DONE, REFUSED, HELD = 0, 3, 5
-_PATIENCE_SECONDS = 120
 
 
-def _start(lake: SmallLake, *words: str) -> subprocess.Popen[str]:
-    pipe = subprocess.PIPE
-    return subprocess.Popen(
-        [LAKESWEEP, *words], cwd=lake.folder, stdout=pipe, stderr=pipe, text=True
-    )
-
-
-def _end(*processes: subprocess.Popen[str]) -> dict[int, list[str]]:
-    """What was written, by exit code."""
+def _end(lake: SmallLake, *commands: tuple[str, ...]) -> dict[int, list[str]]:
+    """Run commands at the same time; what they wrote, by exit code."""
     ended: dict[int, list[str]] = {}
-    for process in processes:
-        out, _ = process.communicate(timeout=_PATIENCE_SECONDS)
-        ended.setdefault(process.returncode, []).append(out)
+    with ExitStack() as running:
+        together = [running.enter_context(started(lake.folder, *words)) for words in commands]
+        for done in [command.finish() for command in together]:
+            ended.setdefault(done.code, []).append(done.out)
     return ended
 
 
@@ -45,9 +38,9 @@ def lake(tmp_path: Path) -> SmallLake:
 
 def test_of_appliers_of_one_plan_one_deletes(lake: SmallLake) -> None:
     live = lake.files() - lake.orphans()
-    [made] = _end(_start(lake, "plan", "prod", *LOCAL))[DONE]
+    [made] = _end(lake, _PLAN)[DONE]
     plan = json.loads(made)["plan"]
-    ended = _end(*(_start(lake, "apply", plan, *APPLY) for _ in range(3)))
+    ended = _end(lake, *([("apply", plan, *APPLY)] * 3))
     [applied] = ended.pop(DONE)
     assert ended.keys() <= {REFUSED, HELD}
     assert json.loads(applied)["deleted"] == ORPHANS
@@ -59,9 +52,9 @@ def test_of_appliers_of_one_plan_one_deletes(lake: SmallLake) -> None:
 
 def test_of_appliers_of_several_plans_nobody_deletes_twice(lake: SmallLake) -> None:
     live = lake.files() - lake.orphans()
-    plans = [_end(_start(lake, "plan", "prod", *LOCAL))[DONE][0] for _ in range(2)]
+    plans = [_end(lake, _PLAN)[DONE][0] for _ in range(2)]
     names = [json.loads(plan)["plan"] for plan in plans]
-    ended = _end(*(_start(lake, "apply", name, *APPLY) for name in names))
+    ended = _end(lake, *(("apply", name, *APPLY) for name in names))
     assert ended.keys() <= {DONE, HELD}
     assert sum(json.loads(applied)["deleted"] for applied in ended[DONE]) == ORPHANS
     assert lake.files() == live

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakesweep.storage.address import folder_identity, identities, identity, parse
@@ -49,7 +49,6 @@ def test_two_keys_are_never_one(base: str, one: str, other: str) -> None:
     assert same == (one == other)
 
 
-@settings(deadline=None)
 @given(st.lists(st.one_of(st.builds("{}{}".format, BASES, KEYS), KEYS), max_size=8))
 def test_a_column_has_the_identities_of_its_values(paths: list[str]) -> None:
     assert identities(pa.array(paths, pa.string())).to_pylist() == [identity(p) for p in paths]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakesweep.errors import UsageError
@@ -29,7 +29,6 @@ def expected(path: str) -> tuple[str, str] | None:
     return (address.store_id, address.key) if address.key else None
 
 
-@settings(deadline=None)
 @given(st.lists(paths, max_size=30))
 def test_a_column_is_parsed_as_its_values_are(column: list[str]) -> None:
     groups, rejected = group_by_store(pa.array(column, pa.string()))

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import fastavro
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakesweep.avro import ProjectedColumn
 from lakesweep.errors import DamagedError
 from tests.avro_files import CODECS, SYNC, file_of, rows, write_avro
+from tests.random_tests import examples
 
 Draw = Any
 Path = tuple[str, ...]
@@ -251,11 +252,7 @@ def files(draw: Draw) -> tuple[Any, dict[str, Any], list[Any]]:
     return root, schemas.named, [data.value(root) for _ in range(draw(st.integers(0, 6)))]
 
 
-_relaxed = settings(
-    max_examples=250,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
+_relaxed = examples(60)
 
 
 @_relaxed

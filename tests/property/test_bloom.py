@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakesweep.hashing import Hashes
@@ -22,7 +22,6 @@ shapes = st.builds(
 )
 
 
-@settings(deadline=None)
 @given(shapes, batches)
 def test_what_was_added_anywhere_is_found(
     shape: BloomShape, added: list[list[tuple[int, int]]]
@@ -36,7 +35,6 @@ def test_what_was_added_anywhere_is_found(
         assert merged.contains(_arrays(batch)).all()
 
 
-@settings(deadline=None)
 @given(shapes, st.lists(st.tuples(words, words), max_size=70))
 def test_a_hash_lies_in_the_shard_that_it_belongs_to(
     shape: BloomShape, pairs: list[tuple[int, int]]

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import initialize, invariant, rule
 
 from lakesweep.catalog import (
     Catalog,
@@ -23,6 +22,7 @@ from lakesweep.catalog import (
     Update,
 )
 from lakesweep.catalog.mutations import Mutation
+from tests.random_tests import Machine, examples
 from tests.realms import open_catalogs, table
 
 Path = tuple[str, ...]
@@ -144,7 +144,7 @@ class Model:
         need(len(path) == 1 or (parent is not None and isinstance(parent.body, Namespace)))
 
 
-class Batches(RuleBasedStateMachine):
+class Batches(Machine):
     """A catalog and its model do the same, all of it or nothing."""
 
     shop: Catalog
@@ -224,4 +224,4 @@ class Batches(RuleBasedStateMachine):
 
 
 TestBatches = Batches.TestCase
-TestBatches.settings = settings(deadline=None, max_examples=40, stateful_step_count=20)
+TestBatches.settings = examples(15, steps=20)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakesweep.marks.covers import Cover, FolderUsage, add_covers, collapse, collapse_cover, cover
@@ -23,7 +23,6 @@ def covered(paths: list[str], most: int, *cuts: int) -> list[Cover]:
     return cover(pa.array(paths, pa.string()), sizes, [0, *cuts, len(paths)], most)
 
 
-@settings(deadline=None)
 @given(PATHS, st.integers(1, 8))
 def test_every_path_lies_in_a_folder_that_covers_it(paths: list[str], most: int) -> None:
     (folders,) = covered(paths, most)
@@ -31,7 +30,6 @@ def test_every_path_lies_in_a_folder_that_covers_it(paths: list[str], most: int)
     assert all(any(identity(path).startswith(folder) for folder in folders) for path in paths)
 
 
-@settings(deadline=None)
 @given(PATHS, st.integers(1, 8))
 def test_every_path_is_counted_once(paths: list[str], most: int) -> None:
     (folders,) = covered(paths, most)
@@ -39,7 +37,6 @@ def test_every_path_is_counted_once(paths: list[str], most: int) -> None:
     assert sum(amount.bytes for amount in folders.values()) == sum(map(len, paths))
 
 
-@settings(deadline=None)
 @given(PATHS, st.lists(st.integers(0, 30), max_size=4), st.integers(1, 8))
 def test_runs_of_paths_are_covered_as_if_each_stood_alone(
     paths: list[str], cuts: list[int], most: int

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from itertools import count
 
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakesweep.errors import IncompleteError, MissingError
@@ -15,6 +15,7 @@ from lakesweep.storage.datasets.reader import load_dataset
 from lakesweep.storage.datasets.reader import read_dataset as read
 from lakesweep.storage.datasets.writer import DatasetWriter, commit_dataset
 from lakesweep.storage.stores import Stores
+from tests.random_tests import examples
 
 SCHEMA = pa.schema(
     [
@@ -75,7 +76,7 @@ _OBJECTS = {
 }
 
 
-@settings(max_examples=400)
+@examples(80)
 @given(st.sampled_from(sorted(_OBJECTS)), st.data())
 def test_any_damage_is_an_error_or_does_no_harm(name: str, data: st.DataObject) -> None:
     original = _OBJECTS[name]

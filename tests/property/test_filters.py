@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lakesweep.storage.listing.globs import translate
@@ -122,7 +122,6 @@ def _alternatives(pattern: str, at: int) -> tuple[int, list[str]]:
         index += len(token)
 
 
-@settings(deadline=None)
 @given(_PATTERN, st.lists(_TEXT, min_size=1, max_size=5))
 @example("**/a", ["a", "/a"])
 @example("a{**/b,c}", ["a/b", "ab", "ac"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakesweep.hashing import HashSet, hash128, hash_names
@@ -44,7 +44,6 @@ def _reference(data: bytes, salt: int) -> tuple[int, int]:
     return halves[0], halves[1]
 
 
-@settings(deadline=None)
 @given(st.lists(st.text(max_size=300)), st.integers(0, 2**128 - 1), st.integers(0, 5))
 def test_hashes_are_those_of_the_reference(values: list[str], salt: int, skip: int) -> None:
     low, high = hash128(pa.array(values, pa.string()).slice(skip), salt)
@@ -52,7 +51,6 @@ def test_hashes_are_those_of_the_reference(values: list[str], salt: int, skip: i
     assert list(zip(low.tolist(), high.tolist(), strict=True)) == expected
 
 
-@settings(deadline=None)
 @given(st.lists(st.text("ab/\N{SNOWMAN}", max_size=20)), st.integers(0, 3))
 def test_hashes_of_names_are_those_of_what_follows_the_last_slash(
     paths: list[str], skip: int
@@ -66,7 +64,6 @@ few_words = st.integers(0, 3) | st.sampled_from([2**63, 2**64 - 1, 1024, 2048])
 batches = st.lists(st.lists(st.tuples(few_words, few_words), max_size=40), max_size=8)
 
 
-@settings(deadline=None)
 @given(batches, st.lists(st.tuples(few_words, few_words)))
 def test_a_set_answers_as_pythons_own_does(
     added: list[list[tuple[int, int]]], asked: list[tuple[int, int]]

@@ -6,12 +6,12 @@ import contextlib
 import random
 from datetime import datetime, timedelta
 
-from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+from hypothesis.stateful import initialize, rule
 
 from lakesweep.errors import LakesweepError
 from lakesweep.store.ids import EPOCH, LeaseRow, MemoryLeaseRows, NodeLease, SnowflakeIds, decompose
+from tests.random_tests import Machine, examples
 
 DURATION_MS = 100
 NODES = 2
@@ -73,7 +73,7 @@ class FailingRows:
         return self.faults.pop(0) if self.faults else ""
 
 
-class Fight(RuleBasedStateMachine):
+class Fight(Machine):
     """Three processes, two nodes, short leases."""
 
     @initialize(skews=st.lists(st.integers(-500, 500), min_size=3, max_size=3))
@@ -139,4 +139,4 @@ class Fight(RuleBasedStateMachine):
 
 
 TestFight = Fight.TestCase
-TestFight.settings = settings(deadline=None, max_examples=100, stateful_step_count=40)
+TestFight.settings = examples(40, steps=40)

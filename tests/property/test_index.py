@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import invariant, precondition, rule
 
 from lakesweep.store.index import BYTES, Index, IndexLimits, IndexUpdate, NodeCache
 from lakesweep.store.index.keys import Component, component_end, decode, encode, prefix_end
 from lakesweep.store.index.tree import Child
+from tests.random_tests import Machine, examples
 
 # So little room that a handful of entries spills, splits, merges and grows further levels.
 TINY = IndexLimits(embedded=90, buffer=60, pending=150, stripe=160, page=120, root=70, block=50)
@@ -76,7 +77,7 @@ spread = st.integers(0, 400).map(lambda number: encode(("n", number // 20, numbe
 values = st.binary(max_size=3) | st.binary(min_size=300, max_size=300)
 
 
-class IndexAgainstDict(RuleBasedStateMachine):
+class IndexAgainstDict(Machine):
     """Changes are gathered and finished in between; every reading must agree at every moment."""
 
     def __init__(self) -> None:
@@ -175,11 +176,10 @@ def _holds_one(level: Sequence[Child], key: bytes) -> bool:
 
 
 TestIndexAgainstDict = IndexAgainstDict.TestCase
-TestIndexAgainstDict.settings = settings(deadline=None, max_examples=150, stateful_step_count=40)
+TestIndexAgainstDict.settings = examples(40, steps=40)
 
 
 @given(st.lists(st.lists(st.tuples(spread, values), max_size=30), max_size=6))
-@settings(deadline=None)
 def test_the_same_changes_give_the_same_bytes(batches: list[list[tuple[bytes, bytes]]]) -> None:
     assert _written(batches) == _written([list(dict(batch).items())[::-1] for batch in batches])
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakesweep.sweep.columns import LISTING
@@ -44,7 +44,6 @@ claims = st.fixed_dictionaries({name: st.lists(folders, max_size=2) for name in 
 excludes = st.lists(st.sampled_from(["*.txt", "a/**", "/data"]), max_size=2).map(tuple)
 
 
-@settings(deadline=None)
 @given(files, claims, excludes, st.sampled_from(["keep", "delete"]))
 def test_each_file_gets_the_first_reason_that_holds(
     asked: list[File], claimed: dict[str, list[str]], globs: tuple[str, ...], unknown: str

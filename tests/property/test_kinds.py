@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakesweep.iceberg.file_kinds import kinds_by_name
@@ -26,7 +26,6 @@ names = st.lists(parts, max_size=5).map("".join)
 paths = st.lists(names, max_size=5).map(lambda each: "s3://b/" + "/".join(each))
 
 
-@settings(deadline=None)
 @given(st.lists(paths, max_size=20))
 def test_names_say_the_same_at_a_glance(asked: list[str]) -> None:
     column = pa.array(asked, pa.string())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakesweep.lifecycle.judge.commit_selection import Selection
@@ -14,8 +14,9 @@ from tests.lifecycle_models import grow, models, policies, staged_addresses
 from tests.lifecycle_oracle import expired
 from tests.lifecycle_runs import going, run, sweep
 from tests.processes import scratch_folder
+from tests.random_tests import examples
 
-_FEW = settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+_FEW = examples(6)
 
 
 @_FEW

@@ -6,7 +6,7 @@ from copy import deepcopy
 from random import Random
 from typing import cast
 
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import Phase, given
 from hypothesis import strategies as st
 
 from lakesweep.lakefs.refs.temporary_branches import TEMPORARY_PREFIX
@@ -15,6 +15,7 @@ from tests.lakefs_recorded import RecordedRepository
 from tests.lakefs_working_server import RefusalError, WorkingServer, working_server
 from tests.lifecycle_plans import SMALL, Office
 from tests.processes import scratch_folder
+from tests.random_tests import examples
 
 RULES = {"logs": {"prefix": "logs", "days": 30, "branch_days": {"dev": 60}, "expire_heads": True}}
 PATHS = ("logs/a", "logs/b", "logs/c", "other/d")
@@ -70,12 +71,7 @@ def disturb(chance: Random, server: WorkingServer) -> bool:
     return what == "work"
 
 
-@settings(
-    max_examples=8,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-    phases=[Phase.explicit, Phase.generate],
-)
+@examples(4, phases=[Phase.explicit, Phase.generate])
 @given(st.integers(0, 2**32).map(Random))
 def test_no_object_is_missed(chance: Random) -> None:
     with scratch_folder("heads") as folder, working_server(folder, now=AS_OF) as server:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakesweep.sweep.columns import EDGES
@@ -26,7 +26,6 @@ def walk(root: int, edges: list[tuple[int, int]]) -> set[int]:
     return found
 
 
-@settings(deadline=None)
 @given(st.sets(NUMBERS, max_size=5), EDGE_LISTS, st.integers(1, 40))
 def test_every_root_leads_to_what_a_walk_finds(
     roots: set[int], edges: list[tuple[int, int]], cut: int

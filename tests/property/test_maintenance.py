@@ -9,9 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from lakesweep.errors import LeaseHeldError
 from lakesweep.runs.leases import CLOCK_MARGIN, LEASE_TERM
@@ -22,13 +21,14 @@ from lakesweep.store.realms.reachability import ReachabilityWalk
 from lakesweep.store.realms.registry import RealmStatus
 from tests.libraries import Page, Shelf, commit, shelve
 from tests.maintained import HEADS_ONLY, Killed, Maintained, Mortal, heads_reach, stored_ids
+from tests.random_tests import Machine, examples
 
 _CONFIG = replace(HEADS_ONLY, scan_workers=1, delete_batch_size=3)
 _NAMES = ("acme", "other")
 _USABLE = {RealmStatus.ACTIVE, RealmStatus.INACTIVE}
 
 
-class Stores(RuleBasedStateMachine):
+class Stores(Machine):
     """One store, to which several things happen."""
 
     @initialize()
@@ -142,9 +142,4 @@ class Stores(RuleBasedStateMachine):
 
 
 TestStores = Stores.TestCase
-TestStores.settings = settings(
-    max_examples=8,
-    stateful_step_count=20,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
-)
+TestStores.settings = examples(6, steps=20)

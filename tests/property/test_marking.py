@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakesweep.iceberg.file_kinds import IcebergKind
 from lakesweep.sweep.mark.mark_phase import mark
 from tests.iceberg_tables import Bucket, File, Names, Table
 from tests.marked import incomplete, live, live_of, root, spec_for
+from tests.random_tests import examples
 
 CONTENTS = {0: IcebergKind.DATA, 1: IcebergKind.POSITION_DELETE, 2: IcebergKind.EQUALITY_DELETE}
 
@@ -119,7 +120,7 @@ def _oracle(manifest: Manifest, path: str) -> set[tuple[str, str]]:
     return {(IcebergKind.MANIFEST.value, path), *files}
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(15)
 @given(lakes())
 def test_marks_are_what_an_oracle_says_with_and_without_a_cache(lake: Lake) -> None:
     written = write(lake)

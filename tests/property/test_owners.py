@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakesweep.sweep.paths.folder_map import FolderMap
@@ -14,7 +14,6 @@ folders = st.lists(names, max_size=5).map(lambda parts: "s3://b/" + "/".join(par
 paths = st.lists(names, max_size=7).map(lambda parts: "s3://b/" + "/".join(parts))
 
 
-@settings(deadline=None)
 @given(st.lists(folders, max_size=12), st.lists(paths | folders, max_size=12))
 def test_the_longest_folder_around_a_path_owns_it(claimed: list[str], asked: list[str]) -> None:
     found = FolderMap(zip(claimed, claimed, strict=True))
@@ -25,7 +24,6 @@ def test_the_longest_folder_around_a_path_owns_it(claimed: list[str], asked: lis
     assert found.labels(found.find(pa.array(asked, pa.string()))).to_pylist() == expected
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(folders, st.sampled_from("xyz")), max_size=12))
 def test_owners_meet_somewhere_between_folders_that_hold_each_other(
     claims: list[tuple[str, str]],

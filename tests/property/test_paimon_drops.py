@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakesweep.paimon.model.binary_row import encode_row
@@ -20,6 +20,7 @@ from tests.dict_store import Death
 from tests.iceberg_tables import BUCKET
 from tests.paimon_states import live_files, manifests, newest
 from tests.paimon_tables import File, Row, Table
+from tests.random_tests import examples
 
 PARTITIONS = ("a", "b", "long-enough-to-need-room", "")
 WRITES = frozenset({"write", "write_new", "delete"})
@@ -117,7 +118,7 @@ class History:
         self.snapshots.setdefault(max(numbers, default=0), set(self.live))
 
 
-@settings(deadline=None, max_examples=40)
+@examples(15)
 @given(_options, st.lists(_append | _upgrade | _drop, max_size=12))
 def test_what_is_live_is_what_was_added_and_not_dropped(
     options: dict[str, str], deeds: list[tuple[str, Any]]

@@ -8,9 +8,8 @@ from dataclasses import replace
 from datetime import UTC, timedelta
 from typing import TypeAlias
 
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from lakesweep.errors import ChangedError
 from lakesweep.paimon.expire.expiry import Expiry
@@ -22,10 +21,19 @@ from lakesweep.storage.object_store import ObjectStore
 from lakesweep.storage.wrappers.faults import Faulty, InterceptedCall, StorageFault
 from tests.dict_store import Death
 from tests.moments import NOON
-from tests.paimon_expiry import Choose, changelogs_by, expire, journals, keep, open_table
+from tests.paimon_expiry import (
+    Choose,
+    MemoryJournals,
+    changelogs_by,
+    expire,
+    journals,
+    keep,
+    open_table,
+)
 from tests.paimon_history import MAIN, History
 from tests.paimon_orphans import clean
 from tests.paimon_tables import NO_PARTITION
+from tests.random_tests import Machine, examples
 
 LATER = NOON + timedelta(days=10_000)
 CHANGES = frozenset({"write", "write_new", "delete"})
@@ -55,7 +63,7 @@ at = st.integers(0, 1000)
 crashes = st.none() | st.integers(0, 30)
 
 
-class Expiries(RuleBasedStateMachine):
+class Expiries(Machine):
     """Writers commit, tag, branch and roll back; expiry runs, and dies now and then."""
 
     @initialize(options=st.sampled_from(OPTIONS))
@@ -64,6 +72,7 @@ class Expiries(RuleBasedStateMachine):
         self.branches = [MAIN]
         self.tags = 0
         self.leaks = False
+        self.log = MemoryJournals()
         self.history.commit(add=self.history.new_files(2))
 
     @rule(number=st.integers(1, 3), where=at, changelog=st.booleans(), index=st.booleans())
@@ -195,7 +204,7 @@ class Expiries(RuleBasedStateMachine):
         return sorted(name for name in self.history.owners() if name.startswith("tag/tag-"))
 
     def _expire(self, choose: Choose, crash: int | None) -> None:
-        self._run(crash, lambda store: expire(store, choose, LATER))
+        self._run(crash, lambda store: expire(store, choose, LATER, self.log))
 
     def _works(self, branch: str) -> dict[str, Work]:
         name = branch or "main"
@@ -247,9 +256,4 @@ def _die(_: InterceptedCall) -> None:
 
 
 TestExpiries = Expiries.TestCase
-TestExpiries.settings = settings(
-    max_examples=15,
-    stateful_step_count=15,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-)
+TestExpiries.settings = examples(10, steps=15)

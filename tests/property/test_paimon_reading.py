@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakesweep.errors import FormatError
@@ -29,6 +29,7 @@ from lakesweep.paimon.model.schemas import PaimonField, parse_schema
 from lakesweep.paimon.model.snapshots import parse_snapshot
 from lakesweep.paimon.reach.live_files import live_positions
 from tests.paimon_tables import INDEX_SCHEMA, LIST_SCHEMA, File, Index, Table, encode, entry_schema
+from tests.random_tests import examples
 from tests.unit.paimon.model.test_json_documents import SCHEMA, SNAPSHOT
 
 TEXT = [parse_type("STRING")]
@@ -43,7 +44,6 @@ files = st.builds(
 )
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 5), st.booleans()), max_size=30))
 def test_what_is_added_more_often_than_deleted_is_live(events: list[tuple[int, bool]]) -> None:
     names = pa.array([str(name) for name, _ in events], pa.string())
@@ -57,7 +57,6 @@ def test_what_is_added_more_often_than_deleted_is_live(events: list[tuple[int, b
     assert all(is_added[place] for place in places)
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(texts, files), max_size=20))
 def test_every_path_is_made_as_if_it_were_alone(chosen: list[tuple[str, File]]) -> None:
     layout = Layout(
@@ -96,7 +95,7 @@ READERS: dict[str, tuple[Callable[[bytes], object], bytes]] = {
 }
 
 
-@settings(deadline=None, max_examples=300)
+@examples(60)
 @given(
     st.sampled_from(sorted(READERS)),
     st.lists(st.tuples(st.integers(0, 2000), st.integers(0, 255)), max_size=3),

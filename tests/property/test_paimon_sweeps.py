@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
 from tests.paimon_orphans import clean
 from tests.paimon_sweeps import sweep
 from tests.property.test_paimon_expiry import Expiries, at, crashes
+from tests.random_tests import examples
 
 
 class Sweeps(Expiries):
@@ -43,9 +43,4 @@ class Sweeps(Expiries):
 
 
 TestSweeps = Sweeps.TestCase
-TestSweeps.settings = settings(
-    max_examples=6,
-    stateful_step_count=12,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-)
+TestSweeps.settings = examples(4, steps=12)

@@ -8,9 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 import pyarrow as pa
-from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import initialize, invariant, rule
 
 from lakesweep.storage.deleting.quarantine import empty_quarantine, held_files, quarantine_files
 from lakesweep.storage.deleting.quarantine_store import QuarantineFolders
@@ -19,6 +18,7 @@ from lakesweep.storage.file_batches import FILE_SCHEMA
 from tests.by_copy import ByCopy
 from tests.dict_store import Death, DictStore, Mortal
 from tests.paged_store import OneStore
+from tests.random_tests import Machine, examples
 
 BASE = "memory://bucket/"
 KEYS = [
@@ -57,7 +57,7 @@ class Plan:
         return {row["path"].removeprefix(BASE): row["etag"] for row in rows}
 
 
-class Quarantine(RuleBasedStateMachine):
+class Quarantine(Machine):
     """A lake, somebody who writes into it, and plans that are set aside, restored and emptied."""
 
     @initialize(way=st.sampled_from(["rename", "copy", "marker"]), keys=SOME_KEYS)
@@ -176,4 +176,4 @@ def _etag(data: bytes) -> str:
 
 
 TestQuarantine = Quarantine.TestCase
-TestQuarantine.settings = settings(deadline=None, max_examples=80, stateful_step_count=40)
+TestQuarantine.settings = examples(25, steps=40)

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakesweep.storage.listing import key_splits
@@ -25,7 +25,6 @@ from tests.paged_store import OneStore, PagedStore
 NASTY = "/ab0!.~\x01\x1f\x7fé\ud7ff\ue000\uffff\U00010000\U0010fffe\U0010ffff"
 PREFIXES = ("", "a/", "a//", "b/a/")
 
-untimed = settings(deadline=None)
 nasty_keys = st.builds(
     "{}{}".format,
     st.sampled_from([*PREFIXES, "a", "a/" + "\U0010ffff" * 3, "b/a/0/0/0"]),
@@ -47,7 +46,6 @@ def listed(store: ObjectStore, splits: Sequence[Split], workers: int = 1) -> lis
     return paths_of(list_splits(store, splits, base="", workers=workers))
 
 
-@untimed
 @given(
     keys=key_sets,
     late=key_sets,
@@ -76,7 +74,6 @@ def test_splits_name_each_key_once_also_those_that_come_later(
     assert listed(store, splits) == below(prefix, keys | late)
 
 
-@untimed
 @given(keys=key_sets, late=key_sets, prefix=st.sampled_from(PREFIXES), page_rows=st.integers(1, 5))
 def test_splits_read_together_name_each_key_once(
     keys: set[str], late: set[str], prefix: str, page_rows: int
@@ -87,7 +84,6 @@ def test_splits_read_together_name_each_key_once(
     assert listed(store, splits, workers=3) == below(prefix, keys | late)
 
 
-@untimed
 @given(keys=key_sets, page_rows=st.integers(1, 4), workers=st.integers(1, 5))
 def test_a_listing_cut_while_it_is_read_names_each_key_once(
     keys: set[str], page_rows: int, workers: int
@@ -97,7 +93,6 @@ def test_a_listing_cut_while_it_is_read_names_each_key_once(
     assert found == ["memory://bucket/" + key for key in below("a/", keys)]
 
 
-@untimed
 @given(
     keys=key_sets,
     page_rows=st.integers(1, 4),
@@ -117,7 +112,6 @@ def test_a_scan_and_what_it_gave_away_name_each_key_once(
     assert sorted(found) == sorted(keys)
 
 
-@untimed
 @given(keys=key_sets, after=bounds, until=bounds, ordered=st.booleans())
 def test_a_split_lists_what_lies_between_its_bounds(
     *, keys: set[str], after: str, until: str, ordered: bool
@@ -127,7 +121,6 @@ def test_a_split_lists_what_lies_between_its_bounds(
     assert listed(PagedStore(keys, 3, ordered), [part]) == expected
 
 
-@untimed
 @given(folder=nasty_keys, keys=key_sets, after=bounds, until=bounds)
 def test_touching_and_covering_a_folder_agree_with_its_keys(
     folder: str, keys: set[str], after: str, until: str
@@ -153,7 +146,6 @@ names = st.text("ab0!.~\x01\x7fé\ue000\U0010ffff", min_size=1, max_size=3).filt
 local_keys = st.sets(st.lists(names, min_size=1, max_size=3).map("/".join), max_size=30)
 
 
-@untimed
 @given(keys=local_keys, late=local_keys, parts=st.integers(2, 12), most=st.integers(0, 4))
 def test_splits_of_a_local_folder_name_each_file_once(
     keys: set[str], late: set[str], parts: int, most: int

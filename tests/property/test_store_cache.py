@@ -17,7 +17,7 @@ from functools import partial
 from itertools import chain, repeat
 from typing import TypeVar
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakesweep.clock import ManualClock
@@ -32,6 +32,7 @@ from lakesweep.store.cache.caching_backend import CachingBackend, InvalidatingBa
 from lakesweep.store.cache.peers import Message
 from lakesweep.store.commits.references import moved
 from tests.moments import NOON
+from tests.random_tests import examples
 
 Answer = TypeVar("Answer")
 
@@ -361,7 +362,7 @@ def _run(kinds: str, choices: bytes) -> None:
     baton.run([partial(world.run, thread, actions) for thread in range(_ALL_THREADS)], rest)
 
 
-_often = settings(max_examples=500, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+_often = examples(100)
 
 
 @_often

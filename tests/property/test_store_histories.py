@@ -11,7 +11,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from itertools import combinations
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakesweep.clock import ManualClock
@@ -23,6 +23,7 @@ from lakesweep.store.cache.caching_backend import CachingBackend, InvalidatingBa
 from lakesweep.store.commits.commit import Commit
 from lakesweep.store.objects.objects import Stored
 from tests.moments import NOON
+from tests.random_tests import examples
 from tests.stores import CountingIds, Note, Paper, Writer, add, open_writer
 
 _WRITERS = 3
@@ -165,7 +166,7 @@ def _check_states(world: World, log: list[Stored[Commit]], names: list[str]) -> 
             assert (told.id, told.value) == (deed.head.id, deed.head.value)
 
 
-@settings(max_examples=2_000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(200)
 @given(
     _EVENTS,
     st.lists(st.integers(0, _WRITERS - 1), min_size=1, max_size=6),
@@ -182,7 +183,7 @@ def test_no_commit_is_lost_or_done_twice(
     check(world)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(40)
 @given(st.lists(st.tuples(st.just(BackendFault.NONE), st.integers(0, _WRITERS - 1)), max_size=100))
 def test_without_faults_every_commit_is_done_and_nothing_is_left_behind(
     events: list[Event],

@@ -8,7 +8,7 @@ from contextlib import suppress
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakesweep.errors import DamagedRowError
@@ -23,7 +23,6 @@ _NEAR_LIMITS = st.builds(
 )
 
 
-@settings(deadline=None)
 @given(_NEAR_LIMITS, _IDS)
 def test_parts_make_up_the_payload_and_fit_in_rows(size: int, generation: int) -> None:
     payload = (b"0123456789abc" * (size // 13 + 1))[:size]

@@ -12,7 +12,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakesweep.clock import ManualClock
@@ -38,14 +38,11 @@ from tests.libraries import (
     shelve,
 )
 from tests.moments import NOON
+from tests.random_tests import examples
 
 _LATER = NOON + timedelta(hours=1)
 _DATA = Path(__file__).parents[1] / "data"
-_SLOW = settings(
-    deadline=None,
-    max_examples=25,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
+_SLOW = examples(10)
 _NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=30)
 _TITLES = st.lists(st.integers(0, 200).map(str), min_size=1, max_size=60, unique=True)
 
@@ -236,7 +233,6 @@ def test_an_export_that_is_cut_behind_any_line_is_finished_by_the_whole_one(
     assert not _import(store, data).repeated
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.sampled_from(ExportKind),
     st.lists(st.just(BackendFault.NONE) | st.sampled_from(BackendFault), max_size=120),

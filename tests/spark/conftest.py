@@ -13,7 +13,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakesweep.config import SparkSection
+from lakesweep.spark.class_archive import find_archive
 from lakesweep.spark.executor_access import ExecutorAccess
+from lakesweep.spark.java import find_java
 from lakesweep.spark.register import register
 from lakesweep.spark.session import open_session
 from tests.processes import free_port, running, scratch_folder
@@ -24,19 +26,46 @@ HOME = Path(pyspark.__file__).parent
 #: Java that compiles little: tests are short.
 _QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 QUICK = {"spark.driver.extraJavaOptions": _QUICK_JAVA}
-#: What a driver needs to use the cluster of these tests.
-ON_CLUSTER = {
-    **QUICK,
-    "spark.driver.host": "127.0.0.1",
-    "spark.executor.memory": "512m",
-    "spark.executor.extraJavaOptions": _QUICK_JAVA,
-}
+
+
+#: Where the commands of these tests cache what they make; it outlives a run.
+CACHE = _HERE.parents[1] / ".pytest_cache" / "lakesweep"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if item.path.is_relative_to(_HERE):
-            item.add_marker(pytest.mark.xdist_group("spark"))
+    here = [item for item in items if item.path.is_relative_to(_HERE)]
+    for item in here:
+        item.add_marker(pytest.mark.xdist_group("spark"))
+    # The doctor makes an archive of Java's classes, with which all later drivers start faster.
+    places = [place for place, item in enumerate(items) if item in here]
+    for place, item in zip(places, sorted(here, key=_is_later), strict=True):
+        items[place] = item
+
+
+def _is_later(item: pytest.Item) -> bool:
+    return item.get_closest_marker("first") is None
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _cache() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(CACHE))
+        yield
+
+
+def archived_java() -> str:
+    """Options for a Java that is not started by us, with the archive if the doctor made one."""
+    return " ".join([_QUICK_JAVA, *find_archive(find_java()[0]).reading])
+
+
+def on_cluster() -> dict[str, str]:
+    """What a driver needs to use the cluster of these tests."""
+    return {
+        **QUICK,
+        "spark.driver.host": "127.0.0.1",
+        "spark.executor.memory": "512m",
+        "spark.executor.extraJavaOptions": archived_java(),
+    }
 
 
 @pytest.fixture(scope="session")
@@ -82,7 +111,7 @@ def connect_server() -> Iterator[str]:
     """A server of Spark Connect that knows nothing of us; gives its address."""
     port = free_port()
     settings = {
-        **QUICK,
+        "spark.driver.extraJavaOptions": archived_java(),
         "spark.ui.enabled": "false",
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": str(port),
@@ -104,7 +133,7 @@ def connect_server() -> Iterator[str]:
 def _daemon(scratch: Path, name: str, *arguments: str) -> AbstractContextManager[Match[str]]:
     started = {"master.Master": "I have been elected leader", "worker.Worker": "registered with"}
     command = [
-        *("env", "SPARK_LOCAL_IP=127.0.0.1", f"SPARK_DAEMON_JAVA_OPTS={_QUICK_JAVA}"),
+        *("env", "SPARK_LOCAL_IP=127.0.0.1", f"SPARK_DAEMON_JAVA_OPTS={archived_java()}"),
         *(str(HOME / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}"),
         *("--host", "127.0.0.1", "--webui-port", "0", *arguments),
     ]

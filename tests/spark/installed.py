@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-import signal
-import subprocess
-import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,9 +13,8 @@ from lakesweep.app import App
 from lakesweep.config_file import load_config
 from lakesweep.sweep.plan.stored_plan import StoredPlan, open_plan
 from tests.command import Done
+from tests.forks import Command, run_command, started
 
-_COMMAND = str(Path(sys.executable).with_name("lakesweep"))
-_PATIENCE_SECONDS = 280
 #: Lines that tell how far it is; which of them come depends on the time that it takes.
 _PROGRESS = re.compile(r"(starting Spark|listed|marked|marked again|judged|deleted)[ ,]")
 
@@ -39,27 +35,12 @@ class Installed:
         rest = self.config.read_text().partition("\n[spark]")[0]
         self.config.write_text(f"{rest}\n{section}\n")
 
-    @contextmanager
-    def start(self, *words: str) -> Iterator[subprocess.Popen[str]]:
-        """A command that runs while the block does; in a group of its own, as in a shell."""
-        process = subprocess.Popen(
-            [_COMMAND, *words],
-            cwd=self.config.parent,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-        with process:
-            try:
-                yield process
-            finally:
-                if process.poll() is None:
-                    process.send_signal(signal.SIGKILL)
+    def start(self, *words: str) -> AbstractContextManager[Command]:
+        """A command that runs while the block does."""
+        return started(self.config.parent, *words)
 
     def __call__(self, *words: str) -> Done:
-        with self.start(*words) as process:
-            return finish(process)
+        return run_command(self.config.parent, *words)
 
     @property
     def app(self) -> App:
@@ -67,12 +48,6 @@ class Installed:
 
     def plan(self, name: str) -> StoredPlan:
         return open_plan(self.app.stores, self.app.runs, name)
-
-
-def finish(process: subprocess.Popen[str]) -> Done:
-    """Wait until a command has ended."""
-    out, err = process.communicate(timeout=_PATIENCE_SECONDS)
-    return Done(process.returncode, out, err)
 
 
 def talk(done: Done) -> list[str]:

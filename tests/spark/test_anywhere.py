@@ -18,7 +18,7 @@ from lakesweep.spark.executor_access import ExecutorAccess
 from lakesweep.spark.executor_package import zip_package
 from tests.lakefs import RealRepositories
 from tests.spark import job
-from tests.spark.conftest import HOME, ON_CLUSTER, QUICK
+from tests.spark.conftest import HOME, QUICK, archived_java, on_cluster
 from tests.spark.job import Expired, Found
 
 
@@ -119,7 +119,7 @@ def test_a_cluster_without_the_package_finds_the_same(
     bare_python: Path,
     tmp_path: Path,
 ) -> None:
-    section = {"master": cluster, "conf": ON_CLUSTER}
+    section = {"master": cluster, "conf": on_cluster()}
     python = str(bare_python)
     check(run_job(section, lake, lakefs_repositories, tmp_path, PYSPARK_PYTHON=python), local)
 
@@ -154,7 +154,11 @@ def test_a_job_gets_the_package_by_py_files(lake: Path, bare_python: Path, tmp_p
     package = zip_package(tmp_path)
     script = tmp_path / "job.py"
     script.write_text(SUBMITTED)
-    settings = {**QUICK, "spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1"}
+    settings = {
+        "spark.driver.extraJavaOptions": archived_java(),
+        "spark.ui.enabled": "false",
+        "spark.driver.host": "127.0.0.1",
+    }
     done = subprocess.run(
         [
             *(str(HOME / "bin" / "spark-submit"), "--master", "local[1]"),

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import Phase, given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
@@ -28,14 +28,10 @@ from tests.lifecycle_oracle import expired
 from tests.lifecycle_plans import Office
 from tests.lifecycle_runs import going, judge, policy_of, results_of, run, sweep
 from tests.processes import scratch_folder
+from tests.random_tests import examples
 
 #: Without looking for the simplest case: each takes seconds here, and kernels are tested without.
-_FEW = settings(
-    max_examples=2,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-    phases=[Phase.explicit, Phase.generate],
-)
+_FEW = examples(2, phases=[Phase.explicit, Phase.generate])
 
 
 @pytest.fixture(scope="module")
@@ -111,3 +107,8 @@ def test_paths_are_taken_off_heads(spark: SparkSession, folder: Path) -> None:
         office.clock.sleep(60)
         assert office.apply(office.plan(rules)).report.deleted == 40
         assert server.readable()
+        home = f"{office.repository.namespace.location}/_lakefs/retention/lc"
+        addresses = spark.read.parquet(f"{home}/addresses")
+        waiting = addresses.groupBy("waits_for_heads").count().collect()
+        assert {row[0]: row[1] for row in waiting} == {True: 40, False: 40}
+        assert spark.read.parquet(f"{home}/policy").count() == 2

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -15,17 +16,16 @@ from lakesweep.errors import NotFoundError, SparkJobError, SparkLostError, Spark
 from lakesweep.spark.kernels import count_rows
 from lakesweep.spark.session import open_session
 from tests.processes import free_port
-from tests.spark.conftest import QUICK
+from tests.spark.conftest import CACHE, QUICK
 
 _LAKESWEEP = str(Path(sys.executable).parent / "lakesweep")
 
 
 @dataclass(frozen=True)
 class Doctor:
-    """Runs in a folder that holds only its configuration, with a cache of its own."""
+    """Runs in a folder that holds only its configuration."""
 
     folder: Path
-    cache: Path
 
     def run(self, config: str) -> tuple[dict[str, str], str]:
         """What it found of Spark, and all that it said beside."""
@@ -35,7 +35,6 @@ class Doctor:
             capture_output=True,
             text=True,
             cwd=self.folder,
-            env={**os.environ, "XDG_CACHE_HOME": str(self.cache)},
             check=False,
         )
         checks = {check["check"]: check for check in json.loads(done.stdout)["checks"]}
@@ -44,7 +43,7 @@ class Doctor:
 
 @pytest.fixture
 def doctor(tmp_path: Path) -> Doctor:
-    found = Doctor(tmp_path / "stand", tmp_path / "cache")
+    found = Doctor(tmp_path / "stand")
     found.folder.mkdir()
     return found
 
@@ -84,12 +83,15 @@ def test_a_server_that_does_not_answer_is_found_out_at_once(address: dict[str, s
         pass
 
 
+@pytest.mark.first
 def test_the_doctor_tries_spark_without_a_word_beside(doctor: Doctor) -> None:
+    archives = CACHE / "lakesweep" / "spark"
+    shutil.rmtree(archives, ignore_errors=True)
     conf = ", ".join(f'"{key}" = "{value}"' for key, value in QUICK.items())
     check, said = doctor.run(f'[spark]\nmaster = "local[1]"\nconf = {{ {conf} }}\n')
     assert (check["status"], said) == ("ok", ""), check
     assert [path.name for path in doctor.folder.iterdir()] == ["lakesweep.toml"]
-    (archive,) = (doctor.cache / "lakesweep" / "spark").iterdir()
+    (archive,) = archives.iterdir()
     assert archive.suffix == ".jsa"
 
 

@@ -19,8 +19,8 @@ from tests.lake import BUCKET, EngineLake
 from tests.planned import rows_of
 from tests.process_tree import await_that, descendants
 from tests.servers import S3Server, moto_server
-from tests.spark.conftest import ON_CLUSTER
-from tests.spark.installed import Installed, finish, talk
+from tests.spark.conftest import on_cluster
+from tests.spark.installed import Installed, talk
 
 _PLANS = "plans"
 _NOW = ("--grace", "0s", "--override", "first-run", "--override", "grace")
@@ -83,12 +83,12 @@ def goes(installed: Installed, plan: str) -> str:
 def test_a_cluster_plans_and_applies_as_one_process_does_though_an_executor_is_killed(
     installed: Installed, local: list[dict[str, Any]], server: S3Server, cluster: str
 ) -> None:
-    installed.use(master=cluster, conf=ON_CLUSTER)
+    installed.use(master=cluster, conf=on_cluster())
     before = marks(server)
     with installed.start("plan", "prod", *_NOW, "--exact", "--json") as process:
         await_that(lambda: bool(marks(server) - before), "marking")
         os.kill(max(descendants(os.getpid(), "CoarseGrainedExecutorBackend")), signal.SIGKILL)
-        done = finish(process)
+        done = process.finish()
     plan = done.document["plan"]
     summary, *hints = talk(done)
     assert summary.startswith(f"{plan}: {goes(installed, plan)}; ")

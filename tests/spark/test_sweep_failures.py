@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
@@ -14,10 +13,11 @@ import pytest
 
 from lakesweep.sweep.apply.deletion import outcome_parts
 from tests.command import Lakesweep
+from tests.forks import Command
 from tests.process_tree import await_end, await_that, descendants
 from tests.small_lake import SmallLake
-from tests.spark.conftest import ON_CLUSTER, QUICK
-from tests.spark.installed import Installed, finish, talk
+from tests.spark.conftest import QUICK, on_cluster
+from tests.spark.installed import Installed, talk
 
 _ORPHANS = 96
 #: It takes seconds, so there is a middle to it.
@@ -51,11 +51,11 @@ class Shore:
         tables = (pq.read_table(part) for part in parts)
         return Counter((row["path"], row["outcome"]) for t in tables for row in t.to_pylist())
 
-    def await_middle(self, process: subprocess.Popen[str]) -> None:
+    def await_middle(self, process: Command) -> None:
         """Wait until a command has deleted some files, and most of them not."""
 
         def is_middle() -> bool:
-            assert process.poll() is None, finish(process)
+            assert process.is_running(), process.finish()
             return len(self.lake.orphans()) <= _ORPHANS - 8
 
         await_that(is_middle, "deletes")
@@ -82,18 +82,18 @@ def shore(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Shore:
 
 
 def test_an_apply_outlives_an_executor_that_is_killed(shore: Shore, cluster: str) -> None:
-    shore.installed.use(master=cluster, conf=ON_CLUSTER)
+    shore.installed.use(master=cluster, conf=on_cluster())
     with shore.installed.start(*shore.apply, "--json") as process:
         shore.await_middle(process)
         os.kill(max(descendants(os.getpid(), "CoarseGrainedExecutorBackend")), signal.SIGKILL)
-        done = finish(process)
+        done = process.finish()
     assert (done.code, talk(done)) == (0, [shore.announcement])
     document = done.document
     assert document["found"] == document["deleted"] + document["absent"] == _ORPHANS
     shore.check_gone()
 
 
-def kill_workers(process: subprocess.Popen[str]) -> None:
+def kill_workers(process: Command) -> None:
     """Kill the Python workers of Spark, but not the daemon that starts them."""
     for worker in list(descendants(process.pid, "pyspark.worker"))[1:]:
         with suppress(ProcessLookupError):
@@ -105,9 +105,9 @@ def test_an_apply_without_second_tries_ends_with_one_error_and_is_resumed(shore:
     with shore.installed.start(*shore.apply) as process:
         shore.await_middle(process)
         # One that has nothing to do at the moment is not missed.
-        while process.poll() is None:
+        while process.is_running():
             kill_workers(process)
-        done = finish(process)
+        done = process.finish()
     assert (done.code, done.out) == (4, "")
     announcement, error, hint = talk(done)
     assert announcement == shore.announcement
@@ -128,7 +128,7 @@ def test_an_interrupt_ends_all_that_runs_for_a_command(shore: Shore) -> None:
         shore.await_middle(process)
         started = descendants(process.pid)
         os.killpg(process.pid, signal.SIGINT)
-        done = finish(process)
+        done = process.finish()
     assert any("java" in command for command in started.values())
     assert (done.code, talk(done)) == (130, interrupted(shore))
     await_end(started)
@@ -142,7 +142,7 @@ def test_an_interrupt_over_spark_connect_leaves_no_task_that_deletes(
     with shore.installed.start(*shore.apply) as process:
         shore.await_middle(process)
         os.killpg(process.pid, signal.SIGINT)
-        done = finish(process)
+        done = process.finish()
     assert (done.code, talk(done)) == (130, interrupted(shore))
     shore.resume()
 

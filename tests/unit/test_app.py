@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import os
+import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -84,6 +87,58 @@ def test_the_store_is_opened_once_and_closed_with_the_app(tmp_path: Path) -> Non
     store.create_realm("acme")
     app.close()
     assert not leased_nodes(app.store.backend, app.clock)
+
+
+def _modes(folder: Path) -> dict[str, int]:
+    found = (folder, *folder.iterdir())
+    return {path.name: stat.S_IMODE(path.stat().st_mode) for path in found}
+
+
+@pytest.fixture
+def open_umask() -> Iterator[None]:
+    """New files can be written by everyone, unless their creator takes care."""
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("open_umask")
+def test_a_new_store_is_closed_to_other_users(tmp_path: Path) -> None:
+    app = App(Config(), folder=tmp_path)
+    app.prepare_store()
+    app.store.create_realm("acme")
+    modes = _modes(tmp_path / ".lakesweep")
+    app.close()
+    assert modes.pop(".lakesweep") == 0o700
+    assert modes.keys() >= {"store.db", "store.db-wal", "store.db-shm"}
+    assert set(modes.values()) == {0o600}
+
+
+@pytest.mark.usefixtures("open_umask")
+def test_a_store_that_was_open_to_others_is_closed_to_them_and_that_is_said_once(
+    tmp_path: Path,
+) -> None:
+    App(Config(), folder=tmp_path).prepare_store()
+    folder = tmp_path / ".lakesweep"
+    folder.chmod(0o755)
+    (folder / "store.db").chmod(0o664)
+    (folder / "store.db-journal").touch(mode=0o644)
+    said: list[str] = []
+    for _ in range(2):
+        app = App(Config(), folder=tmp_path, notify=said.append)
+        app.store.realms.list()
+        app.close()
+    assert len(said) == 1
+    assert str(folder / "store.db") in said[0]
+    assert {mode & 0o077 for mode in _modes(folder).values()} == {0}
+
+
+def test_the_folder_around_a_store_stays_as_it_is_unless_it_is_ours(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    url = f"sqlite:///{tmp_path}/store.db"
+    Store.create_tables(url)
+    _app(f'[store]\nurl = "{url}"\n').store.realms.list()
+    assert _modes(tmp_path)[tmp_path.name] == 0o755
 
 
 def test_an_app_whose_store_nobody_used_has_nothing_to_close(tmp_path: Path) -> None:

@@ -20,10 +20,11 @@ from lakesweep.config import (
     PinnedRoot,
     StorageSection,
 )
-from lakesweep.config_file import find_config, load_config, parse_config
+from lakesweep.config_file import config_from_values, load_config, parse_config
 from lakesweep.errors import ConfigError
 from lakesweep.maintenance.config import MaintenanceConfig
 from lakesweep.storage.options import StorageOptions
+from lakesweep.untrusted.limits import DEFAULT_LIMITS
 
 _FILE = Path("lakesweep.toml")
 
@@ -271,25 +272,6 @@ def test_secrets_are_in_no_error() -> None:
     assert "hidden" not in f"{error.message} {error.hint} {error.__cause__}"
 
 
-def test_the_named_file_comes_first_then_the_environment_then_the_folders(tmp_path: Path) -> None:
-    inner = tmp_path / "a" / "b"
-    inner.mkdir(parents=True)
-    near = tmp_path / "lakesweep.toml"
-    near.touch()
-    environment = {"LAKESWEEP_CONFIG": "env.toml"}
-    assert find_config(Path("given.toml"), environment, inner) == Path("given.toml")
-    assert find_config(None, environment, inner) == Path("env.toml")
-    assert find_config(None, {}, inner) == near
-
-
-def test_the_nearest_folder_wins(tmp_path: Path) -> None:
-    inner = tmp_path / "a"
-    inner.mkdir()
-    for folder in (tmp_path, inner):
-        (folder / "lakesweep.toml").touch()
-    assert find_config(None, {"LAKESWEEP_CONFIG": ""}, inner) == inner / "lakesweep.toml"
-
-
 def test_no_file_means_the_defaults() -> None:
     assert load_config(None, {}) == Config()
 
@@ -366,3 +348,49 @@ def test_history_is_set_by_patterns_of_references() -> None:
 )
 def test_settings_of_maintenance_have_floors(line: str, words: str) -> None:
     assert words in _refusal(f"[maintenance]\n{line}\n").message
+
+
+def test_limits_on_foreign_files_can_be_raised() -> None:
+    limits = _parse("[limits]\nfile_bytes = 5\n").limits.read_limits
+    assert limits == dataclasses.replace(DEFAULT_LIMITS, file_bytes=5)
+    assert (
+        "limits.file_bytes: must be greater than 0"
+        in _refusal("[limits]\nfile_bytes = 0\n").message
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (f"a = {'[' * 3000}{']' * 3000}", "nested too deeply"),
+        (f"store.{'.'.join('x' * 3000)} = 1", "nested too deeply"),
+        (f"[spark]\nconf = {'{a=' * 100}1{'}' * 100}", "lakesweep.toml, line 2, .*nested too deep"),
+        (f"store.url = {'9' * 5000}", "too many digits"),
+        (f"[maintenance]\nfilter_bytes = {2**63}", "line 2, maintenance.filter_bytes: .*too large"),
+        ("[storage.'s3://a']\nfiles_per_second = inf", "line 2, .*must be a finite number"),
+        ("[storage.'s3://a']\nfiles_per_second = nan", "line 2, .*must be a finite number"),
+        ("[storage.'s3://a']\ntimeout_seconds = 1e999", "line 2, .*must be a finite number"),
+        (f"[lakes.a]\nlocations = ['/a']\ngrace = '{'9' * 5000}d'", "line 3, lakes.a.grace"),
+        ("[lakes.a]\nlocations = ['/a']\ngrace = '999999999d'", "line 3, lakes.a.grace"),
+        ('[lakes.a]\nlocations = ["/a\\u0000b"]', "line 2, .*contains a NUL"),
+    ],
+)
+def test_values_that_no_setting_can_have_are_refused_by_key(text: str, why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        _parse(text)
+
+
+def test_values_from_a_program_are_checked_in_the_same_way() -> None:
+    nested: dict[str, Any] = {}
+    for _ in range(5000):
+        nested = {"a": nested}
+    with pytest.raises(ConfigError, match="nested too deeply"):
+        config_from_values({"spark": nested})
+
+
+def test_a_huge_file_is_not_read_as_a_configuration(tmp_path: Path) -> None:
+    file = tmp_path / "lakesweep.toml"
+    with file.open("wb") as sparse:
+        sparse.truncate(20_000_000)
+    with pytest.raises(ConfigError, match="is not a configuration"):
+        load_config(file, {})

@@ -5,11 +5,22 @@ import random
 import zlib
 from typing import Any
 
+import numpy as np
 import pytest
 
 from lakesweep.avro import ProjectedColumn, read_avro, read_header
 from lakesweep.avro.codecs import find_codec
-from lakesweep.errors import DamagedError, EncryptedError, FormatError, TruncatedError
+from lakesweep.avro.container import find_blocks, read_raw_header
+from lakesweep.avro.reader import plan_decoding
+from lakesweep.avro.records import read_records
+from lakesweep.errors import (
+    DamagedError,
+    EncryptedError,
+    FormatError,
+    LimitError,
+    TruncatedError,
+)
+from lakesweep.untrusted.limits import ReadLimits
 from tests.avro_files import (
     CODECS,
     SYNC,
@@ -310,9 +321,61 @@ class TestCodecs:
         data = write_avro(record(("it", "bytes")), [{"it": bytes(9_997)}], codec)
         block = memoryview(data)[data.index(SYNC) + 16 : -16]
         block = block[len(long(1)) + len(long(len(block) - 3)) :]
-        assert len(find_codec("x", codec, 10_000)(block)) == 10_000
+        assert len(find_codec("x", codec, ReadLimits(block_bytes=10_000))(block)) == 10_000
         with pytest.raises(DamagedError):
-            find_codec("x", codec, 9_999)(block)
+            find_codec("x", codec, ReadLimits(block_bytes=9_999))(block)
+
+    def test_refuse_files_whose_blocks_together_grow_beyond_measure(self) -> None:
+        data = file_of("bytes", *[(1, long(100) + bytes(100))] * 5)
+        inflate = find_codec("x", "null", ReadLimits(inflated_bytes=202 * 2))
+        table = np.concatenate(list(find_blocks(read_raw_header("x", data), data))).tolist()
+        for first, end, _ in table[:3]:
+            inflate(memoryview(data)[first:end])
+        with pytest.raises(LimitError, match=r"x: inflates to more than 404 bytes"):
+            inflate(memoryview(data)[slice(*table[3][:2])])
+
+
+class TestHostileSchemas:
+    """Schemas that cost more than the data that they describe."""
+
+    def test_records_that_hold_nothing_cost_nothing(self) -> None:
+        kind: Any = record(("leaf", "null"), name="r0")
+        for level in range(1, 60):
+            kind = record(("a", kind), ("b", f"r{level - 1}"), name=f"r{level}")
+        schema = record(("deep", kind), ("it", "long"))
+        assert column(file_of(schema, (1, long(7))), "it") == [7]
+
+    def test_a_header_with_countless_entries_is_damage(self) -> None:
+        data = b"Obj\x01" + long(2**40) + (text("a") + text("b")) * 20_000
+        with pytest.raises(DamagedError, match="too many entries"):
+            column(data, "it")
+
+    def test_a_schema_of_many_megabytes_is_refused(self) -> None:
+        schema = {**record(("it", "long")), "doc": "x" * 2**24}
+        with pytest.raises(LimitError, match="its schema has"):
+            column(file_of(schema, (1, long(7))), "it")
+
+    def test_a_large_schema_is_not_kept_in_memory(self) -> None:
+        schema = {**record(("it", "long")), "doc": "x" * 2**21}
+        plan_decoding.cache_clear()
+        assert column(file_of(schema, (1, long(7))), "it") == [7]
+        assert plan_decoding.cache_info().currsize == 0
+
+
+class TestRecords:
+    """Reading records as values, for files that are rewritten."""
+
+    def test_counts_without_bytes_are_damage(self) -> None:
+        endless = file_of(record(("it", array("null"))), (1, long(2**60) + long(0)))
+        with pytest.raises(DamagedError, match="count is larger"):
+            list(read_records("x", endless))
+        with pytest.raises(DamagedError, match="count is larger"):
+            list(read_records("x", file_of("null", (2**60, b""))))
+
+    def test_a_record_inside_itself_is_damage(self) -> None:
+        schema = record(("it", ["null", "row"]))
+        with pytest.raises(DamagedError, match="nested too deeply"):
+            list(read_records("x", file_of(schema, (1, b"\x00"))))
 
 
 def test_rows_before_the_damage_may_come_first() -> None:

@@ -8,12 +8,13 @@ from typing import Any
 
 import fastavro
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakesweep.avro.records import read_records
 from lakesweep.avro.writer import encode_avro
 from lakesweep.errors import FormatError, UnsupportedError
+from tests.random_tests import examples
 
 SCHEMA: Any = {
     "type": "record",
@@ -59,7 +60,7 @@ RECORDS = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=50)
+@examples(50)
 @given(RECORDS, st.sampled_from(["null", "deflate", "snappy", "zstandard"]))
 def test_others_read_what_we_write_and_we_what_they_write(records: list[Any], codec: str) -> None:
     ours = encode_avro(SCHEMA, records, codec)
@@ -107,7 +108,7 @@ def test_a_codec_that_cannot_be_written_is_refused() -> None:
         encode_avro(SCHEMA, [], "lzma")
 
 
-@settings(deadline=None, max_examples=50)
+@examples(50)
 @given(st.data())
 def test_damage_is_told_or_changes_values_and_never_anything_else(data: st.DataObject) -> None:
     good = bytearray(encode_avro(SCHEMA, data.draw(RECORDS), "null"))

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from lakesweep.catalog import Catalog, Create, Drop, EntityType, Namespace, Rename, Table, View
@@ -66,13 +68,13 @@ def test_a_state_that_is_gone_is_an_error_of_its_own(shop: Catalog) -> None:
 
 @pytest.mark.parametrize("token", ["", "?", "AAAA", "AAAAAAAAAAAAAAAA", "ü"])
 def test_what_is_no_token_is_refused(shop: Catalog, token: str) -> None:
-    with pytest.raises(UsageError, match="no page token"):
+    with pytest.raises(UsageError, match="not a page token"):
         shop.list("a", token=token)
 
 
 def test_a_token_is_good_for_its_listing_alone(shop: Catalog) -> None:
     token = shop.list("a", size=10).token
-    with pytest.raises(UsageError, match="no page token"):
+    with pytest.raises(UsageError, match="not a page token"):
         shop.list(size=10, token=token)
 
 
@@ -81,7 +83,7 @@ def test_no_token_leads_into_another_catalog(shop: Catalog) -> None:
     catalogs = open_catalogs()
     mine, theirs = catalogs.create("mine"), catalogs.create("theirs")
     forged = write_token(PagePosition(f"{mine.reference}|", theirs.snapshot().commit, b""))
-    with pytest.raises(UsageError, match="no page token"):
+    with pytest.raises(UsageError, match="not a page token"):
         mine.list(token=forged)
     assert other.list().items == []
 
@@ -115,7 +117,7 @@ def test_an_entity_is_found_by_its_id_whatever_it_is_called(shop: Catalog) -> No
         ("s3n://lake/shop/t01/data/file.parquet", ["a.t01"]),
         ("s3://lake/shop/t0", []),
         ("s3://lake/shop/t011", []),
-        ("s3://lake/shop//t01", []),
+        ("s3://lake/shop//t01", ["a.t01"]),
         ("s3://lake2/shop", []),
     ],
 )
@@ -135,6 +137,59 @@ def test_locations_that_overlap_are_refused(shop: Catalog) -> None:
     shop.apply([Create("a.new", table("t011"))])
     with pytest.raises(RefusedError, match="overlaps"):
         shop.apply([Create("c", Table(metadata_location="/x/m.json", location="s3://lake"))])
+
+
+@pytest.mark.parametrize(
+    "spelling",
+    [
+        "s3://lake/shop//t01",
+        "s3://lake/shop/./t01",
+        "s3a://lake/shop/x/../t01",
+        "s3://lake/shop/%7401/below",
+        "s3://lake/shop%2Ft01",
+        "s3://lake//shop",
+        "s3://lake/../shop/t01/",
+    ],
+)
+def test_another_spelling_of_a_location_overlaps_it(shop: Catalog, spelling: str) -> None:
+    with pytest.raises(RefusedError, match="overlaps the location of table"):
+        shop.apply([Create("a.other", Table(metadata_location="s3://m/1", location=spelling))])
+
+
+def test_a_location_with_another_spelling_is_found_by_both(shop: Catalog) -> None:
+    odd = Table(metadata_location="s3://m/1", location="s3://lake/odd//folder")
+    shop.apply([Create("a.odd", odd)])
+    for address in ("s3://lake/odd//folder", "s3://lake/odd/folder/x"):
+        assert [path for _, path in shop.at(address)] == [("a", "odd")]
+    shop.apply([Drop("a.odd"), Create("a.plain", _at("s3://lake/odd/folder"))])
+    assert [path for _, path in shop.at("s3://lake/odd//folder")] == [("a", "plain")]
+
+
+def test_a_link_to_the_folder_of_a_table_overlaps_it(shop: Catalog, tmp_path: Path) -> None:
+    real, link = tmp_path / "real", tmp_path / "link"
+    real.mkdir()
+    link.symlink_to(real)
+    shop.apply([Create("a.first", _at(f"{link}/t"))])
+    for location in (f"{real}/t", f"file://{real}/x/../t/below", f"file:{link}/t"):
+        with pytest.raises(RefusedError, match="overlaps"):
+            shop.apply([Create("a.second", _at(location))])
+    shop.apply([Create("a.second", _at(f"{real}/t2"))])
+
+
+def test_a_link_that_leads_elsewhere_now_overlaps_no_more(shop: Catalog, tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "old")
+    shop.apply([Create("a.first", _at(f"{link}/t"))])
+    link.unlink()
+    link.symlink_to(tmp_path / "new")
+    shop.apply([Create("a.second", _at(f"{tmp_path}/old/t"))])
+    assert [path for _, path in shop.at(f"{tmp_path}/old/t")] == [("a", "second")]
+    shop.apply([Drop("a.first")])
+    shop.apply([Create("a.third", _at(f"{link}/t"))])
+
+
+def _at(location: str) -> Table:
+    return Table(metadata_location="s3://m/1", location=location)
 
 
 def test_overlaps_can_be_allowed(shop: Catalog) -> None:

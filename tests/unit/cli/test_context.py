@@ -121,3 +121,17 @@ def test_progress_suits_where_it_is_seen(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_output_is_for_people_unless_programs_ask() -> None:
     assert isinstance(make_output(Settings(), SILENT), ConsoleOutput)
     assert isinstance(make_output(Settings(json=True), SILENT), JsonOutput)
+
+
+def test_a_configuration_that_others_can_write_is_passed_over_and_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tmp_path.chmod(0o755)
+    file = tmp_path / "lakesweep.toml"
+    file.write_text('[store]\nrealm = "theirs"\n')
+    file.chmod(0o666)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("LAKESWEEP_CONFIG", raising=False)
+    assert Context(Settings()).config.store.realm == "default"
+    assert f"--config {file}" in capsys.readouterr().err
+    assert Context(Settings(config=file)).config.store.realm == "theirs"

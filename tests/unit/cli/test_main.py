@@ -38,6 +38,10 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> None:
         "missing": NotFoundError("gone"),
         "bug": ZeroDivisionError("by zero"),
         "job": _caused(SparkJobError("it failed"), ValueError("at line 7 of a kernel")),
+        "leak": _caused(
+            NotFoundError("no http://me:hunter2@host"), ValueError("password='hunter2'")
+        ),
+        "leaking bug": ValueError("no answer from mysql://me:hunter2@host/x"),
         "interrupt": KeyboardInterrupt(),
         "exit": typer.Exit(4),
     }
@@ -202,3 +206,14 @@ def test_every_command_that_deletes_can_be_tried_and_confirmed(
         "maintain",
     }
     assert ({"--dry-run", "--yes"} <= options) == deletes
+
+
+@pytest.mark.parametrize("how", ["leak", "leaking bug"])
+@pytest.mark.parametrize("option", ["-v", "--json"])
+def test_no_secret_is_shown_in_errors_and_tracebacks(
+    failing: None, capsys: Capture, how: str, option: str
+) -> None:
+    run(["fail", how, option])
+    captured = capsys.readouterr()
+    assert "hunter2" not in captured.out + captured.err
+    assert "***" in captured.err

@@ -4,6 +4,7 @@ import sqlite3
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
@@ -107,3 +108,62 @@ def test_properties_of_a_catalog_say_how_files_are_reached() -> None:
     assert options is not None
     assert (options.endpoint, options.region, options.addressing) == ("http://e", "r", "virtual")
     assert storage_options({"uri": "http://catalog", "type": "rest"}) is None
+
+
+class Endless(RestCatalogServer):
+    """Every page leads to another one; the tokens come from a list, round and round, or are new."""
+
+    tokens: tuple[str, ...] = ()
+    names: int = 0
+
+    def answer(self, method: str, target: str) -> tuple[HTTPStatus, dict[str, Any] | None]:
+        status, body = super().answer(method, target)
+        if body is None or not {"namespaces", "identifiers"} & set(body):
+            return status, body
+        self.names += 1
+        new = f"token-{self.names}"
+        token = self.tokens[self.names % len(self.tokens)] if self.tokens else new
+        return status, {**body, "next-page-token": token}
+
+
+@pytest.mark.parametrize("tokens", [("a",), ("a", "b", "c"), ()])
+def test_a_rest_catalog_whose_pages_never_end_is_incomplete(tokens: tuple[str, ...]) -> None:
+    server = Endless({("a", "t"): PATH})
+    server.tokens = tokens
+    with rest_catalog(server):
+        catalog = open_catalog("prod", {"type": "rest", "uri": server.uri})
+        with pytest.raises(IncompleteError, match="catalog prod: the listing does not end"):
+            list(catalog.survey())
+
+
+def test_a_rest_catalog_that_invents_namespaces_for_ever_is_incomplete() -> None:
+    class Deep(RestCatalogServer):
+        def answer(self, method: str, target: str) -> tuple[HTTPStatus, dict[str, Any] | None]:
+            status, body = super().answer(method, target)
+            if body is not None and "namespaces" in body:
+                parent = parse_qs(urlsplit(target).query).get("parent", [""])[0]
+                body = {"namespaces": [[*filter(None, parent.split("\x1f")), "deeper"]]}
+            return status, body
+
+    with rest_catalog(Deep()) as server:
+        catalog = open_catalog("prod", {"type": "rest", "uri": server.uri})
+        with pytest.raises(IncompleteError, match="lists namespaces without end"):
+            list(catalog.survey())
+
+
+def test_a_rest_catalog_may_have_many_pages() -> None:
+    """Page by page, each with a name of its own."""
+
+    class Paged(RestCatalogServer):
+        def answer(self, method: str, target: str) -> tuple[HTTPStatus, dict[str, Any] | None]:
+            status, body = super().answer(method, target)
+            if body is not None and "identifiers" in body and body["identifiers"]:
+                place = int(parse_qs(urlsplit(target).query).get("pageToken", ["0"])[0])
+                rest = body["identifiers"][place + 1 :]
+                body = {"identifiers": body["identifiers"][place : place + 1]}
+                body |= {"next-page-token": str(place + 1)} if rest else {}
+            return status, body
+
+    with rest_catalog(Paged({("a", f"t{number}"): PATH for number in range(9)})) as server:
+        catalog = open_catalog("prod", {"type": "rest", "uri": server.uri})
+        assert len(list(catalog.survey())) == 9

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from lakesweep.errors import DamagedError, TruncatedError
+from lakesweep.errors import DamagedError, LimitError, TruncatedError
 from lakesweep.iceberg.metadata import IcebergSnapshot, TableMetadata, ViewMetadata, parse_metadata
+from lakesweep.untrusted.limits import ReadLimits
 
 PATH = "s3://lake/t/metadata/00001-5c2f.metadata.json"
 
@@ -197,7 +198,7 @@ def test_the_location_may_come_from_the_catalog() -> None:
         (b'{"format-version": "2"}', DamagedError),
         (b'{"format-version": 2, "location": "\xff"}', DamagedError),
         (b"[" * 100_000, DamagedError),
-        (encode(x=[]).replace(b"[]", b"[" * 100_000), DamagedError),
+        (encode(x=[]).replace(b"[]", b"[" * 100_000), LimitError),
         (encode(format_version=5), DamagedError),
         (encode(format_version=0), DamagedError),
         (encode(snapshots=[{"manifest-list": "x"}]), DamagedError),
@@ -208,3 +209,42 @@ def test_the_location_may_come_from_the_catalog() -> None:
 def test_what_is_no_metadata_is_told_apart(data: bytes, error: type[Exception]) -> None:
     with pytest.raises(error, match=r"00001-5c2f\.metadata\.json"):
         parse_metadata(PATH, data)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"location": "s3://lake/t\0"},
+        {"properties": {"write.data.path": "s3://lake/\0"}},
+        {"snapshots": [snapshot(manifest_list="s3://lake/\0.avro")]},
+        {"snapshots": [snapshot(2**63)]},
+        {"current_snapshot_id": -(2**63) - 1},
+        {"statistics": [{"statistics-path": "s3://lake/a", "file-size-in-bytes": 2**63}]},
+        {"metadata_log": [{"metadata-file": "s3://lake/\0"}]},
+    ],
+)
+def test_values_that_no_store_or_column_can_hold_are_damage(changes: dict[str, Any]) -> None:
+    with pytest.raises(DamagedError, match="00001-5c2f"):
+        table(**changes)
+
+
+def test_a_number_of_5000_digits_is_damage() -> None:
+    data = encode(current_snapshot_id=7).replace(b"7}", b"7" * 5000 + b"}")
+    with pytest.raises(DamagedError, match="00001-5c2f"):
+        parse_metadata(PATH, data)
+
+
+@pytest.mark.parametrize("moment", [-(2**63), 2**63, 10**30, -1])
+def test_a_moment_that_no_calendar_has_is_unknown(moment: int) -> None:
+    assert table(snapshots=[snapshot(timestamp_ms=moment)]).snapshots[0].timestamp_ms is None
+
+
+@pytest.mark.parametrize("count", ["9" * 5000, str(2**63), "-1", "many"])
+def test_a_count_that_no_table_has_is_unknown(count: str) -> None:
+    found = table(snapshots=[snapshot(summary={"total-data-files": count})]).snapshots[0]
+    assert found.total_data_files is None
+
+
+def test_a_gzip_bomb_is_refused() -> None:
+    with pytest.raises(LimitError, match="inflates to more than 1,000 bytes"):
+        parse_metadata(PATH, gzip.compress(bytes(2**20)), None, ReadLimits(inflated_bytes=1000))

@@ -10,11 +10,11 @@ import pytest
 
 from lakesweep.hashing import HashSet
 from lakesweep.iceberg.file_kinds import IcebergKind
-from lakesweep.iceberg.metadata import load_metadata
+from lakesweep.iceberg.metadata import ViewMetadata, load_metadata
 from lakesweep.iceberg.purge import (
     PurgePlan,
-    PurgeProtection,
     execute_purge,
+    own_location,
     plan_base_location,
     plan_purge,
 )
@@ -57,12 +57,9 @@ def stored(store: ObjectStore) -> set[str]:
     return {path for batch in batches for path in batch["path"].to_pylist()}
 
 
-def planned(
-    store: ObjectStore, table: EngineTable, protection: PurgeProtection | None = None
-) -> PurgePlan:
+def planned(store: ObjectStore, table: EngineTable) -> PurgePlan:
     stores = opened(store)
-    metadata = load_metadata(stores, table.metadata_path)
-    return plan_purge(stores, metadata, protection or PurgeProtection())
+    return plan_purge(stores, load_metadata(stores, table.metadata_path))
 
 
 def carry_out(store: ObjectStore, plan: PurgePlan) -> OutcomeTotals:
@@ -119,7 +116,7 @@ def test_nothing_that_a_damaged_manifest_names_is_purged() -> None:
     damaged = table.manifest("m1.avro", bad, *many, table.data("unknown", status=3))
     table.snapshot(table.manifest("m0.avro", good), damaged)
     metadata = load_metadata(bucket.stores, table.commit())
-    tally = carry_out(bucket.store, plan_purge(bucket.stores, metadata, PurgeProtection()))
+    tally = carry_out(bucket.store, plan_purge(bucket.stores, metadata))
     left = stored(bucket.store)
     assert tally.failed == 1
     assert {bad.path, damaged, metadata.path} <= left
@@ -208,7 +205,8 @@ def test_files_that_others_reach_are_left_alone(lake: EngineLake, store: ObjectS
     table, twin = lake.table("lake.shop.plain_v1"), lake.table("lake.shop.registered")
     live = HashSet()
     live.add(path_hashes(paths(path for _, path in twin.referenced())))
-    plan = planned(store, table, PurgeProtection(live))
+    plan = planned(store, table)
+    plan.spare(live)
     shared = {path for _, path in table.referenced()} & {path for _, path in twin.referenced()}
     assert plan.protected == len(shared) > 0
     carry_out(store, plan)
@@ -234,15 +232,15 @@ def test_files_outside_the_tables_own_folders_are_counted(
         assert own.outside == 0
 
 
-def base_plan(store: ObjectStore, table: EngineTable, protection: PurgeProtection) -> PurgePlan:
+def base_plan(store: ObjectStore, table: EngineTable) -> PurgePlan:
     stores = opened(store)
-    return plan_base_location(stores, load_metadata(stores, table.metadata_path), protection)
+    return plan_base_location(stores, load_metadata(stores, table.metadata_path))
 
 
 def test_a_base_location_is_a_folder_not_a_prefix(lake: EngineLake, store: ObjectStore) -> None:
     table = lake.table("lake.shop.t1")
     before = stored(store)
-    carry_out(store, base_plan(store, table, PurgeProtection()))
+    carry_out(store, base_plan(store, table))
     assert before - stored(store) == {
         path for path in before if path.startswith("s3://lake/warehouse/shop/t1/")
     }
@@ -251,20 +249,28 @@ def test_a_base_location_is_a_folder_not_a_prefix(lake: EngineLake, store: Objec
 def test_a_base_location_goes_with_its_metadata_last(lake: EngineLake, store: ObjectStore) -> None:
     table = lake.table("lake.shop.t1")
     recording = Recording(store)
-    carry_out(recording, base_plan(store, table, PurgeProtection()))
+    carry_out(recording, base_plan(store, table))
     assert f"s3://lake/{recording.keys('delete')[-1]}" == table.metadata_path
 
 
-def test_folders_of_others_inside_a_base_location_are_spared(
-    lake: EngineLake, store: ObjectStore
+@pytest.mark.parametrize(
+    ("location", "path", "owned"),
+    [
+        ("s3://lake/t", "s3://lake/t/metadata/1.metadata.json", "s3://lake/t"),
+        ("s3a://lake/t/", "s3://lake/t/metadata/1.metadata.json", "s3a://lake/t/"),
+        ("s3://lake/t/inner", "s3://lake/t/metadata/1.metadata.json", "s3://lake/t/inner"),
+        ("s3://lake", "s3://lake/t/metadata/1.metadata.json", "s3://lake/t"),
+        ("s3://lake/t1", "s3://lake/t/metadata/1.metadata.json", None),
+        ("/etc", "/srv/t/metadata/1.metadata.json", None),
+        ("/", "/srv/t/metadata/1.metadata.json", "/srv/t"),
+        ("s3://lake", "s3://lake/metadata/1.metadata.json", None),
+        ("s3://lake", "s3://lake/1.metadata.json", None),
+    ],
+)
+def test_metadata_owns_no_more_than_the_folder_it_lies_in(
+    location: str, path: str, owned: str | None
 ) -> None:
-    outer, inner = lake.table("lake.shop.outer"), lake.table("lake.shop.inner")
-    folder = inner.answer["location"]
-    before = stored(store)
-    carry_out(store, base_plan(store, outer, PurgeProtection(folders=(folder,))))
-    gone = before - stored(store)
-    assert outer.metadata_path in gone
-    assert not {path for path in gone if path.startswith(folder + "/")}
+    assert own_location(ViewMetadata(path, 1, 1, "x", location, True)) == owned
 
 
 def paths(names: Iterable[str]) -> pa.RecordBatch:

@@ -19,7 +19,7 @@ from lakesweep.errors import (
     UnreadableError,
 )
 from lakesweep.iceberg.metadata import load_metadata
-from lakesweep.iceberg.purge import PurgeProtection, execute_purge, plan_purge
+from lakesweep.iceberg.purge import execute_purge, plan_purge
 from lakesweep.iceberg.reach import reached_files
 from lakesweep.marks.unreadable import ReadFailure, Strict
 from lakesweep.storage.deleting.bulk_delete import delete_files
@@ -158,6 +158,6 @@ def test_a_storm_that_ends_is_waited_for(lake: EngineLake) -> None:
 
 def purge(stores: Stores, table: EngineTable) -> tuple[list[tuple[str, ReadFailure]], int]:
     metadata = load_metadata(stores, table.metadata_path)
-    with plan_purge(stores, metadata, PurgeProtection()) as plan:
+    with plan_purge(stores, metadata) as plan:
         tally = execute_purge(plan, lambda batches: delete_files(stores, batches))
         return [(problem.path, problem.state) for problem in plan.problems], tally.failed

@@ -12,13 +12,14 @@ from lakesweep.lifecycle.run_history import LifecycleHistory, LifecycleRunRecord
 from lakesweep.storage.address import parse
 from lakesweep.storage.stores import Stores
 from tests.lakefs_repositories import NOW
+from tests.lifecycle_runs import history_of
 from tests.processes import scratch_folder
 
 
 @pytest.fixture
 def history() -> Iterator[LifecycleHistory]:
     with scratch_folder("history") as folder:
-        yield LifecycleHistory(Stores(), f"{folder}/lc", "s3://lake/repo")
+        yield history_of(folder)
 
 
 def record(run_id: str, days: int) -> LifecycleRunRecord:
@@ -62,4 +63,4 @@ def test_a_record_that_is_none_is_an_error(history: LifecycleHistory, data: byte
     place = parse(f"{history.home}{history.runs}20261115T120000.000000Z-x.json")
     Stores().open(place).write(place.key, data)
     with pytest.raises(FormatError, match="no record of a run"):
-        history.last()
+        history.last_seen()

@@ -318,7 +318,7 @@ def test_what_commits_share_is_read_and_counted_once() -> None:
     maintained.store = maintained.open()
     spec = MaintenanceRunSpec(frozenset({"acme"}), include_system_realm=False)
     run = maintained.service.perform(spec, dry_run=True)
-    assert run.identified_objs == distinct
+    assert run.distinct_objs == distinct
     assert asked.asked["rows"] < distinct + 50
 
 
@@ -400,7 +400,7 @@ def test_a_realm_that_no_identifier_knows_is_left_alone() -> None:
     maintained.pass_grace()
     run = maintained.maintain()
     assert run.status is RunStatus.INCOMPLETE
-    assert "nobody knows what it is" in run.status_message
+    assert "no plug-in knows what it contains" in run.status_message
     assert stored_ids(maintained.backend, "acme") == {number}
 
 

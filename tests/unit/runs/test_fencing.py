@@ -3,13 +3,14 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 
 from lakesweep.clock import ManualClock
 from lakesweep.errors import DeniedError, LakesweepError, LeaseHeldError, PausedError, StoppedError
-from lakesweep.runs.fencing import FenceWriter, RunFence, request_stop
+from lakesweep.runs.fencing import FenceWriter, RequestFence, RunFence, request_stop
 from lakesweep.runs.leases import CLOCK_MARGIN, LEASE_TERM, HeldLease, take_lease
 from lakesweep.runs.records import TYPES
 from lakesweep.runs.run_log import RunLog
@@ -124,3 +125,69 @@ def test_a_run_that_cannot_see_its_control_objects_does_not_go_on(run: Run, meth
 def test_a_control_travels_to_tasks(run: Run) -> None:
     other: RunFence = pickle.loads(pickle.dumps(run.control))
     other.check()
+
+
+# Before each request.
+
+
+@dataclass
+class SlowClock:
+    """The clock of a machine that was suspended, or whose time was set back."""
+
+    wall: ManualClock
+    ticks: ManualClock
+
+    def now(self) -> datetime:
+        return self.wall.now()
+
+    def monotonic(self) -> float:
+        return self.ticks.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        self.wall.sleep(seconds)
+        self.ticks.sleep(seconds)
+
+
+def _another(run: Run) -> None:
+    """Another run takes the folder over."""
+    replace(run.control, run="r2", token=run.control.token + 1).renew(run.lease)
+
+
+@pytest.mark.parametrize("which", ["wall", "ticks"])
+def test_a_process_that_was_stopped_reads_the_token_before_its_next_request(
+    run: Run, which: str
+) -> None:
+    clock = SlowClock(ManualClock(NOON), ManualClock(NOON))
+    fence = RequestFence(run.control.verified_until, clock)
+    fence()
+    _another(run)
+    getattr(clock, which).sleep(1)
+    with pytest.raises(LeaseHeldError, match="r2 has taken over"):
+        fence()
+    replace(run.control).renew(run.lease)
+    with pytest.raises(LeaseHeldError, match="r2 has taken over"):
+        fence()
+
+
+def test_the_token_is_not_read_for_each_of_many_requests(run: Run) -> None:
+    readings = []
+
+    def read() -> datetime:
+        readings.append(run.clock.now())
+        return run.control.verified_until()
+
+    fence = RequestFence(read, run.clock)
+    for _ in range(10):
+        fence()
+    run.clock.sleep(1)
+    fence()
+    assert len(readings) == 2
+
+
+def test_no_request_is_sent_after_the_end_of_the_lease(run: Run) -> None:
+    run.clock.sleep((LEASE_TERM - CLOCK_MARGIN).total_seconds() - 0.5)
+    fence = RequestFence(run.control.verified_until, run.clock)
+    fence()
+    run.clock.sleep(0.5)
+    with pytest.raises(LeaseHeldError, match="its lease has ended"):
+        fence()

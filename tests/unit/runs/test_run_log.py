@@ -45,6 +45,17 @@ def test_the_newest_plan_is_that_of_the_lake(runs: RunLog) -> None:
         runs.newest_plan("test")
 
 
+def test_a_beginning_that_only_one_plan_has_is_enough(runs: RunLog) -> None:
+    for name in ("plan-1", "plan-11", "plan-20"):
+        _plan(runs, name)
+    assert runs.plan("plan-2").plan == "plan-20"
+    assert runs.plan("plan-1").plan == "plan-1"
+    with pytest.raises(NotFoundError, match="several plans begin with plan: plan-1, plan-11"):
+        runs.plan("plan")
+    with pytest.raises(NotFoundError, match="there is no plan "):
+        runs.plan("")
+
+
 def _plan(runs: RunLog, name: str = "plan-1") -> PlanRecord:
     now = micros(runs.clock.now())
     plan = PlanRecord(

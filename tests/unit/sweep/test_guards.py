@@ -6,7 +6,9 @@ from datetime import timedelta
 import pytest
 
 from lakesweep.errors import RefusedError
+from lakesweep.guard_names import GuardName
 from lakesweep.sweep.guards import (
+    CONFIRMED,
     DeleteShare,
     GoneRoot,
     Guard,
@@ -81,7 +83,17 @@ def test_a_plan_is_stale_from_the_moment_at_which_it_expires() -> None:
 def test_all_guards_that_stand_are_named_with_what_to_try() -> None:
     guards = [Guard("grace", "short"), Guard("share", "much"), Guard("share", "more")]
     refuse(guards, ["grace", "share"], "p")
-    with pytest.raises(RefusedError, match="2 guards said no\nshare: much\nshare: more") as caught:
+    with pytest.raises(RefusedError, match="2 guards failed\nshare: much\nshare: more") as caught:
         refuse(guards, ["grace"], "p")
     assert caught.value.hint.endswith("lakesweep apply p --override share")
     assert caught.value.guard == "share"
+    typed = "lakesweep apply p --quarantine --engine local --override grace"
+    assert caught.value.hint_for(typed).endswith(f", then: {typed} --override share")
+
+
+@pytest.mark.parametrize("name", sorted(set(GuardName) - CONFIRMED))
+def test_no_hint_offers_to_override_what_protects_live_files(name: str) -> None:
+    with pytest.raises(RefusedError) as caught:
+        refuse([Guard("first-run", "new"), Guard(name, "doubt")], [], "p")
+    assert "--override" not in caught.value.hint
+    assert "--override" not in caught.value.hint_for("lakesweep apply p")

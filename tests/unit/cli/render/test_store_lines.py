@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from lakesweep.cli.render.store_lines import commit_text, reference_text
+from lakesweep.cli.render.store_lines import commit_lines, reference_text
 from lakesweep.operations.store.log import CommitView, ReferenceView, readable_key
 from lakesweep.store import Change, Commit, Stored, key
 from lakesweep.store.backends.rows import Reference
 from lakesweep.timestamps import micros
+from lakesweep.untrusted.text import printable_lines
 from tests.moments import NOON
 
 
@@ -38,7 +39,7 @@ def test_a_commit_is_shown_with_all_that_it_says() -> None:
     line = CommitView.of(
         _commit(Change("add", key("a")), Change("rename", key("b"), before=key("c")))
     )
-    assert commit_text(line).splitlines() == [
+    assert commit_lines(line) == [
         f"{2**62}  seq 3  {NOON:%Y-%m-%dT%H:%M:%SZ}  who:  why",
         "    add     a",
         "    rename  b  (before: c)",
@@ -52,12 +53,12 @@ def test_programs_get_the_exact_key_as_well() -> None:
 
 def test_what_a_commit_does_not_say_takes_no_room() -> None:
     line = CommitView.of(_commit(message="", author=""))
-    assert commit_text(line) == f"{2**62}  seq 3  {NOON:%Y-%m-%dT%H:%M:%SZ}"
+    assert commit_lines(line) == [f"{2**62}  seq 3  {NOON:%Y-%m-%dT%H:%M:%SZ}"]
 
 
 def test_people_see_the_first_changes_and_programs_all() -> None:
     line = CommitView.of(_commit(*(Change("add", key(number)) for number in range(1_025))))
-    assert commit_text(line).splitlines()[-1] == "    and 1,005 more; --json shows all"
+    assert commit_lines(line)[-1] == "    and 1,005 more; --json shows all"
     assert len(line.changes) == 1_025
 
 
@@ -75,5 +76,6 @@ def test_no_name_or_message_begins_a_line_of_its_own() -> None:
     forged = "a\n       9  -  -  b"
     reference = Reference(forged, None, 0, 0)
     commit = _commit(Change("add", key(forged)), message=forged, author=forged)
-    assert len(reference_text(ReferenceView.of(reference, None)).splitlines()) == 1
-    assert len(commit_text(CommitView.of(commit)).splitlines()) == 2
+    shown = reference_text(ReferenceView.of(reference, None))
+    assert len(printable_lines(shown).splitlines()) == 1
+    assert len(printable_lines(commit_lines(CommitView.of(commit))).splitlines()) == 2

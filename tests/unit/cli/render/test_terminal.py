@@ -13,9 +13,9 @@ from lakesweep.cli.render.terminal import (
     OutputClosedError,
     OutputFailedError,
     paint,
-    printable,
     write,
 )
+from lakesweep.untrusted.text import printable
 
 
 class Screen(io.StringIO):
@@ -62,7 +62,8 @@ def test_words_are_plain_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
         ("a\x1b[2Jb", "a\\x1b[2Jb"),
         ("a\rb\tc\x7f", "a\\rb\\tc\\x7f"),
         ("right\u202eleft", "right\\u202eleft"),
-        ("two\nlines", "two\nlines"),
+        ("two\nlines\u2028", "two\\nlines\\u2028"),
+        ("lone \ud800", "lone \\ud800"),
     ],
 )
 def test_control_characters_are_shown_by_their_code(text: str, shown: str) -> None:

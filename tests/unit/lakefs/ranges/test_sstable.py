@@ -245,6 +245,12 @@ class TestDamage:
         data = write_table([(b"a", Entry("x", type=3).value())], SSTableType.RANGES).data
         self.refused(data, "unknown type")
 
+    def test_a_size_of_more_than_63_bits(self) -> None:
+        data = write_table(
+            [(b"k", Entry("a", size_bytes=-(2**63)).value())], SSTableType.RANGES
+        ).data
+        self.refused(data, "more than 63 bits")
+
     def test_an_address_that_is_no_text(self) -> None:
         value = envelope(bytes(32), b"\x0a\x01\xff")
         self.refused(write_table([(b"a", value)], SSTableType.RANGES).data, "not UTF-8")

@@ -4,6 +4,7 @@ import json
 import os
 import pickle
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,13 @@ from lakesweep.lakefs.ranges.ids import commit_id
 from lakesweep.lakefs.ranges.reader import Trees
 from lakesweep.lakefs.ranges.sstable import SSTableType
 from lakesweep.lakefs.refs.commit_graph import Refs
+from lakesweep.lakefs.refs.dumps import files_of_dump, parse_manifest
 from lakesweep.lakefs.repository.interface import DumpAge
 from lakesweep.lakefs.repository.stored import StoredFiles, StoredRepository
-from lakesweep.storage.address import parse
+from lakesweep.storage.address import Address, parse
+from lakesweep.storage.object_store import ObjectInfo, ObjectStore
 from lakesweep.storage.stores import Stores
+from lakesweep.storage.wrappers.base import StoreWrapper
 from tests.lakefs import AS_OF, REPOSITORIES, RealRepositories, RealRepository
 from tests.lakefs_tables import (
     Entry,
@@ -53,7 +57,8 @@ def test_the_age_of_a_dump_and_what_was_written_since(
     assert repository.dump_age() == DumpAge(AS_OF, 0)
 
     later = AS_OF + timedelta(seconds=1)
-    table = next(path for path in files if len(path.name) == 64)
+    own = own_files(repository)
+    table = next(path for path in files if len(path.name) == 64 and path.name not in own)
     for path in (table, folder / "dummy"):
         os.utime(path, (later.timestamp(), later.timestamp()))
 
@@ -63,6 +68,45 @@ def test_the_age_of_a_dump_and_what_was_written_since(
     assert not age.is_overtaken(age)
     assert not DumpAge(later, 0).is_overtaken(DumpAge(AS_OF, 0))
     assert DumpAge(later, 1).is_overtaken(DumpAge(AS_OF, 5))
+
+
+def own_files(repository: StoredRepository) -> frozenset[str]:
+    """The files of the dump of a repository."""
+    path = repository.namespace.table("refs_manifest.json")
+    dump = parse_manifest(path, Path(path).read_bytes())
+    return files_of_dump(Trees(repository.files, repository.namespace), dump)
+
+
+class WholeSeconds(Stores):
+    """Stores that tell times in whole seconds of one object, and more exactly in listings."""
+
+    def open(self, address: Address | str) -> ObjectStore:
+        return _WholeSeconds(super().open(address))
+
+
+class _WholeSeconds(StoreWrapper):
+    def head(self, key: str) -> ObjectInfo:
+        found = super().head(key)
+        assert found.modified is not None
+        return replace(found, modified=found.modified.replace(microsecond=0))
+
+
+def test_files_of_the_second_of_their_manifest_are_those_of_its_dump(
+    lakefs_repositories: RealRepositories, tmp_path: Path
+) -> None:
+    folder = lakefs_repositories.repository("branches").copy_to(tmp_path).folder / "_lakefs"
+    repository = StoredRepository(WholeSeconds(), str(folder.parent))
+    own, start = own_files(repository), AS_OF.timestamp()
+    for path in (path for path in folder.iterdir() if path.is_file()):
+        time = start + (0.25 if path.name not in own else 0.75)
+        os.utime(path, (time, time))
+    os.utime(folder / "refs_manifest.json", (start + 0.5, start + 0.5))
+    dumped = AS_OF + timedelta(seconds=0.5)
+    assert repository.dump_age() == DumpAge(dumped, 0)
+
+    table = next(p for p in folder.iterdir() if len(p.name) == 64 and p.name not in own)
+    os.utime(table, (start + 0.75, start + 0.75))
+    assert repository.dump_age() == DumpAge(dumped, 1)
 
 
 @pytest.mark.parametrize("name", REPOSITORIES)
@@ -323,6 +367,23 @@ class TestRecords:
     @pytest.mark.parametrize("data", [b"", b"\x0a\x09a", b"\x0b", b"\x0a\x01\xff", b"\x0a"])
     def test_a_commit_that_is_none(self, tmp_path: Path, data: bytes) -> None:
         with pytest.raises(DamagedError):
+            self.dumped(tmp_path, [("aa", data)], ref_data("main", "aa"))
+
+    @pytest.mark.parametrize("numbers", [{"version": 2**63}, {"generation": 2**64 - 1}])
+    def test_numbers_that_no_column_holds(self, tmp_path: Path, numbers: dict[str, int]) -> None:
+        data = commit_data("aa", "", 0, [], **numbers)  # type: ignore[arg-type]
+        with pytest.raises(DamagedError, match=f"{tmp_path}/_lakefs/"):
+            self.dumped(tmp_path, [("aa", data)], ref_data("main", "aa"))
+
+    @pytest.mark.parametrize("seconds", [-(2**63), 2**63 - 1])
+    def test_times_that_no_calendar_has(self, tmp_path: Path, seconds: int) -> None:
+        data = commit_data("aa", "", seconds, [])
+        with pytest.raises(DamagedError, match="a commit in it cannot be read"):
+            self.dumped(tmp_path, [("aa", data)], ref_data("main", "aa"))
+
+    def test_a_number_without_end(self, tmp_path: Path) -> None:
+        data = commit_data("aa", "", 0, []) + b"\x40" + b"\xff" * 10_000 + b"\x01"
+        with pytest.raises(DamagedError, match="not valid protobuf"):
             self.dumped(tmp_path, [("aa", data)], ref_data("main", "aa"))
 
     def test_commits_under_another_id_are_not_taken_for_one(self, tmp_path: Path) -> None:

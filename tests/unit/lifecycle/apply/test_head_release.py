@@ -69,7 +69,10 @@ def outcomes(applied: ApplyResult) -> dict[str, str]:
 def history(office: Office) -> LifecycleHistory:
     namespace = office.repository.namespace
     return LifecycleHistory(
-        office.stores, namespace.address("_lakefs/retention/lc"), namespace.location
+        office.stores,
+        namespace.address("_lakefs/retention/lc"),
+        namespace.location,
+        office.documents,
     )
 
 

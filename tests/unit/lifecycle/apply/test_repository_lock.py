@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from lakesweep.errors import LeaseHeldError
-from lakesweep.lifecycle.apply.repository_lock import LOCKS, STALE_AFTER, RepositoryLock
-from lakesweep.runs.records import RunKind
-from lakesweep.runs.sessions import run_session
+from lakesweep.lifecycle.apply.repository_lock import LOCKS
+from lakesweep.lifecycle.repository_lake import lake_name
+from lakesweep.runs.location_lock import STALE_AFTER
+from lakesweep.runs.run_names import home_folder
 from lakesweep.storage.address import parse
-from lakesweep.storage.stores import Stores
 from tests.lakefs import RealRepositories
 from tests.lifecycle_plans import Around, Office, recorded
 from tests.planned import deletes
@@ -35,7 +35,7 @@ def test_a_second_machine_does_not_delete_while_the_first_one_does(
     doomed = deletes(first)
 
     def meddle() -> None:
-        with pytest.raises(LeaseHeldError, match="are being deleted by apply-"):
+        with pytest.raises(LeaseHeldError, match="is locked by apply-"):
             other.apply(second)
 
     assert one.apply(first, removal=Around(before=meddle)).report.deleted == len(doomed) > 0
@@ -44,6 +44,12 @@ def test_a_second_machine_does_not_delete_while_the_first_one_does(
     assert (late.report.deleted, late.report.absent) == (0, len(doomed))
     locks = one.repository.real.folder / LOCKS
     assert not list(locks.iterdir())
+
+
+def test_a_restore_holds_the_same_lock_as_an_apply(offices: tuple[Office, Office]) -> None:
+    namespace = offices[0].repository.namespace
+    home = home_folder(lake_name(namespace), namespace.address("data"))
+    assert parse(home + "locks/").key == parse(namespace.address(LOCKS)).key
 
 
 @pytest.mark.parametrize("seconds", [STALE_AFTER.total_seconds() - 5, STALE_AFTER.total_seconds()])
@@ -63,22 +69,3 @@ def test_the_lock_of_a_dead_run_ends(offices: tuple[Office, Office], seconds: fl
     else:
         assert office.apply(plan).report.deleted > 0
         assert not lock.exists()
-
-
-@pytest.mark.parametrize("how", ["removed", "taken"])
-def test_a_run_whose_lock_is_gone_loses_its_lease(offices: tuple[Office, Office], how: str) -> None:
-    runs, store = offices[0].runs, Stores().open(parse(f"memory://{how}"))
-    lock = RepositoryLock(store, "locks/", "apply-1")
-    with run_session(runs, "lake", RunKind.APPLY, spec={}) as session:
-        lock.take()
-        lock.renew(session.lease)
-        session.lease.check()
-        if how == "removed":
-            lock.release()
-        else:
-            store.write("locks/apply-2", b"apply-2")
-        with session.lease.telling(lock.renew), pytest.raises(LeaseHeldError, match="apply-1"):
-            session.lease.renew()
-        with pytest.raises(LeaseHeldError, match="no longer holds"):
-            session.lease.check()
-    assert "locks/apply-1" not in store.list("locks/").entries["key"].to_pylist()

@@ -20,6 +20,8 @@ from lakesweep.lifecycle.judge.commit_selection import (
 )
 from lakesweep.lifecycle.policy.ref_retention import find_keepers
 from lakesweep.lifecycle.run_history import LifecycleRunRecord
+from lakesweep.storage.datasets.manifest import Dataset
+from lakesweep.sweep.columns import HASHES
 from tests.lifecycle_runs import policy_of
 
 RULE1 = {"prefix": "foo/bar", "days": 10, "branch_days": {"b1": 5, "b2": 8}}
@@ -106,7 +108,7 @@ def test_a_commit_of_the_very_cut_off_may_hold_what_was_left() -> None:
         refs,
         policy,
         find_keepers(refs, policy),
-        LastSweep(run, frozenset(moments)),
+        LastSweep(run, frozenset(moments), NOW, Dataset("", HASHES, (), 0, "")),
         tags_protect_history=False,
     )
     assert found == {"at", "head"}

@@ -9,23 +9,28 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 import pytest
 
 from lakesweep.errors import DamagedError, RefusedError, UnreadableError
-from lakesweep.lifecycle.judge import expired_addresses
 from lakesweep.lifecycle.judge.commit_selection import Selection
 from lakesweep.lifecycle.judge.engine import LocalLifecycleEngine
 from lakesweep.lifecycle.judge.pipeline import LifecycleSpec, judge_addresses
 from lakesweep.lifecycle.run_history import LifecycleRunState
+from lakesweep.storage.datasets.reader import load_dataset
+from lakesweep.storage.datasets.writer import commit_dataset, write_dataset
 from lakesweep.storage.stores import Stores
 from tests.lakefs_repositories import LOCATION, NOW, Model, entry, write_repository
 from tests.lakefs_tables import Entry
 from tests.lifecycle_runs import (
+    documents_of,
+    forget_documents,
     going,
     history_of,
     home_of,
     judge,
     policy_of,
+    read_rows,
     results_of,
     rows_of,
     run,
@@ -72,19 +77,16 @@ def test_an_address_with_another_path_goes_only_with_it(folder: Path) -> None:
     ]
 
 
-def test_the_first_paths_of_an_address_are_named_each_once(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(expired_addresses, "PATHS_NAMED", 3)
+def test_all_paths_of_an_address_are_named_each_once(folder: Path) -> None:
+    many = sorted(f"foo/bar/{number:04}" for number in range(1_200))
     trees = [
-        {f"foo/bar/{name}": entry("data/1", 50) for name in "edcba"},
-        {"foo/bar/a": entry("data/1", 60), "foo/bar/z": entry("data/2", 50)},
+        {path: entry("data/1", 50) for path in many},
+        {many[0]: entry("data/1", 60), "foo/bar/z": entry("data/2", 50)},
     ]
     found = results_of(run(history(*trees), BAR, folder))
     one, two = found["data/1"], found["data/2"]
-    assert one["paths"] == ["foo/bar/a", "foo/bar/b", "foo/bar/c"]
-    assert [text.split(": ")[0] for text in one["matched_rules"]] == one["paths"]
-    assert (one["path_count"], two["path_count"]) == (5, 1)
+    assert one["paths"] == many
+    assert [text.split(": ")[0] for text in one["matched_rules"]] == many
     assert two["paths"] == ["foo/bar/z"]
 
 
@@ -233,6 +235,49 @@ def test_a_branch_that_is_gone_holds_for_a_while(folder: Path, how: str) -> None
     assert going(run(model, BAR, folder)) == {"data/1"}
 
 
+def _forge_records(folder: Path) -> None:
+    """Make all records of runs tell of no branch."""
+    for path in (folder / "lc" / "runs").rglob("*.json"):
+        told = msgspec.json.decode(path.read_bytes())
+        path.write_bytes(msgspec.json.encode({**told, "branches": {}, "lost": []}))
+
+
+def _remove_records(folder: Path) -> None:
+    for path in (folder / "lc" / "runs").rglob("*.json"):
+        path.unlink()
+
+
+@pytest.mark.parametrize("harm", [_forge_records, _remove_records])
+def test_the_grace_of_a_branch_does_not_depend_on_the_bucket(
+    folder: Path, harm: Callable[[Path], None]
+) -> None:
+    model = Model()
+    model.branches["work"] = model.commit("main", {}, days=90)
+    model.commit("work", {"foo/bar/a": entry("data/1", 60)}, days=60)
+    run(model, BAR, folder, now=NOW - timedelta(hours=2))
+    del model.branches["work"]
+    harm(folder)
+    assert rows_of(run(model, BAR, folder))["data/1"]["reason"] == "branch-deleted"
+
+
+def test_a_store_without_memory_believes_the_files_of_others(folder: Path) -> None:
+    model = Model()
+    model.branches["work"] = model.commit("main", {}, days=90)
+    model.commit("work", {"foo/bar/a": entry("data/1", 60)}, days=60)
+    run(model, BAR, folder, now=NOW - timedelta(hours=2))
+    del model.branches["work"]
+    forget_documents(folder)
+    assert rows_of(run(model, BAR, folder))["data/1"]["reason"] == "branch-deleted"
+
+
+def test_refs_that_forgot_what_the_last_run_saw_are_counted(folder: Path) -> None:
+    model = history({"foo/bar/a": entry("data/1", 60)})
+    assert run(model, BAR, folder).forgotten == 0
+    head = model.branches.pop("main")
+    [model.branches["main"]] = model.commits.pop(head).parents
+    assert run(model, BAR, folder).forgotten == 1
+
+
 @pytest.mark.parametrize("whose", ["of another repository", "of a clock that was wrong"])
 def test_a_run_in_between_does_not_shorten_the_grace_of_a_branch(folder: Path, whose: str) -> None:
     model = Model()
@@ -249,7 +294,8 @@ def test_a_run_in_between_does_not_shorten_the_grace_of_a_branch(folder: Path, w
 
 def test_without_knowing_what_is_staged_nothing_is_judged(folder: Path) -> None:
     repository = write_repository(history({"foo/bar/a": entry("data/1", 60)}), folder / "repo")
-    spec = LifecycleSpec(repository, BAR, "run", NOW, f"{folder}/work", home_of(folder))
+    documents = documents_of(folder)
+    spec = LifecycleSpec(repository, BAR, "run", NOW, f"{folder}/work", documents, home_of(folder))
     engine, refs = LocalLifecycleEngine(Stores()), repository.read_refs()
     with pytest.raises(RefusedError, match="staged"):
         judge_addresses(spec, engine, refs, None)
@@ -295,6 +341,39 @@ def test_what_is_cached_and_damaged_is_read_again(
     found = run(model, BAR, folder)
     assert going(found) == expected == {"data/1", "data/2"}
     assert found.figures["ranges_parsed"] == 2
+
+
+def _forge_segment(folder: Path, name: str) -> None:
+    """Empty a dataset of a cached segment, with hashes that agree: a writer of the bucket can."""
+    [segment] = (folder / "lc" / "cache").glob("*/*/_segment.json")
+    before = load_dataset(Stores(), f"{segment.parent}/{name}")
+    (segment.parent / name / "_dataset.json").unlink()
+    empty = commit_dataset(Stores(), before.address, [], before.schema)
+    segment.write_text(segment.read_text().replace(before.sha256, empty.sha256))
+
+
+@pytest.mark.parametrize("name", ["entries", "ranges", "edges"])
+def test_a_forged_cache_deletes_nothing_that_a_head_holds(folder: Path, name: str) -> None:
+    """Entries of a HEAD that the cache lacks would no longer keep their objects."""
+    model = Model()
+    model.commit("main", {"foo/bar/a": entry("data/1", 60)}, days=60)
+    model.branches["dev"] = model.branches["main"]
+    model.commit("main", {}, days=50)
+    assert going(run(model, BAR, folder)) == set()
+    _forge_segment(folder, name)
+    model.commit("main", {"foo/bar/b": entry("data/1", 60)}, days=40)
+    model.commit("main", {}, days=30)
+    found = run(model, BAR, folder)
+    assert going(found) == set()
+    assert rows_of(found)["data/1"]["reason"] == "head"
+
+
+def test_a_segment_that_nobody_recorded_is_not_read(folder: Path) -> None:
+    """The cache of another store, or one that was put there, is read again from the repository."""
+    model = history({"foo/bar/a": entry("data/1", 60)})
+    run(model, BAR, folder)
+    forget_documents(folder)
+    assert run(model, BAR, folder).figures["ranges_parsed"] == 1
 
 
 def test_damage_that_is_none_of_the_cache_is_told(folder: Path) -> None:
@@ -348,12 +427,81 @@ def test_another_policy_asks_for_a_full_run(folder: Path) -> None:
     assert "data/2" in going(found)
 
 
+@pytest.mark.parametrize("name", ["commits", "policy", "waiting"])
+def test_a_table_that_was_changed_asks_for_a_full_run(folder: Path, name: str) -> None:
+    model = history({"foo/bar/a": entry("data/1", 60)})
+    sweep(run(model, BAR, folder, **INCREMENTAL), folder)
+    [manifest] = (folder / "lc" / name).rglob("_dataset.json")
+    before = load_dataset(Stores(), str(manifest.parent))
+    rows = [] if before.rows else [pa.RecordBatch.from_pylist([{"h1": 1, "h2": 1}], before.schema)]
+    manifest.unlink()
+    write_dataset(Stores(), before.address, before.schema, rows)
+    found = run(model, BAR, folder, **INCREMENTAL)
+    assert "were changed" in (found.full or "")
+
+
 def test_what_was_staged_is_looked_at_again(folder: Path) -> None:
     model = history({"foo/bar/a": entry("data/1", 60)})
     _stage(model)
     sweep(run(model, BAR, folder, **INCREMENTAL), folder)
     model.staged.clear()
     assert going(run(model, BAR, folder, **INCREMENTAL)) == {"data/1"}
+
+
+PROPOSED: dict[str, Any] = {"selection": Selection.REQUIREMENT, "as_proposed": True}
+
+
+def test_the_proposal_step_by_step(folder: Path) -> None:
+    """Its own policy, and its example of deduplication, on a HEAD that it does not spare."""
+    rules = {"rule1": {"prefix": "foo/bar", "days": 10, "branch_days": {"b1": 5, "b2": 8}}}
+    rules["rule2"] = {"prefix": "foo/tar", "days": 10}
+    policy = policy_of(rules).as_proposed()
+    named = {"foo/bar/a": 1, "foo/bar/b": 4, "foo/tar/a": 1, "foo/tar/b": 2, "foo/other/c": 2}
+    model = Model()
+    entries = {path: entry(f"data/{number}", 50) for path, number in named.items()}
+    model.commit("main", {**entries, "foo/barn": entry("data/5", 50)}, days=40)
+    first = run(model, policy, folder, **PROPOSED)
+    assert going(first) == {"data/1", "data/4", "data/5"}
+    assert rows_of(first)["data/2"]["reason"] == "uncovered"
+    sweep(first, folder)
+    last = read_rows(folder, "branch_last")
+    assert [(row["branch"], row["last_deleted"]) for row in last] == [
+        (None, None),
+        ("b1", None),
+        ("b2", None),
+    ]
+
+    # What lives in a commit that the last run examined is a deduplication for ever.
+    tree = {"foo/bar/x": entry("data/6", 50), "foo/bar/b": entry("data/4", 50)}
+    model.commit("main", tree, days=1)
+    model.staged.append(("main", "data/7"))
+    second = run(model, policy, folder, **PROPOSED)
+    assert going(second) == {"data/6"}
+    assert rows_of(second)["data/4"]["reason"] == "deduplicated"
+
+
+@pytest.mark.parametrize(
+    ("protect", "reason"), [(_tag, "tagged"), (_stage, "staged"), (_import, "imported")]
+)
+def test_the_proposal_deletes_nothing_that_tags_or_others_need(
+    folder: Path, protect: Callable[[Model], None], reason: str
+) -> None:
+    model = history({"foo/bar/a": entry("data/1", 60)})
+    protect(model)
+    found = run(model, BAR.as_proposed(), folder, **PROPOSED)
+    assert going(found) == set()
+    assert rows_of(found)["data/1"]["reason"] == reason
+
+
+def test_no_incremental_run_builds_on_the_proposal(folder: Path) -> None:
+    model = history({"foo/bar/a": entry("data/1", 60)})
+    model.commit(None, {"foo/bar/b": entry("data/2", 60)}, days=60)
+    first = run(model, BAR, folder, selection=Selection.REQUIREMENT)
+    assert going(first) == {"data/1"}
+    sweep(first, folder)
+    second = run(model, BAR, folder, **INCREMENTAL)
+    assert second.full == "the options have changed since the last run that deleted"
+    assert "data/2" in going(second)
 
 
 def test_the_rule_of_the_requirement_misses_what_a_new_branch_rule_frees(folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import time
 from collections.abc import Iterator
@@ -9,14 +10,17 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from lakesweep.clock import ManualClock
+from lakesweep.config import PinnedRoot
 from lakesweep.errors import IncompleteError, NotFoundError, RefusedError, UnavailableError
 from lakesweep.lakefs.refs.commit_graph import RepositoryBranch, RepositoryCommit, RepositoryTag
 from lakesweep.lakefs.repository.interface import DumpAge
-from lakesweep.lifecycle.apply.applier import plan_sources
+from lakesweep.lifecycle.apply.applier import plan_sources, record_dry_run
 from lakesweep.lifecycle.inspect.explanation import ObjectExplainer
 from lakesweep.lifecycle.judge.commit_selection import Selection
 from lakesweep.lifecycle.run_history import LifecycleHistory
@@ -57,7 +61,10 @@ def holding(office: Office, key: str) -> RepositoryCommit:
 def history(office: Office) -> LifecycleHistory:
     namespace = office.repository.namespace
     return LifecycleHistory(
-        office.stores, namespace.address("_lakefs/retention/lc"), namespace.location
+        office.stores,
+        namespace.address("_lakefs/retention/lc"),
+        namespace.location,
+        office.documents,
     )
 
 
@@ -74,9 +81,67 @@ def test_what_every_rule_lets_go_is_deleted_and_nothing_else(office: Office) -> 
     assert swept is not None
     assert swept.run_id == plan.document.plan
     results = load_dataset(office.stores, plan.document.details["results"])
-    assert f"/addresses/dt=2026-11-15/run_id={swept.run_id}/" in results.address
+    assert f"/addresses/dt=2026-11-15/{swept.run_id}/" in results.address
     listed = [row for batch in read_dataset(office.stores, results) for row in batch.to_pylist()]
-    assert doomed == {row["address"] for row in listed} & before
+    assert sorted(row["address"] for row in listed) == sorted(doomed)
+
+
+def lc(office: Office) -> Path:
+    return office.repository.real.folder / "_lakefs/retention/lc"
+
+
+def test_the_table_of_addresses_says_what_plans_delete(office: Office) -> None:
+    """Not what a policy expires: an object may be gone, or something else may reference it."""
+    first = office.plan(RULES)
+    office.apply(first)
+    office.clock.sleep(timedelta(days=40).total_seconds())
+    pin = min(deletes(office.plan(RULES)))
+    (office.repository.real.folder / "pins.txt").write_text(f"{pin}\n")
+    office.roots = (PinnedRoot(type="pinned", file=f"{office.repository.real.folder}/pins.txt"),)
+    office.clock.sleep(60)
+    last = office.plan(RULES)
+    rows = pq.read_table(lc(office) / "addresses").to_pylist()
+    for plan in (first, last):
+        found = [row for row in rows if row["run_id"] == plan.document.plan]
+        assert {row["address"] for row in found} == keys(office, deletes(plan))
+        assert all(row["paths"] and len(row["matched_rules"]) >= 1 for row in found)
+        assert {row["dt"] for row in found} == {f"{plan.document.created:%Y-%m-%d}"}
+    assert pin not in deletes(last)
+
+
+@pytest.mark.parametrize("name", ["policy", "addresses", "commits", "current_rule", "branch_last"])
+def test_a_table_of_all_runs_is_one_table_for_plain_readers(office: Office, name: str) -> None:
+    for _ in range(2):  # the second deletes nothing, so that one of its tables is empty
+        office.apply(office.plan(RULES))
+        office.clock.sleep(60)
+    rows = pq.read_table(lc(office) / name)
+    files = f"{lc(office)}/{name}/**/*.parquet"
+    with duckdb.connect() as database:
+        read = f"select count(*) from read_parquet('{files}', hive_partitioning = true)"
+        assert database.sql(read).fetchall() == [(rows.num_rows,)]
+    assert rows.num_rows > 0
+    assert "dt" in rows.column_names
+
+
+def test_the_statistics_of_a_day_have_a_line_a_run(office: Office) -> None:
+    plan = office.plan(RULES)
+    now = office.clock.now()
+    record_dry_run(office.stores, office.runs, plan.document, now, 0)
+    assert history(office).last_swept() is None
+    office.clock.sleep(60)
+    office.apply(plan)
+    (lc(office) / "stats/dt=2026-11-15/torn.json").write_text("{")
+    office.clock.sleep(60)
+    office.apply(office.plan(RULES))
+    with (lc(office) / "stats/2026-11-15.csv").open() as file:
+        lines = list(csv.DictReader(file))
+    told = [(each["state"], each["dry_run"], each["found"], each["deleted"]) for each in lines]
+    assert told == [
+        ("dry-run", "true", "11", "0"),
+        ("swept", "false", "11", "11"),
+        ("swept", "false", "0", "0"),
+    ]
+    assert {each["run_id"] for each in lines[:2]} == {plan.document.plan}
 
 
 def test_what_was_deleted_is_not_counted_again(office: Office) -> None:
@@ -98,7 +163,8 @@ def test_what_was_set_aside_comes_back(office: Office) -> None:
     assert len([path for path in trash.rglob("*") if path.is_file()]) == 11
 
     keeper, held = office.keeper(plan)
-    keeper.restore(held)
+    with run_session(office.runs, office.lake.name, RunKind.RESTORE, spec={}) as session:
+        keeper.restore(held, session)
 
     assert office.stored() == before
 
@@ -376,7 +442,8 @@ def test_the_first_plan_and_another_policy_ask_for_a_word(office: Office) -> Non
     assert "policy-changed" in {guard.name for guard in other.document.guards}
     with pytest.raises(RefusedError, match="policy-changed"):
         office.apply(other)
-    assert office.apply(other, overridden=(*SMALL, "policy-changed")).report.deleted > 0
+    confirmed = (*SMALL, "policy-changed", "short-retention")
+    assert office.apply(other, overridden=confirmed).report.deleted > 0
 
 
 def test_a_plan_by_an_older_policy_asks_for_a_word(office: Office) -> None:
@@ -465,7 +532,7 @@ def test_a_repository_without_objects_has_nothing_to_lose(
 
 def test_evidence_names_who_keeps_an_object_and_who_lets_it_go(office: Office) -> None:
     plan = office.plan(RULES)
-    explainer = ObjectExplainer(plan)
+    explainer = ObjectExplainer(plan, office.documents)
     versions = {each.address: each for each in explainer.explain("state/latest.json")}
     assert len(versions) == 15
 
@@ -493,8 +560,8 @@ def test_what_came_back_from_quarantine_is_found_again(office: Office) -> None:
     keeper, held = office.keeper(first)
     with run_session(
         office.runs, office.lake.name, RunKind.RESTORE, plan=first.record.plan, spec={}
-    ):
-        keeper.restore(held)
+    ) as session:
+        keeper.restore(held, session)
     office.clock.sleep(60)
 
     again = office.plan(RULES, selection=Selection.INCREMENTAL)

@@ -12,7 +12,7 @@ from lakesweep.lifecycle.policy.parser import parse_policy
 from lakesweep.lifecycle.policy.rules import LifecyclePolicy, RulePrefix
 from tests.lifecycle_runs import policy_of
 
-#: The policy of the requirement, with days that no floor minds.
+#: The policy of the requirement, as it is.
 WRITTEN = {
     "rule1": {
         "prefix": "foo/bar",
@@ -44,8 +44,8 @@ branch_days.b1 = 5
 """
 
 
-def parsed(rules: Any, **options: Any) -> LifecyclePolicy:
-    return parse_policy(json.dumps(rules).encode(), "policy.json", **options)
+def parsed(rules: Any) -> LifecyclePolicy:
+    return parse_policy(json.dumps(rules).encode(), "policy.json")
 
 
 def refused(rules: Any, match: str) -> None:
@@ -59,7 +59,7 @@ def rule_of(**keys: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("name", "data"), [("p.yaml", YAML), ("p.yml", YAML), ("p.toml", TOML)])
 def test_the_shapes_mean_the_same(name: str, data: bytes) -> None:
-    assert parse_policy(data, name, floor=5) == parsed(WRITTEN, floor=5)
+    assert parse_policy(data, name) == parsed(WRITTEN)
 
 
 def test_a_rule_without_days_covers_its_branches_only() -> None:
@@ -82,10 +82,27 @@ def test_days_are_whole_numbers_of_at_least_one(days: Any) -> None:
     refused({"r": {"prefix": "a", "branch_days": {"b": days}, "enabled": True}}, r"branch_days\.b")
 
 
-def test_few_days_must_be_allowed() -> None:
-    refused(rule_of(days=6), "6 days are fewer than 7: see --floor")
-    refused(rule_of(tag_days={"v1": 2}), r"tag_days\.v1: 2 days are fewer than 7")
-    assert parsed(rule_of(days=6), floor=6).rules[0].days == 6
+def test_rules_with_few_days_are_told() -> None:
+    policy = parsed({**WRITTEN, **rule_of(tag_days={"v1": 1})})
+    assert policy.shorter_than(7) == (
+        "rule1.branch_days.b1 (5 days)",
+        "rule2.branch_days.b1 (5 days)",
+        "r.tag_days.v1 (1 day)",
+    )
+    assert policy.shorter_than(1) == ()
+
+
+def test_the_proposal_matches_prefixes_as_text_and_spares_no_head() -> None:
+    policy = parsed(WRITTEN)
+    proposed = policy.as_proposed()
+    assert [rule.prefix.covers(b"foo/barn") for rule in (*policy.rules, *proposed.rules)] == [
+        False,
+        False,
+        True,
+        False,
+    ]
+    assert proposed.head_rules == proposed.rules
+    assert policy.sha256 != proposed.sha256 == proposed.as_proposed().sha256
 
 
 def test_a_branch_of_its_own_days_replaces_the_days_of_all() -> None:
@@ -221,13 +238,13 @@ def test_numbers_are_what_people_take_them_for(days: str) -> None:
 
 
 def test_the_hash_is_of_the_meaning() -> None:
-    policy = parsed(WRITTEN, floor=5)
-    renamed = parsed({"x": WRITTEN["rule2"], "y": WRITTEN["rule1"]}, floor=5)
+    policy = parsed(WRITTEN)
+    renamed = parsed({"x": WRITTEN["rule2"], "y": WRITTEN["rule1"]})
     assert policy.sha256 == renamed.sha256
     off = WRITTEN | {"rule3": {"prefix": "z", "days": 9, "enabled": False}}
-    assert policy.sha256 == parsed(off, floor=5).sha256
+    assert policy.sha256 == parsed(off).sha256
     other = json.loads(json.dumps(WRITTEN).replace("10", "11"))
-    assert policy.sha256 != parsed(other, floor=5).sha256
+    assert policy.sha256 != parsed(other).sha256
 
 
 def test_the_policy_in_words() -> None:
@@ -243,7 +260,7 @@ def test_the_policy_in_words() -> None:
             "allow_empty_prefix": True,
         },
     }
-    words = parsed(more, floor=1).words()
+    words = parsed(more).words()
     assert [line.partition(": ")[0] for line in words] == list(more)
     assert "5 days on branch b1, 8 days on branch b2, 10 days on all other branches" in words[0]
     assert words[0].endswith("never while a HEAD holds it")
@@ -251,3 +268,36 @@ def test_the_policy_in_words() -> None:
     assert words[2] == "off: not enabled"
     assert words[3].startswith("all: all paths: 9 days on all branches")
     assert words[3].endswith("1 day on tag that fits v*, HEADs too")
+
+
+_RULE = "prefix: x, enabled: true, days: "
+_SHARED = "".join(
+    f"b{number}: &b{number} {{{_RULE}9, branch_days: {{a: *b{number - 1}, b: *b{number - 1}}}}}\n"
+    for number in range(1, 60)
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "reason"),
+    [
+        ("p.yaml", f"a: {{{_RULE}{'9' * 5_000}}}", "too many digits"),
+        ("p.json", '{"a": {"days": ' + "9" * 5_000 + "}}", "too many digits"),
+        ("p.toml", f"[a]\ndays = {'9' * 5_000}", "too many digits"),
+        ("p.yaml", "a: " + "[" * 50_000, "nested too deeply"),
+        ("p.yaml", "a: " + "{a: " * 50_000, "nested too deeply"),
+        ("p.yaml", "- " * 50_000, "nested too deeply"),
+        ("p.json", "[" * 100_000, "nested too deeply"),
+        ("p.toml", "a = " + "[" * 50_000, "nested too deeply"),
+        ("p.yaml", f"b0: &b0 {{{_RULE}9}}\n{_SHARED}", "b1.branch_days.a: Input should be"),
+        ("p.yaml", f"a: &a {{{_RULE}9, branch_days: *a}}", "a.branch_days.prefix"),
+        ("p.json", " " * 2_000_000, "larger than 1"),
+    ],
+)
+def test_what_no_reader_can_bear_is_refused(name: str, text: str, reason: str) -> None:
+    with pytest.raises(ConfigError, match=f"the policy {name} is wrong: .*{reason}"):
+        parse_policy(text.encode(), name)
+
+
+def test_a_policy_that_is_not_utf_8_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"the policy p\.json is wrong: .*utf-8"):
+        parse_policy(b'{"\xff": {}}', "p.json")

@@ -72,6 +72,9 @@ def test_a_realm_without_a_count_encodes_without_it(app: App) -> None:
         "created",
         "updated",
         "properties",
+        "principal",
+        "client_id",
+        "secret",
     ]
     assert list(msgspec.to_builtins(show_realm(app, "acme")))[2] == "references"
     assert [realm.name for realm in list_realms(app).realms] == ["acme", "default"]

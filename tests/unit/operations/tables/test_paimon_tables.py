@@ -5,20 +5,25 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from msgspec import UNSET
 
 from lakesweep.app import App
+from lakesweep.clock import Clock
 from lakesweep.config import Config
-from lakesweep.errors import RefusedError, UsageError
+from lakesweep.errors import LeaseHeldError, RefusedError, UsageError
 from lakesweep.operations.interaction import Interaction
 from lakesweep.operations.tables.paimon_expiry import (
     ExpireSnapshotsRequest,
     ExpiryPreview,
+    ExpiryResult,
     expire_snapshots,
 )
+from lakesweep.operations.tables.paimon_orphans import CleanOrphansRequest, clean_orphans
 from lakesweep.operations.tables.paimon_partitions import (
     DropPartitionsRequest,
     ExpirePartitionsRequest,
@@ -28,7 +33,16 @@ from lakesweep.operations.tables.paimon_partitions import (
 )
 from lakesweep.operations.tables.paimon_tables import PaimonFilesRequest, paimon_files
 from lakesweep.paimon.expire.retention import RetentionOverrides
+from lakesweep.runs.records import RunKind, RunStatus
+from lakesweep.runs.run_names import table_lake
+from lakesweep.runs.sessions import run_session
+from lakesweep.storage.object_store import ObjectStore
+from lakesweep.storage.stores import Stores
+from lakesweep.storage.wrappers.faults import Faulty, InterceptedCall, StorageFault
+from tests.dict_store import Death
+from tests.moments import NOON
 from tests.paimon import JavaTable, JavaWarehouses
+from tests.paimon_expiry import ROOT, Bystander, ListedStore, in_memory, journals, names
 
 KEEP_ONE = RetentionOverrides(retain_min=1, retain_max=1)
 
@@ -56,12 +70,16 @@ def agree(preview: ExpiryPreview | PartitionsPreview) -> None:
     del preview
 
 
+def _keep_one(table: JavaTable) -> ExpireSnapshotsRequest:
+    return ExpireSnapshotsRequest(table=str(table.folder), retention=KEEP_ONE, settle=timedelta())
+
+
 def test_an_expiry_reports_its_policy_and_deletes_what_it_previewed(
     app: App, table: JavaTable
 ) -> None:
     notices: list[str] = []
     previews: list[ExpiryPreview] = []
-    request = ExpireSnapshotsRequest(table=str(table.folder), retention=KEEP_ONE)
+    request = _keep_one(table)
     io = Interaction(notify=notices.append)
     result = expire_snapshots(app, request, previews.append, io)
     assert "keeps at least 1 and at most 1 snapshots" in notices[0]
@@ -72,7 +90,7 @@ def test_an_expiry_reports_its_policy_and_deletes_what_it_previewed(
 
 def test_nothing_expires_when_the_caller_refuses(app: App, table: JavaTable) -> None:
     before = table.stored()
-    request = ExpireSnapshotsRequest(table=str(table.folder), retention=KEEP_ONE)
+    request = _keep_one(table)
     with pytest.raises(RefusedError, match="ExpiryPreview"):
         expire_snapshots(app, request, refuse)
     assert table.stored() == before
@@ -160,3 +178,90 @@ def test_partitions_without_a_time_are_reported(app: App, days: JavaTable) -> No
 def test_one_state_is_never_read_tolerantly(app: App, table: JavaTable) -> None:
     with pytest.raises(UsageError, match="--tolerant"):
         paimon_files(app, PaimonFilesRequest(str(table.folder), snapshot=1, tolerant=True))
+
+
+def _dying_app(folder: Path, store: ListedStore) -> App:
+    """An app whose process dies before the first data file is deleted."""
+
+    def die(_: InterceptedCall) -> object:
+        raise Death
+
+    fault = StorageFault(die, frozenset({"delete"}), lambda key: "/bucket-" in key)
+    return _app(folder, Faulty(store, [fault]))
+
+
+def _app(folder: Path, store: ObjectStore, clock: Clock | None = None) -> App:
+    app = App(Config(), folder=folder, clock=clock)
+    app.__dict__["stores"] = Stores(replace={ROOT: store})
+    return app
+
+
+def _keep_one_in_memory(notices: list[str], app: App) -> ExpiryResult:
+    request = ExpireSnapshotsRequest(table=ROOT, retention=KEEP_ONE, settle=timedelta())
+    return expire_snapshots(app, request, agree, Interaction(notify=notices.append))
+
+
+def test_an_interrupted_expiry_is_finished_by_the_store_that_knows_its_journal(
+    java_tables: JavaWarehouses, tmp_path: Path
+) -> None:
+    java = java_tables.table("compacted")
+    store, done, notices = in_memory(java), in_memory(java), list[str]()
+    _keep_one_in_memory(notices, _app(tmp_path / "whole", done))
+    with suppress(Death):
+        _keep_one_in_memory(notices, _dying_app(tmp_path / "first", store))
+    left, journal = names(store), journals(store)
+    assert journal
+    notices.clear()
+
+    other = _keep_one_in_memory(notices, _app(tmp_path / "second", store))
+
+    assert (names(store), journals(store), other.deleted) == (left, journal, {})
+    assert isinstance(other.ignored_journals, tuple)
+    ignored = other.ignored_journals[0].address
+    assert f"warning: {ignored} is not carried out: this store did not write it" in notices
+    assert any(f"try: lakesweep paimon orphans {ROOT}/" in notice for notice in notices)
+    assert not (tmp_path / "second" / ".lakesweep").exists()
+
+    resumed = _keep_one_in_memory(notices, _app(tmp_path / "first", store))
+
+    assert resumed.deleted["data"] > 0
+    assert resumed.ignored_journals is UNSET
+    assert names(store).keys() == names(done).keys()
+    assert not journals(store)
+
+
+def test_an_expiry_is_a_recorded_run_under_a_lease(
+    java_tables: JavaWarehouses, tmp_path: Path
+) -> None:
+    store = in_memory(java_tables.table("compacted"))
+    app = _app(tmp_path, store)
+    lake = table_lake("paimon-expiry", f"{ROOT}/")
+    with run_session(app.runs, lake, RunKind.EXPIRE, spec={}), pytest.raises(LeaseHeldError):
+        _keep_one_in_memory([], app)
+    assert names(store).keys() == names(in_memory(java_tables.table("compacted"))).keys()
+    _keep_one_in_memory([], app)
+    newest = next(app.runs.list(lake))
+    assert (newest.kind, newest.status) == (RunKind.EXPIRE, RunStatus.DONE)
+    assert newest.spec["paimon"] == f"{ROOT}/"
+    assert not app.runs.plans(lake)  # no journal is left
+
+
+def test_orphans_wait_for_a_tag_if_an_expiry_is_under_way(
+    java_tables: JavaWarehouses, tmp_path: Path
+) -> None:
+    """The snapshot is gone, and the tag that its creator is about to write is not there yet."""
+    java = java_tables.table("compacted")
+    store = in_memory(java)
+    snapshot = names(store)["snapshot/snapshot-1"]
+    store.delete(["t/snapshot/snapshot-1"])
+    store.write("t/_lakesweep/expiry-1/_dataset.json", b"{}")
+
+    def write_tag() -> None:
+        store.write("t/tag/tag-late", snapshot)
+
+    app = _app(tmp_path, store, Bystander(write_tag, NOON + timedelta(days=9)))
+    request = CleanOrphansRequest(ROOT, NOON + timedelta(days=1))
+    with clean_orphans(app, request, lambda _: None) as cleaned:
+        assert cleaned.result.spared > 0
+    assert "tag/tag-late" in names(store)
+    assert java.live()["main:snapshot-1"] <= names(store).keys()

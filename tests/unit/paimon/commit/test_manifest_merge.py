@@ -142,14 +142,14 @@ def test_what_is_written_is_split_at_the_size_that_the_table_wants() -> None:
 
 
 def test_entries_keep_all_that_makes_a_file_itself() -> None:
-    made = _table()
+    made = _table(data_file__external_paths="s3://elsewhere")
     odd = File(
         "odd",
         partition=DROPPED,
         bucket=-2,
         level=5,
         extra=("odd.index", "odd.blobref"),
-        external_path="s3://elsewhere/odd",
+        external_path="s3://elsewhere/k=dropped/bucket-postpone/odd",
         embedded=b"\0\xff",
     )
     rows = [made.manifest(odd)]

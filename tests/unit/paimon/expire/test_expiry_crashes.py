@@ -26,7 +26,16 @@ from lakesweep.storage.wrappers.recording import Recording
 from tests.dict_store import Death
 from tests.moments import NOON
 from tests.paimon import JavaTable, JavaWarehouses
-from tests.paimon_expiry import ListedStore, expire, in_memory, journals, keep, missing_files, names
+from tests.paimon_expiry import (
+    ListedStore,
+    MemoryJournals,
+    expire,
+    in_memory,
+    journals,
+    keep,
+    missing_files,
+    names,
+)
 
 CHANGES = frozenset({"write", "write_new", "delete"})
 READS = frozenset({"read", "read_range"})
@@ -48,12 +57,48 @@ def test_a_crash_before_any_change_is_finished_by_the_next_run(
     before, done, calls = _expired(java)
     changes = [call for call in calls if call[0] in CHANGES]
     for number in range(len(changes)):
-        store = before.copy_all()
-        _expire_until_dead(_dying(store, number))
+        store, log = before.copy_all(), MemoryJournals()
+        _expire_until_dead(_dying(store, number), log)
         assert not missing_files(store, java), changes[number]
-        expire(store, keep(), LATER)
+        expire(store, keep(), LATER, log)
         assert names(store).keys() == names(done).keys(), changes[number]
         assert not journals(store), changes[number]
+        assert not log.hashes, changes[number]
+
+
+class _DyingLog(MemoryJournals):
+    """The store's word on journals, from a run that dies before one of its calls."""
+
+    def __init__(self, call: str) -> None:
+        super().__init__()
+        self._call = call
+
+    def vouch(self, address: str, sha256: str) -> None:
+        self._die_in("vouch")
+        super().vouch(address, sha256)
+
+    def forget(self, address: str) -> None:
+        self._die_in("forget")
+        super().forget(address)
+
+    def _die_in(self, call: str) -> None:
+        if call == self._call:
+            raise Death
+
+
+@pytest.mark.parametrize("call", ["vouch", "forget"])
+def test_a_crash_before_the_store_knows_is_finished_by_the_next_run(
+    java_tables: JavaWarehouses, call: str
+) -> None:
+    java = java_tables.table("prefixed")
+    store, done, _ = _expired(java)
+    log = _DyingLog(call)
+    _expire_until_dead(store, log)
+    assert not missing_files(store, java)
+    after = MemoryJournals(log.hashes)
+    expire(store, keep(), LATER, after)
+    assert names(store).keys() == names(done).keys()
+    assert not journals(store)
 
 
 @pytest.mark.parametrize(
@@ -72,11 +117,11 @@ def test_what_cannot_be_read_stops_it_before_anything_that_stays_is_harmed(
     for key in sorted(
         {key for method, key in calls if method in READS and "_lakesweep" not in key}
     ):
-        store = before.copy_all()
+        store, log = before.copy_all(), MemoryJournals()
         with suppress(LakesweepError):
-            expire(Faulty(store, [StorageFault(effect, READS, key.__eq__)]), keep())
+            expire(Faulty(store, [StorageFault(effect, READS, key.__eq__)]), keep(), log=log)
         assert not missing_files(store, java), key
-        expire(store, keep(), LATER)
+        expire(store, keep(), LATER, log)
         assert names(store).keys() == names(done).keys(), key
 
 
@@ -113,11 +158,12 @@ def test_any_change_that_fails_is_made_up_for_by_the_next_run(
     java = java_tables.table("prefixed")
     before, done, calls = _expired(java)
     for number in range(sum(method in CHANGES for method, _ in calls)):
-        store = before.copy_all()
+        store, log = before.copy_all(), MemoryJournals()
+        faulty = Faulty(store, [StorageFault(effect, CHANGES, skip=number, times=1)])
         with suppress(LakesweepError):
-            expire(Faulty(store, [StorageFault(effect, CHANGES, skip=number, times=1)]), keep())
+            expire(faulty, keep(), log=log)
         assert not missing_files(store, java), number
-        expire(store, keep(), LATER)
+        expire(store, keep(), LATER, log)
         assert names(store).keys() == names(done).keys(), number
 
 
@@ -127,12 +173,12 @@ def test_a_file_that_cannot_be_deleted_is_told_and_tried_again(
     java = java_tables.table("prefixed")
     before, done, _ = _expired(java)
     for name in sorted(names(before).keys() - names(done).keys()):
-        store = before.copy_all()
+        store, log = before.copy_all(), MemoryJournals()
         fault = StorageFault(refuse(Outcome.DENIED, f"t/{name}".__eq__), frozenset({"delete"}))
-        _, outcome = expire(Faulty(store, [fault]), keep())
+        _, outcome = expire(Faulty(store, [fault]), keep(), log=log)
         assert [failure.path for failure in outcome.tally.failures] == [f"memory://bucket/t/{name}"]
         assert not missing_files(store, java), name
-        expire(store, keep(), LATER)
+        expire(store, keep(), LATER, log)
         assert names(store).keys() == names(done).keys(), name
 
 
@@ -150,6 +196,6 @@ def _dying(store: ObjectStore, number: int) -> ObjectStore:
     return Faulty(store, [StorageFault(_die, CHANGES, skip=number)])
 
 
-def _expire_until_dead(store: ObjectStore) -> None:
+def _expire_until_dead(store: ObjectStore, log: MemoryJournals) -> None:
     with pytest.raises(Death):
-        expire(store, keep())
+        expire(store, keep(), log=log)

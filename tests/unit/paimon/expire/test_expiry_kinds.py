@@ -6,11 +6,14 @@ from dataclasses import replace
 
 from lakesweep.paimon.expire.expiry import plan_expiry
 from lakesweep.paimon.model.file_kinds import PaimonKind
-from tests.paimon_expiry import expire, keep, open_table
+from lakesweep.paimon.model.table import PaimonTable
+from lakesweep.storage.stores import Stores
+from tests.paimon_expiry import ROOT, ListedStore, MemoryJournals, expire, keep
 from tests.paimon_history import History
 from tests.paimon_tables import File
 
 OUTSIDE = "memory://bucket/elsewhere"
+EXTERNAL = {"data-file.external-paths": f"{OUTSIDE},s3://other"}
 
 
 def _external(history: History, name: str, *, extra: tuple[str, ...] = ()) -> File:
@@ -26,7 +29,7 @@ def _elsewhere(history: History) -> set[str]:
 
 
 def test_external_files_go_where_they_lie_with_what_lies_beside_them() -> None:
-    history = History()
+    history = History(EXTERNAL)
     gone = _external(history, "data-1.parquet", extra=("data-1.parquet.index",))
     stays = _external(history, "data-2.parquet", extra=("data-2.parquet.index",))
     history.commit(add=[gone, stays])
@@ -36,15 +39,16 @@ def test_external_files_go_where_they_lie_with_what_lies_beside_them() -> None:
 
 
 def test_another_spelling_of_an_external_path_holds_the_file() -> None:
-    history = History()
+    history = History(EXTERNAL)
     file = File("data-1.parquet", external_path="s3://other/bucket-0/data-1.parquet")
     history.commit(add=[file])
     history.commit(
         add=[replace(file, external_path="s3a://other/bucket-0/data-1.parquet")], delete=[file]
     )
     history.commit(add=history.new_files(1))
-    table = open_table(history.store)
-    with plan_expiry(table, keep()(table)) as plan:
+    stores = Stores(replace={ROOT: history.store, "s3://other": ListedStore()})
+    table = PaimonTable.open(stores, ROOT)
+    with plan_expiry(table, keep()(table), MemoryJournals().known) as plan:
         assert not plan.files[PaimonKind.DATA]
 
 

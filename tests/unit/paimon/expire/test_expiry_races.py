@@ -10,15 +10,16 @@ import pytest
 from lakesweep.errors import ChangedError, DamagedError, UnreadableError
 from lakesweep.paimon.expire.expiry import ExpiryPlan, apply_expiry, plan_expiry
 from lakesweep.paimon.model.table import PaimonTable
-from lakesweep.storage.deleting.bulk_delete import delete_files
 from lakesweep.storage.stores import Stores
 from lakesweep.storage.wrappers.faults import Faulty, InterceptedCall, StorageFault
 from lakesweep.storage.wrappers.recording import Recording
 from tests.dict_store import Death
 from tests.paimon import JavaTable, JavaWarehouses
 from tests.paimon_expiry import (
+    MOMENT,
     ROOT,
     ListedStore,
+    MemoryJournals,
     expire,
     in_memory,
     journals,
@@ -37,11 +38,11 @@ def java(java_tables: JavaWarehouses) -> JavaTable:
 
 def _plan(store: ListedStore, most: int = 1) -> ExpiryPlan:
     table = open_table(store)
-    return plan_expiry(table, keep(1, most)(table))
+    return plan_expiry(table, keep(1, most)(table), MemoryJournals().known)
 
 
 def _carry_out(plan: ExpiryPlan) -> None:
-    apply_expiry(plan, lambda batches: delete_files(plan.table.stores, batches))
+    apply_expiry(plan, plan.table.stores, MemoryJournals(), settle=MOMENT)
 
 
 def test_two_runs_of_the_same_plan_do_no_harm(java: JavaTable) -> None:
@@ -100,10 +101,11 @@ def test_a_tag_that_comes_meanwhile_keeps_all_its_files(java: JavaTable) -> None
 def test_a_tag_that_comes_after_a_crash_keeps_all_its_files(java: JavaTable) -> None:
     store = in_memory(java)
     snapshot = names(store)["snapshot/snapshot-4"]
-    _crash_before_files_go(store)
+    log = _crash_before_files_go(store)
     assert "snapshot/snapshot-4" not in names(store)
     store.write("t/tag/tag-late", snapshot)
-    expire(store, keep())
+    expire(store, keep(), log=log)
+    assert not journals(store)
     assert java.live()["main:snapshot-4"] <= names(store).keys()
     assert not missing_files(store, java)
 
@@ -150,26 +152,29 @@ def test_snapshots_below_a_gap_go_and_nobody_else_misses_anything(java: JavaTabl
 
 def test_a_copy_of_a_table_does_not_finish_what_the_original_began(java: JavaTable) -> None:
     store = in_memory(java)
-    _crash_before_files_go(store)
+    log = _crash_before_files_go(store)
     for key, data in store.current().items():
         store.write(key.replace("t/", "copy/", 1), data)
     before = names(store)
     stores = Stores(replace={ROOT: store})
     table = PaimonTable.open(stores, "memory://bucket/copy")
-    with plan_expiry(table, keep()(table)) as plan:
+    with plan_expiry(table, keep()(table), log.known) as plan:
         assert not plan.total_files
+        assert [each.reason for each in plan.journals.ignored] == ["this store did not write it"]
     assert names(store) == before
 
 
-def test_a_damaged_journal_stops_it_and_says_what_to_do(java: JavaTable) -> None:
+@pytest.mark.parametrize("name", ["_dataset.json", ".parquet"])
+def test_a_journal_that_was_changed_is_ignored_and_stays(java: JavaTable, name: str) -> None:
     store = in_memory(java)
-    _crash_before_files_go(store)
-    part = next(key for key in journals(store) if key.endswith(".parquet"))
-    store.write(part, b"rubbish")
+    log = _crash_before_files_go(store)
+    changed = next(key for key in journals(store) if key.endswith(name))
+    store.write(changed, b"rubbish")
     before = store.current()
-    with pytest.raises(DamagedError) as caught:
-        expire(store, keep())
-    assert "delete memory://bucket/t/_lakesweep/expiry-" in caught.value.hint
+    table = open_table(store)
+    with plan_expiry(table, keep()(table), log.known) as plan:
+        assert (plan.total_files, len(plan.journals.ignored)) == (0, 1)
+    expire(store, keep(), log=log)
     assert store.current() == before
 
 
@@ -235,8 +240,9 @@ def test_a_table_without_snapshots_has_nothing_to_expire(java_tables: JavaWareho
     assert store.current() == before
 
 
-def _crash_before_files_go(store: ListedStore) -> None:
+def _crash_before_files_go(store: ListedStore) -> MemoryJournals:
     """Die when the snapshots are gone, and all the files that only they needed are there."""
+    log = MemoryJournals()
 
     def die(_: InterceptedCall) -> None:
         raise Death
@@ -245,4 +251,5 @@ def _crash_before_files_go(store: ListedStore) -> None:
         return "/bucket-" in key or "/manifest/" in key
 
     with pytest.raises(Death):
-        expire(Faulty(store, [StorageFault(die, frozenset({"delete"}), is_file)]), keep())
+        expire(Faulty(store, [StorageFault(die, frozenset({"delete"}), is_file)]), keep(), log=log)
+    return log

@@ -3,7 +3,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakesweep.errors import DamagedError
@@ -89,14 +89,12 @@ def _timestamps(precision: int) -> st.SearchStrategy[tuple[DataType, Value]]:
     return st.tuples(st.just(DataType(DataTypeRoot.TIMESTAMP, precision)), made)
 
 
-@settings(deadline=None)
 @given(st.lists(_typed(), max_size=70))
 def test_what_is_encoded_is_decoded_again(fields: list[tuple[DataType, Value]]) -> None:
     types, values = [kind for kind, _ in fields], tuple(value for _, value in fields)
     assert decode_row(encode_row(values, types), types) == values
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=60))
 def test_any_other_bytes_are_damage_or_values_and_never_a_crash(data: bytes) -> None:
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from lakesweep.paimon.model.snapshots import (
     CommitKind,
     PaimonSnapshot,
     encode_snapshot,
+    parse_consumer,
     parse_snapshot,
     parse_tag,
 )
@@ -145,3 +147,68 @@ def test_a_newer_schema_is_refused() -> None:
 def test_a_key_that_is_no_simple_column_is_damage(key: str) -> None:
     with pytest.raises(DamagedError, match=f"no simple column '{key}'"):
         schema(partitionKeys=[key])
+
+
+DIGITS = b"9" * 5_000
+DEEP = b"[" * 100_000 + b"]" * 100_000
+HARM = {
+    "digits": DIGITS,
+    "more than 64 bits": b"9223372036854775808",
+    "deep": DEEP,
+    "not Unicode": b'"\xff\xfe"',
+}
+READERS: dict[str, tuple[Callable[[bytes], object], dict[str, Any]]] = {
+    "snapshot": (lambda data: parse_snapshot("file", data), SNAPSHOT),
+    "schema": (lambda data: parse_schema("file", data), SCHEMA),
+    "tag": (lambda data: parse_tag("file", data, "t", None), SNAPSHOT),
+    "consumer": (lambda data: parse_consumer("file", data, "c", None), {"nextSnapshot": 3}),
+}
+FIELDS = [
+    *(("snapshot", name) for name in ("id", "version", "timeMillis", "baseManifestListSize")),
+    ("snapshot", "totalRecordCount"),
+    ("schema", "id"),
+    ("schema", "version"),
+    ("tag", "tagCreateTime"),
+    ("tag", "watermark"),
+    ("consumer", "nextSnapshot"),
+]
+
+
+@pytest.mark.parametrize("harm", HARM)
+@pytest.mark.parametrize(("kind", "field"), FIELDS)
+def test_a_harmed_field_is_damage_of_the_file(kind: str, field: str, harm: str) -> None:
+    read, document = READERS[kind]
+    whole = json.dumps(document | {field: "HERE"}).encode()
+    with pytest.raises(FormatError) as caught:
+        read(whole.replace(b'"HERE"', HARM[harm]))
+    assert caught.value.path == "file"
+
+
+@pytest.mark.parametrize("kind", READERS)
+@pytest.mark.parametrize("harm", ["deep", "not Unicode"])
+def test_a_harmed_field_that_is_not_known_is_damage_of_the_file(kind: str, harm: str) -> None:
+    read, document = READERS[kind]
+    whole = json.dumps(document | {"someday": "HERE"}).encode()
+    with pytest.raises(FormatError):
+        read(whole.replace(b'"HERE"', HARM[harm]))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"tagTimeRetained": 1e300},
+        {"tagCreateTime": [2**62, 1, 1, 0, 0]},
+        {"tagCreateTime": [2026, 1, 1, 0, 0, 0, 2**62]},
+        {"tagCreateTime": []},
+    ],
+)
+def test_a_tag_of_no_time_is_damage_of_the_file(change: dict[str, Any]) -> None:
+    with pytest.raises(DamagedError, match="file"):
+        parse_tag("file", json.dumps(SNAPSHOT | change).encode(), "t", None)
+
+
+@pytest.mark.parametrize("folder", ["../other", "data/../../other", "..", "./data", "a\0b"])
+def test_a_schema_whose_data_lies_outside_of_the_table_is_damaged(folder: str) -> None:
+    options = {"data-file.path-directory": folder}
+    with pytest.raises(DamagedError, match="no folder in the table"):
+        parse_schema("schema-0", json.dumps(SCHEMA | {"options": options}).encode())

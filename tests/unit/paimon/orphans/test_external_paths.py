@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from lakesweep.clock import ManualClock
-from lakesweep.errors import RefusedError
-from lakesweep.paimon.model.external_paths import external_roots, group_tables
+from lakesweep.errors import DamagedError, RefusedError
+from lakesweep.paimon.model.external_paths import group_tables
 from lakesweep.paimon.model.table import PaimonTable
 from lakesweep.paimon.model.warehouse import Warehouse, check_copies, find_tables, warehouse_of
 from lakesweep.paimon.orphans.orphan_files import plan_orphans
@@ -74,13 +74,35 @@ def test_a_table_that_another_writes_into_belongs_to_the_group(
     assert sorted(table_names(together.tables)) == ["four", "one", "three", "two"]
 
 
+@pytest.mark.parametrize("root", ["lost/t9", "lost/t9/dt=1"])
+def test_a_root_in_a_table_that_is_not_cleaned_as_well_is_refused(
+    store: ListedStore, java_tables: JavaWarehouses, root: str
+) -> None:
+    """It would make orphans of files that only that table knows."""
+    put(store, java_tables.table("evolve"), "lost/t9")
+    put(store, java_tables.table("stats"), "w/b.db/four", root)
+    warehouse = found(store, "w")
+    group = next(each for each in warehouse.groups() if "four" in table_names(each.tables))
+    with pytest.raises(DamagedError, match=f"in the folder of the table {BASE}lost/t9/"):
+        warehouse.check_roots(group)
+
+
+def test_a_root_in_a_table_that_is_cleaned_as_well_is_compared_with_it(
+    store: ListedStore, java_tables: JavaWarehouses
+) -> None:
+    put(store, java_tables.table("stats"), "w/b.db/four", "w/b.db/three/bucket-0")
+    warehouse = found(store, "w")
+    for group in warehouse.groups():
+        warehouse.check_roots(group)
+
+
 def test_a_root_that_only_an_old_schema_names_counts(store: ListedStore) -> None:
     schema = json.loads(store.read("w/a.db/one/schema/schema-0"))
     schema["id"] = 1
     del schema["options"]["data-file.external-paths"]
     store.write("w/a.db/one/schema/schema-1", json.dumps(schema).encode())
     (table,) = found(store, "w/a.db/one").tables
-    assert external_roots(table) == (f"{BASE}out/",)
+    assert table.external_roots == (f"{BASE}out/",)
 
 
 @pytest.mark.parametrize("user", ["evolve", "compacted"])
@@ -115,7 +137,7 @@ def test_nor_beside_a_table_that_cannot_be_read(store: ListedStore) -> None:
 
 def test_tables_without_external_roots_need_nobody(store: ListedStore) -> None:
     three = found(store, "w/b.db")
-    assert not external_roots(three.tables[0])
+    assert not three.tables[0].external_roots
     three.check_shared(*three.groups())
 
 

@@ -9,7 +9,12 @@ from typing import Any
 
 import pytest
 
-from lakesweep.errors import IncompleteError, LakesweepError, MissingError, UnreadableError
+from lakesweep.errors import (
+    IncompleteError,
+    LakesweepError,
+    MissingError,
+    UnreadableError,
+)
 from lakesweep.marks.unreadable import Strict, Tolerance, Tolerant
 from lakesweep.paimon.model.binary_row import encode_row
 from lakesweep.paimon.model.data_types import parse_type
@@ -102,11 +107,62 @@ def test_extra_files_lie_beside_their_data_file() -> None:
 
 
 def test_external_files_are_where_they_say_with_their_extra_files() -> None:
-    table = Table()
-    outside = "s3://elsewhere/root/bucket-0/0101/1100/0011/10101010/data-a.parquet"
+    table = Table(options={"data-file.external-paths": "oss://a/b, s3a://elsewhere//top/"})
+    outside = "s3://elsewhere/top/bucket-0/0101/1100/0011/10101010/data-a.parquet"
     file = File("data-a.parquet", external_path=outside, extra=("data-a.parquet.index",))
     table.snapshot(1, table.manifest(file))
     assert reached(table, "data", "extra") == {outside, f"{outside}.index"}
+
+
+@pytest.mark.parametrize(
+    "outside",
+    [
+        "s3://elsewhere/tops/bucket-0/data-a.parquet",
+        "s3://elsewhere/top/data-a.parquet",
+        "s3://elsewhere/top/other_table/bucket-0/data-a.parquet",
+        "s3://elsewhere/top/k=1/bucket-0/data-a.parquet",
+        "s3://elsewhere/top/../other/bucket-0/data-a.parquet",
+        "/etc/shadow",
+        "s3://b/t2/bucket-0/data-a.parquet",
+    ],
+)
+def test_external_files_are_believed_only_where_the_table_writes(outside: str) -> None:
+    table = Table(options={"data-file.external-paths": "s3://elsewhere/top"})
+    manifest = table.manifest(File("data-a.parquet", external_path=outside))
+    table.snapshot(1, manifest)
+    with pytest.raises(UnreadableError, match=r"in no external path of the table") as caught:
+        reached(table)
+    assert caught.value.path == table.path(f"manifest/{manifest['_FILE_NAME']}")
+    assert outside.rpartition("/")[0] in caught.value.reason
+
+
+def test_external_indexes_are_believed_only_where_the_table_writes() -> None:
+    table = Table(options={"global-index.external-path": "s3://elsewhere/indexes"})
+    index = Index("btree-1.index", external_path="s3://elsewhere/others/btree-1.index")
+    name = table.index_manifest(index)
+    table.snapshot(1, indexManifest=name)
+    with pytest.raises(UnreadableError, match="s3://elsewhere/others/") as caught:
+        reached(table)
+    assert caught.value.path.endswith(name)
+
+
+@pytest.mark.parametrize("name", ["../t2/bucket-0/data-a.parquet", "a/b", "..", ".", "a\0b"])
+def test_a_name_that_leads_to_another_folder_is_refused(name: str) -> None:
+    for file in (File(name), File("data-a.parquet", extra=(name,))):
+        table = Table()
+        table.snapshot(1, table.manifest(file))
+        with pytest.raises(UnreadableError, match="no name of a file"):
+            reached(table)
+
+
+@pytest.mark.parametrize("field", ["baseManifestList", "indexManifest", "statistics"])
+def test_a_snapshot_that_names_a_file_of_another_folder_is_refused(field: str) -> None:
+    table = Table()
+    fields: dict[str, Any] = {field: "../../t2/schema/schema-0"}
+    table.snapshot(1, table.manifest(File("data-a.parquet")), **fields)
+    with pytest.raises(UnreadableError, match="no name of a file") as caught:
+        reached(table)
+    assert caught.value.path == table.path("snapshot/snapshot-1")
 
 
 def test_postponed_buckets_have_a_name() -> None:
@@ -145,7 +201,7 @@ def test_indexes_over_the_whole_table_never_lie_in_buckets() -> None:
 
 
 def test_external_indexes_are_where_they_say() -> None:
-    table = Table()
+    table = Table(options={"global-index.external-path": "s3://elsewhere/indexes"})
     index = Index("btree-1.index", external_path="s3://elsewhere/indexes/btree-1.index")
     table.snapshot(1, indexManifest=table.index_manifest(index))
     assert reached(table, "index") == {"s3://elsewhere/indexes/btree-1.index"}

@@ -7,7 +7,9 @@ import sys
 import pytest
 
 from lakesweep.errors import ConfigError, MissingError
-from lakesweep.storage.cloud.store import open_azure, open_gcs, open_memory
+from lakesweep.storage.azure.store import AzureStore
+from lakesweep.storage.cloud.store import open_gcs, open_memory
+from lakesweep.storage.object_store import ObjectStore
 from lakesweep.storage.options import StorageOptions
 
 AZURE = "container@account.dfs.core.windows.net"
@@ -15,9 +17,9 @@ AZURE = "container@account.dfs.core.windows.net"
 
 def test_bulk_limits_are_those_of_the_stores() -> None:
     gcs = open_gcs("bucket", StorageOptions(anonymous=True))
-    azure = open_azure(AZURE, StorageOptions(anonymous=True))
-    smaller = open_azure(AZURE, StorageOptions(anonymous=True, delete_batch=10))
-    stores = (gcs, azure, smaller)
+    azure = AzureStore(AZURE, StorageOptions(anonymous=True))
+    smaller = AzureStore(AZURE, StorageOptions(anonymous=True, delete_batch=10))
+    stores: tuple[ObjectStore, ...] = (gcs, azure, smaller)
     assert [store.capabilities.delete_batch for store in stores] == [100, 256, 10]
     assert [store.base for store in stores[:2]] == ["gs://bucket/", f"abfss://{AZURE}/"]
 
@@ -25,7 +27,7 @@ def test_bulk_limits_are_those_of_the_stores() -> None:
 def test_stores_travel_without_their_clients() -> None:
     for store in (
         open_gcs("bucket", StorageOptions(anonymous=True)),
-        open_azure(AZURE, StorageOptions(account_key="a2V5")),
+        AzureStore(AZURE, StorageOptions(account_key="a2V5")),
     ):
         other = pickle.loads(pickle.dumps(store))
         assert (other.base, other.capabilities) == (store.base, store.capabilities)

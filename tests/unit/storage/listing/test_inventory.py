@@ -5,6 +5,8 @@ import hashlib
 import json
 import pickle
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,14 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import orc
 
-from lakesweep.errors import DamagedError, LakesweepError, MissingError, TruncatedError, UsageError
+from lakesweep.errors import (
+    DamagedError,
+    LakesweepError,
+    LimitError,
+    MissingError,
+    TruncatedError,
+    UsageError,
+)
 from lakesweep.storage.file_batches import FILE_SCHEMA
 from lakesweep.storage.listing.inventory import Inventory, open_inventory
 from lakesweep.storage.listing.inventory_rows import read_inventory_part
@@ -413,3 +422,82 @@ class TestPlain:
             ]
             assert sum(sizes) == count
             assert max(sizes) < count
+
+
+def plain(tmp_path: Path, name: str, data: bytes) -> list[str]:
+    """The paths in a plain inventory with this content."""
+    path = tmp_path / name
+    path.write_bytes(data)
+    stores = Stores()
+    (part,) = open_inventory(stores, str(path)).parts
+    batches = read_inventory_part(stores, part, ["s3://lake"])
+    return [each for batch in batches for each in batch["path"].to_pylist()]
+
+
+def parquet_of(columns: dict[str, pa.Array]) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table(columns), sink, compression="zstd")
+    return bytes(sink.getvalue())
+
+
+def files_of(count: int, **changes: pa.Array) -> dict[str, pa.Array]:
+    columns = {
+        "path": pa.array(["s3://lake/a"] * count),
+        "size": pa.array([1] * count, pa.int64()),
+        "modified": pa.array([TIME] * count, pa.timestamp("us", "UTC")),
+    }
+    return {**columns, **changes}
+
+
+def test_a_text_repeated_by_its_dictionary_does_not_fill_the_memory(tmp_path: Path) -> None:
+    rows = 60_000
+    longest = pa.DictionaryArray.from_arrays(
+        pa.array([0] * rows, pa.int32()), pa.array(["s3://lake/" + "x" * 50_000])
+    )
+    bomb = parquet_of(files_of(rows, path=longest))
+    assert len(bomb) < 100_000
+    with pytest.raises(LimitError, match=r"bomb\.parquet.* more than .* bytes of text"):
+        plain(tmp_path, "bomb.parquet", bomb)
+
+
+HEADER = b"path,size,modified\n"
+DAMAGED = {
+    "not-utf8.csv": HEADER + b"s3://lake/caf\xe9,1,1700000000000\n",
+    "header-not-utf8.csv": b"p\xe9th,size,modified\ns3://lake/a,1,1700000000000\n",
+    "large.csv": HEADER + b"s3://lake/a,9223372036854775808,1700000000000\n",
+    "digits.csv": HEADER + b"s3://lake/a," + b"9" * 5_000 + b",1700000000000\n",
+    "negative.csv": HEADER + b"s3://lake/a,-1,1700000000000\n",
+    "cut.csv.gz": gzip.compress(HEADER * 1_000)[:-20],
+    "cut.orc": b"ORC" + bytes(200),
+    "cut.parquet": b"PAR1" + bytes(200) + b"PAR1",
+    "large.parquet": parquet_of(files_of(1, size=pa.array([2**63], pa.uint64()))),
+    "nul.parquet": parquet_of(files_of(1, path=pa.array(["s3://lake/a\0b"]))),
+    "times.parquet": parquet_of(files_of(1, modified=pa.array([2**63 - 1], pa.int64()))),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_a_damaged_inventory_is_an_error_that_names_the_file(tmp_path: Path, name: str) -> None:
+    with pytest.raises(DamagedError, match=name):
+        plain(tmp_path, name, DAMAGED[name])
+
+
+def test_a_header_without_an_end_is_bounded(tmp_path: Path) -> None:
+    with pytest.raises(LakesweepError, match=r"header\.csv\.gz"):
+        plain(tmp_path, "header.csv.gz", gzip.compress(b"x" * 50_000_000))
+
+
+@pytest.mark.parametrize(("form", "cases"), [("ORC", 4), ("Parquet", 200), ("CSV", 200)])
+def test_flipped_bytes_never_raise_anything_else(bucket: Bucket, form: str, cases: int) -> None:
+    """The ORC reader of Arrow crashes on some of these: that must not end our process."""
+    manifest = bucket.write(form, [row(f"wh/{n}") for n in range(50)])
+    (part,) = open_inventory(bucket.stores, manifest).parts
+    path = bucket.folder / part.path.removeprefix("s3://reports/")
+    data = path.read_bytes()
+    for number in range(cases):
+        damaged = bytearray(data)
+        damaged[(number * 7919) % len(data)] ^= 1 << (number % 8)
+        path.write_bytes(damaged)
+        with suppress(LakesweepError):
+            for _ in read_inventory_part(bucket.stores, replace(part, md5=None), ["s3://lake"]):
+                pass

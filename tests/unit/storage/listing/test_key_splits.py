@@ -9,7 +9,8 @@ from collections.abc import Iterable
 import pytest
 
 from lakesweep.errors import MissingError
-from lakesweep.storage.listing.key_splits import Split, divide, split
+from lakesweep.storage.listing.key_splits import Split, divide, local_store_of, split
+from lakesweep.storage.stores import Stores
 from tests.paged_store import ListCall, PagedStore
 
 
@@ -120,3 +121,8 @@ def test_only_the_named_folder_itself_must_exist() -> None:
 def test_a_split_can_be_sent_to_an_executor() -> None:
     part = Split("t/", "t/a", "t/b\U0010ffff")
     assert pickle.loads(pickle.dumps(part)) == part
+
+
+def test_the_local_store_is_found_behind_the_wrappers_of_an_opened_one() -> None:
+    """Without it, large local folders are read by one thread, and a stat for each file is paid."""
+    assert local_store_of(Stores().open("/")) is not None

@@ -23,6 +23,7 @@ from lakesweep.storage.contract import pages_of
 from lakesweep.storage.local import listing
 from lakesweep.storage.local.store import TEMPORARY_PREFIX, LocalStore
 from lakesweep.storage.object_store import Outcome
+from lakesweep.storage.stores import Stores
 
 NOBODY = 65534
 
@@ -292,9 +293,9 @@ def test_temporary_files_can_be_told(tmp_path: Path, monkeypatch: pytest.MonkeyP
     seen: list[str] = []
     replace = os.replace
 
-    def look(source: str, target: str) -> None:
-        seen.append(Path(source).name)
-        replace(source, target)
+    def look(source: str, target: str, **folders: int) -> None:
+        seen.append(source)
+        replace(source, target, **folders)
 
     monkeypatch.setattr(os, "replace", look)
     LocalStore(str(tmp_path)).write("folder/a", b"")
@@ -304,7 +305,7 @@ def test_temporary_files_can_be_told(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_a_file_system_without_links_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(source: str, target: str) -> None:
+    def refuse(source: str, target: str, **_: int) -> None:
         raise OSError(errno.EPERM, "Operation not permitted", source, None, target)
 
     monkeypatch.setattr(os, "link", refuse)
@@ -317,7 +318,7 @@ def test_a_file_system_without_links_says_so(
 def test_a_passing_error_of_the_system_may_be_retried(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: object) -> int:
+    def fail(*_: object, **__: object) -> int:
         raise OSError(errno.ESTALE, "Stale file handle")
 
     monkeypatch.setattr(os, "open", fail)
@@ -328,3 +329,19 @@ def test_a_passing_error_of_the_system_may_be_retried(
 def test_a_cursor_of_another_store_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TypeError):
         LocalStore(str(tmp_path)).list("", cursor="token")
+
+
+@pytest.mark.parametrize("key", ["lake/_lakesweep/plans/p/part", ".lakesweep/plans/p", "own/p/q"])
+def test_own_files_are_for_their_owner_alone(tmp_path: Path, key: str) -> None:
+    (tmp_path / "own").mkdir(mode=0o755)
+    store = Stores().within(str(tmp_path), private=[f"{tmp_path}/own"]).open("/")
+    mask = os.umask(0)
+    try:
+        store.write(f"{tmp_path}/{key}"[1:], b"")
+    finally:
+        os.umask(mask)
+    path = tmp_path / key
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+    # A folder that somebody made before keeps its rights.
+    assert (tmp_path / "own").stat().st_mode & 0o777 == 0o755

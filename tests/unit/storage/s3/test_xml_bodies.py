@@ -209,3 +209,30 @@ def test_the_state_of_versioning_is_read_under_any_name(body: str, status: str) 
 def test_an_answer_without_a_state_is_refused(body: bytes) -> None:
     with pytest.raises(BadAnswerError):
         parse_status(body)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'<!DOCTYPE x [<!ENTITY a "aa"><!ENTITY b "&a;">]><ListBucketResult>&b;</ListBucketResult>',
+        b'<!DOCTYPE x SYSTEM "file:///etc/passwd"><ListBucketResult/>',
+        '<?xml version="1.0" encoding="UTF-16"?><!DOCTYPE x><ListBucketResult/>'.encode("utf-16"),
+    ],
+    ids=["entities", "external", "utf-16"],
+)
+def test_a_document_type_is_refused(body: bytes) -> None:
+    with pytest.raises(BadAnswerError, match="document type"):
+        parse_page(body)
+
+
+@pytest.mark.parametrize("size", ["9223372036854775808", "9" * 5_000, "-", "1e3", "٣x"])
+def test_a_size_that_no_object_has_is_refused(size: str) -> None:
+    page = (
+        "<ListBucketResult><IsTruncated>false</IsTruncated><Contents><Key>k</Key>"
+        f"<Size>{size}</Size></Contents></ListBucketResult>"
+    )
+    with pytest.raises(BadAnswerError):
+        parse_page(page.encode())
+    version = f"<Version><Key>k</Key><VersionId>1</VersionId><Size>{size}</Size></Version>"
+    with pytest.raises(BadAnswerError):
+        parse_versions(f"<ListVersionsResult>{version}</ListVersionsResult>".encode())

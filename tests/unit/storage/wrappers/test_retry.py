@@ -14,6 +14,7 @@ from lakesweep.errors import (
     ExistsError,
     LakesweepError,
     MissingError,
+    NoServerError,
     ThrottledError,
     UnavailableError,
 )
@@ -283,3 +284,21 @@ def test_a_repeated_delete_expects_the_same(tmp_path: Path) -> None:
     retrying = Retrying(Faulty(store, [slow]), ManualClock(START), Random(1), POLICY)
     outcomes = [deletion.outcome for deletion in retrying.delete(["a", "b"], listed)]
     assert outcomes == [Outcome.DELETED, Outcome.CHANGED]
+
+
+def test_a_server_that_never_answered_is_given_up_within_seconds(tmp_path: Path) -> None:
+    clock = ManualClock(START)
+    nowhere = Faulty(LocalStore(str(tmp_path)), [StorageFault(fail(NoServerError))])
+    with pytest.raises(NoServerError):
+        Retrying(nowhere, clock, Random(1)).read("a")
+    assert (clock.now() - START).total_seconds() < 5
+
+
+def test_a_server_that_answered_before_may_restart(tmp_path: Path) -> None:
+    clock = ManualClock(START)
+    local = LocalStore(str(tmp_path))
+    local.write("a", b"data")
+    gone = StorageFault(fail(NoServerError), frozenset({"read"}), skip=1, times=7)
+    store = Retrying(Faulty(local, [gone]), clock, Random(1))
+    assert [store.read("a"), store.read("a")] == [b"data"] * 2
+    assert (clock.now() - START).total_seconds() > 5

@@ -3,6 +3,8 @@ from __future__ import annotations
 import errno
 import gzip
 import io
+import os
+import stat
 from contextlib import suppress
 from pathlib import Path
 
@@ -113,3 +115,17 @@ def test_a_folder_is_no_export(tmp_path: Path) -> None:
 
 def test_a_short_file_is_not_taken_for_a_compressed_one() -> None:
     assert decompressing(io.BufferedReader(io.BytesIO(b"a"))).read() == b"a"
+
+
+def test_an_export_is_closed_to_other_users_also_in_place_of_one_that_was_not(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "realm.jsonl"
+    path.touch(mode=0o666)
+    before = os.umask(0)
+    try:
+        with new_file(path, replace=True) as file:
+            file.write(b"1")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from itertools import count
@@ -27,7 +28,20 @@ from lakesweep.storage.stores import Stores
 from lakesweep.storage.wrappers.faults import Faulty, StorageFault, refuse
 from lakesweep.sweep.apply.applier import load_applicable_plan
 from lakesweep.sweep.plan.document import PLAN_LIFETIME, PlanDocument
-from tests.sweeps import LAKE, PLANS, SMALL, DiedError, Process, World, apply, at, outcomes, plan
+from lakesweep.sweep.roots.root import RootKind, RootRow, RootSource
+from tests.sweeps import (
+    LAKE,
+    PLANS,
+    SMALL,
+    DiedError,
+    Process,
+    World,
+    apply,
+    at,
+    deletes,
+    outcomes,
+    plan,
+)
 
 ORPHANS = [f"{LAKE}/t1/data/orphan-{number}.parquet" for number in range(10)]
 ORPHAN = ORPHANS[0]
@@ -113,6 +127,13 @@ def test_a_guard_that_says_no_is_heard_before_anything_happens(
         apply(world, made.plan, ())
     assert world.files() == before
     assert Process(world).runs.plan(made.plan).status is PlanStatus.READY
+
+
+def test_the_hint_of_a_guard_repeats_what_was_asked_for(world: World, made: PlanDocument) -> None:
+    with pytest.raises(RefusedError) as caught:
+        Process(world).apply(made.plan, ["share"], aside=True)
+    again = f"lakesweep apply {made.plan} --quarantine --override share --override first-run"
+    assert caught.value.hint.endswith(again)
 
 
 def test_what_was_overridden_for_the_plan_is_overridden_for_the_apply(world: World) -> None:
@@ -207,6 +228,57 @@ def test_a_table_that_opts_out_after_the_plan_keeps_its_folder(
 
 def test_what_is_excluded_after_the_plan_stays(world: World, made: PlanDocument) -> None:
     Process(world, exclude=("**/orphan-0.parquet",)).apply(made.plan)
+    assert _orphans(world) == {ORPHAN}
+
+
+def test_a_longer_grace_that_is_configured_after_the_plan_counts(
+    world: World, made: PlanDocument
+) -> None:
+    newer = ORPHANS[:3]
+    for path in newer:
+        world.lake.age(path.removeprefix(f"{LAKE}/"), world.clock.now() - timedelta(days=10))
+    made = plan(world)
+    Process(world, grace=timedelta(days=14)).apply(made.plan)
+    assert _orphans(world) == set(newer)
+
+
+def test_a_grace_that_was_given_for_a_plan_alone_counts_at_apply(world: World) -> None:
+    world.lake.age(ORPHAN.removeprefix(f"{LAKE}/"), world.clock.now() - timedelta(days=2))
+    made = plan(world, grace=timedelta(days=1))
+    apply(world, made.plan)
+    assert _orphans(world) == set()
+
+
+def test_unknown_files_are_kept_if_that_is_configured_after_the_plan(world: World) -> None:
+    odd = world.put(f"{LAKE}/t1/data/notes.odd", old=True)
+    made = plan(world)
+    assert odd in deletes(world, made)
+    Process(world, unknown="keep").apply(made.plan)
+    assert odd in world.files()
+    assert _orphans(world) == set()
+
+
+@dataclass(frozen=True)
+class PinnedList:
+    """A root that names files."""
+
+    paths: tuple[str, ...]
+    name: str = "pinned"
+
+    def collect(self) -> Iterator[RootRow]:
+        yield RootRow("pins", RootKind.PINNED, "pins.txt", self.name, self.paths)
+
+    def look(self, root: RootRow) -> RootRow:
+        return root
+
+
+def test_what_is_pinned_after_the_plan_stays(world: World, made: PlanDocument) -> None:
+    process = Process(world)
+    sources: list[RootSource] = [process.source, PinnedList((ORPHAN,))]
+    applier = replace(process.applier(), sources=lambda *_: sources)
+    order = process.order(made.plan)
+    with process.running(RunKind.APPLY, made.plan) as session:
+        applier.apply(order, made, session)
     assert _orphans(world) == {ORPHAN}
 
 
@@ -419,9 +491,30 @@ def test_a_run_that_was_taken_for_dead_stops_before_its_next_batch(
     process = Process(world, at(f"delete {LAKE}", take_over, after=1))
     applied = process.apply(made.plan)
     assert applied.stopped
-    assert applied.report.deleted == 3
-    assert applied.report.absent <= 1
+    assert (applied.report.deleted, applied.report.absent, applied.report.failed) == (1, 1, 0)
     assert _orphans(world) == set()
+
+
+@pytest.mark.parametrize("aside", [False, True])
+def test_a_run_that_was_stopped_sends_nothing_more_when_it_wakes_up(
+    world: World, made: PlanDocument, *, aside: bool
+) -> None:
+    """Another run took over, and kept what a table had taken up: the rest of the first batch."""
+
+    def take_over() -> None:
+        _later(world)
+        world.append("t2", *ORPHANS[1:])
+        Process(world).apply(made.plan, aside=aside)
+
+    first = [path for path in world.files() if path == ORPHAN]
+    process = Process(world, at(f"delete {LAKE}", take_over))
+    order = process.order(made.plan, aside=aside)
+    document = load_applicable_plan(process.stores, process.runs, order, world.clock.now())
+    with process.running(RunKind.APPLY, made.plan) as session:
+        order = replace(order, batch_rows=100)
+        assert process.applier().apply(order, document, session).stopped
+    assert first
+    assert _orphans(world) >= set(ORPHANS[1:])
 
 
 def test_whoever_takes_over_is_seen_whatever_the_clocks_say(

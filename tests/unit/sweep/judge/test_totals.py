@@ -67,7 +67,10 @@ class TestTally:
         ]
 
     def test_counts_shares_of_locations_and_tables(self, totals: pa.Table) -> None:
-        assert shares_of(totals) == [DeleteShare("s3://b/wh", 4, 2), DeleteShare("shop.t", 3, 1)]
+        assert shares_of(totals) == [
+            DeleteShare("s3://b/wh", 4, 2),
+            DeleteShare("shop.t", 3, 1, is_table=True),
+        ]
 
     def test_counts_nothing_of_nothing(self) -> None:
         empty = rows()

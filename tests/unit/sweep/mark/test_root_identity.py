@@ -59,10 +59,13 @@ def test_files_of_a_known_root_that_is_not_listed_go_only_if_somebody_says_so(wo
     made = plan(world)
     assert lost <= deletes(world, made)
     assert "t3 (last seen in catalog names at" in str(_guard(made))
-    with pytest.raises(RefusedError, match="roots-gone"):
-        apply(world, made.plan)
+    applied = apply(world, made.plan)
+    assert applied.report.withheld == {"roots-gone": len(lost)}
+    assert not applied.report.is_complete
     assert lost <= world.files()
-    apply(world, made.plan, GONE)
+    assert ORPHAN not in world.files()
+    assert _guard(plan(world)) is not None
+    apply(world, plan(world).plan, GONE)
     assert not lost & world.files()
 
 

@@ -77,7 +77,7 @@ def test_of_plans_of_one_second_the_last_is_the_newest(desk: Desk) -> None:
 
 def test_other_names_are_not_found(desk: Desk) -> None:
     desk.plan()
-    with pytest.raises(NotFoundError, match="no plan pro, and no plan of a lake"):
+    with pytest.raises(NotFoundError, match="there is no plan pro"):
         open_plan(desk.stores, desk.runs, "pro")
 
 

@@ -108,7 +108,7 @@ def test_a_table_that_is_not_listed_any_more_asks_for_a_word(world: World) -> No
     pointer = world.catalog.pointers.pop("t1")
     with pytest.raises(RefusedError, match="roots-gone") as caught:
         Process(world).empty(made)
-    assert f"lakesweep quarantine empty {made} --override roots-gone" in caught.value.hint
+    assert caught.value.hint.endswith("check whether these roots were really dropped")
     assert held(world) == 3
     assert Process(world).empty(made, ["roots-gone"]).tally.deleted == 3
     assert pointer.removeprefix(f"{LAKE}/") in world.lake.objects

@@ -77,8 +77,12 @@ def test_a_name_that_was_not_set_aside_brings_nothing_back(world: World) -> None
     made = set_aside(world)
     process = Process(world)
     keeper = QuarantineRestorer(process.stores, process.runs, process.lake)
-    with pytest.raises(NotFoundError, match="did not quarantine s3://lake/typo"):
-        keeper.restore(find_holding(process.runs, made), [ORPHANS[0], f"{LAKE}/typo"])
+    held, named = find_holding(process.runs, made), [ORPHANS[0], f"{LAKE}/typo"]
+    with (
+        pytest.raises(NotFoundError, match="did not quarantine s3://lake/typo"),
+        process.running(RunKind.RESTORE, made) as session,
+    ):
+        keeper.restore(held, session, named)
     assert not set(ORPHANS) & world.files()
 
 
@@ -88,7 +92,7 @@ def test_what_a_run_set_aside_that_died_is_counted(world: World) -> None:
     process.gate.script = at("delete s3://lake/wh", process.gate.die, after=1)
     with pytest.raises(DiedError):
         process.apply(made.plan, aside=True)
-    held = [key for key in world.lake.objects if key.startswith("_lakesweep/")]
+    held = [key for key in world.lake.objects if key.startswith("_lakesweep/quarantine/")]
     reader = Process(world)
     found = count_held(reader.stores, find_holding(reader.runs, made.plan))
     assert found.files == len(held) > 0

@@ -79,6 +79,36 @@ def test_two_tables_in_one_folder_are_told_apart(bucket: Bucket) -> None:
     assert found == {f"{BUCKET}/t/metadata/00002-x.metadata.json", path}
 
 
+def foreign_file(bucket: Bucket, folder: str, *log: str) -> str:
+    """Metadata of another table that was put into a folder, and claims a history there."""
+    document = {**table(bucket, "other").document, "location": f"{BUCKET}/{folder}"}
+    document["metadata-log"] = [{"metadata-file": path} for path in log]
+    path = f"{BUCKET}/{folder}/metadata/00099-z.metadata.json"
+    return bucket.write(path, json.dumps(document).encode())
+
+
+@pytest.mark.parametrize("order", ["uuid first", "uuid last"])
+def test_a_log_hides_no_file_of_another_table(bucket: Bucket, order: str) -> None:
+    lost = table(bucket, "lost", 2)
+    newest = lost.path("metadata/00002-x.metadata.json")
+    if order == "uuid last":
+        document = json.loads(bucket.read(newest))
+        document["table-uuid"] = document.pop("table-uuid")
+        bucket.write(newest, json.dumps(document).encode())
+    stranger = foreign_file(bucket, "lost", lost.path("metadata/00001-x.metadata.json"), newest)
+    found = {row.pointer for row in rows(scan(bucket, f"{BUCKET}/lost"))}
+    assert found == {stranger, newest}
+
+
+def test_a_newer_file_of_another_table_is_no_substitute_for_a_damaged_one(bucket: Bucket) -> None:
+    lost = table(bucket, "lost", 2)
+    newest = lost.path("metadata/00002-x.metadata.json")
+    bucket.write(newest, bucket.read(newest)[:-20])
+    foreign_file(bucket, "lost", newest)
+    found = scan(bucket, f"{BUCKET}/lost").collect()
+    assert [each.name for each in found if isinstance(each, RootProblem)] == [newest]
+
+
 def test_of_two_with_one_number_both_are_kept(bucket: Bucket) -> None:
     made = table(bucket, "t")
     path = made.path("metadata/00001-y.metadata.json")

@@ -287,6 +287,27 @@ def test_states_are_not_left_behind(lakefs_repositories: RealRepositories, tmp_p
     assert [path.name for path in (tmp_path / "plans").iterdir()] == [plan.document.plan]
 
 
+@pytest.mark.parametrize("suffix", ["json", "parquet"])
+def test_a_state_that_somebody_else_wrote_keeps_all(
+    lakefs_repositories: RealRepositories, tmp_path: Path, suffix: str
+) -> None:
+    """It lies in the folder of plans, where its name can be foretold."""
+    repository = recorded(lakefs_repositories, "objects", tmp_path)
+    desk = desk_of(repository)
+    desk.plans = f"{tmp_path}/plans"
+    desk.roots = [replace(source, place=desk.plans) for source in desk.roots or ()]  # type: ignore[type-var]
+    row_of(desk)
+    for path in Path(desk.plans).rglob(f"states/*/*.{suffix}"):
+        told = json.loads(path.read_text()) if suffix == "json" else None
+        forged = json.dumps({**told, "metaranges": [], "staged": []}) if told else "nothing"
+        path.write_text(forged)
+
+    plan = desk.plan()
+
+    assert not deletes(plan)
+    assert "was changed since this run wrote it" in plan.document.incomplete_roots[0].reason
+
+
 def test_a_second_plan_reads_only_new_ranges(
     lakefs_repositories: RealRepositories, tmp_path: Path
 ) -> None:

@@ -10,7 +10,7 @@ from lakesweep.clock import ManualClock
 from lakesweep.config import LakesweepRoot
 from lakesweep.errors import HeadMissingError
 from lakesweep.store.reserved_names import catalog_content
-from lakesweep.sweep.roots.own_catalog import RealmRoots, RealmTables
+from lakesweep.sweep.roots.own_catalog import RealmRoots
 from lakesweep.sweep.roots.root import (
     EmptyRootSource,
     RootKind,
@@ -153,12 +153,3 @@ def test_nobody_forgets_a_realm_that_cannot_be_opened() -> None:
     (problem,) = collect_roots(sources)
     assert isinstance(problem, RootProblem)
     assert problem.name is None
-
-
-def test_whoever_purges_a_table_sees_those_of_realms(catalogs: Catalogs, shop: Catalog) -> None:
-    tables = RealmTables([lambda: catalogs])
-    files = tables.beside(["/a.metadata.json"])
-    assert len(list(files)) == 3
-    shop.apply([Create("late", table("late"))])
-    assert "s3://lake/shop/late/metadata/00001.metadata.json" in list(files)
-    assert tables.folders() == ["s3://lake/shop/raw"]

@@ -238,6 +238,7 @@ def use_manifest_sidecar(table: Table) -> str:
 def use_external(table: Table) -> str:
     path = f"{BUCKET}/out/bucket-0/{data_name()}"
     spelled = path.replace("s3://", "s3a://")
+    table.schema(options={"data-file.external-paths": f"{BUCKET}/out"})
     commit(table, 1, File(path.rpartition("/")[2], external_path=spelled))
     return table.bucket.write(path, b"content")
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import pytest
 
-from lakesweep.errors import ConfigError, UsageError
+from lakesweep.errors import ConfigError, SchemaError, UsageError
 from lakesweep.store.backends.sql.backend import SqlBackend
 from lakesweep.store.backends.sql.dialects import parse_url, without_secrets
+from lakesweep.store.backends.urls import open_backend
 
 SECRET = "hush"
 
@@ -32,10 +34,10 @@ def test_a_scheme_means_one_driver(url: str, driver: str) -> None:
 @pytest.mark.parametrize(
     ("scheme", "example"),
     [
-        ("postgres", "postgresql://user:password@host:5432/database"),
-        ("postgresq", "postgresql://user:password@host:5432/database"),
-        ("maria", "mysql://user:password@host:3306/database"),
-        ("mssql", "mysql://user:password@host:3306/database"),
+        ("postgres", "postgresql://user:***@host:5432/database"),
+        ("postgresq", "postgresql://user:***@host:5432/database"),
+        ("maria", "mysql://user:***@host:3306/database"),
+        ("mssql", "mysql://user:***@host:3306/database"),
         ("sqlite3", "sqlite:///folder/store.db"),
     ],
 )
@@ -115,3 +117,43 @@ def test_a_driver_that_is_not_installed_is_named(
 def test_an_option_of_the_wrong_type_is_an_error(url: str) -> None:
     with pytest.raises(UsageError, match="the URL has an invalid option"):
         SqlBackend(url)
+
+
+@pytest.mark.parametrize(
+    ("url", "problem"),
+    [
+        ("mysql://u@127.0.0.1:1/x?ssl_ca=/no/such.pem", "ssl_ca names /no/such.pem, which cannot"),
+        ("mysql://u@127.0.0.1:1/x?ssl_key=/no/such.pem", "ssl_key names /no/such.pem"),
+        ("mysql://u@127.0.0.1:1/x?ssl_ca=/etc/passwd", "invalid option: .*certificate"),
+        ("mysql://u@127.0.0.1:1/x?ssl_cipher=none", "invalid option: .*cipher"),
+        ("mysql://u@127.0.0.1:1/x?charset=none", "invalid option"),
+        ("mysql://u@127.0.0.1:1/x?read_default_file=/etc/passwd", "invalid option"),
+        ("mysql://u@127.0.0.1:1/x?compress=1", "compress cannot be set in a URL"),
+        ("mysql://u@127.0.0.1:1/x?autocommit=0", "autocommit cannot be set in a URL"),
+        ("postgresql://u@127.0.0.1:1/x?sslrootcert=/no/such.pem", "sslrootcert names /no/such"),
+        ("postgresql://u@127.0.0.1:1/x?sslcert=/no/such.pem", "sslcert names /no/such"),
+        ("postgresql://u@127.0.0.1:1/x?sslmode=none", 'invalid sslmode value: "none"'),
+        ("postgresql://u@127.0.0.1:1/x?port=none", "invalid option"),
+        ("postgresql://u@127.0.0.1:1/x?port=99999", "invalid port number"),
+        ("postgresql://u@127.0.0.1:1/x?service=none", 'service "none" not found'),
+        ("postgresql://u@127.0.0.1:1/x?keepalives=none", 'invalid integer value "none"'),
+        ("postgresql://u@127.0.0.1:1/x?row_factory=1", "row_factory cannot be set in a URL"),
+        ("sqlite:////no/x.db?cached_statements=999999999999999999999", "invalid option"),
+        ("sqlite:////no/x.db?uri=true", "with the option uri"),
+        ("mongodb://u:p@127.0.0.1:1/x?tls=true&tlsCAFile=/no/such.pem", "/no/such.pem"),
+        ("mongodb://u:p@127.0.0.1:1/x?tls=true&tlsCAFile=/etc/passwd", "invalid option"),
+        ("mongodb://u:p@127.0.0.1:1/x?heartbeatFrequencyMS=1", "heartbeatFrequencyMS cannot be"),
+        ("dynamodb://lake?endpoint=ftp://h", "is not an http or https address"),
+        ("dynamodb://lake?endpoint=http://h:99999", "is not an http or https address"),
+    ],
+)
+def test_wrong_options_of_urls_are_errors_of_usage_that_say_so(url: str, problem: str) -> None:
+    with pytest.raises(UsageError, match=problem):
+        open_backend(url).check_schema()
+
+
+def test_a_look_at_a_missing_file_does_not_create_it(tmp_path: Path) -> None:
+    for url in (f"sqlite:///{tmp_path}/a.db", f"sqlite:///file:{tmp_path}/a.db?uri=true"):
+        with pytest.raises(SchemaError):
+            open_backend(url).check_schema()
+        assert not list(tmp_path.iterdir())
