@@ -1,6 +1,6 @@
 # The same targets here and in CI. `make` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-databases test-paimon-readers check bench clean
+.PHONY: help setup demo test test-databases test-clouds test-paimon-readers soak coverage check bench clean
 
 BIN := .venv/bin
 CODE := src tests benchmarks
@@ -17,16 +17,31 @@ setup: ## install everything that the targets below need
 demo: setup ## show a whole sweep on an embedded lake
 	@$(BIN)/lakesweep demo
 
-test: check ## run all checks, then all tests
-	$(BIN)/pytest --numprocesses auto --dist loadgroup
+test: setup ## run all checks and all tests
+	@scripts/test
 
 test-databases: setup ## test the store on MongoDB and DynamoDB servers; fetches them
 	@scripts/setup-databases
 	$(BIN)/pytest tests/databases --numprocesses auto
 
+test-clouds: setup ## test Azure on Microsoft's emulator; fetches it
+	@scripts/setup-clouds
+	$(BIN)/pytest tests/clouds
+
 test-paimon-readers: setup ## test our Paimon commits with pypaimon and Java; fetches both
 	@scripts/setup-paimon-readers
 	$(BIN)/pytest tests/readers --timeout 600
+
+soak: setup ## try random histories and damaged files: SECONDS=600, SEED=a number, TESTS=paths
+	@$(BIN)/python -m tests.soak $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) $(TESTS)
+
+coverage: setup ## run all tests and measure lines and branches, in all processes
+	@$(BIN)/python -m pip --disable-pip-version-check --quiet install --constraint constraints.txt --group coverage
+	@rm -rf .coverage
+	$(BIN)/coverage run -m pytest --numprocesses auto --dist loadgroup --timeout 900
+	@$(BIN)/coverage combine --quiet
+	@$(BIN)/coverage html --quiet
+	@$(BIN)/coverage report --skip-covered --sort=cover
 
 check: setup ## check format, lint, types, import layers and dead code
 	$(BIN)/ruff format --check $(CODE)
@@ -39,5 +54,5 @@ bench: setup ## run every benchmark and print its figures
 	@for name in $(BENCHMARKS); do echo "== $$name"; $(BIN)/python -m $$name || exit 1; done
 
 clean: ## remove .venv and all build results
-	rm -rf .venv .databases .paimon-readers .peers .lakesweep build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .clouds .coverage .databases .paimon-readers .peers .lakesweep build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find src tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
