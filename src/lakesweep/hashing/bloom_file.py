@@ -50,6 +50,11 @@ def dump_bloom(bloom: BloomFilter) -> bytes:
     return b"".join((prefix, bits, checksum.digest()))
 
 
+def bloom_checksum(data: bytes | memoryview) -> str:
+    """The SHA-256 at the end of a dumped filter, which `load_bloom` compares with the rest."""
+    return bytes(memoryview(data).cast("B")[-_CHECKSUM:]).hex()
+
+
 def load_bloom(path: str, data: bytes | memoryview) -> BloomFilter:
     """The filter in these bytes, read-only and without a copy; `path` is named in errors.
 

@@ -48,7 +48,9 @@ class PlanStatus(StrEnum):
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One execution. Moments are microseconds since 1970; `figures` are what the kind counts.
 
-    `token` is that of its lease. It grows with each run of a lake, whatever clocks say.
+    `token` is that of its lease. It grows with each run of a lake, whatever clocks say. `datasets`
+    are the hashes of datasets that it wrote where others can write too, by their folder below its
+    own; None for runs of versions that did not record them.
     """
 
     run: str
@@ -62,6 +64,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     spec: dict[str, Any] = {}
     figures: dict[str, Any] = {}
     token: int = 0
+    datasets: dict[str, str] | None = None
 
 
 class PlanRecord(msgspec.Struct, frozen=True, kw_only=True):

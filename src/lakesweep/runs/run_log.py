@@ -65,9 +65,16 @@ class RunLog:
             plan=plan,
             spec=dict(spec),
             token=token,
+            datasets={},
         )
         self._put_run(run, "add")
         return run
+
+    def vouch(self, run: RunRecord, folder: str, sha256: str) -> RunRecord:
+        """Record the hash of a dataset that a run wrote in a folder below its own."""
+        known = msgspec.structs.replace(run, datasets={**(run.datasets or {}), folder: sha256})
+        self._put_run(known, "update")
+        return known
 
     def finish(
         self, run: RunRecord, status: RunStatus, figures: Mapping[str, Any], message: str = ""

@@ -74,6 +74,17 @@ def load_dataset(stores: StoreOpener, address: str) -> Dataset:
     return DatasetManifest.decode(folder.path + MANIFEST_NAME, data).dataset(folder.path)
 
 
+def load_vouched(
+    stores: StoreOpener, address: str, sha256: str, *, hint: str | None = None
+) -> Dataset:
+    """The dataset at an address whose hash is known; DamagedError if another one is there."""
+    dataset = load_dataset(stores, address)
+    if dataset.sha256 != sha256:
+        reason = "is not the dataset that was written there"
+        raise DamagedError(dataset.address, reason, hint=hint)
+    return dataset
+
+
 def check_parts(stores: StoreOpener, dataset: Dataset) -> None:
     """DamagedError unless all parts exist with their sizes; for readers that bypass this module."""
     store = stores.open(parse(dataset.address))

@@ -30,7 +30,7 @@ from lakesweep.storage.datasets.writer import DatasetWriter
 from lakesweep.storage.file_identity import hash_columns, link_targets, resolve_aliases
 from lakesweep.sweep.columns import HASHES, hashes_of
 from lakesweep.sweep.engine.tasks import task_result
-from lakesweep.sweep.judge.bloom_filter import BloomShards
+from lakesweep.sweep.judge.bloom_filter import BloomShards, StoredShard
 from lakesweep.sweep.judge.spellings import loose_hashes
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class DanglingStep:
     address: str
     locations: FolderMap
     others: FolderMap
-    optional: Sequence[str] = ()
+    optional: Sequence[StoredShard] = ()
     workers: int = 16
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

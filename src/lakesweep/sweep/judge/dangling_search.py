@@ -15,6 +15,7 @@ from lakesweep.storage.datasets.reader import read_dataset
 from lakesweep.storage.datasets.writer import commit_dataset
 from lakesweep.sweep.columns import HASHES
 from lakesweep.sweep.engine.tasks import TASK_RESULTS, results_of
+from lakesweep.sweep.judge.bloom_filter import StoredShard
 from lakesweep.sweep.judge.dangling_references import DanglingCount, DanglingStep, LinkStep
 from lakesweep.sweep.judge.live_subsets import FEW_ROWS, SubsetFilters
 from lakesweep.sweep.mark.lineage import RootLineage, trace
@@ -37,8 +38,8 @@ class DanglingResult:
     `tables` name the tables that lack them.
     """
 
-    filters: Sequence[str] = ()
-    namesakes: Sequence[str] = ()
+    filters: Sequence[StoredShard] = ()
+    namesakes: Sequence[StoredShard] = ()
     missing: int = 0
     tables: Sequence[str] = ()
 

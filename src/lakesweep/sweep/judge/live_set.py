@@ -21,7 +21,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakesweep.errors import FilterTooSmallError
-from lakesweep.hashing.bloom_file import dump_bloom
 from lakesweep.hashing.bloom_filter import BloomFill, BloomFilter, BloomShape, total_fill
 from lakesweep.hashing.bloom_sizing import (
     BloomFigures,
@@ -41,7 +40,13 @@ from lakesweep.storage.deleting.bulk_delete import remove_folder
 from lakesweep.storage.file_identity import resolve_aliases
 from lakesweep.sweep.columns import VERDICTS, Batches, hashes_of, with_reference
 from lakesweep.sweep.engine.tasks import TASK_RESULTS, results_of, task_result
-from lakesweep.sweep.judge.bloom_filter import BloomShards, FillStep, read_bloom
+from lakesweep.sweep.judge.bloom_filter import (
+    BloomShards,
+    FillStep,
+    StoredShard,
+    read_shard,
+    store_shard,
+)
 from lakesweep.sweep.judge.dangling_references import DanglingMatches
 from lakesweep.sweep.judge.paimon_names import PaimonUsedNames
 from lakesweep.sweep.judge.reasons import JudgeRules, judge
@@ -100,7 +105,7 @@ class LiveSet:
         remove_folder(self.stores, self.folder)
         return MatchResult(answers, mode, figures)
 
-    def build(self) -> tuple[Sequence[str], BloomFigures]:
+    def build(self) -> tuple[Sequence[StoredShard], BloomFigures]:
         """A filter with a low enough error rate; rebuilt larger if the first one is not.
 
         FilterTooSmallError if it would take more bytes than allowed.
@@ -135,22 +140,21 @@ class LiveSet:
             hint=f"set filter_bytes = {needed.size_bytes} for the lake, or plan with --exact",
         )
 
-    def _fill(self, shape: BloomShape) -> tuple[Sequence[str], BloomFill]:
+    def _fill(self, shape: BloomShape) -> tuple[Sequence[StoredShard], BloomFill]:
         shards = [self._fill_shard(shape, shard) for shard in range(shape.shards)]
-        return [path for path, _ in shards], total_fill(fill for _, fill in shards)
+        return [stored for stored, _ in shards], total_fill(fill for _, fill in shards)
 
-    def _fill_shard(self, shape: BloomShape, shard: int) -> tuple[str, BloomFill]:
+    def _fill_shard(self, shape: BloomShape, shard: int) -> tuple[StoredShard, BloomFill]:
         """One shard, merged from those that the tasks built from their rows."""
         step = FillStep(self.stores, f"{self.folder}/work", shape, shard)
         answers = self.engine.gather(step, self.content, TASK_RESULTS)
         whole = BloomFilter(shape, range(shard, shard + 1))
-        for path in results_of(answers, "filter", str):
-            whole.merge(read_bloom(self.stores, path))
-            place = parse(path)
+        for stored in results_of(answers, "filter", StoredShard):
+            whole.merge(read_shard(self.stores, stored))
+            place = parse(stored.path)
             self.stores.open(place).delete([place.key])
         place = parse(f"{self.folder}/{shape.capacity}-{shard}.bloom")
-        self.stores.open(place).write(place.key, dump_bloom(whole))
-        return place.path, whole.fill()
+        return store_shard(self.stores, place, whole), whole.fill()
 
 
 def figures_document(figures: BloomFigures | None) -> dict[str, object]:
@@ -171,8 +175,8 @@ class JudgeStep:
     delete: str
     rules: JudgeRules
     counts: str | None = None
-    doubts: Sequence[str] = ()
-    namesakes: Sequence[str] = ()
+    doubts: Sequence[StoredShard] = ()
+    namesakes: Sequence[StoredShard] = ()
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         writers = {
@@ -212,7 +216,7 @@ class ProbeStep:
     """Looks listed files up in a filter, then judges them."""
 
     stores: Stores
-    filters: Sequence[str]
+    filters: Sequence[StoredShard]
     step: JudgeStep
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:

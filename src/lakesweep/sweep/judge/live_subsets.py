@@ -27,6 +27,7 @@ from lakesweep.storage.file_identity import hash_columns, resolve_aliases
 from lakesweep.sweep.columns import HASHES, hashes_of
 from lakesweep.sweep.engine.local_engine import LocalSweepEngine, load_hashes
 from lakesweep.sweep.engine.tasks import TASK_RESULTS, results_of, task_result
+from lakesweep.sweep.judge.bloom_filter import StoredShard
 from lakesweep.sweep.judge.live_set import LiveSet
 from lakesweep.sweep.judge.paimon_names import base_names
 from lakesweep.sweep.mark.marks import RootState
@@ -92,7 +93,7 @@ class SubsetFilters:
     folder: str
     few: int = FEW_ROWS
 
-    def used_names(self, marks: Marks) -> Sequence[str]:
+    def used_names(self, marks: Marks) -> Sequence[StoredShard]:
         """The names of all files that Paimon tables use; no filter if there are none."""
         folders = (
             claimed_folder(folder)
@@ -102,11 +103,11 @@ class SubsetFilters:
         )
         return self._choose(marks, NamesIn(FolderMap((each, "") for each in folders)), "names")
 
-    def optional(self, marks: Marks) -> Sequence[str]:
+    def optional(self, marks: Marks) -> Sequence[StoredShard]:
         """What tables name but may not need; no filter if there is none."""
         return self._choose(marks, optional_files, "optional")
 
-    def unneeded(self, marks: Marks) -> Sequence[str]:
+    def unneeded(self, marks: Marks) -> Sequence[StoredShard]:
         """What tables name but do not need, which requires reading all of their manifests again."""
         files = self._chosen(marks, optional_files, "optional")
         if not files.rows:
@@ -114,7 +115,7 @@ class SubsetFilters:
         rest = without_needed(self.stores, self.on(files), marks, files, f"{self.folder}/unneeded")
         return self.filter(rest, "optional") if rest.rows else ()
 
-    def filter(self, rows: Dataset, name: str) -> Sequence[str]:
+    def filter(self, rows: Dataset, name: str) -> Sequence[StoredShard]:
         """The filter of all files of a dataset."""
         live = LiveSet(self.stores, self.on(rows), rows, f"{self.folder}/{name}", 0)
         return live.build()[0]
@@ -123,7 +124,7 @@ class SubsetFilters:
         """The engine that suits this number of rows."""
         return LocalSweepEngine(self.stores) if rows.rows <= self.few else self.engine
 
-    def _choose(self, marks: Marks, choice: HashSelector, name: str) -> Sequence[str]:
+    def _choose(self, marks: Marks, choice: HashSelector, name: str) -> Sequence[StoredShard]:
         chosen = self._chosen(marks, choice, name)
         return self.filter(chosen, name) if chosen.rows else ()
 

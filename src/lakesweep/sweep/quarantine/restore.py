@@ -1,17 +1,20 @@
 """Find the quarantined files of a plan and restore them.
 
 Before the first file is moved, each run writes down what it is going to move (its `delete`
-dataset) and where to (its record). So files are found again whatever happened to the run or
-to the configuration. If the files of the plan are gone too, the quarantine folders are
-listed: each file lies there under its whole old key.
+datasets, with their hashes in its record) and where to (its record). So files are found again
+whatever happened to the run or to the configuration. If the files of the plan are gone too, the
+quarantine folders are listed: each file lies there under its whole old key.
+
+A dataset that is not what the run wrote is never used: its rows might pair the path of one file
+with the hash of another, and hashes decide what is referenced. Runs of older versions recorded no
+hashes. They moved no more than their plan lists, and the store vouches for that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import chain, count
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -25,18 +28,19 @@ from lakesweep.runs.records import RunRecord
 from lakesweep.runs.restore_marks import mark_restore
 from lakesweep.runs.run_names import run_folder
 from lakesweep.storage.address import parse
-from lakesweep.storage.datasets.manifest import MANIFEST_NAME
-from lakesweep.storage.datasets.reader import load_dataset, read_dataset
+from lakesweep.storage.datasets.manifest import Dataset
+from lakesweep.storage.datasets.reader import load_vouched, read_dataset
 from lakesweep.storage.deleting.outcome_totals import OutcomeTotals
 from lakesweep.storage.deleting.quarantine import held_files
 from lakesweep.storage.deleting.quarantine_store import QuarantineFolders
 from lakesweep.storage.deleting.restore import restore_files
 from lakesweep.storage.file_identity import file_hashes, hash_columns
 from lakesweep.storage.listing.locations import list_files
-from lakesweep.storage.moves import object_exists
 from lakesweep.storage.wrappers.fenced import FencedStores
 from lakesweep.sweep.columns import LISTING, hashes_of
 from lakesweep.sweep.holdings import Holding, quarantine_places, recorded_places
+from lakesweep.sweep.plan.document import load_plan, open_dataset
+from lakesweep.sweep.verdicts import Verdict
 from lakesweep.units import format_count
 
 if TYPE_CHECKING:
@@ -47,6 +51,7 @@ if TYPE_CHECKING:
     from lakesweep.storage.stores import Stores
     from lakesweep.sweep.lake import Lake
 
+_WITHOUT_LIST = "find out who changed it; without that folder, the quarantine itself is listed"
 _COLUMNS = ["path", "size_bytes", "modified", "etag", "h1", "h2"]
 
 
@@ -128,23 +133,34 @@ class QuarantineRestorer:
         for run in holding.runs:
             places = recorded_places(run) or quarantine_places(self.lake, holding.plan)
             known = seen.setdefault(places, HashSet())
-            is_told = self._is_stored(f"{run_folder(address, run.run)}/delete/{MANIFEST_NAME}")
-            rows = self._rows(address, run) if is_told else _listed(self.stores, places)
+            lists = self._lists(holding.plan, address, run)
+            rows = _listed(self.stores, places) if lists is None else self._rows(lists)
             new = (batch.filter(pa.array(known.add(hashes_of(batch)))) for batch in rows)
             yield from held_files(self.stores, (_select(batch, paths) for batch in new), places)
 
-    def _is_stored(self, path: str) -> bool:
-        place = parse(path)
-        return object_exists(self.stores.open(place), place.key)
-
-    def _rows(self, address: str, run: RunRecord) -> Iterator[pa.RecordBatch]:
-        """What a run recorded at each recheck."""
+    def _lists(self, plan: str, address: str, run: RunRecord) -> Sequence[Dataset] | None:
+        """The lists of what a run was to move; None if they are gone."""
+        if run.datasets is None:
+            return self._planned(plan)
         folder = run_folder(address, run.run)
-        for part in chain([folder], (f"{folder}/again-{number}" for number in count(1))):
-            try:
-                deletes = load_dataset(self.stores, f"{part}/delete")
-            except MissingError:
-                return  # it ended before it deleted anything
+        try:
+            return [
+                load_vouched(self.stores, f"{folder}/{name}", sha256, hint=_WITHOUT_LIST)
+                for name, sha256 in run.datasets.items()
+            ]
+        except MissingError:
+            return None
+
+    def _planned(self, plan: str) -> Sequence[Dataset] | None:
+        record = self.runs.plan(plan)
+        try:
+            datasets = load_plan(self.stores, record).datasets
+            return [open_dataset(self.stores, record.address, datasets, Verdict.DELETE.value)]
+        except (MissingError, NotFoundError):
+            return None
+
+    def _rows(self, lists: Iterable[Dataset]) -> Iterator[pa.RecordBatch]:
+        for deletes in lists:
             yield from read_dataset(self.stores, deletes, _COLUMNS)
 
 
