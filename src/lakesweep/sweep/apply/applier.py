@@ -11,7 +11,6 @@ their folders with the plan, so a run that the store does not know stops the app
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -63,7 +62,7 @@ from lakesweep.sweep.apply.report import (
     sum_outcomes,
 )
 from lakesweep.sweep.apply.root_watch import WATCH_SECONDS, RootWatch, watch_roots
-from lakesweep.sweep.apply.withholding import Withholding
+from lakesweep.sweep.apply.withholding import Withholding, add_counts
 from lakesweep.sweep.columns import LISTING
 from lakesweep.sweep.engine.tasks import TASK_RESULTS, results_of
 from lakesweep.sweep.guards import check_plan_age, check_policy, refuse
@@ -251,8 +250,8 @@ class Applier:
         document: PlanDocument,
     ) -> ApplyReport:
         """The report with what guards withheld, by guard."""
-        found = settler.withholding.incomplete(document) + Counter(settled.withheld)
-        return msgspec.structs.replace(report, withheld=dict(found)) if found else report
+        found = add_counts(settler.withholding.incomplete(document), settled.withheld)
+        return msgspec.structs.replace(report, withheld=found) if found else report
 
     def _settler(self, order: ApplyRequest, document: PlanDocument) -> PlanRecheck:
         return PlanRecheck(

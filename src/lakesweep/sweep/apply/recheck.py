@@ -11,7 +11,6 @@ Then nothing is deleted.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -23,7 +22,7 @@ from lakesweep.progress import Progress
 from lakesweep.runs.task_progress import show_progress
 from lakesweep.storage.datasets.manifest import Dataset, Part
 from lakesweep.storage.datasets.writer import commit_dataset
-from lakesweep.sweep.apply.withholding import Withholding
+from lakesweep.sweep.apply.withholding import Withholding, add_counts
 from lakesweep.sweep.columns import VERDICTS
 from lakesweep.sweep.engine.tasks import TASK_RESULTS, results_of
 from lakesweep.sweep.guards import GoneRoot, Guard, gone_roots_guard, refuse
@@ -106,7 +105,7 @@ class PlanRecheck:
             gone = [*gone, *later]
             lease.check()
         last = self._judge(first.deletes, before, marks, gone, folder)
-        return replace(last, withheld=Counter(first.withheld) + Counter(last.withheld))
+        return replace(last, withheld=add_counts(first.withheld, last.withheld))
 
     def sources_now(self) -> Sequence[RootSource]:
         """New sources of roots, which another thread may read at the same time."""
@@ -175,7 +174,7 @@ class PlanRecheck:
             self.lake, survey
         )
         guards = [*self.document.guards, *_new_guards(gone, doubtful)]
-        withheld = self.withholding.files(guards, (*before.roots, *marks.roots), memory)
+        withheld = self.withholding.files(guards, before, marks, memory)
         step = JudgeStep(
             self.stores,
             f"{folder}/keep",
@@ -189,7 +188,8 @@ class PlanRecheck:
         # Not loaded again: between the write and a load, others could change which parts it has.
         # The hashes of the parts come from the tasks, and are checked when the rows are read back.
         deletes = commit_dataset(self.stores, f"{folder}/delete", parts, VERDICTS)
-        return RecheckedPlan(deletes, marks, withheld_of(totals_of(answers)))
+        counts = self.withholding.counts(guards, withheld_of(totals_of(answers)))
+        return RecheckedPlan(deletes, marks, counts)
 
     @property
     def withholding(self) -> Withholding:

@@ -7,20 +7,23 @@ configuration accepts is not withheld.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from lakesweep.guard_names import GuardName
 from lakesweep.sweep.judge.reasons import WithheldFiles
+from lakesweep.sweep.judge.rules import table_folders_of
+from lakesweep.sweep.judge.spellings import loose_paths
 from lakesweep.sweep.paths.folder_map import FolderMap, claimed_folder
 from lakesweep.sweep.verdicts import Reason, Verdict
 
 if TYPE_CHECKING:
     from lakesweep.runs.records import RootMemory
     from lakesweep.sweep.guards import Guard
-    from lakesweep.sweep.mark.marks import RootMark
+    from lakesweep.sweep.mark.marks import Marks, RootMark
     from lakesweep.sweep.plan.document import AcceptedGuard, PlanDocument
 
 
@@ -41,12 +44,14 @@ class Withholding:
     def files(
         self,
         guards: Iterable[Guard],
-        roots: Sequence[RootMark],
+        planned: Marks,
+        now: Marks,
         memory: Mapping[str, RootMemory],
     ) -> WithheldFiles | None:
         """Where the files lie that guards withhold; None if that is nowhere.
 
         A table that lacks files, or is gone, may have kept files in any folder that it ever used.
+        Its metadata may spell these folders in another way than the store does.
         """
         tables: dict[str, str] = {}
         folders: list[tuple[str, str]] = []
@@ -54,19 +59,34 @@ class Withholding:
             for subject in self.standing(guard):
                 tables.setdefault(subject, guard.name)
                 if guard.name != GuardName.SHARE:
-                    used = _folders(subject, roots, memory)
-                    folders += ((claimed_folder(folder), guard.name) for folder in used)
-        return WithheldFiles(FolderMap(folders), tables) if tables else None
+                    used = _folders(subject, (*planned.roots, *now.roots), memory)
+                    folders += ((folder, guard.name) for folder in _loose_folders(used))
+        if not tables:
+            return None
+        return WithheldFiles(FolderMap(folders), table_folders_of(planned), tables)
 
-    def incomplete(self, document: PlanDocument) -> Counter[str]:
+    def counts(self, guards: Iterable[Guard], withheld: Mapping[str, int]) -> dict[str, int]:
+        """The files that each guard withholds. One that stands is named even if it has none."""
+        return {guard.name: withheld.get(guard.name, 0) for guard in guards if self.standing(guard)}
+
+    def incomplete(self, document: PlanDocument) -> dict[str, int]:
         """The files that a plan keeps because a root could not be read, unless that is accepted."""
-        found: Counter[str] = Counter()
-        for guard in document.guards:
-            if guard.name == GuardName.INCOMPLETE and self.standing(guard):
-                kept = document.totals.get(Verdict.KEEP.value, {})
-                amount = kept.get(Reason.INCOMPLETE_ROOT.value)
-                found[guard.name] = 0 if amount is None else amount.files
-        return +found
+        kept = document.totals.get(Verdict.KEEP.value, {})
+        amount = kept.get(Reason.INCOMPLETE_ROOT.value)
+        files = 0 if amount is None else amount.files
+        unread = (guard for guard in document.guards if guard.name == GuardName.INCOMPLETE)
+        return self.counts(unread, {GuardName.INCOMPLETE: files})
+
+
+def add_counts(*counts: Mapping[str, int]) -> dict[str, int]:
+    """Counts by guard, added up; a guard without files stays."""
+    names = dict.fromkeys(name for each in counts for name in each)
+    return {name: sum(each.get(name, 0) for each in counts) for name in names}
+
+
+def _loose_folders(folders: Iterable[str]) -> Iterator[str]:
+    claimed = pa.array(map(claimed_folder, folders), pa.string())
+    yield from loose_paths(claimed).keys.to_pylist()
 
 
 def _folders(

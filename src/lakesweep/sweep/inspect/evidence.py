@@ -16,6 +16,7 @@ from lakesweep.paimon.model.file_kinds import PaimonKind
 from lakesweep.storage.address import identity
 from lakesweep.storage.datasets.reader import read_dataset
 from lakesweep.storage.file_identity import file_hashes, hash_columns, resolve_alias
+from lakesweep.sweep.columns import mask_of
 from lakesweep.sweep.judge.spellings import loose_keys
 from lakesweep.sweep.mark.marks import Marks, RootMark
 
@@ -59,11 +60,13 @@ def find_spellings(stores: StoreOpener, marks: Marks, path: str) -> list[RootRef
 
     Such spellings hash to nothing in common, so every reference is read.
     """
-    [wanted] = loose_keys(pa.array([path])).to_pylist()
+    wanted = loose_keys(pa.array([path])).keys
     columns = ["path", "kind", "source"]
     found: dict[int, dict[str, Any]] = {}
     for batch in read_dataset(stores, marks.content, columns, verify=False):
-        is_same = pc.equal(loose_keys(batch["path"]), wanted)
+        loose = loose_keys(batch["path"])
+        matches = mask_of(pc.is_in(loose.keys, value_set=wanted))
+        is_same = pa.array(loose.rows_where(matches, batch.num_rows))
         found |= {row["source"]: row for row in batch.filter(is_same).to_pylist()}
     return list(_ways(stores, marks, list(found.values())))
 

@@ -31,7 +31,7 @@ from lakesweep.storage.file_identity import hash_columns, link_targets, resolve_
 from lakesweep.sweep.columns import HASHES, hashes_of
 from lakesweep.sweep.engine.tasks import task_result
 from lakesweep.sweep.judge.bloom_filter import BloomShards, StoredShard
-from lakesweep.sweep.judge.spellings import loose_hashes
+from lakesweep.sweep.judge.spellings import loose_keys
 
 if TYPE_CHECKING:
     from lakesweep.storage.stores import Stores
@@ -58,7 +58,8 @@ class DanglingMatches:
     filters: BloomShards
 
     def find(self, paths: pa.Array) -> npt.NDArray[np.bool_]:
-        return self.filters.contains(loose_hashes(paths))
+        loose = loose_keys(paths)
+        return loose.rows_where(self.filters.contains(loose.hashes), len(paths))
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ class LinkStep:
 
 
 def _loose_rows(paths: pa.Array) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays(list(hash_columns(loose_hashes(paths))), schema=HASHES)
+    return pa.RecordBatch.from_arrays(list(hash_columns(loose_keys(paths).hashes)), schema=HASHES)
 
 
 class _FileLookup:

@@ -27,6 +27,7 @@ from lakesweep.sweep.judge.paimon_names import (
     PaimonUsedNames,
     classify_names,
 )
+from lakesweep.sweep.judge.spellings import loose_paths
 from lakesweep.sweep.paths.file_names import FileNames, FormatFamily, is_hidden
 from lakesweep.sweep.paths.folder_map import FolderMap, FolderNumbers
 from lakesweep.sweep.verdicts import Reason
@@ -43,11 +44,14 @@ _VERDICT_TEXTS = pa.array([reason.verdict.value for reason in Reason])
 class WithheldFiles:
     """What guards withhold: files in some folders, and files of some tables. Picklable.
 
-    Both lead to the name of the guard.
+    `folders` are loose (`spellings.loose_paths`) and have the names of guards. `tables` are the
+    folders of tables when the plan was made, and `guards` the guard of those that are withheld: a
+    table that was renamed since is still the same.
     """
 
     folders: FolderMap
-    tables: Mapping[str, str]
+    tables: FolderMap
+    guards: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,12 +328,21 @@ def _is_in_doubt(files: _Files, rules: JudgeRules) -> _Finding:
 def _is_withheld(files: _Files, rules: JudgeRules) -> _Finding:
     if rules.withheld is None:
         return _nothing(files)
-    folders = rules.withheld.folders
-    by_folder = folders.labels(folders.find_with_self(files.names.paths))
-    of_tables = rules.withheld.tables
-    by_table = pa.array(map(of_tables.get, rules.tables.labels(files.tables).to_pylist()), _TEXT)
-    guards = pc.coalesce(by_folder, by_table)
+    tables = rules.withheld.tables
+    names = tables.labels(tables.find(files.names.paths)).to_pylist()
+    by_table = pa.array(map(rules.withheld.guards.get, names), _TEXT)
+    guards = pc.coalesce(_withheld_folders(files, rules.withheld.folders), by_table)
     return mask_of(guards.is_valid()), guards
+
+
+def _withheld_folders(files: _Files, folders: FolderMap) -> pa.Array:
+    """The guard of the folder that a file is in, by any spelling of its path."""
+    if not len(folders):
+        return _texts(len(files.rows))
+    loose = loose_paths(files.names.paths)
+    labels = folders.labels(folders.find_with_self(loose.keys))
+    found = np.flatnonzero(mask_of(labels.is_valid()))
+    return _scatter([loose.rows[found]], [labels.take(pa.array(found))], len(files.rows))
 
 
 def _is_unreferenced(files: _Files, rules: JudgeRules) -> _Finding:

@@ -18,6 +18,7 @@ from lakesweep.storage.address import folder_identity
 from lakesweep.sweep.judge.orphan_causes import table_history
 from lakesweep.sweep.judge.paimon_names import paimon_namings
 from lakesweep.sweep.judge.reasons import JudgeRules
+from lakesweep.sweep.judge.spellings import folder_spellings
 from lakesweep.sweep.lake import Lake
 from lakesweep.sweep.mark.marks import Marks, RootMark, RootState
 from lakesweep.sweep.mark.root_identity import gone_roots, is_name_reused
@@ -74,7 +75,8 @@ def make_rules(
     gone = gone_roots(marks, memory)
     used = (folder for root in marks.roots if root.kind not in _LISTS for folder in root.folders)
     namespaces = tuple(_namespaces(marks))
-    locations = _map((location, location) for location in lake.locations)
+    # What may be deleted is matched exactly; all that protects, by any spelling.
+    locations = FolderMap((claimed_folder(location), location) for location in lake.locations)
     formats = tuple(_not_read(namespaces, outside_used(used, found)))
     rules = JudgeRules(
         now=now,
@@ -85,7 +87,7 @@ def make_rules(
         own=_map((folder, "Lakesweep's own") for folder in lake.own_folders),
         foreign=_map([*_of_kind(marks, RootKind.FOREIGN), *foreign.items(), *_of_formats(formats)]),
         incomplete=_map(_incomplete(lake, marks, memory)),
-        opted_out=FolderMap(_claims(opted_out)),
+        opted_out=_map(_claims(opted_out)),
         gone=_map((folder, name) for name, known in gone.items() for folder in known.folders),
         excludes=lake.section.exclude,
         keep_unknown=lake.section.unknown == "keep",
@@ -111,7 +113,12 @@ def table_folders_of(marks: Marks) -> FolderMap:
 
 
 def _map(claims: Claims) -> FolderMap:
-    return FolderMap((claimed_folder(folder), name) for folder, name in claims)
+    """Protected folders. Metadata may spell them in another way than the store does."""
+    return FolderMap(
+        (spelling, name)
+        for folder, name in claims
+        for spelling in folder_spellings(claimed_folder(folder))
+    )
 
 
 def _tables(marks: Marks) -> Iterator[RootMark]:

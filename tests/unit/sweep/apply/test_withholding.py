@@ -200,3 +200,46 @@ def test_a_plan_warns_before_a_decision_ends(world: World, days: int, said: list
     lake = Process(world, **_accept("missing", table="t2", until=until)).lake
     found = list(decision_warnings(lake, NOON))
     assert [line[: len(text)] for line, text in zip(found, said, strict=True)] == said
+
+
+@pytest.mark.parametrize("detour", ["./", "x/../", "/"])
+def test_a_table_that_spells_its_folder_otherwise_is_withheld(world: World, detour: str) -> None:
+    """All its references lead nowhere, and its files lie in another folder than it says."""
+    live, orphan = (world.put(f"{LAKE}/t3/data/{name}.parquet") for name in ("live", "orphan"))
+    world.create("t3", f"{detour}t3")
+    world.append("t3", f"{LAKE}/{detour}t3/data/live.parquet")
+    world.age()
+    made, applied = _sweep(world)
+    assert [each.subjects for each in made.guards if each.name == "missing"] == [("t3",)]
+    assert {live, orphan} <= world.files()
+    assert applied.report.withheld == {"missing": 1}
+    assert _left(world) == set()
+
+
+def test_a_guard_that_stands_is_named_although_it_withholds_nothing(world: World) -> None:
+    world.append("t1", f"{LAKE}/t1/data/lost.parquet")
+    world.lake.delete([ORPHANS["t1"].removeprefix(f"{LAKE}/")])
+    world.age()
+    _, applied = _sweep(world)
+    assert applied.report.withheld == {"missing": 0}
+    assert not applied.report.is_complete
+
+
+def test_a_table_that_was_renamed_since_the_plan_is_withheld(world: World) -> None:
+    _break(world, "share")
+    process = Process(world)
+    made = process.plan()
+    whole = [guard.name for guard in made.guards if not guard.subjects]
+    pointers = world.catalog.pointers
+    pointers["t1"], pointers["t9"] = pointers.pop("t2"), pointers.pop("t1")
+    applied = process.apply(made.plan, [*FIRST, *whole])
+    assert _left(world) == {"t2"}
+    assert applied.report.withheld == {"share": 101}
+
+
+def test_a_table_opts_out_in_whatever_way_it_spells_its_folder(world: World) -> None:
+    orphan = world.put(f"{LAKE}/t3/data/orphan.parquet")
+    world.create("t3", "x/../t3", properties={"gc.enabled": "false"})
+    world.age()
+    _sweep(world)
+    assert orphan in world.files()

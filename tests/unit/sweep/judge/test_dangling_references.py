@@ -12,7 +12,7 @@ from lakesweep.config import LakeSection
 from lakesweep.storage.listing.inventory import open_inventory
 from lakesweep.sweep.inspect.verdict_explanation import explain
 from lakesweep.sweep.judge.live_set import MatchMode
-from lakesweep.sweep.judge.spellings import loose_hashes
+from lakesweep.sweep.judge.spellings import folder_spellings, loose_keys
 from lakesweep.sweep.plan.stored_plan import StoredPlan
 from tests.iceberg_tables import BUCKET, Bucket, File, Names, Table
 from tests.moments import NOON
@@ -33,16 +33,46 @@ from tests.planned import Desk, deletes, reasons
         ("s3://lake/caf\u00e9", "s3://lake/cafe\u0301"),
         ("s3://lake/caf%C3%A9", "s3://lake/cafe\u0301"),
         ("abfss://c@a.dfs.core.windows.net/t/a", "abfss://c@b.dfs.core.windows.net/t/a"),
+        ("s3://lake/t/./a", "s3://lake/t/a"),
+        ("s3://lake/./t/x/../a", "s3://lake/t/a"),
+        ("s3://lake/../../t/a", "s3://lake/t/a"),
+        ("s3://lake/t/x%2F%2e%2E/a", "s3://lake/t/a"),
+        ("s3://lake/t/%252e/a", "s3://lake/t/a"),
+        ("s3://lake/x//../t/a", "s3://lake/t/a"),
+        ("s3://lake/t//../a", "s3://lake/t/a"),
+        ("s3://lake/t/b%2Fc/../a", "s3://lake/t/a"),
+        ("s3://lake/t/b%2Fc/../a", "s3://lake/t/b/a"),
     ],
 )
 def test_names_that_may_mean_one_file_have_the_same_hash(one: str, other: str) -> None:
-    low, _ = loose_hashes(pa.array([one, other]))
-    assert low[0] == low[1]
+    first, second = (set(zip(*_hashes(path), strict=True)) for path in (one, other))
+    assert first & second
+
+
+def _hashes(path: str) -> tuple[list[int], list[int]]:
+    low, high = loose_keys(pa.array([path])).hashes
+    return low.tolist(), high.tolist()
 
 
 def test_other_keys_have_other_hashes() -> None:
-    low, _ = loose_hashes(pa.array(["s3://lake/t/a", "s3://lake/t/A", "s3://lake/x/t/a"]))
-    assert len(set(low.tolist())) == 3
+    paths = ["t/a", "t/A", "x/t/a", "t/.a", "t/..a", "t/a.", "t/.../a"]
+    low, _ = loose_keys(pa.array([f"s3://lake/{path}" for path in paths])).hashes
+    assert len(set(low.tolist())) == len(paths)
+
+
+@pytest.mark.parametrize(
+    ("folder", "others"),
+    [
+        ("s3://lake/t/", []),
+        ("s3://lake/x/../t/", ["s3://lake/t/"]),
+        ("/x//t/./", ["/x/t/"]),
+        ("s3://lake/", []),
+        ("s3://lake/..", ["s3://lake/"]),
+        ("s3://lake/a%20b/", ["s3://lake/a b/"]),
+    ],
+)
+def test_a_folder_is_protected_in_all_its_spellings(folder: str, others: list[str]) -> None:
+    assert list(folder_spellings(folder)) == [folder, *others]
 
 
 @pytest.fixture
@@ -75,7 +105,13 @@ STORED, ORPHAN = f"{BUCKET}/one/data/a.parquet", f"{BUCKET}/one/data/orphan.parq
 
 @pytest.mark.parametrize("mode", [MatchMode.EXACT, MatchMode.BLOOM])
 @pytest.mark.parametrize(
-    "named", [f"{BUCKET}/one//data/a.parquet", "s3://lake-alias/one/data/a.parquet"]
+    "named",
+    [
+        f"{BUCKET}/one//data/a.parquet",
+        f"{BUCKET}/one/./data/a.parquet",
+        f"{BUCKET}/one/x/../data/a.parquet",
+        "s3://lake-alias/one/data/a.parquet",
+    ],
 )
 def test_what_a_reference_that_leads_nowhere_may_mean_is_kept(
     table: Table, named: str, mode: MatchMode
