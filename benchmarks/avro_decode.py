@@ -36,8 +36,7 @@ from pyiceberg.types import DateType, IntegerType, NestedField, StructType
 from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
 from lakesweep.avro import ProjectedColumn, read_avro
-from lakesweep.avro.codecs import Inflate, find_codec
-from lakesweep.avro.container import find_blocks, read_raw_header
+from lakesweep.avro.container import Inflate, find_blocks, find_codec, read_raw_header
 
 ENTRIES = {"wide": 120_000, "thin": 500_000}
 PER_MANIFEST = 20_000

@@ -19,10 +19,10 @@ import fastavro
 
 from benchmarks.avro_decode import BLOCK_BYTES, SCHEMA, entries, read_ours
 from benchmarks.contest import hold
+from lakesweep.iceberg.mark_levels import reached_files
 from lakesweep.iceberg.metadata import load_metadata
-from lakesweep.iceberg.reach import reached_files
 from lakesweep.marks.unreadable import Strict
-from lakesweep.storage.datasets.unique_files import unique_files
+from lakesweep.storage.datasets.spool import unique_files
 from lakesweep.storage.stores import Stores
 
 MANIFESTS = 200

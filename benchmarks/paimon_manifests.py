@@ -33,7 +33,7 @@ from benchmarks.avro_decode import (
     result_of,
     tell,
 )
-from lakesweep.avro.codecs import find_codec
+from lakesweep.avro.container import find_codec
 from lakesweep.paimon.manifests.entries import read_manifest
 from lakesweep.paimon.manifests.named_files import files_of
 from lakesweep.paimon.model.binary_row import encode_row

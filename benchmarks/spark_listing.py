@@ -28,9 +28,9 @@ from pyspark.sql import DataFrame, SparkSession
 from benchmarks.list_local import list_location, make_tree, walk
 from lakesweep.config import SparkSection
 from lakesweep.spark import datasets
+from lakesweep.spark.data_source import LISTED_SCHEMA
 from lakesweep.spark.executor_access import ExecutorAccess
 from lakesweep.spark.kernels import map_items
-from lakesweep.spark.listing_source import LISTED_SCHEMA
 from lakesweep.spark.register import register
 from lakesweep.spark.session import open_session
 from lakesweep.storage.datasets.writer import PART_SCHEMA, write_parts

@@ -10,7 +10,7 @@ from typing import Any
 
 from lakesweep.storage.object_store import ObjectStore
 from lakesweep.storage.stores import Stores
-from lakesweep.storage.wrappers.recording import Recording
+from lakesweep.storage.wrappers.faults import Recording
 from lakesweep.sweep.roots.root import RootKind, RootProblem, RootRow
 from tests.unit.iceberg.test_manifests import FILE_FIELDS, LIST_SCHEMA, encode, entry_schema
 

@@ -24,7 +24,7 @@ from lakesweep.redaction import masked
 
 if TYPE_CHECKING:
     from lakesweep.catalog import Catalogs
-    from lakesweep.iceberg.known_tables import IcebergTables
+    from lakesweep.iceberg.table_identifier import IcebergTables
     from lakesweep.lakefs.addresses import StorageNamespace
     from lakesweep.lakefs.repository.interface import Repository
     from lakesweep.lakefs.server.access import ConfiguredServer
@@ -232,7 +232,7 @@ class App:
     def lake(self, name: str) -> Lake:
         """A lake from the configuration, or a repository that a plan was made for."""
         from lakesweep.lifecycle.repository_lake import find_repository_lake
-        from lakesweep.runs.run_names import is_repository
+        from lakesweep.runs.records import is_repository
         from lakesweep.sweep.lake import find_lake
 
         if is_repository(name):
@@ -249,7 +249,7 @@ class App:
     def lake_of(self, plan: PlanRecord) -> Lake:
         """The lake that a plan was made for."""
         from lakesweep.lifecycle.repository_lake import find_repository_lake, home_of
-        from lakesweep.runs.run_names import is_repository
+        from lakesweep.runs.records import is_repository
 
         if is_repository(plan.lake):
             return self._beside_lakes(find_repository_lake(plan.lake, home_of(plan.address)))
@@ -272,7 +272,7 @@ class App:
 
         NotFoundError if that is unknown.
         """
-        from lakesweep.runs.run_names import is_repository
+        from lakesweep.runs.records import is_repository
         from lakesweep.sweep.lake import former_lake
 
         plan = self.runs.plan(holding.plan)
@@ -345,7 +345,7 @@ class App:
     @cached_property
     def iceberg(self) -> IcebergTables:
         """Iceberg tables and views, by name or address."""
-        from lakesweep.iceberg.known_tables import IcebergTables
+        from lakesweep.iceberg.table_identifier import IcebergTables
 
         return IcebergTables(self.stores, self.catalogs)
 

@@ -1,10 +1,13 @@
-"""Time as a parameter."""
+"""Time as a parameter, and datetimes as integer microseconds since 1970, as they are stored."""
 
 from __future__ import annotations
 
 import time
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
 
 
 class Clock(Protocol):
@@ -54,3 +57,13 @@ class ManualClock:
 
     def sleep(self, seconds: float) -> None:
         self._elapsed += max(0.0, seconds)
+
+
+def micros(moment: datetime) -> int:
+    """Microseconds since 1970, exactly."""
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def moment(microseconds: int) -> datetime:
+    """The time of a stored value."""
+    return _EPOCH + microseconds * _MICROSECOND

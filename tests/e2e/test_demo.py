@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from lakesweep.demo.garbage import PlantedGarbage, add_garbage
+from lakesweep.demo.garbage import PlantedGarbage, add_garbage, prove_left, prove_same, read_all
 from lakesweep.demo.lake import DemoLake
 from lakesweep.demo.position_deletes import delete_rows
-from lakesweep.demo.proof import prove_left, prove_same, read_all
 from lakesweep.errors import LakesweepError
 from tests.command import Lakesweep
 

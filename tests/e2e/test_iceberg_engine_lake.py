@@ -10,11 +10,11 @@ import pytest
 
 from lakesweep.iceberg.catalogs import open_catalog
 from lakesweep.iceberg.file_kinds import IcebergKind
+from lakesweep.iceberg.mark_levels import reached_files
 from lakesweep.iceberg.metadata import load_metadata
-from lakesweep.iceberg.reach import reached_files
 from lakesweep.marks.unreadable import Strict
 from lakesweep.storage.address import identity
-from lakesweep.storage.datasets.unique_files import unique_files
+from lakesweep.storage.datasets.spool import unique_files
 from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.stores import Stores
 from tests.lake import BUCKET, EngineLake, EngineTable, table_names

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lakesweep.lakefs.refs.temporary_branches import temporary_name
+from lakesweep.lakefs.refs.commit_graph import temporary_name
 from lakesweep.lakefs.repository.served import ServedRepository
 from lakesweep.lakefs.server.access import access_from
 from lakesweep.lakefs.server.branch_editor import BranchEdit, BranchEditor

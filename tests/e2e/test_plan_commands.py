@@ -17,8 +17,7 @@ from lakesweep.config import IcebergCatalogRoot, IcebergMetadataRoot, LakeSectio
 from lakesweep.config_file import load_config
 from lakesweep.runs.fencing import is_stopped
 from lakesweep.runs.leases import take_lease
-from lakesweep.runs.records import RunKind
-from lakesweep.runs.run_names import run_folder
+from lakesweep.runs.records import RunKind, run_folder
 from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.s3.store import S3Store
 from lakesweep.storage.stores import Stores

@@ -34,10 +34,10 @@ from lakesweep.storage.object_store import (
 )
 from lakesweep.storage.options import StorageOptions
 from lakesweep.storage.s3.client import S3Client
+from lakesweep.storage.s3.endpoint import S3Request
 from lakesweep.storage.s3.errors import Operation
 from lakesweep.storage.s3.multipart_copy import MultipartCopy
 from lakesweep.storage.s3.store import S3Store
-from lakesweep.storage.s3.transport import S3Request
 from tests.scripted import SILENCE, ScriptedServer, error, http, page, scripted_server
 from tests.servers import S3Server
 

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lakesweep.storage.listing.globs import translate
+from lakesweep.storage.listing.filters import translate
 
 _TEXT = st.text(alphabet="ab./-\u00e9", max_size=8)
 _LITERAL = st.sampled_from(["a", "b", "/", ".", "-", "\u00e9", "\\*", "\\a"])

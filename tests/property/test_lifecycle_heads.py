@@ -9,7 +9,7 @@ from typing import cast
 from hypothesis import Phase, given
 from hypothesis import strategies as st
 
-from lakesweep.lakefs.refs.temporary_branches import TEMPORARY_PREFIX
+from lakesweep.lakefs.refs.commit_graph import TEMPORARY_PREFIX
 from tests.lakefs import AS_OF
 from tests.lakefs_recorded import RecordedRepository
 from tests.lakefs_working_server import RefusalError, WorkingServer, working_server

@@ -31,10 +31,10 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule
 
+from lakesweep.clock import micros
 from lakesweep.errors import IncompleteError, LeaseHeldError, NotFoundError, RefusedError
 from lakesweep.runs.fencing import request_stop
 from lakesweep.runs.records import LeaseRecord, PlanStatus, RunStatus
-from lakesweep.timestamps import micros
 from tests.lake_writers import ACTS, Writers
 from tests.random_tests import Machine, examples
 from tests.sweeps import (

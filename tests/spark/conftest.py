@@ -13,11 +13,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakesweep.config import SparkSection
-from lakesweep.spark.class_archive import find_archive
 from lakesweep.spark.executor_access import ExecutorAccess
 from lakesweep.spark.java import find_java
 from lakesweep.spark.register import register
-from lakesweep.spark.session import open_session
+from lakesweep.spark.session import find_archive, open_session
 from tests.processes import free_port, running, scratch_folder
 
 _HERE = Path(__file__).parent

@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakesweep.spark.executor_access import ExecutorAccess
-from lakesweep.spark.executor_package import zip_package
+from lakesweep.spark.settings import zip_package
 from tests.lakefs import RealRepositories
 from tests.spark import job
 from tests.spark.conftest import HOME, QUICK, archived_java, on_cluster

@@ -7,10 +7,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from lakesweep.errors import LakesweepError, MissingError, UsageError
-from lakesweep.spark.data_source import bind_access
+from lakesweep.spark.data_source import ListingSource, bind_access
 from lakesweep.spark.error_translation import translating
 from lakesweep.spark.executor_access import ExecutorAccess
-from lakesweep.spark.listing_source import ListingSource
 from lakesweep.spark.register import register
 from lakesweep.storage.stores import Stores
 from tests.servers import S3Server

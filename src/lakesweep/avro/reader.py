@@ -10,10 +10,17 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakesweep.avro.codecs import Inflate, find_codec
 from lakesweep.avro.column_buffers import BlockDecoder, DecodedRows, arrow_type
 from lakesweep.avro.compiler import compile_program
-from lakesweep.avro.container import Data, RawHeader, find_blocks, read_only, read_raw_header
+from lakesweep.avro.container import (
+    Data,
+    Inflate,
+    RawHeader,
+    find_blocks,
+    find_codec,
+    read_only,
+    read_raw_header,
+)
 from lakesweep.avro.projection import Path, ProjectedColumn, Shape, column_path, find_shape
 from lakesweep.avro.schema import AvroSchema, AvroSchemaError, is_empty, parse_schema
 from lakesweep.errors import DamagedError

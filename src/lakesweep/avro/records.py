@@ -10,8 +10,7 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
-from lakesweep.avro.codecs import find_codec
-from lakesweep.avro.container import Data, find_blocks, read_raw_header
+from lakesweep.avro.container import Data, find_blocks, find_codec, read_raw_header
 from lakesweep.avro.schema import (
     ArrayType,
     AvroKind,

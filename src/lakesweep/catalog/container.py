@@ -22,9 +22,9 @@ from lakesweep.catalog.mutations import (
     Undrop,
 )
 from lakesweep.catalog.snapshot import PAGE_SIZE, ContainerSnapshot, EntityPage, list_page
+from lakesweep.clock import micros
 from lakesweep.errors import LakesweepError
 from lakesweep.store import Attempt, Committed, Realm, Stored
-from lakesweep.timestamps import micros
 
 Head = TypeVar("Head", bound=EntitiesCommit)
 

@@ -14,11 +14,11 @@ import msgspec
 from lakesweep.catalog.commits import GrantsCommit
 from lakesweep.catalog.entities import NO_PARENT, Entity, EntityType, kind_of
 from lakesweep.catalog.privileges import Privilege, grantable_on
+from lakesweep.clock import micros
 from lakesweep.errors import UsageError
 from lakesweep.store import BYTES, Attempt, Change, Packed, Realm, key, seal
 from lakesweep.store.index import Index
 from lakesweep.store.index.keys import decode
-from lakesweep.timestamps import micros
 
 
 class EntityRef(msgspec.Struct, frozen=True, array_like=True):

@@ -8,11 +8,11 @@ import msgspec
 
 from lakesweep.catalog.commits import MappingsCommit
 from lakesweep.catalog.grants import EntityRef
+from lakesweep.clock import micros
 from lakesweep.errors import EntityExistsError
 from lakesweep.store import BYTES, Attempt, Change, Packed, Realm, key, seal
 from lakesweep.store.index.keys import decode
 from lakesweep.store.reserved_names import POLICY_MAPPINGS
-from lakesweep.timestamps import micros
 
 
 class PolicyMapping(msgspec.Struct, frozen=True, array_like=True):

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from lakesweep.errors import UsageError
-from lakesweep.hashing.bloom_filter import BloomFill, BloomShape, shape_for
-from lakesweep.hashing.bloom_model import MAX_FPP, MIN_FPP
+from lakesweep.hashing.bloom_filter import MAX_FPP, MIN_FPP, BloomFill, BloomShape, shape_for
 
 #: A filter for fewer files would save nothing.
 _MIN_FILES = 100_000

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from lakesweep.errors import ConfigError, LakesweepError
-from lakesweep.iceberg.catalog_entries import CatalogEntry, ForeignTable, Name, UnresolvedTable
+from lakesweep.iceberg.generic_catalog import CatalogEntry, ForeignTable, Name, UnresolvedTable
 from lakesweep.storage.options import StorageOptions
 
 if TYPE_CHECKING:

@@ -10,8 +10,12 @@ from dataclasses import dataclass
 from pyiceberg.catalog.dynamodb import DynamoDbCatalog
 
 from lakesweep.errors import ConfigError
-from lakesweep.iceberg.catalog_entries import CatalogEntry, Name, without_metadata
-from lakesweep.iceberg.generic_catalog import GenericCatalogAdapter
+from lakesweep.iceberg.generic_catalog import (
+    CatalogEntry,
+    GenericCatalogAdapter,
+    Name,
+    without_metadata,
+)
 
 
 class ExistingDynamoDbCatalog(DynamoDbCatalog):

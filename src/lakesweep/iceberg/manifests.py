@@ -15,8 +15,7 @@ from lakesweep.iceberg.file_kinds import IcebergKind
 from lakesweep.marks.columnar import read_parquet
 from lakesweep.storage.file_batches import FILE_SCHEMA
 from lakesweep.untrusted.columns import check_paths, check_sizes
-from lakesweep.untrusted.failures import reading
-from lakesweep.untrusted.limits import DEFAULT_LIMITS, ReadLimits
+from lakesweep.untrusted.limits import DEFAULT_LIMITS, ReadLimits, reading
 
 #: One manifest that a manifest list names. `entries` counts all of them, dead ones included.
 MANIFEST_SCHEMA = pa.schema(

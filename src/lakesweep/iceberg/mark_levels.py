@@ -3,6 +3,9 @@
 Metadata files lead to manifest lists, or to the manifests that old tables embed; lists lead to
 manifests; manifests name data and delete files. A level can be pickled and runs wherever its
 pointers are; its caller deduplicates between levels.
+
+`reached_files` streams every file that one table or view reaches, in the order of `marks.walk`:
+files before their manifest, manifests before their lists, the current metadata last.
 """
 
 from __future__ import annotations
@@ -30,11 +33,13 @@ from lakesweep.iceberg.metadata import (
 )
 from lakesweep.marks.columns import RootFacts, source_numbers
 from lakesweep.marks.file_level import FileLevel, LevelSpec, MarkCollector
-from lakesweep.marks.pointers import Pointer, children_of
-from lakesweep.marks.unreadable import READ_ERRORS, Problem, ReadFailure, problem_of
+from lakesweep.marks.pointers import Pointer, children_of, pointer_to
+from lakesweep.marks.unreadable import READ_ERRORS, Problem, ReadFailure, Tolerance, problem_of
+from lakesweep.marks.walk import Walk, mark_source
 from lakesweep.storage.address import parse
-from lakesweep.storage.file_batches import file_batch
+from lakesweep.storage.file_batches import coalesce_batches, file_batch
 from lakesweep.storage.file_identity import file_hashes
+from lakesweep.storage.stores import Keyring, Stores
 
 
 @dataclass(frozen=True)
@@ -210,3 +215,29 @@ def _log(table: TableMetadata) -> tuple[int, ...]:
 
 def _oldest(numbers: Iterable[int | None]) -> int | None:
     return min((number for number in numbers if number is not None), default=None)
+
+
+#: What is above the manifests is read by one process; manifests may be read by several.
+UPPER_LEVELS, MANIFEST_LEVEL = ICEBERG_LEVELS[:-1], ICEBERG_LEVELS[-1]
+
+
+def reached_files(
+    stores: Stores, metadata: Metadata, tolerance: Tolerance, *, workers: int = 16
+) -> Iterator[pa.RecordBatch]:
+    """All files that the metadata reaches, as FILE_SCHEMA, children before parents."""
+    walk = start_walk(stores, metadata, tolerance, workers=workers)
+    yield from coalesce_batches(walk.files(ICEBERG_LEVELS))
+
+
+def start_walk(
+    stores: Stores, metadata: Metadata, tolerance: Tolerance, *, workers: int = 16
+) -> Walk:
+    """A walk that has entered a table or view by metadata that was read before."""
+    walk = Walk(Keyring(stores), tolerance, workers)
+    level = IcebergMetadataLevel(walk.keyring)
+    pointer = pointer_to(metadata.path, IcebergKind.METADATA)
+    found = level.complete(pointer, metadata)
+    if found.hint_problem is not None:
+        tolerance.meet(found.hint_problem)
+    walk.enter(mark_source(level, pointer, found))
+    return walk

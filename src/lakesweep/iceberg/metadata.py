@@ -34,8 +34,7 @@ from lakesweep.untrusted.documents import (
     inflate_gzip,
     parse_long,
 )
-from lakesweep.untrusted.failures import reading
-from lakesweep.untrusted.limits import DEFAULT_LIMITS, ReadLimits
+from lakesweep.untrusted.limits import DEFAULT_LIMITS, ReadLimits, reading
 
 if TYPE_CHECKING:
     from lakesweep.storage.stores import Stores

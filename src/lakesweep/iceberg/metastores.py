@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakesweep.errors import IncompleteError
-from lakesweep.iceberg.catalog_entries import (
+from lakesweep.iceberg.generic_catalog import (
     CatalogEntry,
     ForeignTable,
+    GenericCatalogAdapter,
     Name,
     UnresolvedTable,
     full_name,
     table_missing,
     without_metadata,
 )
-from lakesweep.iceberg.generic_catalog import GenericCatalogAdapter
 from lakesweep.paging import PageTrail
 
 if TYPE_CHECKING:

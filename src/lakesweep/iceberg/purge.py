@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 from lakesweep.errors import NotFoundError
 from lakesweep.hashing import HashSet
 from lakesweep.iceberg.file_kinds import IcebergKind
+from lakesweep.iceberg.mark_levels import reached_files
 from lakesweep.iceberg.metadata import TableMetadata, guess_location, load_metadata
-from lakesweep.iceberg.reach import reached_files
 from lakesweep.marks.unreadable import (
     READ_ERRORS,
     Problem,
@@ -31,8 +31,7 @@ from lakesweep.marks.unreadable import (
 )
 from lakesweep.progress import SILENT, Progress
 from lakesweep.storage.address import folder_identity, identities, identity, parse
-from lakesweep.storage.datasets.spool import Spools
-from lakesweep.storage.datasets.unique_files import unique_files
+from lakesweep.storage.datasets.spool import Spools, unique_files
 from lakesweep.storage.deleting.bulk_delete import Deleter
 from lakesweep.storage.deleting.outcome_totals import OutcomeTotals
 from lakesweep.storage.file_batches import FILE_SCHEMA, file_batch

@@ -11,8 +11,13 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 import msgspec
 
 from lakesweep.errors import IncompleteError
-from lakesweep.iceberg.catalog_entries import CatalogEntry, Name, table_missing, without_metadata
-from lakesweep.iceberg.generic_catalog import GenericCatalogAdapter
+from lakesweep.iceberg.generic_catalog import (
+    CatalogEntry,
+    GenericCatalogAdapter,
+    Name,
+    table_missing,
+    without_metadata,
+)
 from lakesweep.iceberg.metadata import write_paths_of
 from lakesweep.paging import PageTrail
 

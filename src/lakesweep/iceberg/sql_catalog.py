@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakesweep.errors import ConfigError, LakesweepError, UsageError
-from lakesweep.iceberg.catalog_entries import (
+from lakesweep.iceberg.generic_catalog import (
     CatalogEntry,
     ForeignTable,
+    GenericCatalogAdapter,
     Name,
     UnresolvedTable,
     full_name,
     table_missing,
     without_metadata,
 )
-from lakesweep.iceberg.generic_catalog import GenericCatalogAdapter
 
 if TYPE_CHECKING:
     from pyiceberg.catalog.sql import SqlCatalog

@@ -1,15 +1,29 @@
-"""Table identifiers on the command line: a name in a catalog, or the address of a metadata file."""
+"""Table identifiers on the command line: a name in a catalog, or the address of a metadata file.
+
+`IcebergTables` finds tables and views by identifier, in all catalogs that are configured.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from lakesweep.errors import MissingError, NotFoundError, UsageError
+from lakesweep.iceberg.catalogs import IcebergCatalog, known_catalogs, open_catalog, storage_options
+from lakesweep.iceberg.generic_catalog import CatalogEntry
+from lakesweep.iceberg.metadata import TableMetadata, load_metadata
 from lakesweep.storage.address import parse
+from lakesweep.storage.stores import with_access
 
 if TYPE_CHECKING:
     from lakesweep.storage.stores import Stores
+if TYPE_CHECKING:
+    from lakesweep.iceberg.metadata import Metadata
+    from lakesweep.storage.stores import Stores
+
 
 _PART = re.compile(r'"([^"]+)"|([^."]+)')
 _NAME = re.compile(r'("[^"]+"|[^."]+)(\.("[^"]+"|[^."]+)){2,}')
@@ -74,3 +88,65 @@ def _exists(stores: Stores, path: str) -> bool:
     except MissingError:
         return False
     return True
+
+
+@dataclass(frozen=True)
+class TargetTable:
+    """The table or view that a command names. `entry` is None if an address was given."""
+
+    name: str
+    metadata: Metadata
+    stores: Stores = field(repr=False)
+    entry: CatalogEntry | None = None
+
+    @property
+    def what(self) -> str:
+        """`table` or `view`."""
+        return "table" if isinstance(self.metadata, TableMetadata) else "view"
+
+
+class IcebergTables:
+    """Tables and views by name or address."""
+
+    def __init__(self, stores: Stores, catalogs: Mapping[str, Mapping[str, str]]) -> None:
+        self._stores = stores
+        self._properties = catalogs
+        self._catalogs: dict[str, IcebergCatalog] = {}
+
+    def find(self, ref: str) -> TargetTable:
+        """Find a table or view by its REF."""
+        if is_address(ref):
+            path = metadata_path(self._stores, ref)
+            return TargetTable(path, load_metadata(self._stores, path), self._stores)
+        catalog, *name = split_identifier(ref)
+        entry = self._open(catalog).find(tuple(name))
+        stores = self._stores_for(entry)
+        return TargetTable(
+            entry.full_name, load_metadata(stores, entry.metadata_path), stores, entry
+        )
+
+    def drop(self, target: TargetTable) -> None:
+        """Drop the name of the table from its catalog."""
+        if target.entry is None:
+            raise UsageError(
+                f"{target.name} is an address; there is no name to drop",
+                hint="run without --drop, or name the table as catalog.namespace.table",
+            )
+        self._open(target.entry.catalog).drop(target.entry)
+
+    def refresh(self, target: TargetTable) -> TargetTable:
+        """The same table as its catalog lists it now."""
+        return target if target.entry is None else self.find(target.entry.full_name)
+
+    @cached_property
+    def catalogs(self) -> Mapping[str, Mapping[str, str]]:
+        """The properties of all configured catalogs and of those in PyIceberg's configuration."""
+        return {**known_catalogs(), **self._properties}
+
+    def _open(self, name: str) -> IcebergCatalog:
+        if name not in self._catalogs:
+            self._catalogs[name] = open_catalog(name, self.catalogs.get(name, {}))
+        return self._catalogs[name]
+
+    def _stores_for(self, entry: CatalogEntry) -> Stores:
+        return with_access(self._stores, storage_options(entry.access))

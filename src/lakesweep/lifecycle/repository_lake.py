@@ -14,7 +14,7 @@ from lakesweep.errors import RefusedError
 from lakesweep.guard_names import GuardName
 from lakesweep.lakefs.addresses import DATA, StorageNamespace
 from lakesweep.lifecycle.run_history import HOME
-from lakesweep.runs.run_names import REPOSITORY_PREFIX
+from lakesweep.runs.records import REPOSITORY_PREFIX
 from lakesweep.storage.address import folder_identity
 from lakesweep.sweep.lake import Lake
 from lakesweep.sweep.paths.foreign_formats import ForeignFolder, ForeignFormat

@@ -8,12 +8,12 @@ from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from math import inf
 
+from lakesweep.clock import micros
 from lakesweep.errors import ConfigError
-from lakesweep.hashing.bloom_model import MIN_FPP
+from lakesweep.hashing.bloom_filter import MIN_FPP
 from lakesweep.hashing.bloom_sizing import BloomPolicy
 from lakesweep.store.commits.log import LogRetention
 from lakesweep.store.commits.references import RECENT_POINTERS
-from lakesweep.timestamps import micros
 from lakesweep.units import parse_duration
 
 #: The shortest grace time: clocks differ, and commits take a while.

@@ -17,8 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakesweep.hashing.bloom_filter import BloomFilter, BloomShape
-from lakesweep.hashing.bloom_model import MIN_FPP
+from lakesweep.hashing.bloom_filter import MIN_FPP, BloomFilter, BloomShape
 from lakesweep.hashing.bloom_sizing import BloomPolicy, expected_count, first_shape
 from lakesweep.hashing.strings import Hashes, hash128
 from lakesweep.maintenance.config import MaintenanceConfig

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import msgspec
 import pyarrow as pa
 
-from lakesweep.clock import SystemClock
+from lakesweep.clock import SystemClock, micros
 from lakesweep.errors import LeaseHeldError, StoreError, UsageError
 from lakesweep.hashing.bloom_file import dump_bloom, load_bloom
 from lakesweep.hashing.bloom_filter import BloomFilter
@@ -26,7 +26,6 @@ from lakesweep.store import Store
 from lakesweep.store.backends.rows import IdSpan
 from lakesweep.store.realms.purge import StateCheck
 from lakesweep.store.reserved_names import SYSTEM_REALM
-from lakesweep.timestamps import micros
 
 _COUNTS = MaintenanceStats.__struct_fields__
 #: What a task tells of its span: a row a type, or one with what went wrong.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
-from lakesweep.clock import Clock
+from lakesweep.clock import Clock, micros
 from lakesweep.errors import LakesweepError, LeaseHeldError, StoreError
 from lakesweep.maintenance.concurrent_commits import ConcurrentCommits, SeenPointers, read_pointers
 from lakesweep.maintenance.config import MaintenanceConfig
@@ -37,7 +37,6 @@ from lakesweep.storage.wrappers.rate_limit import TokenBucket
 from lakesweep.store import Store
 from lakesweep.store.backends.backend import SCAN_ROWS
 from lakesweep.store.backends.rows import IdSpan
-from lakesweep.timestamps import micros
 
 #: How many spans there are for each that is scanned at once, since not all are equally full.
 _SPANS_A_WORKER = 4

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from lakesweep.clock import Clock
+from lakesweep.clock import Clock, micros
 from lakesweep.errors import NotFoundError
 from lakesweep.maintenance.run_records import (
     MAINTENANCE_RUNS,
@@ -18,7 +18,6 @@ from lakesweep.runs.log_reference import LogReference, find_run
 from lakesweep.runs.records import RunStatus
 from lakesweep.runs.sessions import LEASE_LOST
 from lakesweep.store import LINKS, Attempt, Change, Link, Realm, key, seal
-from lakesweep.timestamps import micros
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ from operator import add
 
 import msgspec
 
+from lakesweep.clock import moment
 from lakesweep.runs.records import LeaseRecord, RunStatus
 from lakesweep.store import NO_INDEX, Commit, IndexRoot, Link
-from lakesweep.timestamps import moment
 
 
 class MaintenanceStats(msgspec.Struct, frozen=True):

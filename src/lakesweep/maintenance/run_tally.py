@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from lakesweep.clock import Clock
+from lakesweep.clock import Clock, micros
 from lakesweep.maintenance.reachability import RealmCollector
 from lakesweep.maintenance.row_scan import ScanPage
 from lakesweep.maintenance.run_records import (
@@ -21,7 +21,6 @@ from lakesweep.maintenance.run_records import (
 from lakesweep.runs.records import RunStatus
 from lakesweep.store.backends.rows import IdSpan
 from lakesweep.store.realms.purge import RealmSize
-from lakesweep.timestamps import micros
 
 #: How often the progress of a run is saved.
 CHECKPOINT_SECONDS = 30.0

@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from msgspec.structs import replace
 
-from lakesweep.clock import Clock, SystemClock
+from lakesweep.clock import Clock, SystemClock, micros
 from lakesweep.maintenance.config import MaintenanceConfig
 from lakesweep.maintenance.live_filters import filter_sizes
 from lakesweep.maintenance.maintained_realms import MaintenanceRunSpec, spec_of
@@ -23,12 +23,10 @@ from lakesweep.maintenance.run_tally import RunTally
 from lakesweep.progress import SILENT, Progress
 from lakesweep.redaction import masked
 from lakesweep.runs.leases import HeldLease, take_lease
-from lakesweep.runs.records import RunStatus
-from lakesweep.runs.run_names import new_name
+from lakesweep.runs.records import RunStatus, new_name
 from lakesweep.runs.sessions import holder_name, recorded, status_after
 from lakesweep.store import Store
 from lakesweep.store.realms.purge import StateCheck
-from lakesweep.timestamps import micros
 
 _KIND = "maintain"
 #: The checkpoints of a run that ended longer ago are not used.

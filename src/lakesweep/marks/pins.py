@@ -11,8 +11,7 @@ from lakesweep.errors import DamagedError
 from lakesweep.marks.columnar import read_parquet
 from lakesweep.storage.address import parse
 from lakesweep.untrusted.columns import check_paths
-from lakesweep.untrusted.failures import reading
-from lakesweep.untrusted.limits import ReadLimits
+from lakesweep.untrusted.limits import ReadLimits, reading
 
 if TYPE_CHECKING:
     from lakesweep.storage.stores import Stores

@@ -28,7 +28,7 @@ from lakesweep.marks.pointers import DistinctPointers, Pointer, pointers_of
 from lakesweep.marks.unreadable import READ_ERRORS, Problem, Tolerance
 from lakesweep.storage.file_batches import file_batch
 from lakesweep.storage.stores import Keyring
-from lakesweep.untrusted.failures import read_failure
+from lakesweep.untrusted.limits import read_failure
 
 Read = TypeVar("Read")
 

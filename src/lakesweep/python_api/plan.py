@@ -32,8 +32,7 @@ from lakesweep.operations.lakes.plan_view import (
 )
 from lakesweep.operations.lakes.quarantine import RestoreResult, restore_quarantine
 from lakesweep.python_api.inputs import consent
-from lakesweep.python_api.notebook import html_facts, html_table
-from lakesweep.python_api.streams import RowStream
+from lakesweep.python_api.streams import RowStream, html_facts, html_table
 from lakesweep.storage.options import UNLIMITED, DeleteRate
 from lakesweep.sweep.columns import VERDICTS
 from lakesweep.sweep.plan.document import PlanKind

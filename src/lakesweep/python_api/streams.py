@@ -1,11 +1,17 @@
-"""Streams of rows: what operations return that grows with the number of files."""
+"""Streams of rows: what operations return that grows with the number of files.
+
+In notebooks they are shown as HTML tables. File names are foreign text and are escaped.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from html import escape
 from typing import Any
 
 import pyarrow as pa
+
+from lakesweep.untrusted.documents import printable
 
 _SHOWN_ROWS = 20
 
@@ -59,7 +65,28 @@ class RowStream:
         return f"RowStream({', '.join(self.schema.names)})"
 
     def _repr_html_(self) -> str:
-        from lakesweep.python_api.notebook import html_table
 
         shown = self.head()
         return html_table(shown.column_names, [list(row.values()) for row in shown.to_pylist()])
+
+
+def html_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A table with one header row."""
+    head = "".join(f"<th>{_text(name)}</th>" for name in columns)
+    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def html_facts(facts: Iterable[tuple[str, object]]) -> str:
+    """A table of names and values."""
+    rows = "".join(f"<tr><th>{_text(name)}</th>{_cell(value)}</tr>" for name, value in facts)
+    return f"<table><tbody>{rows}</tbody></table>"
+
+
+def _cell(value: object) -> str:
+    text = "" if value is None else f"{value:,}" if type(value) is int else str(value)
+    return f"<td>{_text(text)}</td>"
+
+
+def _text(text: str) -> str:
+    return escape(printable(text))

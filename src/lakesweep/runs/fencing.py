@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from lakesweep.clock import Clock, SystemClock
+from lakesweep.clock import Clock, SystemClock, micros, moment
 from lakesweep.errors import (
     LakesweepError,
     LeaseHeldError,
@@ -26,7 +26,6 @@ from lakesweep.errors import (
     StoppedError,
 )
 from lakesweep.storage.address import parse
-from lakesweep.timestamps import micros, moment
 
 if TYPE_CHECKING:
     from lakesweep.runs.leases import HeldLease

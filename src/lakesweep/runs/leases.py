@@ -19,11 +19,10 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from lakesweep.clock import Clock
+from lakesweep.clock import Clock, micros, moment
 from lakesweep.errors import LakesweepError, LeaseHeldError, StoreError, UnknownOutcomeError
 from lakesweep.runs.records import LeaseRecord
 from lakesweep.store import Realm, Stored
-from lakesweep.timestamps import micros, moment
 
 LEASE_TERM = timedelta(seconds=90)
 CLOCK_MARGIN = timedelta(seconds=15)

@@ -19,8 +19,8 @@ from datetime import datetime
 
 from lakesweep.errors import DeniedError, LakesweepError, LeaseHeldError, MissingError
 from lakesweep.runs.leases import CLOCK_MARGIN, LEASE_TERM, HeldLease
+from lakesweep.runs.records import LAKE_HOME, home_folder
 from lakesweep.runs.run_log import RunLog
-from lakesweep.runs.run_names import LAKE_HOME, home_folder
 from lakesweep.runs.sessions import Session, holder_name
 from lakesweep.storage.address import Address, parse
 from lakesweep.storage.object_store import ObjectStore, StoreOpener

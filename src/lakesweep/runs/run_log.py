@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from lakesweep.clock import Clock
+from lakesweep.clock import Clock, micros
 from lakesweep.errors import NotFoundError, RefusedError
 from lakesweep.guard_names import GuardName
 from lakesweep.runs.log_reference import LogReference, find_run
@@ -25,12 +25,12 @@ from lakesweep.runs.records import (
     RunRecord,
     RunStatus,
     SweepsCommit,
+    new_name,
+    plan_command,
 )
-from lakesweep.runs.run_names import new_name, plan_command
 from lakesweep.storage.address import parse
 from lakesweep.store import LINKS, Attempt, Change, Link, Packed, Realm, key, seal
 from lakesweep.store.index.keys import decode
-from lakesweep.timestamps import micros
 from lakesweep.units import format_some
 
 _PLANS = Packed(PlanRecord)

@@ -13,9 +13,8 @@ from typing import Any, Protocol, TypeVar
 from lakesweep.errors import LakesweepError, NotFoundError, RefusedError
 from lakesweep.redaction import masked
 from lakesweep.runs.leases import HeldLease, keep_renewing, take_lease
-from lakesweep.runs.records import RunKind, RunRecord, RunStatus
+from lakesweep.runs.records import RunKind, RunRecord, RunStatus, new_name
 from lakesweep.runs.run_log import RunLog
-from lakesweep.runs.run_names import new_name
 
 R = TypeVar("R")
 

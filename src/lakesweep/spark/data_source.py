@@ -1,10 +1,15 @@
-"""The base of our Spark data sources: access, partitions and errors."""
+"""Our Spark data sources: access, partitions and errors, and two of the sources.
+
+`lakesweep.listing` has stored files, listed by many tasks; `lakesweep.iceberg-files` has the files
+that a table or view reaches.
+"""
 
 from __future__ import annotations
 
 import json
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
 import pyarrow as pa
@@ -12,11 +17,23 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from lakesweep.errors import UsageError
+from lakesweep.iceberg.mark_levels import MANIFEST_LEVEL, UPPER_LEVELS, start_walk
+from lakesweep.iceberg.table_identifier import IcebergTables
+from lakesweep.marks.pointers import Pointer
+from lakesweep.marks.unreadable import Strict
+from lakesweep.marks.walk import Walk
 from lakesweep.spark.error_translation import tagging_errors
 from lakesweep.spark.executor_access import ExecutorAccess
 from lakesweep.spark.kernels import freeze_loaded_objects, on_the_wire, to_spark, to_wire
+from lakesweep.storage.file_batches import FILE_SCHEMA
+from lakesweep.storage.listing.locations import Piece, cut_locations, even_groups, list_pieces
+from lakesweep.storage.stores import Keyring, Stores
 
 Share = TypeVar("Share")
+#: The columns of a listing, which does not know the kinds of files.
+LISTED_SCHEMA = pa.schema([field for field in FILE_SCHEMA if field.name != "kind"])
+#: What metadata says about a file; only its store knows when it was written.
+REACHED_SCHEMA = pa.schema([FILE_SCHEMA.field(name) for name in ("path", "kind", "size_bytes")])
 
 
 class ArrowDataSource(DataSource):
@@ -112,3 +129,103 @@ def split_list(text: str) -> list[str]:
     except json.JSONDecodeError as error:
         raise UsageError(f"{text!r} is not a JSON list: {error}") from error
     return [str(item) for item in found]
+
+
+class ListingSource(ArrowDataSource):
+    """All files at and below some locations, each once.
+
+    `load("s3://…")`, or the option `locations` with several, as JSON or separated by `;`. `parts`
+    is the maximum number of tasks, `workers` the number of concurrent requests of each.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        return "lakesweep.listing"
+
+    def columns(self) -> pa.Schema:
+        return LISTED_SCHEMA
+
+    def open(self) -> ListingReader:
+        access = self.reach
+        parts, workers = self.whole("parts", access.parts), self.whole("workers", 8)
+        return ListingReader(access, self._locations(), parts, workers)
+
+    def _locations(self) -> list[str]:
+        # Spark passes a list that was given to `load` as `paths`.
+        several = self.options.get("locations") or self.options.get("paths")
+        found = split_list(several) if several else [self.address()]
+        if not found:
+            raise UsageError("lakesweep.listing got an empty list of locations")
+        return found
+
+
+class ListingReader(ArrowSourceReader[tuple[Piece, ...]]):
+    """Lists pieces of locations."""
+
+    def __init__(
+        self, access: ExecutorAccess, locations: Sequence[str], parts: int, workers: int
+    ) -> None:
+        super().__init__(LISTED_SCHEMA)
+        self._access = access
+        self._locations = tuple(locations)
+        self._parts = parts
+        self._workers = workers
+
+    def shares(self) -> Sequence[tuple[Piece, ...]]:
+        return cut_locations(self._access.stores, self._locations, self._parts)
+
+    def rows(self, share: tuple[Piece, ...]) -> Iterator[pa.RecordBatch]:
+        return list_pieces(self._access.stores, share, workers=self._workers)
+
+
+class IcebergFilesSource(ArrowDataSource):
+    """Every file that a table or view reaches, of every kind; shared files appear repeatedly.
+
+    `load` takes the address of a metadata file, the folder of a table with a version hint, or
+    `catalog.namespace.table` if the sources were registered with that catalog. The first file that
+    cannot be read fails the job, because the rows so far are incomplete.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        return "lakesweep.iceberg-files"
+
+    def columns(self) -> pa.Schema:
+        return REACHED_SCHEMA
+
+    def open(self) -> IcebergFilesReader:
+        return IcebergFilesReader(self.reach, self.address(), self.whole("parts", self.reach.parts))
+
+
+@dataclass(frozen=True)
+class IcebergPartition:
+    """Some manifests of a table, or files that are known already."""
+
+    stores: Stores
+    manifests: tuple[Pointer, ...] = ()
+    files: tuple[pa.RecordBatch, ...] = ()
+
+
+class IcebergFilesReader(ArrowSourceReader[IcebergPartition]):
+    """Reads metadata and manifest lists when it plans, and manifests in tasks."""
+
+    def __init__(self, access: ExecutorAccess, ref: str, parts: int) -> None:
+        super().__init__(REACHED_SCHEMA)
+        self._access = access
+        self._ref = ref
+        self._parts = parts
+
+    def shares(self) -> Sequence[IcebergPartition]:
+        target = IcebergTables(self._access.stores, self._access.catalogs).find(self._ref)
+        stores = target.stores
+        walk = start_walk(stores, target.metadata, Strict())
+        known = IcebergPartition(stores, files=tuple(walk.files(UPPER_LEVELS)))
+        manifests = list(walk.take_pointers(MANIFEST_LEVEL.kind))
+        groups = even_groups(manifests, self._parts)
+        return [known, *(IcebergPartition(stores, group) for group in groups)]
+
+    def rows(self, share: IcebergPartition) -> Iterator[pa.RecordBatch]:
+        yield from share.files
+        self._access.prepare()
+        walk = Walk(Keyring(share.stores), Strict())
+        yield from walk.read(MANIFEST_LEVEL.level(walk.keyring), share.manifests)

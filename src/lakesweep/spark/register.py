@@ -10,13 +10,10 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from lakesweep.spark.data_source import bind_access
+from lakesweep.spark.data_source import IcebergFilesSource, ListingSource, bind_access
 from lakesweep.spark.datasets import DatasetSource
 from lakesweep.spark.executor_access import ExecutorAccess
-from lakesweep.spark.executor_package import ship_package
-from lakesweep.spark.iceberg_source import IcebergFilesSource
-from lakesweep.spark.listing_source import ListingSource
-from lakesweep.spark.settings import is_in_process, suggested_tasks
+from lakesweep.spark.settings import is_in_process, ship_package, suggested_tasks
 from lakesweep.storage.options import StorageOptions
 from lakesweep.storage.stores import Stores
 

@@ -1,28 +1,34 @@
 """The settings of a Spark session, and how many tasks it should run.
 
 Ours are defaults; the user's settings win.
+
+Executors that lack this package, or have another version, are sent it as a zip, first on the path
+of Python workers. Its dependencies (pyarrow, numpy, numba and so on) must be installed where the
+executors run.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from lakesweep.spark.executor_package import is_remote
+from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lakesweep.config import SparkSection
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 
 _LOCAL = re.compile(r"local(\[(?P<cores>\*|\d+)(,\s*(\d+|\*))?\])?")
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _COLLECTOR = re.compile(r"-XX:\+Use\w+GC\b")
-
 #: For any session; the user's own settings override them.
 _USUAL = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
@@ -43,6 +49,8 @@ _ALONE = {
 #: and there is little garbage for several threads to collect. By default it would reserve a share
 #: of the memory at once; it still gets more when it needs more.
 _BRIEF = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xms32m")
+_SHIPPED = "spark.lakesweep.shipped"
+_SUFFIXES = {".py", ".properties", ".typed"}
 
 
 def is_local(master: str) -> bool:
@@ -130,3 +138,45 @@ def session_cores(spark: SparkSession) -> int:
 def is_in_process(spark: SparkSession) -> bool:
     """Whether all executors run in this process."""
     return not is_remote(spark) and is_local(spark.sparkContext.master or "")
+
+
+def ship_package(spark: SparkSession, folder: Path) -> None:
+    """Let all executors of a session import this package; `folder` must outlive the session.
+
+    A second call does nothing: Spark refuses to add a file twice.
+    """
+    path = zip_package(folder)
+    if path is not None and path.name not in _shipped(spark):
+        spark.addArtifacts(str(path), pyfile=True)
+        spark.conf.set(_SHIPPED, path.name)
+
+
+def _shipped(spark: SparkSession) -> set[str]:
+    """The names of shipped files: per cluster for all its sessions, else per session."""
+    names = {spark.conf.get(_SHIPPED, None) or ""}
+    if not is_remote(spark):
+        names |= {Path(path).name for path in spark.sparkContext.listFiles}
+    return names
+
+
+def is_remote(spark: SparkSession) -> bool:
+    """Whether a session uses Spark Connect."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def zip_package(folder: Path) -> Path | None:
+    """The package as a zip in `folder`; the same code gives the same bytes.
+
+    None if the package itself runs from a zip: then it was shipped already.
+    """
+    package = Path(__file__).parents[1]
+    if not package.is_dir():
+        return None
+    files = sorted(path for path in package.rglob("*") if path.suffix in _SUFFIXES)
+    contents = {str(path.relative_to(package.parent)): path.read_bytes() for path in files}
+    digest = hashlib.sha256(repr(contents).encode()).hexdigest()[:16]
+    target = folder / f"lakesweep-{digest}.zip"
+    with ZipFile(target, "w", ZIP_DEFLATED) as archive:
+        for name, data in contents.items():
+            archive.writestr(ZipInfo(name), data, ZIP_DEFLATED)
+    return target

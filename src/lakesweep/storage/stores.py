@@ -18,7 +18,7 @@ from lakesweep.storage.local.folders import LocalFolders
 from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.object_store import ObjectStore
 from lakesweep.storage.options import StorageOptions
-from lakesweep.storage.wrappers.bounded_reads import BoundedReads
+from lakesweep.storage.wrappers.base import BoundedReads
 from lakesweep.storage.wrappers.rate_limit import RateLimited
 from lakesweep.storage.wrappers.retry import Retrying, RetryPolicy
 from lakesweep.untrusted.limits import DEFAULT_LIMITS, ReadLimits

@@ -23,8 +23,7 @@ from lakesweep.paimon.orphans.folders import bucket_folders, remove_empty
 from lakesweep.paimon.orphans.orphan_files import OrphanOutcome, OrphanPlan
 from lakesweep.progress import SILENT, Progress, ProgressTask
 from lakesweep.runs.fencing import FenceWriter, RunFence
-from lakesweep.runs.records import PlanRecord, RunKind, RunStatus
-from lakesweep.runs.run_names import new_name, run_folder, table_lake
+from lakesweep.runs.records import PlanRecord, RunKind, RunStatus, new_name, run_folder, table_lake
 from lakesweep.runs.sessions import Session, run_session
 from lakesweep.storage.datasets.writer import write_dataset
 from lakesweep.storage.deleting.bulk_delete import delete_files
@@ -32,7 +31,7 @@ from lakesweep.storage.file_identity import file_hashes, hash_columns
 from lakesweep.storage.options import DeleteRate
 from lakesweep.sweep.apply.deletion import DeleteStep
 from lakesweep.sweep.columns import VERDICTS
-from lakesweep.sweep.engine.tasks import TASK_RESULTS, results_of
+from lakesweep.sweep.engine.protocol import TASK_RESULTS, results_of
 from lakesweep.sweep.lake import Lake
 from lakesweep.sweep.plan.document import FileTotals, PlanDocument, RootCounts, dataset_ref
 from lakesweep.sweep.plan.plan_retention import PlanPruner

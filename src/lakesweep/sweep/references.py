@@ -39,7 +39,7 @@ from lakesweep.sweep.apply.deletion import BATCH_ROWS
 from lakesweep.sweep.apply.root_watch import WATCH_SECONDS, RootWatch, watch_roots
 from lakesweep.sweep.columns import LISTING, VERDICTS
 from lakesweep.sweep.engine.local_engine import load_hashes
-from lakesweep.sweep.engine.tasks import TASK_RESULTS, results_of
+from lakesweep.sweep.engine.protocol import TASK_RESULTS, results_of
 from lakesweep.sweep.judge.dangling_search import DanglingSearch
 from lakesweep.sweep.judge.live_set import JudgeStep
 from lakesweep.sweep.judge.reasons import JudgeRules

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from lakesweep.avro import ProjectedColumn, read_avro, read_header
-from lakesweep.avro.codecs import find_codec
-from lakesweep.avro.container import find_blocks, read_raw_header
+from lakesweep.avro.container import find_blocks, find_codec, read_raw_header
 from lakesweep.avro.reader import plan_decoding
 from lakesweep.avro.records import read_records
 from lakesweep.errors import (

@@ -11,8 +11,14 @@ import pytest
 from lakesweep.errors import DamagedError
 from lakesweep.hashing import Hashes, hash128
 from lakesweep.hashing.bloom_file import dump_bloom, load_bloom
-from lakesweep.hashing.bloom_filter import BloomFilter, BloomShape, shape_for, total_fill
-from lakesweep.hashing.bloom_model import fit, fpp_of
+from lakesweep.hashing.bloom_filter import (
+    BloomFilter,
+    BloomShape,
+    fit,
+    fpp_of,
+    shape_for,
+    total_fill,
+)
 
 GOLDEN = Path(__file__).parents[2] / "data" / "bloom-1.bin"
 

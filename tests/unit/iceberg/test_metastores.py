@@ -10,8 +10,8 @@ import boto3
 import pytest
 
 from lakesweep.errors import ConfigError, IncompleteError, LakesweepError, NotFoundError
-from lakesweep.iceberg.catalog_entries import CatalogEntry, ForeignTable, UnresolvedTable
 from lakesweep.iceberg.catalogs import IcebergCatalog, open_catalog
+from lakesweep.iceberg.generic_catalog import CatalogEntry, ForeignTable, UnresolvedTable
 from lakesweep.sweep.roots.iceberg import CatalogRoots
 from lakesweep.sweep.roots.root import EmptyRootSource, RootKind, RootProblem, RootRow
 from tests.hive_metastore import HiveMetastore, hive_metastore

@@ -19,14 +19,13 @@ from lakesweep.iceberg.purge import (
     plan_purge,
 )
 from lakesweep.storage.address import identity
-from lakesweep.storage.datasets.unique_files import path_hashes
+from lakesweep.storage.datasets.spool import path_hashes
 from lakesweep.storage.deleting.bulk_delete import delete_files
 from lakesweep.storage.deleting.outcome_totals import OutcomeTotals
 from lakesweep.storage.listing.locations import list_files
 from lakesweep.storage.object_store import ObjectStore, Outcome
 from lakesweep.storage.stores import Stores
-from lakesweep.storage.wrappers.faults import Faulty, StorageFault, refuse
-from lakesweep.storage.wrappers.recording import Recording
+from lakesweep.storage.wrappers.faults import Faulty, Recording, StorageFault, refuse
 from tests.iceberg_tables import Bucket, Table
 from tests.lake import EngineLake, EngineTable, table_names
 

@@ -10,12 +10,12 @@ import pytest
 
 from lakesweep.errors import UnreadableError
 from lakesweep.iceberg.file_kinds import IcebergKind
+from lakesweep.iceberg.mark_levels import reached_files
 from lakesweep.iceberg.metadata import load_metadata
-from lakesweep.iceberg.reach import reached_files
 from lakesweep.marks.unreadable import ReadFailure, Strict, Tolerant
 from lakesweep.storage.object_store import ObjectStore
 from lakesweep.storage.stores import Stores
-from lakesweep.storage.wrappers.recording import Recording
+from lakesweep.storage.wrappers.faults import Recording
 from tests.unit.iceberg.test_manifests import LIST_SCHEMA, encode, entry, manifest
 
 ROOT = "s3://lake/t"

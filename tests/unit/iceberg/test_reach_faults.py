@@ -18,16 +18,23 @@ from lakesweep.errors import (
     ThrottledError,
     UnreadableError,
 )
+from lakesweep.iceberg.mark_levels import reached_files
 from lakesweep.iceberg.metadata import load_metadata
 from lakesweep.iceberg.purge import execute_purge, plan_purge
-from lakesweep.iceberg.reach import reached_files
 from lakesweep.marks.unreadable import ReadFailure, Strict
 from lakesweep.storage.deleting.bulk_delete import delete_files
 from lakesweep.storage.listing.locations import list_files
 from lakesweep.storage.object_store import ObjectStore
 from lakesweep.storage.stores import Stores
-from lakesweep.storage.wrappers.faults import Effect, Faulty, StorageFault, damage, fail, truncate
-from lakesweep.storage.wrappers.recording import Recording
+from lakesweep.storage.wrappers.faults import (
+    Effect,
+    Faulty,
+    Recording,
+    StorageFault,
+    damage,
+    fail,
+    truncate,
+)
 from lakesweep.storage.wrappers.retry import Retrying
 from tests.lake import EngineLake, EngineTable
 from tests.moments import NOON

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from lakesweep.clock import micros
 from lakesweep.errors import LeaseHeldError
 from lakesweep.maintenance.maintained_realms import MaintenanceRunSpec
 from lakesweep.maintenance.plugin_api import Collector, Plugin
@@ -23,7 +24,6 @@ from lakesweep.store.commits.log import LogRetention
 from lakesweep.store.commits.references import moved
 from lakesweep.store.realms.reachability import ReachabilityWalk
 from lakesweep.store.realms.registry import RealmStatus
-from lakesweep.timestamps import micros
 from tests.asked_backend import AskedBackend
 from tests.libraries import ENTRIES, Page, Shelf, commit, fill, shelve
 from tests.maintained import HEADS_ONLY, Killed, Maintained, Mortal, heads_reach, stored_ids

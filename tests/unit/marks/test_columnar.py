@@ -11,8 +11,7 @@ from pyarrow import orc
 
 from lakesweep.avro import ProjectedColumn
 from lakesweep.errors import DamagedError, FormatError, LimitError
-from lakesweep.marks.columnar import read_orc, read_parquet
-from lakesweep.marks.parquet_pages import page_sizes
+from lakesweep.marks.columnar import page_sizes, read_orc, read_parquet
 from lakesweep.untrusted.limits import ReadLimits
 
 _PATH = "s3://lake/t/metadata/m0.parquet"

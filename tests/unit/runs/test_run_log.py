@@ -6,13 +6,12 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from lakesweep.clock import ManualClock
+from lakesweep.clock import ManualClock, micros
 from lakesweep.errors import NotFoundError, RefusedError
 from lakesweep.runs.records import TYPES, PlanRecord, PlanStatus, RootMemory, RunKind, RunStatus
 from lakesweep.runs.run_log import MOST_FOLDERS, RunLog
 from lakesweep.store import Store
 from lakesweep.store.backends.memory import MemoryBackend
-from lakesweep.timestamps import micros
 from tests.moments import NOON
 
 

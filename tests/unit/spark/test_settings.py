@@ -1,12 +1,15 @@
+""""""
+
 from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
 from lakesweep.config import SparkSection
-from lakesweep.spark.settings import driver_settings, is_local, session_settings
+from lakesweep.spark.settings import driver_settings, is_local, session_settings, zip_package
 
 SCRATCH = Path("/scratch")
 
@@ -97,3 +100,21 @@ def test_a_session_elsewhere_gets_only_what_can_be_set_there() -> None:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.ansi.enabled": "true",
     }
+
+
+def test_the_same_code_gives_the_same_zip(tmp_path: Path) -> None:
+    one, other = tmp_path / "one", tmp_path / "other"
+    one.mkdir()
+    other.mkdir()
+    first, second = zip_package(one), zip_package(other)
+    assert first is not None
+    assert second is not None
+    assert (first.name, first.read_bytes()) == (second.name, second.read_bytes())
+
+
+def test_the_zip_holds_the_package_and_nothing_else(tmp_path: Path) -> None:
+    path = zip_package(tmp_path)
+    assert path is not None
+    names = ZipFile(path).namelist()
+    assert "lakesweep/spark/kernels.py" in names
+    assert all(name.startswith("lakesweep/") and "__pycache__" not in name for name in names)

@@ -14,9 +14,8 @@ from lakesweep.paimon.model.external_paths import TableGroup
 from lakesweep.paimon.model.warehouse import FailedTable
 from lakesweep.paimon.orphans.orphan_files import OrphanOutcome, plan_orphans
 from lakesweep.runs.fencing import request_stop
-from lakesweep.runs.records import PlanStatus, RunKind, RunRecord, RunStatus
+from lakesweep.runs.records import PlanStatus, RunKind, RunRecord, RunStatus, run_folder
 from lakesweep.runs.run_log import RunLog
-from lakesweep.runs.run_names import run_folder
 from lakesweep.runs.sessions import run_session
 from lakesweep.storage.object_store import ObjectStore
 from lakesweep.storage.options import DeleteRate

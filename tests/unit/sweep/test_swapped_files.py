@@ -12,8 +12,7 @@ import pytest
 from lakesweep.errors import DamagedError, LakesweepError
 from lakesweep.hashing.bloom_file import dump_bloom, load_bloom
 from lakesweep.hashing.bloom_filter import BloomFilter
-from lakesweep.runs.records import RunKind
-from lakesweep.runs.run_names import run_folder
+from lakesweep.runs.records import RunKind, run_folder
 from lakesweep.storage.address import parse
 from lakesweep.storage.datasets.manifest import MANIFEST_NAME
 from lakesweep.storage.datasets.writer import write_dataset

@@ -11,9 +11,15 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, TypeAlias
 
 from lakesweep.cli.render.output import TextTable
-from lakesweep.demo.garbage import PlantedGarbage, add_garbage
+from lakesweep.demo.garbage import (
+    PlantedGarbage,
+    SnapshotContent,
+    add_garbage,
+    prove_left,
+    prove_same,
+    read_all,
+)
 from lakesweep.demo.lake import DemoLake
-from lakesweep.demo.proof import SnapshotContent, prove_left, prove_same, read_all
 from lakesweep.errors import LakesweepError, RefusedError
 from lakesweep.units import format_count
 

@@ -29,7 +29,7 @@ from lakesweep.errors import (
     StoppedError,
     UnavailableError,
 )
-from lakesweep.lakefs.refs.temporary_branches import TEMPORARY_MARK, TEMPORARY_PREFIX, is_abandoned
+from lakesweep.lakefs.refs.commit_graph import TEMPORARY_MARK, TEMPORARY_PREFIX, is_abandoned
 from lakesweep.lakefs.server.client import RefRecord, Server
 
 

@@ -2,11 +2,13 @@
 
 Only a run after which everything the policy expires is gone lets later runs continue from it.
 A run that was stopped, failed in part, or kept something after all is recorded as such.
+
+The lock of a repository is in its namespace, wherever the tables of the runs may be.
 """
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,15 +17,17 @@ import msgspec
 from lakesweep.errors import LakesweepError, RefusedError
 from lakesweep.lakefs.addresses import StorageNamespace
 from lakesweep.lifecycle.apply.head_release import HeadRelease
-from lakesweep.lifecycle.apply.repository_lock import lock_repository
 from lakesweep.lifecycle.plan.document import lifecycle_details, plan_policy, read_refs
 from lakesweep.lifecycle.plan.head_entries import BranchHeads
 from lakesweep.lifecycle.plan.recheck import NeighbourSources, RecheckSources, RefChanges
 from lakesweep.lifecycle.run_history import (
+    HOME,
     LifecycleHistory,
     LifecycleRunState,
     VouchedDocuments,
 )
+from lakesweep.runs.location_lock import LocationLock, hold_lock
+from lakesweep.storage.address import parse
 from lakesweep.sweep.apply.report import ApplyResult
 from lakesweep.sweep.guards import check_clock, clock_skew, refuse
 from lakesweep.sweep.plan.document import PlanDocument, open_dataset
@@ -40,9 +44,16 @@ if TYPE_CHECKING:
     from lakesweep.runs.sessions import Session
     from lakesweep.storage.stores import Stores
     from lakesweep.sweep.apply.applier import Applier, ApplyRequest
+if TYPE_CHECKING:
+    from lakesweep.lakefs.addresses import StorageNamespace
+    from lakesweep.runs.leases import HeldLease
+    from lakesweep.storage.object_store import StoreOpener
+
 
 #: Reasons that keep objects the policy may expire, so the next run must check them again.
 _HELD_BACK = (Reason.TOO_NEW, Reason.AGE_UNKNOWN, Reason.REFERENCED)
+#: Where locks are, below a namespace.
+LOCKS = f"{HOME}locks/"
 
 
 def plan_sources(
@@ -201,3 +212,11 @@ def _history(stores: Stores, runs: RunLog, document: PlanDocument) -> LifecycleH
     details = lifecycle_details(document)
     documents = VouchedDocuments(runs, document.lake)
     return LifecycleHistory(stores, details.home, details.namespace, documents)
+
+
+def lock_repository(
+    stores: StoreOpener, namespace: StorageNamespace, run: str, lease: HeldLease
+) -> AbstractContextManager[LocationLock]:
+    """Hold a repository while the block runs; LeaseHeldError if another run does."""
+    place = parse(namespace.address(LOCKS))
+    return hold_lock(LocationLock(stores.open(place), place.key, run), lease)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakesweep.lakefs.refs.temporary_branches import temporary_name
+from lakesweep.lakefs.refs.commit_graph import temporary_name
 from lakesweep.lakefs.server.branch_editor import BranchEdit, BranchEditResult
 from lakesweep.lakefs.server.client import MOST_PATHS
 from lakesweep.lifecycle.plan.head_entries import choose_entries
@@ -25,7 +25,7 @@ from lakesweep.storage.datasets.writer import commit_dataset
 from lakesweep.storage.file_batches import coalesce_batches
 from lakesweep.sweep.apply.report import BranchReport, ReleaseReport
 from lakesweep.sweep.columns import LISTING
-from lakesweep.sweep.engine.tasks import TASK_RESULTS, results_of
+from lakesweep.sweep.engine.protocol import TASK_RESULTS, results_of
 
 if TYPE_CHECKING:
     from lakesweep.lakefs.server.branch_editor import BranchEditor

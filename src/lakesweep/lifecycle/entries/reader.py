@@ -27,7 +27,7 @@ from lakesweep.lifecycle.columns import EDGES, FOLDED, PARSED, Standing
 from lakesweep.parallel import map_ordered
 from lakesweep.storage.datasets.writer import DatasetWriter
 from lakesweep.storage.file_batches import FIRST_TIME
-from lakesweep.sweep.engine.tasks import task_result
+from lakesweep.sweep.engine.protocol import task_result
 
 if TYPE_CHECKING:
     from lakesweep.lakefs.ranges.reader import RangeFiles

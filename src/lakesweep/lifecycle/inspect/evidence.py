@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakesweep.lakefs.refs.temporary_branches import adopt_temporary_commits
+from lakesweep.lakefs.refs.commit_graph import adopt_temporary_commits
 from lakesweep.lifecycle.columns import EVIDENCE, Standing
 from lakesweep.lifecycle.judge.commit_selection import midnight
 from lakesweep.lifecycle.judge.expired_addresses import spell_paths

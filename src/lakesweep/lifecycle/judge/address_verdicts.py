@@ -19,7 +19,7 @@ from lakesweep.lifecycle.policy.rules import LifecycleRule
 from lakesweep.storage.datasets.manifest import Dataset, Part
 from lakesweep.storage.datasets.writer import DatasetWriter, commit_dataset
 from lakesweep.sweep.columns import HASHES
-from lakesweep.sweep.engine.tasks import results_of, task_result
+from lakesweep.sweep.engine.protocol import results_of, task_result
 from lakesweep.sweep.verdicts import Reason
 
 if TYPE_CHECKING:

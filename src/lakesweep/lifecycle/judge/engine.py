@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 
 from lakesweep.hashing import HashSet
 from lakesweep.lifecycle.columns import EDGES, METARANGES, PARSED, PLACED
-from lakesweep.lifecycle.entries.cache import Segment
-from lakesweep.lifecycle.entries.range_keepers import (
+from lakesweep.lifecycle.entries.cache import (
+    Segment,
     find_ranges,
     keep_ranges,
     place_ranges,
@@ -28,7 +28,7 @@ from lakesweep.storage.datasets.manifest import Dataset
 from lakesweep.storage.datasets.reader import read_dataset
 from lakesweep.storage.datasets.writer import write_dataset
 from lakesweep.sweep.columns import hashes_of
-from lakesweep.sweep.engine.tasks import TASK_RESULTS, split_rows
+from lakesweep.sweep.engine.protocol import TASK_RESULTS, split_rows
 
 if TYPE_CHECKING:
     from lakesweep.lifecycle.entries.reader import EdgeStep, ParseStep

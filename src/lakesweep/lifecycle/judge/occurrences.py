@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from lakesweep.lakefs.addresses import StorageNamespace
 from lakesweep.lifecycle.columns import OCCURRENCES, Standing
-from lakesweep.lifecycle.entries.range_keepers import RangeKeepers
+from lakesweep.lifecycle.entries.cache import RangeKeepers
 from lakesweep.lifecycle.judge.reasons import Ranker, are_due, days_of, reason_rank
 from lakesweep.lifecycle.policy.ref_retention import pack_bits
 from lakesweep.lifecycle.policy.rules import RulePrefix

@@ -33,8 +33,13 @@ from lakesweep.lifecycle.columns import (
     METARANGES,
     POLICY_TABLE,
 )
-from lakesweep.lifecycle.entries.cache import KNOWN, RangeCache, Segment, known_metaranges
-from lakesweep.lifecycle.entries.range_keepers import metarange_rows
+from lakesweep.lifecycle.entries.cache import (
+    KNOWN,
+    RangeCache,
+    Segment,
+    known_metaranges,
+    metarange_rows,
+)
 from lakesweep.lifecycle.entries.reader import EdgeStep, ParseStep, RangeSource
 from lakesweep.lifecycle.judge.address_verdicts import AddressJudge, AddressVerdictStep
 from lakesweep.lifecycle.judge.commit_selection import (
@@ -66,7 +71,7 @@ from lakesweep.lifecycle.run_history import (
 from lakesweep.storage.datasets.manifest import Dataset, Part
 from lakesweep.storage.datasets.reader import load_dataset, read_dataset
 from lakesweep.storage.datasets.writer import commit_dataset, write_dataset
-from lakesweep.sweep.engine.tasks import results_of
+from lakesweep.sweep.engine.protocol import results_of
 
 if TYPE_CHECKING:
     from lakesweep.lakefs.refs.commit_graph import Refs

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from lakesweep.hashing import hash128
 from lakesweep.lifecycle.columns import FOLDED, HELD, METARANGES, PARSED, PLACED
-from lakesweep.lifecycle.entries.range_keepers import (
+from lakesweep.lifecycle.entries.cache import (
     find_ranges,
     keep_ranges,
     place_ranges,
@@ -31,7 +31,7 @@ from lakesweep.storage.datasets.manifest import Part
 from lakesweep.storage.datasets.reader import read_dataset
 from lakesweep.storage.datasets.writer import DatasetWriter, commit_dataset
 from lakesweep.sweep.columns import HASHES, hashes_of
-from lakesweep.sweep.engine.tasks import (
+from lakesweep.sweep.engine.protocol import (
     TASK_RESULTS,
     RowSplit,
     read_split,

@@ -12,13 +12,13 @@ import pyarrow as pa
 
 from lakesweep.guard_names import GuardName
 from lakesweep.lakefs.refs.commit_graph import (
+    TEMPORARY_MARK,
     Refs,
     RepositoryBranch,
     RepositoryCommit,
     RepositoryTag,
     make_refs,
 )
-from lakesweep.lakefs.refs.temporary_branches import TEMPORARY_MARK
 from lakesweep.lakefs.repository.interface import Ages, DumpAge, describe_ages, describe_stale
 from lakesweep.lifecycle.plan.recheck import NeighbourSources, RecheckSources, RefChanges
 from lakesweep.lifecycle.policy.parser import parse_policy

@@ -23,7 +23,7 @@ from lakesweep.parallel import map_ordered
 from lakesweep.storage.datasets.manifest import Dataset, Part
 from lakesweep.storage.datasets.writer import DatasetWriter, commit_dataset, write_dataset
 from lakesweep.storage.deleting.bulk_delete import remove_folder
-from lakesweep.sweep.engine.tasks import TASK_RESULTS, results_of, task_result
+from lakesweep.sweep.engine.protocol import TASK_RESULTS, results_of, task_result
 
 if TYPE_CHECKING:
     from lakesweep.lakefs.refs.commit_graph import Refs

@@ -17,7 +17,7 @@ from lakesweep.storage.deleting.bulk_delete import remove_folder
 from lakesweep.storage.file_batches import FIRST_TIME
 from lakesweep.storage.file_identity import resolve_aliases
 from lakesweep.sweep.columns import LISTING, VERDICTS
-from lakesweep.sweep.engine.tasks import TASK_RESULTS, results_of, task_result
+from lakesweep.sweep.engine.protocol import TASK_RESULTS, results_of, task_result
 from lakesweep.sweep.judge.totals import TOTALS, TotalsSum, count_verdicts, merge_totals
 from lakesweep.sweep.verdicts import Reason, Verdict
 

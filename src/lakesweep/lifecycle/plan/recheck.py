@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lakesweep.errors import IncompleteError
-from lakesweep.lakefs.refs.temporary_branches import without_temporary
+from lakesweep.lakefs.refs.commit_graph import without_temporary
 from lakesweep.lakefs.repository.interface import Ages, RepositoryOpener, check_age
 from lakesweep.lifecycle.policy.ref_retention import RefKeeper, find_keepers, places_of
 from lakesweep.lifecycle.repository_lake import lake_name

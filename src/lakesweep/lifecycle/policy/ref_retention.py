@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias, assert_never
 
-from lakesweep.lakefs.refs.commit_graph import Refs, RepositoryBranch
-from lakesweep.lakefs.refs.temporary_branches import adopt_temporary_commits
+from lakesweep.lakefs.refs.commit_graph import Refs, RepositoryBranch, adopt_temporary_commits
 from lakesweep.lifecycle.policy.rules import LifecyclePolicy, LifecycleRule
 
 #: Longer than any rule allows: kept at any age.

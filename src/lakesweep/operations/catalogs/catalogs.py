@@ -11,6 +11,7 @@ import msgspec
 from lakesweep.app import App
 from lakesweep.catalog import Catalog, Catalogs
 from lakesweep.catalog.entities import CONTENT_KINDS, CatalogStatus
+from lakesweep.clock import moment
 from lakesweep.operations.catalogs.names import full_name
 from lakesweep.operations.catalogs.views import (
     CatalogList,
@@ -22,7 +23,6 @@ from lakesweep.operations.catalogs.views import (
     open_catalogs,
 )
 from lakesweep.operations.interaction import Confirm
-from lakesweep.timestamps import moment
 from lakesweep.units import format_duration
 
 

@@ -15,8 +15,8 @@ from msgspec import UNSET, UnsetType
 from lakesweep.app import App
 from lakesweep.catalog import Catalogs, Entity
 from lakesweep.catalog.entities import EntityType, kind_of
+from lakesweep.clock import moment
 from lakesweep.redaction import masked_settings
-from lakesweep.timestamps import moment
 
 Text = str | UnsetType
 View = TypeVar("View", bound="EntityView")

@@ -9,8 +9,8 @@ from enum import StrEnum
 import msgspec
 
 from lakesweep.app import App
+from lakesweep.clock import micros, moment
 from lakesweep.runs.records import PlanStatus, RunKind, RunRecord, RunStatus
-from lakesweep.timestamps import micros, moment
 
 _FAILED = frozenset({RunStatus.FAILED, RunStatus.DEAD})
 

@@ -17,8 +17,7 @@ from lakesweep.lakefs.repository.interface import Repository, RepositoryOpener
 from lakesweep.lifecycle.apply.applier import plan_sources
 from lakesweep.lifecycle.plan.recheck import RecheckSources
 from lakesweep.lifecycle.repository_lake import lake_name
-from lakesweep.runs.records import PlanRecord
-from lakesweep.runs.run_names import is_repository
+from lakesweep.runs.records import PlanRecord, is_repository
 from lakesweep.sweep.plan.document import PlanDocument
 
 

@@ -12,12 +12,11 @@ from typing import Any
 import msgspec
 
 from lakesweep.app import App
+from lakesweep.clock import moment
 from lakesweep.errors import NotFoundError, UsageError
 from lakesweep.operations.store.store import MaintenanceView
 from lakesweep.runs.fencing import request_stop
-from lakesweep.runs.records import RunKind, RunRecord, RunStatus
-from lakesweep.runs.run_names import run_folder
-from lakesweep.timestamps import moment
+from lakesweep.runs.records import RunKind, RunRecord, RunStatus, run_folder
 
 _NEWEST = 20
 

@@ -10,6 +10,7 @@ from itertools import islice
 import msgspec
 
 from lakesweep.app import App
+from lakesweep.clock import moment
 from lakesweep.errors import DamagedError, StoreError, UsageError, WrongTypeError
 from lakesweep.store import Change, Commit, Realm, Stored
 from lakesweep.store.backends.rows import MAX_NAME_BYTES, Reference
@@ -17,7 +18,6 @@ from lakesweep.store.commits.commit import fetch_commits
 from lakesweep.store.index.keys import decode
 from lakesweep.store.realms.registry import RealmStatus
 from lakesweep.store.reserved_names import SYSTEM_REALM
-from lakesweep.timestamps import moment
 
 _PAGE = 100
 

@@ -14,6 +14,7 @@ import msgspec
 from lakesweep.app import App
 from lakesweep.catalog.principals import Credentials
 from lakesweep.catalog.realm_bootstrap import FIRST_PRINCIPAL, bootstrap_realm
+from lakesweep.clock import moment
 from lakesweep.errors import IncompleteError, RealmExistsError, RefusedError
 from lakesweep.maintenance.maintained_realms import MaintenanceRunSpec
 from lakesweep.operations.interaction import SILENT_IO, Confirm, Interaction
@@ -26,7 +27,6 @@ from lakesweep.store.realms.registry import (
     check_deletable,
     check_name,
 )
-from lakesweep.timestamps import moment
 
 
 class RealmView(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from lakesweep.app import App
+from lakesweep.clock import moment
 from lakesweep.errors import ContendedError, RealmExistsError, SchemaError
 from lakesweep.maintenance.maintained_realms import (
     MaintenanceRunSpec,
@@ -34,7 +35,6 @@ from lakesweep.store.backends.rows import Reference
 from lakesweep.store.commits.recovery import Diagnosis, diagnose, reset_reference
 from lakesweep.store.ids.node_leases import leased_nodes
 from lakesweep.store.realms.reachability import reach
-from lakesweep.timestamps import moment
 
 
 class InitStoreResult(msgspec.Struct, frozen=True, kw_only=True):

@@ -26,8 +26,7 @@ from lakesweep.operations.tables.purge_check import (
 )
 from lakesweep.progress import Progress
 from lakesweep.storage.address import StoreKind, parse
-from lakesweep.storage.datasets.spool import Spool
-from lakesweep.storage.datasets.unique_files import unique_files
+from lakesweep.storage.datasets.spool import Spool, unique_files
 from lakesweep.storage.deleting.bulk_delete import Deleter, make_deleter
 from lakesweep.storage.deleting.outcome_totals import OutcomeReport, OutcomeTotals
 from lakesweep.storage.file_batches import FILE_SCHEMA

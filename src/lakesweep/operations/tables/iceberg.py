@@ -11,8 +11,7 @@ import pyarrow as pa
 
 from lakesweep.app import App
 from lakesweep.guard_names import GuardName
-from lakesweep.iceberg.known_tables import TargetTable
-from lakesweep.iceberg.mark_levels import facts_of
+from lakesweep.iceberg.mark_levels import facts_of, reached_files
 from lakesweep.iceberg.purge import (
     PurgePlan,
     execute_purge,
@@ -21,27 +20,24 @@ from lakesweep.iceberg.purge import (
     plan_purge,
     tally_problems,
 )
-from lakesweep.iceberg.reach import reached_files
-from lakesweep.iceberg.table_identifier import is_address
+from lakesweep.iceberg.table_identifier import TargetTable, is_address
 from lakesweep.marks.unreadable import Problem, Strict, Tolerance, Tolerant
 from lakesweep.operations.interaction import SILENT_IO, Confirm, Interaction
 from lakesweep.operations.tables.files import PurgeResult, ReachedFiles
 from lakesweep.operations.tables.purge_check import (
+    OverlappingTable,
     PurgeCheck,
     PurgeScope,
-    purge_check,
-    whole_stores,
-)
-from lakesweep.operations.tables.purge_guards import (
-    OverlappingTable,
     guard_changed,
     guard_gc_enabled,
     guard_location,
     guard_names,
     guard_outside,
     overlapping_tables,
+    purge_check,
+    whole_stores,
 )
-from lakesweep.storage.datasets.unique_files import unique_files
+from lakesweep.storage.datasets.spool import unique_files
 from lakesweep.storage.deleting.bulk_delete import make_deleter
 from lakesweep.storage.deleting.outcome_totals import OutcomeTotals
 from lakesweep.storage.object_store import Outcome

@@ -36,7 +36,7 @@ from lakesweep.paimon.model.file_kinds import PaimonKind
 from lakesweep.paimon.model.options import Options
 from lakesweep.paimon.model.table import PaimonBranch, PaimonTable
 from lakesweep.paimon.model.warehouse import check_copies
-from lakesweep.runs.run_names import table_lake
+from lakesweep.runs.records import table_lake
 from lakesweep.storage.deleting.outcome_totals import FailedFile
 from lakesweep.storage.options import UNLIMITED, DeleteRate
 from lakesweep.storage.wrappers.fenced import FencedStores

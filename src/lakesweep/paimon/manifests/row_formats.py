@@ -22,7 +22,7 @@ from lakesweep.avro.records import read_records
 from lakesweep.avro.writer import encode_avro
 from lakesweep.errors import UnsupportedError
 from lakesweep.marks.columnar import open_orc, open_parquet
-from lakesweep.untrusted.failures import reading
+from lakesweep.untrusted.limits import reading
 
 
 class _Reader(NamedTuple):

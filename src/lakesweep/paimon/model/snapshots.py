@@ -13,7 +13,7 @@ import msgspec
 from lakesweep.errors import DamagedError
 from lakesweep.paimon.model.json_documents import check_name, decode_document, refuse_newer
 from lakesweep.untrusted.documents import Long, Millis, PathText, Size
-from lakesweep.untrusted.failures import reading
+from lakesweep.untrusted.limits import reading
 
 NEWEST_VERSION = 3
 

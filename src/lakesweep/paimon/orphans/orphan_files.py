@@ -29,8 +29,7 @@ from lakesweep.paimon.model.table import PaimonTable
 from lakesweep.paimon.orphans.folders import ScannedFolder, scanned_folders
 from lakesweep.paimon.orphans.used_names import UsedNames
 from lakesweep.progress import SILENT, Progress
-from lakesweep.storage.datasets.spool import Spool
-from lakesweep.storage.datasets.unique_files import unique_files
+from lakesweep.storage.datasets.spool import Spool, unique_files
 from lakesweep.storage.deleting.outcome_totals import OutcomeTotals
 from lakesweep.storage.file_batches import OUTCOME_SCHEMA
 from lakesweep.storage.listing.locations import list_files

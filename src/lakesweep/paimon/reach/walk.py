@@ -43,7 +43,7 @@ from lakesweep.paimon.reach.owners import (
 from lakesweep.paimon.reach.root_files import root_files
 from lakesweep.parallel import map_ordered
 from lakesweep.storage.address import identities
-from lakesweep.storage.datasets.unique_files import unique_files
+from lakesweep.storage.datasets.spool import unique_files
 from lakesweep.storage.file_batches import batch_of, coalesce_batches, file_batch
 from lakesweep.storage.object_store import ObjectInfo
 

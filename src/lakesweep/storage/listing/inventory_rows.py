@@ -22,8 +22,7 @@ from lakesweep.storage.address import folder_identity, identities, parse
 from lakesweep.storage.file_batches import FILE_SCHEMA, FIRST_TIME
 from lakesweep.storage.listing.inventory import InventoryFormat, InventoryPart
 from lakesweep.storage.s3.keys import Encoding, decode
-from lakesweep.untrusted.failures import reading
-from lakesweep.untrusted.limits import DEFAULT_LIMITS
+from lakesweep.untrusted.limits import DEFAULT_LIMITS, reading
 from lakesweep.untrusted.orc_process import orc_batches
 
 if TYPE_CHECKING:

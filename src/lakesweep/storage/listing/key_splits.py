@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from lakesweep.errors import MissingError
 from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.object_store import ListingPage, ObjectStore
-from lakesweep.storage.wrappers.bounded_reads import BoundedReads
+from lakesweep.storage.wrappers.base import BoundedReads
 from lakesweep.storage.wrappers.retry import Retrying
 
 #: Sorts after every other character, by code point and so in UTF-8 too.

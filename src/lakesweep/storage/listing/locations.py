@@ -18,8 +18,7 @@ from lakesweep.errors import DeniedError, LakesweepError, MissingError
 from lakesweep.storage.address import Address, folder_identity, parse
 from lakesweep.storage.file_batches import FILE_SCHEMA, coalesce_batches
 from lakesweep.storage.listing.key_splits import Split, split
-from lakesweep.storage.listing.list_pool import ListPool
-from lakesweep.storage.listing.scan import Scan, walk
+from lakesweep.storage.listing.scan import ListPool, Scan, walk
 from lakesweep.storage.object_store import ENTRY_SCHEMA, ObjectInfo, ObjectStore, StoreOpener
 
 

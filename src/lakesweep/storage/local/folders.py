@@ -1,4 +1,7 @@
-"""Open local folders name by name, so that no link below a location leads out of it."""
+"""Open local folders name by name, so that no link below a location leads out of it.
+
+Errors of the operating system become our errors here.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,24 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Self
 
+from lakesweep.errors import (
+    DeniedError,
+    LakesweepError,
+    MissingError,
+    StorageError,
+    UnavailableError,
+)
+
 _FOLDER = os.O_DIRECTORY | os.O_CLOEXEC
 #: Folders whose names say that they are ours.
 _OWN_FOLDER = re.compile(r"(?:^|/)[._]lakesweep/")
 _MOST_OPEN = 256
+# A path through a file, or through a loop of links, names nothing either.
+_ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
+_DENIED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+_TRANSIENT = frozenset(
+    {errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ESTALE, errno.ETIMEDOUT, errno.EHOSTDOWN}
+)
 
 
 class LinkedFolderError(OSError):
@@ -175,3 +192,33 @@ def _open_real(parent: int, name: str, path: str, flags: int = os.O_PATH) -> int
         if stat.S_ISLNK(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
             raise LinkedFolderError(path.rstrip("/")) from None
         raise
+
+
+def is_absent(error: OSError) -> bool:
+    # A folder that was replaced by a link hides its files; it does not prove that they are gone.
+    return error.errno in _ABSENT and not isinstance(error, LinkedFolderError)
+
+
+def is_denied(error: OSError) -> bool:
+    return error.errno in _DENIED
+
+
+def reason_of(error: OSError) -> str:
+    """The system's message, without the path."""
+    if isinstance(error, LinkedFolderError):
+        return str(error.strerror)
+    return os.strerror(error.errno) if error.errno else str(error)
+
+
+def translated(address: str, error: OSError) -> LakesweepError:
+    """Our equivalent of the error, for `address`."""
+    if is_absent(error):
+        return MissingError(address)
+    if is_denied(error):
+        return DeniedError(address, reason_of(error), hint="check the permissions of the folder")
+    if error.errno in _TRANSIENT:
+        return UnavailableError(address, reason_of(error))
+    if isinstance(error, LinkedFolderError):
+        hint = "name the linked folder itself as a location, or replace the link by a folder"
+        return StorageError(address, reason_of(error), hint=hint)
+    return StorageError(address, reason_of(error))

@@ -13,8 +13,13 @@ import pyarrow.compute as pc
 
 from lakesweep.errors import InexactKeyError
 from lakesweep.storage.cursor import ListingStep
-from lakesweep.storage.local.errors import is_absent, translated
-from lakesweep.storage.local.folders import FolderDescriptors, LinkedFolderError, LocalFolders
+from lakesweep.storage.local.folders import (
+    FolderDescriptors,
+    LinkedFolderError,
+    LocalFolders,
+    is_absent,
+    translated,
+)
 from lakesweep.storage.object_store import ENTRY_SCHEMA
 
 PAGE_ROWS = 10_000

@@ -24,9 +24,15 @@ from lakesweep.errors import (
     UnsupportedError,
 )
 from lakesweep.storage.cursor import Cursor, page_at
-from lakesweep.storage.local.errors import is_absent, is_denied, reason_of, translated
 from lakesweep.storage.local.exclusive_rename import rename_new
-from lakesweep.storage.local.folders import FolderDescriptors, LocalFolders
+from lakesweep.storage.local.folders import (
+    FolderDescriptors,
+    LocalFolders,
+    is_absent,
+    is_denied,
+    reason_of,
+    translated,
+)
 from lakesweep.storage.local.listing import FolderWalk, WalkRequest, escaped, is_utf8
 from lakesweep.storage.object_store import (
     CHANGED,

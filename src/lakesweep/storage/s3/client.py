@@ -16,8 +16,8 @@ from lakesweep.errors import UnavailableError
 from lakesweep.storage.http_transport import DOCUMENT_BYTES, HttpResponse, count_of, http_time
 from lakesweep.storage.object_store import ObjectInfo
 from lakesweep.storage.options import StorageOptions
+from lakesweep.storage.s3.endpoint import S3Request, S3Transport
 from lakesweep.storage.s3.errors import Operation, error_of
-from lakesweep.storage.s3.transport import S3Request, S3Transport
 from lakesweep.storage.s3.xml_bodies import BadAnswerError, parse_error
 
 T = TypeVar("T")

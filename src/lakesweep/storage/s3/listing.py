@@ -11,10 +11,9 @@ from lakesweep.errors import InexactKeyError, MissingError, UnavailableError, Un
 from lakesweep.storage.cursor import PageToken, next_page
 from lakesweep.storage.object_store import ENTRY_SCHEMA, ListingPage
 from lakesweep.storage.s3.client import S3Client
-from lakesweep.storage.s3.endpoint import DIRECTORY_BUCKET_SUFFIX
+from lakesweep.storage.s3.endpoint import DIRECTORY_BUCKET_SUFFIX, S3Request
 from lakesweep.storage.s3.errors import Operation
 from lakesweep.storage.s3.keys import Encoding, KeyDecoder
-from lakesweep.storage.s3.transport import S3Request
 from lakesweep.storage.s3.xml_bodies import ListBucketResult, parse_page
 
 

@@ -9,9 +9,9 @@ from functools import partial
 from lakesweep.errors import InexactKeyError, LakesweepError
 from lakesweep.storage.http_transport import HttpResponse
 from lakesweep.storage.s3.client import S3Client
+from lakesweep.storage.s3.endpoint import S3Request
 from lakesweep.storage.s3.errors import Operation
 from lakesweep.storage.s3.keys import encode
-from lakesweep.storage.s3.transport import S3Request
 from lakesweep.storage.s3.xml_bodies import complete_body, parse_text
 
 PART_BYTES = 1 << 30

@@ -34,12 +34,11 @@ from lakesweep.storage.object_store import (
 )
 from lakesweep.storage.options import StorageOptions
 from lakesweep.storage.s3.client import S3Client, ServerFeature, object_info
-from lakesweep.storage.s3.deletes import S3Deletes, probe_beside
+from lakesweep.storage.s3.deletes import BucketVersions, S3Deletes, probe_beside
+from lakesweep.storage.s3.endpoint import S3Request
 from lakesweep.storage.s3.errors import PRECONDITION_FAILED, Operation, error_of
 from lakesweep.storage.s3.listing import Lister
 from lakesweep.storage.s3.multipart_copy import MultipartCopy, copy_source
-from lakesweep.storage.s3.transport import S3Request
-from lakesweep.storage.s3.versions import BucketVersions
 from lakesweep.storage.s3.xml_bodies import parse_text
 
 _DELETE_BATCH = 1000

@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from lakesweep.clock import Clock
+from lakesweep.clock import Clock, micros
 from lakesweep.errors import (
     ContendedError,
     ReferenceMissingError,
@@ -32,7 +32,6 @@ from lakesweep.store.index import Codec, IndexUpdate
 from lakesweep.store.index.object_nodes import Indexes
 from lakesweep.store.objects.links import IndexRoot, Link
 from lakesweep.store.objects.objects import IdSource, Objects, Staged, Stored
-from lakesweep.timestamps import micros
 
 Head = TypeVar("Head", bound=Commit)
 Kind = TypeVar("Kind")

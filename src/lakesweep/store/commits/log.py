@@ -9,13 +9,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from lakesweep.clock import Clock
+from lakesweep.clock import Clock, micros
 from lakesweep.errors import LogCutError
 from lakesweep.store.backends.rows import Reference
 from lakesweep.store.commits.commit import TAIL_COMMITS, Commit, fetch_commits
 from lakesweep.store.commits.references import References
 from lakesweep.store.objects.objects import Objects, Stored
-from lakesweep.timestamps import micros
 
 #: A commit id, or a time.
 Start = int | datetime

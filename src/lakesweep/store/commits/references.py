@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
-from lakesweep.clock import Clock
+from lakesweep.clock import Clock, micros
 from lakesweep.errors import (
     DamagedRowError,
     HeadMissingError,
@@ -18,7 +18,6 @@ from lakesweep.errors import (
 from lakesweep.store.backends.backend import Backend
 from lakesweep.store.backends.rows import MAX_NAME_BYTES, ObjectRow, Reference
 from lakesweep.store.reserved_names import standing_names
-from lakesweep.timestamps import micros
 
 #: The number of previous pointers that a reference remembers.
 RECENT_POINTERS = 20

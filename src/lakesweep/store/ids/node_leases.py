@@ -19,7 +19,7 @@ from typing import Protocol
 
 import msgspec
 
-from lakesweep.clock import Clock
+from lakesweep.clock import Clock, micros
 from lakesweep.errors import DamagedRowError, LakesweepError, LeaseHeldError
 from lakesweep.store.backends.backend import Backend
 from lakesweep.store.backends.rows import ObjectRow, RowKey
@@ -33,7 +33,6 @@ from lakesweep.store.ids.snowflake import (
 )
 from lakesweep.store.objects import row_format
 from lakesweep.store.reserved_names import SYSTEM_REALM
-from lakesweep.timestamps import micros
 
 _HOUR = 60 * 60 * 1000
 _RETRY = 10 * 1000

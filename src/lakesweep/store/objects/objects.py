@@ -9,14 +9,13 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
-from lakesweep.clock import Clock
+from lakesweep.clock import Clock, micros
 from lakesweep.errors import DamagedRowError, RowLimitError, WrongTypeError
 from lakesweep.store.backends.backend import Backend
 from lakesweep.store.backends.rows import ObjectRow, RowKey, row_keys
 from lakesweep.store.objects import row_format
 from lakesweep.store.objects.object_types import ObjectTypes, UnknownObject
 from lakesweep.store.objects.row_format import Frame
-from lakesweep.timestamps import micros
 
 Value = TypeVar("Value")
 Kind = TypeVar("Kind")

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
-from lakesweep.clock import Clock
+from lakesweep.clock import Clock, micros
 from lakesweep.errors import (
     ContendedError,
     RealmExistsError,
@@ -35,7 +35,6 @@ from lakesweep.store.index.keys import key
 from lakesweep.store.index.object_nodes import seal
 from lakesweep.store.objects.links import NO_INDEX, IndexRoot
 from lakesweep.store.reserved_names import REALMS, RESERVED
-from lakesweep.timestamps import micros
 
 if TYPE_CHECKING:
     from lakesweep.store.realms.realm import Realm

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 import pyarrow as pa
 
-from lakesweep.clock import Clock
+from lakesweep.clock import Clock, micros
 from lakesweep.errors import (
     LakesweepError,
     LeaseHeldError,
@@ -32,11 +32,10 @@ from lakesweep.errors import (
 from lakesweep.guard_names import GuardName
 from lakesweep.progress import SILENT, Progress
 from lakesweep.runs.fencing import FenceWriter, RunFence, request_stop
+from lakesweep.runs.journals import check_restore_marks
 from lakesweep.runs.location_lock import lock_locations
-from lakesweep.runs.records import LakeRecord, PlanRecord, RunStatus
-from lakesweep.runs.restore_marks import check_restore_marks
+from lakesweep.runs.records import LakeRecord, PlanRecord, RunStatus, plan_command, run_folder
 from lakesweep.runs.run_log import check_free
-from lakesweep.runs.run_names import plan_command, run_folder
 from lakesweep.runs.sessions import Session
 from lakesweep.runs.task_progress import show_progress
 from lakesweep.storage.address import parse
@@ -64,12 +63,11 @@ from lakesweep.sweep.apply.report import (
 from lakesweep.sweep.apply.root_watch import WATCH_SECONDS, RootWatch, watch_roots
 from lakesweep.sweep.apply.withholding import Withholding, add_counts
 from lakesweep.sweep.columns import LISTING
-from lakesweep.sweep.engine.tasks import TASK_RESULTS, results_of
+from lakesweep.sweep.engine.protocol import TASK_RESULTS, results_of
 from lakesweep.sweep.guards import check_plan_age, check_policy, refuse
 from lakesweep.sweep.plan.document import PlanDocument, PlanKind, load_plan
 from lakesweep.sweep.roots.sources import RootSourceFactory, root_sources
 from lakesweep.sweep.verdicts import Verdict
-from lakesweep.timestamps import micros
 
 if TYPE_CHECKING:
     from lakesweep.runs.run_log import RunLog

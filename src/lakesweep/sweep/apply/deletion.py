@@ -37,7 +37,7 @@ from lakesweep.storage.options import DeleteRate
 from lakesweep.storage.wrappers.fenced import FencedStores
 from lakesweep.storage.wrappers.rate_limit import DeleteLimiter
 from lakesweep.sweep.columns import HASHES, LISTING
-from lakesweep.sweep.engine.tasks import task_result
+from lakesweep.sweep.engine.protocol import task_result
 
 if TYPE_CHECKING:
     from lakesweep.storage.stores import Stores

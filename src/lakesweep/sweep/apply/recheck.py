@@ -24,7 +24,7 @@ from lakesweep.storage.datasets.manifest import Dataset, Part
 from lakesweep.storage.datasets.writer import commit_dataset
 from lakesweep.sweep.apply.withholding import Withholding, add_counts
 from lakesweep.sweep.columns import VERDICTS
-from lakesweep.sweep.engine.tasks import TASK_RESULTS, results_of
+from lakesweep.sweep.engine.protocol import TASK_RESULTS, results_of
 from lakesweep.sweep.guards import GoneRoot, Guard, gone_roots_guard, refuse
 from lakesweep.sweep.judge.dangling_search import DanglingResult, DanglingSearch
 from lakesweep.sweep.judge.live_set import JudgeStep

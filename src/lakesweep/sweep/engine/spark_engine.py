@@ -18,7 +18,7 @@ from lakesweep.spark.settings import session_cores
 from lakesweep.storage.datasets.reader import read_dataset
 from lakesweep.sweep.columns import HASHES, LISTING
 from lakesweep.sweep.engine.local_engine import LocalMarkEngine, load_hashes, mark_referenced
-from lakesweep.sweep.engine.tasks import RowSplit, read_split, split_rows
+from lakesweep.sweep.engine.protocol import RowSplit, read_split, split_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

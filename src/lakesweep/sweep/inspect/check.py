@@ -24,7 +24,7 @@ from lakesweep.storage.datasets.manifest import Dataset, Part
 from lakesweep.storage.datasets.writer import DatasetWriter, commit_dataset
 from lakesweep.storage.file_identity import resolve_aliases
 from lakesweep.sweep.columns import MISSING, hashes_of
-from lakesweep.sweep.engine.tasks import TASK_RESULTS, results_of, task_result
+from lakesweep.sweep.engine.protocol import TASK_RESULTS, results_of, task_result
 from lakesweep.sweep.judge.bloom_filter import BloomShards, StoredShard
 from lakesweep.sweep.judge.dangling_search import RootNeeds, location_map, root_needs
 from lakesweep.sweep.judge.live_subsets import SubsetFilters

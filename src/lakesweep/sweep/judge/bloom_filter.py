@@ -22,7 +22,7 @@ from lakesweep.hashing.bloom_filter import BloomFilter, BloomShape
 from lakesweep.storage.address import Address, parse
 from lakesweep.storage.datasets.writer import new_part_name
 from lakesweep.sweep.columns import Batches, hashes_of
-from lakesweep.sweep.engine.tasks import task_result
+from lakesweep.sweep.engine.protocol import task_result
 
 if TYPE_CHECKING:
     from lakesweep.hashing import Hashes

@@ -29,7 +29,7 @@ from lakesweep.storage.address import identities, parse
 from lakesweep.storage.datasets.writer import DatasetWriter
 from lakesweep.storage.file_identity import hash_columns, link_targets, resolve_aliases
 from lakesweep.sweep.columns import HASHES, hashes_of
-from lakesweep.sweep.engine.tasks import task_result
+from lakesweep.sweep.engine.protocol import task_result
 from lakesweep.sweep.judge.bloom_filter import BloomShards, StoredShard
 from lakesweep.sweep.judge.spellings import loose_keys
 

@@ -14,7 +14,7 @@ from lakesweep.storage.datasets.manifest import Dataset, Part
 from lakesweep.storage.datasets.reader import read_dataset
 from lakesweep.storage.datasets.writer import commit_dataset
 from lakesweep.sweep.columns import HASHES
-from lakesweep.sweep.engine.tasks import TASK_RESULTS, results_of
+from lakesweep.sweep.engine.protocol import TASK_RESULTS, results_of
 from lakesweep.sweep.judge.bloom_filter import StoredShard
 from lakesweep.sweep.judge.dangling_references import DanglingCount, DanglingStep, LinkStep
 from lakesweep.sweep.judge.live_subsets import FEW_ROWS, SubsetFilters

@@ -39,7 +39,7 @@ from lakesweep.storage.datasets.writer import DatasetWriter
 from lakesweep.storage.deleting.bulk_delete import remove_folder
 from lakesweep.storage.file_identity import resolve_aliases
 from lakesweep.sweep.columns import VERDICTS, Batches, hashes_of, with_reference
-from lakesweep.sweep.engine.tasks import TASK_RESULTS, results_of, task_result
+from lakesweep.sweep.engine.protocol import TASK_RESULTS, results_of, task_result
 from lakesweep.sweep.judge.bloom_filter import (
     BloomShards,
     FillStep,

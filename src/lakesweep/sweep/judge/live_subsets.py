@@ -26,7 +26,7 @@ from lakesweep.storage.datasets.writer import DatasetWriter, commit_dataset
 from lakesweep.storage.file_identity import hash_columns, resolve_aliases
 from lakesweep.sweep.columns import HASHES, hashes_of
 from lakesweep.sweep.engine.local_engine import LocalSweepEngine, load_hashes
-from lakesweep.sweep.engine.tasks import TASK_RESULTS, results_of, task_result
+from lakesweep.sweep.engine.protocol import TASK_RESULTS, results_of, task_result
 from lakesweep.sweep.judge.bloom_filter import StoredShard
 from lakesweep.sweep.judge.live_set import LiveSet
 from lakesweep.sweep.judge.paimon_names import base_names

@@ -15,8 +15,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakesweep.clock import micros
 from lakesweep.storage.file_batches import FIRST_TIME
-from lakesweep.storage.listing.globs import translate
+from lakesweep.storage.listing.filters import translate
 from lakesweep.sweep.columns import VERDICTS, Mask, mask_of
 from lakesweep.sweep.judge.dangling_references import DanglingMatches
 from lakesweep.sweep.judge.orphan_causes import TableHistory, guess_causes
@@ -31,7 +32,6 @@ from lakesweep.sweep.judge.spellings import loose_paths
 from lakesweep.sweep.paths.file_names import FileNames, FormatFamily, is_hidden
 from lakesweep.sweep.paths.folder_map import FolderMap, FolderNumbers
 from lakesweep.sweep.verdicts import Reason
-from lakesweep.timestamps import micros
 
 _TEXT = pa.string()
 _NO_TIME = np.iinfo(np.int64).min

@@ -18,12 +18,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakesweep.clock import micros
 from lakesweep.sweep.columns import mask_of
-from lakesweep.sweep.engine.tasks import results_of
+from lakesweep.sweep.engine.protocol import results_of
 from lakesweep.sweep.guards import DeleteShare
 from lakesweep.sweep.judge.reasons import JudgeRules
 from lakesweep.sweep.verdicts import Reason, Verdict
-from lakesweep.timestamps import micros
 
 
 class Dimension(StrEnum):

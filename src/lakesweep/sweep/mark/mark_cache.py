@@ -38,7 +38,7 @@ from lakesweep.sweep.mark.mark_sink import (
     provisional,
 )
 from lakesweep.sweep.mark.marks import Marks, dataset_address
-from lakesweep.untrusted.failures import read_failure
+from lakesweep.untrusted.limits import read_failure
 
 if TYPE_CHECKING:
     from lakesweep.storage.object_store import StoreOpener

@@ -45,7 +45,7 @@ from lakesweep.sweep.roots.root import (
     RootSource,
     collect_roots,
 )
-from lakesweep.untrusted.failures import read_failure
+from lakesweep.untrusted.limits import read_failure
 
 #: How often a root that moves while it is read is followed.
 _LOOKS = 3

@@ -27,7 +27,7 @@ from lakesweep.storage.file_identity import file_hashes, hash_columns
 from lakesweep.storage.listing.inventory_rows import read_inventory_part
 from lakesweep.storage.listing.locations import Piece, cut_locations, list_pieces
 from lakesweep.sweep.columns import LISTING
-from lakesweep.sweep.engine.tasks import TASK_RESULTS, results_of, task_result
+from lakesweep.sweep.engine.protocol import TASK_RESULTS, results_of, task_result
 from lakesweep.sweep.mark.mark_phase import mark
 from lakesweep.sweep.mark.marker import MarkSpec
 from lakesweep.sweep.mark.marks import Marks, UnreadableSource, load_marks

@@ -124,7 +124,7 @@ def is_hidden(path: str, start: int, table: int, fields: AbstractSet[str]) -> bo
 
 
 def _find_odd(paths: pa.Array) -> Mask:
-    from lakesweep.sweep.paths.file_name_kernels import find_plain  # imports numba
+    from lakesweep.sweep.paths.path_kernels import find_plain  # imports numba
 
     plain = np.empty(len(paths), dtype=np.bool_)
     find_plain(*string_buffers(paths.cast(pa.large_string())), plain)
@@ -140,7 +140,7 @@ def _families_by_name(paths: pa.Array) -> pa.Array:
 
 
 def _find_hidden(paths: pa.Array, starts: NameStarts) -> Mask:
-    from lakesweep.sweep.paths.file_name_kernels import find_hidden  # imports numba
+    from lakesweep.sweep.paths.path_kernels import find_hidden  # imports numba
 
     hidden = np.empty(len(paths), dtype=np.bool_)
     find_hidden(*string_buffers(paths.cast(pa.large_string())), starts, hidden)

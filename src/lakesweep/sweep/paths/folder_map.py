@@ -73,7 +73,7 @@ class FolderMap:
 
     def find(self, identities: pa.Array) -> FolderNumbers:
         """The innermost folder that contains each path."""
-        from lakesweep.sweep.paths.folder_kernels import find_longest  # imports numba
+        from lakesweep.sweep.paths.path_kernels import find_longest  # imports numba
 
         found = np.full(len(identities), -1, dtype=np.int32)
         if len(self) and len(identities):
@@ -145,7 +145,7 @@ def _table(folders: list[bytes]) -> tuple[npt.NDArray[Any], ...]:
     slots = np.zeros((2 << len(folders).bit_length(), 2), dtype=np.uint64)
     depths = np.zeros(max((each.count(b"/") for each in folders), default=0) + 1, dtype=np.uint8)
     if folders:
-        from lakesweep.sweep.paths.folder_kernels import fill_table  # imports numba
+        from lakesweep.sweep.paths.path_kernels import fill_table  # imports numba
 
         fill_table((data, ends, slots, depths))
     return data, ends, slots, depths

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from lakesweep.errors import DamagedError, MissingError, NotFoundError, UsageError
-from lakesweep.runs.run_names import command_prefix, plan_command
+from lakesweep.runs.records import command_prefix, plan_command
 from lakesweep.storage.address import parse
 from lakesweep.storage.datasets.manifest import Dataset
 from lakesweep.storage.datasets.reader import load_dataset

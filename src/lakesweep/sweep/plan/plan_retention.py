@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from lakesweep.clock import micros
 from lakesweep.runs.records import PlanRecord, RunStatus
 from lakesweep.storage.address import parse
 from lakesweep.storage.deleting.bulk_delete import remove_folder
@@ -21,7 +22,6 @@ from lakesweep.storage.listing.folder_level import list_level
 from lakesweep.sweep.holdings import holdings
 from lakesweep.sweep.lake import STATES
 from lakesweep.sweep.plan.document import DOCUMENT
-from lakesweep.timestamps import micros
 
 if TYPE_CHECKING:
     from lakesweep.runs.run_log import RunLog

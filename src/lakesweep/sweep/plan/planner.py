@@ -16,18 +16,17 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pyarrow as pa
 
-from lakesweep.clock import Clock
+from lakesweep.clock import Clock, micros, moment
 from lakesweep.progress import SILENT, Progress
+from lakesweep.runs.journals import read_restore_marks
 from lakesweep.runs.leases import HeldLease
-from lakesweep.runs.records import LakeRecord, RootMemory
-from lakesweep.runs.restore_marks import read_restore_marks
-from lakesweep.runs.run_names import new_name
+from lakesweep.runs.records import LakeRecord, RootMemory, new_name
 from lakesweep.runs.task_progress import show_progress
 from lakesweep.storage.datasets.manifest import Dataset, Part
 from lakesweep.storage.datasets.writer import commit_dataset
 from lakesweep.storage.deleting.bulk_delete import remove_folder
 from lakesweep.sweep.columns import VERDICTS
-from lakesweep.sweep.engine.tasks import results_of
+from lakesweep.sweep.engine.protocol import results_of
 from lakesweep.sweep.guards import GoneRoot, PlanFigures, dataset_clock_skew, failed_guards
 from lakesweep.sweep.holdings import held_folders
 from lakesweep.sweep.judge.dangling_search import DanglingResult, DanglingSearch
@@ -70,7 +69,6 @@ from lakesweep.sweep.plan.publication import PlanPublisher, plan_datasets
 from lakesweep.sweep.roots.iceberg_scan import is_scan
 from lakesweep.sweep.roots.sources import RootSourceFactory, root_sources
 from lakesweep.sweep.verdicts import Reason, Verdict
-from lakesweep.timestamps import micros, moment
 from lakesweep.units import format_moment
 
 if TYPE_CHECKING:

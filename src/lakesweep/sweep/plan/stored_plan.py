@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakesweep.clock import micros
 from lakesweep.errors import NotFoundError
 from lakesweep.runs.records import PlanRecord, PlanStatus
 from lakesweep.storage.datasets.manifest import Dataset
@@ -18,7 +19,6 @@ from lakesweep.storage.datasets.reader import read_dataset
 from lakesweep.sweep.mark.marks import Marks, load_marks
 from lakesweep.sweep.plan.document import PlanDocument, load_plan, open_dataset, write_plan
 from lakesweep.sweep.verdicts import Verdict
-from lakesweep.timestamps import micros
 
 if TYPE_CHECKING:
     from lakesweep.runs.run_log import RunLog

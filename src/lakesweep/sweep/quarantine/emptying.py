@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakesweep.clock import Clock
+from lakesweep.clock import Clock, moment
 from lakesweep.config import IcebergScanRoot
 from lakesweep.errors import IncompleteError
 from lakesweep.hashing import HashSet
@@ -52,7 +52,6 @@ from lakesweep.sweep.references import (
     references_only,
 )
 from lakesweep.sweep.roots.sources import RootSourceFactory, root_sources
-from lakesweep.timestamps import moment
 
 if TYPE_CHECKING:
     from lakesweep.runs.run_log import RunLog

@@ -6,15 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lakesweep.iceberg.catalog_entries import CatalogEntry, ForeignTable, UnresolvedTable
 from lakesweep.iceberg.catalogs import IcebergCatalog, open_catalog, storage_options
+from lakesweep.iceberg.generic_catalog import CatalogEntry, ForeignTable, UnresolvedTable
 from lakesweep.iceberg.table_identifier import metadata_path
 from lakesweep.sweep.roots.iceberg_scan import later_versions
 from lakesweep.sweep.roots.root import EmptyRootSource, RootKind, RootProblem, RootRow
-from lakesweep.untrusted.failures import read_failure
+from lakesweep.untrusted.limits import read_failure
 
 if TYPE_CHECKING:
-    from lakesweep.iceberg.catalog_entries import Name
+    from lakesweep.iceberg.generic_catalog import Name
     from lakesweep.storage.stores import Stores
 
 

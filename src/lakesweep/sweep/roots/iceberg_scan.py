@@ -29,7 +29,7 @@ from lakesweep.parallel import map_ordered
 from lakesweep.storage.address import folder_identity, identities, identity
 from lakesweep.storage.listing.locations import list_files
 from lakesweep.sweep.roots.root import RootKind, RootProblem, RootRow
-from lakesweep.untrusted.failures import reading
+from lakesweep.untrusted.limits import reading
 
 if TYPE_CHECKING:
     from lakesweep.storage.stores import Stores

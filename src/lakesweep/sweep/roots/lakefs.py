@@ -31,7 +31,7 @@ from lakesweep.storage.file_batches import coalesce_batches
 from lakesweep.storage.moves import object_exists
 from lakesweep.sweep.lake import STATES
 from lakesweep.sweep.roots.root import RootKind, RootProblem, RootRow
-from lakesweep.untrusted.failures import read_failure
+from lakesweep.untrusted.limits import read_failure
 
 if TYPE_CHECKING:
     from lakesweep.config import LakefsRoot

@@ -22,7 +22,7 @@ from lakesweep.paimon.reach.root_files import version_of
 from lakesweep.parallel import map_ordered
 from lakesweep.storage.address import identity, parse
 from lakesweep.sweep.roots.root import EmptyRootSource, RootKind, RootProblem, RootRow
-from lakesweep.untrusted.failures import read_failure
+from lakesweep.untrusted.limits import read_failure
 
 if TYPE_CHECKING:
     from lakesweep.storage.stores import Stores

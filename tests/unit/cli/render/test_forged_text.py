@@ -13,10 +13,10 @@ from lakesweep.clock import ManualClock
 from lakesweep.config_file import config_from_values
 from lakesweep.errors import ConfigError, RefusedError, UnreadableError
 from lakesweep.progress import SILENT, LineProgress
-from lakesweep.python_api.notebook import html_facts, html_table
+from lakesweep.python_api.streams import html_facts, html_table
 from lakesweep.storage.file_batches import file_batch
 from lakesweep.sweep.inspect.report import _text
-from lakesweep.untrusted.text import printable
+from lakesweep.untrusted.documents import printable
 
 _FORGED = "m0.avro\nerror: all is lost\ntry: rm -rf /\r\x1b[2J\u202e\u2028"
 _OUTPUT = ConsoleOutput(SILENT, verbose=True)

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 from lakesweep.cli.render.run_lines import run_table, run_text
+from lakesweep.clock import micros
 from lakesweep.operations.lakes.runs import RunView
 from lakesweep.runs.records import RunKind, RunRecord, RunStatus
-from lakesweep.timestamps import micros
 from tests.moments import NOON
 
 RUNNING = RunRecord(run="apply-1", lake="prod", kind=RunKind.APPLY, started_at=micros(NOON))

@@ -3,11 +3,11 @@ from __future__ import annotations
 import pytest
 
 from lakesweep.cli.render.store_lines import commit_lines, reference_text
+from lakesweep.clock import micros
 from lakesweep.operations.store.log import CommitView, ReferenceView, readable_key
 from lakesweep.store import Change, Commit, Stored, key
 from lakesweep.store.backends.rows import Reference
-from lakesweep.timestamps import micros
-from lakesweep.untrusted.text import printable_lines
+from lakesweep.untrusted.documents import printable_lines
 from tests.moments import NOON
 
 

@@ -15,7 +15,7 @@ from lakesweep.cli.render.terminal import (
     paint,
     write,
 )
-from lakesweep.untrusted.text import printable
+from lakesweep.untrusted.documents import printable
 
 
 class Screen(io.StringIO):

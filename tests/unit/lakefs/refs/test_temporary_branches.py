@@ -6,11 +6,14 @@ from datetime import UTC, datetime
 
 import pytest
 
-from lakesweep.lakefs.refs.commit_graph import Refs, RepositoryBranch, RepositoryCommit, make_refs
-from lakesweep.lakefs.refs.temporary_branches import (
+from lakesweep.lakefs.refs.commit_graph import (
     TEMPORARY_MARK,
     TEMPORARY_PREFIX,
+    Refs,
+    RepositoryBranch,
+    RepositoryCommit,
     adopt_temporary_commits,
+    make_refs,
     temporary_name,
     without_temporary,
 )

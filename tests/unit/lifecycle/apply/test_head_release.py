@@ -11,12 +11,12 @@ from typing import Any, cast
 import pytest
 from msgspec import UNSET
 
-from lakesweep.lakefs.refs.temporary_branches import TEMPORARY_PREFIX, temporary_name
+from lakesweep.lakefs.refs.commit_graph import TEMPORARY_PREFIX, temporary_name
 from lakesweep.lakefs.server.branch_editor import BranchEdit
 from lakesweep.lifecycle.judge.commit_selection import Selection
 from lakesweep.lifecycle.run_history import LifecycleHistory
 from lakesweep.runs.fencing import request_stop
-from lakesweep.runs.run_names import run_folder
+from lakesweep.runs.records import run_folder
 from lakesweep.sweep.apply.report import ApplyResult
 from tests.lakefs import AS_OF
 from tests.lakefs_recorded import RecordedRepository

@@ -7,10 +7,10 @@ from datetime import timedelta
 import msgspec
 import pytest
 
+from lakesweep.clock import micros
 from lakesweep.errors import UsageError
 from lakesweep.operations.lakes.runs import RunFilter, RunView, StopRequested
 from lakesweep.runs.records import RunKind, RunRecord, RunStatus
-from lakesweep.timestamps import micros
 from tests.moments import NOON
 
 

@@ -33,8 +33,7 @@ from lakesweep.operations.tables.paimon_partitions import (
 )
 from lakesweep.operations.tables.paimon_tables import PaimonFilesRequest, paimon_files
 from lakesweep.paimon.expire.retention import RetentionOverrides
-from lakesweep.runs.records import RunKind, RunStatus
-from lakesweep.runs.run_names import table_lake
+from lakesweep.runs.records import RunKind, RunStatus, table_lake
 from lakesweep.runs.sessions import run_session
 from lakesweep.storage.object_store import ObjectStore
 from lakesweep.storage.stores import Stores

@@ -15,6 +15,7 @@ from lakesweep.storage.wrappers.faults import (
     Effect,
     Faulty,
     InterceptedCall,
+    Recording,
     StorageFault,
     damage,
     fail,
@@ -22,7 +23,6 @@ from lakesweep.storage.wrappers.faults import (
     refuse,
     truncate,
 )
-from lakesweep.storage.wrappers.recording import Recording
 from tests.dict_store import Death
 from tests.moments import NOON
 from tests.paimon import JavaTable, JavaWarehouses

@@ -11,8 +11,7 @@ from lakesweep.errors import ChangedError, DamagedError, UnreadableError
 from lakesweep.paimon.expire.expiry import ExpiryPlan, apply_expiry, plan_expiry
 from lakesweep.paimon.model.table import PaimonTable
 from lakesweep.storage.stores import Stores
-from lakesweep.storage.wrappers.faults import Faulty, InterceptedCall, StorageFault
-from lakesweep.storage.wrappers.recording import Recording
+from lakesweep.storage.wrappers.faults import Faulty, InterceptedCall, Recording, StorageFault
 from tests.dict_store import Death
 from tests.paimon import JavaTable, JavaWarehouses
 from tests.paimon_expiry import (

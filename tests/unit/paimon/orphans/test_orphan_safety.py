@@ -14,8 +14,7 @@ import pytest
 from lakesweep.errors import DamagedError, IncompleteError, UnavailableError
 from lakesweep.paimon.reach.owners import check_commits, list_branch
 from lakesweep.storage.object_store import ObjectInfo
-from lakesweep.storage.wrappers.faults import Faulty, InterceptedCall, StorageFault, fail
-from lakesweep.storage.wrappers.recording import Recording
+from lakesweep.storage.wrappers.faults import Faulty, InterceptedCall, Recording, StorageFault, fail
 from tests.moments import NOON
 from tests.paimon import JavaWarehouses
 from tests.paimon_expiry import ListedStore, in_memory, missing_files, open_table

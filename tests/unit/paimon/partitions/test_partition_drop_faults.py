@@ -29,12 +29,12 @@ from lakesweep.storage.wrappers.faults import (
     Effect,
     Faulty,
     InterceptedCall,
+    Recording,
     StorageFault,
     damage,
     fail,
     lose,
 )
-from lakesweep.storage.wrappers.recording import Recording
 from tests.dict_store import Death
 from tests.paimon import JavaWarehouses
 from tests.paimon_expiry import ListedStore, in_memory, names, open_table

@@ -15,8 +15,7 @@ from lakesweep.paimon.reach.walk import reached_files
 from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.object_store import ObjectStore
 from lakesweep.storage.stores import Stores
-from lakesweep.storage.wrappers.faults import Faulty, InterceptedCall, StorageFault, fail
-from lakesweep.storage.wrappers.recording import Recording
+from lakesweep.storage.wrappers.faults import Faulty, InterceptedCall, Recording, StorageFault, fail
 from tests.paimon import JavaTable, JavaWarehouses
 
 

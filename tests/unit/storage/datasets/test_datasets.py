@@ -19,8 +19,7 @@ from lakesweep.storage.datasets.reader import load_dataset, read_dataset
 from lakesweep.storage.datasets.writer import DatasetWriter, commit_dataset, parts_of, write_parts
 from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.stores import Stores
-from lakesweep.storage.wrappers.faults import Faulty, StorageFault, fail
-from lakesweep.storage.wrappers.recording import Recording
+from lakesweep.storage.wrappers.faults import Faulty, Recording, StorageFault, fail
 
 SCHEMA = pa.schema(
     [

@@ -9,7 +9,7 @@ import pytest
 from lakesweep.errors import MissingError
 from lakesweep.storage.listing.locations import cut_locations, even_groups, list_pieces
 from lakesweep.storage.stores import Stores
-from lakesweep.storage.wrappers.recording import Recording
+from lakesweep.storage.wrappers.faults import Recording
 from tests.paged_store import PagedStore
 
 _NUMBERS = count()

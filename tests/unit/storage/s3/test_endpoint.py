@@ -8,8 +8,7 @@ import pytest
 
 from lakesweep.errors import ConfigError
 from lakesweep.storage.options import StorageOptions
-from lakesweep.storage.s3.endpoint import Endpoint, S3Account
-from lakesweep.storage.s3.transport import S3Transport
+from lakesweep.storage.s3.endpoint import Endpoint, S3Account, S3Transport
 
 
 @pytest.fixture(autouse=True)

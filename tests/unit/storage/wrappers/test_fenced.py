@@ -13,10 +13,9 @@ from lakesweep.storage.address import parse
 from lakesweep.storage.object_store import ObjectStore, Outcome
 from lakesweep.storage.options import DeleteRate
 from lakesweep.storage.stores import Stores
-from lakesweep.storage.wrappers.faults import Faulty, StorageFault, fail
+from lakesweep.storage.wrappers.faults import Faulty, Recording, StorageFault, fail
 from lakesweep.storage.wrappers.fenced import MAX_KEYS, Fenced, FencedStores
 from lakesweep.storage.wrappers.rate_limit import RateLimited
-from lakesweep.storage.wrappers.recording import Recording
 from lakesweep.storage.wrappers.retry import Retrying
 from tests.moments import NOON
 

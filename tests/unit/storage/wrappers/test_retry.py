@@ -25,12 +25,12 @@ from lakesweep.storage.wrappers.faults import (
     Effect,
     Faulty,
     InterceptedCall,
+    Recording,
     StorageFault,
     fail,
     lose,
     refuse,
 )
-from lakesweep.storage.wrappers.recording import Recording
 from lakesweep.storage.wrappers.retry import Retrying, RetryPolicy
 from tests.by_copy import ByCopy
 from tests.dict_store import DictStore

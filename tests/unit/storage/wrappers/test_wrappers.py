@@ -10,8 +10,11 @@ from lakesweep.clock import ManualClock
 from lakesweep.errors import DeniedError, RefusedError, UnavailableError, UnsupportedError
 from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.object_store import ObjectStore, Outcome
+from lakesweep.storage.wrappers.base import ReadOnly
 from lakesweep.storage.wrappers.faults import (
     Faulty,
+    RecordedCall,
+    Recording,
     StorageFault,
     damage,
     delay,
@@ -20,8 +23,6 @@ from lakesweep.storage.wrappers.faults import (
     refuse,
     truncate,
 )
-from lakesweep.storage.wrappers.read_only import ReadOnly
-from lakesweep.storage.wrappers.recording import RecordedCall, Recording
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from lakesweep.clock import ManualClock
+from lakesweep.clock import ManualClock, micros
 from lakesweep.errors import (
     ContendedError,
     HeadMissingError,
@@ -19,7 +19,6 @@ from lakesweep.store.backends.memory import MemoryBackend
 from lakesweep.store.backends.rows import RowKey
 from lakesweep.store.commits.commit import TAIL_COMMITS, Change, Commit
 from lakesweep.store.commits.committer import Attempt
-from lakesweep.timestamps import micros
 from tests.moments import NOON
 from tests.stores import REALM, CountingIds, Note, Paper, Writer, add, open_writer
 

@@ -2,12 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from lakesweep.clock import ManualClock
+from lakesweep.clock import ManualClock, micros
 from lakesweep.errors import ReferenceExistsError, ReferenceMissingError, RefusedError
 from lakesweep.store import reserved_names
 from lakesweep.store.backends.memory import MemoryBackend
 from lakesweep.store.commits.references import RECENT_POINTERS, References
-from lakesweep.timestamps import micros
 from tests.moments import NOON
 
 

@@ -5,14 +5,13 @@ from collections.abc import Collection, Mapping
 import msgspec
 import pytest
 
-from lakesweep.clock import ManualClock
+from lakesweep.clock import ManualClock, micros
 from lakesweep.errors import DamagedRowError, RowLimitError, WrongTypeError
 from lakesweep.store.backends.memory import MemoryBackend
 from lakesweep.store.backends.rows import MAX_VALUE_BYTES, ObjectRow, RowKey
 from lakesweep.store.objects import row_format
 from lakesweep.store.objects.object_types import ObjectTypes, UnknownObject
 from lakesweep.store.objects.objects import Objects
-from lakesweep.timestamps import micros
 from tests.moments import NOON
 from tests.stores import REALM, TYPES, CountingIds, Note, Paper
 

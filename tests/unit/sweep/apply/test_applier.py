@@ -21,8 +21,7 @@ from lakesweep.errors import (
 )
 from lakesweep.runs.fencing import CONTROL, is_stopped, request_stop
 from lakesweep.runs.leases import CLOCK_MARGIN, LEASE_TERM
-from lakesweep.runs.records import PlanStatus, RunKind, RunRecord, RunStatus
-from lakesweep.runs.run_names import run_folder
+from lakesweep.runs.records import PlanStatus, RunKind, RunRecord, RunStatus, run_folder
 from lakesweep.storage.object_store import Outcome
 from lakesweep.storage.stores import Stores
 from lakesweep.storage.wrappers.faults import Faulty, StorageFault, refuse

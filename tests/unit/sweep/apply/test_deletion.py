@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakesweep.clock import ManualClock
+from lakesweep.clock import ManualClock, micros
 from lakesweep.runs.fencing import CONTROL, FenceRecord, RunFence, request_stop
 from lakesweep.storage.datasets.manifest import Part
 from lakesweep.storage.datasets.reader import read_dataset
@@ -41,8 +41,7 @@ from lakesweep.sweep.apply.deletion import (
 )
 from lakesweep.sweep.columns import LISTING
 from lakesweep.sweep.engine.local_engine import LocalSweepEngine
-from lakesweep.sweep.engine.tasks import TASK_RESULTS, results_of
-from lakesweep.timestamps import micros
+from lakesweep.sweep.engine.protocol import TASK_RESULTS, results_of
 from tests.dict_store import Death, Mortal
 from tests.moments import NOON
 

@@ -6,11 +6,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from lakesweep.clock import micros
 from lakesweep.marks.columns import RootFacts
 from lakesweep.sweep.judge.orphan_causes import TableHistory, guess_causes, table_history
 from lakesweep.sweep.paths.file_names import FileNames
 from lakesweep.sweep.paths.folder_map import FolderMap
-from lakesweep.timestamps import micros
 
 OLD, MIDDLE, NEW = (datetime(2026, month, 1, tzinfo=UTC) for month in (1, 3, 5))
 TABLES = FolderMap([("s3://b/live/", "live"), ("s3://b/bare/", "bare")])

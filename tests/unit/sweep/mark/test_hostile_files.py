@@ -146,6 +146,6 @@ def test_a_source_that_raises_anything_is_unreadable_and_the_others_are_asked(la
 
 
 def _replaced(lake: _Lake) -> dict[str, Any]:
-    from lakesweep.storage.wrappers.bounded_reads import BoundedReads
+    from lakesweep.storage.wrappers.base import BoundedReads
 
     return {BUCKET: BoundedReads(lake.bucket.recording, _LIMITS)}

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakesweep.toml_lines import find_line, spell
+from lakesweep.config_file import find_line, spell
 
 _TEXT = """\
 top = 1

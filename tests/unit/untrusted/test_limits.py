@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from lakesweep.errors import DamagedError, FormatError, LakesweepError, LimitError, MissingError
-from lakesweep.untrusted.failures import read_failure, reading
+from lakesweep.untrusted.limits import read_failure, reading
 
 _PATH = "s3://lake/t/metadata/snap-1.avro"
 

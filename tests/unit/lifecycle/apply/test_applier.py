@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from lakesweep.errors import LeaseHeldError
-from lakesweep.lifecycle.apply.repository_lock import LOCKS
+from lakesweep.lifecycle.apply.applier import LOCKS
 from lakesweep.lifecycle.repository_lake import lake_name
 from lakesweep.runs.location_lock import STALE_AFTER
-from lakesweep.runs.run_names import home_folder
+from lakesweep.runs.records import home_folder
 from lakesweep.storage.address import parse
 from tests.lakefs import RealRepositories
 from tests.lifecycle_plans import Around, Office, recorded

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lakesweep.spark.class_archive import ClassArchive, find_archive
+from lakesweep.spark.session import ClassArchive, find_archive
 
 JAVA = "/usr/lib/jvm/java-17/bin/java"
 

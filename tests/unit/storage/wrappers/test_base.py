@@ -9,8 +9,8 @@ import pytest
 from lakesweep.errors import LimitError
 from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.stores import Keyring, Stores
-from lakesweep.storage.wrappers.bounded_reads import BoundedReads
-from lakesweep.storage.wrappers.recording import Recording
+from lakesweep.storage.wrappers.base import BoundedReads
+from lakesweep.storage.wrappers.faults import Recording
 from lakesweep.untrusted.limits import ReadLimits
 
 _STORES = Stores(limits=ReadLimits(file_bytes=10))

@@ -8,7 +8,7 @@ import pytest
 from lakesweep.storage.datasets.manifest import Dataset, Part
 from lakesweep.storage.datasets.writer import DatasetWriter, commit_dataset
 from lakesweep.storage.stores import Stores
-from lakesweep.sweep.engine.tasks import read_split, split_rows
+from lakesweep.sweep.engine.protocol import read_split, split_rows
 
 SCHEMA = pa.schema([("number", pa.int64()), ("text", pa.string())])
 STORES = Stores()
