@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol, TextIO
 
 from lakesweep.clock import Clock, SystemClock
 from lakesweep.units import format_size
-from lakesweep.untrusted.documents import printable
+from lakesweep.untrusted.text import printable
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress

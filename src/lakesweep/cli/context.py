@@ -14,7 +14,7 @@ from lakesweep.clock import Clock, SystemClock
 from lakesweep.errors import RefusedError
 from lakesweep.operations.interaction import Interaction
 from lakesweep.progress import SILENT, BarProgress, LineProgress, Progress
-from lakesweep.untrusted.documents import printable
+from lakesweep.untrusted.text import printable
 
 if TYPE_CHECKING:
     from lakesweep.app import App

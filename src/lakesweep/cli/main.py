@@ -35,7 +35,7 @@ from lakesweep.errors import LakesweepError, RefusedError, UsageError
 from lakesweep.no_pandas import disable_pandas
 from lakesweep.progress import SILENT
 from lakesweep.redaction import masked
-from lakesweep.untrusted.documents import printable
+from lakesweep.untrusted.text import printable
 from lakesweep.version import __version__
 
 #: What a shell reports for a program whose reader went away (128 + SIGPIPE).

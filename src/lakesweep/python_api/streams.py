@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakesweep.untrusted.documents import printable
+from lakesweep.untrusted.text import printable
 
 _SHOWN_ROWS = 20
 

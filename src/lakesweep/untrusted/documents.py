@@ -1,11 +1,4 @@
-"""Strict readers of small foreign documents: gzip, JSON, and the numbers and text in them.
-
-Text from outside is also printed: to a terminal, a log or a page. Names of files, tables and
-commits are whatever others wrote. A line break in one could forge a line of ours, an escape
-sequence could steer a terminal, and a bidirectional control could show a name in another order.
-`printable` shows all of these by their code. It is applied where text is written, so that no
-message can forget it; lines of our own are therefore passed as several texts.
-"""
+"""Strict readers of small foreign documents: gzip, JSON, and the numbers and text in them."""
 
 from __future__ import annotations
 
@@ -13,7 +6,6 @@ import gzip
 import io
 import re
 import zlib
-from collections.abc import Iterable
 from typing import Annotated, TypeVar
 
 import msgspec
@@ -22,17 +14,23 @@ from lakesweep.errors import DamagedError, LimitError, TruncatedError
 from lakesweep.untrusted.limits import DEFAULT_LIMITS, ReadLimits
 
 Document = TypeVar("Document")
+
 #: The largest number of 64 bits with a sign, which is what every format and Arrow column holds.
 LARGEST_LONG = 2**63 - 1
+
 #: A number of 64 bits, as a field of a document.
 Long = Annotated[int, msgspec.Meta(ge=-LARGEST_LONG - 1, le=LARGEST_LONG)]
+
 #: A size or a count, as a field of a document.
 Size = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_LONG)]
+
 #: Milliseconds since 1970, from the year 1 to the year 9999, where Python's calendar ends.
 Millis = Annotated[int, msgspec.Meta(ge=-62_135_596_800_000, le=253_402_300_799_999)]
+
 #: A path or location, as a field of a document. No store has keys with NUL characters, and calls
 #: of the system fail on them.
 PathText = Annotated[str, msgspec.Meta(pattern=r"^[^\x00]*$")]
+
 _GZIP = b"\x1f\x8b"
 _PIECE = 2**20
 _DIGITS = re.compile(r"-?[0-9]{1,19}", re.ASCII)
@@ -90,20 +88,3 @@ def parse_long(text: str) -> int | None:
         return None
     value = int(text)
     return value if -LARGEST_LONG - 1 <= value <= LARGEST_LONG else None
-
-
-def printable(text: str) -> str:
-    """One line, with control characters, line breaks and hidden characters shown by their code."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else _code(c) for c in text)
-
-
-def printable_lines(text: str | Iterable[str]) -> str:
-    """Several lines of our own, or one."""
-    lines = (text,) if isinstance(text, str) else text
-    return "\n".join(map(printable, lines))
-
-
-def _code(character: str) -> str:
-    return character.encode("unicode_escape", "backslashreplace").decode("ascii")

@@ -12,7 +12,7 @@ from lakesweep.cli.render.terminal import Colour, paint, write
 from lakesweep.errors import LakesweepError
 from lakesweep.progress import SILENT, Progress
 from lakesweep.redaction import masked
-from lakesweep.untrusted.documents import printable, printable_lines
+from lakesweep.untrusted.text import printable, printable_lines
 
 if TYPE_CHECKING:
     import msgspec

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from lakesweep.cli.render.json_lines import moment_texts
 from lakesweep.storage.file_batches import FILE_SCHEMA
 from lakesweep.units import format_count, format_size
-from lakesweep.untrusted.documents import printable
+from lakesweep.untrusted.text import printable
 
 _KIND_WIDTH = 20
 

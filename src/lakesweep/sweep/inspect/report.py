@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakesweep.sweep.verdicts import Reason, Verdict
 from lakesweep.units import format_count, format_moment, format_size
-from lakesweep.untrusted.documents import printable
+from lakesweep.untrusted.text import printable
 
 if TYPE_CHECKING:
     from lakesweep.sweep.guards import Guard

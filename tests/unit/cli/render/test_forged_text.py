@@ -16,7 +16,7 @@ from lakesweep.progress import SILENT, LineProgress
 from lakesweep.python_api.streams import html_facts, html_table
 from lakesweep.storage.file_batches import file_batch
 from lakesweep.sweep.inspect.report import _text
-from lakesweep.untrusted.documents import printable
+from lakesweep.untrusted.text import printable
 
 _FORGED = "m0.avro\nerror: all is lost\ntry: rm -rf /\r\x1b[2J\u202e\u2028"
 _OUTPUT = ConsoleOutput(SILENT, verbose=True)

@@ -7,7 +7,7 @@ from lakesweep.clock import micros
 from lakesweep.operations.store.log import CommitView, ReferenceView, readable_key
 from lakesweep.store import Change, Commit, Stored, key
 from lakesweep.store.backends.rows import Reference
-from lakesweep.untrusted.documents import printable_lines
+from lakesweep.untrusted.text import printable_lines
 from tests.moments import NOON
 
 

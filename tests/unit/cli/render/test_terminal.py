@@ -15,7 +15,7 @@ from lakesweep.cli.render.terminal import (
     paint,
     write,
 )
-from lakesweep.untrusted.documents import printable
+from lakesweep.untrusted.text import printable
 
 
 class Screen(io.StringIO):
