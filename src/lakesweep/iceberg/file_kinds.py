@@ -55,10 +55,27 @@ _PATTERNS = (
 _NOT_DATA = r"(^|/)(snap-|stage-|partition-stats-)[^/]*$|-(m\d+|deletes)\.[a-z]+$"
 
 
+#: A name without a version: some catalogs use nothing but an id, which may begin with digits.
+_BARE_ID = re.compile(r"(?:^|/)[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\.[^/]*$")
+#: The names of tables without a catalog.
+_FILE_SYSTEM_NAME = re.compile(r"(?:^|/)v[^/]*$")
+
+
 def metadata_version(path: str) -> int | None:
     """The version in the name of a metadata file; None if there is none."""
     found = re.search(METADATA_VERSION, path)
-    return int(found["number"]) if found else None
+    return int(found["number"]) if found and not _BARE_ID.search(path) else None
+
+
+def compare_versions(path: str, other: str) -> int | None:
+    """Negative, zero or positive as the version in one name is before, like or after another.
+
+    None if the names do not tell: one has no version, or the files are numbered in different ways.
+    A catalog that takes over a table without one begins to count again.
+    """
+    ours, theirs = metadata_version(path), metadata_version(other)
+    alike = bool(_FILE_SYSTEM_NAME.search(path)) == bool(_FILE_SYSTEM_NAME.search(other))
+    return None if ours is None or theirs is None or not alike else ours - theirs
 
 
 def snapshot_ids(lists: pa.Array) -> Iterator[str]:

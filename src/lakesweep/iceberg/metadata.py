@@ -97,6 +97,11 @@ class TableMetadata:
     dangling: tuple[str, ...] = ()
     #: Fields of any partition spec whose folders have names that look hidden.
     hidden_fields: tuple[str, ...] = ()
+    #: When it was written, and when the oldest file of its log was, in milliseconds since 1970.
+    updated_ms: int | None = None
+    log_since_ms: int | None = None
+    #: The last number of a snapshot.
+    sequence: int | None = None
 
     @property
     def version_hint(self) -> str | None:
@@ -194,6 +199,8 @@ class _Document(msgspec.Struct, rename="kebab"):
     refs: dict[str, _Reference] | None = None
     snapshots: list[_Snapshot] | None = None
     metadata_log: list[_LogEntry] | None = None
+    last_updated_ms: Any = None
+    last_sequence_number: Any = None
     statistics: list[_Statistics] | None = None
     partition_statistics: list[_Statistics] | None = None
     partition_spec: Any = None
@@ -214,6 +221,7 @@ class _Snapshot(msgspec.Struct, rename="kebab"):
 
 class _LogEntry(msgspec.Struct, rename="kebab"):
     metadata_file: PathText
+    timestamp_ms: Any = None
 
 
 class _Statistics(msgspec.Struct, rename="kebab"):
@@ -257,7 +265,21 @@ def _table(path: str, size_bytes: int, location: str, document: _Document) -> Ta
         partition_statistics=_sized(document.partition_statistics, resolve),
         dangling=tuple(_dangling(document)),
         hidden_fields=tuple(_hidden_fields(document)),
+        updated_ms=_moment(document.last_updated_ms),
+        log_since_ms=_log_since(document),
+        sequence=_sequence(document.last_sequence_number),
     )
+
+
+def _log_since(document: _Document) -> int | None:
+    """When the log begins; None if one of its entries does not tell its time."""
+    moments = [_moment(entry.timestamp_ms) for entry in document.metadata_log or ()]
+    known = [moment for moment in moments if moment is not None]
+    return min(known) if known and len(known) == len(moments) else None
+
+
+def _sequence(found: Any) -> int | None:
+    return found if isinstance(found, int) and found >= 0 else None
 
 
 def _hidden_fields(document: _Document) -> list[str]:

@@ -2,7 +2,9 @@
 
 Names of tables change, and a table id alone proves little: a copy has the same id, and a
 second catalog may have moved the table on. What counts is the history that a metadata file
-lists.
+lists, and only as far as it lies in the folder of that file. Whoever can write one table can give
+it the id of another one and a log with its files; that must not make the other one outdated. A
+table that really moved to another folder is taken for two, and the files of both are kept.
 
 A known root that is no longer listed may have been dropped, or may be hidden by another
 catalog name, by permissions or by a changed configuration. Nothing tells these cases apart,
@@ -19,7 +21,7 @@ from datetime import datetime
 import pyarrow as pa
 
 from lakesweep.errors import LakesweepError
-from lakesweep.iceberg.file_kinds import metadata_version
+from lakesweep.iceberg.file_kinds import compare_versions, metadata_version
 from lakesweep.marks.columns import RootFacts, source_numbers
 from lakesweep.runs.records import RootMemory
 from lakesweep.storage.address import identity, parse
@@ -79,20 +81,17 @@ def is_successor(pointer: str, facts: RootFacts | None, before: str, uuid: str |
     """
     if identity(pointer) == identity(before):
         return True
-    if facts is None:
+    if facts is None or facts.uuid != uuid or _folder(pointer) != _folder(before):
         return False
-    return _number(before) in facts.log or (
-        uuid is not None and facts.uuid == uuid and _is_older(pointer, facts, before)
-    )
+    return _number(before) in facts.log or (uuid is not None and _is_older(pointer, facts, before))
 
 
 def has_superseded(pointer: str, facts: RootFacts, other: str) -> bool:
     """Whether the other metadata of the same table is the one at `pointer`, or an older one."""
     if is_successor(pointer, facts, other, facts.uuid):
         return True
-    ours, theirs = metadata_version(pointer), metadata_version(other)
-    is_beside = _folder(pointer) == _folder(other)
-    return is_beside and ours is not None and theirs is not None and theirs < ours
+    order = compare_versions(other, pointer)
+    return _folder(pointer) == _folder(other) and order is not None and order < 0
 
 
 def is_name_reused(pointer: str) -> bool:
@@ -106,8 +105,8 @@ def _folder(pointer: str) -> str:
 
 def _is_older(pointer: str, facts: RootFacts, before: str) -> bool:
     version, oldest = metadata_version(before), facts.oldest_version
-    is_beside = _folder(pointer) == _folder(before)
-    return is_beside and version is not None and oldest is not None and version < oldest
+    is_alike = compare_versions(before, pointer) is not None
+    return is_alike and version is not None and oldest is not None and version < oldest
 
 
 def _number(path: str) -> int:

@@ -3,11 +3,11 @@
 A folder may hold the metadata of several tables, with many old versions each and some that
 were never committed. Few reads find the newest of each table: a metadata file names its
 predecessors, so of these only the beginning is read, which tells that they are of the same table.
+Files whose names have no number are read completely: only they themselves tell their order.
 """
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakesweep.errors import DamagedError, FormatError, LakesweepError, MissingError, NotFoundError
+from lakesweep.iceberg.file_kinds import compare_versions, metadata_version
 from lakesweep.iceberg.metadata import (
     Metadata,
     TableMetadata,
@@ -25,6 +26,7 @@ from lakesweep.iceberg.metadata import (
     table_uuid,
     uuid_at_beginning,
 )
+from lakesweep.iceberg.metadata_order import current_metadata
 from lakesweep.parallel import map_ordered
 from lakesweep.storage.address import folder_identity, identities, identity
 from lakesweep.storage.listing.locations import list_files
@@ -35,7 +37,6 @@ if TYPE_CHECKING:
     from lakesweep.storage.stores import Stores
 
 _METADATA = r"\.metadata\.json(\.gz)?$"
-_VERSION = re.compile(r"/v?(\d+)[^/]*$")
 
 #: The prefix of the names of these sources.
 _NAME = "scan of "
@@ -47,18 +48,22 @@ ListedFiles = Callable[[], Iterable[pa.RecordBatch]]
 class FoundTable:
     """What a folder holds of one table: metadata that was read, and the files in its logs.
 
-    `seen` are the versions of all its files.
+    `logged` leads from these files to those that name them; `seen` are all its files.
     """
 
     versions: list[Metadata] = field(default_factory=list)
-    logged: set[str] = field(default_factory=set)
-    seen: set[int] = field(default_factory=set)
+    logged: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    seen: list[str] = field(default_factory=list)
 
     def add(self, metadata: Metadata) -> None:
         self.versions.append(metadata)
-        self.seen.add(_version(metadata.path))
-        if isinstance(metadata, TableMetadata):
-            self.logged.update(map(identity, metadata.log))
+        self.seen.append(metadata.path)
+        for path in metadata.log if isinstance(metadata, TableMetadata) else ():
+            self.logged[identity(path)].append(metadata.path)
+
+    def has_logged(self, path: str) -> bool:
+        """Whether a file with a higher number names this one as its predecessor."""
+        return any(is_lower(path, logger) for logger in self.logged.get(identity(path), ()))
 
 
 @dataclass(frozen=True)
@@ -97,6 +102,7 @@ class ScanRoots:
             if isinstance(problem, RootProblem):
                 raise DamagedError(str(problem.name), problem.reason)
         rows = [row for row in found if isinstance(row, RootRow)]
+        # The newest of them first.
         same = [row for row in rows if row.unless_known == root.unless_known]
         return next((row for row in same if row == root), same[0] if same else None)
 
@@ -105,11 +111,11 @@ class ScanRoots:
         tables: defaultdict[str, FoundTable] = defaultdict(FoundTable)
         problems: list[RootProblem] = []
         damaged: list[RootProblem] = []
-        for path in sorted(paths, key=_version, reverse=True):
+        for path in sorted(paths, key=_number, reverse=True):
             try:
                 with reading(path):
                     if (owner := self._logged_by(path, tables)) is not None:
-                        owner.seen.add(_version(path))
+                        owner.seen.append(path)
                         continue
                     metadata = load_metadata(self.stores, path)
             except NotFoundError:
@@ -121,7 +127,8 @@ class ScanRoots:
             else:
                 tables[metadata.uuid or metadata.location].add(metadata)
         problems += self._newer(damaged, tables)
-        rows = [row for table in tables.values() for row in self._newest(table.versions)]
+        newest = (each for table in tables.values() for each in current_metadata(table.versions))
+        rows = [self._row(metadata) for metadata in newest]
         return [*rows, *(problems if self.keep else [])]
 
     def _logged_by(self, path: str, tables: Mapping[str, FoundTable]) -> FoundTable | None:
@@ -130,7 +137,7 @@ class ScanRoots:
         A log may name files of any table. Only that of the same table makes them outdated, or one
         file could hide all of a lost table.
         """
-        named = {uuid: table for uuid, table in tables.items() if identity(path) in table.logged}
+        named = {uuid: table for uuid, table in tables.items() if table.has_logged(path)}
         return named.get(table_uuid(self.stores, path) or "") if named else None
 
     def _newer(
@@ -142,10 +149,10 @@ class ScanRoots:
         here. If the file does not tell its table, it counts as one of those around it.
         """
         for problem in damaged:
-            version = _version(str(problem.name))
-            own = tables.get(self._uuid_of_damaged(str(problem.name)) or "")
-            likely = [own] if own else [t for t in tables.values() if min(t.seen) <= version]
-            if not any(version < max(table.seen) for table in likely):
+            path = str(problem.name)
+            own = tables.get(self._uuid_of_damaged(path) or "")
+            likely = [own] if own else [t for t in tables.values() if _is_within(path, t.seen)]
+            if not any(is_lower(path, other) for table in likely for other in table.seen):
                 yield problem
 
     def _uuid_of_damaged(self, path: str) -> str | None:
@@ -153,13 +160,6 @@ class ScanRoots:
             return uuid_at_beginning(self.stores, path)
         except LakesweepError:
             return None
-
-    def _newest(self, versions: Sequence[Metadata]) -> Iterator[RootRow]:
-        """Several files may have the same number: one was committed, and nothing says which."""
-        newest = max(_version(metadata.path) for metadata in versions)
-        for metadata in versions:
-            if _version(metadata.path) == newest:
-                yield self._row(metadata)
 
     def _row(self, metadata: Metadata) -> RootRow:
         is_table = isinstance(metadata, TableMetadata)
@@ -178,27 +178,50 @@ class ScanRoots:
 
 
 def later_versions(stores: Stores, path: str) -> Iterator[RootRow | RootProblem]:
-    """Newer metadata files of the same table beside a metadata file, which make it outdated."""
-    folder = _folder(path)
-
-    def later() -> Iterator[pa.RecordBatch]:
-        for batch in list_files(stores, folder):
-            mask = [_is_later(other, path) for other in batch["path"].to_pylist()]
-            yield batch.filter(pa.array(mask, pa.bool_()))
-
+    """Metadata files of the same table beside a metadata file that make it outdated, or may."""
     try:
-        found = list(ScanRoots(stores, folder, keep=True, listing=later).collect())
+        later = [*_beside(stores, path)]
     except MissingError:
         return  # then the file itself is missing too
-    uuid = load_metadata(stores, path).uuid if found else None
-    for each in found:
-        if isinstance(each, RootProblem) or each.unless_known == uuid:
+    if not any(pc.any(batch["later"]).as_py() for batch in later):
+        return
+    uuid = load_metadata(stores, path).uuid
+    for each in ScanRoots(stores, _folder(path), keep=True, listing=lambda: later).collect():
+        is_itself = isinstance(each, RootRow) and identity(each.pointer) == identity(path)
+        if isinstance(each, RootProblem) or (each.unless_known == uuid and not is_itself):
             yield each
 
 
-def _is_later(other: str, path: str) -> bool:
-    is_beside = _folder(identity(other)) == _folder(identity(path))
-    return is_beside and _version(other) > _version(path)
+def _beside(stores: Stores, path: str) -> Iterator[pa.RecordBatch]:
+    """A file and those beside it that are not certainly older, which are `later`."""
+    own, folder = identity(path), _folder(identity(path))
+    for batch in list_files(stores, _folder(path)):
+        others = batch["path"].to_pylist()
+        named = [identity(other) for other in others]
+        itself = pa.array([name == own for name in named], pa.bool_())
+        later = [
+            _folder(name) == folder and name != own and not _is_certainly_older(other, path)
+            for name, other in zip(named, others, strict=True)
+        ]
+        rows = batch.append_column("later", pa.array(later, pa.bool_()))
+        yield rows.filter(pc.or_(itself, rows["later"]))
+
+
+def _is_certainly_older(other: str, path: str) -> bool:
+    """Whether names tell that a file is no later version: its number is not higher."""
+    order = compare_versions(other, path)
+    return order is not None and order <= 0
+
+
+def is_lower(path: str, other: str) -> bool:
+    """Whether both names have numbers of one kind, and this one has the lower."""
+    order = compare_versions(path, other)
+    return order is not None and order < 0
+
+
+def _is_within(path: str, seen: Iterable[str]) -> bool:
+    """Whether one of some files has a number that is not higher."""
+    return any(_is_certainly_older(other, path) for other in seen)
 
 
 def is_scan(origin: str) -> bool:
@@ -217,6 +240,7 @@ def _folder(path: str) -> str:
     return path.rpartition("/")[0] + "/"
 
 
-def _version(path: str) -> int:
-    found = _VERSION.search(path)
-    return int(found[1]) if found else -1
+def _number(path: str) -> int:
+    """The number in a name, for reading higher ones first; -1 without one."""
+    number = metadata_version(path)
+    return -1 if number is None else number

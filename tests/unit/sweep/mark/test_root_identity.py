@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -119,6 +120,22 @@ def test_an_older_version_under_another_name_is_not_the_table(world: World) -> N
     plan(world)
     _hide(world, "t3")
     assert "t3 (last seen" in str(_guard(plan(world)))
+
+
+def test_a_table_with_the_id_and_the_log_of_another_one_is_not_that_one(world: World) -> None:
+    """Who may write to t2 cannot hide that t3 is gone."""
+    plan(world)
+    pointer, uuid = world.catalog.pointers["t3"], world.table("t3").document["table-uuid"]
+    lost = _hide(world, "t3")
+    world.change("t2", **{"table-uuid": uuid})
+    log = [*world.table("t2").document["metadata-log"], {"metadata-file": pointer}]
+    table = world.table("t2")
+    table.document["metadata-log"] = log
+    world.bucket.write(world.catalog.pointers["t2"], json.dumps(table.document).encode())
+    made = plan(world)
+    assert "t3 (last seen" in str(_guard(made))
+    apply(world, made.plan)
+    assert lost <= world.files()
 
 
 def test_what_cannot_be_listed_is_not_gone(world: World) -> None:

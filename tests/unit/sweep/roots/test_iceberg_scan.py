@@ -10,12 +10,15 @@ import pytest
 
 from lakesweep.errors import DamagedError, DeniedError
 from lakesweep.iceberg.file_kinds import IcebergKind
+from lakesweep.iceberg.mark_levels import facts_of
+from lakesweep.iceberg.metadata import load_metadata
 from lakesweep.storage.listing.locations import list_files
 from lakesweep.storage.stores import Stores
 from lakesweep.storage.wrappers.faults import Faulty, StorageFault, fail
 from lakesweep.sweep.mark.mark_phase import mark, remark
 from lakesweep.sweep.mark.marks import Marks, RootState
-from lakesweep.sweep.roots.iceberg_scan import ScanRoots
+from lakesweep.sweep.purge_target import PurgeTarget, RootsBeside
+from lakesweep.sweep.roots.iceberg_scan import ScanRoots, later_versions
 from lakesweep.sweep.roots.root import RootKind, RootProblem, RootRow
 from tests.iceberg_tables import BUCKET, Bucket, Names, Table
 from tests.marked import live, root, spec_for, states
@@ -181,13 +184,120 @@ def test_a_copy_in_another_folder_is_kept_though_a_catalog_knows_its_id(bucket: 
     assert states(marks) == {"t": RootState.COMPLETE, copied: RootState.COMPLETE}
 
 
-def test_old_metadata_in_a_folder_that_the_table_has_left_keeps_nothing(bucket: Bucket) -> None:
-    made = table(bucket, "t")
-    before = made.path("metadata/00001-x.metadata.json")
-    log = [{"metadata-file": before}]
-    moved = Table(bucket, "elsewhere", {**made.document, "metadata-log": log})
-    marks = marked(bucket, scan(bucket), t=moved.commit())
-    assert states(marks) == {"t": RootState.COMPLETE}
+def posing(bucket: Bucket, folder: str, lost: Table, *log: str) -> Table:
+    """A table that has the id of another one, and its files in the log."""
+    entries = [{"metadata-file": path} for path in log]
+    uuid = lost.document["table-uuid"]
+    return Table(bucket, folder, {"table-uuid": uuid, "metadata-log": entries})
+
+
+def test_a_table_hides_none_in_another_folder_though_it_has_its_id_and_log(bucket: Bucket) -> None:
+    """Nobody can tell whether it moved there, or whether somebody made that up."""
+    lost = table(bucket, "lost")
+    pointer = lost.path("metadata/00001-x.metadata.json")
+    forged = posing(bucket, "mine", lost, pointer)
+    marks = marked(bucket, scan(bucket), mine=forged.commit())
+    assert states(marks) == {"mine": RootState.COMPLETE, pointer: RootState.COMPLETE}
+    assert (IcebergKind.DATA, lost.path("data/a")) in live(bucket.stores, marks)
+
+
+def test_a_purge_asks_a_table_whose_id_and_log_its_target_claims(bucket: Bucket) -> None:
+    lost = table(bucket, "lost")
+    pointer = lost.path("metadata/00001-x.metadata.json")
+    forged = posing(bucket, "mine", lost, pointer).commit()
+    target = PurgeTarget(forged, facts_of(load_metadata(bucket.stores, forged)))
+    beside = RootsBeside(scan(bucket), target)
+    assert [getattr(found, "pointer", None) for found in beside.collect()] == [pointer]
+
+
+# Names without a number.
+
+OLD, MIDDLE, NEW = "9c0ffee1", "1badcafe", "5eed0000"
+
+
+def unnumbered(bucket: Bucket, name: str, at_ms: int | None, *log: str, **document: object) -> str:
+    """Metadata of table `t` under a name that tells nothing, with the time of each in its log."""
+    entries = [{"metadata-file": path, "timestamp-ms": 10} for path in log]
+    made = Table(bucket, "t", {"metadata-log": entries, **document})
+    if at_ms is not None:
+        made.document["last-updated-ms"] = at_ms
+    path = made.path(f"metadata/{name}.metadata.json")
+    return bucket.write(path, json.dumps(made.document).encode())
+
+
+def found_by_scan(bucket: Bucket) -> set[str]:
+    return {row.pointer for row in rows(scan(bucket))}
+
+
+def test_names_without_a_number_tell_no_order(bucket: Bucket) -> None:
+    old = unnumbered(bucket, OLD, 10)
+    middle = unnumbered(bucket, MIDDLE, 20, old)
+    assert found_by_scan(bucket) == {middle}
+    new = unnumbered(bucket, NEW, 30, old, middle)
+    assert found_by_scan(bucket) == {new}
+    assert scan(bucket).look(rows(scan(bucket))[0]) == rows(scan(bucket))[0]
+
+
+def test_a_number_at_the_beginning_of_an_id_is_no_version(bucket: Bucket) -> None:
+    old = unnumbered(bucket, "98765432-1111-4222-8333-123456789012", 10)
+    new = unnumbered(bucket, "12345678-1111-4222-8333-123456789012", 20, old)
+    assert found_by_scan(bucket) == {new}
+
+
+@pytest.mark.parametrize(
+    "newer",
+    [
+        {"at_ms": 10},  # at the same time
+        {"at_ms": None},  # nobody knows when
+        {"at_ms": 5},  # before, though its log has it
+        {"at_ms": 20, "last-sequence-number": 1},  # it lacks a snapshot
+    ],
+)
+def test_files_in_doubt_are_all_kept(bucket: Bucket, newer: dict[str, int]) -> None:
+    old = unnumbered(bucket, OLD, 10, **{"last-sequence-number": 2})
+    fields = {"last-sequence-number": 2, **newer}
+    other = unnumbered(bucket, NEW, fields.pop("at_ms"), old, **fields)
+    assert found_by_scan(bucket) == {old, other}
+
+
+def test_a_log_that_reaches_further_back_than_a_file_is_of_another_branch(bucket: Bucket) -> None:
+    """What its log does not name may be what was committed, and the newer one the failed try."""
+    base = unnumbered(bucket, OLD, 10)
+    committed = unnumbered(bucket, MIDDLE, 20, base)
+    failed = unnumbered(bucket, NEW, 30, base)
+    assert found_by_scan(bucket) == {committed, failed}
+
+
+def test_a_file_that_is_older_than_a_whole_log_is_outdated(bucket: Bucket) -> None:
+    unnumbered(bucket, OLD, 5)
+    new = unnumbered(bucket, NEW, 20, f"{BUCKET}/t/metadata/gone.metadata.json")
+    assert found_by_scan(bucket) == {new}
+
+
+def test_files_that_name_each_other_are_not_both_outdated(bucket: Bucket) -> None:
+    paths = [f"{BUCKET}/t/metadata/{name}.metadata.json" for name in (OLD, MIDDLE, NEW)]
+    for name, log in zip((OLD, MIDDLE, NEW), (paths[1], paths[2], paths[0]), strict=True):
+        unnumbered(bucket, name, 10, log)
+    assert found_by_scan(bucket) == set(paths)
+
+
+def test_a_catalog_that_takes_a_table_over_counts_from_the_beginning(bucket: Bucket) -> None:
+    old = unnumbered(bucket, "v12", 10)
+    new = unnumbered(bucket, "00000-x", 20, old)
+    assert found_by_scan(bucket) == {new}
+
+
+def test_numbers_that_contradict_the_documents_leave_both(bucket: Bucket) -> None:
+    paths = {unnumbered(bucket, "00007-x", 10), unnumbered(bucket, "00003-x", 100_000)}
+    assert found_by_scan(bucket) == paths
+
+
+def test_a_root_named_by_a_file_without_a_number_is_followed(bucket: Bucket) -> None:
+    old = unnumbered(bucket, OLD, 10)
+    new = unnumbered(bucket, MIDDLE, 20, old)
+    found = [getattr(each, "pointer", None) for each in later_versions(bucket.stores, old)]
+    assert found == [new]
+    assert list(later_versions(bucket.stores, new)) == []
 
 
 @pytest.mark.parametrize(
