@@ -27,8 +27,9 @@ from sqlalchemy import make_url
 
 from lakesweep.clock import ManualClock, SystemClock
 from lakesweep.maintenance.config import MaintenanceConfig
+from lakesweep.maintenance.engine import LocalEngine, ScanReport
 from lakesweep.maintenance.maintained_realms import MaintenanceRunSpec
-from lakesweep.maintenance.row_scan import LocalScan, RowScan, ScanReport
+from lakesweep.maintenance.row_scan import RowScan
 from lakesweep.maintenance.run_records import TYPES as RECORDS
 from lakesweep.maintenance.run_records import MaintenanceRunInformation
 from lakesweep.maintenance.service import MaintenanceService
@@ -58,7 +59,7 @@ _CONFIG = MaintenanceConfig(keep_commits=1, keep_age=timedelta(0))
 _ONE_REALM = MaintenanceRunSpec(frozenset({_REALM}), include_system_realm=False)
 
 
-class TimedScan(LocalScan):
+class TimedScan(LocalEngine):
     """Remembers how long scans took."""
 
     seconds = 0.0

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from lakesweep.store.backends.backend import Backend
-from lakesweep.store.backends.rows import ObjectRow, Reference, RowKey
+from lakesweep.store.backends.rows import ObjectRow, Reference, RowFields, RowKey
 from lakesweep.store.backends.wrapper import BackendWrapper
 
 
@@ -25,3 +25,8 @@ class AskedBackend(BackendWrapper):
         self.asked["objects"] += 1
         self.asked["rows"] += len(keys)
         return super().fetch(realm, keys)
+
+    def fetch_first_rows(self, realm: str, ids: Sequence[int]) -> Sequence[RowFields]:
+        self.asked["objects"] += 1
+        self.asked["rows"] += len(ids)
+        return super().fetch_first_rows(realm, ids)

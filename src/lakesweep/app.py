@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from lakesweep.lakefs.repository.interface import Repository
     from lakesweep.lakefs.server.access import ConfiguredServer
     from lakesweep.lifecycle.judge.engine import LifecycleEngine
-    from lakesweep.maintenance.row_scan import ScanEngine
+    from lakesweep.maintenance.engine import MaintenanceEngine
     from lakesweep.maintenance.run_log import MaintenanceRuns
     from lakesweep.maintenance.service import MaintenanceService
     from lakesweep.runs.records import PlanRecord
@@ -211,16 +211,18 @@ class App:
         return MaintenanceService(self.store, config, self.clock, self.progress)
 
     @contextmanager
-    def scan_engine(self, name: str, *, verbose: bool = False) -> Iterator[ScanEngine]:
-        """Where rows of the store are scanned: `local` in this process, `spark` on executors."""
-        from lakesweep.maintenance.remote_scan import RemoteScan
-        from lakesweep.maintenance.row_scan import LocalScan
+    def maintenance_engine(
+        self, name: str, *, verbose: bool = False
+    ) -> Iterator[MaintenanceEngine]:
+        """Where maintenance works: `local` in this process, `spark` on executors."""
+        from lakesweep.maintenance.engine import LocalEngine
+        from lakesweep.maintenance.remote_engine import RemoteEngine
 
         if name == "local":
-            yield LocalScan(self.config.maintenance.scan_workers)
+            yield LocalEngine(self.config.maintenance.scan_workers)
             return
         with self.engine(name, verbose=verbose) as engine:
-            yield RemoteScan(engine, self.store_url)
+            yield RemoteEngine(engine, self.store_url)
 
     @cached_property
     def own_files(self) -> tuple[str, ...]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from itertools import islice
 
 from lakesweep.errors import ReferenceMissingError
 from lakesweep.maintenance.live_filters import LiveFilters
@@ -13,10 +12,8 @@ from lakesweep.maintenance.plugin_api import RealmIdentifier, TypeIdentifier
 from lakesweep.progress import ProgressTask
 from lakesweep.store import Commit, Realm, Stored
 from lakesweep.store.commits.log import LogRetention
-from lakesweep.store.realms.payloads import Payload
+from lakesweep.store.realms.link_reader import LinkPage, LinkReader
 from lakesweep.store.realms.reachability import ReachabilityWalk
-
-_STEP = 1_000
 
 
 class RealmCollector:
@@ -27,21 +24,26 @@ class RealmCollector:
         realm: Realm,
         cut_off: datetime,
         history: Callable[[str], LogRetention],
+        reader: LinkReader,
         types: Sequence[TypeIdentifier] = (),
     ) -> None:
         self.realm = realm
         self.cut_off = cut_off
         self._history = history
         self._types = _by_type(types)
-        self._walk = ReachabilityWalk(realm, history)
+        self._walk = ReachabilityWalk(realm, history, reader)
         self._names: dict[str, None] = {}
         self._waiting: list[str] = []
         #: How many distinct references and objects are retained.
         self.reference_count = 0
         self.object_count = 0
-        #: How often one was named as retained, by identifiers and by what leads to it.
+        #: How often a reference was named as retained.
         self.reference_calls = 0
-        self.object_calls = 0
+
+    @property
+    def object_calls(self) -> int:
+        """How often an object was named as retained, by identifiers and by what links to it."""
+        return self._walk.link_count
 
     def retain_reference(self, name: str) -> None:
         self.reference_calls += 1
@@ -50,7 +52,6 @@ class RealmCollector:
             self._waiting.append(name)
 
     def retain_objects(self, ids: Collection[int]) -> None:
-        self.object_calls += len(ids)
         self._walk.add_optional(ids)
 
     def commits(self, reference: str) -> Iterator[Stored[Commit]]:
@@ -70,7 +71,7 @@ class RealmCollector:
             names, self._waiting = self._waiting, []
             found = self.realm.backend.fetch_references(self.realm.name, names)
             self.reference_count += len(found)
-            self._follow(self._walk.reach(list(found.values())), task, look)
+            self._follow(self._walk.pages(list(found.values())), task, look)
 
     def mark(self, marks: LiveFilters) -> None:
         """Add everything found to the filters."""
@@ -79,14 +80,13 @@ class RealmCollector:
             marks.add_objects(self.realm.name, ids)
 
     def _follow(
-        self, found: Iterator[Payload], task: ProgressTask, look: Callable[[], None]
+        self, found: Iterator[LinkPage], task: ProgressTask, look: Callable[[], None]
     ) -> None:
-        while page := list(islice(found, _STEP)):
+        for page in found:
+            self.object_count += len(page.ids)
             look()
-            task.advance(len(page))
-            self.object_count += len(page)
-            self.object_calls += len(page)
-            for payload in page if self._types else ():
+            task.advance(len(page.ids))
+            for payload in page.payloads:
                 for identifier in self._types.get(payload.type, ()):
                     identifier.identify(self, payload)
 

@@ -1,20 +1,17 @@
-"""Scan the rows of one realm, several ranges of ids at a time, on threads of this process."""
+"""Scan the rows of one realm, and delete those that nothing leads to."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Protocol
 
 from lakesweep.clock import Clock
-from lakesweep.errors import StoreError, UnreachableError
+from lakesweep.errors import UnreachableError
 from lakesweep.maintenance.concurrent_commits import ConcurrentCommits
 from lakesweep.maintenance.row_deletion import TRIES, RowDeleter, orphan_parts
 from lakesweep.maintenance.row_verdicts import JudgedRows, RowRules, RowVerdict, judge_rows
 from lakesweep.maintenance.run_records import MaintenanceStats
-from lakesweep.parallel import map_ordered
 from lakesweep.storage.wrappers.rate_limit import TokenBucket
 from lakesweep.store.backends.backend import SCAN_ROWS, Backend
 from lakesweep.store.backends.rows import IdSpan, ObjectHead
@@ -108,52 +105,3 @@ def _by_type(heads: Iterable[ObjectHead]) -> Mapping[str, Sequence[ObjectHead]]:
 def _move(stats: dict[str, MaintenanceStats], orphans: Iterable[ObjectHead]) -> None:
     for head in orphans:
         stats[head.type] += MaintenanceStats(retained=-1, unreferenced=1)
-
-
-class ScanReport(Protocol):
-    """Is told how far scans are. Threads may call it at once; whatever it raises ends the scan."""
-
-    def page(self, span: IdSpan, page: ScanPage) -> None:
-        """So much of a span was scanned."""
-        ...
-
-    def end(self, span: IdSpan) -> None:
-        """A span was scanned to its end."""
-        ...
-
-    def fail(self, span: IdSpan, error: StoreError) -> None:
-        """The rest of a span could not be scanned."""
-        ...
-
-
-class ScanEngine(Protocol):
-    """Scans spans of a realm, several at once."""
-
-    def scan(self, scan: RowScan, spans: Sequence[IdSpan], report: ScanReport) -> None:
-        """Scan all spans. What fails in one does not keep others from being scanned."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class LocalScan:
-    """Scans on threads of this process, as many as there are workers if they have to wait.
-
-    Rows that come without waiting are scanned on one: threads would only take turns.
-    """
-
-    workers: int
-
-    def scan(self, scan: RowScan, spans: Sequence[IdSpan], report: ScanReport) -> None:
-        workers = self.workers if scan.backend.capabilities.scans_wait else 1
-        for _ in map_ordered(partial(_scan_one, scan, report), spans, workers=workers):
-            pass
-
-
-def _scan_one(scan: RowScan, report: ScanReport, span: IdSpan) -> None:
-    try:
-        for page in scan.pages(span):
-            report.page(span, page)
-    except StoreError as error:
-        report.fail(span, error)
-    else:
-        report.end(span)

@@ -12,6 +12,7 @@ from lakesweep.clock import Clock, micros
 from lakesweep.errors import LakesweepError, LeaseHeldError, StoreError
 from lakesweep.maintenance.concurrent_commits import ConcurrentCommits, SeenPointers, read_pointers
 from lakesweep.maintenance.config import MaintenanceConfig
+from lakesweep.maintenance.engine import MaintenanceEngine
 from lakesweep.maintenance.live_filters import FilterSize, FilterSizes, LiveFilters
 from lakesweep.maintenance.maintained_realms import (
     MaintenanceRunSpec,
@@ -28,7 +29,7 @@ from lakesweep.maintenance.plugin_api import Plugin, RealmIdentifier
 from lakesweep.maintenance.reachability import RealmCollector, identify, is_owned
 from lakesweep.maintenance.reference_scan import ReferenceScan
 from lakesweep.maintenance.row_deletion import RowDeleter
-from lakesweep.maintenance.row_scan import RowScan, ScanEngine, ScanLease, ScanPage
+from lakesweep.maintenance.row_scan import RowScan, ScanLease, ScanPage
 from lakesweep.maintenance.row_verdicts import RowRules
 from lakesweep.maintenance.run_records import LiveFilterFigures
 from lakesweep.maintenance.run_tally import RunTally
@@ -39,7 +40,7 @@ from lakesweep.store.backends.backend import SCAN_ROWS
 from lakesweep.store.backends.rows import IdSpan
 
 #: How many spans there are for each that is scanned at once, since not all are equally full.
-_SPANS_A_WORKER = 4
+_SPANS_A_SLOT = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ class MaintenanceRun:
     store: Store
     config: MaintenanceConfig
     plugins: Sequence[Plugin]
-    engine: ScanEngine
+    engine: MaintenanceEngine
     clock: Clock
     progress: Progress
     spec: MaintenanceRunSpec
@@ -127,15 +128,20 @@ class MaintenanceRun:
         with self.progress.task("identified", unit="objects") as task:
             if not identify(collector, self._identifiers, seen):
                 raise StoreError("no plug-in knows what it contains; it was left alone")
-            collector.collect(task, each.look)
+            collector.collect(task, partial(self._look, each, collector))
         collector.mark(marks)
         self.tally.add_identified(collector)
         return seen
 
+    def _look(self, each: OpenRealm, collector: RealmCollector) -> None:
+        each.look()
+        self.tally.note_identified(collector)
+
     def _collector(self, each: OpenRealm) -> RealmCollector:
         types = [identifier for plugin in self.plugins for identifier in plugin.types]
         history = partial(self.config.history_of, now=self.started)
-        return RealmCollector(each.realm, self.cut_off, history, types)
+        reader = self.engine.links(each.realm, {identifier.type for identifier in types})
+        return RealmCollector(each.realm, self.cut_off, history, reader, types)
 
     @property
     def _identifiers(self) -> Sequence[RealmIdentifier]:
@@ -196,7 +202,7 @@ class MaintenanceRun:
 
     def _split(self, each: OpenRealm) -> Sequence[IdSpan]:
         realm = each.realm
-        count = self.config.scan_workers * _SPANS_A_WORKER
+        count = self.engine.slots * _SPANS_A_SLOT
         is_worth_it = realm.backend.capabilities.splits_scans
         return realm.backend.split_rows(realm.name, count if is_worth_it else 1)
 

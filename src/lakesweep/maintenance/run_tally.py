@@ -109,10 +109,20 @@ class RunTally:
                 before = self._tidied.setdefault(realm, {})
                 before[kind] = before.get(kind, 0) + count
 
+    def note_identified(self, found: RealmCollector) -> None:
+        """What is known so far to be retained of a realm."""
+        if self._is_due():
+            self._save(self._with_identified(self.now(), found))
+
     def add_identified(self, found: RealmCollector) -> None:
         """What is retained of a realm."""
-        before = self._info
-        self._info = msgspec.structs.replace(
+        self._info = self._with_identified(self._info, found)
+
+    @staticmethod
+    def _with_identified(
+        before: MaintenanceRunInformation, found: RealmCollector
+    ) -> MaintenanceRunInformation:
+        return msgspec.structs.replace(
             before,
             identified_references=before.identified_references + found.reference_calls,
             identified_objs=before.identified_objs + found.object_calls,
@@ -164,12 +174,16 @@ class RunTally:
             )
 
     def _checkpoint(self) -> None:
+        if self._is_due():
+            self._save(self.now())
+
+    def _is_due(self) -> bool:
         with self._lock:
             now = self._clock.monotonic()
             if now - self._saved < CHECKPOINT_SECONDS:
-                return
+                return False
             self._saved = now
-        self._save(self.now())
+            return True
 
 
 def _pairs(spans: Mapping[IdSpan, IdSpan]) -> tuple[Span, ...]:

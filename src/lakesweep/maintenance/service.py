@@ -11,11 +11,12 @@ from msgspec.structs import replace
 
 from lakesweep.clock import Clock, SystemClock, micros
 from lakesweep.maintenance.config import MaintenanceConfig
+from lakesweep.maintenance.engine import LocalEngine, MaintenanceEngine
 from lakesweep.maintenance.live_filters import filter_sizes
 from lakesweep.maintenance.maintained_realms import MaintenanceRunSpec, spec_of
 from lakesweep.maintenance.plugin_api import Plugin
 from lakesweep.maintenance.plugins import load_plugins
-from lakesweep.maintenance.row_scan import LocalScan, ScanEngine, ScanLease
+from lakesweep.maintenance.row_scan import ScanLease
 from lakesweep.maintenance.run import MaintenanceRun
 from lakesweep.maintenance.run_log import MaintenanceRuns
 from lakesweep.maintenance.run_records import MaintenanceRunInformation
@@ -47,7 +48,7 @@ class MaintenanceService:
     clock: Clock = field(default_factory=SystemClock)
     progress: Progress = SILENT
     plugins: Sequence[Plugin] = field(default_factory=load_plugins)
-    engine: ScanEngine | None = None
+    engine: MaintenanceEngine | None = None
 
     def build_spec(self) -> MaintenanceRunSpec:
         """All active and inactive realms to process, and all to purge whose state says so."""
@@ -144,7 +145,7 @@ class MaintenanceService:
             store=self.store,
             config=self.config,
             plugins=self.plugins,
-            engine=self.engine or LocalScan(self.config.scan_workers),
+            engine=self.engine or LocalEngine(self.config.scan_workers),
             clock=self.clock,
             progress=self.progress,
             spec=spec,

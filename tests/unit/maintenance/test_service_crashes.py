@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from lakesweep.maintenance.row_scan import LocalScan, RowScan, ScanReport
+from lakesweep.maintenance.engine import LocalEngine, ScanReport
+from lakesweep.maintenance.row_scan import RowScan
 from lakesweep.runs.leases import CLOCK_MARGIN, LEASE_TERM
 from lakesweep.runs.records import RunStatus
 from lakesweep.store.backends.backend import SCAN_ROWS, Backend
@@ -111,7 +112,7 @@ def test_what_a_run_scanned_that_could_not_delete_is_scanned_again() -> None:
     assert stored_ids(maintained.backend, "acme") == heads_reach(maintained.store.realm("acme"))
 
 
-class _Stopped(LocalScan):
+class _Stopped(LocalEngine):
     """Scans one realm, and is stopped then."""
 
     def scan(self, scan: RowScan, spans: Sequence[IdSpan], report: ScanReport) -> None:

@@ -9,10 +9,11 @@ import pytest
 
 from lakesweep.clock import micros
 from lakesweep.errors import LeaseHeldError
+from lakesweep.maintenance.engine import LocalEngine, ScanReport
 from lakesweep.maintenance.maintained_realms import MaintenanceRunSpec
 from lakesweep.maintenance.plugin_api import Collector, Plugin
 from lakesweep.maintenance.plugins import OwnsNothing
-from lakesweep.maintenance.row_scan import LocalScan, RowScan, ScanReport
+from lakesweep.maintenance.row_scan import RowScan
 from lakesweep.runs.leases import CLOCK_MARGIN, LEASE_TERM
 from lakesweep.runs.records import RunStatus
 from lakesweep.store import BYTES, LINKS, Link, Realm
@@ -63,7 +64,7 @@ def test_a_realm_that_is_closed_during_the_run_is_left_alone() -> None:
     maintained.pass_grace()
     before = _rows(maintained.backend)
 
-    class Closing(LocalScan):
+    class Closing(LocalEngine):
         def scan(self, scan: RowScan, spans: Collection[IdSpan], report: ScanReport) -> None:
             realms = maintained.store.realms
             if realms.get("acme").status is RealmStatus.ACTIVE:
@@ -260,7 +261,7 @@ def test_a_run_that_is_superseded_deletes_nothing_more() -> None:
     maintained.pass_grace()
     before = _rows(maintained.backend)
 
-    class Superseded(LocalScan):
+    class Superseded(LocalEngine):
         """Before it scans, another process takes the lease."""
 
         def scan(self, scan: RowScan, spans: Collection[IdSpan], report: ScanReport) -> None:

@@ -216,7 +216,7 @@ def maintain_store(
             service.config.grace,
         )
     )
-    with app.scan_engine(request.engine.value, verbose=io.verbose) as engine:
+    with app.maintenance_engine(request.engine.value, verbose=io.verbose) as engine:
         run = replace(service, engine=engine).perform(
             spec, supersede=request.supersede, dry_run=request.dry_run
         )

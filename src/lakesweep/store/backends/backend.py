@@ -14,6 +14,7 @@ from lakesweep.store.backends.rows import (
     ObjectRow,
     Reference,
     ReferenceGuard,
+    RowFields,
     RowKey,
 )
 
@@ -121,6 +122,13 @@ class Backend(Protocol):
         """The rows of these keys, in one round trip if possible; missing ones are left out.
 
         A row written by a call on many rows may be missing for a while, or be outdated.
+        """
+        ...
+
+    def fetch_first_rows(self, realm: str, ids: Sequence[int]) -> Sequence[RowFields]:
+        """The first rows of these objects, each named once, in any order, for speed.
+
+        Missing ones are left out, and what `fetch` says about new rows applies.
         """
         ...
 

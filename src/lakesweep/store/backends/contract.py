@@ -238,6 +238,9 @@ def writes_and_replaces_rows(backend: Backend) -> None:
     )
     assert backend.fetch(REALM, []) == {}
     assert backend.fetch("other", keys) == {}
+    firsts = backend.fetch_first_rows(REALM, [2, 3, 1, LARGEST_ID])
+    assert sorted(tuple(row) for row in firsts) == [tuple(row) for row in rows[:2]]
+    assert not backend.fetch_first_rows(REALM, [])
     newer = ObjectRow(1, 0, "another", 5, None, b"newer")
     backend.write(REALM, [newer])
     assert backend.fetch(REALM, [RowKey(1)]) == {RowKey(1): newer}

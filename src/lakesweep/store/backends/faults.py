@@ -26,7 +26,9 @@ from lakesweep.store.backends.rows import (
     ObjectRow,
     Reference,
     ReferenceGuard,
+    RowFields,
     RowKey,
+    first_keys,
 )
 from lakesweep.store.backends.wrapper import BackendWrapper
 
@@ -109,6 +111,9 @@ class FaultyBackend(BackendWrapper):
         fault = self._read("fetch")
         unseen = self._fresh.get(realm, frozenset()) if fault is BackendFault.STALE else frozenset()
         return self._backend.fetch(realm, [key for key in keys if key not in unseen])
+
+    def fetch_first_rows(self, realm: str, ids: Sequence[int]) -> Sequence[RowFields]:
+        return list(self.fetch(realm, first_keys(ids)).values())
 
     def write(self, realm: str, rows: Collection[ObjectRow]) -> None:
         self._write_many("write", partial(self._backend.write, realm), rows)

@@ -18,7 +18,9 @@ from lakesweep.store.backends.rows import (
     ObjectRow,
     Reference,
     ReferenceGuard,
+    RowFields,
     RowKey,
+    first_keys,
     split_span,
 )
 
@@ -93,6 +95,9 @@ class MemoryBackend:
         with self._lock:
             rows = self._rows[realm]
             return {key: rows[key] for key in keys if key in rows}
+
+    def fetch_first_rows(self, realm: str, ids: Sequence[int]) -> Sequence[RowFields]:
+        return list(self.fetch(realm, first_keys(ids)).values())
 
     def write(self, realm: str, rows: Collection[ObjectRow]) -> None:
         with self._lock:

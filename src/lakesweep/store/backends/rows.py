@@ -6,7 +6,7 @@ import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, wraps
-from itertools import islice
+from itertools import islice, repeat
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from lakesweep.errors import DamagedRowError
@@ -81,9 +81,18 @@ class ObjectRow(NamedTuple):
         return RowKey(self.id, self.part)
 
 
+#: The fields of an ObjectRow in order, as any kind of tuple.
+RowFields: TypeAlias = tuple[int, int, str, int, int | None, bytes]
+
+
 def row_keys(pairs: Iterable[tuple[int, int]]) -> list[RowKey]:
     """Keys from pairs of id and part; fast for many."""
     return list(map(partial(tuple.__new__, RowKey), pairs))
+
+
+def first_keys(ids: Iterable[int]) -> list[RowKey]:
+    """The keys of the first rows of objects."""
+    return row_keys(zip(ids, repeat(0)))
 
 
 def object_rows(rows: Iterable[Sequence[object]]) -> list[ObjectRow]:

@@ -15,6 +15,7 @@ from lakesweep.store.backends.rows import (
     ObjectRow,
     Reference,
     ReferenceGuard,
+    RowFields,
     RowKey,
 )
 
@@ -70,6 +71,10 @@ class BackendWrapper:
     def fetch(self, realm: str, keys: Collection[RowKey]) -> Mapping[RowKey, ObjectRow]:
         self._enter(realm)
         return self._backend.fetch(realm, keys)
+
+    def fetch_first_rows(self, realm: str, ids: Sequence[int]) -> Sequence[RowFields]:
+        self._enter(realm)
+        return self._backend.fetch_first_rows(realm, ids)
 
     def write(self, realm: str, rows: Collection[ObjectRow]) -> None:
         self._enter(realm)

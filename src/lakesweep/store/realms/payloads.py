@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import islice, repeat
+from itertools import islice
 from typing import NamedTuple
 
-from lakesweep.store.backends.rows import ObjectRow, row_keys
+from lakesweep.store.backends.rows import ObjectRow, RowFields
 from lakesweep.store.objects.object_types import UnknownObject
 from lakesweep.store.objects.objects import parse_row
 from lakesweep.store.realms.realm import Realm
@@ -50,21 +50,28 @@ class Payloads:
 
     def read(self, ids: Sequence[int]) -> Iterator[Payload | None]:
         """The objects of these ids, in order; None for each missing one."""
+        for page, rows in self.pages(ids):
+            firsts = {row[0]: row for row in rows}
+            for row in map(firsts.get, page):
+                yield None if row is None else self.payload(row)
+
+    def pages(self, ids: Sequence[int]) -> Iterator[tuple[Sequence[int], Sequence[RowFields]]]:
+        """The ids page by page, with the first rows of those that exist, in any order."""
         rest = iter(ids)
         while page := list(islice(rest, self._pages.rows)):
-            keys = row_keys(zip(page, repeat(0)))
-            rows = self._realm.backend.fetch(self._realm.name, keys)
-            self._pages.learn(len(rows), sum(len(row.value) for row in rows.values()))
-            for row in map(rows.get, keys):
-                yield None if row is None else self._payload(row)
+            rows = self._realm.backend.fetch_first_rows(self._realm.name, page)
+            self._pages.learn(len(rows), sum(len(row[-1]) for row in rows))
+            yield page, rows
 
-    def _payload(self, row: ObjectRow) -> Payload | None:
-        first = parse_row(row)
+    def payload(self, row: RowFields) -> Payload | None:
+        """The object of a first row; None if the object is gone meanwhile."""
+        number, _, name, created_at, token, _ = row
+        first = parse_row(ObjectRow(*row))
         if first.parts == 1:
-            return Payload(row.id, row.type, row.created_at, row.token, first.piece)
+            return Payload(number, name, created_at, token, first.piece)
         # One at a time: a page of such objects might not fit in memory.
-        [stored] = self._objects.fetch_many([row.id], UnknownObject, {row.id: first.parts})
+        [stored] = self._objects.fetch_many([number], UnknownObject, {number: first.parts})
         if stored is None:
             return None
         value = stored.value
-        return Payload(row.id, value.type, stored.created_at, stored.token, value.payload)
+        return Payload(number, value.type, stored.created_at, stored.token, value.payload)

@@ -9,14 +9,16 @@ from __future__ import annotations
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from functools import partial
 from typing import NamedTuple
+
+import numpy as np
 
 from lakesweep.errors import DamagedRowError, FormatError, HeadMissingError, NewerRowError
 from lakesweep.store.backends.head_pages import Ids
 from lakesweep.store.backends.rows import Reference
 from lakesweep.store.commits.log import LogRetention
 from lakesweep.store.ids.id_set import IdSet
+from lakesweep.store.realms.link_reader import LinkPage, LinkReader, LocalLinks
 from lakesweep.store.realms.link_scan import (
     WHOLE,
     CommitLineage,
@@ -25,11 +27,9 @@ from lakesweep.store.realms.link_scan import (
     commit_lineage,
     scan_links,
 )
-from lakesweep.store.realms.payloads import PAGE_ROWS, Payload, Payloads
+from lakesweep.store.realms.payloads import Payload, Payloads
 from lakesweep.store.realms.realm import Realm
 
-#: A node may link to thousands of objects, so few nodes are read before those.
-_PAGE_NODES = 8
 _IF_MISSING = "run it again if maintenance is running, or skip old commits with --history 1"
 
 
@@ -59,20 +59,28 @@ class _Target(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """An object that was read, and its links."""
+    """A single object that was read, and its links."""
 
     target: _Target
     payload: Payload
     links: LinkTargets
 
-    def links_to(self, number: int) -> bool:
-        return any(number in ids for ids in self.links.values())
+    def page(self) -> LinkPage:
+        return LinkPage(
+            self.target.role,
+            np.array([self.target.id], np.int64),
+            {role: np.array(ids, np.int64) for role, ids in self.links.items()},
+            sum(map(len, self.links.values())),
+            [self.payload],
+            reference=self.target.reference,
+        )
 
 
 class _Queue:
     """Ids that wait to be read. It stays short: index nodes wait behind whole objects."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: Callable[[LinkRole], int]) -> None:
+        self._most = most
         self._ids: defaultdict[LinkRole, array[int]] = defaultdict(lambda: array("q"))
 
     @property
@@ -81,53 +89,67 @@ class _Queue:
 
     @property
     def is_long(self) -> bool:
-        return sum(map(len, self._ids.values())) >= PAGE_ROWS
+        return sum(map(len, self._ids.values())) >= self._most(WHOLE)
 
     def put(self, role: LinkRole, ids: bytes) -> None:
         self._ids[role].frombytes(ids)
 
-    def take(self) -> Sequence[_Target]:
+    def take(self) -> tuple[LinkRole, Ids]:
         """Some ids of one role; none when everything was taken."""
         role = self._next()
         ids = self._ids[role]
-        page = ids[-(PAGE_ROWS if role == WHOLE else _PAGE_NODES) :]
+        page = ids[-self._most(role) :]
         del ids[len(ids) - len(page) :]
-        return [_Target(number, role) for number in page]
+        return role, np.array(page, np.int64)
 
     def _next(self) -> LinkRole:
         nodes = [role for role, ids in self._ids.items() if ids and role != WHOLE]
         # Full pages need the fewest round trips; nodes provide more ids to fill one.
-        if not nodes or len(self._ids[WHOLE]) >= PAGE_ROWS:
+        if not nodes or len(self._ids[WHOLE]) >= self._most(WHOLE):
             return WHOLE
         return max(nodes, key=lambda role: role.height or 0)
 
 
 class ReachabilityWalk:
-    """A walk over one realm. `history` returns the log retention for a reference name."""
+    """A walk over one realm. `history` returns the log retention for a reference name.
 
-    def __init__(self, realm: Realm, history: Callable[[str], LogRetention]) -> None:
+    `reader` reads everything behind the commits; by default in this process, with all payloads.
+    """
+
+    def __init__(
+        self,
+        realm: Realm,
+        history: Callable[[str], LogRetention],
+        reader: LinkReader | None = None,
+    ) -> None:
         self._realm = realm
         self._payloads = Payloads(realm)
         self._references = realm.references
         self._history = history
+        self._reader = reader or LocalLinks(realm)
         self._reached = IdSet()
         self._nodes: defaultdict[LinkRole, IdSet] = defaultdict(IdSet)
-        self._queue = _Queue()
+        self._queue = _Queue(self._reader.most)
         self._optional: set[int] = set()
+        #: How many links were followed, those of references and logs included.
+        self.link_count = 0
 
     def reach(self, references: Sequence[Reference]) -> Iterator[Payload]:
         """Every object reachable from these references that was not reached before; see `reach`."""
+        for page in self.pages(references):
+            yield from page.payloads
+
+    def pages(self, references: Sequence[Reference]) -> Iterator[LinkPage]:
+        """The same objects, page by page."""
         try:
-            for step in self._steps(references):
-                yield step.payload
+            yield from self._pages(references)
         except _BrokenError as broken:
-            again = partial(ReachabilityWalk, self._realm, self._history)
-            path = _path_to(broken.target, lambda: again()._steps(references))  # noqa: SLF001
-            message = f"{broken.reason}; reached by {' → '.join(path)}"
+            message = f"{broken.reason}; reached by {' → '.join(self._path(broken, references))}"
             raise broken.kind(message, hint=broken.hint) from broken
 
     def add_optional(self, ids: Collection[int]) -> None:
         """Also reach these objects, if they exist, with the next walk."""
+        self.link_count += len(ids)
         new = self._reached.add(list(ids))
         self._optional.update(new.tolist())
         self._queue.put(WHOLE, new.tobytes())
@@ -141,12 +163,12 @@ class ReachabilityWalk:
         """The ids of everything that was reached, each once."""
         return self._reached.runs()
 
-    def _steps(self, references: Iterable[Reference]) -> Iterator[_Step]:
+    def _pages(self, references: Iterable[Reference]) -> Iterator[LinkPage]:
         for reference in references:
             for commit in self._log(reference):
+                self.link_count += 1
                 if len(self._reached.add([commit.target.id])):
-                    self._enter(commit.links)
-                    yield commit
+                    yield self._entered(commit.page())
                 if self._queue.is_long:
                     yield from self._rest()
         yield from self._rest()
@@ -184,21 +206,22 @@ class ReachabilityWalk:
             found.append(_step(target, payload))
         return found
 
-    def _rest(self) -> Iterator[_Step]:
+    def _rest(self) -> Iterator[LinkPage]:
         """Everything that waits, and everything it links to."""
-        while targets := self._queue.take():
-            found: defaultdict[LinkRole, list[int]] = defaultdict(list)
-            for target, payload in self._read(targets):
-                if payload is None and target.id in self._optional:
-                    continue
-                if payload is None:
-                    missing = DamagedRowError(f"{target.name} is missing", hint=_IF_MISSING)
-                    raise _BrokenError(target, missing)
-                step = _step(target, payload)
-                for role, ids in step.links.items():
-                    found[role] += ids
-                yield step
-            self._enter(found)
+        while not self._queue.is_empty:
+            for page in self._reader.read(*self._queue.take()):
+                # Alone, an object is either there after all, or the error says what is wrong.
+                again = list(self._again(page.role, page.broken))
+                for each in (page, *(step.page() for step in again)):
+                    yield self._entered(each)
+
+    def _again(self, role: LinkRole, ids: Sequence[int]) -> Iterator[_Step]:
+        for target, payload in self._read([_Target(number, role) for number in sorted(ids)]):
+            if payload is not None:
+                yield _step(target, payload)
+            elif target.id not in self._optional:
+                missing = DamagedRowError(f"{target.name} is missing", hint=_IF_MISSING)
+                raise _BrokenError(target, missing)
 
     def _read(self, targets: Sequence[_Target]) -> Iterator[tuple[_Target, Payload | None]]:
         payloads = self._payloads.read([target.id for target in targets])
@@ -209,16 +232,47 @@ class ReachabilityWalk:
                 raise _BrokenError(target, error) from error
             yield target, payload
 
-    def _enter(self, links: LinkTargets) -> None:
-        """Queue everything that was not reached before."""
-        for role, ids in links.items():
+    def _entered(self, page: LinkPage) -> LinkPage:
+        """The page, after everything that it links to and was not reached before is queued."""
+        self.link_count += page.link_count
+        for role, ids in page.links.items():
             wanted = ids if role == WHOLE else self._nodes[role].add(ids)
             new = self._reached.add(wanted)
             if role != WHOLE and len(new) < len(wanted):
                 # Read in one role only, it might seem to link to less than it does.
-                target = _Target(min(set(wanted) - set(new)), role)
+                target = _Target(int(np.setdiff1d(wanted, new)[0]), role)
                 raise _BrokenError(target, DamagedRowError("it is also used as something else"))
             self._queue.put(role, new.tobytes())
+        return page
+
+    def _path(self, broken: _BrokenError, references: Sequence[Reference]) -> Sequence[str]:
+        """The path by which a walk reaches an object.
+
+        Walks again for each step back, to keep no history in memory. A walk reaches what links to
+        an object before the object itself.
+        """
+        target, path = broken.target, [broken.target.name]
+        while target.reference is None:
+            again = ReachabilityWalk(self._realm, self._history)
+            parent = again._parent(target.id, references)
+            if parent is None:
+                return path
+            target = parent
+            path.insert(0, target.name)
+        return [f"reference {target.reference!r}", *path]
+
+    def _parent(self, number: int, references: Sequence[Reference]) -> _Target | None:
+        """The first object of a walk that links to this one."""
+        try:
+            page = next(page for page in self._pages(references) if page.links_to(number))
+        except (StopIteration, _BrokenError, HeadMissingError):
+            return None
+        targets = [_Target(number, page.role, page.reference) for number in page.ids.tolist()]
+        steps = (_step(target, payload) for target, payload in self._read(targets) if payload)
+        return next(
+            (step.target for step in steps if any(number in ids for ids in step.links.values())),
+            None,
+        )
 
 
 class _BrokenError(Exception):
@@ -246,26 +300,3 @@ def _lineage(commit: _Step) -> CommitLineage:
         return commit_lineage(commit.payload.payload)
     except DamagedRowError as error:
         raise _BrokenError(commit.target, error) from error
-
-
-def _path_to(target: _Target, walk: Callable[[], Iterator[_Step]]) -> Sequence[str]:
-    """The path by which the walk reached an object.
-
-    Walks again for each step back, to keep no history in memory. A walk reaches what links to an
-    object before the object itself.
-    """
-    path = [target.name]
-    while target.reference is None:
-        parent = _parent(target.id, walk())
-        if parent is None:
-            return path
-        target = parent.target
-        path.insert(0, target.name)
-    return [f"reference {target.reference!r}", *path]
-
-
-def _parent(number: int, steps: Iterator[_Step]) -> _Step | None:
-    try:
-        return next((step for step in steps if step.links_to(number)), None)
-    except (_BrokenError, HeadMissingError):
-        return None

@@ -217,3 +217,43 @@ def test_what_a_newer_entry_overrides_is_still_reached(realm: Realm) -> None:
 
     commit(realm, "root", override)
     assert before in _reached(realm, 1)
+
+
+@pytest.mark.parametrize("quick_rows", [1, 10**9])
+def test_many_objects_are_read_quickly_and_exactly_alike(
+    monkeypatch: pytest.MonkeyPatch, quick_rows: int
+) -> None:
+    monkeypatch.setattr("lakesweep.store.realms.link_reader.QUICK_ROWS", quick_rows)
+    realm = fill(open_store())
+    shelve(realm, "root", [f"{number}" for number in range(700)])
+    stored = realm.objects.undecoded()
+    found = list(reach(realm, snapshot(realm)))
+    assert {each.id for each in found} == _all_ids(realm)
+    assert len({each.id for each in found}) == len(found)
+    for each in found[::50]:
+        value = stored.fetch(each.id, object)
+        assert value is not None
+        assert each.payload == value.value.payload  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("quick_rows", [1, 10**9])
+def test_one_bad_object_among_many_is_named(
+    monkeypatch: pytest.MonkeyPatch, realm: Realm, quick_rows: int
+) -> None:
+    monkeypatch.setattr("lakesweep.store.realms.link_reader.QUICK_ROWS", quick_rows)
+    pages = [realm.objects.write(realm.new_id(), Page("p")).id for _ in range(300)]
+
+    def put_up(attempt: Attempt[Shelf]) -> Shelf:
+        books = attempt.index(Shelf().books, LINKS)
+        for number in pages:
+            books.put(b"%d" % number, Link(number))
+        return Shelf(books=seal(books))
+
+    commit(realm, "root", put_up)
+    [row] = realm.backend.fetch(realm.name, [RowKey(pages[7])]).values()
+    realm.backend.write(realm.name, [row._replace(value=row.value[:-1])])
+    with pytest.raises(DamagedRowError, match=f"object {pages[7]}: .* reference 'root' → commit"):
+        _reached(realm)
+    _delete(realm, pages[7])
+    with pytest.raises(DamagedRowError, match=f"object {pages[7]} is missing; reached by"):
+        _reached(realm)

@@ -50,8 +50,10 @@ from lakesweep.store.backends.rows import (
     ObjectRow,
     Reference,
     ReferenceGuard,
+    RowFields,
     RowKey,
     batches,
+    first_keys,
     split_span,
 )
 
@@ -138,6 +140,9 @@ class DynamoBackend:
     def fetch(self, realm: str, keys: Collection[RowKey]) -> Mapping[RowKey, ObjectRow]:
         found = self._fetch([row_key(realm, key) for key in dict.fromkeys(keys)])
         return {row.key: row for row in map(read_row, found)}
+
+    def fetch_first_rows(self, realm: str, ids: Sequence[int]) -> Sequence[RowFields]:
+        return list(self.fetch(realm, first_keys(ids)).values())
 
     def write(self, realm: str, rows: Collection[ObjectRow]) -> None:
         if rows:

@@ -23,8 +23,10 @@ from lakesweep.store.backends.rows import (
     ObjectRow,
     Reference,
     ReferenceGuard,
+    RowFields,
     RowKey,
     batches,
+    first_keys,
     split_span,
 )
 
@@ -148,6 +150,9 @@ class MongoBackend:
             read_row, self._find(self._store.objects, [row_key(realm, *key) for key in keys])
         )
         return {row.key: row for row in found}
+
+    def fetch_first_rows(self, realm: str, ids: Sequence[int]) -> Sequence[RowFields]:
+        return list(self.fetch(realm, first_keys(ids)).values())
 
     def write(self, realm: str, rows: Items[ObjectRow]) -> None:
         for some in batches(rows, BATCH_ROWS):

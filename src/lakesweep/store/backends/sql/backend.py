@@ -24,6 +24,7 @@ from lakesweep.store.backends.rows import (
     ObjectRow,
     Reference,
     ReferenceGuard,
+    RowFields,
     RowKey,
     batches,
     object_rows,
@@ -121,6 +122,14 @@ class SqlBackend:
         for some in batches(keys, self._dialect.batch_rows):
             rows = self._database.read(partial(self._dialect.fetch_rows, realm.encode(), some))
             found.update(zip(row_keys(map(_key_of, rows)), object_rows(rows), strict=True))
+        return found
+
+    def fetch_first_rows(self, realm: str, ids: Sequence[int]) -> Sequence[RowFields]:
+        found: list[RowFields] = []
+        for some in batches(ids, self._dialect.batch_rows):
+            found += self._database.read(
+                partial(self._dialect.fetch_first_rows, realm.encode(), some)
+            )
         return found
 
     def write(self, realm: str, rows: Collection[ObjectRow]) -> None:

@@ -223,6 +223,17 @@ class Dialect(ABC):
         text = f"SELECT {ROW_COLUMNS} FROM {OBJECTS.name} WHERE {where.text}"  # noqa: S608
         return fetch_all(text, where.values, cursor)
 
+    def fetch_first_rows(
+        self, realm: bytes, ids: Sequence[int], cursor: Any
+    ) -> Sequence[tuple[Any, ...]]:
+        """The first rows of objects, in any order."""
+        listed = self.is_among(ids)
+        text = (
+            f"SELECT {ROW_COLUMNS} FROM {OBJECTS.name}"  # noqa: S608
+            f" WHERE realm = {self.placeholder} AND part = 0 AND id IN ({listed.text})"
+        )
+        return fetch_all(text, [realm, *listed.values], cursor)
+
     def heads_fetcher(self) -> FetchHeads | None:
         """What fetches row heads as columns; None if single rows are just as fast."""
         return None

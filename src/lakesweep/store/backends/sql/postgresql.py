@@ -78,6 +78,10 @@ FETCH_ROWS = (
     " AS found"
 )
 
+_FETCH_FIRSTS = FETCH_ROWS.replace(", %s::integer[]) AS wanted (i, p)", ") AS wanted (i)").replace(
+    "part = p", "part = 0"
+)
+
 
 def _unless_set(name: str, default: str, wanted: str) -> str:
     """A statement that changes a setting of the session, unless it was changed already."""
@@ -195,6 +199,11 @@ class PostgreSql(Dialect):
         # As text, which is faster for the driver than inspecting each number.
         ids, parts = (",".join(map(int.__repr__, numbers)) for numbers in zip(*keys, strict=True))
         return fetch_all(FETCH_ROWS, (f"{{{ids}}}", f"{{{parts}}}", realm), cursor)
+
+    def fetch_first_rows(
+        self, realm: bytes, ids: Sequence[int], cursor: Any
+    ) -> Sequence[tuple[Any, ...]]:
+        return fetch_all(_FETCH_FIRSTS, (f"{{{','.join(map(str, ids))}}}", realm), cursor)
 
     def heads_fetcher(self) -> FetchHeads:
         return fetch_page
