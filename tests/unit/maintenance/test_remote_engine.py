@@ -3,7 +3,7 @@ from __future__ import annotations
 import pickle
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -49,16 +49,16 @@ def maintained(url: str) -> Iterator[Maintained]:
     maintained.store.close()
 
 
-class Tasks(LocalSweepEngine):
+@dataclass(frozen=True)
+class Tasks:
     """Runs each task here, and counts them by their kernel."""
 
-    def __init__(self, slots: int = 3) -> None:
-        super().__init__(Stores({}), slots=slots)
-        object.__setattr__(self, "ran", Counter())
+    slots: int = 3
+    ran: Counter[str] = field(default_factory=Counter)
 
     def run(self, kernel: Any, items: Sequence[Any], schema: pa.Schema) -> pa.Table:
-        self.ran[kernel.func.__name__] += len(items)  # type: ignore[attr-defined]
-        return super().run(pickle.loads(pickle.dumps(kernel)), items, schema)
+        self.ran[kernel.func.__name__] += len(items)
+        return LocalSweepEngine(Stores({})).run(pickle.loads(pickle.dumps(kernel)), items, schema)
 
 
 def _by_tasks(url: str, tasks: Tasks | None = None) -> RemoteEngine:
@@ -85,12 +85,16 @@ def test_both_engines_have_the_same_result(maintained: Maintained, url: str) -> 
     also = realm.objects.write(realm.new_id(), Page("named by others")).id
     maintained.pass_grace()
     wanted = {*heads_reach(realm), also}
-    tasks, recorders, runs = Tasks(), [], []
-    for engine in (None, _by_tasks(url, tasks)):
-        recorders.append(Recorder(also))
-        plugins = [*maintained.plugins, Plugin("recorder", types=[recorders[-1]])]
-        service = replace(maintained.service, plugins=plugins, engine=engine)
-        runs.append(service.perform(service.build_spec(), dry_run=True))
+    tasks, recorders = Tasks(), [Recorder(also), Recorder(also)]
+    services = [
+        replace(
+            maintained.service,
+            plugins=[*maintained.plugins, Plugin("recorder", types=[recorder])],
+            engine=engine,
+        )
+        for recorder, engine in zip(recorders, (None, _by_tasks(url, tasks)), strict=True)
+    ]
+    runs = [each.perform(each.build_spec(), dry_run=True) for each in services]
     here, there = (msgspec.structs.asdict(run) for run in runs)
     for name in ("run", "started_at", "cut_off_at", "finished_at"):
         del here[name], there[name]
@@ -99,7 +103,7 @@ def test_both_engines_have_the_same_result(maintained: Maintained, url: str) -> 
     assert sorted(recorders[0].seen) == sorted(recorders[1].seen) != []
     assert tasks.ran["read_links"] > 10
     assert tasks.ran["scan_span"] > 10
-    run = service.perform(service.build_spec())
+    run = services[1].perform(services[1].build_spec())
     assert run.obj_stats.purged == runs[0].obj_stats.unreferenced > 0
     assert stored_ids(maintained.backend, "acme") == wanted
 
@@ -133,9 +137,12 @@ def test_a_run_on_tasks_is_written_down_while_it_goes_on(
     monkeypatch.setattr("lakesweep.maintenance.run_tally.CHECKPOINT_SECONDS", 0.0)
     saved: list[MaintenanceRunInformation] = []
     put = MaintenanceRuns.put
-    monkeypatch.setattr(
-        MaintenanceRuns, "put", lambda self, run: (saved.append(run), put(self, run))
-    )
+
+    def note(runs: MaintenanceRuns, run: MaintenanceRunInformation) -> None:
+        saved.append(run)
+        put(runs, run)
+
+    monkeypatch.setattr(MaintenanceRuns, "put", note)
     service = replace(maintained.service, engine=_by_tasks(url, Tasks(slots=1)))
     run = service.perform(service.build_spec())
     assert run.success, run.detailed_information
