@@ -20,8 +20,8 @@ from typing import Any
 from sqlalchemy import make_url
 
 from lakesweep.bench import CommitLoad, run_bench
-from lakesweep.bench.load import BENCH_TYPES, run_writer, warm_up
 from lakesweep.bench.measurement import BenchResult
+from lakesweep.bench.processes import BENCH_TYPES, run_writer, warm_up
 from lakesweep.clock import SystemClock
 from lakesweep.store import Store
 from tests.database_servers import connect, mariadb_server, postgresql_server

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from lakesweep.errors import LakesweepError
     from lakesweep.python_api.plan import Plan
     from lakesweep.python_api.session import Lakesweep, open  # noqa: A004
-    from lakesweep.python_api.streams import RowStream
+    from lakesweep.python_api.values import RowStream
 
 __all__ = ["Lakesweep", "LakesweepError", "Plan", "RowStream", "__version__", "open"]
 
@@ -21,7 +21,7 @@ _HOMES = {
     "Lakesweep": "lakesweep.python_api.session",
     "LakesweepError": "lakesweep.errors",
     "Plan": "lakesweep.python_api.plan",
-    "RowStream": "lakesweep.python_api.streams",
+    "RowStream": "lakesweep.python_api.values",
     "open": "lakesweep.python_api.session",
 }
 

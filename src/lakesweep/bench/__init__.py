@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lakesweep.bench.load import CommitLoad
 from lakesweep.bench.measurement import BenchResult, run_bench
+from lakesweep.bench.processes import CommitLoad
 
 __all__ = [
     "BenchResult",

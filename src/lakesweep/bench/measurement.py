@@ -13,8 +13,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from lakesweep.bench.load import BENCH_TYPES, CommitLoad, WriterResult, run_writer, warm_up
-from lakesweep.bench.processes import run_in_processes
+from lakesweep.bench.processes import (
+    BENCH_TYPES,
+    CommitLoad,
+    WriterResult,
+    run_in_processes,
+    run_writer,
+    warm_up,
+)
 from lakesweep.clock import Clock, SystemClock
 from lakesweep.errors import RealmMissingError
 from lakesweep.progress import SILENT, Progress

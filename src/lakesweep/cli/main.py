@@ -16,18 +16,16 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from lakesweep.cli import files, iceberg
 from lakesweep.cli.catalog import catalog_commands
 from lakesweep.cli.commands import command, group
 from lakesweep.cli.context import Context, Settings, make_output
 from lakesweep.cli.demo.demo_command import add_demo
-from lakesweep.cli.files import file_commands
-from lakesweep.cli.iceberg import iceberg_commands
 from lakesweep.cli.lifecycle import lifecycle_commands
 from lakesweep.cli.paimon import paimon_commands
 from lakesweep.cli.render.output import CommandFailure
 from lakesweep.cli.render.terminal import OutputClosedError, OutputFailedError, guarded_stdout
-from lakesweep.cli.setup.doctor import doctor
-from lakesweep.cli.setup.init import init
+from lakesweep.cli.setup import doctor, init
 from lakesweep.cli.store import realm_commands, store_commands
 from lakesweep.cli.sweep import quarantine
 from lakesweep.cli.sweep.sweep_commands import add_sweep
@@ -76,8 +74,8 @@ command(app, "init", examples=["lakesweep init", "lakesweep init --output prod.t
 command(app, "doctor", examples=["lakesweep doctor", "lakesweep doctor --spark --json"])(doctor)
 add_demo(app, lambda words: run(words))  # noqa: PLW0108 — `run` is defined below
 add_sweep(app)
-app.add_typer(file_commands.app)
-app.add_typer(iceberg_commands.app)
+app.add_typer(files.app)
+app.add_typer(iceberg.app)
 app.add_typer(paimon_commands.app)
 app.add_typer(lifecycle_commands.app)
 app.add_typer(quarantine.app)

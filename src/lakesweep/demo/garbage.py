@@ -23,8 +23,6 @@ from lakesweep.demo.lake import DemoLake, rows
 from lakesweep.errors import LakesweepError
 
 if TYPE_CHECKING:
-    from pyiceberg.table import Table
-if TYPE_CHECKING:
     import pyarrow as pa
     from pyiceberg.table import Table
 

@@ -19,8 +19,6 @@ from lakesweep.storage.address import parse
 from lakesweep.storage.stores import with_access
 
 if TYPE_CHECKING:
-    from lakesweep.storage.stores import Stores
-if TYPE_CHECKING:
     from lakesweep.iceberg.metadata import Metadata
     from lakesweep.storage.stores import Stores
 

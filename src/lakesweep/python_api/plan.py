@@ -31,8 +31,7 @@ from lakesweep.operations.lakes.plan_view import (
     view_plan,
 )
 from lakesweep.operations.lakes.quarantine import RestoreResult, restore_quarantine
-from lakesweep.python_api.inputs import consent
-from lakesweep.python_api.streams import RowStream, html_facts, html_table
+from lakesweep.python_api.values import RowStream, consent, html_facts, html_table
 from lakesweep.storage.options import UNLIMITED, DeleteRate
 from lakesweep.sweep.columns import VERDICTS
 from lakesweep.sweep.plan.document import PlanKind

@@ -50,16 +50,16 @@ from lakesweep.operations.tables.files import (
     purge_files,
 )
 from lakesweep.progress import SILENT, Progress
-from lakesweep.python_api.inputs import (
+from lakesweep.python_api.plan import Plan
+from lakesweep.python_api.tables import IcebergApi, PaimonApi
+from lakesweep.python_api.values import (
     DurationLike,
     MomentLike,
+    RowStream,
     consent,
     to_duration,
     to_moment,
 )
-from lakesweep.python_api.plan import Plan
-from lakesweep.python_api.streams import RowStream
-from lakesweep.python_api.tables import IcebergApi, PaimonApi
 from lakesweep.storage.file_batches import FILE_SCHEMA
 from lakesweep.storage.options import UNLIMITED, DeleteRate
 from lakesweep.store import Store

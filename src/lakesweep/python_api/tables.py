@@ -16,8 +16,7 @@ from lakesweep.operations.tables.iceberg import (
     purge_table,
 )
 from lakesweep.operations.tables.paimon_tables import PaimonFilesRequest, paimon_files
-from lakesweep.python_api.inputs import consent
-from lakesweep.python_api.streams import RowStream
+from lakesweep.python_api.values import RowStream, consent
 from lakesweep.storage.file_batches import FILE_SCHEMA
 from lakesweep.storage.options import UNLIMITED, DeleteRate
 from lakesweep.units import absolute_address

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lakesweep.config import SparkSection
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 _LOCAL = re.compile(r"local(\[(?P<cores>\*|\d+)(,\s*(\d+|\*))?\])?")

@@ -2,16 +2,22 @@
 
 Nothing between here and the socket may collapse `//`, resolve `x/../y` or encode again, or a
 request would name another object.
+
+Azure and Google Cloud take several requests in one, as multipart/mixed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from email.message import Message
+from email.parser import BytesParser
 from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import quote, urlsplit
+from uuid import uuid4
 
 import urllib3
 from botocore.httpsession import where as bundled_certificates
@@ -33,11 +39,12 @@ from lakesweep.version import __version__
 
 #: Documents of a store are pages of at most 5,000 keys, each of at most 1 kB and its fields.
 DOCUMENT_BYTES = 64 << 20
-
 FIXED_HEADERS = {"User-Agent": f"lakesweep/{__version__}", "Accept-Encoding": "identity"}
 _CONNECT_SECONDS = 10.0
 _PIECE_BYTES = 1 << 20
 _LONGEST_PAUSE = 300.0
+_STATUS = re.compile(rb"HTTP/1\.[01] (\d{3})")
+_NUMBER = re.compile(r"(\d{1,6})>?$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,3 +204,54 @@ def _no_answer(path: str, origin: str, error: HTTPError) -> UnavailableError:
             return UnavailableError(path, f"{origin} did not answer in time", hint=hint)
         case _:
             return UnavailableError(path, f"the connection to {origin} broke: {error}")
+
+
+class BadBatchError(ValueError):
+    """A response that is not a batch of responses."""
+
+
+def batch_body(requests: Sequence[HttpRequest]) -> tuple[str, bytes]:
+    """The content type and body of a request that contains these, numbered from 0."""
+    boundary = f"batch_{uuid4()}"
+    parts = [_part(boundary, number, request) for number, request in enumerate(requests)]
+    return f"multipart/mixed; boundary={boundary}", b"".join(parts) + f"--{boundary}--\r\n".encode()
+
+
+def parse_batch(response: HttpResponse) -> Mapping[int, HttpResponse]:
+    """The responses in a response, by number. Those that a server left out are missing."""
+    kind = response.headers.get("content-type", "")
+    head = f"Content-Type: {kind}\r\nMIME-Version: 1.0\r\n\r\n".encode()
+    message = BytesParser().parsebytes(head + response.body)
+    if not message.is_multipart():
+        raise BadBatchError("the response is not a batch of responses")
+    return dict(_responses(message.get_payload()))  # type: ignore[arg-type]
+
+
+def _part(boundary: str, number: int, request: HttpRequest) -> bytes:
+    lines = [
+        f"--{boundary}",
+        "Content-Type: application/http",
+        "Content-Transfer-Encoding: binary",
+        f"Content-ID: {number}",
+        "",
+        f"{request.method} {request.target} HTTP/1.1",
+        *(f"{name}: {value}" for name, value in request.headers.items()),
+        "",
+        "",
+    ]
+    return "\r\n".join(lines).encode() + request.body + b"\r\n"
+
+
+def _responses(parts: Iterable[Message]) -> Iterable[tuple[int, HttpResponse]]:
+    for part in parts:
+        payload = bytes(part.get_payload(decode=True) or b"")
+        number = _NUMBER.search(str(part.get("Content-ID", "")))
+        status = _STATUS.match(payload)
+        # A response without a number cannot be matched with its request: its outcome is unknown.
+        if number is None or status is None:
+            continue
+        _, _, rest = payload.partition(b"\n")
+        inner = BytesParser().parsebytes(rest)
+        body = inner.get_payload(decode=True)
+        headers = {name.lower(): str(value) for name, value in inner.items()}
+        yield int(number[1]), HttpResponse(int(status[1]), headers, bytes(body or b""))

@@ -34,7 +34,7 @@ from lakesweep.sweep.columns import VERDICTS
 from lakesweep.sweep.engine.protocol import TASK_RESULTS, results_of
 from lakesweep.sweep.lake import Lake
 from lakesweep.sweep.plan.document import FileTotals, PlanDocument, RootCounts, dataset_ref
-from lakesweep.sweep.plan.plan_retention import PlanPruner
+from lakesweep.sweep.plan.publication import PlanPruner
 from lakesweep.sweep.plan.stored_plan import publish_plan
 from lakesweep.sweep.verdicts import Reason, Verdict
 

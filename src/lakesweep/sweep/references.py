@@ -4,6 +4,8 @@ The files are written down before the first root is read, so that a file which a
 meanwhile is seen as referenced. Roots are read as a sweep reads them: newer metadata beside a
 named file is followed, tables of all formats are marked, and the judge decides. If any root
 cannot be read, the answer is an error, never "unreferenced".
+
+A table that is purged must not keep its own files, so all roots but this one are asked.
 """
 
 from __future__ import annotations
@@ -25,9 +27,11 @@ import pyarrow.compute as pc
 from lakesweep.clock import Clock
 from lakesweep.guard_names import GuardName
 from lakesweep.hashing import HashSet
+from lakesweep.marks.columns import RootFacts
 from lakesweep.progress import SILENT, Progress
 from lakesweep.runs.records import RootMemory
 from lakesweep.runs.task_progress import show_progress
+from lakesweep.storage.address import identity
 from lakesweep.storage.datasets.manifest import Dataset, Part
 from lakesweep.storage.datasets.reader import read_dataset
 from lakesweep.storage.datasets.writer import commit_dataset
@@ -46,9 +50,13 @@ from lakesweep.sweep.judge.reasons import JudgeRules
 from lakesweep.sweep.judge.rules import LakeRules, make_rules
 from lakesweep.sweep.mark.mark_phase import mark
 from lakesweep.sweep.mark.marker import MarkSpec
+from lakesweep.sweep.mark.root_identity import has_superseded
 from lakesweep.sweep.mark.survey import LakeSurvey
 from lakesweep.sweep.paths.file_names import FormatFamily
 from lakesweep.sweep.plan.document import IncompleteRoot, incomplete_roots
+from lakesweep.sweep.roots.iceberg import CatalogRoots, MetadataRoots
+from lakesweep.sweep.roots.iceberg_scan import ScanRoots
+from lakesweep.sweep.roots.root import EmptyRootSource, RootProblem, RootRow, RootSource
 from lakesweep.sweep.verdicts import Reason, Verdict
 
 if TYPE_CHECKING:
@@ -58,6 +66,7 @@ if TYPE_CHECKING:
     from lakesweep.sweep.lake import Lake
     from lakesweep.sweep.mark.marks import Marks
     from lakesweep.sweep.roots.root import RootSource
+
 
 #: Looking takes no more than about a fifth of the time, however busy the lake is.
 _REST = 4
@@ -244,3 +253,69 @@ def small_batches(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.R
     for batch in coalesce_batches(batches, rows):
         for start in range(0, batch.num_rows, rows):
             yield batch.slice(start, rows)
+
+
+@dataclass(frozen=True)
+class PurgeTarget:
+    """The table or view to purge, by its name in a catalog or by its metadata file alone.
+
+    `roots` are the sources and names under which it was found.
+    """
+
+    pointer: str
+    facts: RootFacts
+    catalog: str | None = None
+    name: str | None = None
+    roots: set[tuple[str, str]] = field(default_factory=set)
+
+    @property
+    def names(self) -> list[str]:
+        """The names under which catalogs list it."""
+        return sorted(name for _, name in self.roots if name != self.pointer)
+
+
+@dataclass(frozen=True)
+class RootsBeside:
+    """A source without the root that is the target; newer versions of it are roots of their own."""
+
+    source: RootSource
+    target: PurgeTarget
+
+    @property
+    def name(self) -> str:
+        return self.source.name
+
+    def collect(self) -> Iterator[RootRow | RootProblem | EmptyRootSource]:
+        for found in self.source.collect():
+            if not self._is_target(found):
+                yield found
+
+    def look(self, root: RootRow) -> RootRow | None:
+        return self.source.look(root)
+
+    def _is_target(self, found: RootRow | RootProblem | EmptyRootSource) -> bool:
+        match found:
+            case EmptyRootSource():
+                return False
+            case RootProblem():
+                # A folder cannot be resolved any more once its version hint was purged.
+                return (self.name, str(found.name)) in self.target.roots
+            case RootRow() if self._matches(found):
+                self.target.roots.add((self.name, found.name))
+                return True
+            case RootRow():
+                return False
+
+    def _matches(self, row: RootRow) -> bool:
+        target = self.target
+        is_same = identity(row.pointer) == identity(target.pointer)
+        match self.source:
+            case CatalogRoots() if target.catalog is not None:
+                return self.name == target.catalog and row.name == target.name
+            case ScanRoots():
+                is_older = has_superseded(target.pointer, target.facts, row.pointer)
+                return row.unless_known == target.facts.uuid and is_older
+            case MetadataRoots():
+                return is_same
+            case _:
+                return is_same and target.catalog is None

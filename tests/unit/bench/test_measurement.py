@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from lakesweep.bench import CommitLoad, run_bench
-from lakesweep.bench.load import BENCH_TYPES, WriterResult, run_writer
 from lakesweep.bench.measurement import log_is_complete, summarize
+from lakesweep.bench.processes import BENCH_TYPES, WriterResult, run_writer
 from lakesweep.clock import SystemClock
 from lakesweep.errors import SchemaError
 from lakesweep.progress import ProgressTask

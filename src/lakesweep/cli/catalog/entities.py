@@ -17,21 +17,25 @@ from lakesweep.cli.catalog.catalog_options import (
     Within,
 )
 from lakesweep.cli.catalog.entity_kinds import KINDS, EntityCommands
-from lakesweep.cli.catalog.policy_mappings import add_mappings
 from lakesweep.cli.commands import command, group
 from lakesweep.cli.context import Context
 from lakesweep.cli.options import DryRun, Yes, parse_properties
-from lakesweep.cli.render.catalog_lines import entity_facts, entity_table, entity_text
+from lakesweep.cli.render.catalog_lines import entity_facts, entity_table, entity_text, mapping_text
 from lakesweep.cli.store.store_options import RealmChoice
 
 if TYPE_CHECKING:
     from lakesweep.operations.catalogs.views import EntityView
+
 
 To = Annotated[
     str,
     typer.Argument(
         metavar="TO", help="Its new full name, in the same catalog.", show_default=False
     ),
+]
+PolicyTarget = Annotated[
+    str,
+    typer.Argument(metavar="TARGET", help="A catalog, or something in one.", show_default=False),
 ]
 
 
@@ -196,3 +200,49 @@ def show_change(context: Context, entity: EntityView) -> None:
     context.output.result(entity)
     status = str(entity.status).replace("-", " ")
     context.output.say(f"{entity.kind.words} {entity.name}: {status}")
+
+
+def add_mappings(app: typer.Typer) -> None:
+    """Add the commands that attach policies."""
+    start = "lakesweep catalog policy"
+    command(app, "attach", examples=[f"{start} attach shop.weekly shop.sales"])(attach)
+    command(app, "detach", examples=[f"{start} detach shop.weekly shop.sales"])(detach)
+    command(app, "attached", examples=[f"{start} attached shop.sales"])(attached)
+
+
+def attach(
+    context: Context,
+    name: EntityName,
+    target: PolicyTarget,
+    choice: RealmChoice,
+    parameters: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--parameter", metavar="KEY=VALUE", help="A parameter for this target. Repeatable."
+        ),
+    ] = None,
+) -> None:
+    """Attach a policy to a catalog, a namespace or a table; at most one of each type."""
+    from lakesweep.operations.catalogs.entities import PolicyMappingRequest, attach_policy
+
+    request = PolicyMappingRequest(name, target, parse_properties(parameters), choice.realm)
+    context.output.result(attach_policy(choice.app(context), request))
+    context.output.say(f"policy {name} is attached to {target}")
+
+
+def detach(context: Context, name: EntityName, target: PolicyTarget, choice: RealmChoice) -> None:
+    """Detach a policy."""
+    from lakesweep.operations.catalogs.entities import PolicyMappingRequest, detach_policy
+
+    request = PolicyMappingRequest(name, target, realm=choice.realm)
+    result = detach_policy(choice.app(context), request)
+    context.output.result(result)
+    context.output.say(f"policy {name} is {'detached' if result.changed else 'not attached there'}")
+
+
+def attached(context: Context, target: PolicyTarget, choice: RealmChoice) -> None:
+    """List the policies attached to something."""
+    from lakesweep.operations.catalogs.entities import attached_policies
+
+    found = attached_policies(choice.app(context), target, choice.realm)
+    context.output.structs(found, mapping_text)

@@ -1,18 +1,61 @@
-"""`lakesweep paimon`: the group and its commands."""
+"""`lakesweep paimon`: the group, and `files`, which lists the files that a table reaches."""
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import typer
+
 from lakesweep.cli.commands import command, group
+from lakesweep.cli.context import Context
+from lakesweep.cli.options import TolerantFlag
+from lakesweep.cli.outcomes import say_problems
 from lakesweep.cli.paimon.expire import expire_changelogs, expire_snapshots, expire_tags
-from lakesweep.cli.paimon.files import files
 from lakesweep.cli.paimon.orphans import orphans
 from lakesweep.cli.paimon.partitions import drop_partition, expire_partitions
+from lakesweep.cli.paimon.table_options import TableAddress
+from lakesweep.units import absolute_address
 
 app = group(
     "paimon",
     "What a Paimon table reaches, and cleaning it.",
     examples=["lakesweep paimon files s3://lake/paimon/shop.db/orders"],
 )
+
+
+def files(
+    context: Context,
+    table: TableAddress,
+    branch: Annotated[
+        str | None,
+        typer.Option("--branch", metavar="NAME", help="Only the newest snapshot of a branch."),
+    ] = None,
+    snapshot: Annotated[
+        int | None,
+        typer.Option("--snapshot", metavar="ID", help="Only what this snapshot reads."),
+    ] = None,
+    tag: Annotated[
+        str | None, typer.Option("--tag", metavar="NAME", help="Only what this tag reads.")
+    ] = None,
+    tolerant: TolerantFlag = False,
+) -> None:
+    """List every file that a table reaches, once.
+
+    Covers all branches: snapshots, tags and changelogs, schemas, consumers and hints, manifest
+    lists, manifests and index manifests with the files that they name, statistics, sidecars and
+    packs. Manifests may name files that have been deleted since.
+
+    With --snapshot or --tag, only the live data, extra and index files of that state; --branch
+    says of which branch.
+    """
+    from lakesweep.operations.tables.paimon_tables import PaimonFilesRequest, paimon_files
+
+    request = PaimonFilesRequest(absolute_address(table), branch, snapshot, tag, tolerant)
+    found = paimon_files(context.app, request)
+    context.output.files(found.batches)
+    say_problems(context, found.problems)
+
+
 command(
     app,
     "files",
@@ -23,6 +66,8 @@ command(
         "lakesweep paimon files shop.db/orders --tolerant",
     ],
 )(files)
+
+
 command(
     app,
     "orphans",
@@ -32,6 +77,8 @@ command(
         "lakesweep paimon orphans s3://lake/paimon --engine spark --yes",
     ],
 )(orphans)
+
+
 command(
     app,
     "expire-partitions",
@@ -41,6 +88,8 @@ command(
         "lakesweep paimon expire-partitions clicks --pattern '$dt $hr' --formatter 'yyyyMMdd HH'",
     ],
 )(expire_partitions)
+
+
 command(
     app,
     "drop-partition",
@@ -49,6 +98,8 @@ command(
         "lakesweep paimon drop-partition shop.db/clicks dt=2026-01-31,hr=05 dt=2026-02-01 --yes",
     ],
 )(drop_partition)
+
+
 command(
     app,
     "expire-snapshots",
@@ -58,6 +109,8 @@ command(
         "lakesweep paimon expire-snapshots shop.db/orders --retain-max 100 --branch dev --yes",
     ],
 )(expire_snapshots)
+
+
 command(
     app,
     "expire-changelogs",
@@ -66,6 +119,8 @@ command(
         "lakesweep paimon expire-changelogs shop.db/orders --retain-min 1 --retain-max 50 --yes",
     ],
 )(expire_changelogs)
+
+
 command(
     app,
     "expire-tags",

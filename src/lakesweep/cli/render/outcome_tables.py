@@ -1,4 +1,4 @@
-"""Show what is about to be deleted, and what became of it."""
+"""Show what is about to be deleted, and the outcome of each file."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from lakesweep.cli.render.output import TextTable
-from lakesweep.units import format_size
+from lakesweep.units import format_count, format_size
 
 if TYPE_CHECKING:
+    from lakesweep.operations.lakes.apply import ApplyPlanResult, ApplyPreview
     from lakesweep.storage.deleting.outcome_totals import FailedFile
 
+
 _SHOWN_FAILURES = 20
+_SHOWN_BRANCHES = 20
 
 
 def dry_run_hint(done: str = "deleted") -> str:
@@ -48,3 +51,51 @@ def kind_lines(files: Mapping[str, int], sizes: Mapping[str, int]) -> Iterator[s
 def _kind_line(count: int, what: str, size_bytes: int) -> str:
     size = format_size(size_bytes) if size_bytes else "-"
     return f"  {count:>12,}  {what:<22} {size:>8}"
+
+
+def size_text(preview: ApplyPreview) -> str:
+    """What is deleted or quarantined, in words."""
+    return f"{format_count(preview.files, 'file')}, {format_size(preview.bytes)}"
+
+
+def preview_lines(preview: ApplyPreview) -> Iterator[str]:
+    """What an apply is about to do, in words."""
+    what = "to quarantine" if preview.quarantine else "to delete"
+    yield f"plan {preview.plan} of lake {preview.lake}: {size_text(preview)} {what}"
+    for each in preview.branches[:_SHOWN_BRANCHES]:
+        yield f"{format_count(each.paths, 'path')} to remove from branch {each.name}, by a commit"
+    if (more := len(preview.branches) - _SHOWN_BRANCHES) > 0:
+        yield f"and from {more:,} more branches"
+    for guard in preview.withheld:
+        files = f", about {format_count(guard.files, 'file')}" if guard.files else ""
+        yield f"withheld{files}: {guard.name}: {guard.message}"
+    if preview.waiting_files:
+        size = format_size(preview.waiting_bytes)
+        files = format_count(preview.waiting_files, "file")
+        yield f"{files}, {size} wait for the next run, when no branch holds them any more"
+
+
+def apply_tables(result: ApplyPlanResult) -> Iterator[TextTable]:
+    """The outcome: files by outcome, and paths removed from branches."""
+    yield TextTable(("outcome", "files"), list(_rows(result)), numbers=frozenset({"files"}))
+    changed = [each for each in result.branches or () if not each.reason]
+    if changed:
+        rows = [(each.branch, f"{each.paths:,}") for each in changed[:_SHOWN_BRANCHES]]
+        yield TextTable(("branch", "paths removed"), rows, numbers=frozenset({"paths removed"}))
+
+
+def _rows(result: ApplyPlanResult) -> Iterator[tuple[str, str]]:
+    yield "found", f"{result.found:,}"
+    yield "deleted", f"{result.deleted:,}"
+    if result.quarantined:
+        yield "quarantined", f"{result.quarantined:,}"
+    if isinstance(result.changed, int):
+        yield "changed", f"{result.changed:,}"
+    yield "absent", f"{result.absent:,}"
+    yield "failed", f"{result.failed:,}"
+    if isinstance(result.waiting, int):
+        yield "waiting for the next run", f"{result.waiting:,}"
+    for guard, files in (result.withheld or {}).items():
+        yield f"withheld by {guard}", f"{files:,}"
+    yield "kept after all", f"{result.kept_by_remark:,}"
+    yield "freed", format_size(result.bytes_deleted)

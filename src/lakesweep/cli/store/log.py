@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakesweep.cli.context import Context
-from lakesweep.cli.render.store_lines import commit_lines, reference_text
+from lakesweep.cli.render.record_lines import commit_lines, reference_text
 from lakesweep.cli.store.store_options import RealmChoice
 from lakesweep.errors import IncompleteError
 from lakesweep.units import format_count, parse_moment

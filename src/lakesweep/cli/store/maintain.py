@@ -9,7 +9,7 @@ import typer
 from lakesweep.cli.context import Context
 from lakesweep.cli.options import DryRun, Yes
 from lakesweep.cli.render.outcome_tables import dry_run_hint
-from lakesweep.cli.render.run_lines import MaintenanceLine
+from lakesweep.cli.render.record_lines import MaintenanceLine
 from lakesweep.cli.store.store_options import StoreChoice
 from lakesweep.errors import IncompleteError
 from lakesweep.operations.interaction import EngineName

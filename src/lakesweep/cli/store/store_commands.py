@@ -1,26 +1,29 @@
-"""`lakesweep store`: the group, `init` and `info`."""
+"""`lakesweep store`: the group, and `init`, `info` and `recover`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from lakesweep.cli.commands import command, group
 from lakesweep.cli.context import Context
+from lakesweep.cli.options import DryRun, Yes
+from lakesweep.cli.render.outcome_tables import dry_run_hint
 from lakesweep.cli.render.output import TextTable
-from lakesweep.cli.render.run_lines import MaintenanceLine
-from lakesweep.cli.render.store_lines import realm_table
+from lakesweep.cli.render.record_lines import MaintenanceLine, commit_title, realm_table
 from lakesweep.cli.store.bench import bench
 from lakesweep.cli.store.log import log
 from lakesweep.cli.store.maintain import maintain
-from lakesweep.cli.store.recover import recover
-from lakesweep.cli.store.store_options import StoreChoice
+from lakesweep.cli.store.store_options import RealmChoice, StoreChoice
 from lakesweep.cli.store.transfer import export, import_
-from lakesweep.units import format_size
+from lakesweep.units import format_count, format_size
 
 if TYPE_CHECKING:
-    from lakesweep.operations.store.store import StoreInfo
+    from lakesweep.operations.store.store import RecoveryResult, StoreInfo
     from lakesweep.store.backends.backend import BackendCapabilities
+
 
 app = group(
     "store",
@@ -33,6 +36,61 @@ app = group(
         "lakesweep store bench --url postgresql://db/lake   how fast it is",
     ],
 )
+
+
+def recover(
+    context: Context,
+    reference: Annotated[
+        str,
+        typer.Argument(
+            metavar="REFERENCE",
+            help="The reference whose head cannot be read.",
+            show_default=False,
+        ),
+    ],
+    choice: RealmChoice,
+    deep: Annotated[
+        bool,
+        typer.Option("--deep", help="Accept a commit only if everything it links to is readable."),
+    ] = False,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+) -> None:
+    """Reset a reference to the newest of its commits that can be read.
+
+    Later commits are lost; they are shown first. A reference whose head can be read is left alone,
+    and so is a head that only a newer lakesweep can read. With --deep, everything a head links to
+    is read as well: indexes and linked objects.
+    """
+    from lakesweep.operations.store.store import RecoverReferenceRequest, recover_reference
+
+    def confirm(preview: RecoveryResult) -> None:
+        _show_losses(context, preview)
+        lost = format_count(len(preview.lost), "commit")
+        question = f"Give up {lost} of reference {reference}?"
+        if not dry_run:
+            context.confirm(question, yes=yes, refused="nothing was changed")
+
+    request = RecoverReferenceRequest(reference, choice.realm, deep, dry_run)
+    result = recover_reference(choice.app(context), request, confirm, context.io)
+    context.output.result(result)
+    context.output.say(_summary(result))
+
+
+def _show_losses(context: Context, preview: RecoveryResult) -> None:
+    for lost in preview.lost:
+        context.output.say(f"lost: {lost.reason}")
+    if preview.head is not None:
+        context.output.say(f"newest readable commit: {commit_title(preview.head)}")
+
+
+def _summary(result: RecoveryResult) -> str:
+    if result.healthy:
+        return f"reference {result.reference} is intact; nothing was changed"
+    if result.dry_run:
+        return dry_run_hint("changed")
+    lost = format_count(len(result.lost), "commit")
+    return f"reference {result.reference} was reset by {lost}"
 
 
 @command(
@@ -88,6 +146,8 @@ command(
         "lakesweep store log realms --realm ::system::",
     ],
 )(log)
+
+
 command(
     app,
     "recover",
@@ -98,6 +158,8 @@ command(
         "lakesweep store recover realms --realm ::system::",
     ],
 )(recover)
+
+
 command(
     app,
     "bench",
@@ -107,6 +169,8 @@ command(
         "lakesweep store bench --url memory: --references 8 --json",
     ],
 )(bench)
+
+
 command(
     app,
     "maintain",
@@ -117,6 +181,8 @@ command(
         "lakesweep store maintain --supersede maintain-20260601T120000-1a2b3c4d",
     ],
 )(maintain)
+
+
 command(
     app,
     "export",
@@ -126,6 +192,8 @@ command(
         "lakesweep store export acme - | ssh elsewhere lakesweep store import -",
     ],
 )(export)
+
+
 command(
     app,
     "import",

@@ -55,7 +55,7 @@ def apply(
 
 def carry_out(context: Context, request: ApplyPlanRequest, *, yes: bool) -> None:
     """Apply a plan of any kind, and print the outcome."""
-    from lakesweep.cli.render.apply_tables import apply_tables, preview_lines, size_text
+    from lakesweep.cli.render.outcome_tables import apply_tables, preview_lines, size_text
     from lakesweep.operations.lakes.apply import apply_plan
 
     def confirm(preview: ApplyPreview) -> None:

@@ -1,16 +1,23 @@
-"""`lakesweep runs`: list runs newest first, show one, or stop one."""
+"""`lakesweep runs` and `lakes`: what ran and how it ended, and the state of every lake."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lakesweep.cli.context import Context
 from lakesweep.errors import UsageError
-from lakesweep.units import format_count
+from lakesweep.units import format_count, format_moment, format_size
+
+if TYPE_CHECKING:
+    from lakesweep.cli.render.output import TextTable
+    from lakesweep.operations.lakes.lakes import LakeLine
+
 
 _STOP = "stop"
+_COLUMNS = ("lake", "health", "waste", "files", "planned", "last run")
 
 
 def runs(
@@ -68,7 +75,7 @@ def runs(
 def _list(
     context: Context, lake: str | None, status: str | None, since: str | None, limit: int
 ) -> None:
-    from lakesweep.cli.render.run_lines import run_text
+    from lakesweep.cli.render.record_lines import run_text
     from lakesweep.operations.lakes.runs import RunFilter, list_runs
     from lakesweep.units import parse_moment
 
@@ -79,7 +86,7 @@ def _list(
 
 
 def _show(context: Context, run: str) -> None:
-    from lakesweep.cli.render.run_lines import MaintenanceLine, run_table
+    from lakesweep.cli.render.record_lines import MaintenanceLine, run_table
     from lakesweep.operations.lakes.runs import RunView, show_run
 
     found = show_run(context.app, run)
@@ -96,3 +103,43 @@ def _stop(context: Context, run: str) -> None:
     context.output.result(stop_run(context.app, run))
     context.output.say(f"{run} ends before its next batch")
     context.output.say(f"try: lakesweep runs {run}")
+
+
+def lakes(context: Context) -> None:
+    """List all lakes of the configuration: last plan, last run, waste and health.
+
+    Waste is what the newest plan would delete. Health is how the newest run ended.
+    """
+    from lakesweep.operations.lakes.lakes import list_lakes
+
+    found = list_lakes(context.app)
+    context.output.result(found, _table(found.lakes))
+    search = context.config_search
+    if search.path is None:
+        context.output.say(f"no configuration was found: looked for {search.places}")
+    context.output.say(format_count(len(found.lakes), "lake"))
+
+
+def _table(lines: tuple[LakeLine, ...]) -> TextTable:
+    from lakesweep.cli.render.output import TextTable
+
+    numbers = frozenset({"waste", "files"})
+    return TextTable(_COLUMNS, [_row(line) for line in lines], numbers=numbers)
+
+
+def _row(line: LakeLine) -> tuple[str, ...]:
+    plan, run = line.last_plan, line.last_run
+    size = plan.waste_bytes if plan else None
+    count = plan.waste_files if plan else None
+    return (
+        line.lake,
+        line.health,
+        "-" if size is None else format_size(size),
+        "-" if count is None else f"{count:,}",
+        _time(plan.created) if plan else "-",
+        f"{run.kind} {_time(run.started)}" if run else "-",
+    )
+
+
+def _time(moment: datetime) -> str:
+    return format_moment(moment.replace(second=0, microsecond=0))

@@ -1,4 +1,4 @@
-"""`lakesweep show`: totals, guards and files of a plan."""
+"""`lakesweep show` and `explain`: a plan's totals, guards and files, and the evidence for one."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ import typer
 from lakesweep.cli.context import Context
 from lakesweep.errors import UsageError
 from lakesweep.sweep.verdicts import Reason, Verdict
+from lakesweep.units import absolute_address
 
 if TYPE_CHECKING:
     from lakesweep.sweep.plan.document import PlanKind
+
 
 PlanName = Annotated[
     str, typer.Argument(metavar="PLAN", help="The name of a plan, or a lake for its newest plan.")
@@ -109,3 +111,21 @@ def _write_page(context: Context, plan: str, kind: PlanKind, file: Path) -> None
         raise UsageError(f"{file} cannot be written: {error.strerror}") from error
     context.output.result({"plan": view.plan, "written": str(file)})
     context.output.say(f"wrote {file}")
+
+
+def explain(
+    context: Context,
+    plan: PlanName,
+    path: Annotated[str, typer.Argument(metavar="PATH", help="The address of a file.")],
+) -> None:
+    """Explain why a plan keeps or deletes a file, with the evidence.
+
+    For a referenced file: the roots that reference it, and through which files. For a file to
+    delete: what was checked, and what would have kept it. If the file is not in the plan, the
+    command says why and ends with code 6.
+    """
+    from lakesweep.cli.render.explanation_tables import file_table
+    from lakesweep.operations.lakes.explain import explain_file
+
+    explanation = explain_file(context.app, plan, absolute_address(path))
+    context.output.result(explanation, file_table(explanation))

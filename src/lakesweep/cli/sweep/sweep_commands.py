@@ -7,11 +7,9 @@ import typer
 from lakesweep.cli.commands import command
 from lakesweep.cli.sweep.apply import apply
 from lakesweep.cli.sweep.check import check
-from lakesweep.cli.sweep.explain import explain
-from lakesweep.cli.sweep.lakes import lakes
 from lakesweep.cli.sweep.plan import plan
-from lakesweep.cli.sweep.runs import runs
-from lakesweep.cli.sweep.show import show
+from lakesweep.cli.sweep.runs import lakes, runs
+from lakesweep.cli.sweep.show import explain, show
 
 _PLAN = "plan-20260101T000000-5c2f81aa"
 _RUN = "apply-20260101T000500-0b7d92e3"

@@ -38,16 +38,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
+    from lakesweep.lakefs.addresses import StorageNamespace
     from lakesweep.lakefs.repository.interface import Repository, RepositoryOpener
+    from lakesweep.runs.leases import HeldLease
     from lakesweep.runs.records import PlanRecord
     from lakesweep.runs.run_log import RunLog
     from lakesweep.runs.sessions import Session
+    from lakesweep.storage.object_store import StoreOpener
     from lakesweep.storage.stores import Stores
     from lakesweep.sweep.apply.applier import Applier, ApplyRequest
-if TYPE_CHECKING:
-    from lakesweep.lakefs.addresses import StorageNamespace
-    from lakesweep.runs.leases import HeldLease
-    from lakesweep.storage.object_store import StoreOpener
 
 
 #: Reasons that keep objects the policy may expire, so the next run must check them again.

@@ -34,8 +34,6 @@ from lakesweep.sweep.engine.protocol import RowSplit, read_split
 
 if TYPE_CHECKING:
     from lakesweep.storage.object_store import StoreOpener
-if TYPE_CHECKING:
-    from lakesweep.storage.object_store import StoreOpener
 
 
 #: Change it whenever folding changes: then everything is read again.

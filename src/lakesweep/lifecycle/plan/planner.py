@@ -77,9 +77,6 @@ if TYPE_CHECKING:
     from lakesweep.sweep.lake import Lake
     from lakesweep.sweep.paths.foreign_formats import ForeignFolder
     from lakesweep.sweep.roots.root import RootSource
-if TYPE_CHECKING:
-    from lakesweep.storage.stores import Stores
-    from lakesweep.sweep.engine.protocol import SweepEngine
 
 
 @dataclass

@@ -45,8 +45,7 @@ from lakesweep.storage.options import UNLIMITED, DeleteRate
 from lakesweep.sweep.judge.reasons import JudgeRules
 from lakesweep.sweep.own_files import catalog_files
 from lakesweep.sweep.paths.folder_map import FolderMap, claimed_folder
-from lakesweep.sweep.purge_target import PurgeTarget
-from lakesweep.sweep.references import ReferencedFiles, references_only
+from lakesweep.sweep.references import PurgeTarget, ReferencedFiles, references_only
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,10 +37,11 @@ from lakesweep.sweep.judge.reasons import JudgeRules
 from lakesweep.sweep.lake import Lake, find_lake
 from lakesweep.sweep.mark.marks import Marks
 from lakesweep.sweep.plan.document import IncompleteRoot
-from lakesweep.sweep.purge_target import PurgeTarget, RootsBeside
 from lakesweep.sweep.references import (
+    PurgeTarget,
     ReferenceCheck,
     ReferencedFiles,
+    RootsBeside,
     UnreferencedDeletion,
     listing_rows,
     references_only,

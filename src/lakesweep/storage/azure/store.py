@@ -22,14 +22,16 @@ from lakesweep.storage.azure.account import AzureAccount, find_endpoint
 from lakesweep.storage.azure.errors import AzureOperation, error_of, is_unmet, outcome_of
 from lakesweep.storage.azure.listing import AzureListRequest, list_page
 from lakesweep.storage.cursor import PageToken
-from lakesweep.storage.http_batches import BadBatchError, batch_body, parse_batch
 from lakesweep.storage.http_transport import (
     DOCUMENT_BYTES,
+    BadBatchError,
     HttpConnections,
     HttpRequest,
     HttpResponse,
+    batch_body,
     count_of,
     http_time,
+    parse_batch,
     query_string,
 )
 from lakesweep.storage.moves import move_by_copy, object_exists

@@ -13,7 +13,7 @@ from lakesweep.clock import ManualClock
 from lakesweep.config_file import config_from_values
 from lakesweep.errors import ConfigError, RefusedError, UnreadableError
 from lakesweep.progress import SILENT, LineProgress
-from lakesweep.python_api.streams import html_facts, html_table
+from lakesweep.python_api.values import html_facts, html_table
 from lakesweep.storage.file_batches import file_batch
 from lakesweep.sweep.inspect.report import _text
 from lakesweep.untrusted.text import printable

@@ -17,7 +17,7 @@ from lakesweep.storage.stores import Stores
 from lakesweep.storage.wrappers.faults import Faulty, StorageFault, fail
 from lakesweep.sweep.mark.mark_phase import mark, remark
 from lakesweep.sweep.mark.marks import Marks, RootState
-from lakesweep.sweep.purge_target import PurgeTarget, RootsBeside
+from lakesweep.sweep.references import PurgeTarget, RootsBeside
 from lakesweep.sweep.roots.iceberg_scan import ScanRoots, later_versions
 from lakesweep.sweep.roots.root import RootKind, RootProblem, RootRow
 from tests.iceberg_tables import BUCKET, Bucket, Names, Table

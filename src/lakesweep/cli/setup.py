@@ -1,7 +1,8 @@
-"""`lakesweep doctor`: check the installation and the configuration, and say how to fix problems."""
+"""`lakesweep init` and `lakesweep doctor`: write a configuration, and check the installation."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -39,3 +40,18 @@ def doctor(
 def _table(report: HealthReport) -> TextTable:
     rows = [(f.status.value, f.check, f.detail, f.mend or "") for f in report.checks]
     return TextTable(("", "check", "found", "how to fix it"), rows)
+
+
+def init(
+    context: Context,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="Write to this file.")
+    ] = Path("lakesweep.toml"),
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+) -> None:
+    """Write a commented lakesweep.toml to start from."""
+    from lakesweep.operations.setup.configuration import WriteConfigRequest, write_config
+
+    result = write_config(WriteConfigRequest(output, force))
+    context.output.result(result)
+    context.output.say(f"wrote {output}; edit it, then run: lakesweep store init; lakesweep doctor")

@@ -9,7 +9,7 @@ import pytest
 
 from lakesweep.errors import NotFoundError
 from lakesweep.sweep.judge.live_set import MatchMode
-from lakesweep.sweep.plan.plan_retention import KEPT_PLANS, UNFINISHED_FOR
+from lakesweep.sweep.plan.publication import KEPT_PLANS, UNFINISHED_FOR
 from tests.sweeps import LAKE, SMALL, DiedError, Process, World, apply, at, plan
 
 MONTH = timedelta(days=32)

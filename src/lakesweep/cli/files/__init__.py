@@ -1,1 +1,0 @@
-"""`lakesweep files`: list and purge stored files."""

@@ -1,1 +1,0 @@
-"""`lakesweep iceberg`: what a table or view references, and purging it."""

@@ -1,1 +1,0 @@
-"""First steps: write a configuration, check the installation."""
