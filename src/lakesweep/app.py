@@ -231,6 +231,15 @@ class App:
 
         return own_files(self.config, self.folder, self.config_file)
 
+    @cached_property
+    def kept_folders(self) -> tuple[str, ...]:
+        """The same, with what Lakesweep keeps in or near all lakes."""
+        from lakesweep.sweep.lake import find_lake
+
+        lakes = self.config.lakes
+        own = (each for name in lakes for each in find_lake(lakes, name, self.plans).own_folders)
+        return tuple(dict.fromkeys((*self.own_files, *own)))
+
     def lake(self, name: str) -> Lake:
         """A lake from the configuration, or a repository that a plan was made for."""
         from lakesweep.lifecycle.repository_lake import find_repository_lake

@@ -9,13 +9,13 @@ right before each batch. docs/decisions/0020 has the measurements behind that.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lakesweep.config import LakeSection, PaimonWarehouseRoot
+from lakesweep.config import LakeSection, PaimonWarehouseRoot, Root
 from lakesweep.errors import LakesweepError, StoppedError
 from lakesweep.paimon.model.table import PaimonTable
 from lakesweep.paimon.model.warehouse import FailedTable
@@ -48,13 +48,18 @@ if TYPE_CHECKING:
 
 _ENGINE = "local"
 
+#: Of a batch of orphans, those that nothing else than the tables needs.
+SpareOthers = Callable[[pa.RecordBatch], pa.RecordBatch]
+WatchOthers = Callable[[OrphanPlan], AbstractContextManager[SpareOthers]]
+
 
 @dataclass(frozen=True)
 class OrphanRemover:
     """Deletes what `plan_orphans` found, one group of tables after the other.
 
     `path` is the address to clean, `plans` the folder of all plans. `open_runs` is called only if
-    there is something to delete.
+    there is something to delete. `watch` is entered before the first file of a group is deleted,
+    and leaves out what others need. Lakesweep's own files are `kept`.
     """
 
     stores: Stores
@@ -64,6 +69,8 @@ class OrphanRemover:
     path: str
     rate: DeleteRate
     progress: Progress = SILENT
+    watch: WatchOthers = lambda _: nullcontext(lambda batch: batch)
+    kept: tuple[str, ...] = ()
 
     def remove(self, found: Sequence[OrphanPlan], outcome: OrphanOutcome) -> Sequence[FailedTable]:
         """Delete the orphans that are still unused, then buckets and partitions that are empty.
@@ -104,8 +111,11 @@ class OrphanRemover:
     ) -> Sequence[FailedTable]:
         """Delete the orphans of one group; if that fails, the other groups are still cleaned."""
         try:
-            with self.progress.task("deleted", total=found.total_files) as task:
-                removal = UnusedRemoval(found, outcome, task)
+            with (
+                self.progress.task("deleted", total=found.total_files) as task,
+                self.watch(found) as spare,
+            ):
+                removal = UnusedRemoval(found, outcome, task, spare)
                 step = DeleteStep(
                     self.stores, fence, f"{plan.address}/outcomes", removal, self.rate
                 )
@@ -123,7 +133,7 @@ class OrphanRemover:
             for table in each.tables
             for place in (table.address.path, *table.external_roots)
         )
-        return orphan_lake(self.path, self.plans, places)
+        return orphan_lake(self.path, self.plans, places, kept=self.kept)
 
     def _fence(self, plan: PlanRecord, session: Session) -> RunFence:
         run = session.record.run
@@ -169,6 +179,7 @@ class UnusedRemoval:
     found: OrphanPlan
     outcome: OrphanOutcome
     task: ProgressTask
+    spare: SpareOthers
 
     @property
     def spec(self) -> dict[str, Any]:
@@ -177,7 +188,7 @@ class UnusedRemoval:
     def __call__(
         self, stores: StoreOpener, batch: pa.RecordBatch, limiter: DeleteLimiter
     ) -> Iterator[pa.RecordBatch]:
-        unused = self.found.still_unused(batch)
+        unused = self.spare(self.found.still_unused(batch))
         self.outcome.spared += batch.num_rows - unused.num_rows
         for outcomes in delete_files(stores, [unused], limiter=limiter):
             self.outcome.add(outcomes)
@@ -233,14 +244,31 @@ def _record(session: Session, outcome: OrphanOutcome, failures: Sequence[FailedT
         session.status = RunStatus.INCOMPLETE
 
 
-def orphan_lake(path: str, plans: str, places: Iterable[str]) -> Lake:
-    """The folders of tables as a lake. Its name is that of the address that is cleaned."""
+def orphan_lake(
+    path: str,
+    plans: str,
+    places: Iterable[str],
+    *,
+    kept: tuple[str, ...] = (),
+    others: tuple[Root, ...] = (),
+) -> Lake:
+    """The folders of tables as a lake. Its name is that of the address that is cleaned.
+
+    Files that are `kept` or that `others` reference stay.
+    """
     name = table_lake("paimon", path)
     section = LakeSection(
         locations=tuple(dict.fromkeys(places)),
         roots=(PaimonWarehouseRoot(type="paimon-warehouse", path=path),),
     )
-    return Lake(name, section, f"{plans.rstrip('/')}/{name}", roots_stay=True)
+    return Lake(
+        name,
+        section,
+        f"{plans.rstrip('/')}/{name}",
+        kept=kept,
+        roots_of_others=others,
+        roots_stay=True,
+    )
 
 
 def orphan_spec(engine: str, path: str) -> dict[str, str]:

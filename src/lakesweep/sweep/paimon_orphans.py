@@ -42,10 +42,12 @@ from lakesweep.sweep.local_orphans import orphan_lake, orphan_spec
 from lakesweep.sweep.mark.marks import RootState
 from lakesweep.sweep.plan.planner import Planner, PlanRequest
 from lakesweep.sweep.plan.stored_plan import StoredPlan, open_plan
+from lakesweep.sweep.roots.root import RootKind
 from lakesweep.sweep.verdicts import Reason, Verdict
 
 if TYPE_CHECKING:
     from lakesweep.clock import Clock
+    from lakesweep.config import Root
     from lakesweep.paimon.model.table import PaimonTable
     from lakesweep.runs.run_log import RunLog
     from lakesweep.storage.stores import Stores
@@ -93,7 +95,10 @@ class SweptOrphans:
 
 @dataclass(frozen=True)
 class OrphanSweeper:
-    """Cleans tables on an engine. `path` is the address to clean; plans are kept in `plans`."""
+    """Cleans tables on an engine. `path` is the address to clean; plans are kept in `plans`.
+
+    Lakesweep's own files are `kept`, and so is what `others` reference in external folders.
+    """
 
     stores: Stores
     engine: SweepEngine
@@ -102,13 +107,17 @@ class OrphanSweeper:
     plans: str
     path: str
     progress: Progress = SILENT
+    kept: tuple[str, ...] = ()
+    others: tuple[Root, ...] = ()
 
     def plan(
         self, tables: Sequence[PaimonTable], cut: datetime, overridden: Collection[str] = ()
     ) -> SweptOrphans:
         """Find files that were last written before `cut` and that no table uses."""
         places = [place for table in tables for place in self._places(table)]
-        lake = orphan_lake(self.path, self.plans, places)
+        is_shared = any(table.external_roots for table in tables)
+        others = self.others if is_shared else ()
+        lake = orphan_lake(self.path, self.plans, places, kept=self.kept, others=others)
         spec = orphan_spec(self.engine.name, self.path)
         with run_session(self.runs, lake.name, RunKind.PLAN, spec=spec) as session:
             planner = Planner(self.stores, self.engine, self.runs, self.clock, self.progress)
@@ -120,7 +129,7 @@ class OrphanSweeper:
             )
             document = planner.plan(order, session.started, session.lease)
         plan = open_plan(self.stores, self.runs, document.plan)
-        failures = tuple(_failures(plan))
+        failures = tuple(_failures(plan, tables))
         failed = {folder_identity(each.table) for each in failures}
         read = (table for table in tables if folder_identity(table.address.path) not in failed)
         found = SweptOrphans(plan, lake, tuple(read), cut, failures)
@@ -207,13 +216,19 @@ class SweepOrphanCleaner:
         return []
 
 
-def _failures(plan: StoredPlan) -> Iterator[FailedTable]:
-    """The tables that could not be read; an error if it is unknown which."""
+def _failures(plan: StoredPlan, tables: Sequence[PaimonTable]) -> Iterator[FailedTable]:
+    """The tables that could not be read; an error if it is unknown which.
+
+    Another root that cannot be read may reference any file outside of the tables' own folders.
+    """
     marks = plan.marks()
     for unknown in marks.unknown:
         raise IncompleteError(f"{unknown.origin}: {unknown.reason}; nothing was deleted")
+    known = {folder_identity(table.address.path) for table in tables}
     for root in marks.in_state(RootState.INCOMPLETE):
         error = IncompleteError(f"{root.name} cannot be read: {'; '.join(root.reasons)}")
+        if root.kind is not RootKind.PAIMON_TABLE or folder_identity(root.name) not in known:
+            raise error
         yield FailedTable(f"{root.name}/", error)
 
 

@@ -28,6 +28,7 @@ from lakesweep.clock import Clock
 from lakesweep.guard_names import GuardName
 from lakesweep.hashing import HashSet
 from lakesweep.marks.columns import RootFacts
+from lakesweep.paimon.model.external_paths import real_folder
 from lakesweep.progress import SILENT, Progress
 from lakesweep.runs.records import RootMemory
 from lakesweep.runs.task_progress import show_progress
@@ -56,7 +57,13 @@ from lakesweep.sweep.paths.file_names import FormatFamily
 from lakesweep.sweep.plan.document import IncompleteRoot, incomplete_roots
 from lakesweep.sweep.roots.iceberg import CatalogRoots, MetadataRoots
 from lakesweep.sweep.roots.iceberg_scan import ScanRoots
-from lakesweep.sweep.roots.root import EmptyRootSource, RootProblem, RootRow, RootSource
+from lakesweep.sweep.roots.root import (
+    EmptyRootSource,
+    RootKind,
+    RootProblem,
+    RootRow,
+    RootSource,
+)
 from lakesweep.sweep.verdicts import Reason, Verdict
 
 if TYPE_CHECKING:
@@ -230,11 +237,16 @@ class UnreferencedDeletion:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Delete files batch by batch; their outcomes, not in order."""
         for batch in small_batches(batches, self.batch_rows):
-            if self._moved.is_set():
-                self._look(is_first=False)
-            kept = pa.array(self._kept.contains(file_hashes(batch["path"])))
-            yield from self.delete([batch.filter(pc.invert(kept))])
-            yield from self.keep([batch.filter(kept)])
+            free, kept = self.divide(batch)
+            yield from self.delete([free])
+            yield from self.keep([kept])
+
+    def divide(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+        """The files that may be deleted now, and those that stay; looks again if a root moved."""
+        if self._moved.is_set():
+            self._look(is_first=False)
+        kept = pa.array(self._kept.contains(file_hashes(batch["path"])))
+        return batch.filter(pc.invert(kept)), batch.filter(kept)
 
     def _look(self, *, is_first: bool) -> None:
         """Learn which files stay, and watch the roots from then on."""
@@ -319,3 +331,28 @@ class RootsBeside:
                 return is_same
             case _:
                 return is_same and target.catalog is None
+
+
+@dataclass(frozen=True)
+class RootsBesideTables:
+    """A source without some Paimon tables, by the identities of their folders without links."""
+
+    source: RootSource
+    folders: frozenset[str]
+
+    @property
+    def name(self) -> str:
+        return self.source.name
+
+    def collect(self) -> Iterator[RootRow | RootProblem | EmptyRootSource]:
+        for found in self.source.collect():
+            if isinstance(found, EmptyRootSource) or not self._is_left_out(found):
+                yield found
+
+    def look(self, root: RootRow) -> RootRow | None:
+        return self.source.look(root)
+
+    def _is_left_out(self, found: RootRow | RootProblem) -> bool:
+        return found.kind is RootKind.PAIMON_TABLE and any(
+            real_folder(folder) in self.folders for folder in found.locations[:1]
+        )

@@ -170,7 +170,7 @@ def _look(
     """Ask all roots, then the guards."""
     seen = check.look()
     guard_names(found, target)
-    guard_outside(seen, target, request.overrides)
+    guard_outside(seen, target.name, f"lakesweep iceberg files {target.name}", request.overrides)
     if request.base_location:
         guard_location(seen, target, request.overrides)
     return seen

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import partial
@@ -13,6 +14,11 @@ import pyarrow as pa
 
 from lakesweep.app import App
 from lakesweep.operations.interaction import SILENT_IO, Confirm, Interaction
+from lakesweep.operations.tables.external_files import (
+    ExternalFiles,
+    external_files,
+    files_in_question,
+)
 from lakesweep.operations.tables.paimon_tables import MAIN, open_branch
 from lakesweep.paimon.expire.expiry import (
     Expiry,
@@ -254,9 +260,20 @@ def _expire(
     if "foreign" not in request.overrides:
         check_copies(table)
     lake = table_lake("paimon-expiry", table.address.path)
-    with plan_expiry(table, expiry, partial(_known, app, lake), progress=io.progress) as plan:
+    with (
+        plan_expiry(table, expiry, partial(_known, app, lake), progress=io.progress) as plan,
+        external_files(
+            app,
+            [table],
+            files_in_question(app, [table], plan.files_to_delete()),
+            request.overrides,
+            io,
+        ) as external,
+    ):
         for ignored in plan.journals.ignored:
             _notify_ignored(table, ignored, io)
+        if external is not None:
+            plan.spare(external.kept)
         preview = _preview(plan, subject)
         confirm(preview)
         if request.dry_run:
@@ -264,7 +281,7 @@ def _expire(
         if plan.is_empty:
             expiry.prepare()  # writes a hint that is missing
             return subject.applied(plan, ExpiryOutcome())
-        return subject.applied(plan, _carry_out(app, plan, lake, request, io))
+        return subject.applied(plan, _carry_out(app, plan, lake, request, external, io))
 
 
 def _known(app: App, lake: str, address: str) -> str | None:
@@ -283,7 +300,12 @@ def _notify_ignored(table: PaimonTable, journal: IgnoredJournal, io: Interaction
 
 
 def _carry_out(
-    app: App, plan: ExpiryPlan, lake: str, request: _ExpiryRequest, io: Interaction
+    app: App,
+    plan: ExpiryPlan,
+    lake: str,
+    request: _ExpiryRequest,
+    external: ExternalFiles | None,
+    io: Interaction,
 ) -> ExpiryOutcome:
     """Apply a plan under a lease of the table: one expiry at a time, whose journal is recorded."""
     # A dry run needs no store, and loading one takes longer than most tables.
@@ -300,6 +322,7 @@ def _carry_out(
             plan,
             FencedStores(app.stores, fence),
             SessionJournals(app.runs, session, fence),
+            deletion=nullcontext if external is None else external.deletion,
             limiter=limiter,
             settle=request.settle,
             progress=io.progress,

@@ -7,15 +7,22 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 import pyarrow as pa
 
 from lakesweep.app import App
 from lakesweep.errors import LakesweepError, RefusedError
+from lakesweep.guard_names import GuardName
 from lakesweep.operations.interaction import SILENT_IO, Confirm, EngineName, Interaction
-from lakesweep.paimon.expire.settle_time import SETTLE
+from lakesweep.operations.tables.external_files import (
+    ExternalFiles,
+    external_files,
+    files_in_question,
+    guard_external_roots,
+)
+from lakesweep.paimon.expire.settle_time import SETTLE, store_time
 from lakesweep.paimon.model.external_paths import TableGroup
 from lakesweep.paimon.model.file_kinds import PaimonKind
 from lakesweep.paimon.model.table import PaimonTable
@@ -29,6 +36,9 @@ from lakesweep.paimon.orphans.orphan_files import (
 from lakesweep.storage.deleting.outcome_totals import OutcomeReport
 from lakesweep.storage.options import DeleteRate
 from lakesweep.units import format_moment
+
+if TYPE_CHECKING:
+    from lakesweep.sweep.local_orphans import SpareOthers
 
 #: Files of a commit in progress have no owner yet.
 LEAST_AGE = timedelta(hours=1)
@@ -152,17 +162,20 @@ def clean_orphans(
     """Delete the orphan files of Paimon tables. The files can be read while the block runs.
 
     A table that cannot be read completely loses nothing, and the others are cleaned; a single
-    table raises its error. Refused are a `cut` less than an hour ago (guard `grace`) and tables
-    that may share folders with unknown ones (guard `foreign`).
+    table raises its error. Refused are a `cut` less than an hour ago (guard `grace`), a clock ahead
+    of the store's (`clock`), tables that may share folders with unknown ones (`foreign`) and tables
+    with external folders that are not in a location of a lake (`outside`).
     """
     _check_age(request, app.clock.now())
     found = find_tables(app.stores, request.path, app.clock)
     with ExitStack() as stack:
-        run = _OrphanRun(request, found)
+        run = _OrphanRun(app, request, found)
         stack.enter_context(run.outcome.outcomes)
         groups = [group for group in found.groups() if run.is_apart(group)]
         cleaner = stack.enter_context(_open_cleaner(app, request, io))
         run.find(cleaner, groups)
+        if not request.dry_run:
+            run.check_clocks()
         confirm(run.preview())
         if not request.dry_run:
             run.remove(cleaner, io)
@@ -192,7 +205,15 @@ def _open_cleaner(
 
             with app.engine(request.engine.value, verbose=io.verbose) as engine:
                 sweeper = OrphanSweeper(
-                    app.stores, engine, app.runs, app.clock, app.plans, request.path, io.progress
+                    app.stores,
+                    engine,
+                    app.runs,
+                    app.clock,
+                    app.plans,
+                    request.path,
+                    io.progress,
+                    app.kept_folders,
+                    tuple(root for lake in app.config.lakes.values() for root in lake.roots),
                 )
                 yield SweepOrphanCleaner(sweeper, request.overridden, request.rate)
 
@@ -205,18 +226,43 @@ class _LocalCleaner:
     request: CleanOrphansRequest
     io: Interaction
     _found: list[OrphanPlan] = field(default_factory=list)
+    _external: dict[OrphanPlan, ExternalFiles] = field(default_factory=dict)
+    _open: ExitStack = field(default_factory=ExitStack)
 
     def find(
         self, groups: Sequence[TableGroup], cut: datetime
     ) -> Iterator[OrphanPlan | FailedTable]:
         for group in groups:
             try:
-                plan = plan_orphans(group, cut, progress=self.io.progress)
+                yield self._plan(group, cut)
             except LakesweepError as error:
                 yield from (FailedTable(table.address.path, error) for table in group.tables)
-            else:
-                self._found.append(plan)
-                yield plan
+
+    def _plan(self, group: TableGroup, cut: datetime) -> OrphanPlan:
+        with ExitStack() as stack:
+            plan = stack.enter_context(plan_orphans(group, cut, progress=self.io.progress))
+            question = files_in_question(self.app, group.tables, plan.batches())
+            overridden = self.request.overridden
+            tables = (*group.tables, *group.beside)
+            external = stack.enter_context(
+                external_files(self.app, tables, question, overridden, self.io)
+            )
+            if external is not None:
+                plan.spare(external.kept)
+                self._external[plan] = external
+            self._found.append(plan)
+            self._open.push(stack.pop_all())
+        return plan
+
+    @contextmanager
+    def _watch(self, found: OrphanPlan) -> Iterator[SpareOthers]:
+        """Leaves out what other roots reference, by a look right before the first delete."""
+        external = self._external.get(found)
+        if external is None:
+            yield lambda batch: batch
+            return
+        with external.deletion(iter) as deletion:
+            yield lambda batch: deletion.divide(batch)[0]
 
     def remove(self, outcome: OrphanOutcome) -> Sequence[FailedTable]:
         # A dry run needs neither this nor a store, and both take longer to load than a table.
@@ -231,31 +277,37 @@ class _LocalCleaner:
             request.path,
             request.rate,
             self.io.progress,
+            self._watch,
+            app.kept_folders,
         )
         return remover.remove(self._found, outcome)
 
     def close(self) -> None:
         """Remove what was found from disk."""
-        for plan in self._found:
-            plan.close()
+        self._open.close()
 
 
 class _OrphanRun:
     """One request over any number of tables. A table that fails does not stop the others."""
 
-    def __init__(self, request: CleanOrphansRequest, warehouse: Warehouse) -> None:
+    def __init__(self, app: App, request: CleanOrphansRequest, warehouse: Warehouse) -> None:
         self.outcome = OrphanOutcome()
+        self._app = app
         self._request = request
         self._warehouse = warehouse
         self._found: list[FoundOrphans] = []
         self._failures = list(warehouse.failures)
 
     def is_apart(self, group: TableGroup) -> bool:
-        """Whether no unknown table may share the folders of these; otherwise they fail."""
+        """Whether these tables may have files in all their folders; otherwise they fail.
+
+        No unknown table may share the folders, and external ones must be configured.
+        """
         try:
             if "foreign" not in self._request.overridden:
                 self._warehouse.check_shared(group)
             self._warehouse.check_roots(group)
+            guard_external_roots(self._app, group.tables, self._request.overridden)
         except LakesweepError as error:
             for table in group.tables:
                 self._fail(FailedTable(table.address.path, error))
@@ -268,6 +320,25 @@ class _OrphanRun:
                 self._fail(found)
             else:
                 self._found.append(found)
+
+    def check_clocks(self) -> None:
+        """Refuse if our clock is ahead of that of a store: files would look older than they are.
+
+        The stores of the tables count, because they wrote the times that ages are taken from.
+        """
+        from lakesweep.sweep.guards import check_clock, clock_skew
+
+        if GuardName.CLOCK in self._request.overridden:
+            return
+        tables = (table for found in self._found if found.total_files for table in found.tables)
+        for table in {table.address.child("").path: table for table in tables}.values():
+            since = self._app.clock.now()
+            for guard in check_clock(clock_skew(since, store_time(table))):
+                raise RefusedError(
+                    guard.name,
+                    f"{table.address.path}: {guard.message}; nothing was deleted",
+                    hint="set the clock of this machine",
+                )
 
     def remove(self, cleaner: OrphanCleaner, io: Interaction) -> None:
         # It loads datasets, which a dry run does not need.

@@ -34,7 +34,7 @@ from lakesweep.storage.listing.locations import list_files
 from lakesweep.sweep.columns import LISTING
 from lakesweep.sweep.engine.local_engine import LocalSweepEngine
 from lakesweep.sweep.judge.reasons import JudgeRules
-from lakesweep.sweep.lake import Lake, find_lake
+from lakesweep.sweep.lake import Lake
 from lakesweep.sweep.mark.marks import Marks
 from lakesweep.sweep.plan.document import IncompleteRoot
 from lakesweep.sweep.references import (
@@ -42,6 +42,7 @@ from lakesweep.sweep.references import (
     ReferenceCheck,
     ReferencedFiles,
     RootsBeside,
+    RootsBesideTables,
     UnreferencedDeletion,
     listing_rows,
     references_only,
@@ -56,8 +57,9 @@ class PurgeScope:
     """Where a purge may delete, and whom it asks.
 
     Files outside `locations` stay. `catalogs`, by their properties, are asked beside the configured
-    roots, and `target` is the table that is purged. Without `asks_roots`, only Lakesweep's own
-    files stay.
+    roots, and `target` is the table that is purged. `read_tables` are the folders of Paimon tables
+    that the caller has read itself (identities without links). Without `asks_roots`, only
+    Lakesweep's own files stay.
     """
 
     locations: tuple[str, ...]
@@ -66,6 +68,7 @@ class PurgeScope:
     own_files: tuple[str, ...] = ()
     asks_roots: bool = True
     rules: Callable[[JudgeRules], JudgeRules] = references_only
+    read_tables: frozenset[str] = frozenset()
 
 
 @dataclass
@@ -107,7 +110,7 @@ def purge_check(
             LocalSweepEngine(app.stores),
             app.clock,
             lake,
-            lambda: _sources(app, lake, scope.target),
+            lambda: _sources(app, lake, scope),
             place,
             _veto,
             progress=progress,
@@ -133,14 +136,17 @@ def _lake(app: App, scope: PurgeScope, place: str) -> Lake:
     section = LakeSection(
         locations=scope.locations or (place,), roots=tuple(roots) if scope.asks_roots else ()
     )
-    own = (folder for name in lakes for folder in find_lake(lakes, name, app.plans).own_folders)
-    kept = tuple(dict.fromkeys((*app.own_files, *scope.own_files, *own)))
+    kept = tuple(dict.fromkeys((*app.kept_folders, *scope.own_files)))
     return Lake("purge", section, place, kept=kept)
 
 
-def _sources(app: App, lake: Lake, target: PurgeTarget | None) -> Sequence[RootSource]:
+def _sources(app: App, lake: Lake, scope: PurgeScope) -> Sequence[RootSource]:
     found = app.root_sources(app.stores, lake, lambda: _scanned(app, lake.section.roots))
-    return found if target is None else [RootsBeside(source, target) for source in found]
+    if scope.read_tables:
+        found = [RootsBesideTables(source, scope.read_tables) for source in found]
+    if scope.target is not None:
+        found = [RootsBeside(source, scope.target) for source in found]
+    return found
 
 
 def _scanned(app: App, roots: Iterable[Root]) -> Iterator[pa.RecordBatch]:
@@ -187,8 +193,13 @@ def guard_names(found: PurgeTarget, target: TargetTable) -> None:
         )
 
 
-def guard_outside(seen: ReferencedFiles, target: TargetTable, overrides: Collection[str]) -> None:
-    """Metadata may name any path, so it owns only what lies where tables are configured to lie."""
+def guard_outside(
+    seen: ReferencedFiles, table: str, listing: str, overrides: Collection[str]
+) -> None:
+    """Metadata may name any path, so it owns only what lies where tables are configured to lie.
+
+    `listing` is the command that shows the files of the table.
+    """
     files = seen.reasons()[Reason.OUTSIDE]
     if not files:
         return
@@ -196,15 +207,15 @@ def guard_outside(seen: ReferencedFiles, target: TargetTable, overrides: Collect
     if GuardName.OUTSIDE in overrides:
         raise RefusedError(
             GuardName.OUTSIDE,
-            f"{format_count(files, 'file')} of {target.name} in a bucket that is neither the"
+            f"{format_count(files, 'file')} of {table} in a bucket that is neither the"
             f" table's own nor in the configuration, such as {example}",
             hint="if the table owns them, add their folder to the locations of a lake",
         )
     raise RefusedError(
         GuardName.OUTSIDE,
-        f"{format_count(files, 'file')} of {target.name} outside its location and the locations"
+        f"{format_count(files, 'file')} of {table} outside its location and the locations"
         f" of all lakes, such as {example}",
-        hint=f"look at them with lakesweep iceberg files {target.name}; if the table owns them, add"
+        hint=f"look at them with {listing}; if the table owns them, add"
         " their folder to the locations of a lake, or add --override outside",
     )
 

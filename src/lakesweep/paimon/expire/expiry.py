@@ -5,9 +5,10 @@ order that survives a crash at any point and never shows a reader half a snapsho
 
 1. write the journal, and have the store vouch for it;
 2. write what outlives the owners and move the hints, so that readers start behind them;
-3. delete the files of the owners;
+3. delete the files of the owners, unless the table was rolled back to one of them;
 4. wait until a tag or branch that was being created from one of them is written;
-5. put back what a new consumer reads next, read all owners again, and keep what they hold;
+5. put back what a new consumer reads next, or what the table was rolled back to; read all owners
+   again, and keep what they hold;
 6. delete the files, those that name others last;
 7. remove emptied folders, then the journal.
 
@@ -20,15 +21,18 @@ If the snapshot is deleted in between, only the tag says that its files are stil
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import partial
 from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakesweep.errors import FormatError, LakesweepError
+from lakesweep.hashing import HashSet
 from lakesweep.paimon.expire.candidates import Candidates
 from lakesweep.paimon.expire.journal import (
     FoundJournals,
@@ -49,9 +53,10 @@ from lakesweep.paimon.reach.owners import FileOwner, OwnerFile
 from lakesweep.paimon.reach.retained_files import RetainedFiles
 from lakesweep.progress import SILENT, Progress
 from lakesweep.storage.datasets.spool import Spools
-from lakesweep.storage.deleting.bulk_delete import delete_files
+from lakesweep.storage.deleting.bulk_delete import Deleter, delete_files
 from lakesweep.storage.deleting.outcome_totals import OutcomeTotals
 from lakesweep.storage.file_batches import FILE_SCHEMA
+from lakesweep.storage.file_identity import file_hashes
 from lakesweep.storage.local.empty_folders import remove_empty_folders
 from lakesweep.storage.object_store import StoreOpener
 from lakesweep.storage.wrappers.rate_limit import DeleteLimiter
@@ -71,6 +76,8 @@ _IN_BUCKETS = (PaimonKind.DATA, PaimonKind.CHANGELOG, PaimonKind.EXTRA, PaimonKi
 _OWNER_KINDS = (PaimonKind.SNAPSHOT, PaimonKind.TAG, PaimonKind.CHANGELOG_META)
 #: Owners are read again after this many files.
 _FILES_BETWEEN_CHECKS = 50_000
+#: Between two looks at the owners that stay, no more owners are deleted than one request takes.
+_OWNERS_AT_ONCE = 50
 
 
 class Expiry(Protocol):
@@ -102,8 +109,18 @@ class Expiry(Protocol):
         """
         ...
 
+    def may_leave(self) -> bool:
+        """Whether the owners that stay are still there: false after a rollback.
+
+        Asked right before each request that deletes owners.
+        """
+        ...
+
     def put_back(self, removed: Sequence[OwnerFile]) -> Sequence[OwnerFile]:
-        """Write those removed owners again that a consumer needs which came meanwhile."""
+        """Write those removed owners again that are needed after all.
+
+        By a consumer that came meanwhile, or by a rollback that had chosen one of them.
+        """
         ...
 
 
@@ -122,6 +139,9 @@ class ExpiryPlan(Spools[PaimonKind, PaimonKind]):
         self.expiry = expiry
         self.protection = protection
         self.journals = journals
+        #: How many files stay because something else than the table needs them.
+        self.protected = 0
+        self._kept = HashSet()
 
     @property
     def is_empty(self) -> bool:
@@ -140,6 +160,27 @@ class ExpiryPlan(Spools[PaimonKind, PaimonKind]):
                 PaimonKind(name), PaimonKind(name), batch.filter(pc.equal(batch["kind"], name))
             )
 
+    def batches(self, stage: PaimonKind) -> Iterator[pa.RecordBatch]:
+        """The files of one kind that are to be deleted."""
+        for batch in super().batches(stage):
+            kept = self._kept.contains(file_hashes(batch["path"])) if len(self._kept) else None
+            yield batch if kept is None else batch.filter(pa.array(~kept))
+
+    def files_to_delete(self) -> Iterator[pa.RecordBatch]:
+        """Every file but those of the owners, in the order of the deletes."""
+        for kind in _ORDER:
+            yield from self.batches(kind)
+
+    def spare(self, kept: HashSet) -> None:
+        """Leave files out, by the hashes of their identities, and count the others again."""
+        self._kept, before = kept, self.total_files
+        for kind in _ORDER:
+            self.files[kind] = self.bytes[kind] = 0
+            for batch in self.batches(kind):
+                self.files[kind] += batch.num_rows
+                self.bytes[kind] += pc.sum(batch["size_bytes"]).as_py() or 0
+        self.protected += before - self.total_files
+
     def owners(self) -> Iterator[pa.RecordBatch]:
         """The files of the owners themselves."""
         yield _owner_rows([owner.file for owner in self.expiry.leaving])
@@ -147,8 +188,7 @@ class ExpiryPlan(Spools[PaimonKind, PaimonKind]):
     def all_batches(self) -> Iterator[pa.RecordBatch]:
         """Every file, in the order of the deletes."""
         yield from self.owners()
-        for kind in _ORDER:
-            yield from self.batches(kind)
+        yield from self.files_to_delete()
 
     def count_owners(self) -> None:
         """Add the owners' own files to the counts."""
@@ -201,35 +241,42 @@ def plan_expiry(
     return plan
 
 
+#: Makes a deleter that leaves what something else than the table needs.
+Deletion = Callable[[Deleter], AbstractContextManager[Deleter]]
+
+
 def apply_expiry(
     plan: ExpiryPlan,
     stores: StoreOpener,
     log: JournalLog,
     *,
+    deletion: Deletion = nullcontext,
     limiter: DeleteLimiter | None = None,
     settle: timedelta = SETTLE,
     progress: Progress = SILENT,
 ) -> ExpiryOutcome:
     """Carry out a plan, by the only run over this table that `log` knows of.
 
-    Files are deleted in `stores`, which may refuse that once the run has lost its lease.
+    Files are deleted in `stores`, which may refuse that once the run has lost its lease. `deletion`
+    is entered right before the first file is deleted.
     """
     outcome = ExpiryOutcome()
     written = list(_written(plan, log))
     removed = _prepared(plan, written, log)
-    _remove_owners(stores, removed, outcome)
+    gone = _remove_owners(plan.expiry, stores, removed, outcome)
     log.check()
     if plan.has_files:
         wait_by_store(plan.table, written[0].address, settle)
-        outcome.put_back(plan.expiry.put_back(removed))
-        plan.protection.hold_owners()
+    outcome.put_back(plan.expiry.put_back(gone))
+    plan.protection.hold_owners()
     with progress.task("deleted", total=plan.total_files) as task:
         folders = _Folders(plan.table)
-        for kind in _ORDER:
-            free = _still_free(plan, log, folders.noting(kind, plan.batches(kind)))
-            for result in delete_files(stores, free, limiter=limiter):
-                outcome.add(kind, result)
-                task.advance(result.num_rows)
+        with deletion(partial(delete_files, stores, limiter=limiter)) as delete:
+            for kind in _ORDER:
+                free = _still_free(plan, log, folders.noting(kind, plan.batches(kind)))
+                for result in delete(free):
+                    outcome.add(kind, result)
+                    task.advance(result.num_rows)
     log.check()
     outcome.folders = len(folders.remove())
     if not outcome.tally.failed:
@@ -253,8 +300,7 @@ def _resumed(candidates: Candidates, found: FoundJournals) -> FoundJournals:
 def _written(plan: ExpiryPlan, log: JournalLog) -> Iterator[Journal]:
     """Write the journal of a plan; none is needed if only owners are deleted."""
     if plan.has_files:
-        batches = (batch for kind in _ORDER for batch in plan.batches(kind))
-        yield write_journal(plan.table, log, batches)
+        yield write_journal(plan.table, log, plan.files_to_delete())
 
 
 def _prepared(plan: ExpiryPlan, written: Iterable[Journal], log: JournalLog) -> Sequence[OwnerFile]:
@@ -266,12 +312,25 @@ def _prepared(plan: ExpiryPlan, written: Iterable[Journal], log: JournalLog) -> 
         raise
 
 
-def _remove_owners(stores: StoreOpener, files: Sequence[OwnerFile], outcome: ExpiryOutcome) -> None:
-    """Delete the owners' files, unless they have been replaced."""
+def _remove_owners(
+    expiry: Expiry, stores: StoreOpener, files: Sequence[OwnerFile], outcome: ExpiryOutcome
+) -> list[OwnerFile]:
+    """Delete the owners' files, the oldest first, unless they have been replaced.
+
+    A rollback makes an older owner the newest one. Then it and all after it stay: no more are
+    deleted. Returns the files that may be gone.
+    """
+    gone: list[OwnerFile] = []
     for kind in _OWNER_KINDS:
-        rows = _owner_rows([file for file in files if file.kind is kind])
-        for result in delete_files(stores, [rows], workers=1, verify=True):
-            outcome.add(kind, result)
+        chosen = [file for file in files if file.kind is kind]
+        for start in range(0, len(chosen), _OWNERS_AT_ONCE):
+            if not expiry.may_leave():
+                return gone
+            some = chosen[start : start + _OWNERS_AT_ONCE]
+            gone += some
+            for result in delete_files(stores, [_owner_rows(some)], workers=1, verify=True):
+                outcome.add(kind, result)
+    return gone
 
 
 def _still_free(

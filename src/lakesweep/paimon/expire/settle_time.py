@@ -1,4 +1,6 @@
-"""Wait until whatever was being created from a deleted snapshot is written, and can be seen.
+"""The clock of a table's store, and waits by it.
+
+Before files are deleted, whatever was being created from a deleted snapshot must be written.
 
 A tag, a branch or a consumer is created by reading a snapshot and writing a file some moments
 later. If the snapshot is deleted in between, nothing shows that its files are needed until the
@@ -8,10 +10,16 @@ file is there.
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from uuid import uuid4
 
 from lakesweep.errors import UnavailableError
+from lakesweep.paimon.model.file_kinds import PaimonKind
+from lakesweep.paimon.model.layout import JOURNAL_FOLDER
 from lakesweep.paimon.model.table import PaimonTable
 from lakesweep.storage.address import parse
+from lakesweep.storage.deleting.bulk_delete import delete_files
+from lakesweep.storage.file_batches import file_batch
+from lakesweep.storage.local.empty_folders import remove_empty_folders
 
 #: A tag takes milliseconds on a disk and up to seconds in a bucket that throttles its writer.
 SETTLE = timedelta(seconds=10)
@@ -39,6 +47,17 @@ def wait_by_store(table: PaimonTable, folder: str, settle: timedelta) -> None:
         "the clock of its store is not moving, so it is unknown whether a new tag is complete",
         hint="the snapshots have expired; run the command again to delete their files",
     )
+
+
+def store_time(table: PaimonTable) -> datetime | None:
+    """What time it is for the table's store, by an object that is written and deleted again."""
+    folder = f"{table.address.path}{JOURNAL_FOLDER}/clock-{uuid4().hex}/"
+    now = _store_time(table, folder)
+    files = file_batch(PaimonKind.TEMPORARY, [(f"{folder}clock", None)])
+    for _ in delete_files(table.stores, [files]):
+        pass
+    remove_empty_folders([folder], table.address.path)
+    return now
 
 
 def _store_time(table: PaimonTable, folder: str) -> datetime | None:

@@ -34,7 +34,8 @@ Choice = TypeVar("Choice")
 class SnapshotExpiry:
     """The snapshots of a branch that expire: all before `following[-1]`, which stays.
 
-    `following` are all after the first of them: their deltas delete what earlier ones held.
+    `following` are all after the first of them: their deltas delete what earlier ones held. `hint`
+    is what `LATEST` said when they were chosen.
     """
 
     branch: PaimonBranch
@@ -43,6 +44,7 @@ class SnapshotExpiry:
     following: tuple[FileOwner, ...]
     earliest: int | None
     latest: int | None
+    hint: int | None = None
 
     @property
     def title(self) -> str:
@@ -82,6 +84,9 @@ class SnapshotExpiry:
         move_earliest(self.branch, "snapshot", self.branch.snapshot_ids(), files)
         return files
 
+    def may_leave(self) -> bool:
+        return not _is_rolled_back(self, "snapshot", self.branch.snapshot_ids())
+
     def put_back(self, removed: Sequence[OwnerFile]) -> Sequence[OwnerFile]:
         return put_back_needed(self, "snapshot", removed, consumer_positions(self.branch))
 
@@ -116,6 +121,7 @@ def retry_if_overtaken(choose: Callable[[], Choice]) -> Choice:
 
 
 def _choose_snapshots(branch: PaimonBranch, retention: RetentionLimits) -> SnapshotExpiry:
+    hint = branch.hint("snapshot", "LATEST")
     infos = branch.snapshot_files().files
     ids = list(infos)
     read = lru_cache(None)(branch.snapshot)
@@ -125,9 +131,8 @@ def _choose_snapshots(branch: PaimonBranch, retention: RetentionLimits) -> Snaps
     files = (OwnerFile(PaimonKind.SNAPSHOT, branch, str(id_), info) for id_, info in infos.items())
     owners = list(read_owners(file for file in files if end is not None and file.number <= end))
     leaving = tuple(owner for owner in owners if owner.file.number != end)
-    return SnapshotExpiry(
-        branch, retention, leaving, tuple(owners[1:]), end, ids[-1] if ids else None
-    )
+    latest = ids[-1] if ids else None
+    return SnapshotExpiry(branch, retention, leaving, tuple(owners[1:]), end, latest, hint)
 
 
 def consumer_positions(branch: PaimonBranch) -> list[int]:
@@ -169,27 +174,65 @@ def move_earliest(
         write_hint(branch, folder, "EARLIEST", min(stay))
 
 
+def _is_rolled_back(
+    expiry: SnapshotExpiry | ChangelogExpiry, folder: str, ids: Sequence[int]
+) -> bool:
+    """Whether the table was rolled back to before the first owner that stays, or is being so.
+
+    A rollback first points `LATEST` to its target and then deletes what is newer. A hint that was
+    behind all the time says nothing.
+    """
+    end = expiry.earliest
+    if end is None:
+        return False
+    hint = expiry.branch.hint(folder, "LATEST")
+    is_reset = hint is not None and hint != expiry.hint and hint < end
+    return is_reset or not ids or ids[-1] < end
+
+
 def put_back_needed(
     expiry: SnapshotExpiry | ChangelogExpiry,
     folder: str,
     removed: Sequence[OwnerFile],
     next_reads: Sequence[int],
 ) -> list[OwnerFile]:
-    """Write the removed owners again that consumers have still to read; returns what was written.
+    """Write the removed owners again that are needed after all; returns what was written.
 
-    Only a consumer that came after the last check can need one. The newest comes first and the hint
-    last, so that a crash leaves no gap before what stayed.
+    Only a consumer that came after the last check, or a rollback in that moment, can need one. The
+    newest comes first and the hint last, so that a crash leaves no gap before what stayed.
     """
     branch, first = expiry.branch, min(next_reads, default=None)
+    ids = branch.snapshot_ids() if folder == "snapshot" else branch.changelog_ids()
+    is_rolled_back = _is_rolled_back(expiry, folder, ids)
+    target = _rollback_target(expiry, folder, ids, removed) if is_rolled_back else None
     written = []
     for owner in reversed(expiry.leaving):
-        is_needed = first is not None and owner.file.number >= first and owner.file in removed
-        if is_needed and not owner.exists():
+        number = owner.file.number
+        is_read = first is not None and number >= first and not is_rolled_back
+        if (is_read or number == target) and owner.file in removed and not owner.exists():
             write_table_file(branch, owner.path, encode_snapshot(owner.snapshot.raw))
             written.append(owner.file)
-    if written:
-        write_hint(branch, folder, "EARLIEST", written[-1].number)
+    there = [*ids, *(file.number for file in written)]
+    if there and (written or is_rolled_back):
+        write_hint(branch, folder, "EARLIEST", min(there))
     return written
+
+
+def _rollback_target(
+    expiry: SnapshotExpiry | ChangelogExpiry,
+    folder: str,
+    ids: Sequence[int],
+    removed: Sequence[OwnerFile],
+) -> int | None:
+    """The removed owner that the table was rolled back to."""
+    numbers = [file.number for file in removed]
+    hint = expiry.branch.hint(folder, "LATEST")
+    if hint in numbers:
+        return hint
+    # A table that has had a snapshot never has none; of changelogs it may.
+    if ids or folder != "snapshot":
+        return None
+    return max((each for each in numbers if hint is None or each <= hint), default=None)
 
 
 def write_hint(branch: PaimonBranch, folder: str, name: str, number: int) -> None:
@@ -212,6 +255,7 @@ class ChangelogExpiry:
     leaving: tuple[FileOwner, ...]
     earliest: int | None
     latest: int | None
+    hint: int | None = None
     planned: Sequence[OwnerClaim] = ()
 
     @property
@@ -233,6 +277,9 @@ class ChangelogExpiry:
         move_earliest(self.branch, "changelog", self.branch.changelog_ids(), files)
         return files
 
+    def may_leave(self) -> bool:
+        return not _is_rolled_back(self, "changelog", self.branch.changelog_ids())
+
     def put_back(self, removed: Sequence[OwnerFile]) -> Sequence[OwnerFile]:
         return put_back_needed(self, "changelog", removed, _next_reads(self.branch))
 
@@ -243,6 +290,7 @@ def choose_changelogs(branch: PaimonBranch, retention: RetentionLimits) -> Chang
 
 
 def _choose_changelogs(branch: PaimonBranch, retention: RetentionLimits) -> ChangelogExpiry:
+    hint = branch.hint("changelog", "LATEST")
     infos = branch.changelog_files().files
     ids = list(infos)
     latest = max(branch.snapshot_ids(), default=None)
@@ -255,7 +303,7 @@ def _choose_changelogs(branch: PaimonBranch, retention: RetentionLimits) -> Chan
         OwnerFile(PaimonKind.CHANGELOG_META, branch, str(id_), info) for id_, info in infos.items()
     )
     leaving = read_owners(file for file in files if end is not None and file.number < end)
-    return ChangelogExpiry(branch, retention, tuple(leaving), end, ids[-1])
+    return ChangelogExpiry(branch, retention, tuple(leaving), end, ids[-1], hint)
 
 
 def _ends(ids: Sequence[int]) -> tuple[int | None, int | None]:

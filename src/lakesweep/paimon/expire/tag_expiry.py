@@ -86,6 +86,9 @@ class TagExpiry:
         check_expirable(files, choose_tags(self.branch, self.rule).leaving)
         return files
 
+    def may_leave(self) -> bool:
+        return True  # a rollback to a tag writes the snapshot, which then holds the files
+
     def put_back(self, removed: Sequence[OwnerFile]) -> Sequence[OwnerFile]:
         return removed[:0]  # consumers read no tags
 

@@ -1,12 +1,16 @@
 """The folders in which a table may delete files: its own, and its external roots.
 
 Everyone who can write to a table decides what its metadata says. So a path is deleted only if
-it lies where this table keeps files, links resolved. Metadata that names anything else is
-damaged or forged.
+it lies where this table keeps files, links resolved, and not in the folder of another table.
+Metadata that names anything else is damaged or forged.
+
+The external roots are named by the table itself, so they prove nothing: whoever deletes files
+in them also asks the configuration and all roots (`operations/tables/external_files.py`).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 
@@ -25,6 +29,16 @@ from lakesweep.storage.object_store import StoreOpener
 _KEPT = ("schema", "snapshot", "changelog", "tag", "consumer", "branch", "service", JOURNAL_FOLDER)
 
 
+#: How to recognise the folder of a table: a file of this name in this folder of it.
+_TABLE_SIGNS = (
+    ("schema/", re.compile(r"schema-\d+")),
+    ("metadata/", re.compile(r".*\.metadata\.json(\.gz)?|.*\.gz\.metadata\.json")),
+    ("_delta_log/", re.compile(".+")),
+    (".hoodie/", re.compile(".+")),
+)
+_BUCKET = re.compile(r"bucket-(?:\d+|postpone)")
+
+
 class OwnedFolders:
     """The folders of one table."""
 
@@ -32,15 +46,15 @@ class OwnedFolders:
         self._table = table
         self._own = real_folder(table.address.path)
         self._external = {root: real_folder(root) for root in table.external_roots}
+        self._around = TablesAround(table.stores)
         self._checked: set[str] = set()
 
     def check(self, names: pa.Array) -> None:
         """DamagedError if a file lies elsewhere; `names` are identities without links."""
         rest = names.filter(pc.invert(self._is_own(names)))
-        for root, place in self._external.items():
+        for place in self._external.values():
             is_here = pc.starts_with(rest, place)
-            if pc.any(is_here).as_py():
-                self._check_root(root)
+            self._check_folders(rest.filter(is_here))
             rest = rest.filter(pc.invert(is_here))
         for name in rest[:1].to_pylist():
             raise DamagedError(
@@ -55,11 +69,12 @@ class OwnedFolders:
             own = pc.and_not(own, pc.starts_with(names, f"{self._own}{folder}/"))
         return own
 
-    def _check_root(self, root: str) -> None:
-        """A schema may name any folder, but not one inside another table, which owns its files."""
-        if root not in self._checked:
-            check_external_root(self._table, root, {self._own})
-            self._checked.add(root)
+    def _check_folders(self, names: pa.Array) -> None:
+        """A schema may name any folder, but other tables own the files in theirs."""
+        for folder in pc.unique(pc.replace_substring_regex(names, "[^/]*$", "")).to_pylist():
+            if folder not in self._checked:
+                _check_around(self._table, folder, {self._own}, self._around)
+                self._checked.add(folder)
 
 
 def check_external_root(table: PaimonTable, root: str, known: Collection[str]) -> None:
@@ -67,24 +82,47 @@ def check_external_root(table: PaimonTable, root: str, known: Collection[str]) -
 
     `known` are identities without links: of tables whose files are compared with those in the root.
     """
-    other = find_table_around(table.stores, root)
+    _check_around(table, root, known, TablesAround(table.stores))
+
+
+def _check_around(
+    table: PaimonTable, folder: str, known: Collection[str], around: TablesAround
+) -> None:
+    other = around.find(folder)
     if other is not None and real_folder(other) not in known:
         raise DamagedError(
             table.address.path,
-            f"has the external path {root}, which is in the folder of the table {other}",
+            f"has the external path {folder}, which is in the folder of the table {other}",
             hint="give it an external path of its own with ALTER TABLE",
         )
 
 
-def find_table_around(stores: StoreOpener, folder: str) -> str | None:
-    """The innermost table whose folder this is, or lies in."""
-    for around in _upwards(parse(folder)):
+class TablesAround:
+    """Finds the tables, of any format, whose folders other folders are or lie in."""
+
+    def __init__(self, stores: StoreOpener) -> None:
+        self._stores = stores
+        self._tables: dict[str, bool] = {}
+
+    def find(self, folder: str) -> str | None:
+        """The innermost table around a folder."""
+        return next((each.path for each in _upwards(parse(folder)) if self._is_table(each)), None)
+
+    def _is_table(self, folder: Address) -> bool:
+        if folder.path not in self._tables:
+            self._tables[folder.path] = self._looks_like_table(folder)
+        return self._tables[folder.path]
+
+    def _looks_like_table(self, folder: Address) -> bool:
+        if _BUCKET.fullmatch(folder.folder.rstrip("/").rpartition("/")[2]):
+            return False
         # Without the right to list it, the folder is not one of a table that we clean.
         with suppress(DeniedError):
-            schemas = list_level(stores, around.child(f"{around.folder}schema/")).files
-            if any(name.startswith("schema-") for name in schemas):
-                return around.path
-    return None
+            for inner, name in _TABLE_SIGNS:
+                files = list_level(self._stores, folder.child(f"{folder.folder}{inner}")).files
+                if any(map(name.fullmatch, files)):
+                    return True
+        return False
 
 
 def _upwards(folder: Address) -> Iterator[Address]:

@@ -27,7 +27,10 @@ def old_empty_folders(layout: Layout, cut: datetime) -> Iterator[str]:
     return find_empty_folders(layout.data_folder, levels, cut)
 
 
-_SCHEMA = "/schema/schema-"
+#: What comes after the folder of a table of Paimon, Iceberg, Delta or Hudi.
+_TABLE_SIGN = re.compile(
+    r"/(?:schema/schema-\d|metadata/[^/]*\.metadata\.json|_delta_log/|\.hoodie/).*"
+)
 _BRANCH = re.compile("branch/branch-[^/]+/")
 _IN_BUCKETS = pa.array(
     [
@@ -60,11 +63,11 @@ class ScannedFolder:
         return kinds
 
     def others_of(self, paths: pa.Array) -> Iterator[str]:
-        """The folders of nested tables, found by their schemas; their files are left alone."""
-        for path in paths.filter(pc.match_substring(paths, _SCHEMA)).to_pylist():
-            inside = path.removeprefix(self.path).partition(_SCHEMA.lstrip("/"))[0]
-            if inside and not _BRANCH.fullmatch(inside):
-                yield self.path + inside
+        """The folders of nested tables of any format; their files are left alone."""
+        for path in paths.filter(pc.match_substring_regex(paths, _TABLE_SIGN.pattern)).to_pylist():
+            inside = _TABLE_SIGN.split(f"/{path.removeprefix(self.path)}")[0][1:]
+            if inside and not _BRANCH.fullmatch(f"{inside}/"):
+                yield f"{self.path}{inside}/"
 
 
 def scanned_folders(tables: Sequence[PaimonTable]) -> Iterator[ScannedFolder]:

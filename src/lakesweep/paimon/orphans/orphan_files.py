@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakesweep.errors import MissingError, UnreadableError
+from lakesweep.hashing import HashSet
 from lakesweep.marks.unreadable import ReadFailure
 from lakesweep.paimon.model.external_paths import TableGroup
 from lakesweep.paimon.model.file_kinds import PaimonKind
@@ -32,6 +33,7 @@ from lakesweep.progress import SILENT, Progress
 from lakesweep.storage.datasets.spool import Spool, unique_files
 from lakesweep.storage.deleting.outcome_totals import OutcomeTotals
 from lakesweep.storage.file_batches import OUTCOME_SCHEMA
+from lakesweep.storage.file_identity import file_hashes
 from lakesweep.storage.listing.locations import list_files
 
 #: This many files with unknown names are reported by name; the others are only counted.
@@ -60,6 +62,9 @@ class OrphanPlan:
         self.unknown = UnrecognizedFiles()
         self.files: Counter[PaimonKind] = Counter()
         self.used: list[UsedNames] = []
+        self.total_files = 0
+        self.total_bytes = 0
+        self._kept = HashSet()
         self._orphans = Spool()
 
     def __enter__(self) -> Self:
@@ -74,12 +79,27 @@ class OrphanPlan:
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Add orphans, as rows of FILE_SCHEMA."""
-        count_kinds(self.files, batch)
+        self._count(batch)
         self._orphans.add(batch)
+
+    def spare(self, kept: HashSet) -> None:
+        """Leave files out, by the hashes of their identities, and count the others again."""
+        self._kept = kept
+        self.files.clear()
+        self.total_files = self.total_bytes = 0
+        for batch in self.batches():
+            self._count(batch)
+
+    def _count(self, batch: pa.RecordBatch) -> None:
+        count_kinds(self.files, batch)
+        self.total_files += batch.num_rows
+        self.total_bytes += pc.sum(batch["size_bytes"]).as_py() or 0
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """All orphans."""
-        return self._orphans.batches()
+        for batch in self._orphans.batches():
+            kept = self._kept.contains(file_hashes(batch["path"])) if len(self._kept) else None
+            yield batch if kept is None else batch.filter(pa.array(~kept))
 
     def still_unused(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Those of some orphans that nothing has started to use since they were found.
@@ -88,14 +108,6 @@ class OrphanPlan:
         """
         _read_new_owners(self)
         return _unused(self, batch)
-
-    @property
-    def total_files(self) -> int:
-        return self._orphans.files
-
-    @property
-    def total_bytes(self) -> int:
-        return self._orphans.size_bytes
 
 
 class OrphanOutcome:

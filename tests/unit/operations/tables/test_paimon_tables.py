@@ -259,7 +259,7 @@ def test_orphans_wait_for_a_tag_if_an_expiry_is_under_way(
         store.write("t/tag/tag-late", snapshot)
 
     app = _app(tmp_path, store, Bystander(write_tag, NOON + timedelta(days=9)))
-    request = CleanOrphansRequest(ROOT, NOON + timedelta(days=1))
+    request = CleanOrphansRequest(ROOT, NOON + timedelta(days=1), overridden=("clock",))
     with clean_orphans(app, request, lambda _: None) as cleaned:
         assert cleaned.result.spared > 0
     assert "tag/tag-late" in names(store)

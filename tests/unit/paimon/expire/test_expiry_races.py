@@ -131,6 +131,51 @@ def test_a_rollback_meanwhile_stops_it(java: JavaTable) -> None:
     assert not journals(store)
 
 
+def _roll_back(store: ListedStore, number: int) -> None:
+    """As Java does it: first the hint, then all newer snapshots."""
+    store.write("t/snapshot/LATEST", str(number).encode())
+    store.delete([f"t/snapshot/snapshot-{newer}" for newer in range(number + 1, 9)])
+
+
+def _expire_while_rolled_back(store: ListedStore, method: str, key: str, number: int) -> None:
+    """Expire all snapshots but the newest; the table is rolled back at the first call for a key."""
+
+    def roll_back(call: InterceptedCall) -> object:
+        _roll_back(store, number)
+        return call.proceed()
+
+    fault = StorageFault(roll_back, frozenset({method}), key.__eq__, times=1)
+    expire(Faulty(store, [fault]), keep())
+
+
+@pytest.mark.parametrize(
+    ("method", "key"),
+    [
+        ("write", "t/snapshot/EARLIEST"),  # after everything was checked
+        ("delete", "t/snapshot/snapshot-1"),  # after the last look at the hint
+    ],
+)
+@pytest.mark.parametrize("target", [1, 3, 7])
+def test_a_rollback_keeps_the_snapshot_that_it_leads_to(
+    java: JavaTable, method: str, key: str, target: int
+) -> None:
+    store = in_memory(java)
+    _expire_while_rolled_back(store, method, key, target)
+    left = names(store)
+    assert f"snapshot/snapshot-{target}" in left
+    assert left["snapshot/LATEST"] == str(target).encode()
+    assert int(left["snapshot/EARLIEST"]) == min(open_table(store).main.snapshot_ids())
+    assert java.live()[f"main:snapshot-{target}"] <= left.keys()
+    assert not missing_files(store, java)
+
+
+def test_a_hint_that_was_behind_all_the_time_is_no_rollback(java: JavaTable) -> None:
+    store = in_memory(java)
+    store.write("t/snapshot/LATEST", b"5")
+    expire(store, keep())
+    assert open_table(store).main.snapshot_ids() == [8]
+
+
 def test_a_snapshot_that_another_commit_replaced_stays_with_its_files(java: JavaTable) -> None:
     store = in_memory(java)
     with _plan(store) as plan:
