@@ -69,7 +69,7 @@ def load_bloom(path: str, data: bytes | memoryview) -> BloomFilter:
         shards = range(header.first_shard, header.first_shard + header.held_shards)
         words = np.frombuffer(view[_START + size : -_CHECKSUM], dtype="<u8")
         return BloomFilter(shape, shards, _aligned(words.astype(np.uint64, copy=False)))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DamagedError(path, f"is not a Bloom filter: {error}") from error
 
 

@@ -20,6 +20,7 @@ from lakesweep.iceberg.generic_catalog import (
 )
 from lakesweep.iceberg.metadata import write_paths_of
 from lakesweep.paging import PageTrail
+from lakesweep.untrusted.documents import JSON_ERRORS
 
 if TYPE_CHECKING:
     from pyiceberg.catalog.rest import RestCatalog
@@ -108,7 +109,7 @@ class _Page(msgspec.Struct, frozen=True, rename="kebab"):
 def _page_of(response: Response) -> _Page:
     try:
         page = msgspec.json.decode(response.content, type=_Page)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except JSON_ERRORS:
         return _Page()  # not a page; the caller reports what is wrong with it
     return page if page.next_page_token else _Page()
 

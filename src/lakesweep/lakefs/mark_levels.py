@@ -29,6 +29,7 @@ from lakesweep.marks.columns import RootFacts
 from lakesweep.marks.file_level import FileLevel, LevelSpec, MarkCollector
 from lakesweep.marks.pointers import Pointer, children_of
 from lakesweep.storage.address import parse
+from lakesweep.untrusted.documents import JSON_ERRORS
 
 #: The columns of entries that marking needs.
 _READ = pa.schema([ENTRIES.field(name) for name in ("address", "address_type", "size_bytes")])
@@ -207,7 +208,7 @@ def _read_named(level: FileLevel[bytes], pointer: Pointer) -> bytes:
 def _decode_state(path: str, data: bytes) -> RepositoryState:
     try:
         return msgspec.json.decode(data, type=RepositoryState)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except JSON_ERRORS as error:
         raise DamagedError(path, f"is not the state of a repository: {error}") from error
 
 

@@ -36,6 +36,7 @@ import msgspec
 from lakesweep.errors import FormatError, MissingError, NotFoundError
 from lakesweep.lakefs.refs.commit_graph import Refs, RepositoryBranch
 from lakesweep.storage.address import folder_identity, parse
+from lakesweep.untrusted.documents import JSON_ERRORS
 
 if TYPE_CHECKING:
     from lakesweep.runs.run_log import RunLog
@@ -268,7 +269,7 @@ class LifecycleHistory:
         data = self._stores.open(place).read(place.key)
         try:
             return msgspec.json.decode(data, type=kind)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        except JSON_ERRORS as error:
             raise FormatError(
                 place.path,
                 f"this is no record of a run: {error}",

@@ -126,7 +126,7 @@ def split_list(text: str) -> list[str]:
         return [part for part in text.split(";") if part]
     try:
         found = json.loads(text)
-    except json.JSONDecodeError as error:
+    except (json.JSONDecodeError, RecursionError) as error:
         raise UsageError(f"{text!r} is not a JSON list: {error}") from error
     return [str(item) for item in found]
 

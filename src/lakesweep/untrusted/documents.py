@@ -31,6 +31,10 @@ Millis = Annotated[int, msgspec.Meta(ge=-62_135_596_800_000, le=253_402_300_799_
 #: of the system fail on them.
 PathText = Annotated[str, msgspec.Meta(pattern=r"^[^\x00]*$")]
 
+#: What msgspec raises for bytes that are no JSON document of the expected type: damaged ones, text
+#: that is not Unicode, and nesting that is deeper than the stack.
+JSON_ERRORS = (msgspec.DecodeError, UnicodeError, RecursionError)
+
 _GZIP = b"\x1f\x8b"
 _PIECE = 2**20
 _DIGITS = re.compile(r"-?[0-9]{1,19}", re.ASCII)

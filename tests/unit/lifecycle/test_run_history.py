@@ -58,7 +58,7 @@ def test_the_last_word_on_a_run_counts(history: LifecycleHistory) -> None:
     assert history.last_swept() == run
 
 
-@pytest.mark.parametrize("data", [b"{}", b'{"run_id": "\xb2"}'])
+@pytest.mark.parametrize("data", [b"{}", b'{"run_id": "\xb2"}', b'{"x":' + b"[" * 100_000])
 def test_a_record_that_is_none_is_an_error(history: LifecycleHistory, data: bytes) -> None:
     place = parse(f"{history.home}{history.runs}20261115T120000.000000Z-x.json")
     Stores().open(place).write(place.key, data)

@@ -1,12 +1,19 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 import pytest
 
-from lakesweep.errors import DamagedError, FormatError, LimitError, TruncatedError
+from lakesweep.errors import DamagedError, FormatError, LakesweepError, LimitError, TruncatedError
+from lakesweep.lakefs.refs.dumps import parse_manifest
+from lakesweep.runs.fencing import RunFence
+from lakesweep.storage.datasets.reader import load_dataset
+from lakesweep.storage.listing.inventory import open_inventory
+from lakesweep.storage.stores import Stores
+from lakesweep.sweep.mark.marks import load_marks
 from lakesweep.untrusted.documents import (
     LARGEST_LONG,
     Long,
@@ -106,3 +113,30 @@ def test_another_type_is_damage() -> None:
 )
 def test_digits_are_read_up_to_64_bits(text: str, number: int | None) -> None:
     assert parse_long(text) == number
+
+
+def _fence(stores: Stores) -> None:
+    RunFence(stores, "memory://deep/folder", "run", 1).check()
+
+
+#: Files of ours that others can write, each with a reader.
+OURS: dict[str, Callable[[Stores], object]] = {
+    "_dataset.json": lambda stores: load_dataset(stores, "memory://deep/folder"),
+    "marks.json": lambda stores: load_marks(stores, "memory://deep/folder"),
+    "control.json": _fence,
+    "dump.json": lambda stores: parse_manifest(
+        "memory://deep/folder/dump.json", stores.open("memory://deep/").read("folder/dump.json")
+    ),
+    "manifest.json": lambda stores: open_inventory(stores, "memory://deep/folder/manifest.json"),
+}
+
+
+@pytest.mark.parametrize("name", OURS)
+@pytest.mark.parametrize("start", [b"[", b'{"version":', b'{"x":[', b'{"parts":[{"x":'])
+def test_a_file_of_ours_that_is_nested_too_deeply_is_named(name: str, start: bytes) -> None:
+    stores = Stores()
+    stores.open("memory://deep/").write(f"folder/{name}", start * 100_000)
+    with pytest.raises(LakesweepError) as caught:
+        OURS[name](stores)
+    assert caught.value.exit_code in (4, 5)
+    assert "run" in caught.value.message if name == "control.json" else name in caught.value.message

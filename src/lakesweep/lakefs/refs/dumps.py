@@ -21,6 +21,7 @@ from lakesweep.lakefs.refs.commit_graph import (
     RepositoryTag,
     make_refs,
 )
+from lakesweep.untrusted.documents import JSON_ERRORS
 
 Ref = TypeVar("Ref", RepositoryCommit, RepositoryBranch, RepositoryTag)
 
@@ -37,7 +38,7 @@ def parse_manifest(path: str, data: bytes) -> RefsDump:
     """The document that names a dump; DamagedError if it is not one."""
     try:
         return msgspec.json.decode(data, type=RefsDump)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except JSON_ERRORS as error:
         raise DamagedError(path, f"it is not the manifest of a refs dump: {error}") from None
 
 

@@ -21,6 +21,7 @@ from lakesweep.lakefs.refs.dumps import RefsDump
 from lakesweep.lakefs.server.access import CREDENTIAL_VARIABLES, ServerAccess
 from lakesweep.paging import PageTrail
 from lakesweep.redaction import masked
+from lakesweep.untrusted.documents import JSON_ERRORS
 
 Answer = TypeVar("Answer")
 
@@ -281,7 +282,7 @@ class Server:
     def _ask(self, kind: type[Answer], what: str, call: Callable[[], Any]) -> Answer:
         try:
             return msgspec.json.decode(self._bytes(what, call), type=kind)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except JSON_ERRORS as error:
             raise DamagedError(
                 f"{masked(self.access.endpoint)} {what}", f"no such answer: {error}", hint=_WHERE
             ) from None
@@ -389,5 +390,5 @@ def _translated(path: str, error: Any) -> Exception:
 def _message(body: Any) -> str:
     try:
         return str(msgspec.json.decode(body or "{}").get("message", ""))
-    except (msgspec.DecodeError, UnicodeDecodeError, AttributeError):
+    except (*JSON_ERRORS, AttributeError):
         return "not an answer of a lakeFS server"

@@ -31,6 +31,7 @@ from lakesweep.storage.datasets.manifest import Dataset, Part, sha256_of
 from lakesweep.storage.datasets.reader import check_parts, load_dataset, read_dataset, read_part
 from lakesweep.storage.datasets.writer import commit_dataset
 from lakesweep.sweep.engine.protocol import RowSplit, read_split
+from lakesweep.untrusted.documents import JSON_ERRORS
 
 if TYPE_CHECKING:
     from lakesweep.storage.object_store import StoreOpener
@@ -151,7 +152,7 @@ class RangeCache:
             raise DamagedError(place.path, "it is not what the run that wrote it recorded")
         try:
             return msgspec.json.decode(data, type=_Document)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        except JSON_ERRORS as error:
             raise FormatError(place.path, str(error)) from error
 
     def new_folder(self) -> str:

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from lakesweep.errors import DamagedError, FormatError
 from lakesweep.storage.address import Address, parse
+from lakesweep.untrusted.documents import JSON_ERRORS
 
 MANIFEST_NAME = "_dataset.json"
 
@@ -114,7 +115,7 @@ class DatasetManifest(_Body, frozen=True):
             raise FormatError(path, "has a newer version", hint="upgrade Lakesweep")
         try:
             manifest = msgspec.json.decode(data, type=cls)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except JSON_ERRORS as error:
             raise DamagedError(path, f"is not a dataset manifest: {error}") from error
         if (wrong := manifest.contradiction()) is not None:
             raise DamagedError(path, f"is not a dataset manifest: {wrong}")
@@ -162,7 +163,7 @@ class _AnyVersion(msgspec.Struct):
 def _version(data: bytes) -> int:
     try:
         return msgspec.json.decode(data, type=_AnyVersion).version
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except JSON_ERRORS:
         return 0
 
 

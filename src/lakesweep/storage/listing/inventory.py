@@ -20,6 +20,7 @@ import msgspec
 
 from lakesweep.errors import DamagedError, MissingError, UsageError
 from lakesweep.storage.address import StoreKind, parse
+from lakesweep.untrusted.documents import JSON_ERRORS
 
 if TYPE_CHECKING:
     from lakesweep.storage.object_store import StoreOpener
@@ -110,7 +111,7 @@ def _open_manifest(stores: StoreOpener, path: str) -> Inventory:
         manifest = msgspec.json.decode(data, type=_Manifest, strict=False)
         taken_at = datetime.fromtimestamp(int(manifest.creation_timestamp) / 1000, UTC)
         form = InventoryFormat(manifest.file_format.lower())
-    except (msgspec.ValidationError, msgspec.DecodeError, ValueError, OverflowError) as error:
+    except (*JSON_ERRORS, ValueError, OverflowError) as error:
         raise DamagedError(path, f"is not an S3 inventory manifest: {error}") from error
     parts = (_part(path, manifest, form, file) for file in manifest.files)
     return Inventory(path, taken_at, tuple(parts))

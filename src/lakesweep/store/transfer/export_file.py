@@ -38,6 +38,7 @@ from lakesweep.store.transfer.format import (
     to_reference,
     to_row,
 )
+from lakesweep.untrusted.documents import JSON_ERRORS
 
 _BUFFER_BYTES = 2**20
 
@@ -162,7 +163,7 @@ class ExportReader:
     def _check_version(self, line: bytes) -> None:
         try:
             version = msgspec.json.decode(line, type=_Version).format
-        except msgspec.MsgspecError as error:
+        except JSON_ERRORS as error:
             raise self._damaged("the line is not JSON") from error
         if version != FORMAT:
             raise DamagedError(

@@ -35,6 +35,7 @@ from lakesweep.store.backends.rows import (
     Reference,
 )
 from lakesweep.store.realms.payloads import Payload
+from lakesweep.untrusted.documents import JSON_ERRORS
 
 #: The version of the format.
 FORMAT = 1
@@ -161,7 +162,7 @@ def decode(text: bytes) -> Line:
     """The line in some JSON; ValueError if it is not one."""
     try:
         return _decoder.decode(text)
-    except msgspec.MsgspecError as error:
+    except JSON_ERRORS as error:
         raise ValueError(f"the line is not valid: {error}") from error
 
 

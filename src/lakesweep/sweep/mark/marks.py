@@ -19,6 +19,7 @@ from lakesweep.storage.datasets.manifest import Dataset
 from lakesweep.storage.datasets.reader import load_dataset, read_dataset
 from lakesweep.storage.datasets.writer import write_dataset
 from lakesweep.sweep.roots.root import RootKind
+from lakesweep.untrusted.documents import JSON_ERRORS
 
 if TYPE_CHECKING:
     from lakesweep.storage.object_store import StoreOpener
@@ -169,7 +170,7 @@ def load_marks(stores: StoreOpener, address: str) -> Marks:
     data = stores.open(place).read(place.key)
     try:
         document = msgspec.json.decode(data, type=_Document)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except JSON_ERRORS as error:
         raise DamagedError(path, f"is no document of marks: {error}") from error
     datasets = {name: _load(stores, address, name, document) for name in KEPT}
     return Marks(
