@@ -48,6 +48,7 @@ change to try, its own or else that of its class.
         │       └── EncryptedError     4  it is encrypted, and there is no key
         ├── SparkJobError         1  a job failed inside Spark for any other reason
         ├── LeaseHeldError        5  another run holds the lease
+        ├── MissingFilesError     7  tables reference files that are not stored
         └── NotFoundError         6  what the call names does not exist
                 ├── MissingError      6  an object does not exist
                 ├── RealmMissingError      6  a realm does not exist
@@ -386,6 +387,13 @@ class LeaseHeldError(LakesweepError):
 
     exit_code = 5
     usual_hint = "wait until the other run has ended"
+
+
+class MissingFilesError(LakesweepError):
+    """Tables reference files that are not stored."""
+
+    exit_code = 7
+    usual_hint = "lakesweep check LAKE --files lists them"
 
 
 class NotFoundError(LakesweepError):

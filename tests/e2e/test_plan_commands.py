@@ -380,7 +380,7 @@ def test_missing_files_are_told_with_their_tables(
     gone = {path for kind, path in engine.table("lake.shop.t1").referenced() if kind == "data"}
     S3Store(BUCKET, bucket.options()).delete([path.removeprefix("s3://lake/") for path in gone])
     done = lakesweep("check", "prod", "--engine", "local")
-    assert (done.code, done.document["missing"]) == (4, len(gone))
+    assert (done.code, done.document["missing"]) == (7, len(gone))
     assert [each["table"] for each in done.document["tables"]] == ["lake.shop.t1"]
     lines = lakesweep("check", "prod", "--engine", "local", "--files").lines
     assert {(line["path"], line["table"]) for line in lines} == {(p, "lake.shop.t1") for p in gone}

@@ -390,6 +390,7 @@ def test_each_key_gets_the_outcome_that_the_answer_gives_it(
     body = f"<DeleteResult><Deleted><Key>ok</Key></Deleted>{errors}</DeleteResult>"
     scripted.play(http(200, body.encode()))
     deletions = scripted_store.delete(["ok", *told, "forgotten"])
+    assert "the credentials need s3:DeleteObject" in (deletions[1].reason or "")
     assert [(d.key, d.outcome, d.may_retry) for d in deletions] == [
         ("ok", Outcome.DELETED, False),
         ("denied", Outcome.DENIED, False),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -54,3 +56,33 @@ def test_a_run_is_stopped_between_two_batches_and_gone_on_with(tmp_path: Path) -
     assert (resumed["found"], resumed["deleted"], resumed["failed"]) == (left, left, 0)
     assert lake.files() == live
     assert _run(lake, "show", plan, "--json")["state"] == "applied"
+
+
+def test_sigterm_stops_a_run_between_two_batches(tmp_path: Path) -> None:
+    lake = SmallLake.make(tmp_path / "lake", orphans=ORPHANS)
+    plan = _run(lake, "plan", "prod", *LOCAL)["plan"]
+    with started(lake.folder, "apply", plan, *APPLY, *SLOWLY) as apply:
+        _wait_until(lambda: len(lake.orphans()) < ORPHANS)
+        os.kill(apply.pid, signal.SIGTERM)
+        done = apply.finish()
+    assert done.code == 143, done.err
+    left = len(lake.orphans())
+    assert 0 < left < ORPHANS
+    assert done.document["deleted"] == ORPHANS - left
+    record = _run(lake, "runs", done.document["run"], "--json")
+    assert (record["status"], record["figures"]["deleted"]) == ("stopped", ORPHANS - left)
+    # The lease was given back, so the rest can be deleted at once.
+    assert _run(lake, "apply", plan, *APPLY)["deleted"] == left
+
+
+def test_sigterm_stops_a_purge_between_two_requests(tmp_path: Path) -> None:
+    lake = SmallLake.make(tmp_path / "lake", orphans=ORPHANS)
+    glob = ("--glob", "**/orphan*", "--yes", "--json")
+    purge = ("files", "purge", str(lake.data), *glob, *SLOWLY, "--batch-size", "10")
+    with started(lake.folder, *purge) as purging:
+        _wait_until(lambda: len(lake.orphans()) < ORPHANS)
+        os.kill(purging.pid, signal.SIGTERM)
+        done = purging.finish()
+    assert done.code == 143, done.err
+    assert (ORPHANS - len(lake.orphans())) % 10 == 0
+    assert "Traceback" not in done.err

@@ -33,12 +33,15 @@ from lakesweep.errors import LakesweepError, RefusedError, UsageError
 from lakesweep.no_pandas import disable_pandas
 from lakesweep.progress import SILENT
 from lakesweep.redaction import masked
+from lakesweep.termination import heed_termination, is_requested
 from lakesweep.untrusted.text import printable
 from lakesweep.version import __version__
 
 #: What a shell reports for a program whose reader went away (128 + SIGPIPE).
 _EXIT_CLOSED = 141
 _EXIT_INTERRUPTED = 130
+#: The same after SIGTERM.
+_EXIT_TERMINATED = 143
 
 
 def _show_version(wanted: bool) -> None:
@@ -87,9 +90,12 @@ app.add_typer(catalog_commands.app)
 def main() -> None:
     """Run the command line of this process."""
     disable_pandas()
+    heed_termination()
     # What pyarrow lets go is given back at once, here and in the processes that Spark starts.
     os.environ.setdefault("MIMALLOC_PURGE_DELAY", "0")
-    _leave(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    # A command that was done by then has its own code.
+    _leave(_EXIT_TERMINATED if code and is_requested() else code)
 
 
 def _leave(code: int) -> NoReturn:
@@ -99,7 +105,7 @@ def _leave(code: int) -> NoReturn:
     such a thread inside C++ code, which aborts the whole process after its work is done.
     """
     # After an interrupt, this would wait for every request that is still under way.
-    if code != _EXIT_INTERRUPTED:
+    if code not in (_EXIT_INTERRUPTED, _EXIT_TERMINATED):
         threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001 - joins threads
         atexit._run_exitfuncs()  # noqa: SLF001
     # Whatever could not be written has its exit code from `run`.
@@ -162,8 +168,11 @@ def _failure(error: LakesweepError, arguments: Sequence[str]) -> CommandFailure:
 
 
 def _interrupted() -> CommandFailure:
-    message = "interrupted; it is safe to run the same command again"
-    return CommandFailure("Interrupted", (message,), None, _EXIT_INTERRUPTED)
+    what, code = "interrupted", _EXIT_INTERRUPTED
+    if is_requested():
+        what, code = "ended by SIGTERM", _EXIT_TERMINATED
+    message = f"{what}; it is safe to run the same command again"
+    return CommandFailure("Interrupted", (message,), None, code)
 
 
 def _unexpected(error: Exception) -> CommandFailure:

@@ -10,7 +10,8 @@ database.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
@@ -26,6 +27,8 @@ from lakesweep.errors import (
     StoppedError,
 )
 from lakesweep.storage.address import parse
+from lakesweep.termination import stop_by
+from lakesweep.untrusted.documents import JSON_ERRORS
 
 if TYPE_CHECKING:
     from lakesweep.runs.leases import HeldLease
@@ -81,7 +84,7 @@ class RunFence:
             leash = msgspec.json.decode(store.read(key), type=FenceRecord)
         except MissingError as error:
             raise LeaseHeldError(f"{self.run}: its control object is gone") from error
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except JSON_ERRORS as error:
             raise LeaseHeldError(f"{self.run}: its control object is damaged") from error
         if (leash.run, leash.token) != (self.run, self.token):
             raise LeaseHeldError(f"{self.run}: {leash.run} has taken over")
@@ -92,6 +95,17 @@ class RunFence:
         if leash.round != self.round:
             raise PausedError(f"{self.run}: roots moved meanwhile")
         return moment(leash.good_until)
+
+    @contextmanager
+    def stopped_by_signal(self) -> Iterator[None]:
+        """Have SIGTERM stop the tasks before their next batch, while the block runs."""
+
+        def stop() -> None:
+            with suppress(LakesweepError):  # a second signal interrupts
+                request_stop(self.stores, self.folder)
+
+        with stop_by(stop):
+            yield
 
     def _place(self, name: str) -> tuple[ObjectStore, str]:
         return _place(self.stores, self.folder, name)

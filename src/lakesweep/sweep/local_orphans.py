@@ -119,7 +119,8 @@ class OrphanRemover:
                 step = DeleteStep(
                     self.stores, fence, f"{plan.address}/outcomes", removal, self.rate
                 )
-                results = pa.Table.from_batches(step(found.batches()), TASK_RESULTS)
+                with fence.stopped_by_signal():
+                    results = pa.Table.from_batches(step(found.batches()), TASK_RESULTS)
             for message in results_of(results, "stopped", str):
                 raise StoppedError(message, hint="run the same command again to delete the rest")
         except LakesweepError as error:

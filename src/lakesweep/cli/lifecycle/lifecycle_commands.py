@@ -64,7 +64,7 @@ def apply(
     deleted. If a rule has expire_heads, expired paths are first removed from the HEAD of their
     branch, by a commit that is merged into it, and their objects are deleted by the next run. A
     branch with staged changes is not touched. A plan can be applied once. If a run was stopped or
-    died, the same command resumes it.
+    died, or some deletes failed, the same command resumes it.
     """
     from lakesweep.operations.lakes.apply import ApplyPlanRequest
     from lakesweep.sweep.plan.document import PlanKind

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from lakesweep.cli.render.output import TextTable
@@ -32,12 +33,19 @@ def outcome_table(figures: Mapping[str, int | str], *, heading: str = "outcome")
 
 
 def failure_lines(failures: Sequence[FailedFile], omitted: int = 0) -> Iterator[str]:
-    """The first failures by name, and how many more there are."""
-    for failure in failures[:_SHOWN_FAILURES]:
-        yield f"{failure.path}: {failure.reason}"
-    more = len(failures) - _SHOWN_FAILURES + omitted
+    """The first failures, equal ones as one line with their number, and how many more there are."""
+    alike: dict[str, list[str]] = {}
+    for failure in failures:
+        # Some reasons repeat the path, which alone would make them differ.
+        reason = failure.reason.replace(f"{failure.path}: ", "")
+        alike.setdefault(reason, []).append(failure.path)
+    shown = list(islice(alike.items(), _SHOWN_FAILURES))
+    for reason, paths in shown:
+        others = f" and {format_count(len(paths) - 1, 'other file')}" if len(paths) > 1 else ""
+        yield f"{paths[0]}{others}: {reason}"
+    more = len(failures) - sum(len(paths) for _, paths in shown) + omitted
     if more > 0:
-        yield f"and {more:,} more failures"
+        yield f"and {format_count(more, 'more failure')}"
 
 
 def kind_lines(files: Mapping[str, int], sizes: Mapping[str, int]) -> Iterator[str]:

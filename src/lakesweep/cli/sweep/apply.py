@@ -37,8 +37,8 @@ def apply(
 
     Guards come first; if one fails, the command ends with code 3 and deletes nothing. Then all
     roots are checked again: tables that are new or have changed are marked, and the files they
-    reference are kept. A plan can be applied once. If a run was stopped or died, the same command
-    resumes it.
+    reference are kept. A plan can be applied once. If a run was stopped or died, or some deletes
+    failed, the same command resumes it.
     """
     from lakesweep.operations.lakes.apply import ApplyPlanRequest
 
@@ -81,5 +81,7 @@ def _report_problems(context: Context, result: ApplyPlanResult) -> None:
         context.output.say(f"branch {each.branch} was not changed: {each.reason}")
     if result.stopped:
         raise StoppedError(f"{result.stopped}; {result.deleted:,} files were deleted")
+    if result.failed:
+        context.output.say("the same command tries the failed files of this plan again")
     if not result.is_complete:
         raise typer.Exit(IncompleteError.exit_code)

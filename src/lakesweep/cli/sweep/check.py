@@ -10,7 +10,7 @@ import typer
 from lakesweep.cli.context import Context
 from lakesweep.cli.options import EngineChoice
 from lakesweep.cli.render.output import TextTable
-from lakesweep.errors import IncompleteError
+from lakesweep.errors import IncompleteError, MissingFilesError
 from lakesweep.units import format_count, format_size
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def check(
 
     The lake is listed and marked as for a plan. Files that were not listed are looked up again, and
     tables that changed meanwhile are marked again, so concurrent writers cause no false alarms.
-    Ends with code 4 if a file is missing or a root cannot be read.
+    Ends with code 7 if a file is missing, otherwise with 4 if something could not be read.
     """
     from lakesweep.cli.render.rows import MissingRows
     from lakesweep.operations.lakes.check import CheckLakeRequest, check_lake
@@ -55,6 +55,8 @@ def check(
         else:
             context.output.result(checked.result, *_tables(checked.result))
             _sum_up(context, checked)
+    if checked.result.missing:
+        raise typer.Exit(MissingFilesError.exit_code)
     if not checked.result.is_complete:
         raise typer.Exit(IncompleteError.exit_code)
 
@@ -69,6 +71,9 @@ def _tables(result: CheckLakeResult) -> Iterator[TextTable]:
     if result.incomplete_roots:
         pairs = [(root.name, root.reason) for root in result.incomplete_roots]
         yield TextTable(("incomplete root", "why"), pairs)
+    if result.refusals:
+        refused = [(each.path, each.reason) for each in result.refusals]
+        yield TextTable(("could not be looked up", "why"), refused)
 
 
 def _row(each: BrokenTable) -> tuple[str, str, str, str]:
@@ -82,10 +87,12 @@ def _sum_up(context: Context, checked: CheckedLake) -> None:
         tables = format_count(len(result.tables), "table")
         context.output.say(f"{format_count(result.missing, 'file')} missing, of {tables}")
         context.output.say(f"try: lakesweep check {result.lake} --files")
-    else:
+    elif result.is_complete:
         names = format_count(checked.references, "reference")
         roots = format_count(checked.roots, "root")
         context.output.say(f"nothing is missing: {names} of {roots} lead to stored files")
+    if result.refused:
+        context.output.say(f"{format_count(result.refused, 'file')} could not be looked up")
     if result.outside:
         outside = format_count(result.outside, "file")
         context.output.say(f"{outside} outside of the lake's locations were not checked")

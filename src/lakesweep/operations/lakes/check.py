@@ -19,7 +19,7 @@ from lakesweep.runs.sessions import Session, run_session
 from lakesweep.storage.datasets.reader import read_dataset
 from lakesweep.storage.deleting.bulk_delete import remove_folder
 from lakesweep.sweep.engine.protocol import SweepEngine
-from lakesweep.sweep.inspect.check import CheckResult, LakeChecker, MissingFiles
+from lakesweep.sweep.inspect.check import CheckResult, LakeChecker, MissingFiles, RefusedLookup
 from lakesweep.sweep.lake import Lake
 from lakesweep.sweep.mark.marks import RootState
 from lakesweep.sweep.mark.survey import LakeSurvey, Surveyor
@@ -68,7 +68,8 @@ class CheckLakeResult(msgspec.Struct, frozen=True, kw_only=True):
     """What a check found.
 
     `outside` counts referenced files outside of the lake's locations, which were not checked.
-    `files` are the first missing files.
+    `files` are the first missing files. `refused` counts files that the store would not look up,
+    and `refusals` name the first of them.
     """
 
     lake: str
@@ -79,10 +80,13 @@ class CheckLakeResult(msgspec.Struct, frozen=True, kw_only=True):
     incomplete_roots: tuple[IncompleteRoot, ...]
     tables: tuple[BrokenTable, ...]
     files: tuple[MissingFile, ...]
+    refused: int = 0
+    refusals: tuple[RefusedLookup, ...] = ()
 
     @property
     def is_complete(self) -> bool:
-        return not self.missing and not self.incomplete_roots
+        """Whether everything could be looked up."""
+        return not self.incomplete_roots and not self.refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +169,8 @@ def _result(
         incomplete_roots=incomplete,
         tables=tuple(_by_table(found.gaps)),
         files=tuple(_first_files(read_dataset(app.stores, found.missing))),
+        refused=found.refused,
+        refusals=found.refusals,
     )
 
 
@@ -177,10 +183,13 @@ def _record(session: Session, result: CheckLakeResult, found: CheckResult) -> No
         "roots": len(found.marks.roots),
         "roots_incomplete": result.roots.incomplete,
         "names": found.marks.content.rows,
+        "refused": found.refused,
     }
     problems = [f"{format_count(result.missing, 'file')} missing"] if result.missing else []
     if result.incomplete_roots:
         problems.append(f"{format_count(result.roots.incomplete, 'root')} not readable")
+    if found.refused:
+        problems.append(f"{format_count(found.refused, 'file')} could not be looked up")
     if problems:
         session.status, session.message = RunStatus.INCOMPLETE, ", ".join(problems)
 

@@ -179,10 +179,17 @@ def _check_realm(store: Store, name: str) -> Finding:
 
 
 def check_locations(app: App) -> Iterator[Finding]:
-    """Whether each configured location can be listed, and a file in it read."""
+    """Whether each configured location can be listed and a file in it read.
+
+    Locations of lakes are also tried with an object of our own, which is written and deleted.
+    """
     stores = _impatient(app)
+    swept = {location for lake in app.config.lakes.values() for location in lake.locations}
     for address in _locations(app.config):
-        yield _check_location(stores, address)
+        found = _check_location(stores, address)
+        if found.status is CheckStatus.OK and address in swept:
+            found = _check_changes(stores, address, found)
+        yield found
 
 
 def _locations(config: Config) -> list[str]:
@@ -269,7 +276,34 @@ def _check_location(stores: Stores, location: str) -> Finding:
         store.read_range(entries.column("key")[0].as_py(), 0, 1)
     except LakesweepError as error:
         return Finding(check, *_diagnose(error, "read"))
-    return Finding(check, CheckStatus.OK, "can be listed and read; deletes are not tried")
+    return Finding(check, CheckStatus.OK, "can be listed and read")
+
+
+def _check_changes(stores: Stores, location: str, found: Finding) -> Finding:
+    """The finding of a location that can be read, with what may be changed in it.
+
+    A location that nobody may change is a warning: it can be planned, but not swept.
+    """
+    from lakesweep.runs.records import home_folder
+    from lakesweep.storage.address import StoreKind, parse
+
+    address = parse(location)
+    if address.kind is StoreKind.FILE:
+        if os.access(address.identity, os.W_OK | os.X_OK):
+            return replace(found, detail=f"{found.detail}, and files in it deleted")
+        mend = "grant this user write permission; plans work without it"
+        return replace(found, status=CheckStatus.WARN, detail="cannot be written to", mend=mend)
+    try:
+        left = _try_writing(stores, parse(home_folder("", location)))
+    except LakesweepError as error:
+        _, detail, mend = _diagnose(error, "write")
+        mend = f"{mend}; plans work without it, apply does not"
+        return replace(found, status=CheckStatus.WARN, detail=detail, mend=mend)
+    if left:
+        detail = f"files in it cannot be deleted: {left}"
+        mend = f"grant permission to delete ({_RIGHTS['delete']}); plans work without it"
+        return replace(found, status=CheckStatus.WARN, detail=detail, mend=mend)
+    return replace(found, detail=f"{found.detail}, and an object of our own written and deleted")
 
 
 def _diagnose(error: LakesweepError, right: str) -> tuple[CheckStatus, str, str]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
+from itertools import chain, takewhile
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,7 @@ from lakesweep.storage.listing.locations import list_files
 from lakesweep.storage.object_store import Deletion, Expected, ObjectStore, Outcome, StoreOpener
 from lakesweep.storage.options import UNLIMITED, DeleteRate
 from lakesweep.storage.wrappers.rate_limit import DeleteLimiter
+from lakesweep.termination import TerminatedError, deferred, is_due
 
 #: Deletes the files of the batches and yields their outcomes.
 Deleter = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -60,16 +61,32 @@ def delete_files(
 
     No file raises: an invalid address, a store that cannot be opened and a request without a
     response are outcomes, and the work continues. An unknown outcome is never reported as deleted.
-    An error of `batches` itself is raised after the outcomes of the batches before it.
+    An error of `batches` itself is raised after the outcomes of the batches before it. So is
+    TerminatedError: a process that is told to end sends no further request.
 
     A path that recurs while its first request is being assembled (8,000 files) has one outcome;
     later it is a new delete. Another spelling of the same key is then absent.
     """
+    with deferred():
+        yield from _delete_files(stores, batches, workers, limiter, verify=verify)
+        if is_due():
+            raise TerminatedError
+
+
+def _delete_files(
+    stores: StoreOpener,
+    batches: Iterable[pa.RecordBatch],
+    workers: int | None,
+    limiter: DeleteLimiter | None,
+    *,
+    verify: bool,
+) -> Iterator[pa.RecordBatch]:
     source = _Source(batches, _LISTED if verify else _INPUT)
     limiter = limiter or DeleteLimiter(SystemClock(), UNLIMITED)
     limit = min(limiter.rate.largest_batch or _WINDOW_ROWS, _WINDOW_ROWS)
     # Generators all the way: memory is bounded by a few windows, whatever the number of files.
-    windows = (_Window(stores, files, limit) for files in _windows(source))
+    unstopped = takewhile(lambda _: not is_due(), _windows(source))
+    windows = (_Window(stores, files, limit) for files in unstopped)
     first = next(windows, None)
     if first is not None:
         requests = (request for window in chain([first], windows) for request in window.requests)
@@ -272,6 +289,8 @@ def _cut(
 def _send(request: _Request) -> _Answer:
     if request.store is None or request.positions is None:
         return _Answer(request.window, request.rows, Outcome.FAILED, request.reason)
+    if is_due():
+        return _Answer(request.window, request.rows, Outcome.UNSENT, "the process was told to end")
     try:
         deletions = request.store.delete(request.keys, request.expected)
     except Exception as error:  # the other requests continue; these outcomes are unknown

@@ -111,7 +111,8 @@ def error_of(operation: Operation, path: str, answer: HttpResponse) -> Lakesweep
     if code in _BREAKDOWNS or (answer.status >= 500 and code not in _UNSUPPORTED):
         return UnavailableError(path, reason)
     if code in _DENIALS or (answer.status in (401, 403) and code != _ARCHIVED):
-        return DeniedError(path, reason, hint=_HINTS.get(code, _rights_hint(operation)))
+        refused = f"{operation.name.lower()} was refused: {reason}"
+        return DeniedError(path, refused, hint=_HINTS.get(code, _rights_hint(operation)))
     return _other_error(code, path, reason, answer)
 
 
@@ -125,7 +126,8 @@ def outcome_of(key: str, error: ErrorBody) -> Deletion:
     if error.code in _THROTTLES:
         return Deletion(key, Outcome.THROTTLED, reason, may_retry=True)
     if error.code in _DENIALS:
-        return Deletion(key, Outcome.DENIED, reason)
+        hint = _HINTS.get(error.code, _rights_hint(Operation.DELETE))
+        return Deletion(key, Outcome.DENIED, f"{reason}; {hint}")
     if error.code in ("NoSuchKey", "NoSuchVersion"):
         return Deletion(key, Outcome.ABSENT, reason)
     return Deletion(key, Outcome.FAILED, reason, may_retry=error.code in _BREAKDOWNS)
@@ -141,8 +143,8 @@ def outcome_of_answer(key: str, path: str, answer: HttpResponse) -> Deletion:
     match error_of(Operation.DELETE, path, answer):
         case MissingError(reason=reason):
             return Deletion(key, Outcome.ABSENT, reason)
-        case DeniedError(reason=reason):
-            return Deletion(key, Outcome.DENIED, reason)
+        case DeniedError(reason=reason, hint=hint):
+            return Deletion(key, Outcome.DENIED, f"{reason}; {hint}")
         case ThrottledError(reason=reason):
             return Deletion(key, Outcome.THROTTLED, reason, may_retry=True)
         case error:

@@ -287,7 +287,8 @@ class Applier:
                 order.batch_rows,
                 shown.folder,
             )
-            answers = self.engine.gather(step, rest, TASK_RESULTS, most_calls=most_calls)
+            with control.stopped_by_signal():
+                answers = self.engine.gather(step, rest, TASK_RESULTS, most_calls=most_calls)
             reports = results_of(answers, "tally", OutcomeReport)
             shown.reach(sum(report.found for report in reports))
         return answers, done + rest.rows
@@ -318,7 +319,13 @@ class Applier:
             return
         if applied.report.failed or applied.report.withheld:
             session.status = RunStatus.INCOMPLETE
-        self.runs.close_plan(plan)
+        is_open = bool(applied.report.failed)
+        if is_open and not applied.has_effect:
+            return
+        # An open plan stays with this run. Applying it again resumes it with the files that failed,
+        # after all roots have been checked again.
+        if not is_open:
+            self.runs.close_plan(plan)
 
         def change(record: LakeRecord) -> LakeRecord:
             policy = document.policy or record.policy
@@ -334,7 +341,7 @@ class Applier:
         gone = {
             root.name: micros(root.seen)
             for root in document.gone_roots
-            if root.deletes and root.name not in kept
+            if root.deletes and root.name not in kept and not is_open
         }
         self.runs.learn(document.lake, change, forgotten=gone)
 

@@ -67,6 +67,13 @@ class ApplyResult:
     report: ApplyReport
     stopped: str | None = None
 
+    @property
+    def has_effect(self) -> bool:
+        """Whether any file is gone, or turned out to be gone or changed."""
+        report = self.report
+        done = (report.deleted, report.absent, report.changed, report.quarantined)
+        return any(done) or bool(report.taken_off)
+
     def run_figures(self) -> dict[str, Any]:
         """The figures of the run. Their keys are stored."""
         figures: dict[str, Any] = msgspec.to_builtins(self.report)

@@ -16,7 +16,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakesweep.errors import MissingError
+from lakesweep.errors import (
+    MissingError,
+    StorageError,
+    ThrottledError,
+    UnavailableError,
+    UsageError,
+)
 from lakesweep.hashing import HashSet
 from lakesweep.parallel import map_ordered
 from lakesweep.storage.address import identities, parse
@@ -43,6 +49,8 @@ if TYPE_CHECKING:
 
 #: Tables that change meanwhile are marked again this often.
 _LOOKS = 3
+#: This many files that could not be looked up are named.
+MOST_REFUSALS = 20
 
 
 @dataclass(frozen=True)
@@ -50,6 +58,8 @@ class CheckResult:
     """What a check found. `missing` has a row per file and table; `files` counts each file once.
 
     `outside` counts referenced files outside of the lake's locations, which were not checked.
+    `refused` counts those that the store would not look up, such as keys that it takes for
+    invalid; the first of them are named.
     """
 
     marks: Marks
@@ -57,6 +67,8 @@ class CheckResult:
     files: int
     outside: int
     gaps: tuple[MissingFiles, ...]
+    refused: int = 0
+    refusals: tuple[RefusedLookup, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -96,6 +108,8 @@ class LakeChecker:
             sum(results_of(answers, "files", int)),
             sum(results_of(answers, "outside", int)),
             tuple(_merge(results_of(answers, "gap", MissingFiles))),
+            sum(results_of(answers, "refused", int)),
+            tuple(results_of(answers, "refusal", RefusedLookup))[:MOST_REFUSALS],
         )
 
 
@@ -135,6 +149,13 @@ class MissingFiles(msgspec.Struct, frozen=True):
     bytes: int
 
 
+class RefusedLookup(msgspec.Struct, frozen=True):
+    """A referenced file that could not be looked up, and why."""
+
+    path: str
+    reason: str
+
+
 @dataclass(frozen=True)
 class MissingStep:
     """Writes files (LIVE) that are not stored into parts of a dataset of MISSING.
@@ -167,6 +188,8 @@ class _Found:
         self._writer = DatasetWriter(step.stores, step.address, MISSING)
         self._seen, self._outside, self._gone, self._told = (HashSet() for _ in range(4))
         self._gaps: list[pa.Table] = []
+        self._refused = 0
+        self._refusals: list[RefusedLookup] = []
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Take files that were not listed."""
@@ -184,18 +207,28 @@ class _Found:
         yield task_result("gap", _sums(self._gaps))
         yield task_result("files", [len(self._gone)])
         yield task_result("outside", [len(self._outside)])
+        yield task_result("refused", [self._refused])
+        yield task_result("refusal", self._refusals)
 
     def _look(self, files: pa.RecordBatch) -> None:
         paths = files["path"].to_pylist()
-        gone = list(map_ordered(self._is_gone, paths, workers=self._step.workers))
-        self._gone.add(_hashes(files, np.array(gone, np.bool_)))
+        found = list(map_ordered(self._look_up, paths, workers=self._step.workers))
+        refusals = [each for each in found if isinstance(each, RefusedLookup)]
+        self._refused += len(refusals)
+        self._refusals += refusals[: MOST_REFUSALS - len(self._refusals)]
+        self._gone.add(_hashes(files, np.array([each is True for each in found], np.bool_)))
 
-    def _is_gone(self, path: str) -> bool:
-        place = parse(path)
+    def _look_up(self, path: str) -> bool | RefusedLookup:
+        """Whether a file is gone; one key that a store refuses does not end the whole check."""
         try:
+            place = parse(path)
             self._step.stores.open(place).head(place.key)
         except MissingError:
             return True
+        except (ThrottledError, UnavailableError):
+            raise  # it would be the same for all the others
+        except (StorageError, UsageError) as error:
+            return RefusedLookup(path, getattr(error, "reason", error.message))
         return False
 
     def _tell(self, files: pa.RecordBatch) -> None:

@@ -11,10 +11,16 @@ def test_counts_are_grouped_and_texts_shown_unchanged() -> None:
 
 
 def test_the_first_failures_are_named_and_the_others_counted() -> None:
-    failures = [FailedFile(f"f{number}", "denied") for number in range(25)]
+    failures = [FailedFile(f"f{number}", f"odd {number}") for number in range(25)]
     lines = list(failure_lines(failures, omitted=1_000))
-    assert lines[0] == "f0: denied"
+    assert lines[0] == "f0: odd 0"
     assert lines[20:] == ["and 1,005 more failures"]
+
+
+def test_equal_failures_are_one_line_with_their_number() -> None:
+    failures = [FailedFile(f"f{number}", f"failed: f{number}: denied") for number in range(20)]
+    lines = list(failure_lines([*failures, FailedFile("x", "locked")], omitted=1))
+    assert lines == ["f0 and 19 other files: failed: denied", "x: locked", "and 1 more failure"]
 
 
 def test_few_failures_are_all_named() -> None:

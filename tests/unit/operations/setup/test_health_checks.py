@@ -20,6 +20,7 @@ from lakesweep.store import Store
 from lakesweep.store.realms.registry import RealmStatus
 from tests.lakefs import RealRepositories
 from tests.lakefs_server import SECRET, recorded_server
+from tests.scripted import error, http, page, scripted_server
 
 Capture = pytest.CaptureFixture[str]
 
@@ -272,3 +273,34 @@ def test_a_try_in_a_bucket_leaves_nothing(tmp_path: Path, capsys: Capture) -> No
     code, checks = _examine(tmp_path, text, capsys)
     assert (code, checks["plans of prod"]["status"]) == (0, "ok")
     assert not [*list_files(Stores(), "memory://doctor/plans/")]
+
+
+@pytest.mark.parametrize(
+    ("answers", "status", "said"),
+    [
+        ([http(200), http(204)], "ok", "an object of our own written and deleted"),
+        ([http(200), error(403, "AccessDenied")], "warn", "s3:DeleteObject"),
+        ([error(403, "AccessDenied")], "warn", "write was refused"),
+    ],
+)
+def test_the_right_to_delete_is_tried_with_an_object_of_our_own(
+    tmp_path: Path, capsys: Capture, answers: list[Any], status: str, said: str
+) -> None:
+    with scripted_server() as server:
+        read = http(206, b"x", {"Content-Range": "bytes 0-0/1"})
+        server.play(page("t/a"), read, *answers)
+        text = f"""
+            [storage."s3://lake"]
+            endpoint = "{server.endpoint}"
+            access_key_id = "id"
+            secret_access_key = "secret"
+            region = "us-east-1"
+            delete_batch = 1
+            [lakes.a]
+            locations = ["s3://lake"]
+            plans = "memory://doctor/deletes"
+        """
+        _, checks = _examine(tmp_path, text, capsys)
+    found = checks["location s3://lake"]
+    assert found["status"] == status
+    assert said in found["detail"]

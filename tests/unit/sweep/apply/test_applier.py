@@ -113,6 +113,27 @@ def test_files_that_cannot_be_deleted_are_counted_and_named(
     assert [failure.path for failure in applied.report.failures] == [ORPHAN]
     run = _last_apply(world)
     assert (run.status, run.figures["failed"]) == (RunStatus.INCOMPLETE, 1)
+    # The same plan again tries what failed, and nothing else.
+    again = apply(world, made.plan)
+    assert (again.report.found, again.report.deleted) == (1, 1)
+    with pytest.raises(RefusedError, match="a plan is applied once"):
+        apply(world, made.plan)
+
+
+def test_a_plan_none_of_whose_deletes_succeeded_is_not_used_up(
+    world: World, made: PlanDocument
+) -> None:
+    process = Process(world)
+    refused = refuse(Outcome.DENIED, lambda key: key.startswith("t1/"))
+    denied = Faulty(world.lake, [StorageFault(refused, frozenset({"delete"}))])
+    process.stores = Stores(replace={LAKE: denied, PLANS: world.plans})
+    assert process.apply(made.plan).report.failed == len(ORPHANS)
+    with pytest.raises(RefusedError, match="first-run"):
+        apply(world, made.plan, ())  # for nothing was ever deleted
+    world.append("t1", ORPHANS[0])
+    applied = apply(world, made.plan)
+    assert applied.report.deleted == len(ORPHANS) - 1
+    assert ORPHANS[0] in world.files()
 
 
 # Guards.

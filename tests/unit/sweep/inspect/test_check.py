@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 from lakesweep.config import LakeSection
-from lakesweep.errors import DeniedError
+from lakesweep.errors import StorageError, UnavailableError
 from lakesweep.storage.deleting.bulk_delete import remove_folder
+from lakesweep.storage.object_store import ObjectInfo
 from lakesweep.storage.stores import Stores
+from lakesweep.storage.wrappers.base import StoreWrapper
 from lakesweep.storage.wrappers.faults import Faulty, StorageFault, fail
-from lakesweep.sweep.inspect.check import CheckResult, MissingFiles
+from lakesweep.sweep.inspect.check import CheckResult, MissingFiles, RefusedLookup
 from tests.iceberg_tables import BUCKET, Bucket, Names, Table
 from tests.planned import Desk
 
@@ -100,11 +102,31 @@ def test_two_names_of_one_table_both_need_its_files(lake: Lake) -> None:
 
 def test_a_store_that_does_not_say_ends_the_check(lake: Lake) -> None:
     survey = lake.desk.survey()
-    denied = StorageFault(fail(DeniedError), frozenset({"head"}))
-    stores = Stores(replace={BUCKET: Faulty(lake.bucket.store, [denied])})
+    silent = StorageFault(fail(UnavailableError), frozenset({"head"}))
+    stores = Stores(replace={BUCKET: Faulty(lake.bucket.store, [silent])})
     desk = Desk(stores, lake.desk.section, [lake.names])
-    with pytest.raises(DeniedError):
+    with pytest.raises(UnavailableError):
         desk.check(survey)
+
+
+def test_a_key_that_a_store_refuses_is_told_and_the_rest_is_checked(lake: Lake) -> None:
+    odd = f"{BUCKET}/one/data/odd.parquet"
+    table = lake.tables["one"]
+    table.snapshot(table.manifest("m2.avro", table.data("odd.parquet")))
+    lake.names.pointers["one"] = table.commit()
+    survey = lake.desk.survey()
+
+    class Picky(StoreWrapper):
+        def head(self, key: str) -> ObjectInfo:
+            if key.endswith("odd.parquet"):
+                raise StorageError(self.base + key, "InvalidArgument: the key is not valid")
+            return self.store.head(key)
+
+    stores = Stores(replace={BUCKET: Picky(lake.bucket.store)})
+    checked = Desk(stores, lake.desk.section, [lake.names]).check(survey)
+    assert (checked.files, checked.refused) == (1, 1)
+    reason = "InvalidArgument: the key is not valid"
+    assert checked.refusals == (RefusedLookup(odd, reason),)
 
 
 def test_what_a_check_wrote_can_be_removed(lake: Lake) -> None:

@@ -1,0 +1,79 @@
+"""SIGTERM as a stop: what is being deleted comes to a clean end, and nothing new is begun.
+
+Whoever ends a process, such as Kubernetes, systemd or a scheduler, sends SIGTERM and waits for
+some time. Where nothing is being deleted, the signal interrupts the command like Ctrl-C. While
+files are deleted, it only asks for a stop: the request or batch that is under way is finished and
+its outcome stored. A second signal interrupts at once.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+
+class TerminatedError(KeyboardInterrupt):
+    """The process was told to end. Handled like an interrupt."""
+
+
+class _State:
+    """What this process knows of the signal. Only the main thread changes it."""
+
+    def __init__(self) -> None:
+        self.is_requested = False
+        self.listeners: list[Callable[[], None]] = []
+        self.deferrals = 0
+
+
+_state = _State()
+
+
+def heed_termination() -> None:
+    """Take SIGTERM for a stop from now on; for the main thread of a command."""
+    signal.signal(signal.SIGTERM, _terminate)
+
+
+def is_requested() -> bool:
+    """Whether the process was told to end."""
+    return _state.is_requested
+
+
+def is_due() -> bool:
+    """Whether the process was told to end, and nothing but the caller sees to it."""
+    return _state.is_requested and not _state.listeners
+
+
+@contextmanager
+def stop_by(listener: Callable[[], None]) -> Iterator[None]:
+    """Call `listener` when the process is told to end while the block runs, and interrupt nothing.
+
+    The block is expected to end soon after by itself. The listener runs on a thread of its own.
+    """
+    _state.listeners.append(listener)
+    try:
+        yield
+    finally:
+        _state.listeners.remove(listener)
+
+
+@contextmanager
+def deferred() -> Iterator[None]:
+    """Interrupt nothing while the block runs, which looks at `is_due` and raises afterwards."""
+    _state.deferrals += 1
+    try:
+        yield
+    finally:
+        _state.deferrals -= 1
+
+
+def _terminate(number: int, frame: FrameType | None) -> None:
+    del number, frame
+    is_second, _state.is_requested = _state.is_requested, True
+    if is_second or not (_state.listeners or _state.deferrals):
+        raise TerminatedError
+    for listener in _state.listeners:
+        # Not here: the interrupted code may hold locks that the listener needs.
+        threading.Thread(target=listener, daemon=True, name="termination").start()
