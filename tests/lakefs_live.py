@@ -24,7 +24,7 @@ from lakefs_sdk.configuration import Configuration
 from lakefs_sdk.exceptions import ApiException
 
 from lakesweep.clock import SystemClock
-from lakesweep.lakefs.server.access import access_from
+from lakesweep.lakefs.client.access import access_from
 
 ENDPOINT = os.environ.get("LAKESWEEP_TEST_LAKEFS_ENDPOINT", "")
 NAMESPACE = os.environ.get("LAKESWEEP_TEST_LAKEFS_NAMESPACE", "local://lakesweep-tests")

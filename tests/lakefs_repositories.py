@@ -18,7 +18,7 @@ import pyarrow as pa
 from lakesweep.errors import MissingError
 from lakesweep.lakefs.addresses import StorageNamespace
 from lakesweep.lakefs.columns import STAGED, AddressType
-from lakesweep.lakefs.ranges.ids import commit_id
+from lakesweep.lakefs.ranges.blocks import commit_id
 from lakesweep.lakefs.ranges.sstable import SSTableType
 from lakesweep.lakefs.refs.commit_graph import (
     Refs,

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import cramjam
 import numpy as np
 
+from lakesweep.lakefs.ranges.blocks import SSTableHash, entry_identity
 from lakesweep.lakefs.ranges.checksums import TABLES, masked_checksum
-from lakesweep.lakefs.ranges.ids import SSTableHash, entry_identity
 from lakesweep.lakefs.ranges.sstable import CRC32C, FOOTER_BYTES, MAGIC, VERSION, SSTableType
 
 _SET = struct.pack("<Q", 1)

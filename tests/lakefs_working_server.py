@@ -23,11 +23,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from lakesweep.lakefs.ranges.ids import commit_id, entry_identity
+from lakesweep.lakefs.client.access import ConfiguredServer
+from lakesweep.lakefs.ranges.blocks import commit_id, entry_identity
 from lakesweep.lakefs.ranges.sstable import SSTableType
 from lakesweep.lakefs.repository.interface import Repository
 from lakesweep.lakefs.repository.lookup import open_repository
-from lakesweep.lakefs.server.access import ConfiguredServer
 from lakesweep.storage.stores import Stores
 from tests.lakefs_repositories import write_metarange, write_ranges
 from tests.lakefs_server import NoSuchThingError, page_of, serving, variables_of

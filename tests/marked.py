@@ -9,10 +9,10 @@ from lakesweep.storage.address import identity
 from lakesweep.storage.datasets.reader import read_dataset
 from lakesweep.storage.stores import Stores
 from lakesweep.sweep.engine.local_engine import LocalMarkEngine
-from lakesweep.sweep.mark.lineage import trace
 from lakesweep.sweep.mark.mark_sink import is_among
 from lakesweep.sweep.mark.marker import MarkSpec
 from lakesweep.sweep.mark.marks import Marks, RootMark, RootState
+from lakesweep.sweep.mark.root_status import trace
 
 _numbers = count()
 

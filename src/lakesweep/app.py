@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from lakesweep.catalog import Catalogs
     from lakesweep.iceberg.table_identifier import IcebergTables
     from lakesweep.lakefs.addresses import StorageNamespace
+    from lakesweep.lakefs.client.access import ConfiguredServer
     from lakesweep.lakefs.repository.interface import Repository
-    from lakesweep.lakefs.server.access import ConfiguredServer
     from lakesweep.lifecycle.judge.engine import LifecycleEngine
     from lakesweep.maintenance.engine import MaintenanceEngine
-    from lakesweep.maintenance.run_log import MaintenanceRuns
+    from lakesweep.maintenance.run_records import MaintenanceRuns
     from lakesweep.maintenance.service import MaintenanceService
     from lakesweep.runs.records import PlanRecord
     from lakesweep.runs.run_log import RunLog
@@ -101,7 +101,7 @@ class App:
         from lakesweep.maintenance.run_records import TYPES as MAINTENANCE_TYPES
         from lakesweep.runs.records import TYPES
         from lakesweep.store import Store
-        from lakesweep.store.objects.offered_types import with_offered_types
+        from lakesweep.store.objects.object_types import with_offered_types
         from lakesweep.store.store import OWN_TYPES
 
         self._close_store_to_others(url)
@@ -192,7 +192,7 @@ class App:
     @cached_property
     def maintenance_runs(self) -> MaintenanceRuns:
         """The log of maintenance runs."""
-        from lakesweep.maintenance.run_log import MaintenanceRuns
+        from lakesweep.maintenance.run_records import MaintenanceRuns
 
         retained = self.config.maintenance.retained_runs
         return MaintenanceRuns(self.store.system, self.clock, retained)
@@ -380,7 +380,7 @@ class App:
 
     @property
     def _lakefs_servers(self) -> tuple[ConfiguredServer, ...]:
-        from lakesweep.lakefs.server.access import ConfiguredServer
+        from lakesweep.lakefs.client.access import ConfiguredServer
 
         return tuple(
             ConfiguredServer(root.endpoint, root.repositories, root.local_root)

@@ -21,7 +21,7 @@ from lakesweep.catalog import (
     Update,
     View,
 )
-from lakesweep.catalog.mutations import Mutation
+from lakesweep.catalog.commits import Mutation
 from lakesweep.errors import EntityChangedError
 from lakesweep.store import Store
 from tests.realms import table

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from lakesweep.lakefs.client.access import access_from
+from lakesweep.lakefs.client.api import Server
+from lakesweep.lakefs.client.branch_editor import BranchEdit, BranchEditor
 from lakesweep.lakefs.refs.commit_graph import temporary_name
 from lakesweep.lakefs.repository.served import ServedRepository
-from lakesweep.lakefs.server.access import access_from
-from lakesweep.lakefs.server.branch_editor import BranchEdit, BranchEditor
-from lakesweep.lakefs.server.client import Server
 from lakesweep.storage.stores import Stores
 from tests.lakefs_live import ENDPOINT, ROOT, Live, live_repository, name_of
 

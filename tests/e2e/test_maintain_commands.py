@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakesweep.clock import ManualClock, SystemClock
-from lakesweep.maintenance.run_log import MaintenanceRuns
-from lakesweep.maintenance.run_records import TYPES
+from lakesweep.maintenance.run_records import TYPES, MaintenanceRuns
 from lakesweep.runs.leases import take_lease
 from lakesweep.runs.records import LeaseRecord
 from lakesweep.store import Realm, Store

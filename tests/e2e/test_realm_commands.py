@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from lakesweep.clock import SystemClock
-from lakesweep.maintenance.run_log import MaintenanceRuns
 from lakesweep.maintenance.run_records import TYPES as MAINTENANCE_TYPES
+from lakesweep.maintenance.run_records import MaintenanceRuns
 from lakesweep.runs.leases import take_lease
 from lakesweep.store import Store
 from lakesweep.store.backends.rows import ObjectRow

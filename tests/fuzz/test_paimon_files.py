@@ -17,12 +17,12 @@ import pytest
 from pyarrow import orc
 
 from lakesweep.errors import FormatError, UnsupportedError
-from lakesweep.paimon.manifests.blob_references import parse_blob_references
 from lakesweep.paimon.manifests.entries import (
     read_index_manifest,
     read_manifest,
     read_manifest_list,
 )
+from lakesweep.paimon.manifests.named_files import parse_blob_references
 from lakesweep.paimon.manifests.row_formats import read_format, read_rows
 from lakesweep.paimon.model.schemas import parse_schema
 from lakesweep.paimon.model.snapshots import parse_consumer, parse_snapshot, parse_tag

@@ -21,7 +21,7 @@ from lakesweep.catalog import (
     Undrop,
     Update,
 )
-from lakesweep.catalog.mutations import Mutation
+from lakesweep.catalog.commits import Mutation
 from tests.random_tests import Machine, examples
 from tests.realms import open_catalogs, table
 

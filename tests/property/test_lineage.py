@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakesweep.sweep.columns import EDGES
-from lakesweep.sweep.mark.lineage import trace
+from lakesweep.sweep.mark.root_status import trace
 
 NUMBERS = st.integers(0, 12) | st.just(2**63 - 1)
 EDGE_LISTS = st.lists(st.tuples(NUMBERS, NUMBERS), max_size=40)

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from lakesweep.errors import FormatError
 from lakesweep.hashing import hash128
-from lakesweep.paimon.manifests.blob_references import parse_blob_references
 from lakesweep.paimon.manifests.entries import (
     read_index_manifest,
     read_manifest,
     read_manifest_list,
 )
+from lakesweep.paimon.manifests.named_files import parse_blob_references
 from lakesweep.paimon.model.binary_row import encode_row
 from lakesweep.paimon.model.data_types import parse_type
 from lakesweep.paimon.model.layout import Layout, bucket_name
@@ -30,7 +30,7 @@ from lakesweep.paimon.model.snapshots import parse_snapshot
 from lakesweep.paimon.reach.live_files import live_positions
 from tests.paimon_tables import INDEX_SCHEMA, LIST_SCHEMA, File, Index, Table, encode, entry_schema
 from tests.random_tests import examples
-from tests.unit.paimon.model.test_json_documents import SCHEMA, SNAPSHOT
+from tests.unit.paimon.model.test_schemas import SCHEMA, SNAPSHOT
 
 TEXT = [parse_type("STRING")]
 texts = st.text("ab/=% :\N{GRINNING FACE}", min_size=1, max_size=12).filter(str.strip)

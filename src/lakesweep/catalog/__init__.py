@@ -8,7 +8,17 @@ from __future__ import annotations
 
 from lakesweep.catalog.catalog import Catalog
 from lakesweep.catalog.catalogs import Catalogs
-from lakesweep.catalog.commits import TYPES
+from lakesweep.catalog.commits import (
+    TYPES,
+    BatchOutcome,
+    Create,
+    Drop,
+    MutationResult,
+    MutationStatus,
+    Rename,
+    Undrop,
+    Update,
+)
 from lakesweep.catalog.entities import (
     CatalogDefinition,
     CatalogPolicy,
@@ -22,16 +32,6 @@ from lakesweep.catalog.entities import (
     Table,
     TableMemo,
     View,
-)
-from lakesweep.catalog.mutations import (
-    BatchOutcome,
-    Create,
-    Drop,
-    MutationResult,
-    MutationStatus,
-    Rename,
-    Undrop,
-    Update,
 )
 
 __all__ = [

@@ -18,10 +18,8 @@ from typing import Any
 from lakesweep.catalog.catalog import Catalog
 from lakesweep.catalog.catalogs import Catalogs
 from lakesweep.catalog.container import EntityContainer
-from lakesweep.catalog.entities import NO_PARENT, Entity, EntityType, Principal
-from lakesweep.catalog.entity_names import Name, join
-from lakesweep.catalog.grants import Grant, Grants
-from lakesweep.catalog.privileges import Privilege, included
+from lakesweep.catalog.entities import NO_PARENT, Entity, EntityType, Name, Principal, join
+from lakesweep.catalog.grants import Grant, Grants, Privilege, included
 from lakesweep.errors import EntityMissingError
 
 

@@ -24,8 +24,11 @@ from lakesweep.catalog.catalog import Catalog
 from lakesweep.catalog.commits import (
     KEEP_DROPPED_SECONDS,
     CatalogsCommit,
+    Create,
+    MutationStatus,
     PrincipalRolesCommit,
     RootCommit,
+    Update,
 )
 from lakesweep.catalog.container import EntityContainer
 from lakesweep.catalog.content_batch import dropping_at
@@ -36,13 +39,12 @@ from lakesweep.catalog.entities import (
     Entity,
     RootEntity,
     ScheduledTask,
+    check_name,
 )
 from lakesweep.catalog.entity_batch import EntityBatch, path_key
 from lakesweep.catalog.entity_index import LEAVING, OTHERS
-from lakesweep.catalog.entity_names import check_name
 from lakesweep.catalog.grants import Grants
 from lakesweep.catalog.locations import check_address
-from lakesweep.catalog.mutations import Create, MutationStatus, Update
 from lakesweep.catalog.policy_mappings import PolicyMappings
 from lakesweep.catalog.principals import Principals
 from lakesweep.catalog.snapshot import ContainerSnapshot

@@ -1,4 +1,4 @@
-"""The commits of a realm's references: the state of each container after one commit.
+"""Changes to entities, and the commits of a realm's references that hold them.
 
 Every container of entities has a name index and an id index; every commit has its change
 records. Whatever an index or a commit refers to is a Link or an IndexRoot, so the store's
@@ -7,12 +7,16 @@ generic reachability walk finds it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
 
 import msgspec
 
 from lakesweep.catalog import entities
-from lakesweep.catalog.entities import EntityType
+from lakesweep.catalog.entities import Entity, EntityType, Name, TableMemo
+from lakesweep.errors import LakesweepError
 from lakesweep.store import NO_INDEX, Commit, IndexRoot, Link, Packed
 from lakesweep.store.index import BYTES
 
@@ -116,7 +120,6 @@ NAMED = Packed(NameEntry)
 DROPPED = Packed(DroppedEntity)
 #: Keys of the name index.
 KEYS = BYTES
-
 #: The types that a store must know to hold all this.
 TYPES: Mapping[str, type[msgspec.Struct]] = {
     "catalog-root": RootCommit,
@@ -141,3 +144,99 @@ TYPES: Mapping[str, type[msgspec.Struct]] = {
     "catalog-role": entities.CatalogRole,
     "task": entities.ScheduledTask,
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """Add an entity. `memo` is what the metadata file of a table or view says, if it was read."""
+
+    name: Name
+    what: Entity
+    memo: TableMemo | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """Replace what an entity says of itself by what `what` says; name and place stay.
+
+    With a `version`, only if the entity still has it.
+    """
+
+    name: Name
+    what: Entity
+    version: int | None = None
+    memo: TableMemo | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rename:
+    """Rename or move an entity, together with everything in it."""
+
+    name: Name
+    to: Name
+    version: int | None = None
+    kind: EntityType | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """Take an entity out; with a `kind`, only if it is one. Namespaces must be empty."""
+
+    name: Name
+    version: int | None = None
+    kind: EntityType | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Undrop:
+    """Bring back, as it was, what was dropped under a name and still keeps its files.
+
+    It is what was dropped last, unless an `id` says which. It comes back under its old name, or
+    under another that is free.
+    """
+
+    name: Name
+    to: Name | None = None
+    id: int | None = None
+
+
+Mutation: TypeAlias = Create | Update | Rename | Drop | Undrop
+
+
+class MutationStatus(StrEnum):
+    """What became of one mutation."""
+
+    CREATED = "created"
+    UPDATED = "updated"
+    RENAMED = "renamed"
+    DROPPED = "dropped"
+    UNDROPPED = "undropped"
+    UNCHANGED = "unchanged"
+    FAILED = "failed"
+    #: It would have been done, had no other of the batch failed.
+    NOT_APPLIED = "not-applied"
+
+
+@dataclass(frozen=True, slots=True)
+class MutationResult:
+    """What became of one mutation, and the entity as it is now; before the end, if dropped."""
+
+    status: MutationStatus
+    entity: Entity | None = None
+    error: LakesweepError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BatchOutcome:
+    """What became of a batch: all of it was done, or nothing.
+
+    `commit` is the id of its commit; None if nothing had to be changed, or something failed.
+    """
+
+    results: Sequence[MutationResult]
+    commit: int | None = None
+
+    @property
+    def error(self) -> LakesweepError | None:
+        """The first failure."""
+        return next((result.error for result in self.results if result.error), None)

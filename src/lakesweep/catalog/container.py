@@ -7,20 +7,19 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from lakesweep.catalog.commits import EntitiesCommit
-from lakesweep.catalog.entities import Entity, EntityType, kind_of
-from lakesweep.catalog.entity_batch import EntityBatch
-from lakesweep.catalog.entity_names import Name, join, split
-from lakesweep.catalog.mutations import (
+from lakesweep.catalog.commits import (
     BatchOutcome,
     Create,
     Drop,
+    EntitiesCommit,
     Mutation,
     MutationResult,
     MutationStatus,
     Rename,
     Undrop,
 )
+from lakesweep.catalog.entities import Entity, EntityType, Name, join, kind_of, split
+from lakesweep.catalog.entity_batch import EntityBatch
 from lakesweep.catalog.snapshot import PAGE_SIZE, ContainerSnapshot, EntityPage, list_page
 from lakesweep.clock import micros
 from lakesweep.errors import LakesweepError

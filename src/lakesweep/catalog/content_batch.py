@@ -7,11 +7,26 @@ from itertools import islice
 
 import msgspec
 
-from lakesweep.catalog.commits import DROPPED, KEYS, ContentCommit, DroppedEntity
-from lakesweep.catalog.entities import CONTENT_KINDS, STORED_KINDS, Entity, EntityType, kind_of
+from lakesweep.catalog.commits import (
+    DROPPED,
+    KEYS,
+    ContentCommit,
+    DroppedEntity,
+    MutationResult,
+    MutationStatus,
+    Undrop,
+)
+from lakesweep.catalog.entities import (
+    CONTENT_KINDS,
+    STORED_KINDS,
+    Entity,
+    EntityType,
+    join,
+    kind_of,
+    split,
+)
 from lakesweep.catalog.entity_batch import EntityBatch, path_key
 from lakesweep.catalog.entity_index import IndexedEntity
-from lakesweep.catalog.entity_names import join, split
 from lakesweep.catalog.locations import (
     Locations,
     are_apart,
@@ -19,7 +34,6 @@ from lakesweep.catalog.locations import (
     location_keys,
     location_of,
 )
-from lakesweep.catalog.mutations import MutationResult, MutationStatus, Undrop
 from lakesweep.errors import EntityMissingError, RefusedError, UsageError
 from lakesweep.store import Attempt, Change, IndexRoot, key, seal
 from lakesweep.store.index.keys import decode

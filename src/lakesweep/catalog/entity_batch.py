@@ -7,20 +7,32 @@ from typing import Any, TypeVar, assert_never
 
 import msgspec
 
-from lakesweep.catalog.commits import KEYS, NAMED, EntitiesCommit, NameEntry
-from lakesweep.catalog.entities import Entity, EntityType, Table, TableMemo, View, kind_of
-from lakesweep.catalog.entity_index import EntityIndex, IndexedEntity, key_of
-from lakesweep.catalog.entity_names import Name, join, split
-from lakesweep.catalog.mutations import (
+from lakesweep.catalog.commits import (
+    KEYS,
+    NAMED,
     Create,
     Drop,
+    EntitiesCommit,
     Mutation,
     MutationResult,
     MutationStatus,
+    NameEntry,
     Rename,
     Undrop,
     Update,
 )
+from lakesweep.catalog.entities import (
+    Entity,
+    EntityType,
+    Name,
+    Table,
+    TableMemo,
+    View,
+    join,
+    kind_of,
+    split,
+)
+from lakesweep.catalog.entity_index import EntityIndex, IndexedEntity, key_of
 from lakesweep.errors import (
     DamagedRowError,
     EntityChangedError,

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from lakesweep.catalog.catalogs import Catalogs
+from lakesweep.catalog.commits import Create
 from lakesweep.catalog.entities import PrincipalRole
-from lakesweep.catalog.grants import REALM, entity_ref
-from lakesweep.catalog.mutations import Create
+from lakesweep.catalog.grants import REALM, Privilege, entity_ref
 from lakesweep.catalog.principals import Credentials
-from lakesweep.catalog.privileges import Privilege
 from lakesweep.errors import EntityExistsError
 from lakesweep.store import Realm
 

@@ -25,10 +25,9 @@ from lakesweep.catalog.commits import (
     EntitiesCommit,
 )
 from lakesweep.catalog.content_batch import dropped_at, forget_before
-from lakesweep.catalog.entities import NO_PARENT, Entity, EntityType
+from lakesweep.catalog.entities import NO_PARENT, Entity, EntityType, Name, split
 from lakesweep.catalog.entity_batch import entity_missing
 from lakesweep.catalog.entity_index import NAMESPACES, EntityIndex, IndexedEntity
-from lakesweep.catalog.entity_names import Name, split
 from lakesweep.catalog.locations import Locations, are_apart, location_of
 from lakesweep.errors import (
     DamagedRowError,

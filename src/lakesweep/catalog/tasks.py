@@ -7,10 +7,9 @@ from datetime import timedelta
 
 import msgspec
 
-from lakesweep.catalog.commits import TasksCommit
+from lakesweep.catalog.commits import Create, Drop, TasksCommit, Update
 from lakesweep.catalog.container import EntityContainer
 from lakesweep.catalog.entities import Entity, ScheduledTask
-from lakesweep.catalog.mutations import Create, Drop, Update
 from lakesweep.errors import EntityChangedError, EntityExistsError, EntityMissingError
 from lakesweep.store import Realm
 from lakesweep.store.reserved_names import IMMEDIATE_TASKS

@@ -22,7 +22,7 @@ from lakesweep.hashing.bloom_sizing import BloomPolicy, expected_count, first_sh
 from lakesweep.hashing.strings import Hashes, hash128
 from lakesweep.maintenance.config import MaintenanceConfig
 from lakesweep.maintenance.run_records import MaintenanceRunInformation
-from lakesweep.store.backends.head_pages import Ids
+from lakesweep.store.backends.rows import Ids
 
 _GROWTH = 2
 

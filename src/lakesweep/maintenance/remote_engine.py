@@ -28,17 +28,15 @@ from lakesweep.hashing.bloom_filter import BloomFilter
 from lakesweep.maintenance.concurrent_commits import ConcurrentCommits, SeenPointers
 from lakesweep.maintenance.engine import ScanReport
 from lakesweep.maintenance.maintained_realms import OpenRealm, open_realm, open_system
-from lakesweep.maintenance.row_deletion import RowDeleter
 from lakesweep.maintenance.row_scan import RowScan, ScanLease, ScanPage
-from lakesweep.maintenance.row_verdicts import RowRules
+from lakesweep.maintenance.row_verdicts import RowDeleter, RowRules
 from lakesweep.maintenance.run_records import NOTHING, TYPES, MaintenanceStats
 from lakesweep.parallel import map_ordered
 from lakesweep.runs.records import LeaseRecord
 from lakesweep.storage.wrappers.rate_limit import TokenBucket
 from lakesweep.store import Realm, Store
 from lakesweep.store.backends.backend import Backend
-from lakesweep.store.backends.head_pages import Ids
-from lakesweep.store.backends.rows import IdSpan
+from lakesweep.store.backends.rows import Ids, IdSpan
 from lakesweep.store.objects.links import ValueKind
 from lakesweep.store.realms.link_reader import LinkPage, LinkReader, LocalLinks
 from lakesweep.store.realms.link_scan import WHOLE, LinkRole

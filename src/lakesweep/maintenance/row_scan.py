@@ -9,8 +9,15 @@ from dataclasses import dataclass
 from lakesweep.clock import Clock
 from lakesweep.errors import UnreachableError
 from lakesweep.maintenance.concurrent_commits import ConcurrentCommits
-from lakesweep.maintenance.row_deletion import TRIES, RowDeleter, orphan_parts
-from lakesweep.maintenance.row_verdicts import JudgedRows, RowRules, RowVerdict, judge_rows
+from lakesweep.maintenance.row_verdicts import (
+    TRIES,
+    JudgedRows,
+    RowDeleter,
+    RowRules,
+    RowVerdict,
+    judge_rows,
+    orphan_parts,
+)
 from lakesweep.maintenance.run_records import MaintenanceStats
 from lakesweep.storage.wrappers.rate_limit import TokenBucket
 from lakesweep.store.backends.backend import SCAN_ROWS, Backend

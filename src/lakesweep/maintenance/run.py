@@ -28,9 +28,8 @@ from lakesweep.maintenance.maintained_realms import (
 from lakesweep.maintenance.plugin_api import Plugin, RealmIdentifier
 from lakesweep.maintenance.reachability import RealmCollector, identify, is_owned
 from lakesweep.maintenance.reference_scan import ReferenceScan
-from lakesweep.maintenance.row_deletion import RowDeleter
 from lakesweep.maintenance.row_scan import RowScan, ScanLease, ScanPage
-from lakesweep.maintenance.row_verdicts import RowRules
+from lakesweep.maintenance.row_verdicts import RowDeleter, RowRules
 from lakesweep.maintenance.run_records import LiveFilterFigures
 from lakesweep.maintenance.run_tally import RunTally
 from lakesweep.progress import Progress, ProgressTask

@@ -18,8 +18,7 @@ from lakesweep.maintenance.plugin_api import Plugin
 from lakesweep.maintenance.plugins import load_plugins
 from lakesweep.maintenance.row_scan import ScanLease
 from lakesweep.maintenance.run import MaintenanceRun
-from lakesweep.maintenance.run_log import MaintenanceRuns
-from lakesweep.maintenance.run_records import MaintenanceRunInformation
+from lakesweep.maintenance.run_records import MaintenanceRunInformation, MaintenanceRuns
 from lakesweep.maintenance.run_tally import RunTally
 from lakesweep.progress import SILENT, Progress
 from lakesweep.redaction import masked

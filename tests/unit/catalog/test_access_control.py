@@ -15,8 +15,14 @@ from lakesweep.catalog import (
     Rename,
 )
 from lakesweep.catalog.access_control import AccessControl
-from lakesweep.catalog.grants import REALM, EntityRef, entity_ref
-from lakesweep.catalog.privileges import Privilege, included, parse_privilege
+from lakesweep.catalog.grants import (
+    REALM,
+    EntityRef,
+    Privilege,
+    entity_ref,
+    included,
+    parse_privilege,
+)
 from lakesweep.errors import EntityExistsError, EntityMissingError, UsageError
 from lakesweep.store.objects.objects import Objects
 from tests.realms import open_catalogs, table

@@ -8,8 +8,7 @@ import pytest
 
 from lakesweep.catalog import TYPES, CatalogRole, Catalogs, Create, Drop, PrincipalRole
 from lakesweep.catalog.access_control import AccessControl
-from lakesweep.catalog.grants import REALM, entity_ref
-from lakesweep.catalog.privileges import Privilege
+from lakesweep.catalog.grants import REALM, Privilege, entity_ref
 from lakesweep.clock import ManualClock
 from lakesweep.errors import EntityMissingError, RefusedError
 from lakesweep.store import Store

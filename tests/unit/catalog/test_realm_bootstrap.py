@@ -4,8 +4,8 @@ import pytest
 
 from lakesweep.catalog import TYPES, Catalogs
 from lakesweep.catalog.access_control import AccessControl
+from lakesweep.catalog.grants import Privilege
 from lakesweep.catalog.principals import Credentials
-from lakesweep.catalog.privileges import Privilege
 from lakesweep.catalog.realm_bootstrap import ADMIN_ROLES, bootstrap_realm
 from lakesweep.clock import ManualClock
 from lakesweep.errors import StoreError

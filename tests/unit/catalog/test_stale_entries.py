@@ -14,8 +14,7 @@ from lakesweep.catalog import (
     Namespace,
     PrincipalRole,
 )
-from lakesweep.catalog.grants import REALM, Grant, entity_ref
-from lakesweep.catalog.privileges import Privilege
+from lakesweep.catalog.grants import REALM, Grant, Privilege, entity_ref
 from lakesweep.catalog.stale_entries import (
     BATCH,
     end_due_catalogs,

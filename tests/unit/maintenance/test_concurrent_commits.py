@@ -11,9 +11,8 @@ from lakesweep.maintenance.run_records import MaintenanceRunInformation
 from lakesweep.runs.records import RunStatus
 from lakesweep.store import Realm
 from lakesweep.store.backends.backend import SCAN_ROWS, Backend
-from lakesweep.store.backends.head_pages import HeadPage
 from lakesweep.store.backends.memory import MemoryBackend
-from lakesweep.store.backends.rows import EVERY_ID, IdSpan
+from lakesweep.store.backends.rows import EVERY_ID, HeadPage, IdSpan
 from lakesweep.store.backends.wrapper import BackendWrapper
 from tests.libraries import open_store, shelve
 from tests.maintained import Maintained, heads_reach, stored_ids

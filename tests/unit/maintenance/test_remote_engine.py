@@ -18,8 +18,7 @@ from lakesweep.maintenance.maintained_realms import MaintenanceRunSpec
 from lakesweep.maintenance.plugin_api import Collector, Plugin
 from lakesweep.maintenance.remote_engine import RemoteEngine, scan_span
 from lakesweep.maintenance.row_scan import ScanLease
-from lakesweep.maintenance.run_log import MaintenanceRuns
-from lakesweep.maintenance.run_records import MaintenanceRunInformation
+from lakesweep.maintenance.run_records import MaintenanceRunInformation, MaintenanceRuns
 from lakesweep.runs.records import RunStatus
 from lakesweep.storage.stores import Stores
 from lakesweep.store.backends.memory import MemoryBackend

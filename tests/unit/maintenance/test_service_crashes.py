@@ -10,8 +10,7 @@ from lakesweep.maintenance.row_scan import RowScan
 from lakesweep.runs.leases import CLOCK_MARGIN, LEASE_TERM
 from lakesweep.runs.records import RunStatus
 from lakesweep.store.backends.backend import SCAN_ROWS, Backend
-from lakesweep.store.backends.head_pages import HeadPage
-from lakesweep.store.backends.rows import EVERY_ID, IdSpan
+from lakesweep.store.backends.rows import EVERY_ID, HeadPage, IdSpan
 from lakesweep.store.backends.wrapper import BackendWrapper
 from lakesweep.store.realms.registry import RealmStatus
 from tests.libraries import Page, Shelf, commit, shelve

@@ -16,6 +16,7 @@ from lakesweep.lakefs.ranges.blocks import (
     LARGEST_BYTES,
     Bytes,
     Numbers,
+    SSTableHash,
     check_blocks,
     inflate,
     raise_for_code,
@@ -23,7 +24,6 @@ from lakesweep.lakefs.ranges.blocks import (
     read_small_block,
     uvarint,
 )
-from lakesweep.lakefs.ranges.ids import SSTableHash
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from lakesweep.lakefs.refs.commit_graph import Refs
 from lakesweep.units import format_count
 
 if TYPE_CHECKING:
-    from lakesweep.lakefs.server.branch_editor import BranchEditor
+    from lakesweep.lakefs.client.branch_editor import BranchEditor
 
 
 class StagingUnknownError(IncompleteError):

@@ -6,11 +6,11 @@ from collections.abc import Collection, Mapping
 
 from lakesweep.errors import DeniedError, IncompleteError, MissingError, NotFoundError
 from lakesweep.lakefs.addresses import StorageNamespace
+from lakesweep.lakefs.client.access import ConfiguredServer, ServerAccess, access_from
+from lakesweep.lakefs.client.api import Server
 from lakesweep.lakefs.repository.interface import Repository
 from lakesweep.lakefs.repository.served import ServedRepository, find_namespace, trim_namespace
 from lakesweep.lakefs.repository.stored import StoredRepository
-from lakesweep.lakefs.server.access import ConfiguredServer, ServerAccess, access_from
-from lakesweep.lakefs.server.client import Server
 from lakesweep.storage.address import folder_identity
 from lakesweep.storage.stores import Stores
 

@@ -21,14 +21,14 @@ from lakesweep.errors import (
     StorageError,
 )
 from lakesweep.lakefs.addresses import StorageNamespace
+from lakesweep.lakefs.client.api import ObjectRecord, Server
+from lakesweep.lakefs.client.branch_editor import BranchEditor
 from lakesweep.lakefs.columns import STAGED, AddressType
 from lakesweep.lakefs.ranges.reader import RangeFiles, Trees
 from lakesweep.lakefs.refs.commit_graph import Refs, RepositoryBranch
 from lakesweep.lakefs.refs.dumps import read_dump
 from lakesweep.lakefs.repository.interface import DumpAge
 from lakesweep.lakefs.repository.stored import StoredFiles
-from lakesweep.lakefs.server.branch_editor import BranchEditor
-from lakesweep.lakefs.server.client import ObjectRecord, Server
 from lakesweep.storage.address import identities
 from lakesweep.storage.stores import Stores
 

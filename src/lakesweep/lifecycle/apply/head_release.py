@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakesweep.lakefs.client.api import MOST_PATHS
+from lakesweep.lakefs.client.branch_editor import BranchEdit, BranchEditResult
 from lakesweep.lakefs.refs.commit_graph import temporary_name
-from lakesweep.lakefs.server.branch_editor import BranchEdit, BranchEditResult
-from lakesweep.lakefs.server.client import MOST_PATHS
 from lakesweep.lifecycle.plan.head_entries import choose_entries
 from lakesweep.lifecycle.plan.object_verdicts import ReferenceSplitStep
 from lakesweep.storage.datasets.manifest import Dataset, Part
@@ -28,7 +28,7 @@ from lakesweep.sweep.columns import LISTING
 from lakesweep.sweep.engine.protocol import TASK_RESULTS, results_of
 
 if TYPE_CHECKING:
-    from lakesweep.lakefs.server.branch_editor import BranchEditor
+    from lakesweep.lakefs.client.branch_editor import BranchEditor
     from lakesweep.lifecycle.plan.head_entries import BranchHeads
     from lakesweep.storage.stores import Stores
     from lakesweep.sweep.engine.protocol import SweepEngine

@@ -12,24 +12,21 @@ from lakesweep.app import App
 from lakesweep.catalog import CatalogRole, Catalogs, Create, Drop, PrincipalRole
 from lakesweep.catalog.access_control import AccessControl, EffectivePrivilege
 from lakesweep.catalog.container import EntityContainer
-from lakesweep.catalog.entity_names import split
-from lakesweep.catalog.grants import Grant
-from lakesweep.catalog.privileges import Privilege, parse_privilege
+from lakesweep.catalog.entities import split
+from lakesweep.catalog.grants import Grant, Privilege, parse_privilege
 from lakesweep.errors import UsageError
-from lakesweep.operations.catalogs.names import (
-    find_principal,
-    grants_of,
-    resolve_target,
-    role_container,
-    target_name,
-)
 from lakesweep.operations.catalogs.views import (
     EntityLine,
     EntityView,
     GrantView,
     PrincipalSecretView,
     extend,
+    find_principal,
+    grants_of,
     open_catalogs,
+    resolve_target,
+    role_container,
+    target_name,
 )
 from lakesweep.operations.interaction import Confirm
 

@@ -12,7 +12,6 @@ from lakesweep.app import App
 from lakesweep.catalog import Catalog, Catalogs
 from lakesweep.catalog.entities import CONTENT_KINDS, CatalogStatus
 from lakesweep.clock import moment
-from lakesweep.operations.catalogs.names import full_name
 from lakesweep.operations.catalogs.views import (
     CatalogList,
     CatalogView,
@@ -20,6 +19,7 @@ from lakesweep.operations.catalogs.views import (
     EntityLine,
     EntityView,
     extend,
+    full_name,
     open_catalogs,
 )
 from lakesweep.operations.interaction import Confirm

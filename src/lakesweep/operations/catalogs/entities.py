@@ -23,15 +23,13 @@ from lakesweep.catalog import (
     Update,
     View,
 )
-from lakesweep.catalog.entities import KINDS
-from lakesweep.catalog.entity_names import split
+from lakesweep.catalog.commits import Mutation
+from lakesweep.catalog.entities import KINDS, split
 from lakesweep.catalog.grants import EntityRef, entity_ref
 from lakesweep.catalog.metadata_memo import read_memo
-from lakesweep.catalog.mutations import Mutation
 from lakesweep.catalog.policy_mappings import PolicyMapping
 from lakesweep.errors import UsageError
 from lakesweep.operations.catalogs.catalogs import changed_properties
-from lakesweep.operations.catalogs.names import full_name, path_within, securable, split_entity
 from lakesweep.operations.catalogs.views import (
     EntityLine,
     EntityPageView,
@@ -39,7 +37,11 @@ from lakesweep.operations.catalogs.views import (
     MappingView,
     TableView,
     extend,
+    full_name,
     open_catalogs,
+    path_within,
+    securable,
+    split_entity,
 )
 from lakesweep.operations.interaction import Confirm
 

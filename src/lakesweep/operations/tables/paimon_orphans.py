@@ -24,7 +24,7 @@ from lakesweep.operations.tables.external_files import (
 )
 from lakesweep.paimon.expire.settle_time import SETTLE, store_time
 from lakesweep.paimon.model.external_paths import TableGroup
-from lakesweep.paimon.model.file_kinds import PaimonKind
+from lakesweep.paimon.model.file_names import PaimonKind
 from lakesweep.paimon.model.table import PaimonTable
 from lakesweep.paimon.model.warehouse import FailedTable, Warehouse, find_tables
 from lakesweep.paimon.orphans.orphan_files import (

@@ -45,7 +45,7 @@ from lakesweep.paimon.expire.journal import (
     write_journal,
 )
 from lakesweep.paimon.expire.settle_time import SETTLE, wait_by_store
-from lakesweep.paimon.model.file_kinds import PaimonKind
+from lakesweep.paimon.model.file_names import PaimonKind
 from lakesweep.paimon.model.owned_folders import OwnedFolders
 from lakesweep.paimon.model.table import PaimonTable
 from lakesweep.paimon.reach.claims import OwnerClaim

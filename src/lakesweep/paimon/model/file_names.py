@@ -1,4 +1,4 @@
-"""Tell the kind of a file from its name and folder.
+"""The kinds of files in a Paimon table, and how names and folders tell them.
 
 Only a file whose name was certainly written by Paimon can be an orphan file. Whole paths
 below the table are matched, so copies, backups and foreign files match no pattern.
@@ -8,13 +8,41 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from enum import StrEnum
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakesweep.paimon.model.file_kinds import PaimonKind
 from lakesweep.paimon.model.layout import ENTROPY, Layout
 from lakesweep.paimon.model.partitioning import escape
+
+
+class PaimonKind(StrEnum):
+    """One kind of file, by the name that the command line shows."""
+
+    SNAPSHOT = "snapshot"
+    SCHEMA = "schema"
+    MANIFEST_LIST = "manifest-list"
+    MANIFEST = "manifest"
+    INDEX_MANIFEST = "index-manifest"
+    DATA = "data"
+    CHANGELOG = "changelog"
+    EXTRA = "extra"
+    INDEX = "index"
+    STATISTICS = "statistics"
+    TAG = "tag"
+    BRANCH = "branch"
+    CONSUMER = "consumer"
+    CHANGELOG_META = "changelog-meta"
+    HINT = "hint"
+    SERVICE = "service"
+    #: Named by a manifest that deletes it, or that nobody needs any more: it may be there or not.
+    FORMER = "former"
+    #: Of these nothing is reached: what a commit or a writer renames when it is whole, and what
+    #: says that a partition or a tag is complete.
+    TEMPORARY = "temporary"
+    MARKER = "marker"
+
 
 #: The kinds that an interrupted writer leaves behind. All others are only ever removed on purpose.
 ORPHAN_KINDS = frozenset(
@@ -30,7 +58,6 @@ ORPHAN_KINDS = frozenset(
         PaimonKind.TEMPORARY,
     }
 )
-
 _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _TEMPORARY = rf"\.[^/]+\.{_UUID}\.tmp"
 _INDEX = rf"index-{_UUID}-\d+"
@@ -39,7 +66,6 @@ _CODEC = r"(?:none|zst|zstd|lz4|lzo|snappy|gz|gzip|zlib|deflate|brotli|br|bz2|lz
 _FORMAT = rf"(?:\.{_CODEC})?\.(?:parquet|orc|avro|lance|mosaic|row|vortex|blob)"
 _TEXT_FORMAT = rf"\.(?:json|csv|text)(?:\.{_CODEC})?"
 _BRANCH = r"(?:branch/branch-[^/]+/)?"
-
 _META_PATTERNS = (
     (r"branch/branch-[^/]+/", PaimonKind.BRANCH),
     (rf"{_BRANCH}snapshot/snapshot-\d+", PaimonKind.SNAPSHOT),

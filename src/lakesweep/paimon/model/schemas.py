@@ -1,19 +1,20 @@
-"""Table schemas, reduced to what cleaning needs."""
+"""Table schemas, reduced to what cleaning needs, and the decoder of a table's JSON documents."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
-from lakesweep.errors import DamagedError
-from lakesweep.paimon.model.json_documents import decode_document, refuse_newer
+from lakesweep.errors import DamagedError, TruncatedError
 from lakesweep.paimon.model.options import Options
-from lakesweep.untrusted.documents import Long
+from lakesweep.untrusted.documents import Long, decode_json
 
 NEWEST_VERSION = 3
+Document = TypeVar("Document")
+_WHAT = "a document of Paimon"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,3 +95,28 @@ def _implied(version: int) -> dict[str, str]:
     """What an old version stands for where the document does not say."""
     implied = {"bucket": "1"} if version == 1 else {}
     return implied | ({"file.format": "orc"} if version < 3 else {})
+
+
+def decode_document(
+    path: str, data: bytes, document: type[Document]
+) -> tuple[Document, dict[str, Any]]:
+    """A document as a typed value, and as it is written, with all fields that are not known."""
+    if not data.strip():
+        raise TruncatedError(path, "is empty")
+    return decode_json(path, data, document, _WHAT), decode_json(path, data, dict[str, Any], _WHAT)
+
+
+def check_name(path: str, name: str | None) -> None:
+    """DamagedError if a document names a file of another folder."""
+    if name is not None and ("/" in name or "\0" in name or name in (".", "..")):
+        raise DamagedError(path, f"names {name!r}, which is no name of a file")
+
+
+def refuse_newer(path: str, version: int, newest: int) -> None:
+    """A document of a version from the future may mean anything."""
+    if version > newest:
+        raise DamagedError(
+            path,
+            f"has version {version}, and this program knows none above {newest}",
+            hint="use a newer lakesweep",
+        )

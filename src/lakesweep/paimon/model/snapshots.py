@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from lakesweep.errors import DamagedError
-from lakesweep.paimon.model.json_documents import check_name, decode_document, refuse_newer
+from lakesweep.paimon.model.schemas import check_name, decode_document, refuse_newer
 from lakesweep.untrusted.documents import Long, Millis, PathText, Size
 from lakesweep.untrusted.limits import reading
 

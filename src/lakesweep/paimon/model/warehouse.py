@@ -13,12 +13,7 @@ from functools import cached_property
 
 from lakesweep.clock import Clock
 from lakesweep.errors import DamagedError, LakesweepError, NotFoundError, RefusedError
-from lakesweep.paimon.model.external_paths import (
-    TableGroup,
-    group_tables,
-    overlaps,
-    real_folder,
-)
+from lakesweep.paimon.model.external_paths import TableGroup, group_tables, overlaps, real_folder
 from lakesweep.paimon.model.owned_folders import check_external_root
 from lakesweep.paimon.model.table import PaimonTable
 from lakesweep.parallel import map_ordered

@@ -19,15 +19,21 @@ from lakesweep.errors import DamagedError, MissingError
 from lakesweep.marks.columns import RootFacts
 from lakesweep.marks.file_level import FileLevel, LevelSpec, MarkCollector
 from lakesweep.marks.pointers import Pointer, children_of, numbers_of
-from lakesweep.paimon.manifests.blob_references import Sidecar, find_sidecars, read_packs
 from lakesweep.paimon.manifests.entries import (
     ADD,
     read_index_manifest,
     read_manifest,
     read_manifest_list,
 )
-from lakesweep.paimon.manifests.named_files import check_external_paths, files_of, index_paths
-from lakesweep.paimon.model.file_kinds import PaimonKind
+from lakesweep.paimon.manifests.named_files import (
+    Sidecar,
+    check_external_paths,
+    files_of,
+    find_sidecars,
+    index_paths,
+    read_packs,
+)
+from lakesweep.paimon.model.file_names import PaimonKind
 from lakesweep.paimon.model.layout import Layout
 from lakesweep.paimon.model.layout_codec import EncodedLayout, changelog_layout, parse_layout
 from lakesweep.paimon.model.snapshots import PaimonSnapshot, parse_snapshot, parse_tag

@@ -19,16 +19,18 @@ import pyarrow as pa
 from lakesweep.errors import MissingError
 from lakesweep.hashing import HashSet, hash128
 from lakesweep.marks.unreadable import READ_ERRORS, Tolerance, problem_of
-from lakesweep.paimon.manifests.blob_references import Sidecar, find_sidecars, read_packs
 from lakesweep.paimon.manifests.named_files import (
     ManifestFile,
     NamedFiles,
+    Sidecar,
     files_of,
+    find_sidecars,
     index_files_of,
     manifests_of,
     read_entries,
+    read_packs,
 )
-from lakesweep.paimon.model.file_kinds import PaimonKind
+from lakesweep.paimon.model.file_names import PaimonKind
 from lakesweep.paimon.model.layout import Layout
 from lakesweep.paimon.model.table import PaimonBranch, PaimonTable
 from lakesweep.paimon.reach.owners import (

@@ -19,7 +19,7 @@ from lakesweep.store.backends.rows import (
 )
 
 if TYPE_CHECKING:
-    from lakesweep.store.backends.head_pages import HeadPage
+    from lakesweep.store.backends.rows import HeadPage
 
 #: The version of the tables that this program creates and understands.
 SCHEMA_VERSION = 1

@@ -18,9 +18,9 @@ from lakesweep.store.backends.backend import (
     BackendCapabilities,
     write_then_swap,
 )
-from lakesweep.store.backends.head_pages import HeadPage
 from lakesweep.store.backends.rows import (
     EVERY_ID,
+    HeadPage,
     IdSpan,
     ObjectHead,
     ObjectRow,

@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from lakesweep.store.backends.backend import SCAN_ROWS, BackendCapabilities
-from lakesweep.store.backends.head_pages import HeadPage, whole_pages
 from lakesweep.store.backends.rows import (
     EVERY_ID,
+    HeadPage,
     IdSpan,
     ObjectHead,
     ObjectRow,
@@ -22,6 +22,7 @@ from lakesweep.store.backends.rows import (
     RowKey,
     first_keys,
     split_span,
+    whole_pages,
 )
 
 Key = TypeVar("Key")

@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from lakesweep.errors import StoreError
 from lakesweep.store.backends.backend import SCAN_ROWS, Backend, BackendCapabilities
-from lakesweep.store.backends.head_pages import HeadPage
 from lakesweep.store.backends.rows import (
     EVERY_ID,
+    HeadPage,
     IdSpan,
     ObjectHead,
     ObjectRow,

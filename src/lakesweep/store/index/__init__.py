@@ -7,8 +7,7 @@ write only what they change.
 
 from __future__ import annotations
 
-from lakesweep.store.index.codec import BYTES, LINKS, Codec, Packed
-from lakesweep.store.index.index import Index, IndexStats
+from lakesweep.store.index.index import BYTES, LINKS, Codec, Index, IndexStats, Packed
 from lakesweep.store.index.tree import NodeCache
 from lakesweep.store.index.update import LIMITS, IndexLimits, IndexUpdate
 

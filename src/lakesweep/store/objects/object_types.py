@@ -1,18 +1,27 @@
-"""The registry of object types: type names, and how values are encoded."""
+"""The registry of object types: type names, and how values are encoded.
+
+A package offers the types that it keeps in a store as an entry point of the group
+`lakesweep.types`: a mapping from type names, as rows hold them, to structs. The command line
+opens stores with all of them, so their objects can be read, and maintenance deletes those that
+nothing retains. Types that no installed package offers are never deleted.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 import msgspec
 
-from lakesweep.errors import DamagedRowError, UsageError
+from lakesweep.errors import ConfigError, DamagedRowError, UsageError
 from lakesweep.store.objects.links import pack, unpack
 
 _NAME = re.compile(r"[a-z][a-z0-9-]{1,63}")
+GROUP = "lakesweep.types"
+StructTypes = Mapping[str, type[msgspec.Struct]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,3 +92,39 @@ def _check(name: str, kind: type[msgspec.Struct]) -> None:
         raise ValueError(f"{name!r} is not a type name: use lower-case letters, digits and -")
     if not kind.__struct_config__.frozen:
         raise ValueError(f"{kind.__qualname__} is not frozen, so it cannot be shared")
+
+
+def with_offered_types(own: StructTypes, found: Iterable[EntryPoint] | None = None) -> StructTypes:
+    """Our own types and those of other packages; ConfigError if they cannot be used together.
+
+    Never without one of them: a program that knows fewer types than it should deletes nothing of
+    theirs, but a package may rely on its objects being maintained.
+    """
+    types = dict(own)
+    for entry in entry_points(group=GROUP) if found is None else found:
+        offered = _load(entry)
+        for name in sorted(types.keys() & offered.keys()):
+            raise _unusable(entry.name, f"there is another type {name}")
+        types.update(offered)
+        try:
+            ObjectTypes(types)
+        except (TypeError, ValueError) as error:
+            raise _unusable(entry.name, str(error)) from error
+    return types
+
+
+def _load(entry: EntryPoint) -> StructTypes:
+    try:
+        offered = entry.load()
+    except Exception as error:
+        raise _unusable(entry.name, str(error)) from error
+    if not isinstance(offered, Mapping):
+        raise _unusable(entry.name, f"it is a {type(offered).__name__}, not a mapping")
+    return offered
+
+
+def _unusable(name: str, reason: str) -> ConfigError:
+    return ConfigError(
+        f"the types of {name} cannot be used: {reason}",
+        hint="fix or uninstall the package that offers them",
+    )

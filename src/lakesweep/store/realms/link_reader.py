@@ -10,8 +10,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from lakesweep.errors import DamagedRowError, FormatError
-from lakesweep.store.backends.head_pages import Ids
-from lakesweep.store.backends.rows import RowFields
+from lakesweep.store.backends.rows import Ids, RowFields
 from lakesweep.store.objects.row_format import whole_payload
 from lakesweep.store.realms.link_scan import WHOLE, LinkRole, scan_links, scan_rows
 from lakesweep.store.realms.payloads import PAGE_ROWS, Payload, Payloads

@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lakesweep.errors import DamagedRowError
-from lakesweep.store.backends.head_pages import Ids
-from lakesweep.store.backends.rows import EVERY_ID
+from lakesweep.store.backends.rows import EVERY_ID, Ids
 from lakesweep.store.index import BYTES, LINKS, Index, NodeCache
 from lakesweep.store.index.object_nodes import IndexNode
 from lakesweep.store.index.sorted_run import SortedRun

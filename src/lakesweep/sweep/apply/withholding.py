@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lakesweep.guard_names import GuardName
+from lakesweep.sweep.judge.dangling_references import loose_paths
 from lakesweep.sweep.judge.reasons import WithheldFiles
 from lakesweep.sweep.judge.rules import table_folders_of
-from lakesweep.sweep.judge.spellings import loose_paths
 from lakesweep.sweep.paths.folder_map import FolderMap, claimed_folder
 from lakesweep.sweep.verdicts import Reason, Verdict
 

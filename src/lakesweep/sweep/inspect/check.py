@@ -31,7 +31,7 @@ from lakesweep.storage.datasets.writer import DatasetWriter, commit_dataset
 from lakesweep.storage.file_identity import resolve_aliases
 from lakesweep.sweep.columns import MISSING, hashes_of
 from lakesweep.sweep.engine.protocol import TASK_RESULTS, results_of, task_result
-from lakesweep.sweep.judge.bloom_filter import BloomShards, StoredShard
+from lakesweep.sweep.judge.bloom_shards import BloomShards, StoredShard
 from lakesweep.sweep.judge.dangling_search import RootNeeds, location_map, root_needs
 from lakesweep.sweep.judge.live_subsets import SubsetFilters
 from lakesweep.sweep.mark.mark_phase import mark

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakesweep.paimon.model.file_kinds import PaimonKind
+from lakesweep.paimon.model.file_names import PaimonKind
 from lakesweep.storage.address import identity
 from lakesweep.storage.datasets.reader import read_dataset
 from lakesweep.storage.file_identity import file_hashes, hash_columns, resolve_alias
 from lakesweep.sweep.columns import mask_of
-from lakesweep.sweep.judge.spellings import loose_keys
+from lakesweep.sweep.judge.dangling_references import loose_keys
 from lakesweep.sweep.mark.marks import Marks, RootMark
 
 if TYPE_CHECKING:

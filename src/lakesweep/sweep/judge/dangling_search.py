@@ -15,10 +15,10 @@ from lakesweep.storage.datasets.reader import read_dataset
 from lakesweep.storage.datasets.writer import commit_dataset
 from lakesweep.sweep.columns import HASHES
 from lakesweep.sweep.engine.protocol import TASK_RESULTS, results_of
-from lakesweep.sweep.judge.bloom_filter import StoredShard
+from lakesweep.sweep.judge.bloom_shards import StoredShard
 from lakesweep.sweep.judge.dangling_references import DanglingCount, DanglingStep, LinkStep
 from lakesweep.sweep.judge.live_subsets import FEW_ROWS, SubsetFilters
-from lakesweep.sweep.mark.lineage import RootLineage, trace
+from lakesweep.sweep.mark.root_status import RootLineage, trace
 from lakesweep.sweep.mark.survey import LakeSurvey
 from lakesweep.sweep.paths.folder_map import FolderMap, claimed_folder
 

@@ -40,7 +40,7 @@ from lakesweep.storage.deleting.bulk_delete import remove_folder
 from lakesweep.storage.file_identity import resolve_aliases
 from lakesweep.sweep.columns import VERDICTS, Batches, hashes_of, with_reference
 from lakesweep.sweep.engine.protocol import TASK_RESULTS, results_of, task_result
-from lakesweep.sweep.judge.bloom_filter import (
+from lakesweep.sweep.judge.bloom_shards import (
     BloomShards,
     FillStep,
     StoredShard,

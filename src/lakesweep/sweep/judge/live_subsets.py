@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakesweep.hashing import hash128
-from lakesweep.paimon.model.file_kinds import PaimonKind
+from lakesweep.paimon.model.file_names import PaimonKind
 from lakesweep.paimon.model.table import PaimonTable
 from lakesweep.paimon.reach.claims import OwnerClaim
 from lakesweep.paimon.reach.retained_files import RetainedFiles
@@ -27,7 +27,7 @@ from lakesweep.storage.file_identity import hash_columns, resolve_aliases
 from lakesweep.sweep.columns import HASHES, hashes_of
 from lakesweep.sweep.engine.local_engine import LocalSweepEngine, load_hashes
 from lakesweep.sweep.engine.protocol import TASK_RESULTS, results_of, task_result
-from lakesweep.sweep.judge.bloom_filter import StoredShard
+from lakesweep.sweep.judge.bloom_shards import StoredShard
 from lakesweep.sweep.judge.live_set import LiveSet
 from lakesweep.sweep.judge.paimon_names import base_names
 from lakesweep.sweep.mark.marks import RootState

@@ -23,7 +23,7 @@ from lakesweep.marks.columns import RootFacts
 from lakesweep.paimon.model.file_names import ORPHAN_KINDS, kinds_of_external_files, kinds_of_files
 from lakesweep.paimon.model.layout_codec import parse_layout
 from lakesweep.sweep.columns import mask_of
-from lakesweep.sweep.judge.bloom_filter import BloomShards
+from lakesweep.sweep.judge.bloom_shards import BloomShards
 from lakesweep.sweep.paths.folder_map import FolderMap, FolderNumbers, claimed_folder
 
 _LITTER = pa.array(sorted(ORPHAN_KINDS))

@@ -19,7 +19,7 @@ from lakesweep.clock import micros
 from lakesweep.storage.file_batches import FIRST_TIME
 from lakesweep.storage.listing.filters import translate
 from lakesweep.sweep.columns import VERDICTS, Mask, mask_of
-from lakesweep.sweep.judge.dangling_references import DanglingMatches
+from lakesweep.sweep.judge.dangling_references import DanglingMatches, loose_paths
 from lakesweep.sweep.judge.orphan_causes import TableHistory, guess_causes
 from lakesweep.sweep.judge.paimon_names import (
     PaimonNameStatus,
@@ -28,7 +28,6 @@ from lakesweep.sweep.judge.paimon_names import (
     PaimonUsedNames,
     classify_names,
 )
-from lakesweep.sweep.judge.spellings import loose_paths
 from lakesweep.sweep.paths.file_names import FileNames, FormatFamily, is_hidden
 from lakesweep.sweep.paths.folder_map import FolderMap, FolderNumbers
 from lakesweep.sweep.verdicts import Reason

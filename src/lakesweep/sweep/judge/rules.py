@@ -15,10 +15,10 @@ from lakesweep.marks.columns import RootFacts
 from lakesweep.paimon.model.warehouse import is_database
 from lakesweep.runs.records import RootMemory
 from lakesweep.storage.address import folder_identity
+from lakesweep.sweep.judge.dangling_references import folder_spellings
 from lakesweep.sweep.judge.orphan_causes import table_history
 from lakesweep.sweep.judge.paimon_names import paimon_namings
 from lakesweep.sweep.judge.reasons import JudgeRules
-from lakesweep.sweep.judge.spellings import folder_spellings
 from lakesweep.sweep.lake import Lake
 from lakesweep.sweep.mark.marks import Marks, RootMark, RootState
 from lakesweep.sweep.mark.root_identity import gone_roots, is_name_reused

@@ -22,7 +22,6 @@ from lakesweep.storage.file_identity import file_hashes, hash_columns
 from lakesweep.storage.stores import Keyring
 from lakesweep.sweep.engine.protocol import MarkEngine, Step
 from lakesweep.sweep.mark.levels import ROOT_LEVELS
-from lakesweep.sweep.mark.lineage import RootLineage, trace
 from lakesweep.sweep.mark.mark_cache import (
     NO_REUSE,
     MarkCache,
@@ -39,6 +38,7 @@ from lakesweep.sweep.mark.mark_sink import (
     provisional,
 )
 from lakesweep.sweep.mark.marks import MarkFigures, Marks, dataset_address
+from lakesweep.sweep.mark.root_status import RootLineage, trace
 from lakesweep.sweep.roots.root import RootRow
 
 if TYPE_CHECKING:

@@ -189,10 +189,10 @@ def configured_openers(stores: Stores, root: LakefsRoot) -> Mapping[str, Reposit
     An outdated dump lacks commits, and so what keeps their objects alive: it is refused. So is a
     repository whose objects are among those of another one that is not a root.
     """
+    from lakesweep.lakefs.client.access import ConfiguredServer
     from lakesweep.lakefs.repository.interface import check_age
     from lakesweep.lakefs.repository.lookup import open_alone
     from lakesweep.lakefs.repository.stored import StoredRepository
-    from lakesweep.lakefs.server.access import ConfiguredServer
 
     openers: dict[str, RepositoryOpener] = {}
     if root.endpoint is not None:

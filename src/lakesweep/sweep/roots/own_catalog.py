@@ -83,8 +83,7 @@ class RealmRoots:
 
 def entities_of(catalogs: Catalogs, catalog: Catalog) -> Iterator[tuple[str, Entity]]:
     """All entities of a catalog that keep files, dropped or not, as of one commit, with names."""
-    from lakesweep.catalog.entities import STORED_KINDS
-    from lakesweep.catalog.entity_names import join
+    from lakesweep.catalog.entities import STORED_KINDS, join
 
     try:
         view = catalog.snapshot(fresh=True)

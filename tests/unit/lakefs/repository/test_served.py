@@ -25,13 +25,13 @@ from lakesweep.errors import (
     UnavailableError,
 )
 from lakesweep.lakefs.addresses import StorageNamespace
+from lakesweep.lakefs.client.access import ConfiguredServer, ServerAccess, access_from
+from lakesweep.lakefs.client.api import ObjectRecord, Server
 from lakesweep.lakefs.columns import ENTRIES
 from lakesweep.lakefs.ranges.reader import Trees
 from lakesweep.lakefs.repository.interface import Repository
 from lakesweep.lakefs.repository.lookup import open_repository
 from lakesweep.lakefs.repository.served import find_namespace, staged_entries, trim_namespace
-from lakesweep.lakefs.server.access import ConfiguredServer, ServerAccess, access_from
-from lakesweep.lakefs.server.client import ObjectRecord, Server
 from lakesweep.storage.stores import Stores
 from tests.dict_store import DictStore
 from tests.lakefs import REPOSITORIES, RealRepositories

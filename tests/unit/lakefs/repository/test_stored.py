@@ -13,7 +13,7 @@ import pytest
 
 from lakesweep.errors import DamagedError, IncompleteError, NotFoundError, UnreadableError
 from lakesweep.lakefs.addresses import StorageNamespace
-from lakesweep.lakefs.ranges.ids import commit_id
+from lakesweep.lakefs.ranges.blocks import commit_id
 from lakesweep.lakefs.ranges.reader import Trees
 from lakesweep.lakefs.ranges.sstable import SSTableType
 from lakesweep.lakefs.refs.commit_graph import Refs

@@ -11,8 +11,8 @@ from typing import Any, cast
 import pytest
 from msgspec import UNSET
 
+from lakesweep.lakefs.client.branch_editor import BranchEdit
 from lakesweep.lakefs.refs.commit_graph import TEMPORARY_PREFIX, temporary_name
-from lakesweep.lakefs.server.branch_editor import BranchEdit
 from lakesweep.lifecycle.judge.commit_selection import Selection
 from lakesweep.lifecycle.run_history import LifecycleHistory
 from lakesweep.runs.fencing import request_stop

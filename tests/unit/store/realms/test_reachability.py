@@ -1,18 +1,26 @@
+""""""
+
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lakesweep.errors import DamagedRowError, HeadMissingError, NewerRowError
 from lakesweep.store import LINKS, Attempt, Link, Realm, seal
 from lakesweep.store.backends.memory import MemoryBackend
 from lakesweep.store.backends.rows import RowKey
 from lakesweep.store.objects.links import IndexRoot, ValueKind
-from lakesweep.store.realms.reachability import reach
+from lakesweep.store.realms.reachability import IdSet, reach
 from lakesweep.store.transfer.realm_export import snapshot
 from tests.asked_backend import AskedBackend
 from tests.libraries import ENTRIES, Page, Shelf, commit, fill, long_key, open_store, shelve
+
+_IDS = st.integers(0, 2**63 - 1) | st.integers(0, 30)
 
 
 @pytest.fixture
@@ -257,3 +265,25 @@ def test_one_bad_object_among_many_is_named(
     _delete(realm, pages[7])
     with pytest.raises(DamagedRowError, match=f"object {pages[7]} is missing; reached by"):
         _reached(realm)
+
+
+@given(st.lists(st.lists(_IDS, max_size=20), max_size=40))
+def test_each_id_is_new_once(batches: list[list[int]]) -> None:
+    ids, seen = IdSet(), set[int]()
+    for batch in batches:
+        assert ids.add(batch).tolist() == sorted(set(batch) - seen)
+        seen.update(batch)
+    assert len(ids) == len(seen)
+
+
+def test_an_id_takes_no_more_than_sixteen_bytes() -> None:
+    count, batch = 2**18, 2**10
+    scattered = np.random.default_rng(1).permutation(count).astype(np.int64)
+    ids = IdSet()
+    tracemalloc.start()
+    for start in range(0, count, batch):
+        ids.add(scattered[start : start + batch])
+    held, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held < 8.5 * count
+    assert peak < 16.5 * count  # while the two longest runs become one

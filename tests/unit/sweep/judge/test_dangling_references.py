@@ -11,8 +11,8 @@ import pytest
 from lakesweep.config import LakeSection
 from lakesweep.storage.listing.inventory import open_inventory
 from lakesweep.sweep.inspect.verdict_explanation import explain
+from lakesweep.sweep.judge.dangling_references import folder_spellings, loose_keys
 from lakesweep.sweep.judge.live_set import MatchMode
-from lakesweep.sweep.judge.spellings import folder_spellings, loose_keys
 from lakesweep.sweep.plan.stored_plan import StoredPlan
 from tests.iceberg_tables import BUCKET, Bucket, File, Names, Table
 from tests.moments import NOON

@@ -19,9 +19,9 @@ from lakesweep.storage.object_store import ObjectStore
 from lakesweep.storage.stores import Stores
 from lakesweep.storage.wrappers.faults import Effect, Faulty, StorageFault, damage, fail, truncate
 from lakesweep.storage.wrappers.retry import Retrying
-from lakesweep.sweep.mark.lineage import trace
 from lakesweep.sweep.mark.mark_phase import mark
 from lakesweep.sweep.mark.marks import Marks
+from lakesweep.sweep.mark.root_status import trace
 from tests.iceberg_tables import Names
 from tests.lake import EngineLake
 from tests.marked import incomplete, live, live_of, root, spec_for

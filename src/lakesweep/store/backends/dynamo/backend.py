@@ -42,9 +42,9 @@ from lakesweep.store.backends.dynamo.items import (
     sort_range,
 )
 from lakesweep.store.backends.dynamo.table import WORKERS, DynamoTable
-from lakesweep.store.backends.head_pages import HeadPage, whole_pages
 from lakesweep.store.backends.rows import (
     EVERY_ID,
+    HeadPage,
     IdSpan,
     ObjectHead,
     ObjectRow,
@@ -55,6 +55,7 @@ from lakesweep.store.backends.rows import (
     batches,
     first_keys,
     split_span,
+    whole_pages,
 )
 
 Task = TypeVar("Task")

@@ -15,9 +15,9 @@ from lakesweep.store.backends.backend import (
     refuse_newer,
     write_then_swap,
 )
-from lakesweep.store.backends.head_pages import HeadPage, whole_pages
 from lakesweep.store.backends.rows import (
     EVERY_ID,
+    HeadPage,
     IdSpan,
     ObjectHead,
     ObjectRow,
@@ -28,6 +28,7 @@ from lakesweep.store.backends.rows import (
     batches,
     first_keys,
     split_span,
+    whole_pages,
 )
 
 try:

@@ -15,10 +15,10 @@ from lakesweep.store.backends.backend import (
     BackendCapabilities,
     refuse_newer,
 )
-from lakesweep.store.backends.head_pages import HeadPage, whole_pages
 from lakesweep.store.backends.rows import (
     EVERY_ID,
     HeadFields,
+    HeadPage,
     IdSpan,
     ObjectHead,
     ObjectRow,
@@ -33,6 +33,7 @@ from lakesweep.store.backends.rows import (
     sized_batches,
     split_span,
     unpack_pointers,
+    whole_pages,
 )
 from lakesweep.store.backends.sql.database import SqlDatabase
 from lakesweep.store.backends.sql.dialect import Condition, NewCommit, fetch_all

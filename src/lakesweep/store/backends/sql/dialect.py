@@ -13,8 +13,14 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 from sqlalchemy import URL, Insert, Table
 
 from lakesweep.errors import StoreError, UnknownOutcomeError, UnreachableError
-from lakesweep.store.backends.head_pages import HeadPage
-from lakesweep.store.backends.rows import IdSpan, ObjectHead, ObjectRow, RowKey, sized_batches
+from lakesweep.store.backends.rows import (
+    HeadPage,
+    IdSpan,
+    ObjectHead,
+    ObjectRow,
+    RowKey,
+    sized_batches,
+)
 from lakesweep.store.backends.sql.tables import OBJECTS, REFERENCE_COLUMNS, REFERENCES, ROW_COLUMNS
 
 _NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})

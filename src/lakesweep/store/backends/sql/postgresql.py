@@ -17,8 +17,14 @@ from sqlalchemy import URL, Insert, Table
 from sqlalchemy.dialects import postgresql
 
 from lakesweep.errors import SchemaError, StoreError, UnreachableError
-from lakesweep.store.backends.head_pages import HeadPage, Ids, dictionary_encode
-from lakesweep.store.backends.rows import IdSpan, ObjectHead, RowKey
+from lakesweep.store.backends.rows import (
+    HeadPage,
+    Ids,
+    IdSpan,
+    ObjectHead,
+    RowKey,
+    dictionary_encode,
+)
 from lakesweep.store.backends.sql.dialect import (
     ANSWER_SECONDS,
     BUSY,

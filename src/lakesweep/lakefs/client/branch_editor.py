@@ -29,8 +29,8 @@ from lakesweep.errors import (
     StoppedError,
     UnavailableError,
 )
+from lakesweep.lakefs.client.api import RefRecord, Server
 from lakesweep.lakefs.refs.commit_graph import TEMPORARY_MARK, TEMPORARY_PREFIX, is_abandoned
-from lakesweep.lakefs.server.client import RefRecord, Server
 
 
 class BranchMovedError(IncompleteError):

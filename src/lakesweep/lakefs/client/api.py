@@ -17,8 +17,8 @@ from lakesweep.errors import (
     StorageError,
     UnavailableError,
 )
+from lakesweep.lakefs.client.access import CREDENTIAL_VARIABLES, ServerAccess
 from lakesweep.lakefs.refs.dumps import RefsDump
-from lakesweep.lakefs.server.access import CREDENTIAL_VARIABLES, ServerAccess
 from lakesweep.paging import PageTrail
 from lakesweep.redaction import masked
 from lakesweep.untrusted.documents import JSON_ERRORS

@@ -8,7 +8,7 @@ import zlib
 import pytest
 
 from lakesweep.errors import DamagedError, TruncatedError
-from lakesweep.paimon.manifests.blob_references import parse_blob_references
+from lakesweep.paimon.manifests.named_files import parse_blob_references
 
 
 def sidecar(*texts: bytes, count: int | None = None, version: int = 1) -> bytes:

@@ -19,8 +19,7 @@ from lakesweep.catalog import (
     TableMemo,
     Update,
 )
-from lakesweep.catalog.grants import entity_ref
-from lakesweep.catalog.privileges import Privilege
+from lakesweep.catalog.grants import Privilege, entity_ref
 from lakesweep.catalog.tasks import Tasks
 from lakesweep.errors import SnapshotExpiredError
 from lakesweep.maintenance.plugins import load_plugins

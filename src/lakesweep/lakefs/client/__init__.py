@@ -1,0 +1,1 @@
+"""Client of a lakeFS server: read, find staged changes, edit branches."""

@@ -1,1 +1,0 @@
-"""Talk to a lakeFS server: read, find staged changes, edit branches."""
