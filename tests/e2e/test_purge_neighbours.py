@@ -290,6 +290,52 @@ def test_files_outside_go_only_if_that_is_said_by_name(lake: Lake) -> None:
     assert not shadow.exists()
 
 
+def _put(path: Path) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"precious")
+    return str(path)
+
+
+def test_a_lake_around_a_table_is_not_its_own(lake: Lake) -> None:
+    """Consent to files outside is none to what others keep there, or a lake excludes."""
+    warehouse = lake.folder / "warehouse"
+    config = lake.folder / "lakesweep.toml"
+    locations = f'locations = ["{warehouse}"]\n'
+    text = config.read_text().replace(locations, f'{locations}exclude = ["raw/**"]\n')
+    config.write_text(text)
+    lake.table("prod.shop.b")
+    _put(warehouse / "p.db/p/snapshot/snapshot-1")
+    _put(warehouse / "p.db/p/schema/schema-0")
+    _put(warehouse / "delta/_delta_log/00000000000000000000.json")
+    staying = [
+        _put(warehouse / "raw/upload.parquet"),
+        _put(warehouse / "p.db/p/bucket-0/data-0.parquet"),
+        _put(warehouse / "delta/day=1/part-0.parquet"),
+        _put(warehouse / "prod.shop.b/data/of-a-writer.parquet"),
+    ]
+    loose = _put(warehouse / "loose/upload.parquet")
+    a = lake.table("prod.shop.a")
+    name_statistics(a, *staying, loose)
+
+    refused = lake.purge("prod.shop.a")
+    assert (refused.code, "outside" in refused.error["message"]) == (3, True)
+    assert Path(a.metadata_location).exists()
+
+    done = lake.purge("prod.shop.a", "--override", "outside")
+    assert (done.code, done.document["protected"]) == (0, len(staying)), done.err
+    assert all(Path(path).exists() for path in staying)
+    assert not Path(loose).exists()
+
+
+def test_a_table_that_another_format_publishes_is_refused(lake: Lake) -> None:
+    a = lake.table("prod.shop.a")
+    _put(Path(a.location()) / "_delta_log/00000000000000000000.json")
+    refused = lake.purge("prod.shop.a")
+    assert (refused.code, "Delta table" in refused.error["message"]) == (3, True)
+    assert lake.rows("prod.shop.a") == ROWS.num_rows
+    assert lake.purge("prod.shop.a", "--override", "foreign").code == 0
+
+
 def test_a_location_that_metadata_merely_claims_is_outside(lake: Lake) -> None:
     """A table can be written with any location; it owns no more than where its metadata lies."""
     shadow = lake.folder / "etc/shadow"

@@ -88,8 +88,9 @@ def purge(
 
     Files are deleted children first and the metadata last, so an interrupted purge can be repeated.
     Files that a root of any configured lake or another table of a known catalog references are
-    kept. Files outside the table's location and the locations of all lakes are refused without
-    --override outside, and a table whose gc.enabled is false without --override gc.enabled.
+    kept, and so is what a lake excludes. Files outside the folder in which the table's metadata
+    lies are refused without --override outside, a table inside one of another format without
+    --override foreign, and a table whose gc.enabled is false without --override gc.enabled.
     """
     from lakesweep.operations.tables.iceberg import PurgeTableRequest, purge_table
 

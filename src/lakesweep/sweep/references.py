@@ -54,6 +54,7 @@ from lakesweep.sweep.mark.marker import MarkSpec
 from lakesweep.sweep.mark.root_identity import has_superseded
 from lakesweep.sweep.mark.survey import LakeSurvey
 from lakesweep.sweep.paths.file_names import FormatFamily
+from lakesweep.sweep.paths.foreign_formats import ForeignFolder
 from lakesweep.sweep.plan.document import IncompleteRoot, incomplete_roots
 from lakesweep.sweep.roots.iceberg import CatalogRoots, MetadataRoots
 from lakesweep.sweep.roots.iceberg_scan import ScanRoots
@@ -126,7 +127,8 @@ class ReferenceCheck:
     """Asks all roots which of some files they keep. Writes below `address`.
 
     `lake` has the locations that the files may lie in, and the folders that never go. `veto` makes
-    the error for a root that cannot be read.
+    the error for a root that cannot be read. `formats` are tables of other formats; those that no
+    root reads keep everything in their folders.
     """
 
     stores: Stores
@@ -139,6 +141,7 @@ class ReferenceCheck:
     memory: Mapping[str, RootMemory] = field(default_factory=dict)
     progress: Progress = SILENT
     rules: Callable[[JudgeRules], JudgeRules] = references_only
+    formats: tuple[ForeignFolder, ...] = ()
     _numbers: Iterator[int] = field(default_factory=lambda: count(1))
 
     def look(self, files: Dataset, cache: Marks | None = None) -> ReferencedFiles:
@@ -151,7 +154,15 @@ class ReferenceCheck:
         for root in incomplete_roots(marks):
             raise self.veto(root)
         now = self.clock.now()
-        ruling = make_rules(self.lake, marks, self.memory, _NOT_ASKED, now=now, cutoff=now)
+        ruling = make_rules(
+            self.lake,
+            marks,
+            self.memory,
+            _NOT_ASKED,
+            now=now,
+            cutoff=now,
+            found=self.formats,
+        )
         # A reference may mean a file by another spelling of its key.
         search = DanglingSearch(self.stores, self.engine, f"{folder}/doubts", counts=False)
         meant = search.look(self.lake, LakeSurvey(files, marks))

@@ -29,6 +29,7 @@ from lakesweep.operations.tables.purge_check import (
     PurgeCheck,
     PurgeScope,
     guard_changed,
+    guard_formats,
     guard_gc_enabled,
     guard_location,
     guard_names,
@@ -42,6 +43,7 @@ from lakesweep.storage.deleting.bulk_delete import make_deleter
 from lakesweep.storage.deleting.outcome_totals import OutcomeTotals
 from lakesweep.storage.object_store import Outcome
 from lakesweep.storage.options import UNLIMITED, DeleteRate
+from lakesweep.sweep.format_probe import file_folders, probe_formats
 from lakesweep.sweep.judge.reasons import JudgeRules
 from lakesweep.sweep.own_files import catalog_files
 from lakesweep.sweep.paths.folder_map import FolderMap, claimed_folder
@@ -146,7 +148,7 @@ def purge_table(
     planning = plan_base_location if request.base_location else plan_purge
     with planning(target.stores, target.metadata, progress=io.progress) as plan:
         found = _purge_target(target)
-        scope = _scope(app, target, found, request)
+        scope = _scope(app, target, found, plan, request)
         with purge_check(app, scope, plan.every(), progress=io.progress) as check:
             look = partial(_look, check, found, target, request)
             seen = look()
@@ -170,7 +172,14 @@ def _look(
     """Ask all roots, then the guards."""
     seen = check.look()
     guard_names(found, target)
-    guard_outside(seen, target.name, f"lakesweep iceberg files {target.name}", request.overrides)
+    guard_formats(seen, target)
+    guard_outside(
+        seen,
+        target.name,
+        f"lakesweep iceberg files {target.name}",
+        request.overrides,
+        own="the folder of the table",
+    )
     if request.base_location:
         guard_location(seen, target, request.overrides)
     return seen
@@ -184,35 +193,70 @@ def _purge_target(target: TargetTable) -> PurgeTarget:
 
 
 def _scope(
-    app: App, target: TargetTable, found: PurgeTarget, request: PurgeTableRequest
+    app: App,
+    target: TargetTable,
+    found: PurgeTarget,
+    plan: PurgePlan,
+    request: PurgeTableRequest,
 ) -> PurgeScope:
-    """Where the table may have files of its own, and all catalogs that may list others."""
+    """Where the table certainly has files of its own, and all catalogs that may list others."""
     catalogs = app.iceberg.catalogs
     own = own_location(target.metadata)
-    lakes = (location for lake in app.config.lakes.values() for location in lake.locations)
-    entry = target.entry
-    warehouse = catalogs.get(entry.catalog, {}).get("warehouse", "") if entry else ""
-    locations = (*([own] if own else []), *lakes, *([warehouse] if is_address(warehouse) else []))
+    locations: tuple[str, ...] = (own,) if own else ()
     if GuardName.OUTSIDE in request.overrides:
-        locations = whole_stores(locations)
+        locations = whole_stores((*locations, *_configured(app, target)))
+    is_asked = GuardName.FOREIGN not in request.overrides
+    folders = _inside(locations, file_folders(plan.every())) if is_asked else ()
+    entry = target.entry
     return PurgeScope(
         locations,
         found,
         {**({entry.catalog: {}} if entry else {}), **catalogs},
         tuple(file for each in catalogs.values() for file in catalog_files(each, Path.cwd())),
-        rules=partial(_keep_tables_inside, target.metadata.location)
-        if request.base_location
-        else references_only,
+        rules=partial(_purge_rules, tuple(_exclusions(app)), own, request),
+        formats=probe_formats(target.stores, folders),
     )
 
 
-def _keep_tables_inside(location: str, rules: JudgeRules) -> JudgeRules:
-    """Rules that also keep the folders of other tables inside a location, with all in them."""
-    own = claimed_folder(location)
+def _inside(locations: Iterable[str], folders: Iterable[str]) -> Iterator[str]:
+    """The folders in which anything may be deleted; others need not even be reachable."""
+    around = tuple(map(claimed_folder, locations))
+    return (folder for folder in folders if claimed_folder(folder).startswith(around))
+
+
+def _configured(app: App, target: TargetTable) -> Iterator[str]:
+    """The places where the configuration says that tables are."""
+    yield from (location for lake in app.config.lakes.values() for location in lake.locations)
+    entry = target.entry
+    warehouse = app.iceberg.catalogs.get(entry.catalog, {}).get("warehouse", "") if entry else ""
+    if is_address(warehouse):
+        yield warehouse
+
+
+def _exclusions(app: App) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """What lakes exclude, by location: nothing that others wrote overrides the configuration."""
+    for lake in app.config.lakes.values():
+        if lake.exclude:
+            yield from ((claimed_folder(each), lake.exclude) for each in lake.locations)
+
+
+def _purge_rules(
+    exclusions: tuple[tuple[str, tuple[str, ...]], ...],
+    own: str | None,
+    request: PurgeTableRequest,
+    rules: JudgeRules,
+) -> JudgeRules:
+    """Rules that also keep what lakes exclude, and the folders of other tables."""
+    around = None if own is None else claimed_folder(own)
     tables = ((rules.tables.folder(number), name) for number, name in rules.tables.claims)
-    inside = [(folder, name) for folder, name in tables if folder != own and folder.startswith(own)]
-    foreign = ((rules.foreign.folder(number), name) for number, name in rules.foreign.claims)
-    return replace(references_only(rules), foreign=FolderMap([*foreign, *inside]))
+    # A folder that contains the table's own would keep all of the table.
+    others = [(folder, name) for folder, name in tables if not (around or "").startswith(folder)]
+    foreign = [(rules.foreign.folder(number), name) for number, name in rules.foreign.claims]
+    if GuardName.FOREIGN in request.overrides and not request.base_location:
+        others = []
+    return replace(
+        references_only(rules), foreign=FolderMap([*foreign, *others]), exclusions=exclusions
+    )
 
 
 def _preview(target: TargetTable, plan: PurgePlan, seen: ReferencedFiles) -> PurgeTablePreview:

@@ -36,6 +36,7 @@ from lakesweep.sweep.engine.local_engine import LocalSweepEngine
 from lakesweep.sweep.judge.reasons import JudgeRules
 from lakesweep.sweep.lake import Lake
 from lakesweep.sweep.mark.marks import Marks
+from lakesweep.sweep.paths.foreign_formats import ForeignFolder
 from lakesweep.sweep.plan.document import IncompleteRoot
 from lakesweep.sweep.references import (
     PurgeTarget,
@@ -57,9 +58,9 @@ class PurgeScope:
     """Where a purge may delete, and whom it asks.
 
     Files outside `locations` stay. `catalogs`, by their properties, are asked beside the configured
-    roots, and `target` is the table that is purged. `read_tables` are the folders of Paimon tables
-    that the caller has read itself (identities without links). Without `asks_roots`, only
-    Lakesweep's own files stay.
+    roots, and `target` is the table that is purged. `formats` are tables of other formats that its
+    files may belong to. `read_tables` are the folders of Paimon tables that the caller has read
+    itself (identities without links). Without `asks_roots`, only Lakesweep's own files stay.
     """
 
     locations: tuple[str, ...]
@@ -69,6 +70,7 @@ class PurgeScope:
     asks_roots: bool = True
     rules: Callable[[JudgeRules], JudgeRules] = references_only
     read_tables: frozenset[str] = frozenset()
+    formats: tuple[ForeignFolder, ...] = ()
 
 
 @dataclass
@@ -115,6 +117,7 @@ def purge_check(
             _veto,
             progress=progress,
             rules=scope.rules,
+            formats=scope.formats,
         )
         yield PurgeCheck(check, files)
 
@@ -193,12 +196,29 @@ def guard_names(found: PurgeTarget, target: TargetTable) -> None:
         )
 
 
-def guard_outside(
-    seen: ReferencedFiles, table: str, listing: str, overrides: Collection[str]
-) -> None:
-    """Metadata may name any path, so it owns only what lies where tables are configured to lie.
+def guard_formats(seen: ReferencedFiles, target: TargetTable) -> None:
+    """Refuse a table that lies in one of another format, which may publish itself this way."""
+    for each in seen.ruling.formats:
+        if real_folder(target.metadata.path).startswith(real_folder(each.folder)):
+            raise RefusedError(
+                GuardName.FOREIGN,
+                f"{target.name} lies in a {each.format} in {each.folder}, and may share its files",
+                hint="drop the table there, in its own format; if nothing uses that any more,"
+                " add --override foreign",
+            )
 
-    `listing` is the command that shows the files of the table.
+
+def guard_outside(
+    seen: ReferencedFiles,
+    table: str,
+    listing: str,
+    overrides: Collection[str],
+    own: str | None = None,
+) -> None:
+    """Metadata may name any path, so it owns only what lies where its tables certainly lie.
+
+    `listing` is the command that shows the files of the table, `own` where they may lie, unless
+    that is in the locations of lakes.
     """
     files = seen.reasons()[Reason.OUTSIDE]
     if not files:
@@ -213,10 +233,10 @@ def guard_outside(
         )
     raise RefusedError(
         GuardName.OUTSIDE,
-        f"{format_count(files, 'file')} of {table} outside its location and the locations"
-        f" of all lakes, such as {example}",
+        f"{format_count(files, 'file')} of {table} outside"
+        f" {own or 'its location and the locations of all lakes'}, such as {example}",
         hint=f"look at them with {listing}; if the table owns them, add"
-        " their folder to the locations of a lake, or add --override outside",
+        f" {'' if own else 'their folder to the locations of a lake, or add '}--override outside",
     )
 
 

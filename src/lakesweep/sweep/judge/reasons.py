@@ -66,7 +66,8 @@ class JudgeRules:
     others, and counted. `doubts` match files that dangling references may mean, and `namesakes` the
     names that Paimon tables use. `repositories` are folders of lakeFS, in which everything is kept
     except `objects`, the folders where any name is that of an object. `withheld` is what guards
-    keep for now; a plan has none, because guards judge its totals.
+    keep for now; a plan has none, because guards judge its totals. `exclusions` are folders with
+    their own globs for what stays in them, wherever the locations of the run are.
     """
 
     now: datetime
@@ -90,6 +91,7 @@ class JudgeRules:
     repositories: FolderMap = field(default_factory=FolderMap)
     objects: FolderMap = field(default_factory=FolderMap)
     withheld: WithheldFiles | None = None
+    exclusions: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     def __post_init__(self) -> None:
         if self.now.tzinfo is None or self.cutoff.tzinfo is None or self.cutoff > self.now:
@@ -270,7 +272,16 @@ def _is_excluded(files: _Files, rules: JudgeRules) -> _Finding:
         rows.append(here)
         texts.append(_excluding_pattern(paths, int(location), rules))
     patterns = _scatter(rows, texts, len(files.rows))
+    for folder, globs in rules.exclusions:
+        patterns = pc.coalesce(patterns, _excluded_below(files.names.paths, folder, globs))
     return mask_of(patterns.is_valid()), patterns
+
+
+def _excluded_below(paths: pa.Array, folder: str, globs: tuple[str, ...]) -> pa.Array:
+    """The first glob that matches each path below one folder."""
+    here = np.flatnonzero(mask_of(pc.starts_with(paths, folder)))
+    found = _first_match(_below(paths.take(pa.array(here)), folder), globs)
+    return _scatter([here], [found], len(paths))
 
 
 def _excluding_pattern(paths: pa.Array, location: int, rules: JudgeRules) -> pa.Array:
