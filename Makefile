@@ -24,7 +24,7 @@ test-databases: setup ## test the store on MongoDB and DynamoDB servers; fetches
 	@scripts/setup-databases
 	$(BIN)/pytest tests/databases --numprocesses auto
 
-test-clouds: setup ## test Azure on Microsoft's emulator; fetches it
+test-clouds: setup ## test Azure, Google Cloud and S3 on four servers; fetches them
 	@scripts/setup-clouds
 	$(BIN)/pytest tests/clouds
 

@@ -18,7 +18,7 @@ from lakesweep.errors import (
     UnavailableError,
 )
 from lakesweep.storage.azure.store import AzureStore
-from lakesweep.storage.cloud.store import open_gcs
+from lakesweep.storage.google.store import GoogleStore
 from lakesweep.storage.object_store import ObjectStore, Outcome
 from lakesweep.storage.options import StorageOptions
 
@@ -61,7 +61,7 @@ def open_on(kind: str, server: ThreadingHTTPServer) -> ObjectStore:
     endpoint = f"http://127.0.0.1:{server.server_address[1]}"
     if kind == "gcs":
         options = StorageOptions(endpoint=endpoint, anonymous=True, retries=0)
-        return open_gcs("bucket", options)
+        return GoogleStore("bucket", options)
     options = StorageOptions(endpoint=endpoint, sas_token="sv=1&sig=secret", retries=0)
     return AzureStore(AZURE, options)
 

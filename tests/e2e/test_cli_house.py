@@ -16,7 +16,7 @@ import pytest
 
 _LAKESWEEP = str(Path(sys.executable).with_name("lakesweep"))
 _HEAVY = {
-    *("botocore", "msgspec", "numba", "numpy", "obstore", "pyarrow", "pyiceberg", "sqlalchemy"),
+    *("botocore", "msgspec", "numba", "numpy", "google", "pyarrow", "pyiceberg", "sqlalchemy"),
 }
 
 

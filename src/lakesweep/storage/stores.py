@@ -33,9 +33,9 @@ def _open_s3(address: Address, options: StorageOptions) -> ObjectStore:
 
 
 def _open_gcs(address: Address, options: StorageOptions) -> ObjectStore:
-    from lakesweep.storage.cloud.store import open_gcs
+    from lakesweep.storage.google.store import GoogleStore
 
-    return open_gcs(address.bucket, options)
+    return GoogleStore(address.bucket, options)
 
 
 def _open_azure(address: Address, options: StorageOptions) -> ObjectStore:
@@ -45,7 +45,7 @@ def _open_azure(address: Address, options: StorageOptions) -> ObjectStore:
 
 
 def _open_memory(address: Address, _: StorageOptions) -> ObjectStore:
-    from lakesweep.storage.cloud.store import open_memory
+    from lakesweep.storage.memory import open_memory
 
     return open_memory(address.bucket)
 

@@ -86,7 +86,8 @@ def check_java(config: Config) -> Iterator[Finding]:
 def check_extras() -> Iterator[Finding]:
     """Which optional libraries are installed."""
     yield _extra("spark", ("pyspark",), "sweeps over whole lakes")
-    yield _extra("cloud", ("obstore", "arro3.core"), "Google Cloud Storage and Azure")
+    yield _extra("google", ("google.auth",), "accounts of Google Cloud")
+    yield _extra("azure", ("azure.identity",), "identities of Azure")
     yield _extra("lakefs", ("lakefs_sdk",), "repositories of lakeFS servers")
     yield _extra("postgresql", ("psycopg",), "a store in PostgreSQL")
     yield _extra("mysql", ("pymysql",), "a store in MariaDB or MySQL")

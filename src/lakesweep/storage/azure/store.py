@@ -13,7 +13,6 @@ from lakesweep.errors import (
     ChangedError,
     ExistsError,
     InexactKeyError,
-    LakesweepError,
     StorageError,
     UnavailableError,
     UnsupportedError,
@@ -21,17 +20,16 @@ from lakesweep.errors import (
 from lakesweep.storage.azure.account import AzureAccount, find_endpoint
 from lakesweep.storage.azure.errors import AzureOperation, error_of, is_unmet, outcome_of
 from lakesweep.storage.azure.listing import AzureListRequest, list_page
+from lakesweep.storage.conditional_deletes import DeleteRequests, Etags, delete_by_batch
 from lakesweep.storage.cursor import PageToken
 from lakesweep.storage.http_transport import (
     DOCUMENT_BYTES,
-    BadBatchError,
     HttpConnections,
     HttpRequest,
     HttpResponse,
     batch_body,
     count_of,
     http_time,
-    parse_batch,
     query_string,
 )
 from lakesweep.storage.moves import move_by_copy, object_exists
@@ -41,10 +39,7 @@ from lakesweep.storage.object_store import (
     Expected,
     ListingPage,
     ObjectInfo,
-    Outcome,
     StorageCapabilities,
-    check_expected,
-    check_keys,
 )
 from lakesweep.storage.options import StorageOptions
 
@@ -74,6 +69,14 @@ class AzureStore:
         self._has_batches = options.delete_batch != 1
         self._has_folders: bool | None = None
         self.base = f"abfss://{bucket}/"
+        self._deletes = DeleteRequests(
+            self.base,
+            self._refusal,
+            self.head,
+            self._send_delete,
+            self._send_batch,
+            lambda key, answer: outcome_of(key, self.base + key, answer),
+        )
 
     def __reduce__(self) -> tuple[type[AzureStore], tuple[str, StorageOptions]]:
         return AzureStore, (self._bucket, self._options)
@@ -133,20 +136,8 @@ class AzureStore:
     def delete(
         self, keys: Sequence[str], expected: Sequence[Expected | None] | None = None
     ) -> Sequence[Deletion]:
-        """Delete distinct keys in one batch; one outcome each, compared by etag.
-
-        Accounts that have no batches, and keys alone, are deleted by single requests.
-        """
-        check_keys(keys, self.capabilities.delete_batch)
-        check_expected(keys, expected)
-        etags = [one.etag if one else None for one in expected or [None] * len(keys)]
-        outcomes = {key: self._refusal(key) for key in keys}
-        wanted = {key: etag for key, etag in zip(keys, etags, strict=True) if not outcomes[key]}
-        if len(wanted) > 1 and self._has_batches:
-            outcomes |= self._delete_batch(wanted)
-        for key, etag in wanted.items():
-            outcomes[key] = outcomes[key] or self._delete_one(key, etag)
-        return [deletion for key in keys if (deletion := outcomes[key]) is not None]
+        """Delete distinct keys in one batch; one outcome each, compared by etag."""
+        return delete_by_batch(self._deletes, keys, expected, most=self.capabilities.delete_batch)
 
     def copy(self, source: str, target: str) -> None:
         """Copy an object within the container, replacing the target."""
@@ -161,7 +152,7 @@ class AzureStore:
             target,
             expected,
             copy=partial(self._copy_new, info, target),
-            remove=partial(self._delete_one, source, info.etag),
+            remove=partial(self._deletes.delete_one, source, info.etag),
         )
 
     def keeps_versions(self) -> bool:
@@ -212,9 +203,11 @@ class AzureStore:
                 raise ExistsError(self.base + target, "already exists") from error
             raise
 
-    def _delete_batch(self, wanted: Mapping[str, str | None]) -> dict[str, Deletion | None]:
-        """Outcomes by key; none at all if the account has no batches."""
-        requests = [self._request("DELETE", key, _if_match(etag)) for key, etag in wanted.items()]
+    def _send_batch(self, etags: Etags) -> HttpResponse | None:
+        """The response to a batch of deletes; None if the account has no batches."""
+        if not self._has_batches:
+            return None
+        requests = [self._request("DELETE", key, _if_match(etag)) for key, etag in etags.items()]
         # The version of the batch applies to all of its parts, which must not repeat it.
         parts = [self._signed(request, version=False) for request in requests]
         kind, body = batch_body(parts)
@@ -225,33 +218,13 @@ class AzureStore:
         if answer.status in (400, 404, 405, 409, 501):
             # The same deletes one by one tell what is wrong, or work.
             self._has_batches = answer.status == 400
-            return {}
+            return None
         if not answer.is_success:
             raise error_of(AzureOperation.DELETE, self.base, answer)
-        return self._batch_outcomes(list(wanted), answer)
+        return answer
 
-    def _batch_outcomes(
-        self, keys: Sequence[str], answer: HttpResponse
-    ) -> dict[str, Deletion | None]:
-        try:
-            found = parse_batch(answer)
-        except BadBatchError as error:
-            raise UnavailableError(self.base, str(error)) from error
-        # A key that the response does not mention may or may not be deleted.
-        unknown = partial(Deletion, outcome=Outcome.FAILED, reason="no outcome given")
-        return {
-            key: outcome_of(key, self.base + key, found[number])
-            if number in found
-            else unknown(key, may_retry=True)
-            for number, key in enumerate(keys)
-        }
-
-    def _delete_one(self, key: str, etag: str | None) -> Deletion:
-        try:
-            answer = self._send("DELETE", key, _if_match(etag))
-        except LakesweepError as error:
-            return Deletion(key, Outcome.FAILED, str(error), isinstance(error, UnavailableError))
-        return outcome_of(key, self.base + key, answer)
+    def _send_delete(self, key: str, etag: str | None) -> HttpResponse:
+        return self._send("DELETE", key, _if_match(etag))
 
     def _ask_page(self, path: str, query: dict[str, str]) -> bytes:
         target = f"{self._endpoint.root}?{query_string({**query, **self._account.query})}"
@@ -274,8 +247,8 @@ class AzureStore:
         return self._http.send(self._signed(self._request(method, key, headers, body)))
 
     def _check(self, key: str) -> None:
-        if (refusal := self._refusal(key)) is not None:
-            raise InexactKeyError(self.base + key, refusal.reason or "")
+        if (reason := self._refusal(key)) is not None:
+            raise InexactKeyError(self.base + key, reason)
 
     def _request(
         self, method: str, key: str, headers: Mapping[str, str], body: bytes = b""
@@ -299,8 +272,8 @@ class AzureStore:
             request.method, request.target, request.path, signed, request.body, request.most_bytes
         )
 
-    def _refusal(self, key: str) -> Deletion | None:
-        """The outcome for a key that Azure would take for another one; None if it would not."""
+    def _refusal(self, key: str) -> str | None:
+        """Why a key is not sent: Azure would take it for another one. None if it would not."""
         reason = None
         if not key:
             reason = "an empty key names no object"
@@ -312,7 +285,7 @@ class AzureStore:
             reason = "the key is not valid Unicode"
         elif _EMPTY.search(key) and self._joins_slashes():
             reason = "an account with real folders takes an empty segment for none"
-        return None if reason is None else Deletion(key, Outcome.FAILED, reason)
+        return reason
 
     def _joins_slashes(self) -> bool:
         """Whether the account has real folders, or may have: then `a//b` would be `a/b`."""

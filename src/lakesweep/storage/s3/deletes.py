@@ -22,16 +22,13 @@ from lakesweep.errors import (
     ThrottledError,
     UnavailableError,
 )
-from lakesweep.parallel import map_ordered
+from lakesweep.storage.conditional_deletes import find_etags, without_etags
 from lakesweep.storage.object_store import (
-    CHANGED,
     Deletion,
     Expected,
     ObjectInfo,
     Outcome,
     check_is_expected,
-    is_expected,
-    micros_of,
 )
 from lakesweep.storage.s3.client import S3Client, ServerFeature, md5_of
 from lakesweep.storage.s3.endpoint import S3Request
@@ -49,9 +46,6 @@ from lakesweep.storage.s3.xml_bodies import (
 _BULK, _SINGLE = "bulk", "single"
 #: An etag that no object has.
 _NO_ETAG = "0" * 32
-#: Parallel HEAD requests before a delete whose listing had no etags.
-_HEAD_WORKERS = 16
-_SECOND = 1_000_000
 
 
 class S3Deletes:
@@ -73,7 +67,7 @@ class S3Deletes:
     ) -> Sequence[Deletion]:
         """One outcome for each key, in that order."""
         # Listings without etags need a HEAD first: only an etag makes a delete conditional.
-        seen, outcomes = self._find_etags(_without_etags(keys, expected))
+        seen, outcomes = find_etags(self._client.info, without_etags(keys, expected))
         etags = {**_etags(keys, expected), **seen}
         left = [key for key in keys if key not in outcomes]
         bulk = [] if self._form == _SINGLE else _fit_for_bulk(left)
@@ -94,31 +88,6 @@ class S3Deletes:
         removed = self._delete_one(probe)
         if removed.outcome not in (Outcome.DELETED, Outcome.ABSENT):
             raise StorageError(self._client.base + probe, f"could not be removed: {removed.reason}")
-
-    def _find_etags(
-        self, listed: Mapping[str, Expected]
-    ) -> tuple[Mapping[str, str], dict[str, Deletion]]:
-        """The etags of unchanged objects that were listed without; outcomes for the others."""
-        if not listed:
-            return {}, {}
-        found = list(
-            map_ordered(
-                lambda key: self._find_etag(key, listed[key]), listed, workers=_HEAD_WORKERS
-            )
-        )
-        etags = {key: one for key, one in zip(listed, found, strict=True) if isinstance(one, str)}
-        return etags, {one.key: one for one in found if isinstance(one, Deletion)}
-
-    def _find_etag(self, key: str, listed: Expected) -> str | Deletion | None:
-        try:
-            info = self._client.info(key)
-        except MissingError:
-            return Deletion(key, Outcome.ABSENT)
-        except LakesweepError as error:
-            return Deletion(key, Outcome.FAILED, str(error), isinstance(error, UnavailableError))
-        if not _is_as_listed(info, listed):
-            return Deletion(key, Outcome.CHANGED, CHANGED)
-        return info.etag
 
     def _honoured(
         self, form: str, keys: Sequence[str], etags: Mapping[str, str]
@@ -179,26 +148,6 @@ class S3Deletes:
 def _etags(keys: Sequence[str], expected: Sequence[Expected | None] | None) -> Mapping[str, str]:
     pairs = zip(keys, expected or (), strict=expected is not None)
     return {key: one.etag for key, one in pairs if one is not None and one.etag is not None}
-
-
-def _without_etags(
-    keys: Sequence[str], expected: Sequence[Expected | None] | None
-) -> Mapping[str, Expected]:
-    """Objects listed without etags; without a time either, there is nothing to compare."""
-    pairs = zip(keys, expected or (), strict=expected is not None)
-    return {
-        key: one
-        for key, one in pairs
-        if one is not None and one.etag is None and one.modified_micros is not None
-    }
-
-
-def _is_as_listed(info: ObjectInfo, listed: Expected) -> bool:
-    """Whether an object is as listed, comparing times in whole seconds, as HEAD reports them."""
-    if listed.modified_micros is None or info.modified is None:
-        return is_expected(info, listed)
-    second = listed.modified_micros // _SECOND == micros_of(info.modified) // _SECOND
-    return second and is_expected(info, listed._replace(modified_micros=None))
 
 
 def probe_beside(key: str) -> str:

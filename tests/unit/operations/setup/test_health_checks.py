@@ -141,7 +141,9 @@ def _check_store(folder: Path, url: str, realm: str = "default") -> list[Finding
 def test_all_is_well_without_a_lake(tmp_path: Path, capsys: Capture) -> None:
     code, checks = _examine(tmp_path, "", capsys)
     assert code == 0
-    assert {"python", "java", "configuration", "store", "extra spark", "extra cloud"} <= set(checks)
+    assert {"python", "java", "configuration", "store", "extra spark", "extra google"} <= set(
+        checks
+    )
 
 
 def test_a_location_is_listed_and_read(tmp_path: Path, capsys: Capture) -> None:

@@ -17,7 +17,6 @@ from lakesweep.errors import (
     UnavailableError,
     UsageError,
 )
-from lakesweep.storage.cloud.store import open_memory
 from lakesweep.storage.deleting.quarantine import (
     QUARANTINE_SCHEMA,
     empty_quarantine,
@@ -29,6 +28,7 @@ from lakesweep.storage.deleting.restore import restore_files
 from lakesweep.storage.file_batches import FILE_SCHEMA, OUTCOME_SCHEMA
 from lakesweep.storage.listing.locations import list_files
 from lakesweep.storage.local.store import LocalStore
+from lakesweep.storage.memory import open_memory
 from lakesweep.storage.object_store import ObjectStore
 from lakesweep.storage.wrappers.faults import Faulty, StorageFault, fail, lose
 from tests.by_copy import ByCopy

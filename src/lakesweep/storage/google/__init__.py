@@ -1,0 +1,1 @@
+"""Google Cloud Storage, by its own JSON interface."""
