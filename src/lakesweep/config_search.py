@@ -68,6 +68,15 @@ def find_config(
     return _search(folder.absolute(), {_ROOT, os.geteuid()} if owners is None else owners)
 
 
+def is_closed(folder: Path, owners: Collection[int] | None = None) -> bool:
+    """Whether nobody but `owners` can change what lies in a folder, or put another in its place."""
+    trusted = {_ROOT, os.geteuid()} if owners is None else owners
+    # Links on the way count by where they lie, and by where they lead to.
+    paths = (folder.absolute(), folder.resolve())
+    folders = dict.fromkeys(each for path in paths for each in (path, *path.parents))
+    return all(_distrust_folder(each, trusted) is None for each in folders)
+
+
 def _search(folder: Path, owners: Collection[int]) -> ConfigSearch:
     passed_over: list[PassedOver] = []
     folders = (folder, *folder.parents)

@@ -156,6 +156,16 @@ def test_a_changed_page_stops_spark_itself(
         datasets.read(spark, copy, access).collect()
 
 
+def test_hashes_are_compared_in_a_folder_that_others_can_write_to(
+    spark: SparkSession, access: ExecutorAccess, copy: Dataset
+) -> None:
+    """The checksum of a page can be forged together with the page."""
+    Path(copy.address).chmod(0o777)
+    harm(copy, "changed")
+    with pytest.raises(DamagedError, match="wrong SHA-256"), translating():
+        datasets.read(spark, copy, access).collect()
+
+
 @pytest.mark.parametrize("how", ["removed", "changed"])
 def test_our_own_tasks_compare_every_part(
     spark: SparkSession, access: ExecutorAccess, copy: Dataset, how: str

@@ -6,7 +6,7 @@ from struct import pack
 
 import pytest
 
-from lakesweep.config_search import find_config
+from lakesweep.config_search import find_config, is_closed
 
 _NAME = "lakesweep.toml"
 _STRANGER = 54_321
@@ -102,6 +102,16 @@ def test_a_link_counts_by_the_folder_that_it_leads_to(inner: Path, tmp_path: Pat
     assert find_config(None, {}, inner).path == inner / _NAME
     folder.chmod(0o777)
     assert f"{folder} can be" in find_config(None, {}, inner).passed_over[0].reason
+
+
+def test_a_folder_is_closed_if_no_other_user_can_replace_it(inner: Path, tmp_path: Path) -> None:
+    assert is_closed(inner)
+    assert not is_closed(inner, owners=())
+    link = tmp_path / "link"
+    link.symlink_to(inner)
+    inner.parent.chmod(0o777)
+    assert not is_closed(inner)
+    assert not is_closed(link)
 
 
 def test_a_search_without_success_says_where_it_looked(inner: Path) -> None:

@@ -5,10 +5,17 @@ fencing token, and until when the lease is good. Anyone may write a second objec
 end the run. Tasks read both before each batch and, unless they just did, before each request. So if
 the driver dies, loses its lease or is told to stop, its tasks end, even if they cannot reach the
 database.
+
+Others may be able to write there. The driver signs the control object with a key that only it and
+its tasks know, so nobody else can make a run last longer. Whoever puts an earlier object back gains
+no more than the time that the driver had granted with it.
 """
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+import secrets
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -50,6 +57,13 @@ class FenceRecord(msgspec.Struct, frozen=True):
     token: int
     good_until: int
     round: int = 0
+    signature: str = ""
+
+    def signed(self, key: bytes) -> FenceRecord:
+        """The same with the signature that belongs to it."""
+        content = msgspec.json.encode(msgspec.structs.replace(self, signature=""))
+        digest = hmac.new(key, content, hashlib.sha256).hexdigest()
+        return msgspec.structs.replace(self, signature=digest)
 
 
 @dataclass(frozen=True)
@@ -62,12 +76,13 @@ class RunFence:
     token: int
     clock: Clock = field(default_factory=SystemClock)
     round: int = 0
+    key: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
 
     def renew(self, lease: HeldLease) -> None:
         """Let the tasks go on for as long as the lease is good."""
         leash = FenceRecord(self.run, self.token, micros(lease.good_until), self.round)
         store, key = self._place(CONTROL)
-        store.write(key, msgspec.json.encode(leash))
+        store.write(key, msgspec.json.encode(leash.signed(self.key)))
 
     def take_over(self, folder: str, lease: HeldLease) -> None:
         """Have what is left of an earlier run end, whatever its clocks say: its folder is ours."""
@@ -88,6 +103,8 @@ class RunFence:
             raise LeaseHeldError(f"{self.run}: its control object is damaged") from error
         if (leash.run, leash.token) != (self.run, self.token):
             raise LeaseHeldError(f"{self.run}: {leash.run} has taken over")
+        if not hmac.compare_digest(leash.signature, leash.signed(self.key).signature):
+            raise LeaseHeldError(f"{self.run}: its control object was not written by this run")
         if micros(self.clock.now()) >= leash.good_until:
             raise LeaseHeldError(f"{self.run}: its lease has ended")
         if is_stopped(self.stores, self.folder):

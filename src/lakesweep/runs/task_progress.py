@@ -90,7 +90,7 @@ def show_progress(
 def _watch(stores: StoreOpener, shown: StepProgress, done: threading.Event) -> None:
     assert shown.folder is not None
     while not done.wait(EVERY_SECONDS):
-        with suppress(LakesweepError):
+        with suppress(LakesweepError, ValueError):
             shown.reach(sum(_counts(stores, shown.folder)))
     remove_folder(stores, shown.folder)
 

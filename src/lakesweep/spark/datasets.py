@@ -6,10 +6,12 @@ import heapq
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from lakesweep.config_search import is_closed
 from lakesweep.errors import UsageError
 from lakesweep.spark.data_source import ArrowDataSource, ArrowSourceReader
 from lakesweep.spark.error_translation import translating
@@ -56,13 +58,14 @@ def read(
 ) -> DataFrame:
     """The rows of a dataset, with all or some of its columns.
 
-    Spark itself reads a local folder, after a comparison of part sizes; it verifies the checksum of
-    each page. Elsewhere our own tasks read, and verify the hash of each part. They are not a data
+    Spark itself reads a local folder that no other user can change, after a comparison of part
+    sizes; it verifies the checksum of each page. Elsewhere our own tasks read, and verify the hash
+    of each part: what others can write may be forged, checksums included. They are not a data
     source, because for each of those Spark starts Python on the driver several times.
     """
     chosen = list(columns or dataset.schema.names)
     folder = identity(dataset.address)
-    if dataset.parts and _PLAIN_FOLDER.fullmatch(folder):
+    if dataset.parts and _PLAIN_FOLDER.fullmatch(folder) and is_closed(Path(folder)):
         check_parts(access.stores, dataset)
         return _read_natively(spark, dataset, folder).select(*chosen)
     shares = _balanced(dataset.parts, access.parts)

@@ -6,11 +6,19 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from lakesweep.clock import ManualClock
 from lakesweep.errors import DeniedError, LakesweepError, LeaseHeldError, PausedError, StoppedError
-from lakesweep.runs.fencing import FenceWriter, RequestFence, RunFence, request_stop
+from lakesweep.runs.fencing import (
+    CONTROL,
+    FenceRecord,
+    FenceWriter,
+    RequestFence,
+    RunFence,
+    request_stop,
+)
 from lakesweep.runs.leases import CLOCK_MARGIN, LEASE_TERM, HeldLease, take_lease
 from lakesweep.runs.records import TYPES
 from lakesweep.runs.run_log import RunLog
@@ -56,6 +64,19 @@ def test_tasks_of_an_earlier_round_end_whatever_comes_later(run: Run) -> None:
     with pytest.raises(PausedError):
         run.control.check()
     reins.control.check()
+
+
+def test_nobody_else_can_make_a_run_last_longer(run: Run) -> None:
+    """Whoever can write to the folder knows all that is in the object, but not the key."""
+    path = Path(run.folder) / CONTROL
+    granted = msgspec.json.decode(path.read_bytes(), type=FenceRecord)
+    longer = msgspec.structs.replace(granted, good_until=2 * granted.good_until)
+    for forged in (longer, longer.signed(b""), msgspec.structs.replace(longer, signature="")):
+        path.write_bytes(msgspec.json.encode(forged))
+        with pytest.raises(LeaseHeldError, match="was not written by this run"):
+            run.control.check()
+    path.write_bytes(msgspec.json.encode(granted))
+    run.control.check()
 
 
 def test_a_run_that_is_told_to_stop_stops(run: Run) -> None:

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from contextlib import suppress
 
 import msgspec
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from lakesweep.errors import DamagedError, LakesweepError
 from lakesweep.hashing.bloom_file import dump_bloom, load_bloom
 from lakesweep.hashing.bloom_filter import BloomFilter
+from lakesweep.runs.leases import CLOCK_MARGIN, LEASE_TERM
 from lakesweep.runs.records import RunKind, run_folder
 from lakesweep.storage.address import parse
 from lakesweep.storage.datasets.manifest import MANIFEST_NAME
-from lakesweep.storage.datasets.writer import write_dataset
+from lakesweep.storage.datasets.writer import new_part_name, write_dataset
 from lakesweep.storage.file_identity import file_hashes, hash_columns
 from lakesweep.storage.object_store import ObjectStore
 from lakesweep.storage.stores import Stores
 from lakesweep.storage.wrappers.base import StoreWrapper
 from lakesweep.sweep.columns import VERDICTS
 from lakesweep.sweep.judge.live_set import MatchMode
-from tests.sweeps import LAKE, PLANS, Process, World, deletes, plan, rows
+from lakesweep.sweep.mark.marks import DOCUMENT as MARKS
+from tests.sweeps import LAKE, PLANS, DiedError, Process, World, at, deletes, plan, rows
 
 LIVE = f"{LAKE}/t1/data/live.parquet"
 ORPHANS = [f"{LAKE}/t1/data/orphan-{number}.parquet" for number in range(3)]
@@ -81,6 +85,38 @@ def test_a_filter_that_was_swapped_makes_no_plan(world: World, which: str) -> No
     process = swapping(world, emptied(which))
     with pytest.raises(DamagedError, match="Bloom filter has the wrong SHA-256"):
         process.plan(mode=MatchMode.BLOOM)
+
+
+def test_marks_that_call_a_catalog_unreadable_do_not_excuse_it(world: World) -> None:
+    """What a plan could not read was accepted; what it could read must be readable at apply."""
+    made = plan(world)
+    key = f"prod/{made.plan}/marks/{MARKS}"
+    document = json.loads(world.plans.read(key))
+    document["unknown"] = [{"origin": "catalog names", "reason": "was down"}]
+    world.plans.write(key, json.dumps(document).encode())
+    world.catalog.is_down = True
+    before = world.files()
+    with suppress(LakesweepError):
+        Process(world).apply(made.plan)
+    assert world.files() == before
+
+
+def test_outcomes_that_were_made_up_only_keep_files(world: World) -> None:
+    made = plan(world)
+    process = Process(world)
+    process.gate.script = at("delete s3://lake", process.gate.die)
+    with suppress(DiedError):
+        process.apply(made.plan)
+    world.clock.sleep((LEASE_TERM + 2 * CLOCK_MARGIN).total_seconds())
+    made_up = pa.table({"path": [LIVE, ORPHANS[0]], "outcome": ["failed", "deleted"]})
+    sink = pa.BufferOutputStream()
+    pq.write_table(made_up, sink)
+    key = f"prod/{made.plan}/outcomes/{new_part_name()}"
+    world.plans.write(key, sink.getvalue().to_pybytes())
+
+    Process(world).apply(made.plan)
+
+    assert world.live() | {ORPHANS[0]} == world.files()
 
 
 def _verdicts(paths: list[str], hashed: list[str]) -> pa.RecordBatch:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,17 @@ from lakesweep.storage.file_batches import FILE_SCHEMA
 def batch(*sizes: int | None) -> pa.RecordBatch:
     rows = [{"path": f"s3://b/{size}", "size_bytes": size} for size in sizes]
     return pa.RecordBatch.from_pylist(rows, schema=FILE_SCHEMA)
+
+
+def test_a_spool_is_closed_to_other_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    before = os.umask(0)
+    try:
+        with Spool():
+            (folder,) = tmp_path.iterdir()
+            assert folder.stat().st_mode & 0o777 == 0o700
+    finally:
+        os.umask(before)
 
 
 def test_what_was_written_is_read_back_and_counted() -> None:

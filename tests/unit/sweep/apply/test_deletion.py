@@ -45,6 +45,7 @@ from lakesweep.sweep.engine.protocol import TASK_RESULTS, results_of
 from tests.dict_store import Death, Mortal
 from tests.moments import NOON
 
+KEY = b"of the driver"
 COUNT = 7
 
 
@@ -70,7 +71,7 @@ class Sweep:
         stores = Stores(replace={"/": store or LocalStore()})
         removal = removal or DeleteRemoval()
         schema = QUARANTINE_SCHEMA if isinstance(removal, QuarantineRemoval) else OUTCOME_SCHEMA
-        control = RunFence(stores, str(self.root), "r1", 1, ManualClock(NOON))
+        control = RunFence(stores, str(self.root), "r1", 1, ManualClock(NOON), key=KEY)
         return DeleteStep(
             stores, control, self.outcomes, removal, DeleteRate(), schema, batch_rows=3
         )
@@ -110,7 +111,7 @@ def make_sweep(root: Path) -> Sweep:
     sweep.lake.mkdir(parents=True)
     for number in range(COUNT):
         (sweep.lake / f"{number}.parquet").write_bytes(b"x" * number)
-    leash = FenceRecord("r1", 1, micros(NOON) + 1)
+    leash = FenceRecord("r1", 1, micros(NOON) + 1).signed(KEY)
     (root / CONTROL).write_bytes(msgspec.json.encode(leash))
     return sweep
 
