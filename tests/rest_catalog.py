@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -38,8 +39,11 @@ class RestCatalogServer:
     views: dict[Name, str] = field(default_factory=dict)
     config: Mapping[str, str] = field(default_factory=dict)
     uri: str = ""
+    #: When each request came.
+    asked: list[float] = field(default_factory=list)
 
     def answer(self, method: str, target: str) -> tuple[HTTPStatus, dict[str, Any] | None]:
+        self.asked.append(time.monotonic())
         url = urlsplit(target)
         parts = [unquote(part) for part in url.path.strip("/").split("/")][1:]
         match [method, *parts]:

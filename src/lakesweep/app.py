@@ -168,7 +168,9 @@ class App:
         from lakesweep.runs.run_log import RunLog
 
         self.prepare_store()
-        return RunLog(self.store.realm(self.config.store.realm), self.clock)
+        return RunLog(
+            self.store.realm(self.config.store.realm), self.clock, lambda: self.stores.load
+        )
 
     @cached_property
     def known_runs(self) -> RunLog:
@@ -312,7 +314,7 @@ class App:
             return
         from lakesweep.spark.executor_access import ExecutorAccess
         from lakesweep.spark.session import open_session
-        from lakesweep.spark.settings import suggested_tasks
+        from lakesweep.spark.settings import session_cores, suggested_tasks
         from lakesweep.sweep.engine.spark_engine import SparkSweepEngine
 
         # Starting Java takes long and leaves a core idle, so kernels are loaded meanwhile.
@@ -320,9 +322,9 @@ class App:
         with ExitStack() as stack:
             with self.progress.task("starting Spark", unit=""):
                 spark = stack.enter_context(open_session(self.config.spark, verbose=verbose))
-            yield SparkSweepEngine(
-                spark, ExecutorAccess(self.stores, self.catalogs, suggested_tasks(spark))
-            )
+            access = ExecutorAccess(self.stores, self.catalogs, suggested_tasks(spark))
+            access.limit_tasks(session_cores(spark))
+            yield SparkSweepEngine(spark, access)
 
     def close(self) -> None:
         """Close all stores that were opened."""
@@ -337,16 +339,32 @@ class App:
         """All object stores that addresses may name."""
         from lakesweep.storage.file_batches import use_system_allocator
         from lakesweep.storage.stores import Stores
+        from lakesweep.storage.wrappers.run_load import RunLoad
 
         # Before the first store is used: memory allocated earlier would stay in the old pool.
         use_system_allocator()
         limits = self.config.limits.read_limits
-        stores = Stores(self.storage_options, clock=self.clock, limits=limits)
+        load = RunLoad(self.clock, self._catalog_rates)
+        stores = Stores(self.storage_options, clock=self.clock, limits=limits, load=load)
         lakes = self.config.lakes.values()
         plans = [self.plans, *(lake.plans for lake in lakes if lake.plans)]
         locations = [location for lake in lakes for location in lake.locations]
         quarantines = [lake.quarantine for lake in lakes if lake.quarantine]
         return stores.within(*plans, *locations, *quarantines, private=plans)
+
+    @property
+    def _catalog_rates(self) -> Mapping[str, float]:
+        """Requests a second, by the name of a catalog or the endpoint of a server; the lowest."""
+        found: dict[str, float] = {}
+        catalogs, servers = self._roots(IcebergCatalogRoot), self._roots(LakefsRoot)
+        rates = [
+            *((root.name, root.catalog_requests_per_second) for root in catalogs),
+            *((root.endpoint, root.catalog_requests_per_second) for root in servers),
+        ]
+        for name, rate in rates:
+            if name is not None and rate is not None:
+                found[name] = min(rate, found.get(name, rate))
+        return found
 
     @cached_property
     def catalogs(self) -> Mapping[str, Mapping[str, str]]:
@@ -383,7 +401,12 @@ class App:
         from lakesweep.lakefs.client.access import ConfiguredServer
 
         return tuple(
-            ConfiguredServer(root.endpoint, root.repositories, root.local_root)
+            ConfiguredServer(
+                root.endpoint,
+                root.repositories,
+                root.local_root,
+                self.stores.load.catalog(root.endpoint),
+            )
             for root in self._roots(LakefsRoot)
             if root.endpoint is not None
         )

@@ -126,7 +126,9 @@ class StorageSection(Section):
     files_per_second: Positive | None = None
     batches_per_second: Positive | None = None
     delete_batch: Annotated[int, Field(gt=0)] | None = None
-    max_connections: Annotated[int, Field(gt=0)] = 32
+    requests_per_second: Positive | None = None
+    bytes_per_second: Positive | None = None
+    max_connections: Annotated[int, Field(gt=0)] | None = None
     timeout_seconds: Positive = 60.0
     retries: Annotated[int, Field(ge=0)] = 8
 
@@ -137,6 +139,7 @@ class IcebergCatalogRoot(Section):
     type: Literal["iceberg-catalog"]
     name: str
     properties: Properties = Field(default_factory=dict, repr=False)
+    catalog_requests_per_second: Positive | None = None
 
 
 class IcebergMetadataRoot(Section):
@@ -189,6 +192,7 @@ class LakefsRoot(Section):
     namespaces: Texts = ()
     local_root: str | None = None
     without_staging: bool = False
+    catalog_requests_per_second: Positive | None = None
 
     @model_validator(mode="after")
     def _names_some(self) -> Self:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from lakesweep.errors import ConfigError, LakesweepError
 from lakesweep.iceberg.generic_catalog import CatalogEntry, ForeignTable, Name, UnresolvedTable
 from lakesweep.storage.options import StorageOptions
+from lakesweep.storage.wrappers.run_load import Pace, no_pace
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog as PyIcebergCatalog
@@ -52,9 +53,13 @@ class IcebergCatalog(Protocol):
         ...
 
 
-def open_catalog(name: str, properties: Mapping[str, str]) -> IcebergCatalog:
-    """Connect to a catalog; without properties, PyIceberg's own configuration is used."""
+def open_catalog(name: str, properties: Mapping[str, str], pace: Pace = no_pace) -> IcebergCatalog:
+    """Connect to a catalog; without properties, PyIceberg's own configuration is used.
+
+    `pace` is called before each request, and may wait.
+    """
     try:
+        pace()
         catalog = _load(name, properties)
     except LakesweepError:
         raise
@@ -63,7 +68,7 @@ def open_catalog(name: str, properties: Mapping[str, str]) -> IcebergCatalog:
     # By name, because importing a class that is not used takes longer than most commands.
     kinds = [kind.__name__ for kind in type(catalog).__mro__]
     make = next((_KINDS[kind] for kind in kinds if kind in _KINDS), _any)
-    return make(name, catalog)
+    return make(name, catalog, pace)
 
 
 def known_catalogs() -> dict[str, Mapping[str, str]]:
@@ -87,44 +92,47 @@ def _load(name: str, properties: Mapping[str, str]) -> PyIcebergCatalog:
     return load_catalog(name, **quiet)
 
 
-def _any(name: str, catalog: Any) -> IcebergCatalog:
+def _any(name: str, catalog: Any, pace: Pace) -> IcebergCatalog:
     from lakesweep.iceberg.generic_catalog import GenericCatalogAdapter
 
-    return GenericCatalogAdapter(name, catalog)
+    return GenericCatalogAdapter(name, catalog, pace)
 
 
-def _rest(name: str, catalog: Any) -> IcebergCatalog:
+def _rest(name: str, catalog: Any, pace: Pace) -> IcebergCatalog:
     from lakesweep.iceberg.rest_catalog import RestCatalogAdapter, bound_requests
 
-    return RestCatalogAdapter(name, bound_requests(catalog))
+    # One call may take several pages, so each request of the session waits by itself.
+    return RestCatalogAdapter(name, bound_requests(catalog, pace))
 
 
-def _sql(name: str, catalog: Any) -> IcebergCatalog:
+def _sql(name: str, catalog: Any, pace: Pace) -> IcebergCatalog:
     from lakesweep.iceberg.sql_catalog import SqlCatalogAdapter
 
-    return SqlCatalogAdapter(name, catalog)
+    return SqlCatalogAdapter(name, catalog, pace)
 
 
-def _glue(name: str, catalog: Any) -> IcebergCatalog:
+def _glue(name: str, catalog: Any, pace: Pace) -> IcebergCatalog:
     from lakesweep.iceberg.metastores import GlueCatalogAdapter
 
+    catalog.glue.meta.events.register("before-send", lambda **_: pace())
     return GlueCatalogAdapter(name, catalog)
 
 
-def _hive(name: str, catalog: Any) -> IcebergCatalog:
+def _hive(name: str, catalog: Any, pace: Pace) -> IcebergCatalog:
     from lakesweep.iceberg.metastores import HiveCatalogAdapter, bound_waiting
 
-    return HiveCatalogAdapter(name, bound_waiting(catalog))
+    return HiveCatalogAdapter(name, bound_waiting(catalog), pace)
 
 
-def _dynamodb(name: str, catalog: Any) -> IcebergCatalog:
+def _dynamodb(name: str, catalog: Any, pace: Pace) -> IcebergCatalog:
     from lakesweep.iceberg.dynamodb_catalog import DynamoDbCatalogAdapter
 
+    catalog.dynamodb.meta.events.register("before-send", lambda **_: pace())
     return DynamoDbCatalogAdapter(name, catalog)
 
 
 #: The adapter for each type of PyIceberg's catalogs.
-_KINDS: Mapping[str, Callable[[str, Any], IcebergCatalog]] = {
+_KINDS: Mapping[str, Callable[[str, Any, Pace], IcebergCatalog]] = {
     "RestCatalog": _rest,
     "SqlCatalog": _sql,
     "GlueCatalog": _glue,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 from lakesweep.errors import IncompleteError, LakesweepError, NotFoundError
 from lakesweep.iceberg.metadata import write_paths_of
 from lakesweep.parallel import map_ordered
+from lakesweep.storage.wrappers.run_load import Pace, no_pace
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog as PyIcebergCatalog
@@ -25,10 +26,14 @@ Name = tuple[str, ...]
 
 @dataclass(frozen=True)
 class GenericCatalogAdapter:
-    """A catalog that can only load whole tables, such as BigQuery's."""
+    """A catalog that can only load whole tables, such as BigQuery's.
+
+    `pace` is called before each question, unless the client itself calls it before each request.
+    """
 
     name: str
     catalog: PyIcebergCatalog
+    pace: Pace = no_pace
 
     def find(self, name: Name) -> CatalogEntry:
         table = self.ask(name, lambda: self.catalog.load_table(name))
@@ -108,6 +113,7 @@ class GenericCatalogAdapter:
 
     def ask(self, name: Name, question: Callable[[], Answer]) -> Answer:
         """Call the client, and translate its errors."""
+        self.pace()
         try:
             return question()
         except Exception as error:

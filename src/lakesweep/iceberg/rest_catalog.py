@@ -21,6 +21,7 @@ from lakesweep.iceberg.generic_catalog import (
 from lakesweep.iceberg.metadata import write_paths_of
 from lakesweep.paging import PageTrail
 from lakesweep.untrusted.documents import JSON_ERRORS
+from lakesweep.storage.wrappers.run_load import Pace, no_pace
 
 if TYPE_CHECKING:
     from pyiceberg.catalog.rest import RestCatalog
@@ -37,7 +38,7 @@ _REQUESTS_AT_ONCE = 8
 _TIMEOUT = (10.0, 60.0)
 
 
-def bound_requests(catalog: RestCatalog) -> RestCatalog:
+def bound_requests(catalog: RestCatalog, pace: Pace = no_pace) -> RestCatalog:
     """Retry while a server is busy, and follow neither silence nor pages for ever.
 
     One lost answer would veto a whole table. A run that waits holds its lease.
@@ -49,6 +50,7 @@ def bound_requests(catalog: RestCatalog) -> RestCatalog:
         """PyIceberg sets no time limit."""
 
         def send(self, request: Any, *args: Any, **options: Any) -> Any:
+            pace()
             options["timeout"] = options.get("timeout") or _TIMEOUT
             return super().send(request, *args, **options)
 

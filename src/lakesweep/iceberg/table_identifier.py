@@ -143,7 +143,9 @@ class IcebergTables:
 
     def _open(self, name: str) -> IcebergCatalog:
         if name not in self._catalogs:
-            self._catalogs[name] = open_catalog(name, self.catalogs.get(name, {}))
+            self._catalogs[name] = open_catalog(
+                name, self.catalogs.get(name, {}), self._stores.load.catalog(name)
+            )
         return self._catalogs[name]
 
     def _stores_for(self, entry: CatalogEntry) -> Stores:

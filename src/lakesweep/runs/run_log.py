@@ -29,6 +29,7 @@ from lakesweep.runs.records import (
     plan_command,
 )
 from lakesweep.storage.address import parse
+from lakesweep.storage.wrappers.run_load import RunLoad
 from lakesweep.store import LINKS, Attempt, Change, Link, Packed, Realm, key, seal
 from lakesweep.store.index.keys import decode
 from lakesweep.units import format_some
@@ -45,6 +46,8 @@ class RunLog:
 
     realm: Realm
     clock: Clock
+    #: What the stores and catalogs of this process are asked for, if that is recorded.
+    load: Callable[[], RunLoad] | None = None
 
     def begin(
         self,

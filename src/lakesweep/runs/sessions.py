@@ -10,11 +10,15 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
+import msgspec
+
 from lakesweep.errors import LakesweepError, NotFoundError, RefusedError
 from lakesweep.redaction import masked
 from lakesweep.runs.leases import HeldLease, keep_renewing, take_lease
 from lakesweep.runs.records import RunKind, RunRecord, RunStatus, new_name
 from lakesweep.runs.run_log import RunLog
+from lakesweep.storage.deleting.bulk_delete import remove_folder
+from lakesweep.storage.wrappers.used_load import UsedLoad
 
 R = TypeVar("R")
 
@@ -71,13 +75,24 @@ class Session:
     status: RunStatus = RunStatus.DONE
     message: str = ""
     figures: dict[str, Any] = field(default_factory=dict)
+    #: What this process had used before.
+    used: UsedLoad = field(default_factory=UsedLoad)
 
 
 @contextmanager
 def run_session(
-    runs: RunLog, lake: str, kind: RunKind, *, plan: str | None = None, spec: Mapping[str, Any]
+    runs: RunLog,
+    lake: str,
+    kind: RunKind,
+    *,
+    plan: str | None = None,
+    spec: Mapping[str, Any],
+    plans: str | None = None,
 ) -> Iterator[Session]:
-    """Hold the lease of a lake and record a run. LeaseHeldError if the lease is not free."""
+    """Hold the lease of a lake and record a run. LeaseHeldError if the lease is not free.
+
+    Tasks report what they used below `plans`, the folder of the lake's plans.
+    """
     started = runs.clock.now()
     name = new_name(kind, runs.clock)
     subject = f"lake {lake}"
@@ -85,7 +100,11 @@ def run_session(
 
     def begin() -> Session:
         record = runs.begin(lake, kind, name=name, plan=plan, spec=spec, token=lease.token)
-        return Session(record, lease, started)
+        session = Session(record, lease, started)
+        if runs.load is not None:
+            session.used = runs.load().counter.used()
+            runs.load().folder = None if plans is None else f"{plans}/load-{name}"
+        return session
 
     with recorded(lease, _LakeRunRecorder(runs, begin)) as session:
         yield session
@@ -111,7 +130,18 @@ class _LakeRunRecorder:
         if error is not None:
             run.status = status_after(error)
             run.message = masked(str(error)) or type(error).__name__
-        self.runs.finish(run.record, run.status, run.figures, run.message)
+        self.runs.finish(run.record, run.status, {**run.figures, **self._load(run)}, run.message)
+
+    def _load(self, run: Session) -> dict[str, Any]:
+        """What the run asked of stores and catalogs."""
+        if self.runs.load is None:
+            return {}
+        load = self.runs.load()
+        used = load.used().since(run.used)
+        if load.tasks and load.opener is not None and load.folder is not None:
+            remove_folder(load.opener, load.folder)
+        load.folder = None
+        return {"load": msgspec.to_builtins(used)}
 
 
 def status_after(error: BaseException) -> RunStatus:

@@ -14,7 +14,6 @@ from pyspark.sql import DataFrame, SparkSession
 from lakesweep.config_search import is_closed
 from lakesweep.errors import UsageError
 from lakesweep.spark.data_source import ArrowDataSource, ArrowSourceReader
-from lakesweep.spark.error_translation import translating
 from lakesweep.spark.executor_access import ExecutorAccess
 from lakesweep.spark.kernels import map_batches, map_items, to_arrow, to_spark
 from lakesweep.storage.address import identity
@@ -35,11 +34,17 @@ def write(
     parts that nothing names: Spark takes one result per task.
     """
     schema = to_arrow(frame.schema) if schema is None else schema
+    most = access.most_tasks
     parts = map_batches(
-        frame, _write_parts, PART_SCHEMA, access=access, address=address, schema=schema
+        frame,
+        _write_parts,
+        PART_SCHEMA,
+        most_tasks=most,
+        access=access,
+        address=address,
+        schema=schema,
     )
-    with translating():
-        rows = parts.collect()
+    rows = access.collect(parts)
     stored = [Part(row["name"], row["rows"], row["bytes"], row["sha256"]) for row in rows]
     return commit_dataset(access.stores, address, stored, schema)
 
@@ -71,7 +76,16 @@ def read(
     shares = _balanced(dataset.parts, access.parts)
     schema = pa.schema([dataset.schema.field(name) for name in chosen])
     bare = replace(dataset, parts=())  # each task has its own
-    return map_items(spark, shares, _read_share, schema, access=access, dataset=bare, names=chosen)
+    return map_items(
+        spark,
+        shares,
+        _read_share,
+        schema,
+        most_tasks=access.most_tasks,
+        access=access,
+        dataset=bare,
+        names=chosen,
+    )
 
 
 def _read_share(

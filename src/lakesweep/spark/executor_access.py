@@ -11,8 +11,13 @@ import re
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
+from lakesweep.spark.error_translation import translating
 from lakesweep.storage.stores import Stores
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row
 
 #: Endpoints and credentials for the SDKs of stores, without those that refer to local files.
 _CARRIED = re.compile(
@@ -46,11 +51,25 @@ class ExecutorAccess:
     parts: int = 32
     variables: Mapping[str, str] = field(default_factory=_own_variables, repr=False)
 
+    def limit_tasks(self, slots: int) -> None:
+        """Divide the limits of the stores among the tasks that run at once."""
+        self.opener.load.tasks = slots if self.most_tasks is None else min(slots, self.most_tasks)
+
+    @property
+    def most_tasks(self) -> int | None:
+        """How many tasks may run at once; None is no limit."""
+        return self.opener.most_tasks
+
     @property
     def stores(self) -> Stores:
         """The stores, on any machine."""
         self.prepare()
         return self.opener
+
+    def collect(self, frame: DataFrame) -> list[Row]:
+        """All rows of a DataFrame; the tasks that make them share the limits of the stores."""
+        with translating(), self.opener.load.divided():
+            return frame.collect()
 
     def prepare(self) -> None:
         """Make other stores that came with this access reachable too."""

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as spark
 
 from lakesweep.spark.error_translation import tagging_errors
+from lakesweep.storage.wrappers.run_load import report_loads
 
 _TYPES: dict[pa.DataType, spark.DataType] = {
     pa.string(): spark.StringType(),
@@ -73,21 +74,32 @@ _MOST_ROWS = 1 << 16
 
 
 def map_batches(
-    frame: DataFrame, kernel: Kernel, schema: pa.Schema, /, **parameters: Any
+    frame: DataFrame,
+    kernel: Kernel,
+    schema: pa.Schema,
+    /,
+    *,
+    most_tasks: int | None = None,
+    **parameters: Any,
 ) -> DataFrame:
     """Run a kernel over each partition of a DataFrame; `schema` is what it yields.
 
     The kernel is called once per partition, and again, perhaps concurrently, if a task is repeated.
-    It and its parameters are pickled.
+    It and its parameters are pickled. With `most_tasks`, no more of them run at once.
     """
 
     def run(batches: Batches) -> Batches:
-        with tagging_errors():
-            yield from to_wire(kernel(map(from_wire, batches), **parameters), wire)
+        try:
+            with tagging_errors():
+                yield from to_wire(kernel(map(from_wire, batches), **parameters), wire)
+        finally:
+            report_loads()
         freeze_loaded_objects()
 
     wire = on_the_wire(schema)
     run.__name__ = getattr(kernel, "__name__", "kernel")  # what Spark shows
+    if most_tasks is not None:
+        frame = frame.coalesce(most_tasks)
     return frame.mapInArrow(run, to_spark(schema))
 
 
@@ -97,9 +109,11 @@ def map_items(
     kernel: Callable[Concatenate[Item, ...], Batches],
     schema: pa.Schema,
     /,
+    *,
+    most_tasks: int | None = None,
     **parameters: Any,
 ) -> DataFrame:
-    """Run a kernel over some items, one task per item.
+    """Run a kernel over some items, one task per item unless `most_tasks` are fewer.
 
     Every task receives all items: they are addresses and numbers, not rows.
     """
@@ -111,7 +125,7 @@ def map_items(
 
     run.__name__ = getattr(kernel, "__name__", "kernel")
     numbers = spark.range(0, len(items), 1, max(1, len(items)))
-    return map_batches(numbers, run, schema)
+    return map_batches(numbers, run, schema, most_tasks=most_tasks)
 
 
 @cache

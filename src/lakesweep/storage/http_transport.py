@@ -158,7 +158,7 @@ def _open_pool(origin: str, options: StorageOptions, certificates: str) -> Any:
             f"{origin!r} is not a valid endpoint", hint="write endpoint = 'https://host:port'"
         )
     settings: dict[str, Any] = {
-        "maxsize": options.max_connections,
+        "maxsize": options.pool_size,
         # A caller waits for a free connection instead of opening one beyond the limit.
         "block": True,
         "timeout": urllib3.Timeout(

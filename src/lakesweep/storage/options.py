@@ -1,4 +1,4 @@
-"""Connection settings and delete rates of one store."""
+"""Connection settings, delete rates and limits of one store."""
 
 from __future__ import annotations
 
@@ -48,6 +48,23 @@ def _divide(rate: float | None, tasks: int) -> float | None:
     return None if rate is None else rate / max(1, tasks)
 
 
+#: Connections of each process to a store without a limit.
+_USUAL_CONNECTIONS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class LoadLimits:
+    """How much a run may ask of a store, with all its processes together; None is no limit."""
+
+    requests_per_second: float | None = None
+    bytes_per_second: float | None = None
+    max_connections: int | None = None
+
+    @property
+    def are_set(self) -> bool:
+        return self != LoadLimits()
+
+
 @dataclass(frozen=True, slots=True)
 class StorageOptions:
     """The settings of one bucket; None means the default of the store's own SDK."""
@@ -68,10 +85,21 @@ class StorageOptions:
     files_per_second: float | None = None
     batches_per_second: float | None = None
     delete_batch: int | None = None
-    max_connections: int = 32
+    requests_per_second: float | None = None
+    bytes_per_second: float | None = None
+    max_connections: int | None = None
     timeout_seconds: float = 60.0
     retries: int = 8
 
     @property
     def delete_rate(self) -> DeleteRate:
         return DeleteRate(self.files_per_second, self.batches_per_second)
+
+    @property
+    def load_limits(self) -> LoadLimits:
+        return LoadLimits(self.requests_per_second, self.bytes_per_second, self.max_connections)
+
+    @property
+    def pool_size(self) -> int:
+        """How many connections one process keeps open at most."""
+        return self.max_connections or _USUAL_CONNECTIONS

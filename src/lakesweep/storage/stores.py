@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,8 +20,11 @@ from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.object_store import ObjectStore
 from lakesweep.storage.options import StorageOptions
 from lakesweep.storage.wrappers.base import BoundedReads
+from lakesweep.storage.wrappers.load_limit import LoadLimited
 from lakesweep.storage.wrappers.rate_limit import RateLimited
 from lakesweep.storage.wrappers.retry import Retrying, RetryPolicy
+from lakesweep.storage.wrappers.run_load import RunLoad
+from lakesweep.storage.wrappers.used_load import CountedClock
 from lakesweep.untrusted.limits import DEFAULT_LIMITS, ReadLimits
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -65,8 +69,8 @@ class Stores:
     `options` are looked up by the longest configured address that contains the store: a bucket such
     as `s3://lake`, or a whole kind such as `s3://`. `replace` substitutes ready-made stores, by
     address. `folders` are the local folders that a user named. `limits` bound what readers of
-    foreign files take; they travel with the stores, so that executors have them too. Picklable:
-    each process opens its own stores.
+    foreign files take, and `load` all stores together; they travel with the stores, so that
+    executors have them too. Picklable: each process opens its own stores.
     """
 
     def __init__(
@@ -78,8 +82,10 @@ class Stores:
         replace: Mapping[str, ObjectStore] = _NOTHING,
         limits: ReadLimits = DEFAULT_LIMITS,
         folders: LocalFolders | None = None,
+        load: RunLoad | None = None,
     ) -> None:
         self.limits = limits
+        self.load = load or RunLoad(clock)
         self._options = {_whole_store(path): option for path, option in options.items()}
         self._clock = clock or SystemClock()
         self._random = random or Random()  # noqa: S311
@@ -87,15 +93,17 @@ class Stores:
         self._folders = folders or LocalFolders()
         self._opened = dict(self._replaced)
         self._lock = threading.Lock()
+        self.load.opener = self.load.opener or self
 
     def __getstate__(self) -> dict[str, object]:
-        kept = ("limits", "_options", "_clock", "_random", "_replaced", "_folders")
+        kept = ("limits", "load", "_options", "_clock", "_random", "_replaced", "_folders")
         return {name: value for name, value in vars(self).items() if name in kept}
 
     def __setstate__(self, state: dict[str, object]) -> None:
         vars(self).update(state)
         self._opened = dict(self._replaced)
         self._lock = threading.Lock()
+        self.load.opener = self.load.opener or self
 
     def open(self, address: Address | str) -> ObjectStore:
         """The store that holds this address."""
@@ -117,6 +125,7 @@ class Stores:
             replace=self._replaced,
             limits=self.limits,
             folders=self._folders,
+            load=self.load,
         )
 
     def within(self, *locations: str, private: Iterable[str] = ()) -> Stores:
@@ -132,6 +141,8 @@ class Stores:
         with self._lock:
             opened = {root: store for root, store in self._opened.items() if root != "/"}
             vars(known).update(_opened=opened | self._replaced)
+        # Reports lie beside plans, whose folders only these stores know to be private.
+        self.load.opener = known
         return known
 
     def options(self, address: Address) -> StorageOptions:
@@ -140,13 +151,37 @@ class Stores:
         path = max(fitting, key=len, default=None)
         return StorageOptions() if path is None else self._options[path]
 
+    @property
+    def most_tasks(self) -> int | None:
+        """How many tasks may run at once, so that each has a connection to every store.
+
+        One is left for the driver. None is no limit.
+        """
+        most = [options.max_connections for options in self._options.values()]
+        return min((max(1, limit - 1) for limit in most if limit is not None), default=None)
+
     def _open(self, address: Address) -> ObjectStore:
         options = self.options(address)
-        store: ObjectStore = BoundedReads(self._open_plain(address, options), self.limits)
+        store: ObjectStore = BoundedReads(self._load_limited(address, options), self.limits)
         if options.delete_rate.is_limited:
-            store = RateLimited(store, self._clock, options.delete_rate)
+            limiter = self.load.deletes(address.store_id, options.delete_rate)
+            store = RateLimited(store, limiter)
         policy = RetryPolicy(attempts=options.retries + 1)
-        return Retrying(store, self._clock, self._random, policy)
+        clock = CountedClock(self._clock, self.load.counter)
+        return Retrying(store, clock, self._random, policy)
+
+    def _load_limited(self, address: Address, options: StorageOptions) -> ObjectStore:
+        store = self._open_plain(address, self._of_process(options))
+        if address.kind is StoreKind.FILE and not options.load_limits.are_set:
+            return store  # calls to a local disk are no requests
+        return LoadLimited(store, self.load.store(address.store_id, options.load_limits))
+
+    def _of_process(self, options: StorageOptions) -> StorageOptions:
+        """The same options with the connections of this process."""
+        if options.max_connections is None:
+            return options
+        part = max(1, options.max_connections // self.load.divisor())
+        return dataclasses.replace(options, max_connections=part)
 
     def _open_plain(self, address: Address, options: StorageOptions) -> ObjectStore:
         if address.kind is StoreKind.FILE:

@@ -119,7 +119,9 @@ class OrphanSweeper:
         others = self.others if is_shared else ()
         lake = orphan_lake(self.path, self.plans, places, kept=self.kept, others=others)
         spec = orphan_spec(self.engine.name, self.path)
-        with run_session(self.runs, lake.name, RunKind.PLAN, spec=spec) as session:
+        with run_session(
+            self.runs, lake.name, RunKind.PLAN, spec=spec, plans=lake.plans
+        ) as session:
             planner = Planner(self.stores, self.engine, self.runs, self.clock, self.progress)
             order = PlanRequest(
                 lake,

@@ -7,15 +7,17 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from lakesweep.errors import ConfigError
+from lakesweep.storage.wrappers.run_load import Pace, no_pace
 
 
 @dataclass(frozen=True, slots=True)
 class ServerAccess:
-    """Where a server is, and with which credentials to use it."""
+    """Where a server is, and with which credentials to use it; `pace` waits before each request."""
 
     endpoint: str
     access_key_id: str
     secret_access_key: str = field(repr=False)
+    pace: Pace = field(default=no_pace, repr=False, compare=False)
 
     @property
     def url(self) -> str:
@@ -44,7 +46,8 @@ def access_from(environment: Mapping[str, str], endpoint: str | None = None) -> 
             f"the lakeFS server {endpoint} needs credentials",
             hint=f"set {' and '.join(missing)}",
         )
-    return ServerAccess(endpoint, *(environment[name] for name in CREDENTIAL_VARIABLES))
+    key, secret = (environment[name] for name in CREDENTIAL_VARIABLES)
+    return ServerAccess(endpoint, key, secret)
 
 
 _API = "/api/v1"
@@ -61,3 +64,4 @@ class ConfiguredServer:
     endpoint: str
     repositories: tuple[str, ...] = ()
     local_root: str | None = None
+    pace: Pace = field(default=no_pace, repr=False, compare=False)

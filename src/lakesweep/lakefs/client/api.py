@@ -293,6 +293,7 @@ class Server:
         refusal = _sdk("exceptions").ApiException
 
         path = f"{masked(self.access.endpoint)} {what}"
+        self.access.pace()
         try:
             return bytes(call().raw_data)
         except refusal as error:

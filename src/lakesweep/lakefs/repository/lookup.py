@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 from lakesweep.errors import DeniedError, IncompleteError, MissingError, NotFoundError
 from lakesweep.lakefs.addresses import StorageNamespace
@@ -94,7 +95,9 @@ def _find_server(
     """The server of a repository, and where it stores `local://` namespaces."""
     place = _find_place(name, places)
     access = access_from(environment, place.endpoint if place else None)
-    return access, place.local_root if place else None
+    if place is None:
+        return access, None
+    return replace(access, pace=place.pace), place.local_root
 
 
 def _find_place(name: str, places: tuple[ConfiguredServer, ...]) -> ConfiguredServer | None:

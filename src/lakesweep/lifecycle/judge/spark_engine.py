@@ -25,7 +25,6 @@ from lakesweep.lifecycle.judge.engine import JudgeInput, LocalLifecycleEngine
 from lakesweep.lifecycle.judge.occurrences import again_occurrences, staged_occurrences
 from lakesweep.lifecycle.judge.shuffle import PACKED, Keys, pack, unpack
 from lakesweep.spark import datasets
-from lakesweep.spark.error_translation import translating
 from lakesweep.spark.kernels import map_batches, map_items
 from lakesweep.storage.datasets.manifest import Part
 from lakesweep.storage.datasets.reader import read_dataset
@@ -207,14 +206,18 @@ class SparkLifecycleEngine:
             [item for dataset in found for item in self._items(dataset)],
             _read_packed,
             PACKED,
+            most_tasks=self.access.most_tasks,
             access=self.access,
             read=read,
             keys=keys,
             buckets=_BUCKETS_IN_A_PART * parts,
         )
         together = bring_together(packed, parts)
+        most = self.access.most_tasks
         return self._collect(
-            map_batches(together, _run_packed, TASK_RESULTS, step=step, access=self.access)
+            map_batches(
+                together, _run_packed, TASK_RESULTS, most_tasks=most, step=step, access=self.access
+            )
         )
 
     def _items(self, dataset: Dataset) -> Iterator[_Item]:
@@ -233,15 +236,15 @@ class SparkLifecycleEngine:
         step: EdgeStep | ParseStep,
         schema: pa.Schema,
     ) -> DataFrame:
-        return map_batches(frame, _run, schema, step=step, access=self.access)
+        most = self.access.most_tasks
+        return map_batches(frame, _run, schema, most_tasks=most, step=step, access=self.access)
 
     def _read(self, found: Iterable[Dataset], columns: Sequence[str] | None = None) -> DataFrame:
         frames = [datasets.read(self.spark, each, self.access, columns) for each in found]
         return reduce(lambda one, other: one.unionByName(other), frames)
 
     def _collect(self, frame: DataFrame) -> pa.Table:
-        with translating():
-            rows = frame.collect()
+        rows = self.access.collect(frame)
         return pa.Table.from_pylist([row.asDict() for row in rows], schema=TASK_RESULTS)
 
 

@@ -172,6 +172,7 @@ def _run(
             RunKind.APPLY,
             plan=document.plan,
             spec=_spec(request, wanted, app.clock.now()),
+            plans=wanted.lake.plans,
         ) as session,
     ):
         return session.record.run, _apply(app, request, wanted, document, engine, session, io)

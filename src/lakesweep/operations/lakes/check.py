@@ -107,7 +107,9 @@ def check_lake(
     lake, plan = _subject(app, request)
     warn_of_local_plans(app, request.engine, lake, io)
     spec = {"engine": request.engine.value, "plan": request.plan}
-    with run_session(app.runs, lake.name, RunKind.CHECK, plan=request.plan, spec=spec) as session:
+    with run_session(
+        app.runs, lake.name, RunKind.CHECK, plan=request.plan, spec=spec, plans=lake.plans
+    ) as session:
         folder = f"{lake.plans}/{session.record.run}"
         try:
             with open_engine(app, request.engine, io) as engine:

@@ -89,7 +89,11 @@ def plan_lake(app: App, request: PlanLakeRequest, io: Interaction = SILENT_IO) -
     # The lease comes first: a second run is refused before Spark starts.
     with (
         run_session(
-            app.runs, request.lake, RunKind.PLAN, spec=_sweep_spec(request, wanted)
+            app.runs,
+            request.lake,
+            RunKind.PLAN,
+            spec=_sweep_spec(request, wanted),
+            plans=lake.plans,
         ) as session,
         open_engine(app, request.engine, io) as engine,
     ):
@@ -167,7 +171,7 @@ def plan_repository(
     }
     lake = lake_name(repository.namespace)
     with (
-        run_session(app.runs, lake, RunKind.PLAN, spec=spec) as session,
+        run_session(app.runs, lake, RunKind.PLAN, spec=spec, plans=wanted.lake.plans) as session,
         open_engine(app, request.engine, io) as engine,
     ):
         planner = LifecyclePlanner(

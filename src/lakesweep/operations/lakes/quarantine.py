@@ -166,7 +166,8 @@ def _find(app: App, name: str) -> Holding:
 def _session(
     app: App, holding: Holding, kind: RunKind, spec: Mapping[str, Any]
 ) -> AbstractContextManager[Session]:
-    return run_session(app.runs, holding.lake, kind, plan=holding.plan, spec=spec)
+    plans = app.runs.plan(holding.plan).address.rstrip("/").rpartition("/")[0]
+    return run_session(app.runs, holding.lake, kind, plan=holding.plan, spec=spec, plans=plans)
 
 
 def _record(session: Session, totals: OutcomeTotals) -> None:

@@ -25,6 +25,7 @@ from lakesweep.errors import MissingError
 from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.object_store import ListingPage, ObjectStore
 from lakesweep.storage.wrappers.base import BoundedReads
+from lakesweep.storage.wrappers.load_limit import LoadLimited
 from lakesweep.storage.wrappers.retry import Retrying
 
 #: Sorts after every other character, by code point and so in UTF-8 too.
@@ -34,7 +35,7 @@ _MAX_FILES_REREAD = 1_000
 #: Each part of a large local folder reads all of its names, so there are few parts.
 _SLICES = 4
 #: Wrappers that a local listing may pass by.
-_TRANSPARENT = (Retrying, BoundedReads)
+_TRANSPARENT = (Retrying, BoundedReads, LoadLimited)
 
 
 @dataclass(frozen=True, slots=True)

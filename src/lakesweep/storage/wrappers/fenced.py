@@ -29,7 +29,8 @@ from lakesweep.storage.object_store import (
     StorageCapabilities,
     StoreOpener,
 )
-from lakesweep.storage.wrappers.base import StoreWrapper
+from lakesweep.storage.wrappers.base import BoundedReads, StoreWrapper
+from lakesweep.storage.wrappers.load_limit import LoadLimited
 from lakesweep.storage.wrappers.rate_limit import RateLimited
 from lakesweep.storage.wrappers.retry import Retrying
 
@@ -121,9 +122,13 @@ class FencedStores:
         return _fenced(self.stores.open(address), self.check)
 
 
+#: What waits, or calls more than once, stays above the check.
+_ABOVE = (Retrying, RateLimited, BoundedReads, LoadLimited)
+
+
 def _fenced(store: ObjectStore, check: FenceCheck) -> ObjectStore:
-    if not isinstance(store, Retrying | RateLimited):
+    if not isinstance(store, _ABOVE):
         return Fenced(store, check)
     outer = cast("StoreWrapper", copy.copy(store))
-    outer.store = _fenced(store.store, check)
+    outer.store = _fenced(outer.store, check)
     return outer

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from lakesweep.clock import Clock
 from lakesweep.storage.object_store import Deletion, Expected, ObjectStore, StorageCapabilities
 from lakesweep.storage.options import DeleteRate
 from lakesweep.storage.wrappers.base import StoreWrapper
+
+#: How many processes share a limit at this moment, each with an equal part.
+Divisor = Callable[[], int]
+
+
+def undivided() -> int:
+    """For a limit that this process has alone."""
+    return 1
 
 
 class TokenBucket:
@@ -18,16 +26,17 @@ class TokenBucket:
     Unused tokens are lost, so a pause is never followed by a burst.
     """
 
-    def __init__(self, clock: Clock, per_second: float) -> None:
+    def __init__(self, clock: Clock, per_second: float, divisor: Divisor = undivided) -> None:
         if per_second <= 0:
             raise ValueError("a rate limit must be above zero")
         self._clock = clock
         self.per_second = per_second
+        self._divisor = divisor
         self._lock = threading.Lock()
         self._free_at = clock.monotonic()
 
-    def __reduce__(self) -> tuple[type[TokenBucket], tuple[Clock, float]]:
-        return type(self), (self._clock, self.per_second)
+    def __reduce__(self) -> tuple[type[TokenBucket], tuple[Clock, float, Divisor]]:
+        return type(self), (self._clock, self.per_second, self._divisor)
 
     def take(self, tokens: int) -> None:
         """Wait for this caller's turn; the next caller waits for the tokens taken."""
@@ -35,17 +44,25 @@ class TokenBucket:
             now = self._clock.monotonic()
             # Never earlier than now: unused time is not saved up for a burst.
             turn = max(now, self._free_at)
-            self._free_at = turn + tokens / self.per_second
+            self._free_at = turn + self._seconds(tokens)
         self._clock.sleep(turn - now)
+
+    def owe(self, tokens: int) -> None:
+        """Take tokens that are used up already, without waiting; the next caller waits for them."""
+        with self._lock:
+            self._free_at = max(self._clock.monotonic(), self._free_at) + self._seconds(tokens)
+
+    def _seconds(self, tokens: int) -> float:
+        return tokens * self._divisor() / self.per_second
 
 
 class DeleteLimiter:
     """Holds everything that shares it to one delete rate; can be shared by threads and pickled."""
 
-    def __init__(self, clock: Clock, rate: DeleteRate) -> None:
+    def __init__(self, clock: Clock, rate: DeleteRate, divisor: Divisor = undivided) -> None:
         self.rate = rate
-        self._batches = _bucket(clock, rate.batches_per_second)
-        self._files = _bucket(clock, rate.files_per_second)
+        self._batches = token_bucket(clock, rate.batches_per_second, divisor)
+        self._files = token_bucket(clock, rate.files_per_second, divisor)
 
     def wait(self, files: int) -> None:
         """Return when a request that deletes this many files may be sent."""
@@ -55,16 +72,19 @@ class DeleteLimiter:
             self._files.take(files)
 
 
-def _bucket(clock: Clock, per_second: float | None) -> TokenBucket | None:
-    return None if per_second is None else TokenBucket(clock, per_second)
+def token_bucket(
+    clock: Clock, per_second: float | None, divisor: Divisor = undivided
+) -> TokenBucket | None:
+    """The bucket of a rate; None for no limit."""
+    return None if per_second is None else TokenBucket(clock, per_second, divisor)
 
 
 class RateLimited(StoreWrapper):
     """Rate-limits the deletes and moves of a store."""
 
-    def __init__(self, store: ObjectStore, clock: Clock, rate: DeleteRate) -> None:
+    def __init__(self, store: ObjectStore, limiter: DeleteLimiter) -> None:
         super().__init__(store)
-        self._limiter = DeleteLimiter(clock, rate)
+        self._limiter = limiter
 
     @property
     def capabilities(self) -> StorageCapabilities:

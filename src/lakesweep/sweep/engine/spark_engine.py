@@ -12,7 +12,6 @@ from pyspark.sql import functions as F  # noqa: N812
 from lakesweep.marks.columns import LIVE, POINTERS
 from lakesweep.marks.pointers import MERGED
 from lakesweep.spark import datasets
-from lakesweep.spark.error_translation import translating
 from lakesweep.spark.kernels import map_batches, map_items
 from lakesweep.spark.settings import session_cores
 from lakesweep.storage.datasets.reader import read_dataset
@@ -88,7 +87,8 @@ class SparkSweepEngine:
 
     @property
     def slots(self) -> int:
-        return session_cores(self.spark)
+        cores, most = session_cores(self.spark), self.access.most_tasks
+        return cores if most is None else min(cores, most)
 
     def gather(
         self, step: Step, rows: Dataset, schema: pa.Schema, *, most_calls: int | None = None
@@ -97,7 +97,14 @@ class SparkSweepEngine:
             return pa.Table.from_batches(step(read_dataset(self.access.stores, rows)), schema)
         shares = self._shares(rows) if most_calls is None else split_rows(rows, most_calls)
         frame = map_items(
-            self.spark, shares, _run_share, schema, step=step, access=self.access, rows=rows
+            self.spark,
+            shares,
+            _run_share,
+            schema,
+            most_tasks=self.access.most_tasks,
+            step=step,
+            access=self.access,
+            rows=rows,
         )
         return self._collect(frame, schema)
 
@@ -122,7 +129,8 @@ class SparkSweepEngine:
         items: Sequence[Any],
         schema: pa.Schema,
     ) -> pa.Table:
-        return self._collect(map_items(self.spark, items, kernel, schema), schema)
+        most = self.access.most_tasks
+        return self._collect(map_items(self.spark, items, kernel, schema, most_tasks=most), schema)
 
     def match(self, step: Step, listing: Dataset, live: Dataset, schema: pa.Schema) -> pa.Table:
         if live.rows > self.few_live:
@@ -132,6 +140,7 @@ class SparkSweepEngine:
             self._shares(listing, _FEWEST_ROWS),
             _match_share,
             schema,
+            most_tasks=self.access.most_tasks,
             step=step,
             access=self.access,
             listing=listing,
@@ -175,12 +184,12 @@ class SparkSweepEngine:
         return split_rows(rows, max(few, rows.rows // _ROWS_IN_A_SHARE))
 
     def _map(self, frame: DataFrame, step: Step, schema: pa.Schema) -> DataFrame:
-        return map_batches(frame, _run, schema, step=step, access=self.access)
+        most = self.access.most_tasks
+        return map_batches(frame, _run, schema, most_tasks=most, step=step, access=self.access)
 
     def _read(self, dataset: Dataset, columns: Sequence[str] | None = None) -> DataFrame:
         return datasets.read(self.spark, dataset, self.access, columns)
 
     def _collect(self, frame: DataFrame, schema: pa.Schema) -> pa.Table:
-        with translating():
-            rows = frame.collect()
+        rows = self.access.collect(frame)
         return pa.Table.from_pylist([row.asDict() for row in rows], schema=schema)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from lakesweep.iceberg.catalogs import IcebergCatalog, open_catalog, storage_options
 from lakesweep.iceberg.generic_catalog import CatalogEntry, ForeignTable, UnresolvedTable
 from lakesweep.iceberg.table_identifier import metadata_path
+from lakesweep.storage.wrappers.run_load import Pace, no_pace
 from lakesweep.sweep.roots.iceberg_scan import later_versions
 from lakesweep.sweep.roots.root import EmptyRootSource, RootKind, RootProblem, RootRow
 from lakesweep.untrusted.limits import read_failure
@@ -21,9 +22,10 @@ if TYPE_CHECKING:
 class CatalogRoots:
     """Every table and view of a catalog. Entries in other formats are foreign roots."""
 
-    def __init__(self, catalog: str, properties: Mapping[str, str]) -> None:
+    def __init__(self, catalog: str, properties: Mapping[str, str], pace: Pace = no_pace) -> None:
         self._catalog_name = catalog
         self._properties = properties
+        self._pace = pace
         self._catalog: IcebergCatalog | None = None
         self._names: dict[str, Name] = {}
 
@@ -66,7 +68,7 @@ class CatalogRoots:
 
     def _open(self) -> IcebergCatalog:
         if self._catalog is None:
-            self._catalog = open_catalog(self._catalog_name, self._properties)
+            self._catalog = open_catalog(self._catalog_name, self._properties, self._pace)
         return self._catalog
 
     def _row(self, entry: CatalogEntry) -> RootRow:

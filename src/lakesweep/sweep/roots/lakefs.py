@@ -196,7 +196,8 @@ def configured_openers(stores: Stores, root: LakefsRoot) -> Mapping[str, Reposit
 
     openers: dict[str, RepositoryOpener] = {}
     if root.endpoint is not None:
-        places = (ConfiguredServer(root.endpoint, root.repositories, root.local_root),)
+        pace = stores.load.catalog(root.endpoint)
+        places = (ConfiguredServer(root.endpoint, root.repositories, root.local_root, pace),)
         for name in root.repositories:
             openers[name] = partial(open_alone, name, stores, places, os.environ, root.repositories)
     for location in root.namespaces:

@@ -87,7 +87,7 @@ def _source(
 ) -> RootSource:
     match root:
         case IcebergCatalogRoot():
-            return CatalogRoots(root.name, root.properties)
+            return CatalogRoots(root.name, root.properties, stores.load.catalog(root.name))
         case IcebergMetadataRoot():
             return MetadataRoots(stores, root.files)
         case IcebergScanRoot():

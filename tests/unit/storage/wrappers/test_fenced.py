@@ -15,7 +15,7 @@ from lakesweep.storage.options import DeleteRate
 from lakesweep.storage.stores import Stores
 from lakesweep.storage.wrappers.faults import Faulty, Recording, StorageFault, fail
 from lakesweep.storage.wrappers.fenced import MAX_KEYS, Fenced, FencedStores
-from lakesweep.storage.wrappers.rate_limit import RateLimited
+from lakesweep.storage.wrappers.rate_limit import DeleteLimiter, RateLimited
 from lakesweep.storage.wrappers.retry import Retrying
 from tests.moments import NOON
 
@@ -61,7 +61,7 @@ def test_requests_are_small(bucket: Recording) -> None:
 def test_the_fence_is_asked_again_before_a_retry_and_after_waiting(bucket: Recording) -> None:
     clock = ManualClock(NOON)
     lost = Faulty(bucket, [StorageFault(fail(UnavailableError), frozenset({"delete"}), times=1)])
-    slow = RateLimited(lost, clock, DeleteRate(files_per_second=1))
+    slow = RateLimited(lost, DeleteLimiter(clock, DeleteRate(files_per_second=1)))
     store = _open(Retrying(slow, clock, Random(0)), Fence(1))
     assert [each.outcome for each in store.delete(["a"])] == [Outcome.UNSENT]
     assert not list(bucket.keys("delete"))

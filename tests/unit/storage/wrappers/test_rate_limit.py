@@ -12,7 +12,7 @@ from lakesweep.clock import ManualClock
 from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.object_store import Outcome
 from lakesweep.storage.options import DeleteRate
-from lakesweep.storage.wrappers.rate_limit import RateLimited, TokenBucket
+from lakesweep.storage.wrappers.rate_limit import DeleteLimiter, RateLimited, TokenBucket
 
 
 @pytest.fixture
@@ -25,14 +25,18 @@ def keys(number: int) -> list[str]:
 
 
 def test_files_a_second_are_held(tmp_path: Path, clock: ManualClock) -> None:
-    store = RateLimited(LocalStore(str(tmp_path)), clock, DeleteRate(files_per_second=100))
+    store = RateLimited(
+        LocalStore(str(tmp_path)), DeleteLimiter(clock, DeleteRate(files_per_second=100))
+    )
     for _ in range(11):
         store.delete(keys(50))
     assert clock.monotonic() == pytest.approx(5)
 
 
 def test_batches_a_second_are_held(tmp_path: Path, clock: ManualClock) -> None:
-    store = RateLimited(LocalStore(str(tmp_path)), clock, DeleteRate(batches_per_second=2))
+    store = RateLimited(
+        LocalStore(str(tmp_path)), DeleteLimiter(clock, DeleteRate(batches_per_second=2))
+    )
     for _ in range(11):
         store.delete(keys(3))
     assert clock.monotonic() == pytest.approx(5)
@@ -40,7 +44,9 @@ def test_batches_a_second_are_held(tmp_path: Path, clock: ManualClock) -> None:
 
 def test_the_narrower_of_both_limits_counts(tmp_path: Path, clock: ManualClock) -> None:
     local = LocalStore(str(tmp_path))
-    store = RateLimited(local, clock, DeleteRate(files_per_second=1000, batches_per_second=10))
+    store = RateLimited(
+        local, DeleteLimiter(clock, DeleteRate(files_per_second=1000, batches_per_second=10))
+    )
     for _ in range(11):
         store.delete(keys(10))
     assert clock.monotonic() == pytest.approx(1)
@@ -72,13 +78,17 @@ def test_a_call_takes_no_more_than_the_files_of_a_second(
 ) -> None:
     local = LocalStore(str(tmp_path))
     rates = (0.5, 30.9, 5000, None)
-    stores = [RateLimited(local, clock, DeleteRate(files_per_second=rate)) for rate in rates]
+    stores = [
+        RateLimited(local, DeleteLimiter(clock, DeleteRate(files_per_second=rate)))
+        for rate in rates
+    ]
     assert [store.capabilities.delete_batch for store in stores] == [1, 30, 1000, 1000]
 
 
 def test_other_calls_are_not_held(tmp_path: Path, clock: ManualClock) -> None:
     store = RateLimited(
-        LocalStore(str(tmp_path)), clock, DeleteRate(files_per_second=1, batches_per_second=1)
+        LocalStore(str(tmp_path)),
+        DeleteLimiter(clock, DeleteRate(files_per_second=1, batches_per_second=1)),
     )
     for number in range(10):
         store.write(f"k{number}", b"")
@@ -87,7 +97,9 @@ def test_other_calls_are_not_held(tmp_path: Path, clock: ManualClock) -> None:
 
 
 def test_moves_are_held_like_deletes(tmp_path: Path, clock: ManualClock) -> None:
-    store = RateLimited(LocalStore(str(tmp_path)), clock, DeleteRate(files_per_second=2))
+    store = RateLimited(
+        LocalStore(str(tmp_path)), DeleteLimiter(clock, DeleteRate(files_per_second=2))
+    )
     for number in range(5):
         store.write(f"k{number}", b"")
         store.move(f"k{number}", f"moved/k{number}")
@@ -101,6 +113,8 @@ def test_a_limit_must_let_something_through(clock: ManualClock, rate: float) -> 
 
 
 def test_a_limited_store_can_be_pickled(tmp_path: Path, clock: ManualClock) -> None:
-    store = RateLimited(LocalStore(str(tmp_path)), clock, DeleteRate(files_per_second=5))
+    store = RateLimited(
+        LocalStore(str(tmp_path)), DeleteLimiter(clock, DeleteRate(files_per_second=5))
+    )
     other = pickle.loads(pickle.dumps(store))
     assert other.delete(["k"])[0].outcome is Outcome.ABSENT
