@@ -39,7 +39,8 @@ def test_a_plan_keeps_to_the_limits_of_a_bucket_and_records_its_load(
     assert counts.most_in_flight == 2
 
     load = lakesweep("runs", planned.document["plan"]).document["figures"]["load"]
-    assert sum(load["requests"].values()) == len(counts.times)
+    # The first listing of a server also looks at a key, to learn how it spells them.
+    assert len(counts.times) - sum(load["requests"].values()) in (0, 1)
     assert {"list", "read"} <= load["requests"].keys()
     assert 0 < load["bytes_read"] < counts.sent_bytes
     assert load["catalog_requests"] > 0

@@ -51,6 +51,7 @@ conf = { "spark.driver.memory" = "2g" }
 # access_key_id = "${LAKE_KEY_ID}"
 # secret_access_key = "${LAKE_SECRET}"
 # files_per_second = 2000                  # rate limit for deletes
+# requests_per_second = 500                # rate limit for all requests
 # batches_per_second = 20
 
 # A lake: the locations to keep clean, and the roots that keep files in them alive.
