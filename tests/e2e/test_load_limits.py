@@ -67,7 +67,7 @@ def test_catalogs_are_asked_at_their_rate(
     engine: EngineLake, tmp_path: Path, lakesweep: Lakesweep
 ) -> None:
     (tmp_path / "lake").mkdir()
-    tables = {
+    tables: dict[tuple[str, ...], str] = {
         ("shop", f"t{number}"): f"{tmp_path}/lake/{number}.metadata.json" for number in range(9)
     }
     with rest_catalog(RestCatalogServer(tables)) as server:
