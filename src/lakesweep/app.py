@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from lakesweep.maintenance.engine import MaintenanceEngine
     from lakesweep.maintenance.run_records import MaintenanceRuns
     from lakesweep.maintenance.service import MaintenanceService
-    from lakesweep.runs.records import PlanRecord
+    from lakesweep.runs.records import PlanRecord, RootMemory
     from lakesweep.runs.run_log import RunLog
     from lakesweep.storage.options import StorageOptions
     from lakesweep.storage.stores import Stores
@@ -256,8 +256,37 @@ class App:
                 f" looked for {self._searched}",
                 hint="lakesweep init writes a configuration; --config FILE names another one",
             )
-        lake = find_lake(self.config.lakes, name, self.plans)
+        lake = find_lake(self.config.lakes, name, self.plans, self._open_lakes)
         return replace(lake, kept=(*lake.kept, *self.own_files))
+
+    @cached_property
+    def _open_lakes(self) -> frozenset[str]:
+        """Lakes that are configured as closed, but were seen to reference files elsewhere."""
+        from lakesweep.sweep.lake import folder_outside
+
+        found: set[str] = set()
+        for name, section in self.config.lakes.items():
+            if section.closed and not self.is_new_store:
+                outside = folder_outside(section, self._known_roots(name))
+                if outside is not None:
+                    self._notify(
+                        f"warning: lake {name} is configured as closed, but its roots reference"
+                        f" files in {outside}; plans of other lakes read its roots even so"
+                    )
+                    found.add(name)
+        return frozenset(found)
+
+    def _known_roots(self, lake: str) -> list[RootMemory]:
+        """What earlier plans of a lake saw of its own roots."""
+        from lakesweep.sweep.lake import find_lake
+
+        record = self.known_runs.find_lake(lake)
+        if record is None:
+            return []
+        alone = find_lake({lake: self.config.lakes[lake]}, lake, self.plans)
+        own = {source.name for source in self.root_sources(self.stores, alone, lambda: iter(()))}
+        known = self.known_runs.known_folders(record).values()
+        return [each for each in known if each.origin in own]
 
     def lake_of(self, plan: PlanRecord) -> Lake:
         """The lake that a plan was made for."""

@@ -290,7 +290,10 @@ class AcceptSection(Section):
 
 
 class LakeSection(Section):
-    """The locations to keep clean, and the roots that keep files in them alive."""
+    """The locations to keep clean, and the roots that keep files in them alive.
+
+    The roots of a `closed` lake reference nothing outside its locations, as its owner states.
+    """
 
     locations: Annotated[tuple[Address, ...], BeforeValidator(_as_tuple), Field(min_length=1)]
     grace: Duration = timedelta(days=7)
@@ -300,6 +303,7 @@ class LakeSection(Section):
     quarantine: Address | None = None
     keep_plans: Duration = timedelta(days=30)
     filter_bytes: Annotated[int, Field(gt=0)] = 2**34
+    closed: bool = False
     roots: Annotated[tuple[Root, ...], BeforeValidator(_as_tuple)] = ()
     accept: Annotated[tuple[AcceptSection, ...], BeforeValidator(_as_tuple)] = ()
 

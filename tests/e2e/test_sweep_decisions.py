@@ -47,6 +47,9 @@ def test_a_filter_that_is_too_small_says_what_would_do(
     needed = int(found[1])
     [run] = lakesweep("runs").lines
     assert (run["status"], run["figures"]["filter"]) == ("refused", {"needed_bytes": needed})
+    # There is no plan, so nothing can be deleted by one.
+    assert lakesweep("apply", "prod", *LOCAL, "--yes", "--override", "first-run").code == 6
+    assert len(lake.orphans()) == 3
     lake.config.write_text(text.replace("[lakes.prod]", f"[lakes.prod]\nfilter_bytes = {needed}"))
     planned = lakesweep("plan", "prod", *LOCAL, "--bloom")
     assert planned.code == 0

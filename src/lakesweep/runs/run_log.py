@@ -139,6 +139,12 @@ class RunLog:
         found = (plan for _, plan in plans.items() if plan.lake == lake)
         return sorted(found, key=lambda plan: (plan.token, plan.created_at), reverse=True)
 
+    def planned_lakes(self) -> Sequence[str]:
+        """The lakes that have plans, those with the newest one first."""
+        plans = [plan for _, plan in self.realm.index(self._log.head().plans, _PLANS).items()]
+        plans.sort(key=lambda plan: plan.created_at, reverse=True)
+        return list(dict.fromkeys(plan.lake for plan in plans))
+
     def newest_plan(self, lake: str) -> PlanRecord:
         """The plan of a lake that was made last. NotFoundError if it has none."""
         plans = self.realm.index(self._log.head().plans, _PLANS)
@@ -211,6 +217,10 @@ class RunLog:
         """What is known of a lake; with a lease that nobody holds, where nothing was known."""
         found = self._find_lake(name)
         return found if found is not None else self._add_lake(name)
+
+    def find_lake(self, name: str) -> LakeRecord | None:
+        """What is known of a lake; None if nothing is."""
+        return self._find_lake(name)
 
     def known_folders(self, lake: LakeRecord) -> Mapping[str, RootMemory]:
         """The folders of every root that was ever seen in a lake."""

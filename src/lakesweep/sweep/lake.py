@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from lakesweep.config import AcceptSection, LakeSection, Root
 from lakesweep.errors import NotFoundError
+from lakesweep.runs.records import RootMemory
+from lakesweep.storage.address import folder_identity
+from lakesweep.storage.file_identity import resolve_alias
 
 #: Where the states of lakeFS repositories are, below the folder of a lake's plans.
 STATES = "states"
@@ -57,8 +60,13 @@ class Lake:
         return (self.plans, *quarantines, *self.kept)
 
 
-def find_lake(lakes: Mapping[str, LakeSection], name: str, plans: str) -> Lake:
-    """A lake of the configuration; `plans` is where plans go that have no place of their own."""
+def find_lake(
+    lakes: Mapping[str, LakeSection], name: str, plans: str, open_lakes: Collection[str] = ()
+) -> Lake:
+    """A lake of the configuration; `plans` is where plans go that have no place of their own.
+
+    The roots of closed lakes do not matter to it, unless they overlap, or are known to be open.
+    """
     if name not in lakes:
         known = ", ".join(lakes) or "none"
         raise NotFoundError(
@@ -70,8 +78,30 @@ def find_lake(lakes: Mapping[str, LakeSection], name: str, plans: str) -> Lake:
         _alone(lakes, name, plans),
         neighbours={other: lake.locations for other, lake in others.items()},
         kept=tuple(folder for lake in others.values() for folder in lake.own_folders),
-        roots_of_others=tuple(root for lake in others.values() for root in lake.section.roots),
+        roots_of_others=tuple(
+            root
+            for other, lake in others.items()
+            if other in open_lakes or not _is_separate(lake.section, lakes[name])
+            for root in lake.section.roots
+        ),
     )
+
+
+def _is_separate(closed: LakeSection, lake: LakeSection) -> bool:
+    """Whether a lake is closed, and none of its locations overlaps with those of another."""
+    theirs = [_folder(each) for each in closed.locations]
+    mine = [_folder(each) for each in lake.locations]
+    pairs = ((one, other) for one in theirs for other in mine)
+    return closed.closed and not any(
+        one.startswith(other) or other.startswith(one) for one, other in pairs
+    )
+
+
+def folder_outside(section: LakeSection, memory: Iterable[RootMemory]) -> str | None:
+    """A folder outside the locations of a lake that one of some roots was seen to use."""
+    inside = tuple(_folder(each) for each in section.locations)
+    folders = (folder for known in memory for folder in known.folders)
+    return next((each for each in folders if not _folder(each).startswith(inside)), None)
 
 
 def former_lake(
@@ -84,6 +114,11 @@ def former_lake(
     section = LakeSection(locations=locations)
     roots = tuple(root for lake in lakes.values() for root in lake.roots)
     return Lake(name, section, plans, roots_of_others=roots)
+
+
+def _folder(path: str) -> str:
+    """The folder that an address means, in the form in which folders are compared."""
+    return resolve_alias(folder_identity(path.rstrip("/")))
 
 
 def _alone(lakes: Mapping[str, LakeSection], name: str, plans: str) -> Lake:

@@ -35,6 +35,7 @@ from lakesweep.sweep.columns import LISTING
 from lakesweep.sweep.engine.local_engine import LocalSweepEngine
 from lakesweep.sweep.judge.reasons import JudgeRules
 from lakesweep.sweep.lake import Lake
+from lakesweep.sweep.mark.earlier_marks import newest_marks
 from lakesweep.sweep.mark.marks import Marks
 from lakesweep.sweep.paths.foreign_formats import ForeignFolder
 from lakesweep.sweep.plan.document import IncompleteRoot
@@ -79,12 +80,13 @@ class PurgeCheck:
 
     check: ReferenceCheck
     files: Dataset
-    _marks: Marks | None = field(default=None, init=False)
+    #: What earlier plans and looks have read: manifests that they read are not read again.
+    known: Marks | None = None
 
     def look(self) -> ReferencedFiles:
         """Ask all roots as they are now. RefusedError if one of them cannot be read."""
-        seen = self.check.look(self.files, self._marks)
-        self._marks = seen.marks
+        seen = self.check.look(self.files, self.known)
+        self.known = seen.marks
         return seen
 
     def deletion(
@@ -119,7 +121,8 @@ def purge_check(
             rules=scope.rules,
             formats=scope.formats,
         )
-        yield PurgeCheck(check, files)
+        known = [] if app.is_new_store else newest_marks(app.stores, app.runs)
+        yield PurgeCheck(check, files, next(iter(known), None))
 
 
 def whole_stores(addresses: Iterable[str]) -> tuple[str, ...]:

@@ -48,6 +48,8 @@ Numbers = npt.NDArray[np.int64]
 NO_REUSE: Numbers = np.empty(0, dtype=np.int64)
 
 _ADOPTED = ("content", "sources", "usage")
+#: What whole roots lead to is adopted with the links between them.
+_ADOPTED_WHOLE = (*_ADOPTED, "edges")
 _KEY = ["source", "h1", "h2", "size_bytes"]
 _WANTED = pa.schema([POINTERS.field(name) for name in (*_KEY, "entries")])
 _KNOWN = pa.schema([(name, pa.int64()) for name in (*_KEY, "seen")])
@@ -107,6 +109,16 @@ def known_manifests(stores: StoreOpener, manifests: Dataset, sources: Dataset) -
     return np.intersect1d(np.unique(numbers), found[times == 1])
 
 
+def adopt_sources(
+    engine: MarkEngine, stores: StoreOpener, before: Marks, sources: Numbers, into: str, work: str
+) -> Mapping[str, list[Part]]:
+    """Everything that earlier marks know of sources, as parts of the marks at an address.
+
+    DamagedError if something is missing.
+    """
+    return _Adopting(engine, stores, before, sources, into, work).parts(_ADOPTED_WHOLE)
+
+
 @dataclass(frozen=True)
 class _Adopting:
     engine: MarkEngine
@@ -116,9 +128,9 @@ class _Adopting:
     into: str
     work: str
 
-    def parts(self) -> Mapping[str, list[Part]]:
+    def parts(self, names: Sequence[str] = _ADOPTED) -> Mapping[str, list[Part]]:
         """Everything of these sources, as parts of the new datasets."""
-        datasets = {name: self.before.datasets[name] for name in _ADOPTED}
+        datasets = {name: self.before.datasets[name] for name in names}
         rows = [named_parts(name, dataset.parts) for name, dataset in datasets.items()]
         step = AdoptStep(self.stores, datasets, self.sources, self.into)
         parts = parts_by_dataset(self._run(step, rows, _size(datasets.values())))
@@ -195,7 +207,8 @@ class AdoptStep:
 
     def _adopted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The needed rows, with current hashes: local links may have changed since."""
-        wanted = is_among(batch["source"].to_numpy(), self.sources)
+        column = "source" if "source" in batch.schema.names else "parent"
+        wanted = is_among(batch[column].to_numpy(), self.sources)
         rows = batch if wanted.all() else batch.filter(pa.array(wanted))
         if "h1" not in rows.schema.names:
             return rows

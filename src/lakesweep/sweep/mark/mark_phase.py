@@ -12,9 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
+from msgspec.structs import replace as replace_figures
+
 from lakesweep.errors import ConfigError
 from lakesweep.marks.columns import RootFacts
 from lakesweep.storage.deleting.bulk_delete import remove_folder
+from lakesweep.sweep.mark.earlier_marks import FarRoots
 from lakesweep.sweep.mark.levels import ROOT_LEVELS
 from lakesweep.sweep.mark.marker import Marker, MarkSpec, work_address
 from lakesweep.sweep.mark.marks import (
@@ -51,11 +54,20 @@ from lakesweep.untrusted.limits import read_failure
 _LOOKS = 3
 _LISTS = {RootKind.PINNED, RootKind.FOREIGN}
 _NOTHING: Mapping[str, RootMark] = MappingProxyType({})
+_NO_FAR = FarRoots()
 
 
-def mark(spec: MarkSpec, sources: Sequence[RootSource]) -> Marks:
-    """Mark all roots of some sources."""
-    return _Census(spec, sources, _NOTHING).take()
+def mark(spec: MarkSpec, sources: Sequence[RootSource], far: FarRoots = _NO_FAR) -> Marks:
+    """Mark all roots of some sources, except for far ones that have not moved."""
+    census = _Census(spec, sources, far.roots)
+    try:
+        census.adopt(far)
+    # Damaged marks cost time, never a file: everything is read again.
+    except Exception as error:
+        problem = read_failure("earlier marks", error).message
+        census = _Census(spec, sources, _NOTHING)
+        census.note(problem)
+    return census.take()
 
 
 def remark(spec: MarkSpec, sources: Sequence[RootSource], before: Marks) -> Marks:
@@ -85,6 +97,16 @@ class _Census:
         self._found: list[UncatalogedTable] = []
         self._unknown: list[UnreadableSource] = []
         self._empty: list[EmptyCatalog] = []
+        self._unread = 0
+
+    def adopt(self, far: FarRoots) -> None:
+        """Take over what is known of far roots, as far as it is needed."""
+        for before, sources in far.sources:
+            self._marker.adopt(before, sources)
+
+    def note(self, problem: str) -> None:
+        """Record why earlier marks do not help."""
+        self._marker.figures = replace_figures(self._marker.figures, cache_problem=problem)
 
     def take(self) -> Marks:
         rows = list(self._collect())
@@ -101,7 +123,7 @@ class _Census:
             tuple(sorted(self._marks, key=lambda root: root.name)),
             tuple(self._unknown),
             tuple(self._found),
-            self._marker.figures,
+            replace_figures(self._marker.figures, unread_roots=self._unread),
             tuple(self._empty),
         )
         saved = save_marks(self._spec.stores, marks)
@@ -127,6 +149,7 @@ class _Census:
     def _follow(self, rows: Sequence[RootRow]) -> None:
         """Read what is not settled yet, and learn which tables are known."""
         moved = [row for row in rows if not self._is_settled(row)]
+        self._unread += len(rows) - len(moved)
         self._marks += [self._settled[row.name] for row in rows if self._is_settled(row)]
         self._marker.follow(moved)
         self._followed += moved

@@ -27,6 +27,7 @@ from lakesweep.sweep.mark.mark_cache import (
     MarkCache,
     Numbers,
     ReusedManifests,
+    adopt_sources,
     known_manifests,
 )
 from lakesweep.sweep.mark.mark_sink import (
@@ -87,6 +88,15 @@ class Marker:
         for levels, some in together.items():
             self._descend(levels, some)
             self._lineage = None
+
+    def adopt(self, before: Marks, sources: Numbers) -> None:
+        """Take over what earlier marks know of sources. DamagedError if something is missing."""
+        spec = self._spec
+        work = self._work("adopted")
+        parts = adopt_sources(spec.engine, spec.stores, before, sources, self._address, work)
+        for name, some in parts.items():
+            self._parts[name] += some
+        self._lineage = None
 
     def _descend(self, levels: Levels, roots: Sequence[RootRow]) -> None:
         """Run the levels, each over everything that those above it lead to."""
@@ -170,10 +180,11 @@ class Marker:
         found = self._reusable(manifests) if len(before) < manifests.rows else ReusedManifests()
         for name, parts in found.parts.items():
             self._parts[name] += parts
-        self.figures = MarkFigures(
-            self.figures.manifests + manifests.rows,
-            self.figures.reused + len(found.sources),
-            self.figures.cache_problem or found.problem,
+        self.figures = msgspec.structs.replace(
+            self.figures,
+            manifests=self.figures.manifests + manifests.rows,
+            reused=self.figures.reused + len(found.sources),
+            cache_problem=self.figures.cache_problem or found.problem,
         )
         return np.union1d(before, found.sources)
 

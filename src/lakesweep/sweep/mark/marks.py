@@ -100,11 +100,15 @@ class UncatalogedTable(msgspec.Struct, frozen=True):
 
 
 class MarkFigures(msgspec.Struct, frozen=True):
-    """How much was read and reused, and why nothing was reused despite earlier marks."""
+    """How much was read and reused, and why nothing was reused despite earlier marks.
+
+    `unread_roots` have not moved since they were last read, and cannot matter here.
+    """
 
     manifests: int = 0
     reused: int = 0
     cache_problem: str | None = None
+    unread_roots: int = 0
 
 
 @dataclass(frozen=True)

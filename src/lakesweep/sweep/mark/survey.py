@@ -28,9 +28,10 @@ from lakesweep.storage.listing.inventory_rows import read_inventory_part
 from lakesweep.storage.listing.locations import Piece, cut_locations, list_pieces
 from lakesweep.sweep.columns import LISTING
 from lakesweep.sweep.engine.protocol import TASK_RESULTS, results_of, task_result
+from lakesweep.sweep.mark.earlier_marks import far_roots, vouched_marks
 from lakesweep.sweep.mark.mark_phase import mark
 from lakesweep.sweep.mark.marker import MarkSpec
-from lakesweep.sweep.mark.marks import Marks, UnreadableSource, load_marks
+from lakesweep.sweep.mark.marks import Marks, UnreadableSource
 from lakesweep.sweep.paths.folder_map import claimed_folder
 from lakesweep.sweep.paths.foreign_formats import (
     ForeignFolder,
@@ -88,6 +89,8 @@ class Surveyor:
     progress: Progress = SILENT
     seconds: dict[str, float] = field(default_factory=dict)
     sources: RootSourceFactory = root_sources
+    #: The newest marks of some lakes, as far as the store vouches for them.
+    earlier_marks: Callable[[], Sequence[Marks]] = tuple
 
     def survey(
         self,
@@ -164,27 +167,24 @@ class Surveyor:
 
     def _mark(self, lake: Lake, listing: Dataset, record: LakeRecord, address: str) -> Marks:
         # Sources are created only now, after the listing is complete; see the module.
-        sources = self.sources(self.stores, lake, files_of(self.stores, listing))
+        files = files_of(self.stores, listing)
+        sources = self.sources(self.stores, lake, files)
+        own = self.sources(self.stores, replace(lake, roots_of_others=()), files)
+        earlier = self.earlier_marks()
+        far = far_roots(self.stores, lake, earlier, (source.name for source in own))
         with show_progress(
             self.stores, address, self.progress, "marked", unit="metadata files"
         ) as shown:
-            cache = self.earlier(record)
+            # Another lake's marks have read some of the same manifests, or all.
+            cache = self.earlier(record) or next(iter(earlier), None)
             spec = MarkSpec(self.engine, self.stores, address, cache=cache, counts=shown.folder)
-            marks = mark(spec, sources)
+            marks = mark(spec, sources, far)
             shown.reach(marks.datasets["sources"].rows)
         return marks
 
     def earlier(self, record: LakeRecord) -> Marks | None:
         """The marks of the last plan; None if they are gone or changed."""
-        if record.marks is None:
-            return None
-        try:
-            found = load_marks(self.stores, record.marks)
-        except Exception:
-            return None  # without a cache, everything is read
-        hashes = {name: dataset.sha256 for name, dataset in found.datasets.items()}
-        # Reuse only what the last plan recorded: altered marks could hide live files.
-        return found if hashes == record.mark_hashes else None
+        return vouched_marks(self.stores, record)
 
 
 def _blind_scans(lake: Lake, unlisted: Sequence[UnlistedLocation]) -> Iterator[UnreadableSource]:

@@ -50,6 +50,7 @@ from lakesweep.sweep.judge.totals import (
     tables_of,
     totals_of,
 )
+from lakesweep.sweep.mark.earlier_marks import newest_marks
 from lakesweep.sweep.mark.marks import Marks, RootMark, RootState, named_snapshots
 from lakesweep.sweep.mark.survey import LakeSurvey, Surveyor
 from lakesweep.sweep.paths.foreign_formats import ForeignFormat
@@ -123,7 +124,13 @@ class Planner:
         # Before the listing, which may or may not have what a restore is bringing back.
         restores = read_restore_marks(self.stores, lake.name, lake.locations)
         surveyor = Surveyor(
-            self.stores, self.engine, self.clock, self.progress, self.seconds, self.sources
+            self.stores,
+            self.engine,
+            self.clock,
+            self.progress,
+            self.seconds,
+            self.sources,
+            lambda: newest_marks(self.stores, self.runs, lake.name),
         )
         survey = surveyor.survey(lake, record, address, lease, order.inventory)
         listing, marks = survey.listing, survey.marks
@@ -324,6 +331,7 @@ def _spec(order: PlanRequest, engine: str, listing: Dataset, marks: Marks) -> di
         "live": marks.content.rows,
         "manifests": marks.figures.manifests,
         "manifests_reused": marks.figures.reused,
+        "roots_unread": marks.figures.unread_roots,
         "inventory": None if taken is None else taken.path,
         "inventory_time": None if taken is None else format_moment(taken.taken_at),
     }
