@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from hypothesis import strategies as st
-from hypothesis.stateful import invariant, rule
+from hypothesis.stateful import initialize, invariant, rule
 
 from lakesweep.config import LakeSection, PinnedRoot
 from lakesweep.errors import IncompleteError, RefusedError
@@ -49,7 +49,7 @@ class LakeSource(GatedSource):
         if self._lake in self._down:
             yield RootProblem(self.name, "does not answer")
             return
-        yield from (row for row in super().collect() if row.name.startswith(self._lake))
+        yield from (row for row in super().collect() if str(row.name).startswith(self._lake))
 
 
 class Neighbours(Machine):
@@ -67,6 +67,16 @@ class Neighbours(Machine):
     def stores(self) -> Stores:
         return self._process.stores
 
+    @initialize(first=_LAKE)
+    def begin(self, first: str) -> None:
+        """Both lakes have a table and an orphan, and are known to each other."""
+        for lake in _LAKES:
+            self.create(lake)
+            self.append(lake, 0)
+        for lake in (first, "b" if first == "a" else "a"):
+            self.sweep(lake, None)
+            self.leave_orphan(lake)
+
     @rule(lake=_LAKE)
     def create(self, lake: str) -> None:
         name = f"{lake}{next(self._numbers)}"
@@ -83,7 +93,8 @@ class Neighbours(Machine):
         """A table references a file of the other lake, whether or not another one does."""
         other = "b" if lake == "a" else "a"
         there = sorted(path for path in self.world.files() if path.startswith(f"{LAKE}/{other}/"))
-        data = [path for path in there if path.endswith(".parquet")]
+        orphans = [path for path in there if "/orphans/" in path]
+        data = orphans or [path for path in there if path.endswith(".parquet")]
         for name in self._pick(self._tables(lake), number):
             for path in self._pick(data, file):
                 self.world.append(name, path)

@@ -170,13 +170,14 @@ class Surveyor:
         files = files_of(self.stores, listing)
         sources = self.sources(self.stores, lake, files)
         own = self.sources(self.stores, replace(lake, roots_of_others=()), files)
-        earlier = self.earlier_marks()
+        earlier = self.earlier_marks() if lake.neighbours else ()
         far = far_roots(self.stores, lake, earlier, (source.name for source in own))
         with show_progress(
             self.stores, address, self.progress, "marked", unit="metadata files"
         ) as shown:
             # Another lake's marks have read some of the same manifests, or all.
-            cache = self.earlier(record) or next(iter(earlier), None)
+            of_lake = (marks for marks in earlier if marks.address == record.marks)
+            cache = next(of_lake, None) or self.earlier(record) or next(iter(earlier), None)
             spec = MarkSpec(self.engine, self.stores, address, cache=cache, counts=shown.folder)
             marks = mark(spec, sources, far)
             shown.reach(marks.datasets["sources"].rows)
