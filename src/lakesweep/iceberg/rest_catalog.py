@@ -20,8 +20,8 @@ from lakesweep.iceberg.generic_catalog import (
 )
 from lakesweep.iceberg.metadata import write_paths_of
 from lakesweep.paging import PageTrail
-from lakesweep.untrusted.documents import JSON_ERRORS
 from lakesweep.storage.wrappers.run_load import Pace, no_pace
+from lakesweep.untrusted.documents import JSON_ERRORS
 
 if TYPE_CHECKING:
     from pyiceberg.catalog.rest import RestCatalog

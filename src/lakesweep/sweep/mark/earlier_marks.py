@@ -21,10 +21,10 @@ import pyarrow.compute as pc
 
 from lakesweep.storage.address import StoreKind, parse
 from lakesweep.storage.datasets.reader import read_dataset
-from lakesweep.sweep.mark.lineage import trace
 from lakesweep.sweep.mark.mark_cache import Numbers
 from lakesweep.sweep.mark.marks import Marks, RootMark, RootState, load_marks
 from lakesweep.sweep.mark.root_identity import is_name_reused
+from lakesweep.sweep.mark.root_status import trace
 from lakesweep.sweep.paths.folder_map import FolderMap, claimed_folder
 from lakesweep.sweep.roots.root import RootKind
 
