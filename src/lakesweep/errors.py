@@ -312,7 +312,7 @@ class RealmExistsError(StoreError):
 class HeadMissingError(StoreError):
     """A reference points to a missing commit. This never counts as an empty state."""
 
-    usual_hint = "lakesweep store recover goes back to a recent commit that still exists"
+    usual_hint = "lakesweep store recover resets it to a recent commit that still exists"
 
 
 class LogCutError(StoreError):

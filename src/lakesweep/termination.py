@@ -1,7 +1,7 @@
 """SIGTERM as a stop: what is being deleted comes to a clean end, and nothing new is begun.
 
-Whoever ends a process, such as Kubernetes, systemd or a scheduler, sends SIGTERM and waits for
-some time. Where nothing is being deleted, the signal interrupts the command like Ctrl-C. While
+Kubernetes, systemd and schedulers end a process by SIGTERM and wait for some
+time. Where nothing is being deleted, the signal interrupts the command like Ctrl-C. While
 files are deleted, it only asks for a stop: the request or batch that is under way is finished and
 its outcome stored. A second signal interrupts at once.
 """

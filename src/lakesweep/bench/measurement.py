@@ -78,7 +78,7 @@ def _end(store: Store, name: str, clock: Clock) -> None:
 
 
 class _StoppedError(Exception):
-    """Nobody waits for the work any more."""
+    """The work was abandoned."""
 
 
 def run_in_threads(

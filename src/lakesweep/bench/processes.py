@@ -38,7 +38,7 @@ _REPORT_SECONDS = 0.2
 _PATIENCE_SECONDS = 10.0
 #: What a commit writes besides its head.
 _DATA = bytes(range(200))
-#: So many errors are kept to be shown.
+#: Errors that are kept to be shown.
 _SHOWN_ERRORS = 5
 
 

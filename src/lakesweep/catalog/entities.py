@@ -150,7 +150,7 @@ class SecretHash(msgspec.Struct, frozen=True):
 
 
 class Principal(Entity, frozen=True, kw_only=True):
-    """Somebody who can log in, with one of up to two secrets while they are being changed."""
+    """A user or service that can log in, with up to two secrets while they are being changed."""
 
     client_id: str = ""
     secrets: tuple[SecretHash, ...] = ()
@@ -167,7 +167,7 @@ class CatalogRole(Entity, frozen=True, kw_only=True):
 class ScheduledTask(Entity, frozen=True, kw_only=True):
     """Work that is to be done once, from `due_at` on; `target` is the id of what it is about.
 
-    Whoever works on it holds it until `leased_until`.
+    Its worker holds it until `leased_until`.
     """
 
     type: str

@@ -26,7 +26,7 @@ from lakesweep.catalog.policy_mappings import PolicyMapping
 from lakesweep.errors import ReferenceMissingError
 from lakesweep.store import Attempt
 
-#: So many grants or mappings are looked at together.
+#: Grants or mappings that are checked in one batch.
 BATCH = 256
 _FORGOTTEN_AT_ONCE = 10_000
 

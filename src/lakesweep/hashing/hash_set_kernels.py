@@ -1,6 +1,6 @@
 """The numba kernels of a hash table with open addressing.
 
-A hash goes to the slot that its low word selects, or to the next free slot after it. A slot of
+A hash is stored in the slot that its low word selects, or in the next free slot after it. A slot of
 two zeros is free; the one hash that is two zeros is stored as its neighbour.
 """
 

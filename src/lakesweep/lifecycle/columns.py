@@ -164,7 +164,7 @@ TOTALS = pa.schema(
     ]
 )
 
-#: An entry of a HEAD whose object goes, in a range that it is in.
+#: An entry of a HEAD whose object is deleted, in a range that holds it.
 HEAD_ENTRIES = pa.schema([*HASHES, _key("path", pa.binary()), _key("range_id", pa.string())])
 
 #: An address that a policy expires, with all its paths, and the rules that expire it on each.

@@ -1,4 +1,7 @@
-"""One maintenance run, from the first realm to the last row."""
+"""One maintenance run, from the first realm to the last row.
+
+The references of a realm are scanned first, and those that nothing retains are deleted.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,20 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
+import numpy as np
+
 from lakesweep.clock import Clock, micros
 from lakesweep.errors import LakesweepError, LeaseHeldError, StoreError
 from lakesweep.maintenance.concurrent_commits import ConcurrentCommits, SeenPointers, read_pointers
 from lakesweep.maintenance.config import MaintenanceConfig
 from lakesweep.maintenance.engine import MaintenanceEngine
-from lakesweep.maintenance.live_filters import FilterSize, FilterSizes, LiveFilters
+from lakesweep.maintenance.live_filters import (
+    FilterSize,
+    FilterSizes,
+    GrowingFilter,
+    LiveFilters,
+    name_hashes,
+)
 from lakesweep.maintenance.maintained_realms import (
     MaintenanceRunSpec,
     MarkedRealm,
@@ -27,19 +38,19 @@ from lakesweep.maintenance.maintained_realms import (
 )
 from lakesweep.maintenance.plugin_api import Plugin, RealmIdentifier
 from lakesweep.maintenance.reachability import RealmCollector, identify, is_owned
-from lakesweep.maintenance.reference_scan import ReferenceScan
 from lakesweep.maintenance.row_scan import RowScan, ScanLease, ScanPage
 from lakesweep.maintenance.row_verdicts import RowDeleter, RowRules
-from lakesweep.maintenance.run_records import LiveFilterFigures
+from lakesweep.maintenance.run_records import LiveFilterFigures, MaintenanceStats
 from lakesweep.maintenance.run_tally import RunTally
 from lakesweep.progress import Progress, ProgressTask
 from lakesweep.storage.wrappers.rate_limit import TokenBucket
-from lakesweep.store import Store
+from lakesweep.store import Realm, Store
 from lakesweep.store.backends.backend import SCAN_ROWS
-from lakesweep.store.backends.rows import IdSpan
+from lakesweep.store.backends.rows import IdSpan, Reference, batches
 
 #: How many spans there are for each that is scanned at once, since not all are equally full.
 _SPANS_A_SLOT = 4
+_PAGE = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,3 +268,58 @@ def _figures(marks: LiveFilters) -> LiveFilterFigures:
         size_bytes=sum(each.size_bytes for each in both),
         filters=sum(len(each.filters) for each in both),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceScan:
+    """Judges the references of a realm, and deletes unused ones if `deletes` is set.
+
+    Only references that an identifier `owns` and does not retain are deleted.
+    """
+
+    realm: Realm
+    marks: GrowingFilter
+    cut_off_at: int
+    owns: Callable[[str], bool]
+    newcomers: ConcurrentCommits
+    look: Callable[[], None]
+    limit: TokenBucket | None
+    page: int
+    deletes: bool
+
+    def run(self) -> MaintenanceStats:
+        """Look at all of them."""
+        stats = MaintenanceStats()
+        for page in batches(self.realm.references.list(), min(self.page, _PAGE)):
+            if self.limit is not None:
+                self.limit.take(len(page))
+            stats += self._handled(page)
+        return stats
+
+    def _handled(self, page: Sequence[Reference]) -> MaintenanceStats:
+        is_newer = np.array([each.created_at > self.cut_off_at for each in page])
+        stays = self.marks.contains(name_hashes(self.realm.name, [each.name for each in page]))
+        stays |= np.array([not self.owns(each.name) for each in page])
+        unwanted = [page[place] for place in np.flatnonzero(~stays & ~is_newer).tolist()]
+        purged, failed = self._delete(unwanted) if self.deletes else (0, 0)
+        return MaintenanceStats(
+            scanned=len(page),
+            retained=int(np.count_nonzero(stays & ~is_newer)),
+            newer=int(np.count_nonzero(is_newer)),
+            unreferenced=len(unwanted),
+            purged=purged,
+            failed=failed,
+        )
+
+    def _delete(self, unwanted: Sequence[Reference]) -> tuple[int, int]:
+        purged = failed = 0
+        if unwanted:
+            self.newcomers.check()
+        for reference in unwanted:
+            self.look()
+            try:
+                # One that was moved since is not deleted.
+                purged += self.realm.references.delete(reference)
+            except StoreError:
+                failed += 1
+        return purged, failed

@@ -50,7 +50,7 @@ _FRESH = timedelta(seconds=1)
 class FenceRecord(msgspec.Struct, frozen=True):
     """What the driver says; `good_until` are microseconds since 1970.
 
-    Tasks of an earlier `round` end, however late they look: what they were given is settled anew.
+    Tasks of an earlier `round` stop, however late they check: their work was given out again.
     """
 
     run: str
@@ -202,7 +202,7 @@ def request_stop(stores: StoreOpener, folder: str) -> None:
 
 
 def is_stopped(stores: StoreOpener, folder: str) -> bool:
-    """Whether somebody asked the run of a folder to end."""
+    """Whether the run of a folder was asked to stop."""
     store, key = _place(stores, folder, STOP)
     try:
         store.head(key)

@@ -42,7 +42,7 @@ class HeldLease:
     dead: str | None = None
     #: Who wants to know when the lease was renewed.
     listeners: list[Callable[[HeldLease], None]] = field(default_factory=list)
-    #: Somebody else took it, though it had not ended.
+    #: Another run took it before it ended.
     is_lost: bool = False
     #: Left to end by itself, so that the next holder takes this run for dead.
     is_abandoned: bool = False
@@ -62,7 +62,7 @@ class HeldLease:
             raise _lost(self.subject)
 
     def verify(self) -> None:
-        """LeaseHeldError if somebody else has the lease by now, also before it ended."""
+        """LeaseHeldError if another run has the lease now, even if it had not ended."""
         if _own(self.realm, self.stored) is None:
             self.is_lost = True
         self.check()
@@ -73,7 +73,7 @@ class HeldLease:
         return self.good_until
 
     def renew(self) -> None:
-        """Hold it for another term. LeaseHeldError if somebody else has it by now."""
+        """Hold it for another term. LeaseHeldError if another run has it now."""
         wanted = msgspec.structs.replace(self.stored.value, expires_at=_end(self.clock))
         try:
             renewed = self.realm.objects.update(self.stored, wanted)
@@ -91,7 +91,7 @@ class HeldLease:
 
     @contextmanager
     def telling(self, listener: Callable[[HeldLease], None]) -> Iterator[None]:
-        """Have somebody told whenever the lease was renewed, while the block runs."""
+        """Call a function after each renewal of the lease, while the block runs."""
         self.listeners.append(listener)
         try:
             yield
@@ -166,7 +166,7 @@ def _renew_until(lease: HeldLease, done: threading.Event) -> None:
         try:
             lease.renew()
         except LeaseHeldError:
-            return  # whoever works under it finds that out before the next step
+            return  # the work under it checks the lease before its next step
         except LakesweepError:
             continue  # the lease lasts for some more beats
 

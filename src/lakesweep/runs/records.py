@@ -118,7 +118,7 @@ class LakeRecord(msgspec.Struct, frozen=True, kw_only=True):
     those of the last complete plan and the last run that deleted. `marks` is the address of the
     last marks, which serve as a cache, and `mark_hashes` are those of their datasets. `roots` leads
     from names of roots to RootMemory. `policy` is the hash of the policy by which a plan was last
-    carried out, where policies tell what goes. `documents` leads from names to LakeDocument.
+    carried out, where policies decide what expires. `documents` leads from names to LakeDocument.
     """
 
     lease: Link
@@ -207,5 +207,5 @@ def run_folder(plan: str, run: str) -> str:
 
 
 def new_name(kind: str, clock: Clock) -> str:
-    """A name that sorts by time and that nobody else has."""
+    """A unique name that sorts by time."""
     return f"{kind}-{clock.now():%Y%m%dT%H%M%S}-{token_hex(4)}"

@@ -159,7 +159,7 @@ class RunLog:
     def check_unrestored(self, plan: PlanRecord) -> None:
         """RefusedError if files came back from quarantine since a plan was made.
 
-        It was made without them, or to delete them; somebody wanted them to stay. Stores that copy
+        It was made without them, or to delete them; a user wanted them to stay. Stores that copy
         give them new times and the same etags, so nothing else would tell them from old ones.
         """
         for run in self.list(plan.lake):
@@ -214,7 +214,7 @@ class RunLog:
         self._log.commit(change, f"{plan.plan} is forgotten")
 
     def lake(self, name: str) -> LakeRecord:
-        """What is known of a lake; with a lease that nobody holds, where nothing was known."""
+        """What is known of a lake; if nothing is known, with a lease that is free."""
         found = self._find_lake(name)
         return found if found is not None else self._add_lake(name)
 

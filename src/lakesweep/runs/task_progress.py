@@ -27,7 +27,7 @@ _ENDING = ".count"
 
 
 class TaskCounter:
-    """Counts for one task. Without a folder it counts for nobody."""
+    """Counts for one task. Without a folder its counts are not shown."""
 
     def __init__(self, stores: StoreOpener, folder: str | None) -> None:
         self._stores = stores
@@ -46,14 +46,14 @@ class TaskCounter:
 
 @dataclass
 class StepProgress:
-    """A step that somebody watches. `folder` is where its tasks count, if they need to."""
+    """A step whose progress is shown. `folder` is where its tasks count, if they need to."""
 
     task: ProgressTask
     folder: str | None = None
     seen: int = 0
 
     def reach(self, count: int) -> None:
-        """Show so many in all, unless more were seen already."""
+        """Set the total, unless more were seen already."""
         if count > self.seen:
             self.task.advance(count - self.seen)
             self.seen = count

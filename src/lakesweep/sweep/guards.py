@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 MIN_GRACE = timedelta(hours=24)
 #: The live count of a lake does not fall by more than this share from one run to the next.
 MAX_LIVE_DROP = 0.2
-#: No more than this share of a location, or of the folder of a table, goes at once.
+#: No more than this share of a location, or of the folder of a table, may be deleted at once.
 MAX_DELETE_SHARE = 0.5
 #: Clocks differ, and those of some stores have whole seconds only.
 MAX_CLOCK_SKEW = timedelta(minutes=10)

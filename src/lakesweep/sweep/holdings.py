@@ -101,7 +101,7 @@ def holdings(runs: RunLog, lake: str | None = None) -> Iterator[Holding]:
 
 
 def held_folders(runs: RunLog) -> Iterator[str]:
-    """The folders in which files were set aside, whatever the configuration says by now."""
+    """The folders in which files were set aside, whatever the configuration says now."""
     for run in runs.list():
         if run.kind is RunKind.APPLY and (places := recorded_places(run)) is not None:
             yield from (place.folder for place in places.places)

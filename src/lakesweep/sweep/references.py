@@ -83,7 +83,7 @@ _NOT_ASKED = (GuardName.FOREIGN, GuardName.GC_ENABLED)
 
 
 def references_only(rules: JudgeRules) -> JudgeRules:
-    """Rules that keep what is referenced, and what never goes; age and names do not matter."""
+    """Rules that keep what is referenced or always protected; age and names do not matter."""
     return replace(rules, families=frozenset(FormatFamily), excludes=(), keep_unknown=False)
 
 

@@ -7,6 +7,6 @@ a nesting or a name. The contract of every reader of foreign data:
 - It never allocates what a file claims, only what arrived, and inflates up to `inflated_bytes`.
 - Numbers that become Arrow columns have 64 bits: `Long` and `Size` in documents, `parse_long` for
   digits in text.
-- Whatever goes wrong is a `FormatError` or a `StorageError` that names the file; `reading` turns
+- Every failure is a `FormatError` or a `StorageError` that names the file; `reading` turns
   any other exception into one. The root that needs the file is incomplete, and nothing else is.
 """

@@ -8,8 +8,7 @@ import typer
 
 from lakesweep.cli.commands import command, group
 from lakesweep.cli.context import Context
-from lakesweep.cli.lifecycle.plan import plan
-from lakesweep.cli.lifecycle.repository import absolute_repository, entries, refs
+from lakesweep.cli.lifecycle.plan import absolute_repository, entries, plan, refs
 from lakesweep.cli.options import DryRun, EngineChoice, Overrides, RateLimitOptions, Yes
 from lakesweep.cli.sweep.apply import Quarantine, carry_out
 from lakesweep.cli.sweep.show import FileChoice, Html, show_plan

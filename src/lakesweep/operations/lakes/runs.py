@@ -22,7 +22,7 @@ _NEWEST = 20
 
 
 class RunView(msgspec.Struct, frozen=True, kw_only=True):
-    """A run. `finished` is None while it runs, and if it died and nobody has noticed.
+    """A run. `finished` is None while it runs, and if it died unnoticed.
 
     `spec` is what was asked for and `figures` what was counted, as the run recorded them.
     """

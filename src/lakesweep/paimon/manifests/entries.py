@@ -88,7 +88,7 @@ def read_manifest_list(
     """The manifests that a list names, as MANIFESTS; `size_bytes` is what its snapshot says.
 
     A list that was cut between two blocks looks whole, so its size must be the one that is known,
-    and where the snapshot tells none, there must be so many manifests at `least`.
+    and where the snapshot tells none, there must be `least` manifests or more.
     """
     _check_size(path, data, size_bytes)
     batches = list(_rows(path, data, _LIST_COLUMNS, _ENTRY_VERSION))
@@ -122,7 +122,7 @@ def read_manifest(
 
 
 def read_index_manifest(path: str, data: bytes, *, least: int = 0) -> pa.Table:
-    """The index files of a snapshot, as INDEX_ENTRIES: so many at `least`.
+    """The index files of a snapshot, as INDEX_ENTRIES: `least` or more.
 
     No snapshot tells how long it is, and one that was cut behind its header looks empty.
     """

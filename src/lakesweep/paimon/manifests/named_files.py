@@ -61,7 +61,7 @@ class NamedFiles(NamedTuple):
 def manifests_of(
     table: PaimonTable, name: str, size_bytes: int | None = None, least: int = 0
 ) -> tuple[ManifestFile, ...]:
-    """The manifests that a list names: so many at least."""
+    """The manifests that a list names: `least` or more."""
     path = table.layout.manifest(name)
     found = read_manifest_list(path, table.read(path), size_bytes=size_bytes, least=least)
     return tuple(
@@ -95,7 +95,7 @@ def read_entries(
 def index_files_of(
     table: PaimonTable, layout: Layout, name: str, least: int = 0
 ) -> tuple[pa.Array, pa.Array]:
-    """The index files that an index manifest names, so many at least: their paths and sizes."""
+    """The index files that an index manifest names, `least` or more: their paths and sizes."""
     path = table.layout.manifest(name)
     found = read_index_manifest(path, table.read(path), least=least).combine_chunks()
     external = found["external_path"].combine_chunks()
@@ -213,7 +213,7 @@ def find_sidecars(
 def read_packs(table: PaimonTable, sidecar: Sidecar) -> list[str]:
     """The addresses of the packs that a sidecar names.
 
-    A sidecar goes when its data file has gone, which manifests may name for long. But one that is
+    A sidecar is deleted after its data file, which manifests may long name. But one that is
     not there while its data file is leaves unknown what the data file needs: MissingError.
     """
     try:

@@ -36,7 +36,7 @@ class PaimonKind(StrEnum):
     CHANGELOG_META = "changelog-meta"
     HINT = "hint"
     SERVICE = "service"
-    #: Named by a manifest that deletes it, or that nobody needs any more: it may be there or not.
+    #: Named by a manifest that deletes it, or that is no longer needed: it may exist or not.
     FORMER = "former"
     #: Of these nothing is reached: what a commit or a writer renames when it is whole, and what
     #: says that a partition or a tag is complete.

@@ -77,7 +77,7 @@ class Layout:
         return _bucket_pattern(inner, self.partitioning.names)
 
     def least_indexes(self, rows: int | None) -> int:
-        """How many index files a snapshot must name that counts so many rows, if it names any."""
+        """How many index files a snapshot with this many rows must name, if it names any."""
         return int(self.is_hashed and bool(rows))
 
     def schema(self, number: int) -> str:

@@ -34,7 +34,7 @@ _FLAGS = {"true": True, "false": False}
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Options by name. Those that nobody asks for are never looked at."""
+    """Options by name. An option is only parsed when it is read."""
 
     values: Mapping[str, str] = field(default_factory=dict)
 

@@ -4,7 +4,7 @@ Everyone who can write to a table decides what its metadata says. So a path is d
 it lies where this table keeps files, links resolved, and not in the folder of another table.
 Metadata that names anything else is damaged or forged.
 
-The external roots are named by the table itself, so they prove nothing: whoever deletes files
+The external roots are named by the table itself, so they prove nothing: code that deletes files
 in them also asks the configuration and all roots (`operations/tables/external_files.py`).
 """
 

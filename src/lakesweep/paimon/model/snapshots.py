@@ -83,7 +83,7 @@ class PaimonTag:
 
 @dataclass(frozen=True, slots=True)
 class Consumer:
-    """A reader that has told where it goes on."""
+    """A reader, and the snapshot at which it continues."""
 
     name: str
     next_snapshot: int

@@ -102,7 +102,7 @@ class PaimonOwnerLevel(FileLevel[PaimonSnapshot]):
     """Snapshots, tags and changelogs.
 
     One that is not there any more is a problem: others may have come since they were listed, and
-    whoever assesses the table has to look.
+    the status of the table is decided elsewhere.
     """
 
     def read(self, pointer: Pointer) -> PaimonSnapshot:
@@ -145,7 +145,7 @@ class PaimonOwnerLevel(FileLevel[PaimonSnapshot]):
 
 @dataclass(frozen=True)
 class _MetaLevel(FileLevel[bytes | None]):
-    """Files of the folder of manifests; None of one that is not there, and that nobody needs."""
+    """Files of the folder of manifests; none of a folder that does not exist and is not needed."""
 
     def read(self, pointer: Pointer) -> bytes | None:
         try:
@@ -220,7 +220,7 @@ class PaimonManifestLevel(_MetaLevel):
         outbox.close(pointer._replace(size_bytes=size), seen)
 
     def _packs(self, pointer: Pointer, sidecars: dict[Sidecar, None]) -> Iterator[list[str]]:
-        """The packs of each sidecar. They belong to the manifest: whoever knows it knows them."""
+        """The packs of each sidecar. They belong to the manifest."""
         if not sidecars:
             return
         stores = self.keyring.open(pointer.access)

@@ -44,8 +44,9 @@ def _hints(branch: PaimonBranch) -> list[ObjectInfo]:
 class TableVersion:
     """The newest schema of the main branch, and a token over all that keeps files.
 
-    The token changes with every snapshot, tag, changelog and schema of any branch that comes, goes
-    or is written anew. Consumers and hints name no files, and move all day: they do not count.
+    The token changes with every snapshot, tag, changelog and schema of any branch that is added,
+    removed or rewritten. Consumers and hints name no files, and change all
+    the time, so they do not count.
     """
 
     schema_path: str

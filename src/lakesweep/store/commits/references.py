@@ -104,7 +104,7 @@ class References:
         command = self.recovery(reference.name)
         return HeadMissingError(
             f"the head {reference.pointer} of reference {reference.name!r} is missing",
-            hint=f"{command} goes back to a recent commit that still exists",
+            hint=f"{command} resets it to a recent commit that still exists",
         )
 
     @contextmanager
@@ -121,7 +121,7 @@ class References:
         """The error for a reference whose head cannot be read."""
         command = self.recovery(reference.name)
         return DamagedRowError(
-            message, hint=f"{command} goes back to a recent commit that can be read"
+            message, hint=f"{command} resets it to a recent commit that can be read"
         )
 
     def recovery(self, name: str) -> str:

@@ -211,7 +211,7 @@ class Applier:
             begin = time.monotonic()
             deleted = sum_outcomes(reports).deleted
             settled = settler.settle(folder, session.lease, deleted=deleted)
-            # Before the first file goes: whatever is quarantined is in a list that the store knows.
+            # Before the first move: whatever is quarantined is in a list that the store knows.
             name = f"{folder}/delete".removeprefix(f"{reins.control.folder}/")
             session.record = self.runs.vouch(session.record, name, settled.deletes.sha256)
             if reports:

@@ -32,8 +32,7 @@ from lakesweep.storage.file_identity import resolve_aliases
 from lakesweep.sweep.columns import MISSING, hashes_of
 from lakesweep.sweep.engine.protocol import TASK_RESULTS, results_of, task_result
 from lakesweep.sweep.judge.bloom_shards import BloomShards, StoredShard
-from lakesweep.sweep.judge.dangling_search import RootNeeds, location_map, root_needs
-from lakesweep.sweep.judge.live_subsets import SubsetFilters
+from lakesweep.sweep.judge.dangling_search import RootNeeds, SubsetFilters, location_map, root_needs
 from lakesweep.sweep.mark.mark_phase import mark
 from lakesweep.sweep.mark.marker import MarkSpec
 from lakesweep.sweep.mark.survey import LakeSurvey, files_of

@@ -184,7 +184,7 @@ def _proof(document: PlanDocument, row: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _protection(plan: StoredPlan, row: Mapping[str, Any]) -> Iterator[str]:
-    """What would have kept a file that goes."""
+    """What would have kept a file that is deleted."""
     document, marks = plan.document, plan.marks()
     started = document.cut_off + _grace(document)
     days = math.ceil((started - row["modified"]) / _DAY + 1e-9)

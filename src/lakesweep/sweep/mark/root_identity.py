@@ -2,7 +2,7 @@
 
 Names of tables change, and a table id alone proves little: a copy has the same id, and a
 second catalog may have moved the table on. What counts is the history that a metadata file
-lists, and only as far as it lies in the folder of that file. Whoever can write one table can give
+lists, and only as far as it lies in the folder of that file. A writer of one table can give
 it the id of another one and a log with its files; that must not make the other one outdated. A
 table that really moved to another folder is taken for two, and the files of both are kept.
 

@@ -114,7 +114,7 @@ def collect_roots(
 ) -> Iterator[RootRow | RootProblem | EmptyRootSource]:
     """The roots of all sources. A source that fails is a problem, whatever it returned before.
 
-    Whatever a catalog's client raises, only this source is unreadable: the plan goes on.
+    Whatever a catalog's client raises, only this source is unreadable: the plan continues.
     """
     for source in sources:
         try:

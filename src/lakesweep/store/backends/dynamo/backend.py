@@ -18,10 +18,12 @@ from lakesweep.store.backends.backend import (
     write_then_swap,
 )
 from lakesweep.store.backends.dynamo.client import parse_address
-from lakesweep.store.backends.dynamo.items import (
+from lakesweep.store.backends.dynamo.table import (
     HEAD_ATTRIBUTES,
     PARTITION,
     SORT,
+    WORKERS,
+    DynamoTable,
     Item,
     number,
     read_head,
@@ -41,7 +43,6 @@ from lakesweep.store.backends.dynamo.items import (
     schema_key,
     sort_range,
 )
-from lakesweep.store.backends.dynamo.table import WORKERS, DynamoTable
 from lakesweep.store.backends.rows import (
     EVERY_ID,
     HeadPage,

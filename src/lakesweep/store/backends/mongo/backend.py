@@ -36,9 +36,10 @@ try:
     from pymongo.collection import Collection
     from pymongo.errors import BulkWriteError, DuplicateKeyError
 
-    from lakesweep.store.backends.mongo.database import ANSWER_MILLIS, MongoDatabase
-    from lakesweep.store.backends.mongo.documents import (
+    from lakesweep.store.backends.mongo.database import (
+        ANSWER_MILLIS,
         Document,
+        MongoDatabase,
         between,
         head_state,
         last_reference,

@@ -23,7 +23,7 @@ from lakesweep.errors import (
 from lakesweep.store.backends.backend import Backend
 from lakesweep.store.backends.dynamo.backend import DynamoBackend
 from lakesweep.store.backends.dynamo.client import DynamoAddress, parse_address
-from lakesweep.store.backends.dynamo.items import row_item, row_key
+from lakesweep.store.backends.dynamo.table import row_item, row_key
 from lakesweep.store.backends.rows import ObjectRow, Reference, RowKey
 from tests.moments import NOON
 from tests.scripted import ScriptedServer, http, scripted_server

@@ -18,7 +18,7 @@ from lakesweep.errors import (
 )
 from lakesweep.store.backends.backend import Backend
 from lakesweep.store.backends.mongo.backend import MongoBackend
-from lakesweep.store.backends.mongo.documents import row_document
+from lakesweep.store.backends.mongo.database import row_document
 from lakesweep.store.backends.rows import ObjectRow, Reference, RowKey
 from tests.scripted_mongo import HANGS_UP, ScriptedMongo, found, refused, scripted_mongo
 
