@@ -8,7 +8,7 @@ from lakesweep.errors import DeniedError, MissingError
 from lakesweep.storage.azure.store import AzureStore
 from lakesweep.storage.deleting.bulk_delete import delete_files
 from lakesweep.storage.listing.locations import list_files
-from lakesweep.storage.object_store import Outcome
+from lakesweep.storage.object_store import Outcome, expected_of
 from lakesweep.storage.options import StorageOptions
 from lakesweep.storage.stores import Stores
 from tests.clouds.servers import Cloud
@@ -38,6 +38,25 @@ def test_what_changed_since_the_listing_is_kept(cloud: Cloud) -> None:
     (outcomes,) = delete_files(stores, listed, verify=True)
     assert outcomes["outcome"].to_pylist() == ["deleted", "changed", "deleted"]
     assert store.read("t/b") == b"new"
+
+
+@_BATCHING
+def test_objects_listed_without_an_etag_are_compared_by_size_and_time(cloud: Cloud) -> None:
+    store = cloud.store(cloud.make_bucket())
+    for key in ("same", "older", "larger"):
+        store.write(key, b"data")
+    same, older, larger = (
+        expected_of(store.head(key))._replace(etag=None) for key in ("same", "older", "larger")
+    )
+    assert older.modified_micros is not None
+    listed = [
+        same,
+        older._replace(modified_micros=older.modified_micros - 60_000_000),
+        larger._replace(size_bytes=5),
+    ]
+    outcomes = [one.outcome for one in store.delete(["same", "older", "larger"], listed)]
+    assert outcomes == [Outcome.DELETED, Outcome.CHANGED, Outcome.CHANGED]
+    assert store.list("").entries["key"].to_pylist() == ["larger", "older"]
 
 
 @_BATCHING

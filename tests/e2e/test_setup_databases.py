@@ -46,9 +46,9 @@ class Machine:
         file.write_text(text)
         file.chmod(0o755)
 
-    def set_up(self) -> subprocess.CompletedProcess[str]:
+    def set_up(self, script: str = "setup-databases") -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [self.project / "scripts" / "setup-databases"],
+            [self.project / "scripts" / script],
             env={"PATH": str(self.programs), "HOME": str(self.project)},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
