@@ -37,12 +37,6 @@ if TYPE_CHECKING:
 #: The schemes of buckets that need no section of their own.
 _SCHEMES = ("s3://", "gs://")
 _PATIENCE = 10.0
-_RIGHTS = {
-    "list": "such as s3:ListBucket",
-    "read": "such as s3:GetObject",
-    "write": "such as s3:PutObject",
-    "delete": "such as s3:DeleteObject",
-}
 
 
 class CheckStatus(StrEnum):
@@ -221,7 +215,7 @@ def _check_plans(stores: Stores, check: str, place: str) -> Finding:
     except LakesweepError as error:
         return Finding(check, *_diagnose(error, "write"))
     if left:
-        mend = f"grant permission to delete ({_RIGHTS['delete']})"
+        mend = "grant permission to delete"
         return Finding(check, CheckStatus.WARN, f"files in {place} cannot be deleted: {left}", mend)
     return Finding(check, CheckStatus.OK, f"{place} can be written to")
 
@@ -302,7 +296,7 @@ def _check_changes(stores: Stores, location: str, found: Finding) -> Finding:
         return replace(found, status=CheckStatus.WARN, detail=detail, mend=mend)
     if left:
         detail = f"files in it cannot be deleted: {left}"
-        mend = f"grant permission to delete ({_RIGHTS['delete']}); plans work without it"
+        mend = "grant permission to delete; plans work without it"
         return replace(found, status=CheckStatus.WARN, detail=detail, mend=mend)
     return replace(found, detail=f"{found.detail}, and an object of our own written and deleted")
 
@@ -310,7 +304,8 @@ def _check_changes(stores: Stores, location: str, found: Finding) -> Finding:
 def _diagnose(error: LakesweepError, right: str) -> tuple[CheckStatus, str, str]:
     match error:
         case DeniedError():
-            mend = f"grant permission to {right} ({_RIGHTS[right]}), or use other credentials"
+            # Each store names the right by its own words.
+            mend = error.hint or f"grant permission to {right}, or use other credentials"
             return CheckStatus.FAIL, f"no permission to {right}: {error.reason}", mend
         case MissingError():
             return CheckStatus.WARN, error.reason, "create it, or correct the address"

@@ -306,3 +306,23 @@ def test_the_right_to_delete_is_tried_with_an_object_of_our_own(
     found = checks["location s3://lake"]
     assert found["status"] == status
     assert said in found["detail"]
+
+
+def test_a_missing_right_is_named_in_the_words_of_its_store(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    with scripted_server() as server:
+        server.play(http(403, b'{"error": {"message": "no access"}}'))
+        text = f"""
+            [storage."gs://lake"]
+            endpoint = "{server.endpoint}"
+            anonymous = true
+            [lakes.a]
+            locations = ["gs://lake"]
+            plans = "memory://doctor/rights"
+        """
+        _, checks = _examine(tmp_path, text, capsys)
+    found = checks["location gs://lake"]
+    assert found["status"] == "fail"
+    assert "storage.objects.list" in str(found)
+    assert "s3:" not in str(found)
