@@ -7,7 +7,8 @@ one sees the other, whatever the object store guarantees. The object store's clo
 a lock is, so the clocks of the machines do not matter.
 
 Locations of two stores may be nested. A run therefore also looks at the folders above its
-location; one that works further out is noticed by the inner run at its next renewal.
+location, and at those below it that were listed. It puts a copy of its lock into the homes of
+lakes above, as far as it may write there, so that a run that starts further out sees it.
 """
 
 from __future__ import annotations
@@ -17,11 +18,21 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 
+import msgspec
+
 from lakesweep.errors import DeniedError, LakesweepError, LeaseHeldError, MissingError
 from lakesweep.runs.leases import CLOCK_MARGIN, LEASE_TERM, HeldLease
-from lakesweep.runs.records import LAKE_HOME, home_folder
+from lakesweep.runs.lock_holders import (
+    MOST_BYTES,
+    LockRecord,
+    is_gone,
+    lock_nonce,
+    new_record,
+    parse_record,
+)
+from lakesweep.runs.records import home_folder, homes_above
 from lakesweep.runs.run_log import RunLog
-from lakesweep.runs.sessions import Session, holder_name
+from lakesweep.runs.sessions import Session
 from lakesweep.storage.address import Address, parse
 from lakesweep.storage.object_store import ObjectStore, StoreOpener
 from lakesweep.units import format_moment
@@ -34,29 +45,35 @@ STALE_AFTER = LEASE_TERM + CLOCK_MARGIN
 #: A run that cannot renew its lock for this long must end.
 _LOST_AFTER = (LEASE_TERM - CLOCK_MARGIN).total_seconds()
 
-#: Whether a run is recorded in our own store.
-IsOurs = Callable[[str], bool]
+#: Whether a run of our own store holds its lease, which ends at this moment or later; None if our
+#: store does not know the run.
+HoldsLease = Callable[[str, int], bool | None]
 
 
-def _unknown(_: str) -> bool:
-    return False
+def _unknown(run: str, until: int) -> None:
+    del run, until
 
 
 @dataclass
 class LocationLock:
-    """The lock of one run in a folder of locks. `around` are other folders that may hold locks.
+    """The lock of one run in a folder of locks.
 
-    A run of our own store has ended if its lock is in the folder, because we hold the lease. One
-    further out works on another lake, of which our configuration knows.
+    `above` are the homes of lakes further out that may exist, and `around` all other folders that
+    may hold locks. Runs of our own store may hold those: they work on other lakes, of which our
+    configuration knows.
     """
 
     store: ObjectStore
     folder: str
     run: str
+    above: tuple[str, ...] = ()
     around: tuple[str, ...] = ()
-    is_ours: IsOurs = _unknown
+    holds_lease: HoldsLease = _unknown
+    nonce: str = ""
     #: When it was written last, by the monotonic clock.
     renewed: float = field(default=0.0, init=False)
+    _lease_until: int = field(default=0, init=False)
+    _copies: dict[str, None] = field(default_factory=dict, init=False)
 
     @property
     def _key(self) -> str:
@@ -66,8 +83,9 @@ class LocationLock:
     def _path(self) -> str:
         return f"{self.store.base}{self.folder}"
 
-    def take(self) -> None:
+    def take(self, lease_until: int = 0) -> None:
         """Hold the location. LeaseHeldError if another run does, DeniedError if it is read-only."""
+        self._lease_until = lease_until
         try:
             self._write()
         except DeniedError as error:
@@ -87,6 +105,7 @@ class LocationLock:
 
     def renew(self, lease: HeldLease) -> None:
         """Hold it for longer. LeaseHeldError, and the lease is lost, if another run has it."""
+        self._lease_until = lease.stored.value.expires_at
         try:
             self.store.head(self._key)
             self._write()
@@ -109,33 +128,70 @@ class LocationLock:
 
     def release(self) -> None:
         """Let others begin at once."""
-        self.store.delete([self._key])
+        for key in (self._key, *self._copies):
+            self.store.delete([key])
 
     def _write(self) -> None:
-        self.store.write(self._key, f"{self.run} ({holder_name()})".encode())
+        data = msgspec.json.encode(new_record(self.run, self.nonce, self._lease_until))
+        self.store.write(self._key, data)
+        for home in self.above:
+            # What lies further out may not be ours to read or write. Then only a run there that
+            # looks below can see us, and we see it.
+            with suppress(LakesweepError):
+                if self._is_home(home):
+                    key = f"{home}{LOCKS}{self.run}"
+                    self._copies[key] = None
+                    self.store.write(key, data)
+
+    def _is_home(self, folder: str) -> bool:
+        page = self.store.list(folder, one_level=True)
+        return bool(page.entries.num_rows or page.folders)
 
     def _living_other(self) -> str | None:
         """Who else holds the location; what dead runs left is removed."""
         own = self.written()
         for key, written in self._listed():
-            is_stale = written is not None and own is not None and own - written >= STALE_AFTER
-            if not is_stale and not self.is_ours(_run(key)):
-                since = "" if written is None else f", at {format_moment(written)}"
-                return f"{self._holder(key)}{since}"
+            age = None if own is None or written is None else own - written
+            if age is None or age < STALE_AFTER:
+                record = self._read(key)
+                if self.holds_lease(record.run, record.lease_until):
+                    continue
+                is_ours = self.holds_lease(record.run, 0) is not None
+                if not (is_ours and is_gone(record)):
+                    return f"{record}{self._since(key, own, written)}"
             if key.startswith(self.folder):
                 self.store.delete([key])
         return None
 
+    def _since(self, key: str, own: datetime | None, written: datetime | None) -> str:
+        """Since when a lock counts. One of the future, which no store writes, counts from now."""
+        if written is None:
+            return ""
+        if own is None or written - own <= CLOCK_MARGIN:
+            return f", at {format_moment(written)}"
+        path = f"{self.store.base}{key}"
+        try:
+            # A run that holds it writes it again anyway. If there is none, it becomes stale.
+            self.store.write(key, self._data(key))
+        except LakesweepError:
+            return f", at {format_moment(written)}, which is in the future; remove {path}"
+        return f", at {format_moment(own)}: {path} had a time in the future"
+
     def _listed(self) -> Iterator[tuple[str, datetime | None]]:
-        for folder in (self.folder, *self.around):
+        above = (f"{home}{LOCKS}" for home in self.above)
+        for folder in dict.fromkeys((self.folder, *above, *self.around)):
             with suppress(MissingError, DeniedError):  # there are none, or they are not ours to see
                 yield from (each for each in _list(self.store, folder) if _run(each[0]) != self.run)
 
-    def _holder(self, key: str) -> str:
+    def _read(self, key: str) -> LockRecord:
         try:
-            return self.store.read(key).decode(errors="replace")
+            return parse_record(_run(key), self._data(key))
         except LakesweepError:
-            return _run(key)
+            return LockRecord(_run(key))
+
+    def _data(self, key: str) -> bytes:
+        """The beginning of a lock: all of it, unless something else was put there."""
+        return self.store.read_range(key, 0, MOST_BYTES)
 
 
 def _run(key: str) -> str:
@@ -157,31 +213,49 @@ def _list(store: ObjectStore, folder: str) -> Iterator[tuple[str, datetime | Non
 @contextmanager
 def hold_lock(lock: LocationLock, lease: HeldLease) -> Iterator[LocationLock]:
     """Hold a lock while the block runs, and renew it with the lease."""
-    lock.take()
-    lock.renewed = lease.clock.monotonic()
-    try:
-        with lease.telling(lock.renew):
-            yield lock
-    finally:
-        with suppress(LakesweepError):  # or else it becomes stale
-            lock.release()
+    with lock_nonce() as lock.nonce:
+        lock.take(lease.stored.value.expires_at)
+        lock.renewed = lease.clock.monotonic()
+        try:
+            with lease.telling(lock.renew):
+                yield lock
+        finally:
+            with suppress(LakesweepError):  # or else it becomes stale
+                lock.release()
 
 
 @contextmanager
 def lock_locations(
-    stores: StoreOpener, runs: RunLog, locations: Iterable[str], session: Session
+    stores: StoreOpener,
+    runs: RunLog,
+    locations: Iterable[str],
+    session: Session,
+    below: Iterable[str] = (),
 ) -> Iterator[None]:
-    """Hold all locations while the block runs. LeaseHeldError if another run holds one."""
+    """Hold all locations while the block runs. LeaseHeldError if another run holds one.
+
+    `below` are the homes of other lakes that were found in the locations.
+    """
     record = session.record
+    inner = [parse(home) for home in below]
     with ExitStack() as stack:
         for place in _distinct(locations):
             store = stores.open(place)
             if _exists(store, place):
-                around = tuple(f"{folder}{LAKE_HOME}{LOCKS}" for folder in _above(place.folder))
-                folder = parse(home_folder(record.lake, place.path)).key + LOCKS
-                lock = LocationLock(store, folder, record.run, around, runs.has)
+                lock = LocationLock(
+                    store,
+                    parse(home_folder(record.lake, place.path)).key + LOCKS,
+                    record.run,
+                    tuple(home.key for home in homes_above(place)),
+                    tuple(f"{home.key}{LOCKS}" for home in inner if _is_below(home, place)),
+                    runs.holds_lease,
+                )
                 stack.enter_context(hold_lock(lock, session.lease))
         yield
+
+
+def _is_below(home: Address, place: Address) -> bool:
+    return home.identity.startswith(place.child(place.folder).identity)
 
 
 def _distinct(locations: Iterable[str]) -> list[Address]:
@@ -196,12 +270,3 @@ def _exists(store: ObjectStore, place: Address) -> bool:
     except MissingError:
         return False
     return True
-
-
-def _above(folder: str) -> Iterator[str]:
-    """The folders around a folder, up to the whole store."""
-    parts = folder.rstrip("/").split("/")
-    for depth in range(len(parts) - 1, 0, -1):
-        yield "/".join(parts[:depth]) + "/"
-    if folder:
-        yield ""

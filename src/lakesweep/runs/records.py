@@ -7,7 +7,7 @@ storage namespace, and a table that is cleaned by itself is one named after its 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from secrets import token_hex
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from lakesweep.clock import Clock
-from lakesweep.storage.address import folder_identity
+from lakesweep.storage.address import Address, folder_identity
 from lakesweep.store import NO_INDEX, Commit, IndexRoot, Link
 
 #: The reference behind which all of it lies.
@@ -192,6 +192,13 @@ def home_folder(lake: str, location: str) -> str:
     if is_repository(lake):
         return f"{lake.removeprefix(REPOSITORY_PREFIX)}/{REPOSITORY_HOME}"
     return f"{location.rstrip('/')}/{LAKE_HOME}"
+
+
+def homes_above(location: Address) -> Iterator[Address]:
+    """The homes that lakes further out would have, up to that of the whole store."""
+    parts = location.folder.rstrip("/").split("/") if location.folder else []
+    for depth in range(len(parts) - 1, -1, -1):
+        yield location.child("".join(f"{part}/" for part in parts[:depth]) + LAKE_HOME)
 
 
 def plan_command(lake: str) -> str:

@@ -18,6 +18,7 @@ from lakesweep.runs.records import (
     SWEEPS,
     LakeDocument,
     LakeRecord,
+    LeaseRecord,
     PlanRecord,
     PlanStatus,
     RootMemory,
@@ -111,9 +112,21 @@ class RunLog:
         """One run. NotFoundError if there is none of that name."""
         return find_run(self.list(), run)
 
-    def has(self, run: str) -> bool:
-        """Whether a run of that name was recorded here."""
-        return any(each.run == run for each in self.list())
+    def holds_lease(self, run: str, until: int) -> bool | None:
+        """Whether a run holds the lease of its lake, which ends at `until` or later.
+
+        None if no run of that name was recorded here. A copy of a store has the same runs, but
+        their leases are not renewed in it.
+        """
+        found = next((each for each in self.list() if each.run == run), None)
+        if found is None:
+            return None
+        lease = self.realm.objects.fetch(self.lake(found.lake).lease, LeaseRecord)
+        return (
+            lease is not None
+            and lease.value.run == run
+            and lease.value.expires_at >= max(until, micros(self.clock.now()))
+        )
 
     def add_plan(self, plan: PlanRecord) -> None:
         """Record a plan that was written and can be carried out."""

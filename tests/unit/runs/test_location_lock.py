@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from lakesweep.clock import ManualClock
+from lakesweep.config import LakeSection
 from lakesweep.errors import DeniedError, LeaseHeldError, RefusedError, UnavailableError
 from lakesweep.runs.leases import LEASE_TERM
-from lakesweep.runs.location_lock import LocationLock, lock_locations
+from lakesweep.runs.location_lock import STALE_AFTER, LocationLock, lock_locations
+from lakesweep.runs.lock_holders import LockRecord, is_gone, lock_nonce, new_record, this_process
 from lakesweep.runs.records import TYPES, RunKind
 from lakesweep.runs.run_log import RunLog
 from lakesweep.runs.sessions import Session, run_session
 from lakesweep.storage.stores import Stores
+from lakesweep.storage.wrappers.base import StoreWrapper
 from lakesweep.storage.wrappers.faults import Faulty, StorageFault, fail
 from lakesweep.store import Store
 from lakesweep.store.backends.memory import MemoryBackend
+from lakesweep.sweep.lake import Lake
 from tests.moments import NOON
 from tests.sweeps import LAKE, PLANS, REALM, Process, World, at
 from tests.timed_store import TimedStore
@@ -96,7 +102,7 @@ def test_another_store_waits_while_a_run_changes_files(world: World, what: str) 
 
 
 def test_the_lock_of_a_dead_run_of_this_store_is_taken_over(world: World) -> None:
-    """The lease says that it is dead, although its lock is new."""
+    """Its process is not there any more, although its lock is new."""
     world.lake.write("_lakesweep/locks/apply-elsewhere", b"apply-elsewhere (host:1)")
     process = Process(world)
     made = process.plan()
@@ -105,7 +111,8 @@ def test_the_lock_of_a_dead_run_of_this_store_is_taken_over(world: World) -> Non
     world.clock.sleep((LEASE_TERM + timedelta(seconds=15)).total_seconds())
     process.apply(made.plan)
     assert "_lakesweep/locks/apply-elsewhere" not in world.lake.objects
-    world.lake.write(f"_lakesweep/locks/{next(process.runs.list('prod')).run}", b"")
+    run = next(process.runs.list("prod")).run
+    world.lake.write(f"_lakesweep/locks/{run}", msgspec.json.encode(new_record(run, "lost", 0)))
     Process(world).apply(process.plan().plan)
     assert not [key for key in world.lake.objects if "/locks/" in key]
 
@@ -182,3 +189,139 @@ def test_a_run_whose_lock_is_lost_loses_its_lease(how: str) -> None:
             session.lease.renew()
         with pytest.raises(LeaseHeldError, match="no longer holds"):
             session.lease.check()
+
+
+# Nested locations of two stores.
+
+
+class InnerStore(OtherStore):
+    """A machine with a store of its own, whose lake is a folder of the other one's."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        section = LakeSection(locations=(f"{LAKE}/t1",), unknown="delete", roots=())
+        self.lake = Lake("inner", section, f"{PLANS}/inner")
+
+
+@pytest.mark.parametrize("restoring", ["inner", "outer"])
+def test_a_restore_above_or_below_refuses_older_plans(world: World, restoring: str) -> None:
+    inner, outer = InnerStore(world), Process(world)
+    one, other = (inner, outer) if restoring == "inner" else (outer, inner)
+    first = one.plan()
+    one.apply(first.plan, aside=True)
+    one.restore(first.plan)  # from now on there is a home
+    world.age()
+    world.clock.sleep(3600)
+    late, again = other.plan(), one.plan()
+    one.apply(again.plan, aside=True)
+    one.restore(again.plan)
+    with pytest.raises(RefusedError, match="files were restored in"):
+        other.apply(late.plan)
+    assert set(ORPHANS) <= world.files()
+    world.age()
+    world.clock.sleep(3600)
+    other.apply(other.plan().plan)
+    assert not set(ORPHANS) & world.files()
+
+
+@pytest.mark.parametrize("first", ["inner", "outer"])
+@pytest.mark.parametrize("home", ["", "t1/"])
+def test_runs_of_two_stores_in_nested_locations_exclude_each_other(
+    world: World, first: str, home: str
+) -> None:
+    """One of the two lakes was used before, so that it has a home to be seen in."""
+    world.lake.write(f"{home}_lakesweep/restored", b"long ago")
+    world.clock.sleep(3600)
+    inner, outer = InnerStore(world), Process(world)
+    one, other = (inner, outer) if first == "inner" else (outer, inner)
+    mine, theirs = one.plan(), other.plan()
+    met = []
+
+    def meddle() -> None:
+        with pytest.raises(LeaseHeldError, match="is locked by apply-"):
+            other.apply(theirs.plan)
+        met.append(True)
+
+    one.gate.script = at(f"delete {LAKE}/t1/data", meddle)
+    one.apply(mine.plan)
+    assert met
+    assert not [key for key in world.lake.objects if "/locks/" in key]
+
+
+# Copies of a store.
+
+
+def test_a_copied_store_respects_the_living_lock_of_the_original(world: World) -> None:
+    """The copy knows the run, but not that its lease is renewed in the original."""
+    original = Process(world)
+    made = original.plan()
+    met = []
+
+    def meddle() -> None:
+        assert original.session
+        lock = LocationLock(
+            world.lake, "_lakesweep/locks/", "apply-copy", holds_lease=lambda *_: False
+        )
+        with pytest.raises(LeaseHeldError, match=original.session.record.run):
+            lock.take()
+        met.append(True)
+
+    original.gate.script = at(f"delete {LAKE}/t1/data", meddle)
+    original.apply(made.plan)
+    assert met
+
+
+def test_a_holder_is_gone_only_if_this_machine_knows() -> None:
+    with lock_nonce() as nonce:
+        mine = new_record("apply-1", nonce, 0)
+        assert not is_gone(mine)
+    assert is_gone(mine)
+    machine, _, _ = this_process().rpartition("/")
+    assert is_gone(LockRecord("apply-1", process=f"{machine}/{os.getpid()}-1"))
+    parent = Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()[19]
+    assert not is_gone(LockRecord("apply-1", process=f"{machine}/{os.getppid()}-{parent}"))
+    for other in ("", "elsewhere/pid:[1]/1-1", f"{machine}/0-1", f"{machine}/{9**30}-1"):
+        assert not is_gone(LockRecord("apply-1", process=other))
+
+
+def test_a_lease_that_is_older_than_the_lock_is_that_of_a_copy(world: World) -> None:
+    with _session(world.clock) as (runs, session):
+        run, until = session.record.run, session.lease.stored.value.expires_at
+        assert runs.holds_lease(run, until) is True
+        assert runs.holds_lease(run, until + 1) is False
+        assert runs.holds_lease("apply-elsewhere", 0) is None
+
+
+# Locks that something else wrote.
+
+
+def test_a_lock_of_the_future_counts_from_now(world: World) -> None:
+    key = "_lakesweep/locks/apply-forged"
+    world.lake.write(key, b"apply-forged")
+    world.lake.age(key, world.clock.now() + timedelta(days=36_500))
+    process = Process(world)
+    made = process.plan()
+    with pytest.raises(LeaseHeldError, match=f"{LAKE}/{key} had a time in the future"):
+        process.apply(made.plan)
+    with pytest.raises(LeaseHeldError, match="apply-forged"):
+        process.apply(made.plan)  # not earlier than any other lock
+    world.clock.sleep(STALE_AFTER.total_seconds())
+    assert process.apply(made.plan).report.deleted == len(ORPHANS)
+
+
+def test_a_huge_lock_or_mark_is_not_read(world: World) -> None:
+    class Sized(StoreWrapper):
+        def read(self, key: str) -> bytes:
+            assert "_lakesweep/" not in key, "read as a whole"
+            return self.store.read(key)
+
+    for name in ("locks/apply-forged", "restored"):
+        world.lake.write(f"_lakesweep/{name}", b"[" * 1_000_000)
+    process = Process(world)
+    process.stores = Stores(replace={LAKE: Sized(world.lake), PLANS: world.plans})
+    made = process.plan()
+    with pytest.raises(LeaseHeldError) as caught:
+        process.apply(made.plan)
+    assert len(caught.value.message) < 1_000
+    world.clock.sleep(STALE_AFTER.total_seconds())
+    assert process.apply(made.plan).report.deleted == len(ORPHANS)

@@ -32,9 +32,9 @@ from lakesweep.errors import (
 from lakesweep.guard_names import GuardName
 from lakesweep.progress import SILENT, Progress
 from lakesweep.runs.fencing import FenceWriter, RunFence, request_stop
-from lakesweep.runs.journals import check_restore_marks
 from lakesweep.runs.location_lock import lock_locations
 from lakesweep.runs.records import LakeRecord, PlanRecord, RunStatus, plan_command, run_folder
+from lakesweep.runs.restore_marks import check_inner_marks, check_restore_marks
 from lakesweep.runs.run_log import check_free
 from lakesweep.runs.sessions import Session
 from lakesweep.runs.task_progress import show_progress
@@ -64,7 +64,7 @@ from lakesweep.sweep.apply.root_watch import WATCH_SECONDS, RootWatch, watch_roo
 from lakesweep.sweep.apply.withholding import Withholding, add_counts
 from lakesweep.sweep.columns import LISTING
 from lakesweep.sweep.engine.protocol import TASK_RESULTS, results_of
-from lakesweep.sweep.guards import check_plan_age, check_policy, refuse
+from lakesweep.sweep.guards import MAX_CLOCK_SKEW, check_plan_age, check_policy, refuse
 from lakesweep.sweep.plan.document import PlanDocument, PlanKind, load_plan
 from lakesweep.sweep.roots.sources import RootSourceFactory, root_sources
 from lakesweep.sweep.verdicts import Verdict
@@ -166,11 +166,16 @@ class Applier:
         # A lifecycle plan is applied under the lock of its repository.
         is_locked = document.kind is PlanKind.LIFECYCLE
         locations = order.lake.locations
-        with lock_locations(self.stores, self.runs, () if is_locked else locations, session):
+        locked = () if is_locked else locations
+        homes = document.inner_homes
+        with lock_locations(self.stores, self.runs, locked, session, homes):
             # Under lease and lock, so that no restore of this or another store begins after this.
             self.runs.check_unrestored(order.plan)
             lake, known = document.lake, document.restores
             check_restore_marks(self.stores, lake, locations, known, document.plan)
+            # These marks count by the store's clock, of which ours may be ahead.
+            since = document.started - MAX_CLOCK_SKEW
+            check_inner_marks(self.stores, lake, homes, since, document.plan)
             return self._apply(order, document, session)
 
     def _apply(self, order: ApplyRequest, document: PlanDocument, session: Session) -> ApplyResult:

@@ -32,6 +32,7 @@ from lakesweep.hashing.bloom_sizing import (
     first_shape,
     largest_shape,
 )
+from lakesweep.runs.records import LAKE_HOME
 from lakesweep.runs.task_progress import TaskCounter
 from lakesweep.storage.address import identities, parse
 from lakesweep.storage.datasets.manifest import Dataset
@@ -59,6 +60,8 @@ if TYPE_CHECKING:
 
 #: Up to this many live files are joined; beyond that, a filter is used.
 MAX_EXACT = 20_000_000
+#: This many homes of other lakes are looked at for locks and marks of restores.
+MOST_HOMES = 1_000
 
 
 class MatchMode(StrEnum):
@@ -162,6 +165,13 @@ def figures_document(figures: BloomFigures | None) -> dict[str, object]:
     return {} if figures is None else dict(msgspec.to_builtins(figures))
 
 
+def home_folders(paths: pa.Array) -> list[str]:
+    """The folders of Lakesweep's own files among some paths, of any lake."""
+    own = paths.filter(pc.match_substring(paths, f"/{LAKE_HOME}"))
+    found = pc.replace_substring_regex(own, rf"(?s)^(.*?/{LAKE_HOME}).*$", r"\1")
+    return [str(home) for home in found.unique().to_pylist()]
+
+
 @dataclass(frozen=True)
 class JudgeStep:
     """Judges files (REFERENCED) into parts of two datasets of VERDICTS, and counts them.
@@ -184,12 +194,14 @@ class JudgeStep:
             Verdict.DELETE: DatasetWriter(self.stores, self.delete, VERDICTS),
         }
         totals = TotalsSum()
+        homes: set[str] = set()
         counter = TaskCounter(self.stores, self.counts)
         rules = self._rules()
         for batch in batches:
             names = resolve_aliases(identities(batch["path"]))
             verdicts = judge(batch, names, batch["referenced"], rules)
             totals.add(count_verdicts(verdicts, names, rules))
+            homes.update(home_folders(batch["path"]))
             for verdict, writer in writers.items():
                 chosen = pc.equal(verdicts["verdict"], verdict.value)
                 writer.add(verdicts.filter(chosen))
@@ -197,6 +209,7 @@ class JudgeStep:
         for verdict, writer in writers.items():
             yield task_result(verdict.value, writer.finish())
         yield task_result("total", totals.total().to_pylist())
+        yield task_result("home", sorted(homes)[:MOST_HOMES])
 
     def _rules(self) -> JudgeRules:
         rules = self.rules

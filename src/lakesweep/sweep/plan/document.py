@@ -99,8 +99,9 @@ class PlanDocument(msgspec.Struct, frozen=True, kw_only=True):
     """Everything about a plan except its files, which are in its datasets.
 
     `configured_grace_seconds` is the grace of the lake at that time, which the plan's own may
-    override. `restores` are the marks of the last restore, by location. `details` are specific to
-    the kind of plan. `policy` is the hash of the policy that a repository was judged by.
+    override. `restores` are the marks of the last restore, by location, and `inner_homes` the
+    folders of other lakes inside the locations. `details` are specific to the kind of plan.
+    `policy` is the hash of the policy that a repository was judged by.
     """
 
     plan: str
@@ -133,6 +134,7 @@ class PlanDocument(msgspec.Struct, frozen=True, kw_only=True):
     seconds: dict[str, float] = {}
     datasets: dict[str, DatasetRef] = {}
     restores: dict[str, str] = {}
+    inner_homes: tuple[str, ...] = ()
     policy: str | None = None
     details: dict[str, Any] = {}
     version: int = VERSION

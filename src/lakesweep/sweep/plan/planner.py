@@ -18,9 +18,9 @@ import pyarrow as pa
 
 from lakesweep.clock import Clock, micros, moment
 from lakesweep.progress import SILENT, Progress
-from lakesweep.runs.journals import read_restore_marks
 from lakesweep.runs.leases import HeldLease
-from lakesweep.runs.records import LakeRecord, RootMemory, new_name
+from lakesweep.runs.records import LakeRecord, RootMemory, home_folder, new_name
+from lakesweep.runs.restore_marks import read_restore_marks
 from lakesweep.runs.task_progress import show_progress
 from lakesweep.storage.datasets.manifest import Dataset, Part
 from lakesweep.storage.datasets.writer import commit_dataset
@@ -31,6 +31,7 @@ from lakesweep.sweep.guards import GoneRoot, PlanFigures, dataset_clock_skew, fa
 from lakesweep.sweep.holdings import held_folders
 from lakesweep.sweep.judge.dangling_search import DanglingResult, DanglingSearch
 from lakesweep.sweep.judge.live_set import (
+    MOST_HOMES,
     JudgeStep,
     LiveSet,
     MatchMode,
@@ -53,6 +54,7 @@ from lakesweep.sweep.judge.totals import (
 from lakesweep.sweep.mark.earlier_marks import newest_marks
 from lakesweep.sweep.mark.marks import Marks, RootMark, RootState, named_snapshots
 from lakesweep.sweep.mark.survey import LakeSurvey, Surveyor
+from lakesweep.sweep.paths.folder_map import claimed_folder
 from lakesweep.sweep.paths.foreign_formats import ForeignFormat
 from lakesweep.sweep.plan.document import (
     PLAN_LIFETIME,
@@ -143,7 +145,11 @@ class Planner:
         document = self._describe(order, name, started, survey, ruling, doubtful, matched, record)
         datasets = self._commit(address, listing, marks, matched)
         document = msgspec.structs.replace(
-            document, datasets=datasets, seconds=dict(self.seconds), restores=restores
+            document,
+            datasets=datasets,
+            seconds=dict(self.seconds),
+            restores=restores,
+            inner_homes=_inner_homes(lake, ruling, matched),
         )
         PlanPublisher(self.stores, self.runs, self.clock, lake, lease).publish(
             address, document, lambda: self._learn(lake.name, survey, document, ruling)
@@ -310,6 +316,18 @@ class Planner:
             )
 
         self.runs.learn(lake, change, folders, over)
+
+
+def _inner_homes(lake: Lake, ruling: LakeRules, matched: MatchResult) -> tuple[str, ...]:
+    """Where other lakes keep their locks and marks, below the locations of this one.
+
+    Lakes of our own configuration do not count while everything in their locations is kept.
+    """
+    own = {claimed_folder(home_folder(lake.name, location)) for location in lake.locations}
+    homes = {claimed_folder(home): home for home in results_of(matched.answers, "home", str)}
+    found = pa.array(sorted(homes.keys() - own), pa.string())
+    others = found.filter(pa.array(ruling.rules.foreign.find(found) < 0))
+    return tuple(homes[home] for home in others.to_pylist()[:MOST_HOMES])
 
 
 def _memory(root: RootMark, now: int) -> RootMemory:
