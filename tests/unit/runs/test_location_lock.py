@@ -224,6 +224,17 @@ def test_a_restore_above_or_below_refuses_older_plans(world: World, restoring: s
     assert not set(ORPHANS) & world.files()
 
 
+def test_a_lake_that_is_new_below_marks_the_homes_above(world: World) -> None:
+    world.lake.write("_lakesweep/restored", b"long ago")
+    world.clock.sleep(3600)
+    late, inner = Process(world).plan(), InnerStore(world)
+    first = inner.plan()
+    inner.apply(first.plan, aside=True)
+    inner.restore(first.plan)
+    with pytest.raises(RefusedError, match=f"files were restored in {LAKE} since"):
+        Process(world).apply(late.plan)
+
+
 @pytest.mark.parametrize("first", ["inner", "outer"])
 @pytest.mark.parametrize("home", ["", "t1/"])
 def test_runs_of_two_stores_in_nested_locations_exclude_each_other(
