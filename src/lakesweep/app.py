@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from lakesweep.maintenance.service import MaintenanceService
     from lakesweep.runs.records import PlanRecord, RootMemory
     from lakesweep.runs.run_log import RunLog
+    from lakesweep.runs.schedule_book import ScheduleBook
     from lakesweep.storage.options import StorageOptions
     from lakesweep.storage.stores import Stores
     from lakesweep.store import Store
@@ -99,13 +100,14 @@ class App:
     def _open_store(self, url: str) -> Store:
         from lakesweep.catalog.commits import TYPES as CATALOG_TYPES
         from lakesweep.maintenance.run_records import TYPES as MAINTENANCE_TYPES
+        from lakesweep.runs.job_records import TYPES as JOB_TYPES
         from lakesweep.runs.records import TYPES
         from lakesweep.store import Store
         from lakesweep.store.objects.object_types import with_offered_types
         from lakesweep.store.store import OWN_TYPES
 
         self._close_store_to_others(url)
-        own = {**OWN_TYPES, **TYPES, **CATALOG_TYPES, **MAINTENANCE_TYPES}
+        own = {**OWN_TYPES, **TYPES, **JOB_TYPES, **CATALOG_TYPES, **MAINTENANCE_TYPES}
         types = with_offered_types(own)
         return Store.open(url, types=types, clock=self.clock)
 
@@ -190,6 +192,25 @@ class App:
 
         file = sqlite_file(self.store_url)
         return file is not None and not file.exists()
+
+    @cached_property
+    def schedules(self) -> ScheduleBook:
+        """Schedules and their jobs, in the configured realm and the configuration file."""
+        return self._schedule_book(self.runs)
+
+    @cached_property
+    def known_schedules(self) -> ScheduleBook:
+        """The same for commands that only read: they create no store."""
+        return self._schedule_book(self.known_runs)
+
+    def _schedule_book(self, runs: RunLog) -> ScheduleBook:
+        from lakesweep.runs.schedule_book import ScheduleBook, filed_schedules
+        from lakesweep.runs.schedules import schedule_of
+
+        filed = filed_schedules(
+            schedule_of(name, section) for name, section in self.config.schedules.items()
+        )
+        return ScheduleBook(runs.realm, self.clock, filed)
 
     @cached_property
     def maintenance_runs(self) -> MaintenanceRuns:

@@ -25,6 +25,8 @@ from lakesweep.cli.lifecycle import lifecycle_commands
 from lakesweep.cli.paimon import paimon_commands
 from lakesweep.cli.render.output import CommandFailure
 from lakesweep.cli.render.terminal import OutputClosedError, OutputFailedError, guarded_stdout
+from lakesweep.cli.schedule import schedule_commands
+from lakesweep.cli.schedule.serve import serve
 from lakesweep.cli.setup import doctor, init
 from lakesweep.cli.store import realm_commands, store_commands
 from lakesweep.cli.sweep import quarantine
@@ -82,6 +84,8 @@ app.add_typer(iceberg.app)
 app.add_typer(paimon_commands.app)
 app.add_typer(lifecycle_commands.app)
 app.add_typer(quarantine.app)
+app.add_typer(schedule_commands.app)
+command(app, "serve", examples=["lakesweep serve", "lakesweep serve --workers 4"])(serve)
 app.add_typer(store_commands.app)
 app.add_typer(realm_commands.app)
 app.add_typer(catalog_commands.app)

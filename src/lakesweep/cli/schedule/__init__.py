@@ -1,0 +1,1 @@
+"""Commands over schedules, and the service."""

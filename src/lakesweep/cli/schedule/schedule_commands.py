@@ -1,0 +1,197 @@
+"""`lakesweep schedule`: jobs that the service runs by itself."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lakesweep.cli.commands import command, group
+from lakesweep.cli.context import Context
+from lakesweep.cli.options import parse_properties
+from lakesweep.cli.render.output import TextTable
+from lakesweep.units import format_count, format_moment, parse_duration
+
+if TYPE_CHECKING:
+    from lakesweep.operations.schedules.schedules import JobView, ScheduleView
+
+app = group(
+    "schedule",
+    "Jobs that lakesweep serve runs by itself.",
+    examples=[
+        "lakesweep schedule add nightly --job sweep --lake '*' --cron '0 2 * * *'",
+        "lakesweep schedule list",
+        "lakesweep schedule pause nightly",
+    ],
+)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the schedule.")]
+
+
+@command(
+    app,
+    "add",
+    examples=[
+        "lakesweep schedule add nightly --job sweep --lake prod --cron '0 2 * * *'",
+        "lakesweep schedule add early --job check --lake '*' --cron '0 6 * * 1' --zone Japan",
+        "lakesweep schedule add hold --job quarantine-empty --every 6h",
+    ],
+)
+def add(
+    context: Context,
+    name: Name,
+    job: Annotated[
+        str,
+        typer.Option(
+            "--job",
+            metavar="JOB",
+            help="sweep, check, maintain, paimon-orphans, paimon-expire or quarantine-empty.",
+        ),
+    ],
+    lake: Annotated[
+        str | None,
+        typer.Option("--lake", metavar="PATTERN", help="A lake, or a pattern such as '*'."),
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option("--target", metavar="URI", help="The table or warehouse of a Paimon job."),
+    ] = None,
+    cron: Annotated[
+        str | None,
+        typer.Option("--cron", metavar="FIELDS", help="Minute, hour, day, month and weekday."),
+    ] = None,
+    zone: Annotated[
+        str, typer.Option("--zone", metavar="ZONE", help="The time zone of --cron.")
+    ] = "UTC",
+    every: Annotated[
+        str | None, typer.Option("--every", metavar="DURATION", help="In place of --cron.")
+    ] = None,
+    jitter: Annotated[
+        str, typer.Option("--jitter", metavar="DURATION", help="Spread starts over this time.")
+    ] = "0s",
+    timeout: Annotated[
+        str | None,
+        typer.Option("--timeout", metavar="DURATION", help="Stop a job that takes longer."),
+    ] = None,
+    catch_up: Annotated[
+        bool,
+        typer.Option(
+            "--catch-up/--no-catch-up",
+            help="Run once for due times that passed while no service ran.",
+        ),
+    ] = True,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--option", metavar="KEY=VALUE", help="An option of the job's command. Repeatable."
+        ),
+    ] = None,
+) -> None:
+    """Keep a schedule in the store, or replace the one of that name."""
+    from lakesweep.operations.schedules.schedules import add_schedule, parse_job
+    from lakesweep.runs.schedules import CatchUp, Schedule
+
+    schedule = Schedule(
+        name=name,
+        job=parse_job(job),
+        lake=lake,
+        target=target,
+        options=parse_properties(option),
+        cron=cron,
+        zone=zone,
+        every=None if every is None else _seconds(every),
+        jitter=_seconds(jitter),
+        timeout=None if timeout is None else _seconds(timeout),
+        catch_up=CatchUp.ONCE if catch_up else CatchUp.NONE,
+    )
+    _show(context, add_schedule(context.app, schedule))
+    context.output.say("lakesweep serve runs it")
+
+
+@command(app, "list", examples=["lakesweep schedule list", "lakesweep schedule list --json"])
+def list_all(context: Context) -> None:
+    """List all schedules: when they are due next, and how the last job ended."""
+    from lakesweep.operations.schedules.schedules import list_schedules
+
+    found = list_schedules(context.app)
+    rows = [_row(each) for each in found.schedules]
+    columns = ("schedule", "job", "on", "when", "next due", "last")
+    context.output.result(found, TextTable(columns, rows))
+    context.output.say(format_count(len(rows), "schedule"))
+
+
+@command(app, "show", examples=["lakesweep schedule show nightly"])
+def show(context: Context, name: Name) -> None:
+    """Show one schedule with its next due times and its newest jobs."""
+    from lakesweep.operations.schedules.schedules import show_schedule
+
+    _show(context, show_schedule(context.app, name))
+
+
+@command(app, "pause", examples=["lakesweep schedule pause nightly"])
+def pause(context: Context, name: Name) -> None:
+    """Let no due time of a schedule run until it is resumed."""
+    from lakesweep.operations.schedules.schedules import pause_schedule
+
+    _show(context, pause_schedule(context.app, name))
+
+
+@command(app, "resume", examples=["lakesweep schedule resume nightly"])
+def resume(context: Context, name: Name) -> None:
+    """Let a paused schedule run again. Due times that passed meanwhile are over."""
+    from lakesweep.operations.schedules.schedules import resume_schedule
+
+    _show(context, resume_schedule(context.app, name))
+
+
+@command(app, "run", examples=["lakesweep schedule run nightly"])
+def run(context: Context, name: Name) -> None:
+    """Queue the jobs of a schedule now, for the next free worker of a service."""
+    from lakesweep.operations.schedules.schedules import run_schedule
+
+    context.output.structs(run_schedule(context.app, name), _job_text)
+
+
+@command(app, "remove", examples=["lakesweep schedule remove nightly"])
+def remove(context: Context, name: Name) -> None:
+    """Remove a schedule. Jobs that wait or run stay."""
+    from lakesweep.operations.schedules.schedules import remove_schedule
+
+    remove_schedule(context.app, name)
+    context.output.say(f"schedule {name} is removed")
+
+
+def _seconds(text: str) -> int:
+    return int(parse_duration(text) / timedelta(seconds=1))
+
+
+def _show(context: Context, view: ScheduleView) -> None:
+    state = f"paused by {view.paused_by}" if view.paused_by else "active"
+    rows = [
+        ("job", view.job),
+        *([("on", on)] if (on := view.lake or view.target) else []),
+        ("when", view.when),
+        ("state", state),
+        ("defined by", view.changed_by),
+        *(("due", _time(due)) for due in view.next_due),
+    ]
+    tables = [TextTable(("schedule", view.name), rows)]
+    if view.jobs:
+        jobs = [(_time(each.due), each.target, each.status, each.message) for each in view.jobs]
+        tables.append(TextTable(("due", "on", "status", "message"), jobs))
+    context.output.result(view, *tables)
+
+
+def _row(view: ScheduleView) -> tuple[str, ...]:
+    due = "paused" if view.paused_by else _time(view.next_due[0]) if view.next_due else "never"
+    last = view.jobs[0].status if view.jobs else "-"
+    return (view.name, view.job, view.lake or view.target or "-", view.when, due, last)
+
+
+def _job_text(job: JobView) -> str:
+    return f"{job.job}  {job.status}"
+
+
+def _time(moment: datetime) -> str:
+    return format_moment(moment.replace(microsecond=0))

@@ -1,0 +1,1 @@
+"""Use cases of schedules, and the commands that their jobs run."""

@@ -1,0 +1,92 @@
+"""What the store keeps of schedules, their due times and the jobs that came of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+import msgspec
+
+from lakesweep.runs.schedules import JobKind
+from lakesweep.store import NO_INDEX, Commit, IndexRoot, Link
+
+#: The reference behind which all of it lies.
+SCHEDULES = "schedules"
+
+
+class JobStatus(StrEnum):
+    """How far a job is. One that died while it ran is started again once, then it is `dead`."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    DONE = "done"
+    WAITING = "waiting"
+    INCOMPLETE = "incomplete"
+    REFUSED = "refused"
+    CANCELLED = "cancelled"
+    FAILED = "failed"
+    DEAD = "dead"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it still has to start or to end."""
+        return self in (JobStatus.QUEUED, JobStatus.RUNNING)
+
+
+class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One due time of a schedule, for one target. Moments are microseconds since 1970.
+
+    `lease` is held by the process that runs the job. `attempt` counts its starts, and is the
+    fencing token of the record: only the process of the last start may change it. `run` is the run
+    that it made. It starts at `start_at`, which is later than `due` by the schedule's jitter.
+    `earlier` counts due times that passed while no service ran, and that this job stands for.
+    """
+
+    name: str
+    schedule: str
+    job: JobKind
+    target: str
+    due: int
+    start_at: int
+    earlier: int = 0
+    lease: Link
+    claimed_by: str
+    claimed_at: int
+    attempt: int = 0
+    timeout: int | None = None
+    options: dict[str, str] = {}
+    status: JobStatus = JobStatus.QUEUED
+    started_at: int | None = None
+    finished_at: int | None = None
+    run: str | None = None
+    message: str = ""
+    exit_code: int | None = None
+    cancelled_by: str | None = None
+    output: tuple[str, ...] = ()
+
+
+class ScheduleState(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a schedule is: due times up to `claimed` are settled."""
+
+    claimed: int
+    paused_by: str | None = None
+
+
+class SchedulesCommit(Commit, frozen=True, kw_only=True):
+    """The head of `schedules`.
+
+    `schedules` leads from names to Schedule, `states` to ScheduleState, `open` and `ended` from due
+    time and name to JobRecord.
+    """
+
+    schedules: IndexRoot = NO_INDEX
+    states: IndexRoot = NO_INDEX
+    open: IndexRoot = NO_INDEX
+    ended: IndexRoot = NO_INDEX
+
+
+#: The types that a store must know to hold all this.
+TYPES: Mapping[str, type[msgspec.Struct]] = {
+    "schedules": SchedulesCommit,
+    "scheduled-job": JobRecord,
+}

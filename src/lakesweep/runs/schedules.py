@@ -1,0 +1,98 @@
+"""Schedules: which job is due when, for which targets."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from enum import StrEnum
+
+import msgspec
+
+from lakesweep.config import ScheduleSection
+from lakesweep.errors import UsageError
+from lakesweep.runs.due_times import CronTimes, DueTimes, IntervalTimes
+from lakesweep.units import format_duration
+
+
+class JobKind(StrEnum):
+    """What a schedule runs."""
+
+    SWEEP = "sweep"
+    CHECK = "check"
+    MAINTAIN = "maintain"
+    PAIMON_ORPHANS = "paimon-orphans"
+    PAIMON_EXPIRE = "paimon-expire"
+    QUARANTINE_EMPTY = "quarantine-empty"
+
+
+class CatchUp(StrEnum):
+    """What happens to due times that passed while no service ran: one run for all, or none."""
+
+    ONCE = "once"
+    NONE = "none"
+
+
+class ScheduleOrigin(StrEnum):
+    """Where a schedule is defined. One of the file can only be paused here."""
+
+    FILE = "file"
+    STORE = "store"
+
+
+class Schedule(msgspec.Struct, frozen=True, kw_only=True):
+    """A job and when it is due. Durations are seconds, moments microseconds since 1970.
+
+    `lake` may be a pattern such as `*`; `target` is a table or a warehouse.
+    """
+
+    name: str
+    job: JobKind
+    lake: str | None = None
+    target: str | None = None
+    options: dict[str, str] = {}
+    cron: str | None = None
+    zone: str = "UTC"
+    every: int | None = None
+    jitter: int = 0
+    timeout: int | None = None
+    catch_up: CatchUp = CatchUp.ONCE
+    origin: ScheduleOrigin = ScheduleOrigin.STORE
+    changed_by: str = ""
+    changed_at: int = 0
+
+    @property
+    def times(self) -> DueTimes:
+        """When it is due. UsageError if that makes no sense."""
+        if (self.cron is None) == (self.every is None):
+            raise UsageError(
+                f"schedule {self.name} needs either cron or every",
+                hint="--cron '0 2 * * *', or --every 6h",
+            )
+        if self.cron is not None:
+            return CronTimes(self.cron, self.zone)
+        return IntervalTimes(timedelta(seconds=self.every or 0))
+
+    @property
+    def described(self) -> str:
+        """When it is due, in words."""
+        if self.cron is not None:
+            return self.cron if self.zone == "UTC" else f"{self.cron} {self.zone}"
+        return f"every {format_duration(timedelta(seconds=self.every or 0))}"
+
+
+def schedule_of(name: str, section: ScheduleSection) -> Schedule:
+    """A schedule of the configuration file."""
+    return Schedule(
+        name=name,
+        job=JobKind(section.job),
+        lake=section.lake,
+        target=section.target,
+        options=dict(section.options),
+        cron=section.cron,
+        zone=section.zone,
+        every=None if section.every is None else int(section.every.total_seconds()),
+        jitter=int(section.jitter.total_seconds()),
+        timeout=None if section.timeout is None else int(section.timeout.total_seconds()),
+        catch_up=CatchUp(section.catch_up),
+        origin=ScheduleOrigin.FILE,
+        changed_by="the configuration file",
+    )

@@ -1,0 +1,1 @@
+"""Runs jobs by themselves: schedules, due times that are claimed once, workers as processes."""

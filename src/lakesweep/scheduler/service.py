@@ -1,0 +1,130 @@
+"""The scheduler of one service: claims due times, starts jobs, and takes over from the dead.
+
+Any number of services may run over one store. None leads: due times and jobs are claimed by
+compare-and-swap, and each job is a process with a lease of its own. If a service dies, its jobs go
+on, and other services start what it had queued.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from lakesweep.app import App
+from lakesweep.clock import micros, moment
+from lakesweep.errors import LakesweepError
+from lakesweep.operations.schedules.schedules import targets_in
+from lakesweep.runs.job_records import JobRecord, JobStatus
+from lakesweep.runs.leases import CLOCK_MARGIN
+from lakesweep.runs.records import LeaseRecord
+from lakesweep.runs.schedule_book import ScheduleBook
+from lakesweep.runs.sessions import holder_name
+
+#: A job whose process died is started again this often; then it is dead.
+MOST_ATTEMPTS = 2
+
+
+@dataclass
+class SchedulerService:
+    """Claims and starts jobs, at most `workers` at once. `notify` gets what people should know."""
+
+    app: App
+    book: ScheduleBook
+    workers: int
+    config: Path | None
+    notify: Callable[[str], object]
+    name: str = field(default_factory=holder_name)
+    _children: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    _is_away: bool = False
+
+    def run(self, stop: threading.Event, every_seconds: float = 1.0) -> None:
+        """Work until asked to stop. Jobs that run then go on by themselves."""
+        while not stop.is_set():
+            self.tick()
+            stop.wait(every_seconds)
+
+    def tick(self) -> None:
+        """Claim what is due, end what is dead, and start what waits. Survives a store away."""
+        try:
+            self._reap()
+            for job in self.book.claim(self.name, targets_in(self.app)):
+                self.notify(f"due: {job.name}")
+            self._bury_dead()
+            self._start_queued()
+        except LakesweepError as error:
+            if not self._is_away:
+                self.notify(f"the store does not answer, trying again: {error.message}")
+            self._is_away = True
+        else:
+            if self._is_away:
+                self.notify("the store answers again")
+            self._is_away = False
+
+    def _reap(self) -> None:
+        for name, process in [*self._children.items()]:
+            if process.poll() is not None:
+                del self._children[name]
+
+    def _bury_dead(self) -> None:
+        """Queue jobs again whose process died; end those that died too often."""
+        for job in self.book.open_jobs():
+            if job.status is JobStatus.RUNNING and self._is_dead(job):
+                changed = self.book.change_job(job, self._after_death(job))
+                if changed is not None:
+                    self.notify(f"{job.name}: its process died; it is {changed.status}")
+
+    def _is_dead(self, job: JobRecord) -> bool:
+        lease = self.book.realm.objects.fetch(job.lease, LeaseRecord)
+        if lease is None or not lease.value.expires_at:
+            return True
+        return self.app.clock.now() >= moment(lease.value.expires_at) + CLOCK_MARGIN
+
+    def _after_death(self, dead: JobRecord) -> Callable[[JobRecord], JobRecord | None]:
+        def change(job: JobRecord) -> JobRecord | None:
+            if (job.status, job.attempt) != (JobStatus.RUNNING, dead.attempt):
+                return None
+            if job.attempt < MOST_ATTEMPTS and job.cancelled_by is None:
+                return msgspec.structs.replace(job, status=JobStatus.QUEUED)
+            return msgspec.structs.replace(
+                job,
+                status=JobStatus.DEAD,
+                finished_at=micros(self.app.clock.now()),
+                message="its process died",
+            )
+
+        return change
+
+    def _start_queued(self) -> None:
+        """Start jobs in the order of their due times, one at a time for each target."""
+        jobs = self.book.open_jobs()
+        busy = {_subject(job) for job in jobs if job.status is JobStatus.RUNNING}
+        now = micros(self.app.clock.now())
+        for job in jobs:
+            if len(self._children) >= self.workers:
+                return
+            is_waiting = job.status is JobStatus.QUEUED and job.start_at <= now
+            if not is_waiting or job.name in self._children or _subject(job) in busy:
+                continue
+            busy.add(_subject(job))
+            self._children[job.name] = self._start(job)
+
+    def _start(self, job: JobRecord) -> subprocess.Popen[bytes]:
+        config = [] if self.config is None else ["--config", str(self.config)]
+        return subprocess.Popen(  # noqa: S603 - our own module
+            [sys.executable, "-m", "lakesweep.scheduler", *config, job.name],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,  # it outlives this service
+        )
+
+
+def _subject(job: JobRecord) -> tuple[str, str]:
+    """What no two jobs work on at once: a lake, an address, or the store."""
+    kind = "lake" if job.job in ("sweep", "check") else job.job.value
+    return kind, job.target
