@@ -42,11 +42,15 @@ class SmallLake:
         table = catalog.create_table("shop.orders", rows.schema)
         for _ in range(2):
             table.append(rows)
-        for number in range(orphans):
-            (lake.data / f"orphan-{number:05}.parquet").write_bytes(b"orphan")
-        for path in lake.warehouse.rglob("*"):
-            os.utime(path, (_LONG_AGO, _LONG_AGO))
+        lake.add_orphans(orphans)
         return lake
+
+    def add_orphans(self, count: int) -> None:
+        """Write files that nothing references, as old as all others."""
+        for number in range(count):
+            (self.data / f"orphan-{number:05}.parquet").write_bytes(b"orphan")
+        for path in self.warehouse.rglob("*"):
+            os.utime(path, (_LONG_AGO, _LONG_AGO))
 
     @property
     def config(self) -> Path:

@@ -12,7 +12,7 @@ from pydantic_core import PydanticCustomError
 
 from lakesweep.errors import UsageError
 from lakesweep.redaction import masked, masked_settings
-from lakesweep.units import parse_duration
+from lakesweep.units import parse_duration, parse_size
 from lakesweep.untrusted.limits import DEFAULT_LIMITS, ReadLimits
 
 _ADDRESS = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
@@ -56,6 +56,15 @@ def _duration(value: object) -> object:
         raise PydanticCustomError("duration", "must be a duration such as 90s, 6h, 7d") from None
 
 
+def _size(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    try:
+        return parse_size(value)
+    except UsageError:
+        raise PydanticCustomError("size", "must be a size such as 500GB, 5TiB") from None
+
+
 def _as_tuple(value: object) -> object:
     return tuple(value) if isinstance(value, list) else value
 
@@ -85,6 +94,7 @@ Duration = Annotated[timedelta, BeforeValidator(_duration)]
 Texts = Annotated[tuple[str, ...], BeforeValidator(_as_tuple)]
 Properties = Annotated[dict[str, str], BeforeValidator(_as_texts)]
 Positive = Annotated[float, Field(gt=0)]
+Share = Annotated[float, Field(ge=0, le=1)]
 Rate = Annotated[float, Field(ge=1e-9, le=1)]
 
 
@@ -289,6 +299,24 @@ class AcceptSection(Section):
         return datetime.combine(self.until, time(), UTC) + timedelta(days=1)
 
 
+class UnattendedSection(Section):
+    """What an unattended sweep may delete without approval.
+
+    `max_share` is a share of the files of the lake, `max_table_share` of those of a table. Files
+    stay in quarantine for `quarantine`; with `0d` they are deleted at once. With `guards = "wait"`
+    a guard about a table or a root makes the whole plan wait, like every other guard; with
+    `withhold` it withholds the files that it is about.
+    """
+
+    apply: Literal["within-limits", "after-approval", "never"] = "within-limits"
+    max_files: Annotated[int, Field(ge=0)] = 100_000
+    max_bytes: Annotated[int, BeforeValidator(_size), Field(ge=0)] = 5 * 2**40
+    max_share: Share = 0.2
+    max_table_share: Share = 0.5
+    quarantine: Duration = timedelta(days=7)
+    guards: Literal["wait", "withhold"] = "wait"
+
+
 class LakeSection(Section):
     """The locations to keep clean, and the roots that keep files in them alive.
 
@@ -306,6 +334,8 @@ class LakeSection(Section):
     closed: bool = False
     roots: Annotated[tuple[Root, ...], BeforeValidator(_as_tuple)] = ()
     accept: Annotated[tuple[AcceptSection, ...], BeforeValidator(_as_tuple)] = ()
+    # Without a word about limits, an unattended sweep asks before it deletes.
+    limits: UnattendedSection = UnattendedSection(apply="after-approval")
 
     @model_validator(mode="after")
     def _exclude_below(self) -> Self:
@@ -372,6 +402,40 @@ class LimitsSection(Section):
         return ReadLimits(self.file_bytes, self.inflated_bytes, self.block_bytes)
 
 
+class ScheduleSection(Section):
+    """A job that the service runs by itself, when cron or every says so."""
+
+    job: Literal[
+        "sweep",
+        "check",
+        "maintain",
+        "paimon-orphans",
+        "paimon-expire",
+        "quarantine-empty",
+    ]
+    lake: str | None = None
+    target: str | None = None
+    options: Properties = Field(default_factory=dict)
+    cron: str | None = None
+    zone: str = "UTC"
+    every: Duration | None = None
+    jitter: Duration = timedelta()
+    timeout: Duration | None = None
+    catch_up: Literal["once", "none"] = "once"
+
+    @model_validator(mode="after")
+    def _is_due_some_time(self) -> Self:
+        if (self.cron is None) == (self.every is None):
+            raise PydanticCustomError("missing_key", "must have either cron or every")
+        return self
+
+
+class ServerSection(Section):
+    """The service: how many runs it starts at once."""
+
+    workers: Annotated[int, Field(ge=1)] = 2
+
+
 class Config(Section):
     """The whole file. `engine` is where sweeps run unless a command says otherwise."""
 
@@ -382,6 +446,8 @@ class Config(Section):
     lakes: dict[str, LakeSection] = Field(default_factory=dict)
     maintenance: MaintenanceSection = MaintenanceSection()
     limits: LimitsSection = LimitsSection()
+    schedules: dict[str, ScheduleSection] = Field(default_factory=dict)
+    server: ServerSection = ServerSection()
 
     @model_validator(mode="after")
     def _one_meaning(self) -> Self:

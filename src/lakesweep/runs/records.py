@@ -56,6 +56,30 @@ class PlanStatus(StrEnum):
     READY = "ready"
     APPLYING = "applying"
     APPLIED = "applied"
+    REJECTED = "rejected"
+
+
+class ApprovalState(StrEnum):
+    """What people have decided about a plan."""
+
+    WAITING = "waiting"
+    APPROVED = "approved"
+    REJECTED = "rejected"
+
+
+class Approval(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a plan waits for a person, and what that person decided.
+
+    `by`, `at` and `why` are of the last change. `overridden` are the guards that were accepted with
+    it.
+    """
+
+    state: ApprovalState
+    at: int
+    by: str
+    why: str = ""
+    reasons: tuple[str, ...] = ()
+    overridden: tuple[str, ...] = ()
 
 
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,7 +107,8 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
 class PlanRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Where a plan lies, and what became of it. `sha256` is that of its document.
 
-    `token` is that of the lease under which it was made.
+    `token` is that of the lease under which it was made. `approval` is set once a plan had to wait
+    for a person, or a person decided about it.
     """
 
     plan: str
@@ -95,6 +120,7 @@ class PlanRecord(msgspec.Struct, frozen=True, kw_only=True):
     status: PlanStatus = PlanStatus.READY
     run: str | None = None
     token: int = 0
+    approval: Approval | None = None
 
 
 class RootMemory(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,6 +16,8 @@ from lakesweep.guard_names import GuardName
 from lakesweep.runs.log_reference import LogReference, find_run
 from lakesweep.runs.records import (
     SWEEPS,
+    Approval,
+    ApprovalState,
     LakeDocument,
     LakeRecord,
     LeaseRecord,
@@ -200,6 +202,25 @@ class RunLog:
         self._log.commit(change, f"{run} applies {name}")
         return self.plan(name)
 
+    def decide(self, name: str, approval: Approval) -> PlanRecord:
+        """Record that a plan waits for a person, or what that person decided.
+
+        RefusedError unless the plan is ready to be applied.
+        """
+
+        def change(attempt: Attempt[SweepsCommit], head: SweepsCommit) -> SweepsCommit:
+            plans = attempt.index(head.plans, _PLANS)
+            plan = plans.get(key(name))
+            if plan is None:
+                raise NotFoundError(f"there is no plan {name}", hint="lakesweep runs lists them")
+            check_free(plan, None)
+            plans.put(key(name), _decided(plan, approval))
+            attempt.record(Change("update", key("plan", name)))
+            return msgspec.structs.replace(head, plans=seal(plans))
+
+        self._log.commit(change, f"{name} is {approval.state}: {approval.by}")
+        return self.plan(name)
+
     def close_plan(self, plan: PlanRecord) -> None:
         """Record that a plan was carried out to its end, unless another run has taken it over."""
 
@@ -338,18 +359,31 @@ class RunLog:
         return LogReference(self.realm, SWEEPS, SweepsCommit)
 
 
+def _decided(plan: PlanRecord, approval: Approval) -> PlanRecord:
+    is_rejected = approval.state is ApprovalState.REJECTED
+    status = PlanStatus.REJECTED if is_rejected else plan.status
+    return msgspec.structs.replace(plan, status=status, approval=approval)
+
+
 def _second(plan: PlanRecord) -> str:
     """All of a name that tells the time."""
     return plan.plan.rpartition("-")[0]
 
 
 def check_free(plan: PlanRecord, resumes: str | None) -> None:
-    """RefusedError if a plan was applied, or is by another run than the one it `resumes`."""
+    """RefusedError if a plan was applied or rejected, or another run than `resumes` applies it."""
     match plan.status:
         case PlanStatus.APPLIED:
             raise RefusedError(
                 GuardName.STALE_PLAN,
                 f"plan {plan.plan} was applied by {plan.run}; a plan is applied once",
+                hint=plan_command(plan.lake),
+            )
+        case PlanStatus.REJECTED:
+            assert plan.approval is not None
+            raise RefusedError(
+                GuardName.STALE_PLAN,
+                f"plan {plan.plan} was rejected by {plan.approval.by}: {plan.approval.why}",
                 hint=plan_command(plan.lake),
             )
         case PlanStatus.APPLYING if plan.run != resumes:

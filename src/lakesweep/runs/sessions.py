@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 import socket
 from collections.abc import Callable, Iterator, Mapping
@@ -153,6 +154,15 @@ def status_after(error: BaseException) -> RunStatus:
             return RunStatus.STOPPED
         case _:
             return RunStatus.FAILED
+
+
+def user_name() -> str:
+    """The user of this process and its machine, for records of who decided what."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # no such user in the system's database, as in containers
+        user = str(os.getuid())
+    return f"{user}@{socket.gethostname()}"
 
 
 def holder_name() -> str:

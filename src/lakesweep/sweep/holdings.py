@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from lakesweep.sweep.lake import Lake
 
 
+#: The key of a run's spec for the moment at which its quarantine may be emptied.
+HOLD_UNTIL = "hold_until"
+
+
 @dataclass(frozen=True)
 class Holding:
     """What one plan set aside. `ended` is the run that emptied it, if any.
@@ -62,6 +66,12 @@ class Holding:
         """Where its files lay, as far as its runs wrote that down."""
         told = (places.places for run in self.runs if (places := recorded_places(run)) is not None)
         return tuple(dict.fromkeys(place.location for some in told for place in some))
+
+    @property
+    def hold_until(self) -> int | None:
+        """When it may be emptied, in microseconds since 1970; None if only a person may do that."""
+        ends = [run.spec.get(HOLD_UNTIL) for run in self.runs]
+        return None if None in ends else max(int(end) for end in ends if end is not None)
 
     @property
     def since(self) -> int:

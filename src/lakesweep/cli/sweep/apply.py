@@ -69,10 +69,10 @@ def carry_out(context: Context, request: ApplyPlanRequest, *, yes: bool) -> None
     context.output.result(result, *([] if request.dry_run else apply_tables(result)))
     if request.dry_run:
         context.output.say(dry_run_hint())
-    _report_problems(context, result)
+    report_problems(context, result)
 
 
-def _report_problems(context: Context, result: ApplyPlanResult) -> None:
+def report_problems(context: Context, result: ApplyPlanResult) -> None:
     """Name what failed; end with code 4 if the run was stopped or incomplete."""
     for line in failure_lines(result.failures, result.failures_omitted):
         context.output.say(line)

@@ -13,11 +13,16 @@ from lakesweep.cli.context import Context
 from lakesweep.cli.options import DryRun, EngineChoice, Overrides, Yes
 from lakesweep.cli.render.outcome_tables import dry_run_hint, failure_lines
 from lakesweep.cli.render.output import TextTable
-from lakesweep.errors import IncompleteError
+from lakesweep.errors import IncompleteError, UsageError
 from lakesweep.units import absolute_address, format_count, format_size
 
 if TYPE_CHECKING:
-    from lakesweep.operations.lakes.quarantine import EmptyResult, QuarantineView, RestoreResult
+    from lakesweep.operations.lakes.quarantine import (
+        EmptyQuarantineRequest,
+        EmptyResult,
+        QuarantineView,
+        RestoreResult,
+    )
 
 _PLAN = "plan-20260101T000000-5c2f81aa"
 _SHOWN_FILES = 20
@@ -121,12 +126,23 @@ def restore(
     examples=[
         f"lakesweep quarantine empty {_PLAN} --dry-run",
         f"lakesweep quarantine empty {_PLAN} --yes",
+        "lakesweep quarantine empty --ended --yes",
     ],
 )
 def empty(
     context: Context,
-    plan: Name,
     engine: EngineChoice,
+    plan: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[PLAN]",
+            help="The plan that quarantined files, or a run that applied it.",
+            show_default=False,
+        ),
+    ] = None,
+    ended: Annotated[
+        bool, typer.Option("--ended", help="Empty every quarantine whose hold has ended.")
+    ] = False,
     override: Overrides = None,
     dry_run: DryRun = False,
     yes: Yes = False,
@@ -136,30 +152,43 @@ def empty(
     All roots are checked again, as before any delete. Referenced files stay in quarantine, and the
     command ends with code 4. If a root cannot be read, nothing is deleted, and it ends with code 4
     too. In a versioned bucket, the versions below the delete markers stay until a rule of the
-    bucket removes them.
+    bucket removes them. Unattended sweeps set how long files are held; what apply --quarantine
+    moved has no end, and --ended leaves it alone.
     """
-    from lakesweep.operations.lakes.quarantine import (
-        EmptyDryRun,
-        EmptyQuarantineRequest,
-        empty_quarantine,
-    )
+    from lakesweep.operations.lakes.quarantine import EmptyQuarantineRequest, ended_holds
+
+    if (plan is None) != ended:
+        raise UsageError("name a plan, or use --ended", hint="lakesweep quarantine list")
+    plans = ended_holds(context.app) if plan is None else (plan,)
+    overridden = tuple(override or ())
+    requests = [
+        EmptyQuarantineRequest(each, engine.of(context), overridden, dry_run) for each in plans
+    ]
+    complete = [_empty_one(context, request, yes=yes) for request in requests]
+    if not requests:
+        context.output.say("no hold has ended")
+    if not all(complete):
+        raise typer.Exit(IncompleteError.exit_code)
+
+
+def _empty_one(context: Context, request: EmptyQuarantineRequest, *, yes: bool) -> bool:
+    """Empty the quarantine of one plan; whether nothing had to stay."""
+    from lakesweep.operations.lakes.quarantine import EmptyDryRun, empty_quarantine
 
     def confirm(held: QuarantineView) -> None:
         size = f"{format_count(held.files, 'file')}, {format_size(held.size_bytes)}"
         context.output.say(f"plan {held.plan} of lake {held.lake} holds {size}")
-        if not dry_run:
+        if not request.dry_run:
             context.confirm(f"delete {size} permanently?", yes=yes)
 
-    request = EmptyQuarantineRequest(plan, engine.of(context), tuple(override or ()), dry_run)
     result = empty_quarantine(context.app, request, confirm, context.io)
     if isinstance(result, EmptyDryRun):
         context.output.result(result)
         context.output.say(dry_run_hint())
-        return
+        return True
     _report(context, result, "deleted")
     _report_referenced(context, result)
-    if not result.is_complete:
-        raise typer.Exit(IncompleteError.exit_code)
+    return result.is_complete
 
 
 def _report(context: Context, result: RestoreResult | EmptyResult, heading: str) -> None:

@@ -10,6 +10,7 @@ from lakesweep.cli.sweep.check import check
 from lakesweep.cli.sweep.plan import plan
 from lakesweep.cli.sweep.runs import lakes, runs
 from lakesweep.cli.sweep.show import explain, show
+from lakesweep.cli.sweep.unattended import approve, reject, sweep
 
 _PLAN = "plan-20260101T000000-5c2f81aa"
 _RUN = "apply-20260101T000500-0b7d92e3"
@@ -72,4 +73,17 @@ def add_sweep(app: typer.Typer) -> None:
             f"lakesweep runs stop {_RUN}",
         ],
     )(runs)
+    command(
+        app,
+        "sweep",
+        examples=["lakesweep sweep prod", "lakesweep sweep prod --dry-run --engine local"],
+    )(sweep)
+    command(
+        app,
+        "approve",
+        examples=[f"lakesweep approve {_PLAN}", "lakesweep approve prod --why 'seen on Monday'"],
+    )(approve)
+    command(app, "reject", examples=[f"lakesweep reject {_PLAN} --why 'orders is needed in May'"])(
+        reject
+    )
     command(app, "lakes", examples=["lakesweep lakes", "lakesweep lakes --json"])(lakes)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from lakesweep.app import App
+from lakesweep.clock import micros
 from lakesweep.errors import StorageError
 from lakesweep.lifecycle.apply.applier import (
     PendingBranch,
@@ -32,7 +33,7 @@ from lakesweep.sweep.apply.report import ApplyReport, ApplyResult
 from lakesweep.sweep.apply.withholding import Withholding
 from lakesweep.sweep.engine.protocol import SweepEngine
 from lakesweep.sweep.guards import Guard
-from lakesweep.sweep.holdings import quarantine_places
+from lakesweep.sweep.holdings import HOLD_UNTIL, quarantine_places
 from lakesweep.sweep.plan.document import PlanDocument, PlanKind, accepted_guards, check_kind
 from lakesweep.sweep.plan.stored_plan import find_plan
 from lakesweep.sweep.verdicts import Verdict
@@ -43,7 +44,8 @@ class ApplyPlanRequest:
     """Apply a plan, by its name or the newest one of a lake or repository.
 
     `bytes_at_once` is for repositories: delete also what HEADs hold, and leave its paths on the
-    branches.
+    branches. `hold` is how long files stay in quarantine before a job may empty it; without it they
+    stay until a person does.
     """
 
     plan: str
@@ -54,6 +56,7 @@ class ApplyPlanRequest:
     bytes_at_once: bool = False
     overridden: tuple[str, ...] = ()
     dry_run: bool = False
+    hold: timedelta | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +207,7 @@ def _spec(request: ApplyPlanRequest, wanted: ApplyRequest, now: datetime) -> dic
         "engine": request.engine.value,
         "quarantine": request.quarantine,
         **({"accepted": accepted} if accepted else {}),
+        **({HOLD_UNTIL: micros(now + request.hold)} if request.quarantine and request.hold else {}),
         **wanted.removal.spec,
     }
 

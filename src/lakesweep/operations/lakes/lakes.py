@@ -10,7 +10,7 @@ import msgspec
 
 from lakesweep.app import App
 from lakesweep.clock import micros, moment
-from lakesweep.runs.records import PlanStatus, RunKind, RunRecord, RunStatus
+from lakesweep.runs.records import PlanRecord, PlanStatus, RunKind, RunRecord, RunStatus
 
 _FAILED = frozenset({RunStatus.FAILED, RunStatus.DEAD})
 
@@ -92,10 +92,16 @@ def _last_plan(app: App, lake: str, runs: list[RunRecord]) -> LakePlan | None:
     return LakePlan(
         plan=newest.plan,
         created=moment(newest.created_at),
-        state="expired" if is_open and is_expired else newest.status.value,
+        state="expired" if is_open and is_expired else _plan_state(newest),
         waste_files=figures.get("delete_files"),
         waste_bytes=figures.get("delete_bytes"),
     )
+
+
+def _plan_state(plan: PlanRecord) -> str:
+    """The status of a plan, or that it waits for a person."""
+    approval = plan.approval if plan.status is PlanStatus.READY else None
+    return plan.status.value if approval is None else approval.state.value
 
 
 def _run(record: RunRecord) -> LakeRun:

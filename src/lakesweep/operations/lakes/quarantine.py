@@ -16,7 +16,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from lakesweep.app import App
-from lakesweep.clock import moment
+from lakesweep.clock import micros, moment
 from lakesweep.errors import ConfigError, DamagedError, NotFoundError
 from lakesweep.guard_names import GuardName
 from lakesweep.lifecycle.plan.recheck import NeighbourSources, RecheckSources, head_metaranges
@@ -138,6 +138,17 @@ def empty_quarantine(
         lake=holding.lake,
         referenced_files=tuple(emptied.referenced) or UNSET,
     )
+
+
+def ended_holds(app: App) -> tuple[str, ...]:
+    """The plans whose files have been in quarantine for as long as they had to, oldest first."""
+    now = micros(app.clock.now())
+    ended = [
+        each.plan
+        for each in holdings(app.known_runs)
+        if each.ended is None and each.hold_until is not None and each.hold_until <= now
+    ]
+    return tuple(reversed(ended))
 
 
 def _empty(

@@ -32,6 +32,7 @@ class PlanState(StrEnum):
     READY = "ready"
     APPLYING = "applying"
     APPLIED = "applied"
+    REJECTED = "rejected"
     EXPIRED = "expired"
 
 
