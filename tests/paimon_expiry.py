@@ -176,14 +176,14 @@ def overrides_of(case: Mapping[str, Any]) -> RetentionOverrides:
     """What a case of Java's was called with."""
     if case["args"] == "java api":
         most = 2 if case["case"].startswith("expire_changelog") else 1
-        return RetentionOverrides(retain_min=1, retain_max=most)
+        return RetentionOverrides(retain_min=1, retain_max=most, limit=50)
     found = dict(re.findall(r"(\w+)=>'?([^',]*)'?", case["args"]))
     cut = found.get("older_than")
     return RetentionOverrides(
         retain_min=_number(found.get("retain_min")),
         retain_max=_number(found.get("retain_max")),
         cut=None if cut is None else datetime.fromisoformat(cut).replace(tzinfo=UTC),
-        limit=_number(found.get("max_deletes")),
+        limit=_number(found.get("max_deletes", "50")),  # Java's default
     )
 
 

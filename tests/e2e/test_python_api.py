@@ -12,6 +12,7 @@ import pytest
 import lakesweep
 from lakesweep.demo.garbage import add_garbage
 from lakesweep.demo.lake import DemoLake
+from tests.paimon import JavaWarehouses
 from tests.transcript import Step
 
 _PAGE = Path(__file__).parents[2] / "docs" / "python.md"
@@ -28,12 +29,29 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DemoLake:
     return made
 
 
-def test_the_examples_of_the_page_run(lake: DemoLake, capsys: pytest.CaptureFixture[str]) -> None:
+def _run_examples(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
     names: dict[str, object] = {"__name__": "example"}
-    for code, expected in _EXAMPLE.findall(_PAGE.read_text()):
-        exec(compile(code, _PAGE, "exec", dont_inherit=True), names)
+    examples = _EXAMPLE.findall(page.read_text())
+    assert examples
+    for code, expected in examples:
+        exec(compile(code, page, "exec", dont_inherit=True), names)
         printed = capsys.readouterr().out
         assert Step(code, expected.rstrip(), 0).matches(printed), printed
+
+
+def test_the_examples_of_the_page_run(lake: DemoLake, capsys: pytest.CaptureFixture[str]) -> None:
+    _run_examples(_PAGE, capsys)
+
+
+def test_the_examples_for_paimon_run(
+    java_tables: JavaWarehouses,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    java_tables.table("append_dt").copy_to(tmp_path / "warehouse")
+    monkeypatch.chdir(tmp_path)
+    _run_examples(_PAGE.with_name("paimon.md"), capsys)
 
 
 def test_the_public_names_are_these() -> None:

@@ -191,7 +191,9 @@ class UnusedRemoval:
     ) -> Iterator[pa.RecordBatch]:
         unused = self.spare(self.found.still_unused(batch))
         self.outcome.spared += batch.num_rows - unused.num_rows
-        for outcomes in delete_files(stores, [unused], limiter=limiter):
+        for outcomes in delete_files(
+            stores, [unused], workers=self.found.tables[0].threads, limiter=limiter
+        ):
             self.outcome.add(outcomes)
             self.task.advance(outcomes.num_rows)
             yield outcomes

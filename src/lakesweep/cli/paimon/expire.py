@@ -14,13 +14,16 @@ from lakesweep.cli.options import DryRun, Overrides, RateLimitOptions, Yes
 from lakesweep.cli.outcomes import say_failures
 from lakesweep.cli.paimon.table_options import (
     BranchName,
+    ManifestEngine,
     SettleTime,
     TableAddress,
+    Threads,
     Zone,
     parse_zone,
 )
 from lakesweep.cli.render.outcome_tables import dry_run_hint, kind_lines, outcome_table
 from lakesweep.errors import IncompleteError
+from lakesweep.operations.interaction import EngineName
 from lakesweep.units import (
     absolute_address,
     format_count,
@@ -76,9 +79,11 @@ class RetentionOptions:
 
 @dataclass(frozen=True)
 class ExpiryOptions:
-    """Which branch, and whether to delete."""
+    """Which branch, how it is read, and whether to delete."""
 
     branch: BranchName = "main"
+    engine: ManifestEngine = EngineName.LOCAL
+    threads: Threads = None
     settle: SettleTime = "10s"
     dry_run: DryRun = False
     yes: Yes = False
@@ -114,6 +119,8 @@ def expire_snapshots(
         settle=parse_duration(running.settle),
         overrides=running.overrides,
         dry_run=running.dry_run,
+        engine=running.engine,
+        threads=running.threads,
     )
     confirm = _confirm(context, running)
     _show(context, paimon_expiry.expire_snapshots(context.app, request, confirm, context.io))
@@ -142,6 +149,8 @@ def expire_changelogs(
         settle=parse_duration(running.settle),
         overrides=running.overrides,
         dry_run=running.dry_run,
+        engine=running.engine,
+        threads=running.threads,
     )
     confirm = _confirm(context, running)
     _show(context, paimon_expiry.expire_changelogs(context.app, request, confirm, context.io))
@@ -174,6 +183,8 @@ def expire_tags(
         settle=parse_duration(running.settle),
         overrides=running.overrides,
         dry_run=running.dry_run,
+        engine=running.engine,
+        threads=running.threads,
     )
     confirm = _confirm(context, running)
     _show(context, paimon_expiry.expire_tags(context.app, request, confirm, context.io))

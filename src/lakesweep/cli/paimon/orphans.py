@@ -10,7 +10,7 @@ import typer
 
 from lakesweep.cli.context import Context
 from lakesweep.cli.options import DryRun, Overrides, RateLimitOptions, Yes
-from lakesweep.cli.paimon.table_options import SettleTime
+from lakesweep.cli.paimon.table_options import SettleTime, Threads
 from lakesweep.cli.render.outcome_tables import dry_run_hint, failure_lines, outcome_table
 from lakesweep.cli.render.output import Output
 from lakesweep.errors import IncompleteError
@@ -50,6 +50,7 @@ class OrphanOptions:
         EngineName,
         typer.Option(help="Run in this process, without Java, or on Spark for very large tables."),
     ] = EngineName.LOCAL
+    threads: Threads = None
     settle: SettleTime = "10s"
     dry_run: DryRun = False
     yes: Yes = False
@@ -86,6 +87,7 @@ def orphans(
         settle=parse_duration(cleaning.settle),
         overridden=tuple(cleaning.override or ()),
         dry_run=cleaning.dry_run,
+        threads=cleaning.threads,
     )
 
     def confirm(preview: OrphanPreview) -> None:

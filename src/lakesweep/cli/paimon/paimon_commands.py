@@ -13,7 +13,7 @@ from lakesweep.cli.outcomes import say_problems
 from lakesweep.cli.paimon.expire import expire_changelogs, expire_snapshots, expire_tags
 from lakesweep.cli.paimon.orphans import orphans
 from lakesweep.cli.paimon.partitions import drop_partition, expire_partitions
-from lakesweep.cli.paimon.table_options import TableAddress
+from lakesweep.cli.paimon.table_options import TableAddress, Threads
 from lakesweep.units import absolute_address
 
 app = group(
@@ -38,6 +38,7 @@ def files(
         str | None, typer.Option("--tag", metavar="NAME", help="Only what this tag reads.")
     ] = None,
     tolerant: TolerantFlag = False,
+    threads: Threads = None,
 ) -> None:
     """List every file that a table reaches, once.
 
@@ -50,7 +51,7 @@ def files(
     """
     from lakesweep.operations.tables.paimon_tables import PaimonFilesRequest, paimon_files
 
-    request = PaimonFilesRequest(absolute_address(table), branch, snapshot, tag, tolerant)
+    request = PaimonFilesRequest(absolute_address(table), branch, snapshot, tag, tolerant, threads)
     found = paimon_files(context.app, request)
     context.output.files(found.batches)
     say_problems(context, found.problems)
@@ -107,6 +108,7 @@ command(
         "lakesweep paimon expire-snapshots shop.db/orders --dry-run",
         "lakesweep paimon expire-snapshots shop.db/orders --retain-min 5 --older-than 7d --yes",
         "lakesweep paimon expire-snapshots shop.db/orders --retain-max 100 --branch dev --yes",
+        "lakesweep paimon expire-snapshots s3://lake/paimon/shop.db/orders --engine spark --yes",
     ],
 )(expire_snapshots)
 

@@ -10,9 +10,17 @@ import typer
 
 from lakesweep.cli.context import Context
 from lakesweep.cli.options import DryRun, Overrides, Yes
-from lakesweep.cli.paimon.table_options import BranchName, TableAddress, Zone, parse_zone
+from lakesweep.cli.paimon.table_options import (
+    BranchName,
+    ManifestEngine,
+    TableAddress,
+    Threads,
+    Zone,
+    parse_zone,
+)
 from lakesweep.cli.render.outcome_tables import dry_run_hint
 from lakesweep.cli.render.output import TextTable
+from lakesweep.operations.interaction import EngineName
 from lakesweep.units import absolute_address, format_count, format_size, parse_duration
 
 if TYPE_CHECKING:
@@ -35,6 +43,8 @@ def drop_partition(
         ),
     ],
     branch: BranchName = "main",
+    engine: ManifestEngine = EngineName.LOCAL,
+    threads: Threads = None,
     dry_run: DryRun = False,
     yes: Yes = False,
     override: Overrides = None,
@@ -51,7 +61,7 @@ def drop_partition(
 
     overrides = frozenset(override or ())
     request = DropPartitionsRequest(
-        absolute_address(table), tuple(specs), branch, overrides, dry_run
+        absolute_address(table), tuple(specs), branch, overrides, dry_run, engine, threads
     )
     confirm = _confirm(context, yes=yes, dry_run=dry_run)
     _show_dropped(context, drop_partitions(context.app, request, confirm, context.io))
@@ -105,6 +115,8 @@ def expire_partitions(
     most: Most = None,
     zone: Zone = "UTC",
     branch: BranchName = "main",
+    engine: ManifestEngine = EngineName.LOCAL,
+    threads: Threads = None,
     dry_run: DryRun = False,
     yes: Yes = False,
     override: Overrides = None,
@@ -128,6 +140,8 @@ def expire_partitions(
         branch=branch,
         overrides=frozenset(override or ()),
         dry_run=dry_run,
+        engine=engine,
+        threads=threads,
     )
     confirm = _confirm(context, yes=yes, dry_run=dry_run)
     result = paimon_partitions.expire_partitions(context.app, request, confirm, context.io)

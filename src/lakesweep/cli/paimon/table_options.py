@@ -1,4 +1,4 @@
-"""Options of the Paimon commands: table, branch, settle time, time zone."""
+"""Options of the Paimon commands: table, branch, engine, threads, settle time, time zone."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from lakesweep.errors import UsageError
+from lakesweep.operations.interaction import EngineName
 
 TableAddress = Annotated[
     str,
@@ -15,6 +16,22 @@ TableAddress = Annotated[
 ]
 BranchName = Annotated[
     str, typer.Option("--branch", metavar="NAME", help="The branch of the table.")
+]
+Threads = Annotated[
+    int | None,
+    typer.Option(
+        "--threads",
+        min=1,
+        metavar="N",
+        help="How many threads list, read and delete; by default as many as suit the store.",
+    ),
+]
+ManifestEngine = Annotated[
+    EngineName,
+    typer.Option(
+        "--engine",
+        help="Read manifests in this process, without Java, or on Spark for very large tables.",
+    ),
 ]
 SettleTime = Annotated[
     str,

@@ -13,7 +13,7 @@ import msgspec
 import pyarrow as pa
 
 from lakesweep.app import App
-from lakesweep.operations.interaction import SILENT_IO, Confirm, Interaction
+from lakesweep.operations.interaction import SILENT_IO, Confirm, EngineName, Interaction
 from lakesweep.operations.tables.external_files import (
     ExternalFiles,
     external_files,
@@ -61,6 +61,10 @@ class _ExpiryRequest:
     settle: timedelta = SETTLE
     overrides: frozenset[str] = frozenset()
     dry_run: bool = False
+    #: Where manifests are read.
+    engine: EngineName = EngineName.LOCAL
+    #: How many threads read and delete; None is as many as suit the store.
+    threads: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,13 +150,13 @@ def expire_snapshots(
     Snapshots that a consumer has still to read stay. Changelogs outlive their snapshots if the
     table's options say so.
     """
-    branch = open_branch(app, request.table, request.branch)
-    retention = _retention(app, branch, request.retention, snapshot_retention)
-    io.notify(_describe(branch, retention, "snapshot"))
-    chosen = choose_snapshots(branch, retention)
-    ends = {"earliest": chosen.earliest, "latest": chosen.latest}
-    subject = _Subject("snapshot", PaimonKind.SNAPSHOT, ends)
-    return _expire(app, branch, chosen, subject, request, confirm, io)
+    with open_branch(app, request, io) as branch:
+        retention = _retention(app, branch, request.retention, snapshot_retention)
+        io.notify(_describe(branch, retention, "snapshot"))
+        chosen = choose_snapshots(branch, retention)
+        ends = {"earliest": chosen.earliest, "latest": chosen.latest}
+        subject = _Subject("snapshot", PaimonKind.SNAPSHOT, ends)
+        return _expire(app, branch, chosen, subject, request, confirm, io)
 
 
 def expire_changelogs(
@@ -165,13 +169,13 @@ def expire_changelogs(
 
     The newest stays, and so do those that a consumer has still to read.
     """
-    branch = open_branch(app, request.table, request.branch)
-    retention = _retention(app, branch, request.retention, changelog_retention)
-    io.notify(_describe(branch, retention, "changelog"))
-    chosen = choose_changelogs(branch, retention)
-    ends = {"earliest": chosen.earliest, "latest": chosen.latest}
-    subject = _Subject("changelog", PaimonKind.CHANGELOG_META, ends)
-    return _expire(app, branch, chosen, subject, request, confirm, io)
+    with open_branch(app, request, io) as branch:
+        retention = _retention(app, branch, request.retention, changelog_retention)
+        io.notify(_describe(branch, retention, "changelog"))
+        chosen = choose_changelogs(branch, retention)
+        ends = {"earliest": chosen.earliest, "latest": chosen.latest}
+        subject = _Subject("changelog", PaimonKind.CHANGELOG_META, ends)
+        return _expire(app, branch, chosen, subject, request, confirm, io)
 
 
 def expire_tags(
@@ -181,13 +185,13 @@ def expire_tags(
     io: Interaction = SILENT_IO,
 ) -> ExpiryResult:
     """Expire tags whose retention time has passed."""
-    branch = open_branch(app, request.table, request.branch)
-    rule = TagRule(app.clock.now(), request.zone, request.older_than)
-    chosen = choose_tags(branch, rule)
-    ids = branch.snapshot_ids()
-    left = {"earliest": min(ids, default=None), "latest": max(ids, default=None)}
-    subject = _Subject("tag", PaimonKind.TAG, {"tags": chosen.names, **left})
-    return _expire(app, branch, chosen, subject, request, confirm, io)
+    with open_branch(app, request, io) as branch:
+        rule = TagRule(app.clock.now(), request.zone, request.older_than)
+        chosen = choose_tags(branch, rule)
+        ids = branch.snapshot_ids()
+        left = {"earliest": min(ids, default=None), "latest": max(ids, default=None)}
+        subject = _Subject("tag", PaimonKind.TAG, {"tags": chosen.names, **left})
+        return _expire(app, branch, chosen, subject, request, confirm, io)
 
 
 def _retention(

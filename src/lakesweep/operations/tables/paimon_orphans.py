@@ -56,6 +56,8 @@ class CleanOrphansRequest:
     settle: timedelta = SETTLE
     overridden: Collection[str] = ()
     dry_run: bool = False
+    #: How many threads list, read and delete; None is as many as suit the store.
+    threads: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +169,7 @@ def clean_orphans(
     with external folders that are not in a location of a lake (`outside`).
     """
     _check_age(request, app.clock.now())
-    found = find_tables(app.stores, request.path, app.clock)
+    found = find_tables(app.stores, request.path, app.clock, threads=request.threads)
     with ExitStack() as stack:
         run = _OrphanRun(app, request, found)
         stack.enter_context(run.outcome.outcomes)

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 import msgspec
 
 from lakesweep.app import App
-from lakesweep.operations.interaction import SILENT_IO, Confirm, Interaction
+from lakesweep.operations.interaction import SILENT_IO, Confirm, EngineName, Interaction
 from lakesweep.operations.tables import paimon_tables
 from lakesweep.paimon.commit.snapshot_commit import CATALOG_LOCK, check_exclusive
 from lakesweep.paimon.model.table import PaimonBranch
@@ -45,6 +45,10 @@ class DropPartitionsRequest:
     branch: str = paimon_tables.MAIN
     overrides: frozenset[str] = frozenset()
     dry_run: bool = False
+    #: Where manifests are read.
+    engine: EngineName = EngineName.LOCAL
+    #: How many threads read metadata; None is as many as suit the store.
+    threads: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +68,10 @@ class ExpirePartitionsRequest:
     branch: str = paimon_tables.MAIN
     overrides: frozenset[str] = frozenset()
     dry_run: bool = False
+    #: Where manifests are read.
+    engine: EngineName = EngineName.LOCAL
+    #: How many threads read metadata; None is as many as suit the store.
+    threads: int | None = None
 
     @property
     def options(self) -> Mapping[str, str]:
@@ -142,20 +150,22 @@ def drop_partitions(
 
     If nothing matches, nothing is committed.
     """
-    branch = paimon_tables.open_branch(app, request.table, request.branch)
-    partitioning = branch.layout.partitioning
-    specs = [parse_spec(spec, partitioning) for spec in request.specs]
-    found = _newest(branch, io)
-    chosen = partitions_of_specs(specs, partitioning, found.partitions.values()) if found else []
-    _confirm(branch, chosen, request, confirm, io)
-    if request.dry_run or not chosen:
-        return _dropped(chosen, None, dry_run=request.dry_run)
-    wanted = {partition.data for partition in chosen}
-    done = partition_drop.drop_partitions(
-        branch, lambda _: wanted, operation="TRUNCATE", known=found, progress=io.progress
-    )
-    snapshot = None if done.snapshot is None else done.snapshot.id
-    return _dropped(done.partitions, snapshot, dry_run=False)
+    with paimon_tables.open_branch(app, request, io) as branch:
+        partitioning = branch.layout.partitioning
+        specs = [parse_spec(spec, partitioning) for spec in request.specs]
+        found = _newest(branch, io)
+        chosen = (
+            partitions_of_specs(specs, partitioning, found.partitions.values()) if found else []
+        )
+        _confirm(branch, chosen, request, confirm, io)
+        if request.dry_run or not chosen:
+            return _dropped(chosen, None, dry_run=request.dry_run)
+        wanted = {partition.data for partition in chosen}
+        done = partition_drop.drop_partitions(
+            branch, lambda _: wanted, operation="TRUNCATE", known=found, progress=io.progress
+        )
+        snapshot = None if done.snapshot is None else done.snapshot.id
+        return _dropped(done.partitions, snapshot, dry_run=False)
 
 
 def expire_partitions(
@@ -168,23 +178,23 @@ def expire_partitions(
 
     A partition whose time is unknown never expires.
     """
-    branch = paimon_tables.open_branch(app, request.table, request.branch)
-    rule, now = _rule(branch, request, io), app.clock.now()
-    found = _newest(branch, io)
-    verdicts = judge_partitions(found, branch.layout.partitioning, rule, now) if found else []
-    chosen = [verdict.partition for verdict in verdicts if verdict.expires]
-    _notify_timeless(verdicts, io)
-    _confirm(branch, chosen, request, confirm, io)
-    if request.dry_run or not chosen:
-        return _expired(verdicts, rule, chosen, [], dry_run=request.dry_run)
-    done = list(
-        partition_expiry.expire_partitions(
-            branch, rule, now, chosen, known=found, progress=io.progress
+    with paimon_tables.open_branch(app, request, io) as branch:
+        rule, now = _rule(branch, request, io), app.clock.now()
+        found = _newest(branch, io)
+        verdicts = judge_partitions(found, branch.layout.partitioning, rule, now) if found else []
+        chosen = [verdict.partition for verdict in verdicts if verdict.expires]
+        _notify_timeless(verdicts, io)
+        _confirm(branch, chosen, request, confirm, io)
+        if request.dry_run or not chosen:
+            return _expired(verdicts, rule, chosen, [], dry_run=request.dry_run)
+        done = list(
+            partition_expiry.expire_partitions(
+                branch, rule, now, chosen, known=found, progress=io.progress
+            )
         )
-    )
-    gone = [partition for each in done for partition in each.partitions]
-    snapshots = [each.snapshot.id for each in done if each.snapshot is not None]
-    return _expired(verdicts, rule, gone, snapshots, dry_run=False)
+        gone = [partition for each in done for partition in each.partitions]
+        snapshots = [each.snapshot.id for each in done if each.snapshot is not None]
+        return _expired(verdicts, rule, gone, snapshots, dry_run=False)
 
 
 def _newest(branch: PaimonBranch, io: Interaction) -> SnapshotPartitions | None:

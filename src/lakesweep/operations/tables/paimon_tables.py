@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from typing import Protocol
 
 import pyarrow as pa
 
 from lakesweep.app import App
 from lakesweep.errors import UsageError
 from lakesweep.marks.unreadable import Strict, Tolerant
+from lakesweep.operations.interaction import EngineName, Interaction
 from lakesweep.operations.tables.files import ReachedFiles
 from lakesweep.paimon.model.table import PaimonBranch, PaimonTable
 from lakesweep.paimon.reach.live_files import state_files
@@ -31,25 +34,54 @@ class PaimonFilesRequest:
     snapshot: int | None = None
     tag: str | None = None
     tolerant: bool = False
+    threads: int | None = None
 
     @property
     def is_one_state(self) -> bool:
         return not (self.branch is None and self.snapshot is None and self.tag is None)
 
 
-def open_table(app: App, address: str) -> PaimonTable:
-    """The table in the folder at an absolute address."""
-    return PaimonTable.open(app.stores, address, app.clock)
+class BranchRequest(Protocol):
+    """What names a branch, and how its metadata is read."""
+
+    @property
+    def table(self) -> str:
+        """The absolute address of the table."""
+        ...
+
+    @property
+    def branch(self) -> str: ...
+
+    @property
+    def engine(self) -> EngineName:
+        """Where manifests are read."""
+        ...
+
+    @property
+    def threads(self) -> int | None:
+        """How many threads read and delete; None is as many as suit the store."""
+        ...
 
 
-def open_branch(app: App, address: str, branch: str = MAIN) -> PaimonBranch:
-    """A branch of the table at an absolute address."""
-    return open_table(app, address).find_branch(branch)
+@contextmanager
+def open_branch(app: App, request: BranchRequest, io: Interaction) -> Iterator[PaimonBranch]:
+    """The branch that a request names. An engine ends with the block."""
+    with ExitStack() as stack:
+        pool = None
+        if request.engine is EngineName.SPARK:
+            from lakesweep.sweep.paimon_pool import EnginePool
+
+            engine = app.engine(request.engine.value, verbose=io.verbose)
+            pool = EnginePool(stack.enter_context(engine))
+        table = PaimonTable.open(
+            app.stores, request.table, app.clock, threads=request.threads, pool=pool
+        )
+        yield table.find_branch(request.branch)
 
 
 def paimon_files(app: App, request: PaimonFilesRequest) -> ReachedFiles:
     """The files that a table reaches, each once."""
-    table = open_table(app, request.table)
+    table = PaimonTable.open(app.stores, request.table, app.clock, threads=request.threads)
     if request.is_one_state:
         return ReachedFiles(_state_files(table, request))
     tolerance = Tolerant() if request.tolerant else Strict()

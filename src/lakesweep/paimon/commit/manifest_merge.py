@@ -26,7 +26,6 @@ from lakesweep.paimon.manifests.entries import ADD, DELETE
 from lakesweep.paimon.manifests.row_formats import Row, RowFormat, widest
 from lakesweep.paimon.model.options import Options
 from lakesweep.paimon.model.table import PaimonBranch
-from lakesweep.parallel import map_ordered
 
 _WORKERS = 8
 #: A commit reads and writes at most this much to merge; the next commit continues.
@@ -90,7 +89,7 @@ class _Merger:
         deleted = self._deleted_names(small)
         read = partial(_names_any, self.branch, deleted)
         large = [each for each in manifests if not self._is_small(each)]
-        touched = map_ordered(read, large, workers=_WORKERS)
+        touched = self.branch.table.map_manifests(read, large, _WORKERS)
         names = {each["_FILE_NAME"] for each, hit in zip(large, touched, strict=True) if hit}
         changing = [
             each for each in manifests if self._is_small(each) or each["_FILE_NAME"] in names

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Self
 
 import pyarrow as pa
@@ -26,7 +27,7 @@ from lakesweep.paimon.manifests.named_files import (
 from lakesweep.paimon.model.file_names import PaimonKind
 from lakesweep.paimon.model.owned_folders import OwnedFolders
 from lakesweep.paimon.model.snapshots import PaimonSnapshot
-from lakesweep.paimon.model.table import PaimonBranch
+from lakesweep.paimon.model.table import PaimonBranch, PaimonTable
 from lakesweep.paimon.reach.live_files import entry_identities, live_positions
 from lakesweep.parallel import map_ordered
 from lakesweep.storage.address import identities
@@ -76,30 +77,28 @@ class Garbage:
         self, lists: Iterable[str], *, only_compacted: bool = False
     ) -> Iterator[pa.RecordBatch]:
         """The files that deltas delete; with `only_compacted`, only those that compaction wrote."""
-        for entries in self._entries(each for each in self._manifests(lists) if each.deleted):
-            is_deleted = pc.equal(entries["kind"], DELETE)
-            if only_compacted:
-                is_compacted = pc.equal(entries["file_source"].fill_null(0), COMPACT_SOURCE)
-                is_deleted = pc.and_(is_deleted, is_compacted)
-            yield self._files(entries.filter(is_deleted), PaimonKind.DATA)
+        manifests = (each for each in self._manifests(lists) if each.deleted)
+        for entries in self._entries(DELETE, manifests):
+            is_compacted = pc.equal(entries["file_source"].fill_null(0), COMPACT_SOURCE)
+            chosen = entries.filter(is_compacted) if only_compacted else entries
+            yield self._files(chosen, PaimonKind.DATA)
 
     def changelog_files(self, snapshots: Iterable[PaimonSnapshot]) -> Iterator[pa.RecordBatch]:
         """The files of changelogs, then their manifests and lists."""
         lists = dict(_changelog_lists(snapshots))
-        for entries in self._entries(each for each in self._manifests(lists) if each.added):
-            yield self._files(_of_kind(entries, ADD), PaimonKind.CHANGELOG)
+        manifests = (each for each in self._manifests(lists) if each.added)
+        for entries in self._entries(ADD, manifests):
+            yield self._files(entries, PaimonKind.CHANGELOG)
         yield from self._list_files(lists)
 
     def live_files(self, lists: Iterable[str]) -> Iterator[pa.RecordBatch]:
         """The files that lists add more often than they delete them."""
         manifests = self._manifests(lists)
-        deleting = self._entries(each for each in manifests if each.deleted)
-        doubtful = [_of_kind(entries, DELETE) for entries in deleting]
+        doubtful = list(self._entries(DELETE, (each for each in manifests if each.deleted)))
         deleted = HashSet()
         for rows in doubtful:
             deleted.add(self._hashes(rows))
-        for entries in self._entries(each for each in manifests if each.added):
-            rows = _of_kind(entries, ADD)
+        for rows in self._entries(ADD, (each for each in manifests if each.added)):
             is_deleted = pa.array(deleted.contains(self._hashes(rows)))
             yield self._files(rows.filter(pc.invert(is_deleted)), PaimonKind.DATA)
             doubtful.append(rows.filter(is_deleted))
@@ -157,15 +156,10 @@ class Garbage:
         except MissingError:
             return ()
 
-    def _entries(self, manifests: Iterable[ManifestFile]) -> Iterator[pa.RecordBatch]:
-        read = map_ordered(self._read_entries, manifests, workers=self._table.read_workers)
+    def _entries(self, kind: int, manifests: Iterable[ManifestFile]) -> Iterator[pa.RecordBatch]:
+        """The entries of one kind; what another interrupted expiry deleted has none."""
+        read = self._table.map_manifests(partial(_read_entries, self._table, kind), manifests)
         return coalesce_batches(batch for batches in read for batch in batches)
-
-    def _read_entries(self, manifest: ManifestFile) -> list[pa.RecordBatch]:
-        try:
-            return list(read_entries(self._table, manifest))
-        except MissingError:
-            return []
 
     def _files(self, entries: pa.RecordBatch, kind: PaimonKind) -> pa.RecordBatch:
         files = files_of(self._layout, entries)
@@ -176,8 +170,13 @@ class Garbage:
         return hash128(entry_identities(self._layout.data_paths(entries), entries))
 
 
-def _of_kind(entries: pa.RecordBatch, kind: int) -> pa.RecordBatch:
-    return entries.filter(pc.equal(entries["kind"], kind))
+def _read_entries(table: PaimonTable, kind: int, manifest: ManifestFile) -> list[pa.RecordBatch]:
+    try:
+        return [
+            batch.filter(pc.equal(batch["kind"], kind)) for batch in read_entries(table, manifest)
+        ]
+    except MissingError:
+        return []
 
 
 def _state_lists(snapshots: Iterable[PaimonSnapshot]) -> Iterator[tuple[str, int | None]]:

@@ -271,7 +271,8 @@ def apply_expiry(
     plan.protection.hold_owners()
     with progress.task("deleted", total=plan.total_files) as task:
         folders = _Folders(plan.table)
-        with deletion(partial(delete_files, stores, limiter=limiter)) as delete:
+        deleting = partial(delete_files, stores, workers=plan.table.threads, limiter=limiter)
+        with deletion(deleting) as delete:
             for kind in _ORDER:
                 free = _still_free(plan, log, folders.noting(kind, plan.batches(kind)))
                 for result in delete(free):

@@ -19,7 +19,8 @@ from lakesweep.paimon.model.options import Options
 
 _UNLIMITED = 2**31 - 1
 _DEFAULT_MIN = 10
-_DEFAULT_LIMIT = 50
+#: As in Paimon before 1.0 and in its C++ client; newer Java versions expire 50 at a time.
+_DEFAULT_LIMIT = 10
 _DEFAULT_TIME = timedelta(hours=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self, TypeVar
 
 from lakesweep.clock import Clock, SystemClock
 from lakesweep.errors import DamagedError, FormatError, MissingError, NotFoundError
@@ -35,6 +35,9 @@ from lakesweep.storage.object_store import ObjectInfo
 if TYPE_CHECKING:
     from lakesweep.storage.stores import Stores
 
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
 HINTS = ("EARLIEST", "LATEST")
 _BRANCH = "branch-"
 #: In the folder of tags, and none of them.
@@ -61,20 +64,54 @@ class NumberedFiles:
     others: Mapping[str, ObjectInfo]
 
 
+class WorkPool(Protocol):
+    """Where work on many files is done, other than on threads of this process."""
+
+    def map(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+        """The results of picklable work in the order of the items; the first error is raised."""
+        ...
+
+
 class PaimonTable:
     """A table at an address, as it was when it was opened: of the main branch's newest schema."""
 
-    def __init__(self, stores: Stores, address: Address, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        stores: Stores,
+        address: Address,
+        clock: Clock | None = None,
+        *,
+        threads: int | None = None,
+        pool: WorkPool | None = None,
+    ) -> None:
         self.stores = stores
         self.address = address.child(address.folder)
         self.clock = clock or SystemClock()
+        #: How many threads read and delete; None is as many as suit the store.
+        self.threads = threads
+        self._pool = pool
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Whoever gets the table works in one place: work is spread only from where it began.
+        return {**self.__dict__, "_pool": None}
 
     @classmethod
-    def open(cls, stores: Stores, address: Address | str, clock: Clock | None = None) -> Self:
-        """The table at an address; NotFoundError where there is none."""
+    def open(
+        cls,
+        stores: Stores,
+        address: Address | str,
+        clock: Clock | None = None,
+        *,
+        threads: int | None = None,
+        pool: WorkPool | None = None,
+    ) -> Self:
+        """The table at an address; NotFoundError where there is none.
+
+        `threads` read and delete; manifests are read on the `pool`, if there is one.
+        """
         place = parse(address) if isinstance(address, str) else address
         # The user named this folder: it may be a link, but nothing is changed through links in it.
-        table = cls(stores.within(place.path), place, clock)
+        table = cls(stores.within(place.path), place, clock, threads=threads, pool=pool)
         if not table.main.schema_files().files:
             table._refuse()
         return table
@@ -100,7 +137,25 @@ class PaimonTable:
         Local files are read faster than they are decoded, and threads that decode small files only
         contend for the interpreter's lock: one thread expires snapshots twice as fast as four.
         """
+        if self.threads is not None:
+            return self.threads
         return 1 if self.address.kind in _LOCAL else _REMOTE_WORKERS
+
+    @property
+    def walk_workers(self) -> int:
+        """How many threads should read all metadata of a table."""
+        return self.threads or _REMOTE_WORKERS
+
+    def map_manifests(
+        self, work: Callable[[Item], Result], items: Iterable[Item], workers: int | None = None
+    ) -> Iterator[Result]:
+        """Do work on manifests, results in order: on the pool, or on threads.
+
+        For a pool, work and results must be picklable.
+        """
+        if self._pool is not None:
+            return self._pool.map(work, items)
+        return map_ordered(work, items, workers=self.threads or workers or self.read_workers)
 
     @cached_property
     def main(self) -> PaimonBranch:

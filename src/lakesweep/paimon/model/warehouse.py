@@ -79,23 +79,25 @@ def _named(failures: Sequence[FailedTable]) -> str:
     return f"{failures[0].table}, which cannot be read,"
 
 
-def find_tables(stores: Stores, path: str, clock: Clock) -> Warehouse:
-    """The tables at an address; NotFoundError where there is none."""
+def find_tables(
+    stores: Stores, path: str, clock: Clock, *, threads: int | None = None
+) -> Warehouse:
+    """The tables at an address; NotFoundError where there is none. `threads` read them."""
     try:
-        table = PaimonTable.open(stores, path, clock)
+        table = PaimonTable.open(stores, path, clock, threads=threads)
         return Warehouse([table], is_one_table=True, is_part=True)
     except NotFoundError as error:
         found = Warehouse(is_part=is_database(path))
         for folder in table_folders(stores, path):
-            _open(found, stores, folder, clock)
+            _open(found, stores, folder, clock, threads)
         if not (found.tables or found.failures):
             raise _nothing(path) from error
     return found
 
 
-def _open(found: Warehouse, stores: Stores, folder: str, clock: Clock) -> None:
+def _open(found: Warehouse, stores: Stores, folder: str, clock: Clock, threads: int | None) -> None:
     try:
-        table = PaimonTable.open(stores, folder, clock)
+        table = PaimonTable.open(stores, folder, clock, threads=threads)
     except NotFoundError:  # some other folder
         return
     except LakesweepError as error:

@@ -162,8 +162,9 @@ def _list_into(
 ) -> tuple[ScannedFolder, Spool]:
     """All files stored in a folder. An external root without any file yet may be missing."""
     others: dict[str, None] = {}
+    table = plan.tables[0]
     with progress.task("listed") as task, suppress(MissingError):
-        for batch in list_files(plan.tables[0].stores, place.path):
+        for batch in list_files(table.stores, place.path, workers=table.walk_workers):
             stored.add(batch)
             others |= dict.fromkeys(place.others_of(batch["path"]))
             task.advance(batch.num_rows)

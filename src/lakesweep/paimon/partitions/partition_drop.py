@@ -44,7 +44,6 @@ from lakesweep.paimon.partitions.snapshot_partitions import (
     SnapshotPartitions,
     list_partitions,
 )
-from lakesweep.parallel import map_ordered
 from lakesweep.progress import SILENT, Progress
 
 #: Chooses the partitions to drop, by their bytes.
@@ -241,7 +240,7 @@ def _live(branch: PaimonBranch, manifests: Sequence[Row], targets: pa.Array) -> 
     """What is added and not deleted afterwards, in the order of the manifests."""
     live: dict[tuple[object, ...], _Mention] = {}
     read = partial(_mentions, branch, targets)
-    for mentions in map_ordered(read, enumerate(manifests), workers=WORKERS):
+    for mentions in branch.table.map_manifests(read, enumerate(manifests), WORKERS):
         for mention in mentions:
             is_new = mention.identity not in live
             if is_new != (mention.kind == ADD):

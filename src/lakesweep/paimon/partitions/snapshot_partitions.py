@@ -16,7 +16,6 @@ from lakesweep.paimon.manifests.row_formats import Row
 from lakesweep.paimon.model.binary_row import Value
 from lakesweep.paimon.model.snapshots import PaimonSnapshot
 from lakesweep.paimon.model.table import PaimonBranch
-from lakesweep.parallel import map_ordered
 from lakesweep.progress import SILENT, Progress
 
 WORKERS = 16
@@ -72,20 +71,20 @@ def list_partitions(
     sums: dict[str, pa.Table] = {}
     tally = _Tally()
     with progress.task("read", unit="manifests", total=len(state.manifests)) as task:
-        read = partial(_sums, branch, {} if known is None else known.sums)
-        for manifest, found in zip(
-            state.manifests, map_ordered(read, state.manifests, workers=WORKERS), strict=True
-        ):
-            sums[manifest["_FILE_NAME"]] = found
+        old = {} if known is None else known.sums
+        unread = [each for each in state.manifests if each["_FILE_NAME"] not in old]
+        new = branch.table.map_manifests(partial(_sums, branch), unread, WORKERS)
+        for manifest in state.manifests:
+            name = manifest["_FILE_NAME"]
+            found = old[name] if name in old else next(new)
+            sums[name] = found
             tally.add(found)
             task.advance(1)
     return SnapshotPartitions(state, tally.partitions(branch), sums)
 
 
-def _sums(branch: PaimonBranch, known: Mapping[str, pa.Table], manifest: Row) -> pa.Table:
+def _sums(branch: PaimonBranch, manifest: Row) -> pa.Table:
     """By partition: files, rows and bytes added minus those deleted, and the newest time."""
-    if manifest["_FILE_NAME"] in known:
-        return known[manifest["_FILE_NAME"]]
     parts = [_signed(batch) for batch in read_row_entries(branch.table, manifest)]
     if not parts:
         return pa.table({})

@@ -30,9 +30,9 @@ from lakesweep.storage.file_batches import batch_of
 
 
 def state_files(
-    branch: PaimonBranch, snapshot: PaimonSnapshot, *, workers: int = 16
+    branch: PaimonBranch, snapshot: PaimonSnapshot, *, workers: int | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The data files, extra files and index files that somebody reads for a state."""
+    """The data files, extra files and index files that readers of a state open."""
     table, layout = branch.table, branch.layout
     for entries in live_entries(branch, snapshot, workers=workers):
         named = files_of(layout, entries)
@@ -45,7 +45,7 @@ def state_files(
 
 
 def live_entries(
-    branch: PaimonBranch, snapshot: PaimonSnapshot, *, workers: int = 16
+    branch: PaimonBranch, snapshot: PaimonSnapshot, *, workers: int | None = None
 ) -> Iterator[pa.RecordBatch]:
     """The entries of a state that are live: added more often than deleted, as FULL_ENTRIES.
 
@@ -53,6 +53,7 @@ def live_entries(
     counted at the end, so that no more is held in memory than that.
     """
     table, layout = branch.table, branch.layout
+    workers = workers or table.walk_workers
     manifests = _manifests(table, snapshot)
     deleted = HashSet()
     shrinking = [each for each in manifests if each.deleted]

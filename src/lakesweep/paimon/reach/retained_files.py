@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -188,38 +189,42 @@ class RetainedFiles:
                     key: _Key = (claim.layout.place, manifest.name)
                     if key not in self._seen and (file.needed or key not in wanted):
                         wanted[key] = _Wanted(claim.layout, manifest, file.needed)
-        found = map_ordered(self._candidate_rows, wanted.values(), workers=self._table.read_workers)
+        read_rows = partial(_candidate_rows, self._table, self._candidates)
+        found = self._table.map_manifests(read_rows, wanted.values())
         for (key, manifest_read), rows in zip(wanted.items(), found, strict=True):
             if rows is not None:
                 self._rows[key] = rows
             if manifest_read.needed:
                 self._seen.add(key)
 
-    def _candidate_rows(self, wanted: _Wanted) -> _Rows | None:
-        try:
-            batches = read_entries(self._table, wanted.manifest)
-            found = (self._chosen_rows(wanted.layout, batch) for batch in batches)
-            parts = [rows for rows in found if rows is not None]
-        except MissingError:
-            if wanted.needed:
-                raise
-            return None
-        return _together(parts) if parts else None
 
-    def _chosen_rows(self, layout: Layout, entries: pa.RecordBatch) -> _Rows | None:
-        files = files_of(layout, entries)
-        hashes = file_hashes(files.paths)
-        chosen = self._candidates.contains(hashes)
-        if not chosen.any():
-            return None
-        rows = entries.take(pa.array(files.rows[chosen]))
-        paths = files.paths.filter(pa.array(chosen))
-        return _Rows(
-            (hashes[0][chosen], hashes[1][chosen]),
-            hash128(entry_identities(paths, rows)),
-            rows["kind"].to_numpy() == ADD,
-            rows["file_source"].fill_null(0).to_numpy() == COMPACT_SOURCE,
-        )
+def _candidate_rows(table: PaimonTable, candidates: HashSet, wanted: _Wanted) -> _Rows | None:
+    """The rows of candidates in a manifest, if there are any."""
+    try:
+        batches = read_entries(table, wanted.manifest)
+        found = (_chosen_rows(candidates, wanted.layout, batch) for batch in batches)
+        parts = [rows for rows in found if rows is not None]
+    except MissingError:
+        if wanted.needed:
+            raise
+        return None
+    return _together(parts) if parts else None
+
+
+def _chosen_rows(candidates: HashSet, layout: Layout, entries: pa.RecordBatch) -> _Rows | None:
+    files = files_of(layout, entries)
+    hashes = file_hashes(files.paths)
+    chosen = candidates.contains(hashes)
+    if not chosen.any():
+        return None
+    rows = entries.take(pa.array(files.rows[chosen]))
+    paths = files.paths.filter(pa.array(chosen))
+    return _Rows(
+        (hashes[0][chosen], hashes[1][chosen]),
+        hash128(entry_identities(paths, rows)),
+        rows["kind"].to_numpy() == ADD,
+        rows["file_source"].fill_null(0).to_numpy() == COMPACT_SOURCE,
+    )
 
 
 def _live(parts: Sequence[_Rows]) -> Hashes:

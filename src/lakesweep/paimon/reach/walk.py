@@ -56,10 +56,11 @@ _ENTRIES_AHEAD = 100_000
 
 
 def reached_files(
-    table: PaimonTable, tolerance: Tolerance, *, workers: int = 16
+    table: PaimonTable, tolerance: Tolerance, *, workers: int | None = None
 ) -> Iterator[pa.RecordBatch]:
     """All files that a table reaches, as FILE_SCHEMA, children before parents."""
-    return unique_files(coalesce_batches(PaimonWalk(table, tolerance, workers).files()))
+    walk = PaimonWalk(table, tolerance, workers or table.walk_workers)
+    return unique_files(coalesce_batches(walk.files()))
 
 
 class _List(NamedTuple):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
@@ -264,3 +266,48 @@ def test_orphans_wait_for_a_tag_if_an_expiry_is_under_way(
         assert cleaned.result.spared > 0
     assert "tag/tag-late" in names(store)
     assert java.live()["main:snapshot-1"] <= names(store).keys()
+
+
+def _snapshot_ids(table: JavaTable) -> list[int]:
+    return sorted(int(path.name[9:]) for path in (table.folder / "snapshot").glob("snapshot-*"))
+
+
+@pytest.mark.parametrize("gap", [(), (2,)])
+def test_the_number_is_the_range_and_leaves_gaps_out(
+    app: App, table: JavaTable, gap: tuple[int, ...]
+) -> None:
+    for number in gap:
+        (table.folder / "snapshot" / f"snapshot-{number}").unlink()
+    before = _snapshot_ids(table)
+    result = expire_snapshots(app, _keep_one(table), agree)
+    begin, end = before[0], _snapshot_ids(table)[0]
+    assert result.expired_snapshots == end - begin - len(gap) == len(before) - 1
+    assert result.earliest == end
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_threads_read_and_delete_as_many_as_the_caller_says(
+    java_tables: JavaWarehouses, tmp_path: Path, threads: int
+) -> None:
+    store = in_memory(java_tables.table("compacted"))
+    used: dict[str, set[str]] = {"read": set(), "delete": set()}
+
+    def note(call: InterceptedCall) -> object:
+        used[call.method].add(threading.current_thread().name)
+        time.sleep(0.005)
+        return call.proceed()
+
+    fault = StorageFault(note, frozenset(used), lambda key: "/bucket-" in key or "manifest" in key)
+    app = _app(tmp_path, Faulty(store, [fault]))
+    request = ExpireSnapshotsRequest(
+        table=ROOT, retention=KEEP_ONE, settle=timedelta(), threads=threads
+    )
+    expire_snapshots(app, request, agree)
+    assert all(names for names in used.values())
+    most = max(
+        len([name for name in names if name.rpartition("_")[0] == pool])
+        for names in used.values()
+        for pool in {name.rpartition("_")[0] for name in names}
+    )
+    assert most <= threads
+    assert (most > 1) == (threads > 1)

@@ -117,7 +117,7 @@ def test_a_greatest_number_below_the_tables_least_is_refused() -> None:
 
 def test_without_options_ten_stay_and_all_of_the_last_hour() -> None:
     found = snapshot_retention(Options(), NOW)
-    assert found == RetentionLimits(10, 2**31 - 1, NOW - timedelta(hours=1), 50)
+    assert found == RetentionLimits(10, 2**31 - 1, NOW - timedelta(hours=1), 10)
 
 
 def test_a_table_that_cannot_be_understood_is_refused() -> None:
@@ -128,7 +128,7 @@ def test_a_table_that_cannot_be_understood_is_refused() -> None:
 def test_changelogs_are_kept_as_snapshots_are_unless_the_table_says_otherwise() -> None:
     options = Options({"snapshot.num-retained.min": "3", "changelog.time-retained": "2 d"})
     found = changelog_retention(options, NOW)
-    assert found == RetentionLimits(3, 2**31 - 1, NOW - timedelta(days=2), 50)
+    assert found == RetentionLimits(3, 2**31 - 1, NOW - timedelta(days=2), 10)
 
 
 @pytest.mark.parametrize(
