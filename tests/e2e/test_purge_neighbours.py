@@ -327,6 +327,20 @@ def test_a_lake_around_a_table_is_not_its_own(lake: Lake) -> None:
     assert not Path(loose).exists()
 
 
+def test_a_table_called_metadata_does_not_own_the_folder_above(lake: Lake) -> None:
+    warehouse = lake.folder / "warehouse"
+    precious = _put(warehouse / "lost/data/x.parquet")
+    a = lake.table("prod.shop.a", location=f"{warehouse}/metadata")
+    name_statistics(a, precious)
+    document = json.loads(Path(a.metadata_location).read_text())
+    pointer = warehouse / "metadata/00009-x.metadata.json"
+    pointer.write_text(json.dumps({**document, "location": str(warehouse)}))
+    lake.catalogs["prod"].drop_table("shop.a")
+    lake.table("prod.shop.b")
+    assert lake.purge(str(pointer)).code == 3
+    assert Path(precious).exists()
+
+
 def test_a_table_that_another_format_publishes_is_refused(lake: Lake) -> None:
     a = lake.table("prod.shop.a")
     _put(Path(a.location()) / "_delta_log/00000000000000000000.json")

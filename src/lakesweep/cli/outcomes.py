@@ -37,7 +37,7 @@ def show_purge(context: Context, result: PurgeResult) -> None:
 
 def protected_text(files: int) -> str:
     """How many files a purge keeps, and why."""
-    return f"{format_count(files, 'file')} kept: referenced by a root, or Lakesweep's own"
+    return f"{format_count(files, 'file')} kept: referenced by a root, or protected"
 
 
 def say_failures(context: Context, failures: Sequence[FailedFile], omitted: int = 0) -> None:

@@ -250,15 +250,13 @@ def own_location(metadata: Metadata) -> str | None:
     """The folder that a table or view certainly owns; None if there is none.
 
     Metadata may claim any location. It owns no more than the folder in which it lies itself by the
-    usual layout, whatever it claims.
+    usual layout, whatever it claims, and no folder in which it does not lie.
     """
     around = guess_location(metadata.path)
     claimed, lies = real_folder(metadata.location), real_folder(around)
-    if parse(around).folder == "":
+    if parse(around).folder == "" or not real_folder(metadata.path).startswith(claimed):
         return None
-    if claimed.startswith(lies):
-        return metadata.location
-    return around if lies.startswith(claimed) else None
+    return metadata.location if claimed.startswith(lies) else around
 
 
 def is_below(paths: pa.Array, folders: Iterable[str]) -> pa.Array:

@@ -257,7 +257,8 @@ def test_a_base_location_goes_with_its_metadata_last(lake: EngineLake, store: Ob
     [
         ("s3://lake/t", "s3://lake/t/metadata/1.metadata.json", "s3://lake/t"),
         ("s3a://lake/t/", "s3://lake/t/metadata/1.metadata.json", "s3a://lake/t/"),
-        ("s3://lake/t/inner", "s3://lake/t/metadata/1.metadata.json", "s3://lake/t/inner"),
+        ("s3://lake/t/inner", "s3://lake/t/metadata/1.metadata.json", None),
+        ("s3://lake/t/b", "s3://lake/t/1.metadata.json", None),
         ("s3://lake", "s3://lake/t/metadata/1.metadata.json", "s3://lake/t"),
         ("s3://lake/t1", "s3://lake/t/metadata/1.metadata.json", None),
         ("/etc", "/srv/t/metadata/1.metadata.json", None),

@@ -12,6 +12,7 @@ import pyarrow as pa
 from lakesweep.app import App
 from lakesweep.guard_names import GuardName
 from lakesweep.iceberg.mark_levels import facts_of, reached_files
+from lakesweep.iceberg.metadata import guess_location
 from lakesweep.iceberg.purge import (
     PurgePlan,
     execute_purge,
@@ -201,10 +202,11 @@ def _scope(
 ) -> PurgeScope:
     """Where the table certainly has files of its own, and all catalogs that may list others."""
     catalogs = app.iceberg.catalogs
-    own = own_location(target.metadata)
+    own = _own_location(app, target)
+    lies = own or guess_location(target.metadata.path)
     locations: tuple[str, ...] = (own,) if own else ()
     if GuardName.OUTSIDE in request.overrides:
-        locations = whole_stores((*locations, *_configured(app, target)))
+        locations = whole_stores((lies, *_configured(app, target)))
     is_asked = GuardName.FOREIGN not in request.overrides
     folders = _inside(locations, file_folders(plan.every())) if is_asked else ()
     entry = target.entry
@@ -213,9 +215,21 @@ def _scope(
         found,
         {**({entry.catalog: {}} if entry else {}), **catalogs},
         tuple(file for each in catalogs.values() for file in catalog_files(each, Path.cwd())),
-        rules=partial(_purge_rules, tuple(_exclusions(app)), own, request),
+        rules=partial(_purge_rules, tuple(_exclusions(app)), claimed_folder(lies), request),
         formats=probe_formats(target.stores, folders),
     )
+
+
+def _own_location(app: App, target: TargetTable) -> str | None:
+    """The folder of the table, unless it is one that the configuration gives to many tables.
+
+    A table called `metadata` can write metadata that seems to be of a table in the folder above.
+    """
+    own = own_location(target.metadata)
+    if own is None:
+        return None
+    shared = (claimed_folder(each) for each in _configured(app, target))
+    return None if any(each.startswith(claimed_folder(own)) for each in shared) else own
 
 
 def _inside(locations: Iterable[str], folders: Iterable[str]) -> Iterator[str]:
@@ -242,15 +256,14 @@ def _exclusions(app: App) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 def _purge_rules(
     exclusions: tuple[tuple[str, tuple[str, ...]], ...],
-    own: str | None,
+    own: str,
     request: PurgeTableRequest,
     rules: JudgeRules,
 ) -> JudgeRules:
     """Rules that also keep what lakes exclude, and the folders of other tables."""
-    around = None if own is None else claimed_folder(own)
     tables = ((rules.tables.folder(number), name) for number, name in rules.tables.claims)
     # A folder that contains the table's own would keep all of the table.
-    others = [(folder, name) for folder, name in tables if not (around or "").startswith(folder)]
+    others = [(folder, name) for folder, name in tables if not own.startswith(folder)]
     foreign = [(rules.foreign.folder(number), name) for number, name in rules.foreign.claims]
     if GuardName.FOREIGN in request.overrides and not request.base_location:
         others = []
