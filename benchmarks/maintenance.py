@@ -4,6 +4,9 @@ Half of the objects hang in an index, to the other half nothing leads. Identific
 is used, the scan all keys; the bare SELECT reads the columns of the scan in one statement and
 leaves them as they come. Rates are by the CPU time of a process of its own for each size, which may
 have to share its cores; its peak memory is told as well.
+
+`--cluster` instead lets one and then two executors of a standalone cluster do the work, with one
+core each, and compares how long the reading of objects and the scan took.
 """
 
 from __future__ import annotations
@@ -26,15 +29,22 @@ import msgspec
 from sqlalchemy import make_url
 
 from lakesweep.clock import ManualClock, SystemClock
+from lakesweep.config import SparkSection
 from lakesweep.maintenance.config import MaintenanceConfig
 from lakesweep.maintenance.engine import LocalEngine, ScanReport
 from lakesweep.maintenance.maintained_realms import MaintenanceRunSpec
+from lakesweep.maintenance.remote_engine import RemoteEngine
 from lakesweep.maintenance.row_scan import RowScan
 from lakesweep.maintenance.run_records import TYPES as RECORDS
 from lakesweep.maintenance.run_records import MaintenanceRunInformation
 from lakesweep.maintenance.service import MaintenanceService
+from lakesweep.spark.executor_access import ExecutorAccess
+from lakesweep.spark.session import open_session
+from lakesweep.storage.stores import Stores
 from lakesweep.store import LINKS, NO_INDEX, Attempt, Commit, IndexRoot, Store, key, seal
+from lakesweep.sweep.engine.spark_engine import SparkSweepEngine
 from tests.database_servers import connect, postgresql_server
+from tests.spark.conftest import on_cluster, standalone_cluster
 
 SIZES = (100_000, 1_000_000)
 _AT_ONCE = 5_000
@@ -144,6 +154,52 @@ def _measure(url: str) -> dict[str, float]:
     }
 
 
+class TimedRemote(RemoteEngine):
+    """Remembers how long scans took by the clock on the wall."""
+
+    seconds = 0.0
+
+    def scan(self, scan: RowScan, spans: Any, report: ScanReport) -> None:
+        start = time.monotonic()
+        super().scan(scan, spans, report)
+        TimedRemote.seconds = time.monotonic() - start
+
+
+def _measure_cluster(url: str, master: str, executors: int) -> dict[str, float]:
+    """Dry runs on some executors; the second one finds Python there already."""
+    conf = on_cluster() | {"spark.cores.max": str(executors), "spark.executor.cores": "1"}
+    with (
+        Store.open(url, types=TYPES) as store,
+        open_session(SparkSection(master=master, conf=conf)) as session,
+    ):
+        session.range(executors * 4).repartition(executors * 4).count()  # all have registered
+        runner = SparkSweepEngine(session, ExecutorAccess(Stores({})))
+        service = MaintenanceService(store, _CONFIG, engine=TimedRemote(runner, url))
+        for _ in range(2):
+            start = time.monotonic()
+            run = service.perform(_ONE_REALM, dry_run=True)
+            whole = time.monotonic() - start
+        assert run.success, run.detailed_information
+    return {
+        "executors": executors,
+        "identified": run.identified_objs,
+        "identify_seconds": whole - TimedRemote.seconds,
+        "scanned": run.obj_stats.scanned,
+        "scan_seconds": TimedRemote.seconds,
+    }
+
+
+def _compare_executors(size: int, url: str | None) -> None:
+    with ExitStack() as stack:
+        master = stack.enter_context(standalone_cluster())
+        if url is None:
+            url = stack.enter_context(_postgresql())()
+            _fill(url, size)
+        for executors in (1, 2):
+            for name, value in _measure_cluster(url, master, executors).items():
+                print(f"  {name:18}{value:>14,.1f}")
+
+
 def _measure_elsewhere(url: str) -> dict[str, float]:
     command = [sys.executable, "-m", "benchmarks.maintenance", "--measure", url]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
@@ -167,7 +223,12 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--measure", metavar="URL")
     parser.add_argument("--sizes", type=int, nargs="*", default=SIZES)
+    parser.add_argument("--cluster", action="store_true")
+    parser.add_argument("--url", help="a filled store for --cluster")
     options = parser.parse_args()
+    if options.cluster:
+        _compare_executors(max(options.sizes), options.url)
+        return
     if options.measure:
         print(json.dumps(_measure(options.measure)))
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from re import Match
 
@@ -94,6 +94,12 @@ def access(spark: SparkSession) -> ExecutorAccess:
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[str]:
+    with standalone_cluster() as master:
+        yield master
+
+
+@contextmanager
+def standalone_cluster() -> Iterator[str]:
     """A master and two workers, each a process of its own; gives the master's address."""
     with scratch_folder("spark") as scratch, ExitStack() as servers:
         port = free_port()

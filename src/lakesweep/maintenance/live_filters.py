@@ -25,6 +25,7 @@ from lakesweep.maintenance.run_records import MaintenanceRunInformation
 from lakesweep.store.backends.rows import Ids
 
 _GROWTH = 2
+_HASHED_AT_ONCE = 1 << 16
 
 # The finalizer of SplitMix64 (Vigna).
 _STEPS = (
@@ -127,7 +128,9 @@ class LiveFilters:
 
     def add_objects(self, realm: str, ids: Ids) -> None:
         """Retain objects of a realm; a run passes each of them once."""
-        self.objects.add(id_hashes(realm, ids))
+        # Some at a time: the hashes of millions take many times the memory of their ids.
+        for start in range(0, len(ids), _HASHED_AT_ONCE):
+            self.objects.add(id_hashes(realm, ids[start : start + _HASHED_AT_ONCE]))
 
 
 def id_hashes(realm: str, ids: Ids) -> Hashes:
