@@ -32,7 +32,7 @@ def maintain(
     ] = None,
     engine: Annotated[
         EngineName,
-        typer.Option(help="Scan rows in this process, or on Spark as configured."),
+        typer.Option(help="Work in this process, or on Spark as configured."),
     ] = EngineName.LOCAL,
     realm: Annotated[
         list[str] | None,
