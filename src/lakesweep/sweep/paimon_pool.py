@@ -23,7 +23,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 _RESULTS = pa.schema([("number", pa.int64()), ("result", pa.binary())])
-#: What comes back of so many items is held in memory at once, for each part of the engine.
+#: The results of this many items for each part of the engine are in memory at once.
 _ITEMS_IN_A_PART = 64
 
 

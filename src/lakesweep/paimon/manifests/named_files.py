@@ -119,7 +119,7 @@ def check_external_paths(
 ) -> None:
     """DamagedError if a manifest names a file where its table keeps none.
 
-    Anybody who can write a manifest could otherwise have files of others deleted with it.
+    Otherwise everyone who can write a manifest could have files of others deleted.
     """
     if external.null_count == len(external):
         return
@@ -148,7 +148,7 @@ def files_of(layout: Layout, entries: pa.RecordBatch) -> NamedFiles:
 
 
 def names_of(layout: Layout, entries: pa.RecordBatch) -> NamedFiles:
-    """The same by names alone, for who need not find the files.
+    """The same by names alone, for callers that only compare names.
 
     Where a sidecar has to be read for the packs that it names, they are paths all the same.
     """

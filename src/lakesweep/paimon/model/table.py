@@ -92,7 +92,7 @@ class PaimonTable:
         self._pool = pool
 
     def __getstate__(self) -> dict[str, Any]:
-        # Whoever gets the table works in one place: work is spread only from where it began.
+        # A pool belongs to the driver. Tasks that get the table read on their own threads.
         return {**self.__dict__, "_pool": None}
 
     @classmethod
@@ -105,7 +105,7 @@ class PaimonTable:
         threads: int | None = None,
         pool: WorkPool | None = None,
     ) -> Self:
-        """The table at an address; NotFoundError where there is none.
+        """The table at an address; NotFoundError if there is none.
 
         `threads` read and delete; manifests are read on the `pool`, if there is one.
         """
@@ -217,7 +217,7 @@ class PaimonTable:
     def list(self, folder: str) -> FolderLevel:
         """What lies directly in a folder of the table, links to folders among the folders.
 
-        DamagedError where a link leads nowhere: what is not there may keep files all the same.
+        DamagedError if a link is broken: what it led to may still need files.
         """
         address = self._folder(folder)
         level = list_level(self.stores, address)
@@ -231,7 +231,7 @@ class PaimonTable:
         return self.address.child(f"{self.address.folder}{name}/")
 
     def read(self, path: str) -> bytes:
-        """The bytes of a file; MissingError where it is not there."""
+        """The bytes of a file; MissingError if it does not exist."""
         address = parse(path)
         return self.stores.open(address).read(address.key)
 
@@ -276,7 +276,7 @@ class PaimonBranch:
 
     @cached_property
     def latest_schema(self) -> PaimonSchema:
-        """The newest schema; MissingError where the branch has none."""
+        """The newest schema; MissingError if the branch has none."""
         files = self.schema_files().files
         if not files:
             raise MissingError(f"{self._path('schema')}/", "holds no schema")
@@ -312,11 +312,11 @@ class PaimonBranch:
         return list(self.changelog_files().files)
 
     def snapshot(self, number: int) -> PaimonSnapshot:
-        """A snapshot by its number; MissingError where it is not there."""
+        """A snapshot by its number; MissingError if it does not exist."""
         return self._read_snapshot(f"snapshot/snapshot-{number}", number)
 
     def changelog(self, number: int) -> PaimonSnapshot:
-        """A changelog by its number; MissingError where it is not there."""
+        """A changelog by its number; MissingError if it does not exist."""
         return self._read_snapshot(f"changelog/changelog-{number}", number)
 
     def latest_id(self) -> int | None:
@@ -334,7 +334,7 @@ class PaimonBranch:
         return min(self.snapshot_ids(), default=None)
 
     def hint(self, folder: str, name: str) -> int | None:
-        """The number in a hint of `snapshot` or `changelog`; None where there is none."""
+        """The number in a hint of `snapshot` or `changelog`; None if there is none."""
         try:
             text = self.table.read(self._path(f"{folder}/{name}")).decode(errors="replace").strip()
         except MissingError:
@@ -360,7 +360,7 @@ class PaimonBranch:
         return self._named("consumer", "consumer-")
 
     def consumers(self) -> list[Consumer]:
-        """All consumers; one that goes away meanwhile is none."""
+        """All consumers, except those that are deleted meanwhile."""
         found = (self._consumer(name, info) for name, info in self.consumer_files().items())
         return [consumer for consumer in found if consumer is not None]
 
@@ -371,7 +371,7 @@ class PaimonBranch:
         except MissingError:
             return None
         except FormatError:
-            # It is rewritten in place: what is half written is whole a moment later.
+            # Consumers are rewritten in place, so a partial file is complete a moment later.
             if attempts == 1:
                 raise
         self.table.clock.sleep(_CONSUMER_PAUSE_SECONDS)

@@ -132,7 +132,7 @@ def neighbour_roots(tables: Sequence[PaimonTable]) -> Mapping[str, tuple[str, ..
 
 
 def check_guests(table: PaimonTable, roots: Mapping[str, tuple[str, ...]]) -> None:
-    """Refuse a table that another one, of which nothing else is known, writes into."""
+    """Refuse a table if a table that was not read writes into its folder."""
     for other, places in roots.items():
         for place in places:
             if overlaps(table.address.path, [folder_identity(place)]):

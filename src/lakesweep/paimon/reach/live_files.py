@@ -107,7 +107,7 @@ def entry_identities(paths: pa.Array, entries: pa.RecordBatch) -> pa.Array:
         entries["embedded_index"].fill_null(b""),
     ]
     joined = pc.binary_join_element_wise(*parts, pa.scalar(b"\0", pa.binary()))
-    return joined.view(pa.string())  # only its bytes matter: it goes straight to be hashed
+    return joined.view(pa.string())  # only its bytes matter: it is hashed next
 
 
 def live_positions(identities: Hashes, is_added: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:

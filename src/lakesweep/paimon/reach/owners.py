@@ -69,7 +69,7 @@ class OwnerFile:
         return int(self.name)
 
     def read(self) -> FileOwner:
-        """The owner; MissingError where it went away."""
+        """The owner; MissingError if it was deleted."""
         match self.kind:
             case PaimonKind.TAG:
                 return FileOwner(self, self.branch.tag(self.name).snapshot)
@@ -154,7 +154,7 @@ def list_owner_files(table: PaimonTable) -> list[OwnerFile]:
 
 
 def list_branch(branch: PaimonBranch) -> list[OwnerFile]:
-    """Those of one branch; DamagedError where it lost all its snapshots, or is no branch.
+    """Those of one branch; DamagedError if it lost all its snapshots, or is no branch.
 
     A branch that was never committed to has no snapshot, and no hint, tag or changelog, nor a
     consumer that has read one. But each has a schema: a folder without one holds a branch whose
@@ -186,7 +186,7 @@ def _consumers(branch: PaimonBranch) -> list[ObjectInfo]:
 def check_empty_branches(
     files: Iterable[OwnerFile], table: PaimonTable, named: Callable[[], AbstractSet[str]]
 ) -> None:
-    """DamagedError where a branch has no snapshot among all `files`, and may have lost them.
+    """DamagedError if a branch has no snapshot among all `files`, and may have lost them.
 
     For callers that delete unnamed files; `named` are the lists that all owners name.
     """
@@ -243,7 +243,7 @@ def _is_behind(branch: PaimonBranch, newest: int) -> bool:
 
 
 def read_owners(files: Iterable[OwnerFile], *, workers: int = 16) -> Iterator[FileOwner]:
-    """The owners behind files. One that went away since it was listed is none."""
+    """The owners behind files. Owners that were deleted since they were listed are left out."""
     for owner in map_ordered(read_owner, files, workers=workers):
         if owner is not None:
             yield owner
@@ -259,7 +259,7 @@ def _files(branch: PaimonBranch, snapshots: NumberedFiles) -> Iterator[OwnerFile
 
 
 def read_owner(file: OwnerFile) -> FileOwner | None:
-    """The owner behind a file; None where it went away since it was listed."""
+    """The owner behind a file; None if it was deleted since it was listed."""
     try:
         return file.read()
     except MissingError:
@@ -271,7 +271,7 @@ _LONGEST_COPY = timedelta(days=1)
 
 
 def check_commits(branch: PaimonBranch, named: AbstractSet[str]) -> None:
-    """DamagedError where a branch without snapshots may have lost them.
+    """DamagedError if a branch without snapshots may have lost them.
 
     It may where there is a list that is not among the `named` ones, was written since the branch
     came to be, and is too old for a first commit that is under way. A commit that failed leaves its

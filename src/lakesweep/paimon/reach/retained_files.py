@@ -38,7 +38,7 @@ from lakesweep.progress import SILENT, Progress
 from lakesweep.storage.file_identity import file_hashes
 from lakesweep.storage.object_store import ObjectInfo
 
-#: So many owners are looked at together: what they name is held in memory for as long.
+#: Owners are read in groups of this size; memory holds what one group names.
 _CLAIMS_AT_ONCE = 256
 
 #: A manifest, and where its files lie: branches whose schemas went different ways may differ.

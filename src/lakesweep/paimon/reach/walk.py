@@ -71,7 +71,7 @@ class _List(NamedTuple):
 
 
 class _Manifest(NamedTuple):
-    """A manifest of a list; `needed` where an owner cannot do without it."""
+    """A manifest of a list; `needed` if an owner cannot be read without it."""
 
     layout: Layout
     file: ManifestFile
@@ -80,7 +80,7 @@ class _Manifest(NamedTuple):
 
     @property
     def key(self) -> Hashable:
-        """What it is known by: where its files lie is said by the layout."""
+        """What identifies it; the layout decides where its files are."""
         return self.layout.place, self.file.name
 
 
@@ -150,7 +150,7 @@ class PaimonWalk:
             yield self._meta(PaimonKind.INDEX_MANIFEST, [(name, None)])
 
     def _lists(self) -> Iterable[_List]:
-        """Each list once, those first that somebody needs."""
+        """Each list once, those that an owner needs first."""
         found: dict[Hashable, _List] = {}
         lists = ((owner, each) for owner in self.owners for each in owner.lists())
         for owner, each in sorted(lists, key=lambda pair: not pair[1].needed):
