@@ -68,7 +68,7 @@ def open_session(
 
     A session that is passed in is used unchanged and not stopped. Failures inside Spark leave the
     block as our errors. Unless `verbose`, Spark writes nothing to the terminal. A rehearsal takes
-    longer to end, and makes later sessions start faster (see `class_archive`).
+    longer to end, and makes later sessions start faster.
     """
     if not verbose:
         # It would log every failed query again, as JSON.

@@ -255,7 +255,7 @@ _ROWS = 1 << 14
 
 #: A commit, a branch or a tag. `name` is that of the ref, or the id of the commit; `commit_id` is
 #: what a ref points to. Ids of parents are separated by spaces. `takes_off` is what temporary
-#: commits have in their metadata (see `temporary_branches`).
+#: commits have in their metadata (see `commit_graph`).
 REFS = pa.schema(
     [
         pa.field("what", pa.string(), nullable=False),

@@ -82,7 +82,7 @@ def kind(kinds: Iterable[str]) -> Filter:
 
 
 def glob(patterns: Iterable[str]) -> Filter:
-    """Matches one of these patterns (see `globs`); no condition if there are none."""
+    """Matches one of these patterns; no condition if there are none."""
     given = tuple(patterns)
     return Filter((partial(_matches, translate(given)),)) if given else Filter()
 

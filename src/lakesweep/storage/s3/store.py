@@ -2,7 +2,7 @@
 
 A delete never names a version, except that of a delete marker. In a versioned bucket it adds
 a delete marker on top of the object; the versions below stay until a lifecycle rule or an
-administrator removes them. See `versions`.
+administrator removes them. See `deletes`.
 """
 
 from __future__ import annotations
