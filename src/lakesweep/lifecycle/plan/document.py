@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,9 @@ from lakesweep.lakefs.refs.commit_graph import (
     make_refs,
 )
 from lakesweep.lakefs.repository.interface import Ages, DumpAge, describe_ages, describe_stale
+from lakesweep.lifecycle.plan.head_entries import HeldByHeads
 from lakesweep.lifecycle.plan.recheck import NeighbourSources, RecheckSources, RefChanges
+from lakesweep.lifecycle.plan.savings import RefSize, Savings
 from lakesweep.lifecycle.policy.parser import parse_policy
 from lakesweep.lifecycle.run_history import LifecycleRunRecord, table_address
 from lakesweep.storage.datasets.manifest import Dataset
@@ -124,15 +126,15 @@ class LifecycleDetails(msgspec.Struct, frozen=True, kw_only=True):
     words: tuple[str, ...]
     warnings: tuple[str, ...]
     full: str | None
-    saved: Mapping[str, Any]
+    saved: Savings
     record: LifecycleRunRecord
     results: str
     tags_protect_history: bool
     as_proposed: bool = False
     without_staging: bool
     dumps: Mapping[str, DumpAge]
-    refs: tuple[Mapping[str, Any], ...]
-    heads: Mapping[str, Any] | None = None
+    refs: tuple[RefSize, ...]
+    heads: HeldByHeads | None = None
 
 
 def lifecycle_details(document: PlanDocument) -> LifecycleDetails:
@@ -218,9 +220,7 @@ class PlanDraft:
             name, gone = self.order.spec.repository.name, format_count(count, "commit")
             yield f"{name} ({gone} of branches and tags that the last run saw, and that are gone)"
 
-    def details(
-        self, refs: Sequence[Mapping[str, Any]], heads: Mapping[str, Any] | None
-    ) -> LifecycleDetails:
+    def details(self, refs: tuple[RefSize, ...], heads: HeldByHeads | None) -> LifecycleDetails:
         """What only lifecycle plans say, with the sizes of refs and what HEADs hold."""
         spec = self.order.spec
         return LifecycleDetails(
@@ -241,7 +241,7 @@ class PlanDraft:
             as_proposed=spec.as_proposed,
             without_staging=spec.without_staging,
             dumps=self.ages,
-            refs=tuple(refs),
+            refs=refs,
             heads=heads,
         )
 

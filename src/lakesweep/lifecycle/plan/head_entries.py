@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -43,12 +44,29 @@ _RANGES = pa.schema(
 )
 
 
+class BranchPaths(msgspec.Struct, frozen=True):
+    """How many paths would be removed from a branch."""
+
+    name: str
+    commit: str
+    paths: int
+
+
+class HeldByHeads(msgspec.Struct, frozen=True):
+    """Expiring objects that HEADs hold, and the paths that have to be removed first."""
+
+    files: int
+    bytes: int
+    paths: int
+    branches: tuple[BranchPaths, ...]
+
+
 @dataclass(frozen=True)
 class HeadEntries:
     """The entries of HEADs (HEAD_ENTRIES) whose objects expire, and their totals."""
 
     entries: Dataset
-    figures: Mapping[str, Any]
+    totals: HeldByHeads
 
 
 @dataclass(frozen=True)
@@ -170,25 +188,22 @@ class BranchHeads:
         chosen, counts = choose_entries(stores, engine, entries, deletes, f"{address}/entries")
         for name in ("ranges", "all"):
             remove_folder(stores, f"{address}/{name}")
-        return HeadEntries(
-            chosen, {**self._count(engine, deletes, chosen), **self._branches(counts)}
-        )
-
-    def _count(self, engine: SweepEngine, deletes: Dataset, chosen: Dataset) -> dict[str, int]:
         answers = engine.match(HeadCountStep(), deletes, chosen, TASK_RESULTS)
         told = list(results_of(answers, "held", tuple[int, int]))
-        return {"files": sum(each[0] for each in told), "bytes": sum(each[1] for each in told)}
+        files, size = sum(each[0] for each in told), sum(each[1] for each in told)
+        branches = self._branches(counts)
+        paths = sum(each.paths for each in branches)
+        return HeadEntries(chosen, HeldByHeads(files, size, paths, branches))
 
-    def _branches(self, counts: Mapping[str, int]) -> dict[str, Any]:
+    def _branches(self, counts: Mapping[str, int]) -> tuple[BranchPaths, ...]:
         """How many paths would be removed from each branch."""
         commits = {branch.commit_id for branch in self.refs.branches} if counts else set()
         paths = {
             commit: sum(counts.get(range_id, 0) for range_id in self.ranges(commit))
             for commit in commits
         }
-        found: list[dict[str, Any]] = [
-            {"name": branch.name, "commit": branch.commit_id, "paths": paths[branch.commit_id]}
+        return tuple(
+            BranchPaths(branch.name, branch.commit_id, paths[branch.commit_id])
             for branch in self.refs.branches
             if paths.get(branch.commit_id)
-        ]
-        return {"paths": sum(each["paths"] for each in found), "branches": found}
+        )

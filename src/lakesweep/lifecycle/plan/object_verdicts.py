@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakesweep.lifecycle.plan.savings import SAVED, SavingsSum, savings
+from lakesweep.lifecycle.plan.savings import SAVED, Savings, SavingsSum, savings
 from lakesweep.storage.address import identities
 from lakesweep.storage.datasets.manifest import Dataset, Part
 from lakesweep.storage.datasets.writer import DatasetWriter, commit_dataset
@@ -34,7 +34,7 @@ class ObjectVerdicts:
 
     datasets: Mapping[str, Dataset]
     totals: pa.Table
-    saved: dict[str, Any]
+    saved: Savings
 
 
 def judge_objects(

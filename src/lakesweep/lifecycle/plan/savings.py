@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakesweep.storage.datasets.manifest import Dataset
 from lakesweep.storage.datasets.reader import read_dataset
+from lakesweep.sweep.plan.document import FileTotals
 
 if TYPE_CHECKING:
     from lakesweep.lakefs.refs.commit_graph import Refs, RepositoryCommit
@@ -33,6 +35,41 @@ _ROWS = pa.schema(
         pa.field("bytes", pa.int64()),
     ]
 )
+
+
+class SavedFiles(msgspec.Struct, frozen=True, kw_only=True):
+    """What is deleted and kept of one rule, prefix or holder; the other two are unset."""
+
+    rule: str | msgspec.UnsetType = msgspec.UNSET
+    prefix: str | msgspec.UnsetType = msgspec.UNSET
+    holder: str | msgspec.UnsetType = msgspec.UNSET
+    delete: FileTotals
+    keep: FileTotals
+
+
+class Savings(msgspec.Struct, frozen=True):
+    """What a plan saves, most bytes to delete first."""
+
+    rule: tuple[SavedFiles, ...]
+    prefix: tuple[SavedFiles, ...]
+    holder: tuple[SavedFiles, ...]
+
+
+class RefSize(msgspec.Struct, frozen=True):
+    """What a branch or tag holds, and how long ago it moved.
+
+    `own_range_bytes` are in ranges that no other branch or tag has. Without the ref at most these
+    could be deleted, and fewer if objects are in several ranges.
+    """
+
+    kind: str
+    name: str
+    commit: str
+    committed: datetime
+    days: int
+    objects: int
+    bytes: int
+    own_range_bytes: int
 
 
 class SavingsSum:
@@ -63,37 +100,31 @@ def _add_up(tables: Iterable[pa.Table]) -> pa.Table:
     return sums.rename_columns(_ROWS.names).cast(_ROWS)
 
 
-def savings(answers: Iterable[Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """What is deleted and kept by rule, prefix and holder, most bytes to delete first."""
+def savings(answers: Iterable[Mapping[str, Any]]) -> Savings:
+    """What is deleted and kept by rule, prefix and holder."""
     rows = _add_up([pa.Table.from_pylist(list(answers), schema=_ROWS)])
-    return {name: list(_by(rows, name)) for name in _KEYS[1:]}
+    return Savings(**{name: _by(rows, name) for name in _KEYS[1:]})
 
 
-def _by(rows: pa.Table, name: str) -> Iterator[dict[str, Any]]:
-    sums: dict[str, dict[str, dict[str, int]]] = {}
-    for row in rows.to_pylist():
-        if row[name] is None:
-            continue
-        found = sums.setdefault(row[name], {})
-        amount = found.setdefault(row["verdict"], {"files": 0, "bytes": 0})
-        amount["files"] += row["files"]
-        amount["bytes"] += row["bytes"]
-    nothing = {"files": 0, "bytes": 0}
-    lines: list[dict[str, Any]] = [
-        {name: key, **{verdict: each.get(verdict, nothing) for verdict in ("delete", "keep")}}
-        for key, each in sums.items()
+def _by(rows: pa.Table, name: str) -> tuple[SavedFiles, ...]:
+    known = rows.filter(pc.is_valid(rows[name]))
+    sums = known.group_by([name, "verdict"]).aggregate(_SUMS)
+    found: dict[str, dict[str, FileTotals]] = {}
+    for row in sums.to_pylist():
+        totals = FileTotals(row["files_sum"], row["bytes_sum"])
+        found.setdefault(row[name], {})[row["verdict"]] = totals
+    nothing = FileTotals()
+    lines = [
+        SavedFiles(**{name: key}, delete=of.get("delete", nothing), keep=of.get("keep", nothing))
+        for key, of in sorted(found.items())
     ]
-    return iter(sorted(lines, key=lambda line: (-line["delete"]["bytes"], line[name])))
+    return tuple(sorted(lines, key=lambda line: -line.delete.bytes))
 
 
 def ref_sizes(
     stores: StoreOpener, segments: Sequence[Segment], refs: Refs, now: datetime
-) -> list[dict[str, Any]]:
-    """What each branch and tag holds, most bytes first, and how long ago it moved.
-
-    `own_range_bytes` are in ranges that no other branch or tag has. Without the ref at most these
-    could be deleted, and fewer if objects are in several ranges.
-    """
+) -> tuple[RefSize, ...]:
+    """What each branch and tag holds, most bytes first."""
     commits = refs.commits
     heads = [("branch", each.name, commits[each.commit_id]) for each in refs.branches]
     heads += [("tag", each.name, commits[each.commit_id]) for each in refs.tags]
@@ -103,7 +134,8 @@ def ref_sizes(
         _ref_line(kind, name, head, sizes, holders[head.metarange_id] == 1, now)
         for kind, name, head in heads
     ]
-    return sorted(lines, key=lambda line: (-line["bytes"], line["kind"], line["name"]))[:_MOST_REFS]
+    lines.sort(key=lambda line: (-line.bytes, line.kind, line.name))
+    return tuple(lines[:_MOST_REFS])
 
 
 def _ref_line(
@@ -113,18 +145,13 @@ def _ref_line(
     sizes: Mapping[str, _Tree],
     is_alone: bool,
     now: datetime,
-) -> dict[str, Any]:
+) -> RefSize:
     tree = sizes.get(head.metarange_id, _Tree(0, 0, 0))
-    return {
-        "kind": kind,
-        "name": name,
-        "commit": head.id,
-        "committed": head.created,
-        "days": max(0, (now - head.created).days),
-        "objects": tree.objects,
-        "bytes": tree.size_bytes,
-        "own_range_bytes": tree.alone_bytes if is_alone else 0,
-    }
+    days = max(0, (now - head.created).days)
+    own_bytes = tree.alone_bytes if is_alone else 0
+    return RefSize(
+        kind, name, head.id, head.created, days, tree.objects, tree.size_bytes, own_bytes
+    )
 
 
 class _Tree(NamedTuple):
