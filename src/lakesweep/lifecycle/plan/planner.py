@@ -42,8 +42,8 @@ from lakesweep.lifecycle.plan.object_verdicts import ReferenceSplitStep, judge_o
 from lakesweep.lifecycle.plan.savings import ref_sizes
 from lakesweep.lifecycle.repository_lake import refuse_nested, refuse_shared
 from lakesweep.progress import SILENT, Progress
-from lakesweep.runs.journals import read_restore_marks
 from lakesweep.runs.records import LakeRecord, RunKind, new_name
+from lakesweep.runs.restore_marks import read_restore_marks
 from lakesweep.runs.run_log import RunLog
 from lakesweep.storage.address import parse
 from lakesweep.storage.datasets.manifest import Dataset, Part, sha256_of

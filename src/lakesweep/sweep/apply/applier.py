@@ -32,9 +32,9 @@ from lakesweep.errors import (
 from lakesweep.guard_names import GuardName
 from lakesweep.progress import SILENT, Progress
 from lakesweep.runs.fencing import FenceWriter, RunFence, request_stop
-from lakesweep.runs.journals import check_inner_marks, check_restore_marks
 from lakesweep.runs.location_lock import lock_locations
 from lakesweep.runs.records import LakeRecord, PlanRecord, RunStatus, plan_command, run_folder
+from lakesweep.runs.restore_marks import check_inner_marks, check_restore_marks
 from lakesweep.runs.run_log import check_free
 from lakesweep.runs.sessions import Session
 from lakesweep.runs.task_progress import show_progress

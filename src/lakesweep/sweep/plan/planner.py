@@ -18,9 +18,9 @@ import pyarrow as pa
 
 from lakesweep.clock import Clock, micros, moment
 from lakesweep.progress import SILENT, Progress
-from lakesweep.runs.journals import read_restore_marks
 from lakesweep.runs.leases import HeldLease
 from lakesweep.runs.records import LakeRecord, RootMemory, home_folder, new_name
+from lakesweep.runs.restore_marks import read_restore_marks
 from lakesweep.runs.task_progress import show_progress
 from lakesweep.storage.datasets.manifest import Dataset, Part
 from lakesweep.storage.datasets.writer import commit_dataset

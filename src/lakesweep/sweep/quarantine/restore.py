@@ -23,9 +23,9 @@ import pyarrow.compute as pc
 from lakesweep.errors import IncompleteError, MissingError, NotFoundError
 from lakesweep.hashing import Hashes, HashSet
 from lakesweep.runs.fencing import RequestFence
-from lakesweep.runs.journals import mark_restore
 from lakesweep.runs.location_lock import lock_locations
 from lakesweep.runs.records import RunRecord, run_folder
+from lakesweep.runs.restore_marks import mark_restore
 from lakesweep.storage.address import parse
 from lakesweep.storage.datasets.manifest import Dataset
 from lakesweep.storage.datasets.reader import load_vouched, read_dataset
