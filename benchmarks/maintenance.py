@@ -81,7 +81,7 @@ class TimedScan(LocalEngine):
 
 
 def _fill(url: str, objects: int) -> None:
-    """Write objects a day ago, every other one of them for nobody."""
+    """Write objects a day ago, every other one of them unreachable."""
     Store.create_tables(url)
     clock = ManualClock(SystemClock().now() - timedelta(days=1))
     with Store.open(url, types=TYPES, clock=clock) as store:

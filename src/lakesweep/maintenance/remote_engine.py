@@ -135,7 +135,7 @@ class RemoteEngine:
             task_rows=max(self.task_rows, sum(map(len, filters)) // _FILTER_BYTES_A_ROW),
             rows_per_second=None if limit is None else limit.per_second / self.slots,
             fence=scan.fence,
-            seen=scan.newcomers.seen,
+            seen=scan.concurrent.seen,
         )
 
 
@@ -309,8 +309,8 @@ def _scan_of(job: ScanJob, opened: OpenRealm) -> RowScan:
         None if deletes is None else RowDeleter(backend, job.realm, deletes, clock, opened.look)
     )
     limit = None if rate is None else TokenBucket(clock, rate)
-    newcomers = ConcurrentCommits(opened.realm, job.seen, job.cut_off_at)
-    return RowScan(backend, rules, clock, newcomers, deleter, limit, job.page_rows)
+    concurrent = ConcurrentCommits(opened.realm, job.seen, job.cut_off_at)
+    return RowScan(backend, rules, clock, concurrent, deleter, limit, job.page_rows)
 
 
 @lru_cache(maxsize=1)

@@ -49,14 +49,14 @@ class ScanPage:
 class RowScan:
     """Judges all rows of spans of one realm, and deletes what nothing leads to.
 
-    Without a deleter it only counts. `newcomers` are looked at for each page of which something is
+    Without a deleter it only counts. `concurrent` are looked at for each page of which something is
     deleted, after it was read.
     """
 
     backend: Backend
     rules: RowRules
     clock: Clock
-    newcomers: ConcurrentCommits
+    concurrent: ConcurrentCommits
     deleter: RowDeleter | None = None
     limit: TokenBucket | None = None
     page_rows: int = SCAN_ROWS
@@ -93,10 +93,10 @@ class RowScan:
         orphans = orphan_parts(self.backend, self.rules.realm, judged)
         _move(stats, orphans)
         if self.deleter is not None:
-            rubbish = _by_type([*judged.of(RowVerdict.UNREFERENCED), *orphans])
-            if rubbish:
-                self.newcomers.check()
-            for name, heads in rubbish.items():
+            unreferenced = _by_type([*judged.of(RowVerdict.UNREFERENCED), *orphans])
+            if unreferenced:
+                self.concurrent.check()
+            for name, heads in unreferenced.items():
                 deleted = self.deleter.delete(heads)
                 stats[name] += MaintenanceStats(purged=deleted.purged, failed=deleted.failed)
         return stats

@@ -88,9 +88,9 @@ class MaintenanceRun:
         deletes = not self.is_dry_run and self._may_delete(figures)
         for realm in known:
             with self._softly(realm.opened.realm.name):
-                newcomers = ConcurrentCommits(realm.opened.realm, realm.seen, micros(self.cut_off))
-                self._scan_references(realm.opened, marks, newcomers, deletes=deletes)
-                self._scan_rows(realm.opened, marks, newcomers, deletes=deletes)
+                concurrent = ConcurrentCommits(realm.opened.realm, realm.seen, micros(self.cut_off))
+                self._scan_references(realm.opened, marks, concurrent, deletes=deletes)
+                self._scan_rows(realm.opened, marks, concurrent, deletes=deletes)
 
     def _purge_realms(self) -> None:
         names = sorted(self.spec.realms_to_purge)
@@ -168,7 +168,7 @@ class MaintenanceRun:
         return may
 
     def _scan_references(
-        self, each: OpenRealm, marks: LiveFilters, newcomers: ConcurrentCommits, *, deletes: bool
+        self, each: OpenRealm, marks: LiveFilters, concurrent: ConcurrentCommits, *, deletes: bool
     ) -> None:
         rate = self.config.reference_scan_rate_limit_per_second
         scan = ReferenceScan(
@@ -176,7 +176,7 @@ class MaintenanceRun:
             marks.references,
             micros(self.cut_off),
             partial(is_owned, self._identifiers),
-            newcomers,
+            concurrent,
             each.look,
             self._bucket(rate),
             _page(rate),
@@ -185,7 +185,7 @@ class MaintenanceRun:
         self.tally.add_references(each.realm.name, scan.run())
 
     def _scan_rows(
-        self, each: OpenRealm, marks: LiveFilters, newcomers: ConcurrentCommits, *, deletes: bool
+        self, each: OpenRealm, marks: LiveFilters, concurrent: ConcurrentCommits, *, deletes: bool
     ) -> None:
         realm, rate = each.realm, self.config.object_scan_rate_limit_per_second
         spans = self.tally.spans(realm.name)
@@ -201,7 +201,7 @@ class MaintenanceRun:
                 realm.name, micros(self.cut_off), marks.objects.filters, self.store.type_names
             ),
             self.clock,
-            newcomers,
+            concurrent,
             deleter if deletes else None,
             self._bucket(rate),
             _page(rate),
@@ -281,7 +281,7 @@ class ReferenceScan:
     marks: GrowingFilter
     cut_off_at: int
     owns: Callable[[str], bool]
-    newcomers: ConcurrentCommits
+    concurrent: ConcurrentCommits
     look: Callable[[], None]
     limit: TokenBucket | None
     page: int
@@ -314,7 +314,7 @@ class ReferenceScan:
     def _delete(self, unwanted: Sequence[Reference]) -> tuple[int, int]:
         purged = failed = 0
         if unwanted:
-            self.newcomers.check()
+            self.concurrent.check()
         for reference in unwanted:
             self.look()
             try:
