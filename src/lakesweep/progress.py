@@ -164,7 +164,8 @@ class _LineTask:
         self._stream.flush()
 
     def _counted(self) -> str:
-        if not self._total:
+        # A total that was estimated and is exceeded tells nothing any more.
+        if not self._total or self._count > self._total:
             return f"{self._count:,}"
         return f"{self._count:,} of {self._total:,} ({100 * self._count // self._total} %)"
 
@@ -188,9 +189,10 @@ class BarProgress:
         self, label: str, *, total: int | None = None, unit: str = "files"
     ) -> Iterator[ProgressTask]:
         display = self._enter()
-        task_id = display.add_task(printable(label), total=total, count="", size="", rate="")
+        fields = dict.fromkeys(("count", "share", "size", "rate", "left"), "")
+        task_id = display.add_task(printable(label), total=total, **fields)
         try:
-            yield _BarTask(display, task_id, unit)
+            yield _BarTask(display, task_id, unit, total)
         finally:
             display.remove_task(task_id)
             self._leave()
@@ -219,31 +221,54 @@ class BarProgress:
 
 
 class _BarTask:
-    def __init__(self, display: RichProgress, task_id: TaskID, unit: str) -> None:
+    def __init__(
+        self, display: RichProgress, task_id: TaskID, unit: str, total: int | None
+    ) -> None:
         self._display = display
         self._id = task_id
         self._unit = unit
+        self._total = total
         self._lock = threading.Lock()
         self._start = time.monotonic()
         self._count = 0
         self._size_bytes = 0
+        if unit:
+            self._show()
 
     def advance(self, count: int, size_bytes: int = 0) -> None:
         with self._lock:
             self._count += count
             self._size_bytes += size_bytes
-            size = format_size(self._size_bytes) if self._size_bytes else ""
-            rate = self._count / max(time.monotonic() - self._start, 1e-9)
-            self._display.update(
-                self._id,
-                completed=self._count,
-                count=f"{self._count:,} {self._unit}",
-                size=size,
-                rate=f"{rate:,.0f}/s",
-            )
+            self._show()
 
     def expect(self, total: int) -> None:
-        self._display.update(self._id, total=total)
+        with self._lock:
+            self._total = total
+            self._show()
+
+    def _show(self) -> None:
+        seconds = max(time.monotonic() - self._start, 1e-9)
+        rate = self._count / seconds
+        # A total that was estimated and is exceeded tells nothing any more.
+        total = None if self._total is not None and self._count > self._total else self._total
+        self._display.update(
+            self._id,
+            total=total,
+            completed=self._count,
+            count=f"{self._count:,} {self._unit}",
+            share=f"{self._count / total:.0%}" if total else "",
+            size=format_size(self._size_bytes) if self._size_bytes else "",
+            rate=f"{rate:,.0f}/s" if self._count else "",
+            left=_time_left(total, self._count, rate),
+        )
+
+
+def _time_left(total: int | None, count: int, rate: float) -> str:
+    if not total or not count:
+        return ""
+    minutes, seconds = divmod(round((total - count) / rate), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02} left"
 
 
 def _make_display(stream: TextIO) -> RichProgress:
@@ -253,11 +278,13 @@ def _make_display(stream: TextIO) -> RichProgress:
 
     return RichProgress(
         TextColumn("{task.description}", markup=False),
-        BarColumn(bar_width=24),
+        BarColumn(bar_width=16),
         TextColumn("{task.fields[count]}"),
+        TextColumn("{task.fields[share]}"),
         TextColumn("{task.fields[size]}"),
         TextColumn("{task.fields[rate]}"),
         TimeElapsedColumn(),
+        TextColumn("{task.fields[left]}"),
         console=Console(file=stream),
         transient=True,
         redirect_stdout=False,  # stdout is data and may be a file; only messages go above the bar

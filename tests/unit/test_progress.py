@@ -109,11 +109,34 @@ def test_work_that_counts_nothing_for_long_is_named(label: str, unit: str, line:
     assert line in stream.getvalue().splitlines()
 
 
-def test_a_bar_counts_nothing_before_there_is_something() -> None:
+def test_a_bar_counts_nothing_where_there_is_nothing_to_count() -> None:
     screen = Screen()
-    with BarProgress(screen, delay_seconds=0).task("starting Spark", unit="cores"):
+    with BarProgress(screen, delay_seconds=0).task("starting Spark", unit=""):
         assert screen.shows("starting Spark")
-    assert "cores" not in screen.getvalue()
+    assert " 0" not in screen.getvalue().replace(" 0:00:0", "")
+
+
+def test_a_bar_counts_from_the_start() -> None:
+    screen = Screen()
+    with BarProgress(screen, delay_seconds=0).task("listed", total=10):
+        assert screen.shows("0 files")
+        assert screen.shows("0%")
+
+
+def test_a_bar_shows_share_and_time_left_of_a_known_total() -> None:
+    screen = Screen()
+    with BarProgress(screen, delay_seconds=0).task("judged", total=400) as task:
+        task.advance(100)
+        assert screen.shows("25%")
+        assert screen.shows(" left")
+
+
+def test_a_total_that_is_exceeded_tells_no_share() -> None:
+    screen = Screen()
+    with BarProgress(screen, delay_seconds=0).task("listed", total=4) as task:
+        task.advance(5)
+        assert screen.shows("5 files")
+    assert "125%" not in screen.getvalue()
 
 
 def test_lines_count_what_all_threads_did() -> None:

@@ -140,7 +140,8 @@ class RootMemory(msgspec.Struct, frozen=True, kw_only=True):
 class LakeRecord(msgspec.Struct, frozen=True, kw_only=True):
     """What earlier runs learned of a lake.
 
-    `most_live` is the high-water mark that the next filter is sized by. `live` and `applied` are
+    `most_live` is the high-water mark that the next filter is sized by. `listed` is how many files
+    the last plan saw, which tells how far the next one is. `live` and `applied` are
     those of the last complete plan and the last run that deleted. `marks` is the address of the
     last marks, which serve as a cache, and `mark_hashes` are those of their datasets. `roots` leads
     from names of roots to RootMemory. `policy` is the hash of the policy by which a plan was last
@@ -149,6 +150,7 @@ class LakeRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     lease: Link
     most_live: int = 0
+    listed: int = 0
     live: int | None = None
     applied: str | None = None
     marks: str | None = None

@@ -22,6 +22,8 @@ from lakesweep.storage.listing.locations import list_files
 from lakesweep.storage.object_store import StoreOpener
 
 EVERY_SECONDS = 3.0
+#: The first counts come sooner: short steps are watched too.
+_FIRST_SECONDS = 0.5
 #: Other names are those of files in the making.
 _ENDING = ".count"
 
@@ -32,16 +34,16 @@ class TaskCounter:
     def __init__(self, stores: StoreOpener, folder: str | None) -> None:
         self._stores = stores
         self._place = None if folder is None else parse(f"{folder}/{uuid4().hex}{_ENDING}")
-        self._told = time.monotonic()
+        self._due = time.monotonic() + min(_FIRST_SECONDS, EVERY_SECONDS)
         self._count = 0
 
     def add(self, count: int) -> None:
         """Count what has been done since the last call."""
         self._count += count
-        if self._place is not None and time.monotonic() - self._told >= EVERY_SECONDS:
+        if self._place is not None and time.monotonic() >= self._due:
             with suppress(LakesweepError):
                 self._stores.open(self._place).write(self._place.key, str(self._count).encode())
-            self._told = time.monotonic()
+            self._due = time.monotonic() + EVERY_SECONDS
 
 
 @dataclass
@@ -89,7 +91,9 @@ def show_progress(
 
 def _watch(stores: StoreOpener, shown: StepProgress, done: threading.Event) -> None:
     assert shown.folder is not None
-    while not done.wait(EVERY_SECONDS):
+    rest = min(2 * _FIRST_SECONDS, EVERY_SECONDS)
+    while not done.wait(rest):
+        rest = min(2 * rest, EVERY_SECONDS)
         with suppress(LakesweepError, ValueError):
             shown.reach(sum(_counts(stores, shown.folder)))
     remove_folder(stores, shown.folder)

@@ -105,7 +105,7 @@ class Surveyor:
         Everything is written below an address. `record` says which earlier marks save work.
         """
         with self.phase("list"):
-            listed = self._list(lake, f"{address}/listing", inventory)
+            listed = self._list(lake, f"{address}/listing", inventory, record.listed)
         # A run that lost its lease must not go on to mark or judge: another one may be deleting.
         lease.check()
         with self.phase("mark"):
@@ -133,8 +133,12 @@ class Surveyor:
             raise IncompleteError(f"{each.location} cannot be listed: {each.reason}")
         return listed.files, listed.foreign
 
-    def _list(self, lake: Lake, address: str, inventory: Inventory | None) -> LakeListing:
-        with show_progress(self.stores, address, self.progress, "listed") as shown:
+    def _list(
+        self, lake: Lake, address: str, inventory: Inventory | None, expected: int = 0
+    ) -> LakeListing:
+        """List a lake; the last plan saw as many files as are expected now."""
+        total = expected or None
+        with show_progress(self.stores, address, self.progress, "listed", total=total) as shown:
             answers = self._gather(lake, address, inventory, shown.folder)
             parts = results_of(answers, "part", Part)
             listing = commit_dataset(self.stores, address, parts, LISTING)
@@ -172,12 +176,18 @@ class Surveyor:
         own = self.sources(self.stores, replace(lake, roots_of_others=()), files)
         earlier = self.earlier_marks() if lake.neighbours else ()
         far = far_roots(self.stores, lake, earlier, (source.name for source in own))
+        # Another lake's marks have read some of the same manifests, or all.
+        of_lake = (marks for marks in earlier if marks.address == record.marks)
+        before = next(of_lake, None) or self.earlier(record)
+        cache = before or next(iter(earlier), None)
         with show_progress(
-            self.stores, address, self.progress, "marked", unit="metadata files"
+            self.stores,
+            address,
+            self.progress,
+            "marked",
+            total=None if before is None else before.datasets["sources"].rows,
+            unit="metadata files",
         ) as shown:
-            # Another lake's marks have read some of the same manifests, or all.
-            of_lake = (marks for marks in earlier if marks.address == record.marks)
-            cache = next(of_lake, None) or self.earlier(record) or next(iter(earlier), None)
             spec = MarkSpec(self.engine, self.stores, address, cache=cache, counts=shown.folder)
             marks = mark(spec, sources, far)
             shown.reach(marks.datasets["sources"].rows)

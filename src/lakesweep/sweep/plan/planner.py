@@ -310,6 +310,7 @@ class Planner:
             return msgspec.structs.replace(
                 record,
                 most_live=max(record.most_live, marks.content.rows),
+                listed=survey.listing.rows,
                 live=_live(document.totals) if is_whole else record.live,
                 marks=marks.address,
                 mark_hashes={name: each.sha256 for name, each in marks.datasets.items()},
