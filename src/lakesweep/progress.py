@@ -189,8 +189,9 @@ class BarProgress:
         self, label: str, *, total: int | None = None, unit: str = "files"
     ) -> Iterator[ProgressTask]:
         display = self._enter()
-        fields = dict.fromkeys(("count", "share", "size", "rate", "left"), "")
-        task_id = display.add_task(printable(label), total=total, **fields)
+        task_id = display.add_task(
+            printable(label), total=total, count="", share="", size="", rate="", left=""
+        )
         try:
             yield _BarTask(display, task_id, unit, total)
         finally:
