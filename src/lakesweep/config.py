@@ -276,7 +276,7 @@ class AcceptSection(Section):
     only means that runs are not incomplete because of it.
     """
 
-    guard: Literal["missing", "roots-gone", "share", "incomplete"]
+    guard: Literal["missing", "roots-gone", "share", "incomplete", "unlisted-table"]
     table: Annotated[str, Field(min_length=1)] | None = None
     root: Annotated[str, Field(min_length=1)] | None = None
     until: Annotated[date, BeforeValidator(_end_date)]

@@ -187,6 +187,8 @@ def _problem(details: ErrorDetails, text: str, path: Path) -> tuple[str, str | N
     match details["type"]:
         case "unknown_key":
             line = f"{_where(path, text, (*key, context['key']))}: unknown key"
+            if key and context["key"] in Config.model_fields:
+                return line, f"{context['key']} stands at the top of the file, before all sections"
             return line, _advice(context["key"], context["valid"].split(", "), "keys")
         case "union_tag_invalid":
             line = f"{_where(path, text, (*key, 'type'))}: unknown root type"

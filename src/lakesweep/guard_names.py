@@ -14,6 +14,7 @@ class GuardName(StrEnum):
     SHARE = "share"
     INCOMPLETE = "incomplete"
     ROOTS_GONE = "roots-gone"
+    UNLISTED_TABLE = "unlisted-table"
     EMPTY_CATALOG = "empty-catalog"
     REPOSITORIES = "repositories"
     MISSING = "missing"
@@ -33,3 +34,7 @@ class GuardName(StrEnum):
     PLAN_GONE = "plan-gone"
     OUTSIDE = "outside"
     REFERENCED = "referenced"
+
+
+#: What begins an override that names a table: the guard as such lets none go.
+NAMED_TABLE = f"{GuardName.UNLISTED_TABLE}="

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from lakesweep.errors import UsageError
+from lakesweep.guard_names import NAMED_TABLE
 
 _DURATION = re.compile(r"(\d+)([smhd])")
 #: A longer one cannot be subtracted from a date.
@@ -39,7 +41,8 @@ def parse_duration(text: str) -> timedelta:
 def format_duration(duration: timedelta) -> str:
     """The shortest exact spelling that `parse_duration` accepts; whole seconds only."""
     seconds = int(duration.total_seconds())
-    unit = next(unit for unit in "dhms" if seconds % _SECONDS[unit] == 0)
+    units = "dhms" if seconds else "s"
+    unit = next(unit for unit in units if seconds % _SECONDS[unit] == 0)
     return f"{seconds // _SECONDS[unit]}{unit}"
 
 
@@ -104,8 +107,26 @@ def format_moment(moment: datetime) -> str:
 
 
 def absolute_address(uri: str) -> str:
-    """An address; a relative path is one of the current folder, as in any other command."""
-    if ":" in uri or uri.startswith("/"):
+    """An address; a relative path is one of the current folder, as in any other command.
+
+    `..` leads to the folder that it does for the system, also behind a link. No text is no address,
+    rather than the current folder: it may come from a variable that is not set.
+    """
+    is_path = uri.startswith(("/", "./", "../"))
+    if not uri or (":" in uri and not is_path):
         return uri
-    slash = "/" if uri.endswith("/") else ""
-    return str(Path(uri).absolute()) + slash
+    parts = uri.split("/")
+    if uri.startswith("/") and not {".", ".."}.intersection(parts):
+        return uri
+    path = Path(uri).absolute()
+    if ".." in path.parts:
+        ups = len(path.parts) - path.parts[::-1].index("..")
+        path = Path(os.path.realpath(Path(*path.parts[:ups])), *path.parts[ups:])
+    return f"{path}/" if uri.endswith("/") and path.name else str(path)
+
+
+def absolute_override(override: str) -> str:
+    """An override; if it names a table, with the absolute address of that table."""
+    if not override.startswith(NAMED_TABLE):
+        return override
+    return NAMED_TABLE + absolute_address(override.removeprefix(NAMED_TABLE))

@@ -94,8 +94,7 @@ def test_tables_are_roots_and_stay_so_while_they_are_dropped(
 ) -> None:
     orders, lost = (write_table(tmp_path / "lake", name) for name in ("orders", "lost"))
     assert enter(shop, "sales.orders", orders).code == 0
-    garbage = {"00000-0-stray-00001.parquet", "00000-a.metadata.json"}
-    assert plan(shop) == garbage  # the stray files, and the metadata of the table nobody entered
+    assert plan(shop) == {"00000-0-stray-00001.parquet"}  # and nothing of the table not entered
     assert enter(shop, "sales.lost", lost).code == 0
     assert plan(shop) == {"00000-0-stray-00001.parquet"}
     assert shop("catalog", "table", "drop", "shop.sales.lost", "--yes").code == 0
@@ -202,6 +201,16 @@ def test_what_is_wrong_is_told(shop: Lakesweep) -> None:
         done = shop("catalog", *words)
         assert (words, done.code, done.out) == (words, code, "")
         assert done.error["hint"]
+
+
+def test_a_grant_to_a_bare_name_asks_what_it_is(shop: Lakesweep) -> None:
+    done = shop("catalog", "grant", "create", "list", "--on", "shop", "--to", "jane")
+    assert done.code == 2
+    assert "principal or a role" in done.error["message"]
+    assert "--to principal:jane" in done.error["hint"]
+    missing = shop("catalog", "grant", "create", "list", "--on", "shop", "--to", "principal:none")
+    assert missing.code == 6
+    assert "principal none" in missing.error["message"]
 
 
 def test_all_kinds_are_listed(shop: Lakesweep) -> None:

@@ -37,7 +37,9 @@ def test_programs_get_the_story_and_a_lake_that_is_kept_can_be_used(
 ) -> None:
     done = lakesweep(*HERE, "--keep", str(tmp_path / "lake"))
     assert done.code == 0, done.err
-    assert done.lines[0]["command"] == "lakesweep plan demo --engine local"
+    assert done.lines[0]["command"] == (
+        "lakesweep plan demo --engine local --override unlisted-table=warehouse/shop/customers"
+    )
     proof = done.lines[-1]
     assert proof["left"] == {"referenced": 48, "hidden": 2, "unknown-kind": 1, "too-new": 1}
     assert len(proof["readable"]) == 9
@@ -64,7 +66,8 @@ def test_without_java_it_tells_how_to_go_on(
 @pytest.mark.usefixtures("planted")
 def test_rubbish_of_every_kind_is_planted(lakesweep: Lakesweep, lake: DemoLake) -> None:
     lakesweep.config = lake.config
-    plan = lakesweep("plan", "demo", "--engine", "local").document
+    dropped = f"unlisted-table={lake.warehouse}/shop/customers"
+    plan = lakesweep("plan", "demo", "--engine", "local", "--override", dropped).document
     assert {guess: amount["files"] for guess, amount in plan["guesses"].items()} == {
         "aborted-write": 2,
         "dropped-table": 5,

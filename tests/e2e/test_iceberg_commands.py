@@ -167,6 +167,9 @@ def test_a_purge_names_the_table_and_reports_what_went(
     assert table.answer["location"] in done.err
     assert before - stored(bucket) == table.purged()
     assert done.document["deleted"] == done.document["found"] == len(table.purged())
+    run = lakesweep("runs", "--limit", "1").document
+    assert (run["kind"], run["status"], run["files"]) == ("purge", "done", len(table.purged()))
+    assert run["subject"] == "lake.shop.orders"
     assert done.document["failed"] == 0
     assert done.document["failures"] == []
     assert done.document["bytes_deleted"] > 0

@@ -48,6 +48,12 @@ properties = {{ type = "sql", uri = "{uri}" }}
 [[lakes.prod.roots]]
 type = "iceberg-metadata"
 files = {files}
+
+[[lakes.prod.accept]]
+guard = "unlisted-table"
+table = "s3://lake/warehouse/shop/dropped"
+until = "2100-01-01"
+reason = "its catalog dropped it before there was a plan"
 """
 #: The lake was written a moment ago.
 NOW = ("--engine", "local", "--grace", "0s")
@@ -133,7 +139,11 @@ def test_a_plan_has_the_published_shape(planned: Planned) -> None:
     assert document["roots"] == {"complete": 39, "incomplete": 0, "absent": 0, "gone": 0}
     assert document["totals"]["delete"] == {"unreferenced": {"files": 48, "bytes": 79534}}
     assert {*document["totals"]["keep"]} - {"own"} == {"referenced", "opted-out"}
-    assert [guard["name"] for guard in document["guards"]] == ["first-run", "grace"]
+    assert [guard["name"] for guard in document["guards"]] == [
+        "first-run",
+        "unlisted-table",
+        "grace",
+    ]
     assert document["created"].endswith("Z")
     assert document["expires"] > document["created"]
     assert document["filter"] == {}
@@ -178,7 +188,9 @@ def test_exactly_the_orphans_would_go_from_a_local_folder(
             IcebergMetadataRoot(type="iceberg-metadata", files=unlisted),
         ),
     )
-    assert deletes(Desk(stores, section).plan(mode=mode)) == orphans(engine)
+    dropped = "unlisted-table=s3://lake/warehouse/shop/dropped"
+    plan = Desk(stores, section).plan(mode=mode, overridden=(dropped,))
+    assert deletes(plan) == orphans(engine)
 
 
 def test_show_tells_the_same_as_the_plan_and_its_state(

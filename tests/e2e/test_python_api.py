@@ -92,6 +92,7 @@ def test_nothing_is_deleted_without_consent(lake: DemoLake) -> None:
 
 def test_a_plan_shows_well_in_a_notebook(lake: DemoLake) -> None:
     with lakesweep.open() as session:
-        plan = session.plan("demo", engine="local")
+        dropped = "unlisted-table=warehouse/shop/customers"
+        plan = session.plan("demo", engine="local", override=[dropped])
         assert "<td>unreferenced</td><td>23</td>" in plan._repr_html_()
         assert "<th>verdict</th>" in plan.files()._repr_html_()

@@ -114,6 +114,18 @@ class Lakes(Machine):
         self.rightful: dict[Process, bool] = {}
         #: How long the history was when an applier began.
         self.begun: dict[Process, int] = {}
+        #: The files of a table that no root ever listed.
+        self.forgotten = self._forget("forgotten")
+
+    def _forget(self, name: str) -> set[str]:
+        """A table of a catalog that is not in the configuration."""
+        before = self.world.files()
+        self.world.create(name)
+        self.world.append(name, self.world.put(f"{LAKE}/{name}/data/a.parquet"))
+        del self.world.catalog.pointers[name]
+        files = self.world.files() - before
+        self.world.age(*files)
+        return files
 
     @initialize(by_copy=st.booleans())
     def choose_store(self, by_copy: bool) -> None:
@@ -188,6 +200,10 @@ class Lakes(Machine):
     def what_is_referenced_is_there(self) -> None:
         missing = self.writers.live() - self.world.files() - self.raced
         assert not missing, f"{missing} are referenced, and gone"
+
+    @invariant()
+    def what_no_root_lists_is_there(self) -> None:
+        assert self.forgotten <= self.world.files()
 
     def teardown(self) -> None:
         self.writers.mend()
@@ -319,12 +335,16 @@ class Lakes(Machine):
 
     def _sweep_to_the_end(self) -> None:
         plan = Process(self.world).plan()
+        # Tables that came and went between two plans: a person knows that they were dropped.
+        lost = [each.pointer for each in plan.unlisted if not each.pointer.endswith("/forgotten")]
+        plan = Process(self.world).plan(overridden=[f"unlisted-table={each}" for each in lost])
         guards = [guard.name for guard in plan.guards]
         assert "incomplete" not in guards
+        assert "unlisted-table" in guards
         pointers, now = dict(self.world.catalog.pointers), self.world.clock.now()
         self.planned[plan.plan] = Planned(pointers, now - GRACE)
         self._applier(plan.plan).apply(plan.plan, guards)
-        assert self.world.files() == self.writers.live() - self.raced
+        assert self.world.files() == (self.writers.live() - self.raced) | self.forgotten
         with pytest.raises(RefusedError, match="applied once"):
             Process(self.world).apply(plan.plan, guards)
         assert deletes(self.world, Process(self.world).plan()) == set()

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
 from lakesweep.errors import UsageError
 from lakesweep.units import (
+    absolute_address,
     format_count,
     format_duration,
     format_moment,
@@ -31,7 +33,7 @@ def test_anything_else_is_no_duration(text: str) -> None:
         parse_duration(text)
 
 
-@pytest.mark.parametrize("text", ["0d", "90s", "15m", "6h", "7d"])
+@pytest.mark.parametrize("text", ["0s", "90s", "15m", "6h", "7d"])
 def test_durations_are_written_as_they_were_read(text: str) -> None:
     assert format_duration(parse_duration(text)) == text
 
@@ -115,3 +117,43 @@ def test_times_show_a_fraction_only_where_there_is_one() -> None:
 )
 def test_counts_take_the_plural_but_for_one(count: int, text: str) -> None:
     assert format_count(count, "file") == text
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("lake", "{here}/lake"),
+        ("lake/", "{here}/lake/"),
+        ("./lake", "{here}/lake"),
+        (".", "{here}"),
+        ("..", "{above}"),
+        ("../", "{above}/"),
+        ("../lake/t", "{above}/lake/t"),
+        ("a/../b/", "{here}/b/"),
+        ("{here}/../x", "{above}/x"),
+        ("{here}/./x", "{here}/x"),
+        ("/a//b", "/a//b"),
+        ("./odd:name", "{here}/odd:name"),
+        ("s3://lake/../x", "s3://lake/../x"),
+        ("", ""),
+    ],
+)
+def test_a_path_means_what_it_does_in_a_shell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, typed: str, meant: str
+) -> None:
+    here = tmp_path.resolve() / "here"
+    (here / "a").mkdir(parents=True)
+    monkeypatch.chdir(here)
+    names = {"here": here, "above": here.parent}
+    assert absolute_address(typed.format(**names)) == meant.format(**names)
+
+
+def test_the_parent_of_a_link_is_the_one_that_the_system_sees(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = tmp_path.resolve() / "far" / "real"
+    real.mkdir(parents=True)
+    (tmp_path / "link").symlink_to(real)
+    monkeypatch.chdir(tmp_path)
+    assert absolute_address("link/../x") == f"{real.parent}/x"
+    assert absolute_address("link/x") == f"{tmp_path.resolve()}/link/x"

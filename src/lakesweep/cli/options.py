@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Annotated, Any
@@ -10,9 +11,10 @@ import typer
 
 from lakesweep.cli.context import Context
 from lakesweep.errors import UsageError
-from lakesweep.guard_names import GuardName
+from lakesweep.guard_names import NAMED_TABLE, GuardName
 from lakesweep.operations.interaction import EngineName
 from lakesweep.storage.options import DeleteRate
+from lakesweep.units import absolute_override
 
 
 @dataclass(frozen=True)
@@ -36,8 +38,21 @@ class EngineChoice:
 _GUARDS = [name.value for name in GuardName]
 
 
+def parse_guards(texts: Sequence[str] | None) -> list[str] | None:
+    """The guards of repeated options, each with one name or several between commas.
+
+    An address may have commas of its own, so what names a table is one guard.
+    """
+    if texts is None:
+        return None
+    names = [[text] if "=" in text else text.split(",") for text in texts]
+    return [parse_guard(name.strip()) for some in names for name in some]
+
+
 def parse_guard(name: str) -> str:
     """The name of a guard. A wrong name is refused, and the nearest one suggested."""
+    if name.startswith(NAMED_TABLE) and name != NAMED_TABLE:
+        return absolute_override(name)
     if name in _GUARDS:
         return name
     near = get_close_matches(name, _GUARDS, n=1)
@@ -60,9 +75,10 @@ Overrides = Annotated[
     typer.Option(
         "--override",
         metavar="GUARD",
-        parser=parse_guard,
+        callback=parse_guards,
         autocompletion=_complete_guard,
-        help=f"Continue although this guard fails: {', '.join(_GUARDS)}. Repeatable.",
+        help=f"Continue although this guard fails: {', '.join(_GUARDS)}. Repeatable; "
+        "several names may stand between commas.",
     ),
 ]
 

@@ -163,10 +163,17 @@ def plan_base_location(
 
 
 def execute_purge(
-    plan: PurgePlan, delete: Deleter, *, progress: Progress = SILENT
+    plan: PurgePlan,
+    delete: Deleter,
+    tally: OutcomeTotals | None = None,
+    *,
+    progress: Progress = SILENT,
 ) -> OutcomeTotals:
-    """Execute a plan. Failures are counted; parents of what is left are kept."""
-    tally = tally_problems(plan)
+    """Execute a plan. Failures are counted; parents of what is left are kept.
+
+    `tally` is complete as far as the purge came, also if it is interrupted.
+    """
+    tally = tally_problems(plan) if tally is None else tally
     kept: set[PurgeStage] = set()
     unreadable = _unreadable(plan.problems)
     if unreadable:

@@ -27,6 +27,7 @@ from lakesweep.runs.records import RunStatus, new_name
 from lakesweep.runs.sessions import holder_name, recorded, status_after
 from lakesweep.store import Store
 from lakesweep.store.realms.purge import StateCheck
+from lakesweep.units import format_count
 
 _KIND = "maintain"
 #: The checkpoints of a run that ended longer ago are not used.
@@ -182,7 +183,7 @@ class _StoreRunRecorder:
 
 def _end(tally: RunTally) -> MaintenanceRunInformation:
     failed = tally.failed
-    problems = [*tally.problems, *([f"{failed:,} deletes failed"] if failed else [])]
+    problems = [*tally.problems, *([f"{format_count(failed, 'delete')} failed"] if failed else [])]
     status = RunStatus.INCOMPLETE if problems else RunStatus.DONE
     return tally.finish(status, problems[0] if problems else "", "\n".join(problems))
 

@@ -36,7 +36,7 @@ from lakesweep.storage.options import UNLIMITED, DeleteRate
 from lakesweep.sweep.columns import VERDICTS
 from lakesweep.sweep.plan.document import PlanKind
 from lakesweep.sweep.verdicts import Reason, Verdict
-from lakesweep.units import absolute_address, format_count, format_moment, format_size
+from lakesweep.units import format_count, format_moment, format_size
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -124,7 +124,7 @@ class Plan:
 
     def restore(self, *paths: str) -> RestoreResult:
         """Bring back what an apply put into quarantine: all of it, or some files and folders."""
-        return restore_quarantine(self._app, self.name, tuple(map(absolute_address, paths)))
+        return restore_quarantine(self._app, self.name, tuple(paths))
 
     def to_html(self) -> str:
         """The plan as one page with charts, without scripts."""

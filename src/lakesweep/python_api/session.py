@@ -65,7 +65,7 @@ from lakesweep.storage.options import UNLIMITED, DeleteRate
 from lakesweep.store import Store
 from lakesweep.sweep.judge.live_set import MatchMode
 from lakesweep.sweep.plan.document import PlanKind
-from lakesweep.units import absolute_address
+from lakesweep.units import absolute_address, absolute_override
 
 
 def open(  # noqa: A001
@@ -195,7 +195,7 @@ class Lakesweep:
             to_duration(grace),
             inventory,
             to_moment(inventory_time, self.app.clock),
-            tuple(override),
+            tuple(map(absolute_override, override)),
         )
         made = plan_lake(self.app, request, self._io)
         return Plan(self.app, self._io, made.plan, PlanKind.SWEEP)

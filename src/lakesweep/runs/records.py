@@ -36,6 +36,8 @@ class RunKind(StrEnum):
     RESTORE = "restore"
     EMPTY = "empty"
     EXPIRE = "expire"
+    PURGE = "purge"
+    DROP = "drop"
 
 
 class RunStatus(StrEnum):
@@ -87,7 +89,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     `token` is that of its lease. It grows with each run of a lake, whatever clocks say. `datasets`
     are the hashes of datasets that it wrote where others can write too, by their folder below its
-    own; None for runs of versions that did not record them.
+    own; None for runs of versions that did not record them. `user` and `host` say who ran it where.
     """
 
     run: str
@@ -102,6 +104,8 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     figures: dict[str, Any] = {}
     token: int = 0
     datasets: dict[str, str] | None = None
+    user: str = ""
+    host: str = ""
 
 
 class PlanRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -127,7 +131,7 @@ class RootMemory(msgspec.Struct, frozen=True, kw_only=True):
     """The folders that a root was seen to use, for the day on which it cannot be read or is gone.
 
     `pointer` and `uuid` are those of its newest version that was read completely, `origin` is the
-    source that listed it.
+    source that listed it. `dropped` means that a person confirmed that it is gone for good.
     """
 
     folders: tuple[str, ...]
@@ -135,6 +139,7 @@ class RootMemory(msgspec.Struct, frozen=True, kw_only=True):
     pointer: str = ""
     uuid: str | None = None
     origin: str = ""
+    dropped: bool = False
 
 
 class LakeRecord(msgspec.Struct, frozen=True, kw_only=True):

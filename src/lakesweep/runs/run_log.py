@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import getpass
 import heapq
+import os
+import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
@@ -72,6 +75,8 @@ class RunLog:
             spec=dict(spec),
             token=token,
             datasets={},
+            user=user_name(),
+            host=socket.gethostname(),
         )
         self._put_run(run, "add")
         return run
@@ -267,10 +272,12 @@ class RunLog:
         change: Callable[[LakeRecord], LakeRecord],
         roots: Mapping[str, RootMemory] | None = None,
         forgotten: Mapping[str, int] | None = None,
+        dropped: Mapping[str, int] | None = None,
     ) -> None:
         """Remember something new of a lake, and where its roots keep their files.
 
-        Roots that were not seen since the moments in `forgotten` are remembered no longer.
+        Roots that were not seen since the moments in `forgotten` are remembered no longer, those
+        in `dropped` as tables that are gone for good.
         """
         self.lake(name)
 
@@ -286,6 +293,9 @@ class RunLog:
             for root, seen_at in (forgotten or {}).items():
                 if (found := known.get(key(root))) and found.seen_at <= seen_at:
                     known.remove(key(root))
+            for root, seen_at in (dropped or {}).items():
+                if (found := known.get(key(root))) and found.seen_at <= seen_at:
+                    known.put(key(root), msgspec.structs.replace(found, dropped=True))
             record = msgspec.structs.replace(change(record), roots=seal(known))
             lakes.put(key(name), attempt.write(record))
             attempt.record(Change("update", key("lake", name)))
@@ -368,6 +378,14 @@ def _decided(plan: PlanRecord, approval: Approval) -> PlanRecord:
 def _second(plan: PlanRecord) -> str:
     """All of a name that tells the time."""
     return plan.plan.rpartition("-")[0]
+
+
+def user_name() -> str:
+    """Who runs this process; its number where the system has no name for it."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())
 
 
 def check_free(plan: PlanRecord, resumes: str | None) -> None:

@@ -130,7 +130,7 @@ class _LakeRunRecorder:
     def finish(self, run: Session, error: BaseException | None) -> None:
         if error is not None:
             run.status = status_after(error)
-            run.message = masked(str(error)) or type(error).__name__
+            run.message = masked(_words(error))
         self.runs.finish(run.record, run.status, {**run.figures, **self._load(run)}, run.message)
 
     def _load(self, run: Session) -> dict[str, Any]:
@@ -143,6 +143,13 @@ class _LakeRunRecorder:
             remove_folder(load.opener, load.folder)
         load.folder = None
         return {"load": msgspec.to_builtins(used)}
+
+
+def _words(error: BaseException) -> str:
+    """What ended a run, for people."""
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted"
+    return str(error) or type(error).__name__
 
 
 def status_after(error: BaseException) -> RunStatus:

@@ -34,6 +34,7 @@ _SIGNS = ("_delta_log/", ".hoodie/", "_lakefs/", "snapshot/", "schema/")
 #: Up to this many folders are looked at; of more, wider ones.
 _MOST_FOLDERS = 64
 _WORKERS = 16
+_OURS = (ForeignFormat.DATASET, ForeignFormat.ICEBERG)
 
 
 def file_folders(batches: Iterable[pa.RecordBatch]) -> set[str]:
@@ -54,8 +55,8 @@ def probe_formats(stores: StoreOpener, folders: Iterable[str]) -> tuple[ForeignF
     for paths in map_ordered(partial(_first_names, stores), around, workers=_WORKERS):
         signs.add(pa.array(paths, pa.string()))
     found = foreign_folders(signs.found())
-    # A finished job leaves its sign in the folders of tables too.
-    return tuple(each for each in found if each.format is not ForeignFormat.DATASET)
+    # A finished job leaves its sign in the folders of tables too, and Iceberg is no other format.
+    return tuple(each for each in found if each.format not in _OURS)
 
 
 def _with_parents(folder: str) -> Iterator[str]:

@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from lakesweep.errors import RefusedError, override_options
-from lakesweep.guard_names import GuardName
+from lakesweep.guard_names import NAMED_TABLE, GuardName
 from lakesweep.storage.address import parse
 from lakesweep.units import format_count, format_duration, format_some
 
@@ -119,6 +119,8 @@ class PlanFigures:
     shares: Sequence[DeleteShare] = ()
     incomplete: Sequence[str] = ()
     gone: Sequence[GoneRoot] = ()
+    #: The tables that no root lists, with the files that are kept for each.
+    unlisted: Sequence[tuple[str, int]] = ()
     empty: Sequence[str] = ()
     foreign: Sequence[str] = ()
     opted_in: Sequence[str] = ()
@@ -148,6 +150,7 @@ def failed_guards(figures: PlanFigures) -> Iterator[Guard]:
         )
     if lost := [root for root in figures.gone if root.deletes]:
         yield gone_roots_guard(lost)
+    yield from _check_unlisted(figures.unlisted)
     if figures.empty and figures.deletes:
         names = format_some(figures.empty)
         yield Guard(
@@ -179,6 +182,20 @@ def failed_guards(figures: PlanFigures) -> Iterator[Guard]:
     if figures.opted_in:
         names = format_some(figures.opted_in)
         yield Guard(GuardName.GC_ENABLED, f"these tables say gc.enabled=false: {names}")
+
+
+def _check_unlisted(unlisted: Sequence[tuple[str, int]]) -> Iterator[Guard]:
+    """The guard of tables that no root lists: their files are kept, whatever is overridden."""
+    if not unlisted:
+        return
+    tables = [f"{table} ({format_count(files, 'file')})" for table, files in unlisted]
+    yield Guard(
+        GuardName.UNLISTED_TABLE,
+        f"no root lists {format_some(tables)}; add the catalog to the roots, or name a table"
+        f" that was dropped: plan --override {NAMED_TABLE}{unlisted[0][0]}",
+        tuple(table for table, _ in unlisted),
+        sum(files for _, files in unlisted),
+    )
 
 
 def gone_roots_guard(gone: Sequence[GoneRoot]) -> Guard:
@@ -280,7 +297,8 @@ def _check_live_count(figures: PlanFigures) -> Iterator[Guard]:
         return
     if figures.live < before * (1 - MAX_LIVE_DROP):
         yield Guard(
-            GuardName.LIVE_FELL, f"{figures.live:,} files are referenced, {before:,} were before"
+            GuardName.LIVE_FELL,
+            f"{format_count(figures.live, 'file')} referenced now, {before:,} before",
         )
 
 

@@ -55,7 +55,10 @@ if TYPE_CHECKING:
 
 #: Guards of whole lakes, which do not apply to the orphans of some tables: the caller has said how
 #: old orphans must be, and the files of a table that cannot be read are kept.
-_OVERRIDDEN = ("first-run", "zero-live", "live-fell", "share", "grace", "missing", "incomplete")
+_OVERRIDDEN = (
+    *("first-run", "zero-live", "live-fell", "share", "grace"),
+    *("missing", "incomplete", "unlisted-table"),
+)
 _UNRECOGNIZED = (Reason.UNKNOWN_KIND, Reason.HIDDEN)
 
 

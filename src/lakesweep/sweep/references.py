@@ -49,6 +49,7 @@ from lakesweep.sweep.judge.dangling_search import DanglingSearch
 from lakesweep.sweep.judge.live_set import JudgeStep
 from lakesweep.sweep.judge.reasons import JudgeRules
 from lakesweep.sweep.judge.rules import LakeRules, make_rules
+from lakesweep.sweep.judge.unlisted_tables import SurveyedFolders
 from lakesweep.sweep.mark.mark_phase import mark
 from lakesweep.sweep.mark.marker import MarkSpec
 from lakesweep.sweep.mark.root_identity import has_superseded
@@ -161,7 +162,7 @@ class ReferenceCheck:
             _NOT_ASKED,
             now=now,
             cutoff=now,
-            found=self.formats,
+            found=SurveyedFolders(self.formats),
         )
         # A reference may mean a file by another spelling of its key.
         search = DanglingSearch(self.stores, self.engine, f"{folder}/doubts", counts=False)

@@ -26,6 +26,7 @@ class Reason(StrEnum):
     INCOMPLETE_ROOT = "incomplete-root"
     OPTED_OUT = "opted-out"
     EXCLUDED = "excluded"
+    UNLISTED_TABLE = "unlisted-table"
     AGE_UNKNOWN = "age-unknown"
     TOO_NEW = "too-new"
     HIDDEN = "hidden"

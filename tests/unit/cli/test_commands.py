@@ -79,9 +79,23 @@ def test_several_guards_can_be_overridden(app: typer.Typer, seen: Seen) -> None:
     assert seen[0][1]["override"] == list(GuardName)
 
 
+def test_several_guards_may_stand_between_commas(app: typer.Typer, seen: Seen) -> None:
+    _call(app, "files", "purge", "--override", "first-run, grace", "--override", "share")
+    assert seen[0][1]["override"] == ["first-run", "grace", "share"]
+
+
+def test_a_table_that_no_root_lists_is_named_with_its_guard(app: typer.Typer, seen: Seen) -> None:
+    named = "unlisted-table=s3://lake/odd,name"
+    _call(app, "files", "purge", "--override", named)
+    assert seen[0][1]["override"] == [named]
+
+
 @pytest.mark.parametrize(
     ("wrong", "advice"),
     [
+        ("first-run,grase", "did you mean grace?"),
+        ("grace=/lake", "did you mean grace?"),
+        ("unlisted-table=", "did you mean unlisted-table?"),
         ("grase", "did you mean grace?"),
         ("gc-enabled", "did you mean gc.enabled?"),
         ("xyz", "the guards are first-run, zero-live"),

@@ -76,6 +76,15 @@ def test_an_error_ends_a_run_and_gives_the_lease_back(
         pass
 
 
+def test_an_interrupted_run_says_so_in_words(records: Records) -> None:
+    with (
+        pytest.raises(KeyboardInterrupt),
+        run_session(records.runs, "prod", RunKind.PLAN, spec={}),
+    ):
+        raise KeyboardInterrupt
+    assert next(records.runs.list("prod")).message == "interrupted"
+
+
 def test_no_record_is_made_of_a_run_that_may_not_begin(records: Records) -> None:
     with run_session(records.runs, "prod", RunKind.PLAN, spec={}):
         with (

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
@@ -89,6 +90,11 @@ def test_all_guards_that_stand_are_named_with_what_to_try() -> None:
     assert caught.value.guard == "share"
     typed = "lakesweep apply p --quarantine --engine local --override grace"
     assert caught.value.hint_for(typed).endswith(f", then: {typed} --override share")
+
+
+def test_the_guide_names_every_guard() -> None:
+    guide = (Path(__file__).parents[3] / "docs" / "sweep.md").read_text()
+    assert [name.value for name in GuardName if f"`{name}`" not in guide] == []
 
 
 @pytest.mark.parametrize("name", sorted(set(GuardName) - CONFIRMED))

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 #: Runs one command line in this process and returns its exit code.
 RunCommand: TypeAlias = Callable[[Sequence[str]], int]
 
+_DROPPED = "--override unlisted-table=warehouse/shop/customers"
 _HERE = "--engine local"
 _WIDTH = 100
 _LAKE = (
@@ -65,8 +66,9 @@ class Story:
     def _look(self, planted: PlantedGarbage) -> str:
         self._run(
             "Find the files that nothing references. Every file gets a verdict and a reason; "
-            "nothing is deleted.",
-            f"plan demo{self._on_engine}",
+            "nothing is deleted. A table that no catalog lists is kept, as its catalog may have "
+            "been forgotten. This one was dropped on purpose, so it is named.",
+            f"plan demo{self._on_engine} {_DROPPED}",
         )
         plan = self._newest_plan()
         self._run(
@@ -98,7 +100,7 @@ class Story:
         self._run(
             "Now delete for good. A plan can be applied only once, so make another one. It reads "
             "only new manifests.",
-            f"plan demo {_HERE}",
+            f"plan demo {_HERE} {_DROPPED}",
             into="second-plan.txt",
         )
         plan = self._newest_plan()

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from lakesweep.cli.render.output import TextTable
-from lakesweep.units import format_moment, format_size
+from lakesweep.units import format_count, format_moment, format_size
 
 if TYPE_CHECKING:
     from lakesweep.operations.lakes.explain import (
@@ -66,7 +66,7 @@ def _references(explanation: FileExplanation) -> Iterator[tuple[str, str]]:
         yield from _titled("through", each.through)
     more = len(explanation.references) - _SHOWN_REFERENCES
     if more > 0:
-        yield "", f"and {more:,} more roots; --json shows them all"
+        yield "", f"and {format_count(more, 'more root')}; --json shows all of them"
 
 
 def _evidence(evidence: tuple[ObjectEvidence, ...]) -> Iterator[tuple[str, ...]]:

@@ -73,7 +73,7 @@ def preview_lines(preview: ApplyPreview) -> Iterator[str]:
     for each in preview.branches[:_SHOWN_BRANCHES]:
         yield f"{format_count(each.paths, 'path')} to remove from branch {each.name}, by a commit"
     if (more := len(preview.branches) - _SHOWN_BRANCHES) > 0:
-        yield f"and from {more:,} more branches"
+        yield f"and from {more:,} more {'branch' if more == 1 else 'branches'}"
     for guard in preview.withheld:
         files = f", about {format_count(guard.files, 'file')}" if guard.files else ""
         yield f"withheld{files}: {guard.name}: {guard.message}"

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from lakesweep.cli.render.lifecycle_plan_tables import lifecycle_facts_table, savings_tables
 from lakesweep.cli.render.output import TextTable
-from lakesweep.sweep.plan.document import FileTotals, PlanDocument, PlanKind
+from lakesweep.guard_names import GuardName
+from lakesweep.sweep.plan.document import FileTotals, PlanDocument, PlanKind, UnlistedTable
 from lakesweep.sweep.plan.stored_plan import PlanState
 from lakesweep.sweep.verdicts import Reason
 from lakesweep.units import format_count, format_moment, format_size
@@ -100,8 +101,9 @@ def warnings_tables(document: PlanDocument) -> Iterator[TextTable]:
         rows = [(each.origin, each.reason) for each in document.empty_catalogs]
         yield TextTable(("lists no table at all", "possible cause"), rows)
     if document.unlisted:
-        shown = document.unlisted[:_SHOWN_ROOTS]
-        rows = [(each.pointer, "kept" if each.kept else "not kept") for each in shown]
+        rows = [(each.pointer, unlisted_fate(each)) for each in document.unlisted[:_SHOWN_ROOTS]]
+        more = len(document.unlisted) - len(rows)
+        rows += [(f"and {more:,} more", "")] if more else []
         yield TextTable(("table that no catalog lists", ""), rows)
     if document.foreign:
         rows = [(each.folder, each.format) for each in document.foreign[:_SHOWN_ROOTS]]
@@ -121,10 +123,21 @@ def warnings_tables(document: PlanDocument) -> Iterator[TextTable]:
         yield TextTable(("accepted", "by the configuration"), rows)
 
 
+def unlisted_fate(table: UnlistedTable) -> str:
+    """What becomes of a table that no catalog lists."""
+    if not table.kept:
+        return "not kept"
+    if not table.files:
+        return "kept"
+    return f"kept: {format_count(table.files, 'file')}, {format_size(table.bytes)}"
+
+
 def _fate(document: PlanDocument, guard: Guard) -> str:
     """What follows from a guard that fails, if it does not refuse the apply."""
     if guard.name in document.overridden:
         return " (overridden)"
+    if guard.name == GuardName.UNLISTED_TABLE:
+        return ""  # its files have a verdict of their own
     return " (only these files are withheld)" if guard.subjects else ""
 
 

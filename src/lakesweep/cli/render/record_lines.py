@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakesweep.cli.render.output import TextTable
-from lakesweep.units import format_count, format_moment
+from lakesweep.units import format_count, format_moment, format_size
 
 if TYPE_CHECKING:
     from lakesweep.maintenance.run_records import MaintenanceStats
@@ -24,15 +24,17 @@ _SHOWN_CHANGES = 20
 def run_text(run: RunView) -> str:
     """A run in one line."""
     started = format_moment(run.started.replace(microsecond=0))
-    words = [f"{run.run:<32}", f"{run.status:<10}", started, f"{_took(run):>9}", run.lake]
-    return "  ".join([*words, *([run.message] if run.message else [])])
+    words = [f"{run.run:<32}", f"{run.status:<10}", started, f"{_took(run):>9}", run.subject]
+    return "  ".join([*words, *filter(None, (_amount(run), _who(run), run.message))])
 
 
 def run_table(run: RunView) -> TextTable:
     """A run in full."""
     rows = [
         ("lake", run.lake),
+        *((("worked on", run.subject),) if run.subject != run.lake else ()),
         ("kind", run.kind),
+        *((("run by", _who(run)),) if _who(run) else ()),
         ("status", run.status),
         ("started", format_moment(run.started)),
         ("took", _took(run)),
@@ -44,6 +46,19 @@ def run_table(run: RunView) -> TextTable:
     return TextTable(("run", run.run), rows)
 
 
+def _amount(run: RunView) -> str:
+    """How much a run deleted, or would delete."""
+    if run.files is None:
+        return ""
+    size = "" if run.bytes is None else f", {format_size(run.bytes)}"
+    to = " to delete" if run.kind == "plan" else ""
+    return f"{format_count(run.files, 'file')}{size}{to}"
+
+
+def _who(run: RunView) -> str:
+    return "@".join(filter(None, (run.user, run.host)))
+
+
 def _took(run: RunView) -> str:
     return "-" if run.seconds is None else f"{run.seconds:,.1f} s"
 
@@ -51,7 +66,7 @@ def _took(run: RunView) -> str:
 def _flat(title: str, values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """One figure per row; nested figures are named after their group."""
     for name, value in values.items():
-        if value is None or value in ({}, []):
+        if value is None or value is False or value in ({}, []):
             continue
         if isinstance(value, Mapping):
             yield from _flat(f"{title} {name}", value)
@@ -61,8 +76,9 @@ def _flat(title: str, values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _number(value: object) -> str:
-    is_count = isinstance(value, int) and not isinstance(value, bool)
-    return f"{value:,}" if is_count else str(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 _COUNTS = ("scanned", "retained", "newer", "unreferenced", "purged", "failed")

@@ -11,6 +11,7 @@ from lakesweep.cli.options import DryRun, EngineChoice, Overrides, RateLimitOpti
 from lakesweep.cli.render.outcome_tables import dry_run_hint, failure_lines
 from lakesweep.cli.sweep.show import PlanName
 from lakesweep.errors import IncompleteError, StoppedError
+from lakesweep.units import format_count
 
 if TYPE_CHECKING:
     from lakesweep.operations.lakes.apply import ApplyPlanRequest, ApplyPlanResult, ApplyPreview
@@ -80,7 +81,7 @@ def report_problems(context: Context, result: ApplyPlanResult) -> None:
     for each in unchanged[:_SHOWN_BRANCHES]:
         context.output.say(f"branch {each.branch} was not changed: {each.reason}")
     if result.stopped:
-        raise StoppedError(f"{result.stopped}; {result.deleted:,} files were deleted")
+        raise StoppedError(f"{result.stopped}; it deleted {format_count(result.deleted, 'file')}")
     if result.failed:
         context.output.say("the same command tries the failed files of this plan again")
     if not result.is_complete:

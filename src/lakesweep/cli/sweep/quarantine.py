@@ -14,7 +14,7 @@ from lakesweep.cli.options import DryRun, EngineChoice, Overrides, Yes
 from lakesweep.cli.render.outcome_tables import dry_run_hint, failure_lines
 from lakesweep.cli.render.output import TextTable
 from lakesweep.errors import IncompleteError, UsageError
-from lakesweep.units import absolute_address, format_count, format_size
+from lakesweep.units import format_count, format_size
 
 if TYPE_CHECKING:
     from lakesweep.operations.lakes.quarantine import (
@@ -103,7 +103,11 @@ def restore(
     plan: Name,
     path: Annotated[
         list[str] | None,
-        typer.Option("--path", metavar="URI", help="Restore only this file. Repeatable."),
+        typer.Option(
+            "--path",
+            metavar="URI",
+            help="Restore only this file, by its address or its path in the lake. Repeatable.",
+        ),
     ] = None,
 ) -> None:
     """Restore files from quarantine, each under its old key.
@@ -113,8 +117,7 @@ def restore(
     """
     from lakesweep.operations.lakes.quarantine import restore_quarantine
 
-    paths = tuple(absolute_address(each) for each in path or ())
-    result = restore_quarantine(context.app, plan, paths)
+    result = restore_quarantine(context.app, plan, tuple(path or ()))
     _report(context, result, "restored")
     if not result.is_complete:
         raise typer.Exit(IncompleteError.exit_code)

@@ -11,7 +11,6 @@ import typer
 from lakesweep.cli.context import Context
 from lakesweep.errors import UsageError
 from lakesweep.sweep.verdicts import Reason, Verdict
-from lakesweep.units import absolute_address
 
 if TYPE_CHECKING:
     from lakesweep.sweep.plan.document import PlanKind
@@ -116,7 +115,9 @@ def _write_page(context: Context, plan: str, kind: PlanKind, file: Path) -> None
 def explain(
     context: Context,
     plan: PlanName,
-    path: Annotated[str, typer.Argument(metavar="PATH", help="The address of a file.")],
+    path: Annotated[
+        str, typer.Argument(metavar="PATH", help="The address of a file, or its path in the lake.")
+    ],
 ) -> None:
     """Explain why a plan keeps or deletes a file, with the evidence.
 
@@ -127,5 +128,5 @@ def explain(
     from lakesweep.cli.render.explanation_tables import file_table
     from lakesweep.operations.lakes.explain import explain_file
 
-    explanation = explain_file(context.app, plan, absolute_address(path))
+    explanation = explain_file(context.app, plan, path)
     context.output.result(explanation, file_table(explanation))

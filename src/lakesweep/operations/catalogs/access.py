@@ -206,13 +206,14 @@ def effective_privileges(
 
 def _change(app: App, request: ChangeGrantRequest, *, revoke: bool) -> ChangedGrant:
     privileges = [parse_privilege(name) for name in request.privileges]
-    catalogs = open_catalogs(app, request.realm)
-    target, grantee = resolve_target(catalogs, request.on), resolve_target(catalogs, request.to)
+    # Before anything is looked up: a name alone would be looked for among the catalogs.
     if not request.to.startswith(("principal:", "role:")):
         raise UsageError(
-            f"nothing can be granted to {request.to}",
-            hint="write --to principal:NAME or --to role:ROLE",
+            f"{request.to} does not say whether it is a principal or a role",
+            hint=f"write --to principal:{request.to} or --to role:{request.to}",
         )
+    catalogs = open_catalogs(app, request.realm)
+    target, grantee = resolve_target(catalogs, request.on), resolve_target(catalogs, request.to)
     grants = grants_of(catalogs, target)
     changed = (grants.revoke if revoke else grants.grant)(target, grantee, privileges)
     left = grants.get(target.id, grantee.id)

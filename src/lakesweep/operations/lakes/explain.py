@@ -10,6 +10,7 @@ from msgspec import UNSET, UnsetType
 from lakesweep.app import App
 from lakesweep.lifecycle.inspect.explanation import ObjectExplainer, ObjectExplanation
 from lakesweep.lifecycle.run_history import VouchedDocuments
+from lakesweep.operations.lakes.lake_paths import lake_path
 from lakesweep.operations.lakes.plan_view import find_plan
 from lakesweep.sweep.inspect import verdict_explanation
 from lakesweep.sweep.inspect.evidence import RootReference
@@ -84,8 +85,16 @@ _OBJECT = ("path", "verdict", "reason", "rule", "size_bytes", "modified")
 
 
 def explain_file(app: App, plan: str, path: str) -> FileExplanation:
-    """Why a plan keeps or deletes a file. NotFoundError says why it is not in the plan."""
+    """Why a plan keeps or deletes a file, by its address or its path in the lake.
+
+    NotFoundError says why it is not in the plan.
+    """
     found = find_plan(app, plan, PlanKind.SWEEP)
+
+    def is_planned(address: str) -> bool:
+        return verdict_explanation.find_row(found, address) is not None
+
+    path = lake_path(found.document.locations, path, is_planned)
     explained = verdict_explanation.explain(found, path)
     return FileExplanation(
         plan=found.document.plan,

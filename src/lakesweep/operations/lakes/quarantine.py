@@ -23,6 +23,7 @@ from lakesweep.lifecycle.plan.recheck import NeighbourSources, RecheckSources, h
 from lakesweep.lifecycle.repository_lake import lake_name
 from lakesweep.operations.interaction import SILENT_IO, Confirm, EngineName, Interaction
 from lakesweep.operations.lakes.engines import open_engine
+from lakesweep.operations.lakes.lake_paths import lake_path
 from lakesweep.operations.lakes.repositories import opener_of, recheck_sources
 from lakesweep.runs.records import RunKind, RunStatus, command_prefix, is_repository
 from lakesweep.runs.sessions import Session, run_session
@@ -102,10 +103,15 @@ def list_quarantines(app: App) -> QuarantineList:
 
 
 def restore_quarantine(app: App, plan: str, paths: tuple[str, ...] = ()) -> RestoreResult:
-    """Restore all files that a plan quarantined, or some by their old address."""
+    """Restore all files that a plan quarantined, or some by address or by path in the lake."""
     holding = _find(app, plan)
     lake = app.lake_of_holding(holding)
     restorer = QuarantineRestorer(app.stores, app.runs, lake)
+
+    def is_held(address: str) -> bool:
+        return any(batch.num_rows for batch in restorer.files(holding, [address]))
+
+    paths = tuple(lake_path(lake.locations, path, is_held) for path in paths)
     with _session(app, holding, RunKind.RESTORE, {}) as session:
         totals = restorer.restore(holding, session, paths)
         _record(session, totals)

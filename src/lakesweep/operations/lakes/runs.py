@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from heapq import merge
@@ -17,14 +17,21 @@ from lakesweep.errors import NotFoundError, UsageError
 from lakesweep.operations.store.store import MaintenanceView
 from lakesweep.runs.fencing import request_stop
 from lakesweep.runs.records import RunKind, RunRecord, RunStatus, run_folder
+from lakesweep.storage.object_store import Outcome
 
 _NEWEST = 20
+#: The outcomes that change something.
+_DONE = (Outcome.DELETED, Outcome.QUARANTINED, Outcome.RESTORED)
+#: Runs over tables say here what they worked on; their lakes are named by hashes.
+_SUBJECTS = ("paimon", "iceberg", "files")
 
 
 class RunView(msgspec.Struct, frozen=True, kw_only=True):
     """A run. `finished` is None while it runs, and if it died unnoticed.
 
-    `spec` is what was asked for and `figures` what was counted, as the run recorded them.
+    `spec` is what was asked for and `figures` what was counted, as the run recorded them. `files`
+    and `bytes` are what it deleted, set aside or brought back, and for a plan what it would delete;
+    None if the run counts no files. `subject` is the lake, or the addresses that the run worked on.
     """
 
     run: str
@@ -38,6 +45,11 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     message: str
     spec: dict[str, Any]
     figures: dict[str, Any]
+    user: str = ""
+    host: str = ""
+    files: int | None = None
+    bytes: int | None = None
+    subject: str = ""
 
     @classmethod
     def of(cls, record: RunRecord) -> RunView:
@@ -56,6 +68,13 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
             message=record.message,
             spec=record.spec,
             figures=record.figures,
+            user=record.user,
+            host=record.host,
+            files=_sum(record.figures, "delete_files", "dropped_files", *_DONE),
+            bytes=_sum(
+                record.figures, "delete_bytes", "dropped_bytes", *(f"bytes_{e}" for e in _DONE)
+            ),
+            subject=_subject(record),
         )
 
     @classmethod
@@ -65,6 +84,7 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
         return cls(
             run=view.run,
             lake="-",
+            subject="-",
             kind="maintain",
             status=view.status.value,
             started=view.started,
@@ -133,9 +153,9 @@ def stop_run(app: App, run: str) -> StopRequested:
         raise UsageError(
             f"{run} is not running: it is {record.status}", hint=f"lakesweep runs {run}"
         )
-    if record.kind is RunKind.EXPIRE:
+    if record.kind in (RunKind.EXPIRE, RunKind.DROP, RunKind.PURGE):
         raise UsageError(
-            f"{run} expires snapshots, changelogs or tags, and takes no request to stop",
+            f"{run} is of kind {record.kind} and takes no request to stop",
             hint="end its process; the next run finishes what it began",
         )
     if record.kind is not RunKind.APPLY or record.plan is None:
@@ -146,6 +166,19 @@ def stop_run(app: App, run: str) -> StopRequested:
     plan = app.runs.plan(record.plan)
     request_stop(app.stores, run_folder(plan.address, run))
     return StopRequested(run)
+
+
+def _sum(figures: Mapping[str, Any], *names: str) -> int | None:
+    """The sum of those figures that a run has."""
+    found = [figures[name] for name in names if isinstance(figures.get(name), int)]
+    return sum(found) if found else None
+
+
+def _subject(record: RunRecord) -> str:
+    found = next((record.spec[name] for name in _SUBJECTS if name in record.spec), None)
+    if found is None:
+        return record.lake
+    return ", ".join(map(str, found)) if isinstance(found, list) else str(found)
 
 
 def _maintenance(app: App) -> Iterator[MaintenanceView]:

@@ -12,6 +12,7 @@ from lakesweep.errors import ConfigError
 from lakesweep.operations.interaction import SILENT_IO, Interaction
 from lakesweep.operations.setup import health_checks
 from lakesweep.operations.setup.health_checks import CheckStatus, Finding
+from lakesweep.units import format_count
 
 _CONFIGURATION = "configuration"
 
@@ -61,7 +62,8 @@ def _check_all(request: CheckHealthRequest, io: Interaction) -> Iterator[Finding
     except ConfigError as error:
         yield Finding(_CONFIGURATION, CheckStatus.FAIL, error.message, error.hint)
         return
-    detail = f"{len(app.config.lakes)} lakes, {len(catalogs)} Iceberg catalogs"
+    detail = f"{format_count(len(app.config.lakes), 'lake')}, "
+    detail += format_count(len(catalogs), "Iceberg catalog")
     yield Finding(_CONFIGURATION, CheckStatus.OK, detail)
     yield from health_checks.check_java(app.config)
     yield from health_checks.check_store(app)

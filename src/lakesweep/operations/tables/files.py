@@ -18,6 +18,7 @@ from lakesweep.hashing import HashSet
 from lakesweep.iceberg.file_kinds import IcebergKind, kinds_by_name
 from lakesweep.marks.unreadable import Problem
 from lakesweep.operations.interaction import SILENT_IO, Confirm, Interaction
+from lakesweep.operations.tables.delete_runs import purge_run
 from lakesweep.operations.tables.purge_check import (
     PurgeCheck,
     PurgeScope,
@@ -34,6 +35,7 @@ from lakesweep.storage.file_identity import file_hashes
 from lakesweep.storage.listing import filters, locations
 from lakesweep.storage.object_store import Outcome
 from lakesweep.storage.options import UNLIMITED, DeleteRate
+from lakesweep.storage.wrappers.fenced import FencedStores
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,10 +170,12 @@ def _purge_selected(
     confirm(PurgeFilesPreview(found, size_bytes, protected))
     totals = OutcomeTotals()
     if found and not request.dry_run:
-        stores = app.stores.within(*request.locations)
-        delete = make_deleter(stores, app.clock, request.rate)
-        with check.deletion(delete) as deletion:
-            _delete(_without(spool, seen.kept), found, deletion, totals, progress)
+        spec = {"files": list(request.locations), "overridden": sorted(request.overrides)}
+        with purge_run(app, "files", request.locations, spec) as run, run.counting(totals):
+            stores = FencedStores(app.stores.within(*request.locations), run.fence)
+            delete = make_deleter(stores, app.clock, request.rate)
+            with check.deletion(delete) as deletion:
+                _delete(_without(spool, seen.kept), found, deletion, totals, progress)
     return PurgeResult(
         **{**totals.fields(), "found": found},
         bytes_found=size_bytes,

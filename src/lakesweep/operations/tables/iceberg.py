@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -24,6 +24,7 @@ from lakesweep.iceberg.purge import (
 from lakesweep.iceberg.table_identifier import TargetTable, is_address
 from lakesweep.marks.unreadable import Problem, Strict, Tolerance, Tolerant
 from lakesweep.operations.interaction import SILENT_IO, Confirm, Interaction
+from lakesweep.operations.tables.delete_runs import purge_run
 from lakesweep.operations.tables.files import PurgeResult, ReachedFiles
 from lakesweep.operations.tables.purge_check import (
     OverlappingTable,
@@ -40,15 +41,21 @@ from lakesweep.operations.tables.purge_check import (
     whole_stores,
 )
 from lakesweep.storage.datasets.spool import unique_files
-from lakesweep.storage.deleting.bulk_delete import make_deleter
+from lakesweep.storage.deleting.bulk_delete import Deleter, make_deleter
 from lakesweep.storage.deleting.outcome_totals import OutcomeTotals
 from lakesweep.storage.object_store import Outcome
 from lakesweep.storage.options import UNLIMITED, DeleteRate
+from lakesweep.storage.wrappers.fenced import FencedStores
 from lakesweep.sweep.format_probe import file_folders, probe_formats
 from lakesweep.sweep.judge.reasons import JudgeRules
 from lakesweep.sweep.own_files import catalog_files
 from lakesweep.sweep.paths.folder_map import FolderMap, claimed_folder
-from lakesweep.sweep.references import PurgeTarget, ReferencedFiles, references_only
+from lakesweep.sweep.references import (
+    PurgeTarget,
+    ReferencedFiles,
+    UnreferencedDeletion,
+    references_only,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,13 +165,30 @@ def purge_table(
             if request.dry_run:
                 return _purged(target, plan, tally_problems(plan), request)
             guard_changed(app, target)
-            stores = target.stores.within(target.metadata.location)
-            delete = make_deleter(stores, app.clock, request.rate)
-            with check.deletion(delete, look) as deletion:
-                if request.drop:
-                    app.iceberg.drop(target)
-                totals = execute_purge(plan, deletion, progress=io.progress)
+            deletion = partial(check.deletion, look=look)
+            totals = _carry_out(app, request, target, plan, deletion, io)
         return _purged(target, plan, totals, request)
+
+
+def _carry_out(
+    app: App,
+    request: PurgeTableRequest,
+    target: TargetTable,
+    plan: PurgePlan,
+    deletion_by: Callable[[Deleter], UnreferencedDeletion],
+    io: Interaction,
+) -> OutcomeTotals:
+    """Delete the files of a plan, as a run."""
+    location, totals = target.metadata.location, tally_problems(plan)
+    spec = {"iceberg": target.name, "overridden": sorted(request.overrides)}
+    with purge_run(app, "iceberg", [location], spec) as run, run.counting(totals):
+        stores = FencedStores(target.stores.within(location), run.fence)
+        delete = make_deleter(stores, app.clock, request.rate)
+        with deletion_by(delete) as deletion:
+            if request.drop:
+                app.iceberg.drop(target)
+            execute_purge(plan, deletion, totals, progress=io.progress)
+    return totals
 
 
 def _look(

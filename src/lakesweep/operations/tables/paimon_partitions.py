@@ -6,6 +6,7 @@ Both only commit: the files are deleted when the snapshots that still show them 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 
@@ -14,6 +15,7 @@ import msgspec
 from lakesweep.app import App
 from lakesweep.operations.interaction import SILENT_IO, Confirm, EngineName, Interaction
 from lakesweep.operations.tables import paimon_tables
+from lakesweep.operations.tables.delete_runs import DeleteRun, table_run
 from lakesweep.paimon.commit.snapshot_commit import CATALOG_LOCK, check_exclusive
 from lakesweep.paimon.model.table import PaimonBranch
 from lakesweep.paimon.partitions import partition_drop, partition_expiry
@@ -30,6 +32,7 @@ from lakesweep.paimon.partitions.snapshot_partitions import (
     SnapshotPartitions,
     list_partitions,
 )
+from lakesweep.runs.records import RunKind
 from lakesweep.units import format_duration
 
 
@@ -161,9 +164,11 @@ def drop_partitions(
         if request.dry_run or not chosen:
             return _dropped(chosen, None, dry_run=request.dry_run)
         wanted = {partition.data for partition in chosen}
-        done = partition_drop.drop_partitions(
-            branch, lambda _: wanted, operation="TRUNCATE", known=found, progress=io.progress
-        )
+        with _run(app, branch, RunKind.DROP, request.specs) as run:
+            done = partition_drop.drop_partitions(
+                branch, lambda _: wanted, operation="TRUNCATE", known=found, progress=io.progress
+            )
+            run.record(_figures(done.partitions))
         snapshot = None if done.snapshot is None else done.snapshot.id
         return _dropped(done.partitions, snapshot, dry_run=False)
 
@@ -187,14 +192,36 @@ def expire_partitions(
         _confirm(branch, chosen, request, confirm, io)
         if request.dry_run or not chosen:
             return _expired(verdicts, rule, chosen, [], dry_run=request.dry_run)
-        done = list(
-            partition_expiry.expire_partitions(
-                branch, rule, now, chosen, known=found, progress=io.progress
+        with _run(app, branch, RunKind.EXPIRE, ()) as run:
+            done = list(
+                partition_expiry.expire_partitions(
+                    branch, rule, now, chosen, known=found, progress=io.progress
+                )
             )
-        )
-        gone = [partition for each in done for partition in each.partitions]
+            gone = [partition for each in done for partition in each.partitions]
+            run.record(_figures(gone))
         snapshots = [each.snapshot.id for each in done if each.snapshot is not None]
         return _expired(verdicts, rule, gone, snapshots, dry_run=False)
+
+
+def _run(
+    app: App, branch: PaimonBranch, kind: RunKind, specs: Sequence[str]
+) -> AbstractContextManager[DeleteRun]:
+    """A recorded run over a table: one at a time drops its partitions."""
+    table = branch.table.address.path
+    spec = {"paimon": table, "branch": branch.name, "partitions": list(specs)}
+    return table_run(app, "paimon-partitions", table, kind, spec)
+
+
+def _figures(partitions: Sequence[Partition]) -> Mapping[str, int]:
+    """What a commit took out of the table. The files stay until snapshots expire."""
+    totals = PartitionTotals.of(partitions)
+    return {
+        "partitions": totals.partitions,
+        "dropped_files": totals.files,
+        "dropped_rows": totals.rows,
+        "dropped_bytes": totals.size_bytes,
+    }
 
 
 def _newest(branch: PaimonBranch, io: Interaction) -> SnapshotPartitions | None:

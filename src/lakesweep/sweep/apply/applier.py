@@ -253,7 +253,7 @@ class Applier:
         document: PlanDocument,
     ) -> ApplyReport:
         """The report with what guards withheld, by guard."""
-        found = add_counts(settler.withholding.incomplete(document), settled.withheld)
+        found = add_counts(settler.withholding.kept(document), settled.withheld)
         return msgspec.structs.replace(report, withheld=found) if found else report
 
     def _settler(self, order: ApplyRequest, document: PlanDocument) -> PlanRecheck:
@@ -336,7 +336,8 @@ class Applier:
             policy = document.policy or record.policy
             return msgspec.structs.replace(record, applied=session.record.run, policy=policy)
 
-        # Deleting the files of these roots was confirmed, so the next plan need not ask again.
+        # Deleting the files of these roots was confirmed, so the next plan need not ask again. It
+        # must know that they were dropped: some of their files may be too new to go.
         kept = {
             subject
             for guard in document.guards
@@ -348,7 +349,7 @@ class Applier:
             for root in document.gone_roots
             if root.deletes and root.name not in kept and not is_open
         }
-        self.runs.learn(document.lake, change, forgotten=gone)
+        self.runs.learn(document.lake, change, dropped=gone)
 
 
 def check_runs_known(stores: StoreOpener, runs: RunLog, plan: PlanRecord) -> None:

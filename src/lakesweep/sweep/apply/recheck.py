@@ -35,9 +35,10 @@ from lakesweep.sweep.mark.marker import MarkSpec
 from lakesweep.sweep.mark.marks import Marks, RootMark, RootState, load_marks
 from lakesweep.sweep.mark.root_identity import KnownRoots, may_have_moved
 from lakesweep.sweep.mark.survey import LakeSurvey, files_of
-from lakesweep.sweep.plan.document import PlanDocument, accepted_guards, open_dataset
+from lakesweep.sweep.plan.document import MOST_ROOTS, PlanDocument, accepted_guards, open_dataset
 from lakesweep.sweep.roots.sources import RootSourceFactory
 from lakesweep.sweep.verdicts import Verdict
+from lakesweep.units import format_count
 
 if TYPE_CHECKING:
     from lakesweep.runs.leases import HeldLease
@@ -86,7 +87,10 @@ class PlanRecheck:
             if not deleted:
                 raise
             raise IncompleteError(
-                [f"roots changed after {deleted:,} files had been deleted", *error.lines],
+                [
+                    f"roots changed after the run deleted {format_count(deleted, 'file')}",
+                    *error.lines,
+                ],
                 hint=error.hint,
             ) from error
 
@@ -173,7 +177,7 @@ class PlanRecheck:
         doubtful = DanglingSearch(self.stores, self.engine, f"{folder}/doubts").look(
             self.lake, survey
         )
-        guards = [*self.document.guards, *_new_guards(gone, doubtful)]
+        guards = [*_standing_guards(self.document), *_new_guards(gone, doubtful)]
         withheld = self.withholding.files(guards, before, marks, memory)
         step = JudgeStep(
             self.stores,
@@ -221,6 +225,17 @@ def _emptied(before: Marks, now: Marks) -> Iterator[str]:
     there = {root.origin for root in now.roots if root.state is not RootState.ABSENT}
     for origin in sorted({root.origin for root in _gone_marks(before, now)} - there):
         yield f"{origin} listed tables when the plan was made and lists none now"
+
+
+def _standing_guards(document: PlanDocument) -> Iterator[Guard]:
+    """The guards of a plan. Tables that no root lists matter only if the plan let them go."""
+    unlisted = document.unlisted
+    is_whole = len(unlisted) < MOST_ROOTS
+    released = tuple(each.pointer for each in unlisted if not each.kept)
+    for guard in document.guards:
+        if guard.name == GuardName.UNLISTED_TABLE and is_whole:
+            guard = replace(guard, subjects=released)  # noqa: PLW2901
+        yield guard
 
 
 def _new_guards(gone: Sequence[GoneRoot], doubtful: DanglingResult) -> Iterator[Guard]:

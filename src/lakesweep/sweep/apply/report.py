@@ -11,6 +11,7 @@ from msgspec import UNSET, UnsetType
 
 from lakesweep.errors import StoppedError
 from lakesweep.storage.deleting.outcome_totals import OutcomeReport
+from lakesweep.units import format_count
 
 #: This many failures are reported by name; the stored outcomes have them all.
 _MOST_FAILURES = 1_000
@@ -83,7 +84,9 @@ class ApplyResult:
 
     def stop_error(self) -> StoppedError:
         """The error that a stopped run ends with."""
-        return StoppedError(f"{self.stopped}; {self.report.deleted:,} files were deleted")
+        return StoppedError(
+            f"{self.stopped}; it deleted {format_count(self.report.deleted, 'file')}"
+        )
 
 
 def sum_outcomes(reports: Iterable[OutcomeReport]) -> OutcomeReport:

@@ -17,6 +17,7 @@ from lakesweep.guard_names import GuardName
 from lakesweep.sweep.judge.dangling_references import loose_paths
 from lakesweep.sweep.judge.reasons import WithheldFiles
 from lakesweep.sweep.judge.rules import table_folders_of
+from lakesweep.sweep.judge.unlisted_tables import named_tables
 from lakesweep.sweep.paths.folder_map import FolderMap, claimed_folder
 from lakesweep.sweep.verdicts import Reason, Verdict
 
@@ -25,6 +26,12 @@ if TYPE_CHECKING:
     from lakesweep.sweep.guards import Guard
     from lakesweep.sweep.mark.marks import Marks, RootMark
     from lakesweep.sweep.plan.document import AcceptedGuard, PlanDocument
+
+#: Guards about files that have a reason to be kept, whatever is overridden.
+_KEPT: Mapping[str, Reason] = {
+    GuardName.INCOMPLETE: Reason.INCOMPLETE_ROOT,
+    GuardName.UNLISTED_TABLE: Reason.UNLISTED_TABLE,
+}
 
 
 @dataclass(frozen=True)
@@ -36,9 +43,13 @@ class Withholding:
 
     def standing(self, guard: Guard) -> tuple[str, ...]:
         """The subjects of a guard whose files are withheld."""
-        if guard.name in self.overridden:
-            return ()
+        return () if guard.name in self.overridden else self._not_accepted(guard)
+
+    def _not_accepted(self, guard: Guard) -> tuple[str, ...]:
         known = {each.subject for each in self.accepted if each.guard == guard.name}
+        if guard.name == GuardName.UNLISTED_TABLE:
+            known = {claimed_folder(each) for each in (*known, *named_tables(self.overridden))}
+            return tuple(each for each in guard.subjects if claimed_folder(each) not in known)
         return tuple(subject for subject in guard.subjects if subject not in known)
 
     def files(
@@ -56,12 +67,17 @@ class Withholding:
         tables: dict[str, str] = {}
         folders: list[tuple[str, str]] = []
         for guard in guards:
+            if guard.name == GuardName.UNLISTED_TABLE:
+                # Only its name lets a table go, so overriding the guard as such does not.
+                names = self._not_accepted(guard)
+                folders += ((folder, guard.name) for folder in _loose_folders(names))
+                continue
             for subject in self.standing(guard):
                 tables.setdefault(subject, guard.name)
                 if guard.name != GuardName.SHARE:
                     used = _folders(subject, (*planned.roots, *now.roots), memory)
                     folders += ((folder, guard.name) for folder in _loose_folders(used))
-        if not tables:
+        if not folders and not tables:
             return None
         return WithheldFiles(FolderMap(folders), table_folders_of(planned), tables)
 
@@ -69,13 +85,15 @@ class Withholding:
         """The files that each guard withholds. One that stands is named even if it has none."""
         return {guard.name: withheld.get(guard.name, 0) for guard in guards if self.standing(guard)}
 
-    def incomplete(self, document: PlanDocument) -> dict[str, int]:
-        """The files that a plan keeps because a root could not be read, unless that is accepted."""
+    def kept(self, document: PlanDocument) -> dict[str, int]:
+        """The files that a plan keeps because of a guard that stands, unless that is accepted.
+
+        A root could not be read, or no root lists a table.
+        """
         kept = document.totals.get(Verdict.KEEP.value, {})
-        amount = kept.get(Reason.INCOMPLETE_ROOT.value)
-        files = 0 if amount is None else amount.files
-        unread = (guard for guard in document.guards if guard.name == GuardName.INCOMPLETE)
-        return self.counts(unread, {GuardName.INCOMPLETE: files})
+        amounts = {guard: kept.get(reason.value) for guard, reason in _KEPT.items()}
+        files = {guard: amount.files for guard, amount in amounts.items() if amount is not None}
+        return self.counts((guard for guard in document.guards if guard.name in _KEPT), files)
 
 
 def add_counts(*counts: Mapping[str, int]) -> dict[str, int]:

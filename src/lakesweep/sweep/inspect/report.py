@@ -17,7 +17,7 @@ from lakesweep.untrusted.text import printable
 
 if TYPE_CHECKING:
     from lakesweep.sweep.guards import Guard
-    from lakesweep.sweep.plan.document import FileTotals, PlanDocument
+    from lakesweep.sweep.plan.document import FileTotals, PlanDocument, UnlistedTable
 
 _SHOWN_TABLES = 20
 _SHOWN_ROWS = 100
@@ -222,12 +222,19 @@ def _roots(document: PlanDocument) -> str:
         empty = [(each.origin, each.reason) for each in document.empty_catalogs]
         parts.append(_grid(("lists no tables", "probable cause"), empty))
     if document.unlisted:
-        found = [(each.pointer, "kept" if each.kept else "not kept") for each in document.unlisted]
+        found = [(each.pointer, _unlisted_fate(each)) for each in document.unlisted]
         parts.append(_grid(("in no catalog", ""), found))
     if document.foreign:
         others = [(each.folder, each.format) for each in document.foreign]
         parts.append(_grid(("kept: no root reads this format", "format"), others))
     return _section("Roots", "".join(parts))
+
+
+def _unlisted_fate(table: UnlistedTable) -> str:
+    if not table.kept:
+        return "not kept"
+    files = f"{format_size(table.bytes)}, {format_count(table.files, 'file')}"
+    return f"kept: {files}" if table.files else "kept"
 
 
 def _overlaps(document: PlanDocument) -> str:

@@ -52,6 +52,8 @@ _REASONS = {
     Reason.FOREIGN: "others may need it: {}",
     Reason.OPTED_OUT: "it lies in a folder of {}, which says gc.enabled=false",
     Reason.EXCLUDED: "the lake's exclude has {}",
+    Reason.UNLISTED_TABLE: "{} holds the metadata of a table that no root lists; add the catalog"
+    " that lists it to the roots of the lake",
     Reason.AGE_UNKNOWN: "its age is not known: {}",
     Reason.HIDDEN: "a name on its way begins with . or _, and the lake says unknown = keep",
     Reason.UNKNOWN_KIND: "it is named like no file of a table, and the lake says unknown = keep",
@@ -172,7 +174,7 @@ def _proof(document: PlanDocument, row: Mapping[str, Any]) -> Iterator[str]:
     """Why a file may go."""
     roots = format_count(document.roots.complete, "root")
     live = document.spec.get("live", 0)
-    yield f"none of {roots} references it; together they name files {live:,} times"
+    yield f"none of {roots} references it; together they name files {format_count(live, 'time')}"
     older = document.cut_off - row["modified"]
     yield (
         f"it was written {_moment(row['modified'])}, {format_duration(_rounded(older))} before "

@@ -58,16 +58,18 @@ class JudgeRules:
     """The rules of a run. Picklable.
 
     Folders are identities that end in `/`, with all local links resolved; the names in the maps
-    become the `rule` of a verdict. Files modified at `cutoff` or later are too new. `now` is not
-    before the end of the listing: later times are implausible. `excludes` are globs for paths below
-    a location. `families` are the formats that the roots of the run read. `hidden_fields` are names
-    of partition fields that look hidden, by the number of the folder in `tables`, and `namings` say
-    by that number how Paimon tables name files. Files in folders of `gone` roots are judged like
-    others, and counted. `doubts` match files that dangling references may mean, and `namesakes` the
-    names that Paimon tables use. `repositories` are folders of lakeFS, in which everything is kept
-    except `objects`, the folders where any name is that of an object. `withheld` is what guards
-    keep for now; a plan has none, because guards judge its totals. `exclusions` are folders with
-    their own globs for what stays in them, wherever the locations of the run are.
+    become the `rule` of a verdict. Files modified at `cutoff` or later are too new. `now` is
+    not before the end of the listing: later times are implausible. `excludes` are globs for
+    paths below a location. `families` are the formats that the roots of the run read.
+    `hidden_fields` are names of partition fields that look hidden, by the number of the folder
+    in `tables`, and `namings` say by that number how Paimon tables name files. Files in folders
+    of `gone` roots are judged like others, and counted. `unlisted` are folders of tables that
+    no root lists, `released` those that a person let go by name. `doubts` match files that
+    dangling references may mean, and `namesakes` the names that Paimon tables use.
+    `repositories` are folders of lakeFS, in which everything is kept except `objects`, the
+    folders where any name is that of an object. `withheld` is what guards keep for now; a plan
+    has none, because guards judge its totals. `exclusions` are folders with their own globs for
+    what stays in them, wherever the locations of the run are.
     """
 
     now: datetime
@@ -80,6 +82,8 @@ class JudgeRules:
     incomplete: FolderMap = field(default_factory=FolderMap)
     opted_out: FolderMap = field(default_factory=FolderMap)
     gone: FolderMap = field(default_factory=FolderMap)
+    unlisted: FolderMap = field(default_factory=FolderMap)
+    released: FolderMap = field(default_factory=FolderMap)
     excludes: tuple[str, ...] = ()
     keep_unknown: bool = True
     families: frozenset[FormatFamily] = frozenset({FormatFamily.ICEBERG})
@@ -241,6 +245,8 @@ def _looks_foreign(files: _Files, rules: JudgeRules) -> _Finding:
     mask = mask_of(pc.and_not(families.is_valid(), pc.is_in(families, value_set=read)))
     ours = mask_of(pc.equal(families, FormatFamily.PAIMON.value).fill_null(False))
     mask[ours & _is_of_paimon(files, rules)] = False
+    # A table that no root lists has a reason of its own, and one that was let go has none.
+    mask &= ~_is_unlisted(files, rules)[0] & (rules.released.find(files.names.paths) < 0)
     return mask, pc.binary_join_element_wise("looks like", families, " ")
 
 
@@ -288,6 +294,14 @@ def _excluding_pattern(paths: pa.Array, location: int, rules: JudgeRules) -> pa.
     """The first glob that matches each path below its location, or below an enclosing one."""
     folders = map(rules.locations.folder, rules.locations.around(location))
     return pc.coalesce(*(_first_match(_below(paths, each), rules.excludes) for each in folders))
+
+
+def _is_unlisted(files: _Files, rules: JudgeRules) -> _Finding:
+    """Files of a table that no root lists, unless a table that is listed lies inside of it."""
+    found = rules.unlisted.find_with_self(files.names.paths)
+    sizes = _sizes(rules.unlisted, found)
+    mask = (sizes > 0) & (sizes >= _sizes(rules.tables, files.tables))
+    return mask, rules.unlisted.labels(found)
 
 
 def _is_of_unknown_age(files: _Files, rules: JudgeRules) -> _Finding:
@@ -373,6 +387,7 @@ _CHECKS: tuple[tuple[Reason, _Check], ...] = (
     (Reason.INCOMPLETE_ROOT, _is_incomplete),
     (Reason.OPTED_OUT, _is_opted_out),
     (Reason.EXCLUDED, _is_excluded),
+    (Reason.UNLISTED_TABLE, _is_unlisted),
     (Reason.AGE_UNKNOWN, _is_of_unknown_age),
     (Reason.TOO_NEW, _is_too_new),
     (Reason.HIDDEN, _is_hidden),

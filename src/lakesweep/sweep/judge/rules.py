@@ -19,6 +19,13 @@ from lakesweep.sweep.judge.dangling_references import folder_spellings
 from lakesweep.sweep.judge.orphan_causes import table_history
 from lakesweep.sweep.judge.paimon_names import paimon_namings
 from lakesweep.sweep.judge.reasons import JudgeRules
+from lakesweep.sweep.judge.unlisted_tables import (
+    NO_FOLDERS,
+    SurveyedFolders,
+    UnlistedFolder,
+    named_tables,
+    paimon_folders,
+)
 from lakesweep.sweep.lake import Lake
 from lakesweep.sweep.mark.marks import Marks, RootMark, RootState
 from lakesweep.sweep.mark.root_identity import gone_roots, is_name_reused
@@ -48,6 +55,8 @@ class LakeRules:
     opted_in: tuple[str, ...]
     gone: Mapping[str, RootMemory]
     formats: tuple[ForeignFolder, ...] = ()
+    unlisted: tuple[UnlistedFolder, ...] = ()
+    released: frozenset[str] = frozenset()
 
 
 def make_rules(
@@ -59,16 +68,18 @@ def make_rules(
     now: datetime,
     cutoff: datetime,
     snapshots: Iterable[str] = (),
-    found: Iterable[ForeignFolder] = (),
+    found: SurveyedFolders = NO_FOLDERS,
 ) -> LakeRules:
     """The rules for the files of a lake. `memory` says where roots kept files before.
 
     `snapshots` are the ids of those that roots name, and serve only for guessing. `found` are
-    folders of formats that no root reads.
+    the folders of others in the lake.
     """
     facts = {root.name: root.facts for root in marks.roots if root.facts}
     tables = table_folders_of(marks)
-    found = without_read(_paimon_folders(marks), found)
+    others = without_read(paimon_folders(marks), found.foreign)
+    released = {claimed_folder(name) for name in _let_go(lake, overridden, now)}
+    lost = [each for each in found.unlisted if claimed_folder(each.folder) not in released]
     # An overridden guard lifts only this protection; all other checks still apply.
     foreign = {} if GuardName.FOREIGN in overridden else dict(_neighbours(lake))
     opted_out = () if GuardName.GC_ENABLED in overridden else tuple(marks.opted_out)
@@ -77,7 +88,7 @@ def make_rules(
     namespaces = tuple(_namespaces(marks))
     # What may be deleted is matched exactly; all that protects, by any spelling.
     locations = FolderMap((claimed_folder(location), location) for location in lake.locations)
-    formats = tuple(_not_read(namespaces, outside_used(used, found)))
+    formats = tuple(_not_read(namespaces, outside_used(used, others)))
     rules = JudgeRules(
         now=now,
         cutoff=cutoff,
@@ -89,6 +100,8 @@ def make_rules(
         incomplete=_map(_incomplete(lake, marks, memory)),
         opted_out=_map(_claims(opted_out)),
         gone=_map((folder, name) for name, known in gone.items() for folder in known.folders),
+        unlisted=_map(claim for each in lost for claim in each.claims),
+        released=FolderMap((folder, folder) for folder in released),
         excludes=lake.section.exclude,
         keep_unknown=lake.section.unknown == "keep",
         hidden_fields=_hidden_fields(tables, facts),
@@ -104,6 +117,8 @@ def make_rules(
         opted_in=tuple(root.name for root in marks.opted_out) if not opted_out else (),
         gone=gone,
         formats=formats,
+        unlisted=found.unlisted,
+        released=frozenset(each.folder for each in found.unlisted) - {each.folder for each in lost},
     )
 
 
@@ -166,11 +181,12 @@ def _named_by(marks: Marks, overridden: Collection[str]) -> Mapping[str, RootFac
     return found | {name: replace(found[name], write_paths=()) for name in alone}
 
 
-def _paimon_folders(marks: Marks) -> Iterator[str]:
-    """The folders of Paimon tables that are roots, whether or not they could be read."""
-    for root in marks.roots:
-        if root.kind is RootKind.PAIMON_TABLE and root.folders:
-            yield root.folders[0]
+def _let_go(lake: Lake, overridden: Collection[str], now: datetime) -> Iterator[str]:
+    """The tables that a person says were dropped, by an override or in the configuration."""
+    yield from named_tables(overridden)
+    for each in lake.accepted(now):
+        if each.guard == GuardName.UNLISTED_TABLE.value:
+            yield each.subject
 
 
 def _namespaces(marks: Marks) -> Iterator[tuple[str, str]]:

@@ -34,6 +34,7 @@ class Dimension(StrEnum):
     TABLE = "table"
     OTHER_TABLES = "other-tables"
     GONE = "gone"
+    UNLISTED = "unlisted"
     WITHHELD = "withheld"
     LOCATION = "location"
     AGE = "age"
@@ -105,7 +106,10 @@ def count_verdicts(rows: pa.RecordBatch, identities: pa.Array, rules: JudgeRules
     )
     tables = (_axis(Dimension.TABLE, rows["table"]),)
     others = [_gone(identities, rules)] if len(rules.gone) else []
-    others += [_withheld(rows)] if rules.withheld else []
+    others += (
+        [_ruled(rows, Dimension.UNLISTED, Reason.UNLISTED_TABLE)] if len(rules.unlisted) else []
+    )
+    others += [_ruled(rows, Dimension.WITHHELD, Reason.WITHHELD)] if rules.withheld else []
     some = (total for axis in others for total in _count(rows, (axis,)))
     return pa.concat_tables([*_count(rows, axes), *_count(rows, tables), *some])
 
@@ -210,6 +214,12 @@ def withheld_of(totals: pa.Table) -> dict[str, int]:
     return {key: sums[key]["keep"]["files"] for key in sums if key is not None}
 
 
+def unlisted_of(totals: pa.Table) -> dict[str, FileSums]:
+    """Files and bytes that are kept for each table that no root lists."""
+    sums = _sums(totals, Dimension.UNLISTED)
+    return {key: sums[key]["keep"] for key in sums if key is not None}
+
+
 def table_deletes_of(totals: pa.Table) -> dict[str, int]:
     """How many files of each table would be deleted."""
     sums = _sums(totals, Dimension.TABLE)
@@ -260,10 +270,11 @@ def _gone(identities: pa.Array, rules: JudgeRules) -> _Axis:
     return _Axis(Dimension.GONE, rules.gone.find(identities), names)
 
 
-def _withheld(rows: pa.RecordBatch) -> _Axis:
-    is_withheld = pc.equal(rows["reason"], Reason.WITHHELD.value)
-    names = pc.if_else(is_withheld, rows["rule"], pa.scalar(None, pa.string()))
-    return _axis(Dimension.WITHHELD, names)
+def _ruled(rows: pa.RecordBatch, dimension: Dimension, reason: Reason) -> _Axis:
+    """Files with a reason, by what it is about."""
+    is_one = pc.equal(rows["reason"], reason.value)
+    names = pc.if_else(is_one, rows["rule"], pa.scalar(None, pa.string()))
+    return _axis(dimension, names)
 
 
 def _axis(dimension: Dimension, texts: pa.Array) -> _Axis:

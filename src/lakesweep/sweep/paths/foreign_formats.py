@@ -3,6 +3,8 @@
 Data files of Delta, Hudi, Paimon or a plain dataset are named much like those of Iceberg. What
 distinguishes them is beside them, so every listed path is checked once. A sign of another format
 can only keep files.
+
+Metadata files of Iceberg are signs of a table too: perhaps one whose catalog is not a root.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakesweep.iceberg.metadata import guess_location
 from lakesweep.marks.covers import collapse
 from lakesweep.sweep.paths.file_names import FileNames
 from lakesweep.sweep.paths.folder_map import FolderMap, claimed_folder
@@ -26,8 +29,9 @@ MOST_FOLDERS = 100_000
 
 
 class ForeignFormat(StrEnum):
-    """Formats that keep all files of a folder, and that the roots of a run do not read."""
+    """Formats that keep all files of a folder that the roots of a run do not read."""
 
+    ICEBERG = "Iceberg table"
     DELTA = "Delta table"
     HUDI = "Hudi table"
     PAIMON = "Paimon table"
@@ -36,17 +40,22 @@ class ForeignFormat(StrEnum):
 
 
 class FormatSign(msgspec.Struct, frozen=True, order=True):
-    """A folder with a file that matches a pattern."""
+    """A folder with a file that matches a pattern; `file` is the last such file by name, if asked.
+
+    One file is enough to tell the table that its folder belongs to.
+    """
 
     pattern: str
     folder: str
+    file: str = ""
 
 
-class ForeignFolder(msgspec.Struct, frozen=True):
-    """A folder, and the format of everything in it."""
+class ForeignFolder(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A folder, and the format of everything in it; of an Iceberg table also a metadata file."""
 
     format: ForeignFormat
     folder: str
+    file: str = ""
 
 
 # Each starts with the folder that the file is a sign for.
@@ -58,7 +67,13 @@ _PATTERNS = {
     "schema": r"(?s)^(?P<folder>.*/)schema/schema-\d+$",
     "done": r"(?s)^(?P<folder>.*/)(?:_SUCCESS|_committed_\d+)$",
 }
-_ANY = r"/(_delta_log|\.hoodie|_lakefs)/|/(_SUCCESS|_committed_\d+|(snapshot|schema)-\d+)$"
+_ICEBERG = "iceberg"
+_METADATA = r"\.metadata\.json(\.gz)?$"
+_ANY = (
+    r"/(_delta_log|\.hoodie|_lakefs)/|/(_SUCCESS|_committed_\d+|(snapshot|schema)-\d+)$|"
+    + _METADATA
+)
+_FOLDER = r"(?s)^(?P<folder>.*/)[^/]*$"
 
 #: A branch of a Paimon table has the same files as a table.
 _BRANCH = re.compile(r"(?<=/)branch/branch-[^/]+/\Z")
@@ -72,12 +87,16 @@ _FORMATS = {
     ForeignFormat.DATASET: ("done",),
 }
 
+#: The formats that a root can read.
+TABLES = frozenset({ForeignFormat.ICEBERG, ForeignFormat.PAIMON})
+
 
 class FormatSigns:
     """The signs that were seen in some paths."""
 
     def __init__(self) -> None:
         self._folders: defaultdict[str, set[str]] = defaultdict(set)
+        self._metadata: dict[str, str] = {}
 
     def add(self, paths: pa.Array) -> None:
         """Check paths as they were listed."""
@@ -86,11 +105,23 @@ class FormatSigns:
         for pattern, text in _PATTERNS.items() if len(near) else ():
             found = pc.struct_field(pc.extract_regex(near, text), "folder")
             self._folders[pattern].update(found.drop_null().unique().to_pylist())
+        self._add_metadata(near)
+
+    def _add_metadata(self, near: pa.Array) -> None:
+        files = near.filter(pc.match_substring_regex(near, _METADATA))
+        if not len(files):
+            return
+        folders = pc.struct_field(pc.extract_regex(files, _FOLDER), "folder")
+        last = pa.table({"folder": folders, "file": files}).group_by("folder")
+        for row in last.aggregate([("file", "max")]).to_pylist():
+            known = self._metadata.get(row["folder"], "")
+            self._metadata[row["folder"]] = max(known, row["file_max"])
 
     def found(self) -> Iterator[FormatSign]:
         """Each of them once."""
         for pattern, folders in self._folders.items():
             yield from (FormatSign(pattern, folder) for folder in sorted(folders))
+        yield from (FormatSign(_ICEBERG, *each) for each in sorted(self._metadata.items()))
 
 
 def outside_used(used: Iterable[str], found: Iterable[ForeignFolder]) -> Iterator[ForeignFolder]:
@@ -110,26 +141,44 @@ def outside_used(used: Iterable[str], found: Iterable[ForeignFolder]) -> Iterato
 
 
 def without_read(tables: Iterable[str], found: Iterable[ForeignFolder]) -> Iterator[ForeignFolder]:
-    """All except Paimon tables that are roots of the run, by folder, and their branches."""
+    """All except Paimon tables that are roots of the run, by folder, and their branches.
+
+    Paimon can write metadata of Iceberg into its own tables.
+    """
     known = frozenset(map(claimed_folder, tables))
     for each in found:
         folder = _BRANCH.sub("", claimed_folder(each.folder))
-        if each.format is not ForeignFormat.PAIMON or folder not in known:
+        if each.format not in TABLES or folder not in known:
             yield each
 
 
 def foreign_folders(signs: Iterable[FormatSign]) -> tuple[ForeignFolder, ...]:
-    """The folders that have all signs of a format, sorted by format."""
+    """The folders that have all signs of a format, sorted by format.
+
+    There are as many of `TABLES` as there are tables; some of them may be roots.
+    """
     folders: defaultdict[str, set[str]] = defaultdict(set)
+    metadata: dict[str, str] = {}
     for sign in signs:
         folders[sign.pattern].add(sign.folder)
-    return tuple(
+        if sign.file:
+            metadata[sign.folder] = max(metadata.get(sign.folder, ""), sign.file)
+    iceberg = (
+        ForeignFolder(ForeignFormat.ICEBERG, f"{guess_location(file)}/", file)
+        for _, file in sorted(metadata.items())
+    )
+    others = (
         ForeignFolder(form, folder)
         for form, patterns in _FORMATS.items()
-        for folder in _few(set.intersection(*(folders[pattern] for pattern in patterns)))
+        for folder in _chosen(form, set.intersection(*(folders[pattern] for pattern in patterns)))
     )
+    return (*iceberg, *others)
 
 
-def _few(folders: set[str]) -> Iterable[str]:
+def _chosen(form: ForeignFormat, folders: set[str]) -> Iterable[str]:
+    return sorted(folders) if form in TABLES else few_folders(folders)
+
+
+def few_folders(folders: set[str]) -> Iterable[str]:
     """The folders, including nested ones: a root may read the outer one but not the inner."""
     return sorted(folders) if len(folders) <= MOST_FOLDERS else collapse(folders, MOST_FOLDERS)

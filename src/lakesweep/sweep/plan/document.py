@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 DOCUMENT = "plan.json"
 VERSION = 1
+#: At most this many roots of each kind are in the document.
+MOST_ROOTS = 1_000
 #: Plans expire after this.
 PLAN_LIFETIME = timedelta(hours=24)
 
@@ -58,12 +60,19 @@ class IncompleteRoot(msgspec.Struct, frozen=True):
 
 
 class UnlistedTable(msgspec.Struct, frozen=True):
-    """A table that was found by its files and that no catalog lists; kept, or only reported."""
+    """A table that was found by its files and that no catalog lists.
+
+    `pointer` is its metadata file, or its folder; `origin` the scan that found it, or its format.
+    It is kept unless a person has let it go by name. Of one that no root lists at all, `files` and
+    `bytes` are what is kept.
+    """
 
     pointer: str
     origin: str
     folders: tuple[str, ...]
     kept: bool
+    files: int = 0
+    bytes: int = 0
 
 
 class AcceptedGuard(msgspec.Struct, frozen=True):

@@ -7,16 +7,18 @@ is being listed is seen as referenced. Nothing is deleted here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pyarrow as pa
 
 from lakesweep.clock import Clock, micros, moment
+from lakesweep.errors import NotFoundError
+from lakesweep.iceberg.metadata import guess_location
 from lakesweep.progress import SILENT, Progress
 from lakesweep.runs.leases import HeldLease
 from lakesweep.runs.records import LakeRecord, RootMemory, home_folder, new_name
@@ -50,13 +52,21 @@ from lakesweep.sweep.judge.totals import (
     table_deletes_of,
     tables_of,
     totals_of,
+    unlisted_of,
+)
+from lakesweep.sweep.judge.unlisted_tables import (
+    SurveyedFolders,
+    UnlistedFolder,
+    UnlistedSearch,
+    named_tables,
 )
 from lakesweep.sweep.mark.earlier_marks import newest_marks
 from lakesweep.sweep.mark.marks import Marks, RootMark, RootState, named_snapshots
 from lakesweep.sweep.mark.survey import LakeSurvey, Surveyor
 from lakesweep.sweep.paths.folder_map import claimed_folder
-from lakesweep.sweep.paths.foreign_formats import ForeignFormat
+from lakesweep.sweep.paths.foreign_formats import TABLES, ForeignFormat
 from lakesweep.sweep.plan.document import (
+    MOST_ROOTS,
     PLAN_LIFETIME,
     DatasetRef,
     FileTotals,
@@ -72,7 +82,7 @@ from lakesweep.sweep.plan.publication import PlanPublisher, plan_datasets
 from lakesweep.sweep.roots.iceberg_scan import is_scan
 from lakesweep.sweep.roots.sources import RootSourceFactory, root_sources
 from lakesweep.sweep.verdicts import Reason, Verdict
-from lakesweep.units import format_moment
+from lakesweep.units import format_moment, format_some
 
 if TYPE_CHECKING:
     from lakesweep.runs.run_log import RunLog
@@ -83,7 +93,6 @@ if TYPE_CHECKING:
 
 _MOST_TABLES = 1_000
 _MOST_OVERLAPS = 1_000
-_MOST_ROOTS = 1_000
 #: Every task gets their ids; more would cost more than the probable causes are worth.
 _MOST_SNAPSHOTS = 1_000_000
 
@@ -120,8 +129,8 @@ class Planner:
     def plan(self, order: PlanRequest, started: datetime, lease: HeldLease) -> PlanDocument:
         """Write a plan. `started` was read before the lease was taken."""
         lake = order.lake
-        name = order.name or new_name("plan", self.clock)
-        address = f"{lake.plans}/{name}"
+        order = replace(order, name=order.name or new_name("plan", self.clock))
+        address = f"{lake.plans}/{order.name}"
         record = self.runs.lake(lake.name)
         # Before the listing, which may or may not have what a restore is bringing back.
         restores = read_restore_marks(self.stores, lake.name, lake.locations)
@@ -142,7 +151,9 @@ class Planner:
                 lake, survey
             )
             matched = self._judge(order, survey, ruling, doubtful, record, address)
-        document = self._describe(order, name, started, survey, ruling, doubtful, matched, record)
+        # Guards check every table; the document shows only some.
+        every = totals_of(matched.answers)
+        document = self._describe(order, started, survey, ruling, doubtful, matched, every, record)
         datasets = self._commit(address, listing, marks, matched)
         document = msgspec.structs.replace(
             document,
@@ -152,7 +163,9 @@ class Planner:
             inner_homes=_inner_homes(lake, ruling, matched),
         )
         PlanPublisher(self.stores, self.runs, self.clock, lake, lease).publish(
-            address, document, lambda: self._learn(lake.name, survey, document, ruling)
+            address,
+            document,
+            lambda: self._learn(lake.name, survey, document, ruling, set(gone_of(every))),
         )
         return document
 
@@ -175,8 +188,30 @@ class Planner:
             now=now,
             cutoff=order.cutoff(started),
             snapshots=islice(named_snapshots(self.stores, marks), _MOST_SNAPSHOTS),
-            found=survey.foreign,
+            found=SurveyedFolders(
+                tuple(each for each in survey.foreign if each.format not in TABLES),
+                self._unlisted(order, lake, survey, memory),
+            ),
         )
+
+    def _unlisted(
+        self,
+        order: PlanRequest,
+        lake: Lake,
+        survey: LakeSurvey,
+        memory: Mapping[str, RootMemory],
+    ) -> tuple[UnlistedFolder, ...]:
+        """The tables that no root lists. NotFoundError if an override names another one."""
+        found = UnlistedSearch(self.stores, lake, survey.marks, memory).find(survey.foreign)
+        known = {claimed_folder(each.folder) for each in found}
+        for name in named_tables(order.overridden):
+            if claimed_folder(name) not in known:
+                there = format_some([each.folder for each in found]) if found else "there is none"
+                raise NotFoundError(
+                    f"{name} is no table that the roots of the lake leave out: {there}",
+                    hint="name the folder of the table as the plan shows it",
+                )
+        return found
 
     def _judge(
         self,
@@ -211,20 +246,19 @@ class Planner:
     def _describe(
         self,
         order: PlanRequest,
-        name: str,
         started: datetime,
         survey: LakeSurvey,
         ruling: LakeRules,
         doubtful: DanglingResult,
         matched: MatchResult,
+        every: pa.Table,
         record: LakeRecord,
     ) -> PlanDocument:
         listing, marks = survey.listing, survey.marks
-        # Guards check every table; the document shows only some.
-        every = totals_of(matched.answers)
         totals = keep_top_tables(every, _MOST_TABLES)
         incomplete = [*unlisted_roots(survey), *incomplete_roots(marks)]
         gone = list(_gone(ruling, every))
+        unlisted = list(_unlisted_tables(ruling, every))
         figures = PlanFigures(
             was_applied=record.applied is not None,
             live=_live(file_totals(reasons_of(totals))),
@@ -236,6 +270,7 @@ class Planner:
             shares=shares_of(every),
             incomplete=[root.name for root in incomplete],
             gone=gone,
+            unlisted=[(each.pointer, each.files) for each in unlisted],
             empty=[f"{each.origin} ({each.reason})" for each in marks.empty],
             foreign=ruling.foreign,
             opted_in=ruling.opted_in,
@@ -248,7 +283,7 @@ class Planner:
             ],
         )
         return PlanDocument(
-            plan=name,
+            plan=order.name or "",
             lake=order.lake.name,
             created=self.clock.now(),
             expires=started + PLAN_LIFETIME,
@@ -257,11 +292,11 @@ class Planner:
             configured_grace_seconds=order.lake.grace.total_seconds(),
             mode=matched.mode.value,
             roots=_count_roots(marks, len(gone), len(survey.unlisted)),
-            incomplete_roots=tuple(incomplete[:_MOST_ROOTS]),
-            unlisted=tuple(islice(_unlisted(marks), _MOST_ROOTS)),
+            incomplete_roots=tuple(incomplete[:MOST_ROOTS]),
+            unlisted=tuple(islice(chain(unlisted, _scanned(marks, unlisted)), MOST_ROOTS)),
             gone_roots=tuple(gone),
             empty_catalogs=marks.empty,
-            foreign=ruling.formats[:_MOST_ROOTS],
+            foreign=ruling.formats[:MOST_ROOTS],
             totals=file_totals(reasons_of(totals)),
             guesses={key: FileTotals(**amount) for key, amount in guesses_of(totals).items()},
             tables=tuple(tables_of(totals)),
@@ -291,15 +326,19 @@ class Planner:
         return plan_datasets({"listing": listing, **verdicts}, marks)
 
     def _learn(
-        self, lake: str, survey: LakeSurvey, document: PlanDocument, ruling: LakeRules
+        self,
+        lake: str,
+        survey: LakeSurvey,
+        document: PlanDocument,
+        ruling: LakeRules,
+        left: set[str],
     ) -> None:
         """Remember sizes and folders, and the live count if all roots were read.
 
         A root that is gone together with all files in its folders is forgotten, unless some files
-        may not have been listed.
+        may not have been listed. Of the roots in `left` some are stored.
         """
         marks = survey.marks
-        left = {root.name for root in document.gone_roots}
         left |= ruling.gone.keys() if survey.unlisted else set()
         over = {name: known.seen_at for name, known in ruling.gone.items() if name not in left}
         now = micros(self.clock.now())
@@ -367,9 +406,29 @@ def _live(totals: Mapping[str, Mapping[str, FileTotals]]) -> int:
     return found.get(Reason.REFERENCED.value, FileTotals()).files
 
 
-def _unlisted(marks: Marks) -> Iterator[UnlistedTable]:
+def _unlisted_tables(ruling: LakeRules, totals: pa.Table) -> Iterator[UnlistedTable]:
+    """The tables that no root lists and that have files in the lake, and those that are let go."""
+    amounts = unlisted_of(totals)
+    # First those that were let go: apply asks again whether they may.
+    for each in sorted(ruling.unlisted, key=lambda each: each.folder not in ruling.released):
+        is_kept = each.folder not in ruling.released
+        amount = amounts.get(each.folder)
+        if amount or not is_kept:
+            yield UnlistedTable(
+                each.folder,
+                each.format,
+                (each.folder, *each.declared),
+                kept=is_kept,
+                **(amount or {}),
+            )
+
+
+def _scanned(marks: Marks, unlisted: Sequence[UnlistedTable]) -> Iterator[UnlistedTable]:
+    """What scans found, and is not among those that no root lists."""
+    known = {claimed_folder(each.pointer) for each in unlisted}
     for found in marks.found:
-        yield UnlistedTable(found.pointer, found.origin, found.folders, kept=False)
+        if claimed_folder(guess_location(found.pointer)) not in known:
+            yield UnlistedTable(found.pointer, found.origin, found.folders, kept=False)
     for root in marks.roots:
         if is_scan(root.origin):
             yield UnlistedTable(root.pointer or root.name, root.origin, root.folders, kept=True)
@@ -379,6 +438,8 @@ def _gone(ruling: LakeRules, totals: pa.Table) -> Iterator[GoneRoot]:
     """The roots that are no longer listed, but have files in folders they used."""
     for name, (deletes, stored) in gone_of(totals).items():
         known = ruling.gone[name]
+        if known.dropped:
+            continue
         yield GoneRoot(name, known.origin, moment(known.seen_at), stored, deletes)
 
 

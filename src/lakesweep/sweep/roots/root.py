@@ -109,6 +109,14 @@ class RootSource(Protocol):
         ...
 
 
+def is_catalog(origin: str) -> bool:
+    """Whether a source of this name is a catalog, which lists a table until it is dropped.
+
+    Of other sources, a table disappears with a line of the configuration, or with its files.
+    """
+    return origin.startswith(("catalog ", "realm "))
+
+
 def collect_roots(
     sources: Iterable[RootSource],
 ) -> Iterator[RootRow | RootProblem | EmptyRootSource]:

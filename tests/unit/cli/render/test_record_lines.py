@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from lakesweep.cli.render.record_lines import commit_lines, reference_text, run_table, run_text
@@ -34,6 +35,21 @@ def test_a_run_that_ended_says_how_and_when() -> None:
     assert line.plan == "plan-1"
     for word in ("plan-1", "incomplete", "1.5 s", "prod", "1 root could not be read"):
         assert word in run_text(line)
+
+
+def test_a_run_shows_what_it_deleted_and_who_ran_it() -> None:
+    figures = {"deleted": 3, "bytes_deleted": 2_000, "quarantined": 1, "bytes_quarantined": 500}
+    record = msgspec.structs.replace(RUNNING, user="ada", host="box", figures=figures)
+    assert run_text(RunView.of(record)).endswith("prod  4 files, 2.5 kB  ada@box")
+
+
+def test_a_run_over_a_table_shows_its_address() -> None:
+    spec = {"paimon": "s3://lake/shop.db/orders", "quarantine": False, "fast": True}
+    view = RunView.of(msgspec.structs.replace(RUNNING, lake="paimon-1f", spec=spec))
+    assert "s3://lake/shop.db/orders" in run_text(view)
+    rows = {row[0]: row[1] for row in run_table(view).rows}
+    assert "asked for quarantine" not in rows
+    assert rows["asked for fast"] == "yes"
 
 
 def test_a_run_under_way_has_no_end() -> None:

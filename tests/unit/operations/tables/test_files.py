@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from lakesweep.app import App
-from lakesweep.config import Config
-from lakesweep.errors import RefusedError, UsageError
+from lakesweep.config import Config, LakeSection
+from lakesweep.errors import LeaseHeldError, RefusedError, UsageError
+from lakesweep.operations.lakes.runs import RunFilter, list_runs
 from lakesweep.operations.tables.files import (
     FileFilters,
     ListFilesRequest,
@@ -17,6 +18,9 @@ from lakesweep.operations.tables.files import (
     list_files,
     purge_files,
 )
+from lakesweep.runs.records import RunKind
+from lakesweep.runs.sessions import run_session
+from lakesweep.storage.deleting.outcome_totals import OutcomeTotals
 
 
 @pytest.fixture
@@ -92,3 +96,56 @@ def test_an_unknown_kind_is_refused_with_the_nearest_one(app: App, lake: Path) -
     with pytest.raises(UsageError, match="there is no kind 'manifests'") as caught:
         list(list_files(app, request))
     assert caught.value.hint == "did you mean manifest?"
+
+
+def lakes(lake: Path) -> Config:
+    return Config(lakes={"prod": LakeSection(locations=(str(lake),))})
+
+
+def test_a_purge_is_a_run_of_the_lake_that_it_deletes_in(tmp_path: Path, lake: Path) -> None:
+    app = App(lakes(lake), folder=tmp_path)
+    request = PurgeFilesRequest((str(lake),), FileFilters(globs=("*.parquet",)))
+    purge_files(app, request, agree)
+    [run] = list_runs(app, RunFilter("prod"))
+    assert (run.kind, run.status, run.files, run.bytes) == ("purge", "done", 2, 10)
+    assert run.user
+    assert run.host
+    assert run.subject == str(lake)
+    assert [name for name in names(lake) if name != "_lakesweep"] == ["c.tmp"]
+
+
+def test_a_purge_outside_of_all_lakes_is_recorded_too(app: App, lake: Path) -> None:
+    purge_files(app, PurgeFilesRequest((str(lake),)), agree)
+    [run] = list_runs(app)
+    assert (run.kind, run.files, run.subject) == ("purge", 3, str(lake))
+
+
+def test_a_dry_run_leaves_no_record(app: App, lake: Path) -> None:
+    purge_files(app, PurgeFilesRequest((str(lake),), dry_run=True), agree)
+    assert list_runs(app) == []
+
+
+def test_no_purge_deletes_in_a_lake_while_another_run_works_there(
+    tmp_path: Path, lake: Path
+) -> None:
+    app = App(lakes(lake), folder=tmp_path)
+    with (
+        run_session(app.runs, "prod", RunKind.APPLY, spec={}),
+        pytest.raises(LeaseHeldError),
+    ):
+        purge_files(app, PurgeFilesRequest((f"{lake}/",)), agree)
+    assert names(lake) == ["a.parquet", "b.parquet", "c.tmp"]
+
+
+def test_a_purge_that_is_interrupted_records_what_it_deleted(
+    tmp_path: Path, lake: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    app = App(lakes(lake), folder=tmp_path)
+    monkeypatch.setattr(OutcomeTotals, "add", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        purge_files(app, PurgeFilesRequest((str(lake),)), agree)
+    [run] = list_runs(app, RunFilter("prod"))
+    assert (run.status, run.files) == ("stopped", 0)

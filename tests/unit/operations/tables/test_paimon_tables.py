@@ -19,6 +19,7 @@ from lakesweep.clock import Clock
 from lakesweep.config import Config
 from lakesweep.errors import LeaseHeldError, RefusedError, UsageError
 from lakesweep.operations.interaction import Interaction
+from lakesweep.operations.lakes.runs import list_runs
 from lakesweep.operations.tables.paimon_expiry import (
     ExpireSnapshotsRequest,
     ExpiryPreview,
@@ -311,3 +312,14 @@ def test_threads_read_and_delete_as_many_as_the_caller_says(
     )
     assert most <= threads
     assert (most > 1) == (threads > 1)
+
+
+@pytest.mark.parametrize(("drop", "kind"), [(_drop, "drop"), (_expire, "expire")])
+def test_dropping_partitions_is_a_recorded_run(
+    app: App, days: JavaTable, drop: Callable[[App, JavaTable], None], kind: str
+) -> None:
+    drop(app, days)
+    [run] = list_runs(app)
+    assert (run.kind, run.status, run.subject) == (kind, "done", f"{days.folder}/")
+    assert run.figures["partitions"] > 0
+    assert run.files == run.figures["dropped_files"]

@@ -11,6 +11,7 @@ from lakesweep.config import LakeSection
 from lakesweep.storage.listing.inventory import open_inventory
 from lakesweep.sweep.paths.foreign_formats import (
     MOST_FOLDERS,
+    TABLES,
     ForeignFormat,
     FormatSign,
     FormatSigns,
@@ -20,6 +21,7 @@ from tests.iceberg_tables import BUCKET, Bucket, File, Names, Table
 from tests.planned import Desk, deletes, reasons, rows_of
 
 SIGNS = {
+    ForeignFormat.ICEBERG: ("metadata/v1.metadata.json",),
     ForeignFormat.DELTA: ("_delta_log/00000000000000000000.json",),
     ForeignFormat.HUDI: (".hoodie/hoodie.properties",),
     ForeignFormat.PAIMON: ("snapshot/snapshot-1", "schema/schema-0"),
@@ -47,7 +49,7 @@ def test_one_sign_of_two_is_not_enough(sign: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["data/a.parquet", "metadata/v1.metadata.json", "x_delta_log/a.json", "a_SUCCESS", ".hoodie"],
+    ["data/a.parquet", "metadata/v1.json", "x_delta_log/a.json", "a_SUCCESS", ".hoodie"],
 )
 def test_other_names_are_no_sign(name: str) -> None:
     assert found(f"s3://b/x/t/{name}") == []
@@ -82,7 +84,28 @@ def desk(bucket: Bucket) -> Desk:
     return Desk(bucket.stores, LakeSection(locations=(BUCKET,)), [Names({"one": table.commit()})])
 
 
-@pytest.mark.parametrize("form", ForeignFormat)
+@pytest.mark.parametrize(
+    "path",
+    [
+        "t/metadata/00003-x.metadata.json",
+        "t/metadata/v3.gz.metadata.json",
+        "t/metadata/a/b/v3.metadata.json.gz",
+        "t/v3.metadata.json",
+    ],
+)
+def test_metadata_of_iceberg_tells_the_folder_of_its_table(path: str) -> None:
+    assert found(f"s3://b/{path}") == [(ForeignFormat.ICEBERG, "s3://b/t/")]
+
+
+def test_one_of_many_metadata_files_is_kept_as_a_sign() -> None:
+    signs = FormatSigns()
+    for number in (1, 3, 2):
+        signs.add(pa.array([f"s3://b/t/metadata/0000{number}-x.metadata.json"]))
+    [found] = foreign_folders(signs.found())
+    assert found.file == "s3://b/t/metadata/00003-x.metadata.json"
+
+
+@pytest.mark.parametrize("form", sorted(set(ForeignFormat) - TABLES))
 def test_all_files_of_another_format_are_kept(
     desk: Desk, bucket: Bucket, form: ForeignFormat
 ) -> None:

@@ -93,7 +93,8 @@ def swept(engine_lake: EngineLake) -> Swept:
     world.catalog.pointers |= {table.name: table.metadata_path for table in tables}
     found = engine_lake.orphans()
     opted_out = tuple(folder_identity(path) for path in found["locations-with-gc-disabled"])
-    orphans = {path for path in found["all-unreferenced"] if not path.startswith(opted_out)}
+    kept = (*opted_out, f"{LAKE}/warehouse/shop/dropped/")  # no catalog ever listed this table
+    orphans = {path for path in found["all-unreferenced"] if not path.startswith(kept)}
     return Swept(world, tables, orphans)
 
 
