@@ -9,6 +9,9 @@ from lakesweep.cli.render.output import TextTable
 from lakesweep.units import format_count, format_moment, format_size
 
 if TYPE_CHECKING:
+    from msgspec import UnsetType
+
+    from lakesweep.lifecycle.plan.savings import RefSize, SavedFiles
     from lakesweep.sweep.plan.document import PlanDocument
 
 _NUMBERS = frozenset(
@@ -53,42 +56,43 @@ def _why(full: str | None) -> str:
 
 def savings_tables(document: PlanDocument) -> Iterator[TextTable]:
     """Savings by rule, prefix and ref; the largest refs; objects that only stale refs hold."""
-    saved = document.details["saved"]
-    yield from _saved("rule", "rule", saved["rule"])
-    yield from _saved("prefix", "prefix", saved["prefix"])
-    yield from _saved("holder", "kept longest by", saved["holder"])
-    yield from _refs("ref", document.details["refs"][:_SHOWN])
-    stale = [each for each in document.details["refs"] if each["days"] >= _STALE_DAYS]
+    from lakesweep.lifecycle.plan.document import lifecycle_details
+
+    details = lifecycle_details(document)
+    yield from _saved("rule", ((each.rule, each) for each in details.saved.rule))
+    yield from _saved("prefix", ((each.prefix, each) for each in details.saved.prefix))
+    yield from _saved("kept longest by", ((each.holder, each) for each in details.saved.holder))
+    yield from _refs("ref", details.refs[:_SHOWN])
+    stale = [each for each in details.refs if each.days >= _STALE_DAYS]
     pinning = sorted(
-        (each for each in stale if each["own_range_bytes"]),
-        key=lambda each: -each["own_range_bytes"],
+        (each for each in stale if each.own_range_bytes), key=lambda each: -each.own_range_bytes
     )
     yield from _refs(f"stale for {_STALE_DAYS} days", pinning[:_SHOWN])
 
 
-def _saved(key: str, title: str, lines: Iterable[Mapping[str, Any]]) -> Iterator[TextTable]:
+def _saved(title: str, lines: Iterable[tuple[str | UnsetType, SavedFiles]]) -> Iterator[TextTable]:
     rows = [
         (
-            each[key] or "(all paths)",
-            f"{each['delete']['files']:,}",
-            format_size(each["delete"]["bytes"]),
-            f"{each['keep']['files']:,}",
+            str(name or "(all paths)"),
+            f"{each.delete.files:,}",
+            format_size(each.delete.bytes),
+            f"{each.keep.files:,}",
         )
-        for each in lines
+        for name, each in lines
     ]
     if rows:
         titles = (title, "to delete", "bytes to delete", "to keep")
         yield TextTable(titles, _few(rows), numbers=_NUMBERS)
 
 
-def _refs(title: str, lines: Iterable[Mapping[str, Any]]) -> Iterator[TextTable]:
+def _refs(title: str, lines: Iterable[RefSize]) -> Iterator[TextTable]:
     rows = [
         (
-            f"{each['kind']} {each['name']}",
-            f"{each['objects']:,}",
-            format_size(each["bytes"]),
-            format_size(each["own_range_bytes"]),
-            f"{each['days']:,}",
+            f"{each.kind} {each.name}",
+            f"{each.objects:,}",
+            format_size(each.bytes),
+            format_size(each.own_range_bytes),
+            f"{each.days:,}",
         )
         for each in lines
     ]
