@@ -73,7 +73,7 @@ def _terminate(number: int, frame: FrameType | None) -> None:
     del number, frame
     is_second, _state.is_requested = _state.is_requested, True
     if is_second or not (_state.listeners or _state.deferrals):
-        raise TerminatedError
+        raise TerminatedError("ended by SIGTERM")
     for listener in _state.listeners:
         # Not here: the interrupted code may hold locks that the listener needs.
         threading.Thread(target=listener, daemon=True, name="termination").start()

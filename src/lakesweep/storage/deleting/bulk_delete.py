@@ -70,7 +70,7 @@ def delete_files(
     with deferred():
         yield from _delete_files(stores, batches, workers, limiter, verify=verify)
         if is_due():
-            raise TerminatedError
+            raise TerminatedError("ended by SIGTERM")
 
 
 def _delete_files(
