@@ -350,6 +350,11 @@ def test_settings_of_maintenance_have_floors(line: str, words: str) -> None:
     assert words in _refusal(f"[maintenance]\n{line}\n").message
 
 
+def test_a_key_of_the_whole_file_in_a_section_is_told_where_it_stands() -> None:
+    error = _refusal('[lakes.prod]\nlocations = ["/lake"]\nengine = "local"\n')
+    assert error.hint == "engine stands at the top of the file, before all sections"
+
+
 def test_limits_on_foreign_files_can_be_raised() -> None:
     limits = _parse("[limits]\nfile_bytes = 5\n").limits.read_limits
     assert limits == dataclasses.replace(DEFAULT_LIMITS, file_bytes=5)
