@@ -214,9 +214,10 @@ def _list(store: ObjectStore, folder: str) -> Iterator[tuple[str, datetime | Non
 def hold_lock(lock: LocationLock, lease: HeldLease) -> Iterator[LocationLock]:
     """Hold a lock while the block runs, and renew it with the lease."""
     with lock_nonce() as lock.nonce:
-        lock.take(lease.stored.value.expires_at)
-        lock.renewed = lease.clock.monotonic()
         try:
+            # Whatever fails from here on, the lock may have been written, and must not stay.
+            lock.take(lease.stored.value.expires_at)
+            lock.renewed = lease.clock.monotonic()
             with lease.telling(lock.renew):
                 yield lock
         finally:

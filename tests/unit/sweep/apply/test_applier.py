@@ -421,7 +421,7 @@ def test_a_catalog_that_is_lost_while_files_are_deleted_ends_the_run(
     world: World, made: PlanDocument
 ) -> None:
     process = _take_up_meanwhile(world, lambda: setattr(world.catalog, "is_down", True))
-    with pytest.raises(IncompleteError, match="after 4 files had been deleted"):
+    with pytest.raises(IncompleteError, match="after the run deleted 4 files"):
         process.apply(made.plan)
     assert len(_orphans(world)) == 6
     world.catalog.is_down = False
