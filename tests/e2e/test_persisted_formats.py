@@ -168,6 +168,11 @@ def test_a_run_is_shown_in_full(reader: Lakesweep) -> None:
         "seconds": 1.258137,
         "plan": PROD,
         "message": "",
+        "subject": "prod",
+        "user": "",
+        "host": "",
+        "files": 14,
+        "bytes": 17856,
         "spec": {
             "engine": "local",
             "overridden": ["first-run", "missing"],

@@ -29,6 +29,9 @@ class ConnectionLimit:
         self._in_flight = 0
         self._condition = threading.Condition()
 
+    def __reduce__(self) -> tuple[type[ConnectionLimit], tuple[int, Divisor]]:
+        return type(self), (self._most, self._divisor)
+
     def __enter__(self) -> None:
         with self._condition:
             self._condition.wait_for(self._has_room)

@@ -60,6 +60,10 @@ class LoadCounter:
         self._throttled = 0
         self._waited = 0.0
 
+    def __reduce__(self) -> tuple[type[LoadCounter], tuple[()]]:
+        # Another process counts for itself.
+        return type(self), ()
+
     def add_requests(self, operation: str, count: int = 1) -> None:
         with self._lock:
             self._requests[operation] += count
