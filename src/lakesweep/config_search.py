@@ -69,7 +69,7 @@ def find_config(
 
 
 def is_closed(folder: Path, owners: Collection[int] | None = None) -> bool:
-    """Whether nobody but `owners` can change what lies in a folder, or put another in its place."""
+    """Whether only `owners` can change what lies in a folder, or put another in its place."""
     trusted = {_ROOT, os.geteuid()} if owners is None else owners
     # Links on the way count by where they lie, and by where they lead to.
     paths = (folder.absolute(), folder.resolve())

@@ -72,7 +72,7 @@ def emptied(work: str) -> Swap:
     """Filters of some names, without a single bit."""
 
     def swap(key: str, data: bytes) -> bytes:
-        if not key.endswith(".bloom") or ("/work/" in key) != (work == "work"):
+        if not key.endswith(".bloom") or ("work" in key.split("/")) != (work == "work"):
             return data
         found = load_bloom(key, data)
         return dump_bloom(BloomFilter(found.shape, found.shards))

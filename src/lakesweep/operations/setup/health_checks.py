@@ -277,7 +277,7 @@ def _check_location(stores: Stores, location: str) -> Finding:
 def _check_changes(stores: Stores, location: str, found: Finding) -> Finding:
     """The finding of a location that can be read, with what may be changed in it.
 
-    A location that nobody may change is a warning: it can be planned, but not swept.
+    A location that is read-only is a warning: it can be planned, but not swept.
     """
     from lakesweep.runs.records import home_folder
     from lakesweep.storage.address import StoreKind, parse
