@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from lakesweep.errors import LakesweepError, MissingError, ThrottledError, UnavailableError
+from lakesweep.errors import (
+    DeniedError,
+    LakesweepError,
+    LockedError,
+    MissingError,
+    ThrottledError,
+    UnavailableError,
+)
 from lakesweep.parallel import map_ordered
 from lakesweep.storage.http_transport import BadBatchError, HttpResponse, parse_batch
 from lakesweep.storage.object_store import (
@@ -50,6 +57,22 @@ class DeleteRequests:
         except LakesweepError as error:
             return Deletion(key, Outcome.FAILED, str(error), _may_retry(error))
         return self.outcome_of(key, answer)
+
+
+def outcome_of_error(key: str, error: LakesweepError) -> Deletion:
+    """The outcome for a key whose delete the store answered with `error`."""
+    match error:
+        case MissingError():
+            return Deletion(key, Outcome.ABSENT)
+        case LockedError(reason=reason):
+            return Deletion(key, Outcome.LOCKED, reason)
+        case DeniedError(reason=reason, hint=hint):
+            return Deletion(key, Outcome.DENIED, f"{reason}; {hint}")
+        case ThrottledError(reason=reason):
+            return Deletion(key, Outcome.THROTTLED, reason, may_retry=True)
+        case _:
+            may_retry = isinstance(error, UnavailableError)
+            return Deletion(key, Outcome.FAILED, error.message, may_retry)
 
 
 def delete_by_batch(

@@ -17,6 +17,7 @@ from lakesweep.errors import (
     UnavailableError,
     UnsupportedError,
 )
+from lakesweep.storage.conditional_deletes import outcome_of_error
 from lakesweep.storage.http_transport import HttpResponse, pause_asked
 from lakesweep.storage.object_store import CHANGED, Deletion, Outcome
 
@@ -78,18 +79,7 @@ def outcome_of(key: str, path: str, answer: HttpResponse) -> Deletion:
         return Deletion(key, Outcome.DELETED)
     if is_unmet(answer):
         return Deletion(key, Outcome.CHANGED, CHANGED)
-    match error_of(GoogleOperation.DELETE, path, answer):
-        case MissingError():
-            return Deletion(key, Outcome.ABSENT)
-        case LockedError(reason=reason):
-            return Deletion(key, Outcome.LOCKED, reason)
-        case DeniedError(reason=reason, hint=hint):
-            return Deletion(key, Outcome.DENIED, f"{reason}; {hint}")
-        case ThrottledError(reason=reason):
-            return Deletion(key, Outcome.THROTTLED, reason, may_retry=True)
-        case error:
-            may_retry = isinstance(error, UnavailableError)
-            return Deletion(key, Outcome.FAILED, error.message, may_retry)
+    return outcome_of_error(key, error_of(GoogleOperation.DELETE, path, answer))
 
 
 def _code_and_reason(answer: HttpResponse) -> tuple[str, str]:

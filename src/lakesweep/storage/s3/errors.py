@@ -16,6 +16,7 @@ from lakesweep.errors import (
     UnavailableError,
     UnsupportedError,
 )
+from lakesweep.storage.conditional_deletes import outcome_of_error
 from lakesweep.storage.http_transport import HttpResponse, pause_asked
 from lakesweep.storage.object_store import CHANGED, Deletion, Outcome
 from lakesweep.storage.s3.xml_bodies import ErrorBody, parse_error
@@ -140,16 +141,7 @@ def outcome_of_answer(key: str, path: str, answer: HttpResponse) -> Deletion:
         return outcome_of(key, body)
     if answer.status == 412:
         return Deletion(key, Outcome.CHANGED, CHANGED)
-    match error_of(Operation.DELETE, path, answer):
-        case MissingError(reason=reason):
-            return Deletion(key, Outcome.ABSENT, reason)
-        case DeniedError(reason=reason, hint=hint):
-            return Deletion(key, Outcome.DENIED, f"{reason}; {hint}")
-        case ThrottledError(reason=reason):
-            return Deletion(key, Outcome.THROTTLED, reason, may_retry=True)
-        case error:
-            may_retry = isinstance(error, UnavailableError)
-            return Deletion(key, Outcome.FAILED, error.message, may_retry)
+    return outcome_of_error(key, error_of(Operation.DELETE, path, answer))
 
 
 def _other_error(code: str, path: str, reason: str, answer: HttpResponse) -> LakesweepError:
