@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import cached_property, partial
@@ -18,6 +18,7 @@ from lakesweep.config import (
     LakefsRoot,
     LakesweepRoot,
 )
+from lakesweep.config import Root as AnyRoot
 from lakesweep.errors import NotFoundError
 from lakesweep.progress import SILENT, Progress
 from lakesweep.redaction import masked
@@ -279,6 +280,12 @@ class App:
             )
         lake = find_lake(self.config.lakes, name, self.plans, self._open_lakes)
         return replace(lake, kept=(*lake.kept, *self.own_files))
+
+    def roots_reaching(self, places: Iterable[str]) -> tuple[AnyRoot, ...]:
+        """The roots of all lakes that may reference files in some places."""
+        from lakesweep.sweep.lake import reaching_roots
+
+        return tuple(reaching_roots(self.config.lakes, places, self._open_lakes))
 
     @cached_property
     def _open_lakes(self) -> frozenset[str]:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
 
 from lakesweep.paimon.model.table import PaimonTable
 from lakesweep.storage.stores import Stores
@@ -210,3 +213,33 @@ def test_partitions_of_a_table_in_s3_are_dropped_by_a_conditional_write(
     keys = moto.boto3().list_objects_v2(Bucket=BUCKET, Prefix="t/snapshot/")["Contents"]
     added = {each["Key"].removeprefix("t/") for each in keys} - java.stored()
     assert added == {"snapshot/snapshot-6"}
+
+
+def test_a_file_of_a_dropped_partition_stays_while_an_iceberg_table_needs_it(
+    capfd: pytest.CaptureFixture[str], days: JavaTable, tmp_path: Path
+) -> None:
+    paimon = PaimonTable.open(Stores(), str(days.folder))
+    live = [days.folder / path for path in live_files(paimon, newest(paimon))]
+    first = next(path for path in live if "dt=2021-03-01" in str(path))
+    other = next(path for path in live if "dt=2021-03-02" in str(path))
+    rows = pa.table({"id": [1]})
+    pq.write_table(rows, first)  # files of Paimon have ids of fields, which add_files refuses
+    properties = {"uri": f"sqlite:///{tmp_path}/prod.db", "warehouse": f"file://{tmp_path}/ice"}
+    catalog = SqlCatalog("prod", **properties)
+    catalog.create_namespace("shop")
+    catalog.create_table("shop.guest", rows.schema).add_files([f"file://{first}"])
+    config = tmp_path / "lakesweep.toml"
+    config.write_text(
+        f'[lakes.ice]\nlocations = ["{tmp_path}/ice"]\n[[lakes.ice.roots]]\n'
+        'type = "iceberg-catalog"\nname = "prod"\n'
+        f'properties = {{ type = "sql", uri = "{properties["uri"]}" }}\n'
+    )
+    lakesweep = Lakesweep(capfd, config)
+    assert _drop(lakesweep, days, "dt=2021-03-01", "dt=2021-03-02", "--yes").code == 0
+    words = ("--retain-min", "1", "--retain-max", "1", "--limit", "100", "--settle", "0s", "--yes")
+    done = lakesweep("paimon", "expire-snapshots", str(days.folder), *words)
+    assert done.code == 0, done.err
+    assert "kept (referenced)" in done.err
+    assert first.exists()
+    assert not other.exists()
+    assert catalog.load_table("shop.guest").scan().to_arrow().num_rows == 1

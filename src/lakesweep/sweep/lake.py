@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -79,22 +79,28 @@ def find_lake(
         neighbours={other: lake.locations for other, lake in others.items()},
         kept=tuple(folder for lake in others.values() for folder in lake.own_folders),
         roots_of_others=tuple(
-            root
-            for other, lake in others.items()
-            if other in open_lakes or not _is_separate(lake.section, lakes[name])
-            for root in lake.section.roots
+            reaching_roots(
+                {other: lake.section for other, lake in others.items()},
+                lakes[name].locations,
+                open_lakes,
+            )
         ),
     )
 
 
-def _is_separate(closed: LakeSection, lake: LakeSection) -> bool:
-    """Whether a lake is closed, and none of its locations overlaps with those of another."""
-    theirs = [_folder(each) for each in closed.locations]
-    mine = [_folder(each) for each in lake.locations]
-    pairs = ((one, other) for one in theirs for other in mine)
-    return closed.closed and not any(
-        one.startswith(other) or other.startswith(one) for one, other in pairs
-    )
+def reaching_roots(
+    lakes: Mapping[str, LakeSection], places: Iterable[str], open_lakes: Collection[str] = ()
+) -> Iterator[Root]:
+    """The roots of lakes that may reference files in some places."""
+    mine = [_folder(each) for each in places]
+    for name, lake in lakes.items():
+        if name in open_lakes or not lake.closed or _overlap(lake.locations, mine):
+            yield from lake.roots
+
+
+def _overlap(locations: Iterable[str], folders: Sequence[str]) -> bool:
+    pairs = ((_folder(each), folder) for each in locations for folder in folders)
+    return any(one.startswith(other) or other.startswith(one) for one, other in pairs)
 
 
 def folder_outside(section: LakeSection, memory: Iterable[RootMemory]) -> str | None:

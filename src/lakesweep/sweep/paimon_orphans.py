@@ -43,6 +43,7 @@ from lakesweep.sweep.mark.marks import RootState
 from lakesweep.sweep.plan.planner import Planner, PlanRequest
 from lakesweep.sweep.plan.stored_plan import StoredPlan, open_plan
 from lakesweep.sweep.roots.root import RootKind
+from lakesweep.sweep.roots.sources import RootSourceFactory, root_sources
 from lakesweep.sweep.verdicts import Reason, Verdict
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ class SweptOrphans:
 class OrphanSweeper:
     """Cleans tables on an engine. `path` is the address to clean; plans are kept in `plans`.
 
-    Lakesweep's own files are `kept`, and so is what `others` reference in external folders.
+    Lakesweep's own files are `kept`, and so is what `others` reference.
     """
 
     stores: Stores
@@ -112,20 +113,26 @@ class OrphanSweeper:
     progress: Progress = SILENT
     kept: tuple[str, ...] = ()
     others: tuple[Root, ...] = ()
+    sources: RootSourceFactory = root_sources
 
     def plan(
         self, tables: Sequence[PaimonTable], cut: datetime, overridden: Collection[str] = ()
     ) -> SweptOrphans:
         """Find files that were last written before `cut` and that no table uses."""
         places = [place for table in tables for place in self._places(table)]
-        is_shared = any(table.external_roots for table in tables)
-        others = self.others if is_shared else ()
-        lake = orphan_lake(self.path, self.plans, places, kept=self.kept, others=others)
+        lake = orphan_lake(self.path, self.plans, places, kept=self.kept, others=self.others)
         spec = orphan_spec(self.engine.name, self.path)
         with run_session(
             self.runs, lake.name, RunKind.PLAN, spec=spec, plans=lake.plans
         ) as session:
-            planner = Planner(self.stores, self.engine, self.runs, self.clock, self.progress)
+            planner = Planner(
+                self.stores,
+                self.engine,
+                self.runs,
+                self.clock,
+                self.progress,
+                sources=self.sources,
+            )
             order = PlanRequest(
                 lake,
                 max(session.started - cut, timedelta()),
@@ -163,7 +170,9 @@ class OrphanSweeper:
         plan, lake = document.plan, found.lake.name
         spec = orphan_spec(self.engine.name, self.path)
         with run_session(self.runs, lake, RunKind.APPLY, plan=plan, spec=spec) as session:
-            applier = Applier(self.stores, self.engine, self.runs, self.clock, self.progress)
+            applier = Applier(
+                self.stores, self.engine, self.runs, self.clock, self.progress, self.sources
+            )
             applied = applier.apply(order, document, session)
         self._add_outcomes(found, outcome)
         if applied.stopped:

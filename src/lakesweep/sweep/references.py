@@ -28,11 +28,13 @@ from lakesweep.clock import Clock
 from lakesweep.guard_names import GuardName
 from lakesweep.hashing import HashSet
 from lakesweep.marks.columns import RootFacts
-from lakesweep.paimon.model.external_paths import real_folder
+from lakesweep.paimon.model.external_paths import overlaps, real_folder
+from lakesweep.paimon.model.table import PaimonTable
+from lakesweep.parallel import map_ordered
 from lakesweep.progress import SILENT, Progress
 from lakesweep.runs.records import RootMemory
 from lakesweep.runs.task_progress import show_progress
-from lakesweep.storage.address import identity
+from lakesweep.storage.address import folder_identity, identity, parse
 from lakesweep.storage.datasets.manifest import Dataset, Part
 from lakesweep.storage.datasets.reader import read_dataset
 from lakesweep.storage.datasets.writer import commit_dataset
@@ -79,6 +81,8 @@ if TYPE_CHECKING:
 
 #: Looking takes no more than about a fifth of the time, however busy the lake is.
 _REST = 4
+#: Schemas of Paimon tables are read by this many threads.
+_WORKERS = 16
 #: A request names its files itself, so neither neighbours nor `gc.enabled` decide about them.
 _NOT_ASKED = (GuardName.FOREIGN, GuardName.GC_ENABLED)
 
@@ -346,25 +350,55 @@ class RootsBeside:
 
 
 @dataclass(frozen=True)
-class RootsBesideTables:
-    """A source without some Paimon tables, by the identities of their folders without links."""
+class TablesRead:
+    """Paimon tables that a caller has read itself, and the places where files are in question.
 
-    source: RootSource
+    The `folders` of the tables are identities without links.
+    """
+
     folders: frozenset[str]
+    places: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class RootsBesideTables:
+    """A source without some Paimon tables, and without those that cannot need files in question.
+
+    A Paimon table has files in its own folder and in external ones that its schemas name. If these
+    are all elsewhere, nothing in it needs to be read.
+    """
+
+    stores: Stores
+    source: RootSource
+    read: TablesRead
 
     @property
     def name(self) -> str:
         return self.source.name
 
     def collect(self) -> Iterator[RootRow | RootProblem | EmptyRootSource]:
-        for found in self.source.collect():
-            if isinstance(found, EmptyRootSource) or not self._is_left_out(found):
+        everything = list(self.source.collect())
+        left_out = map_ordered(self._is_left_out, everything, workers=_WORKERS)
+        for found, is_out in zip(everything, left_out, strict=True):
+            if not is_out:
                 yield found
 
     def look(self, root: RootRow) -> RootRow | None:
         return self.source.look(root)
 
-    def _is_left_out(self, found: RootRow | RootProblem) -> bool:
-        return found.kind is RootKind.PAIMON_TABLE and any(
-            real_folder(folder) in self.folders for folder in found.locations[:1]
+    def _is_left_out(self, found: RootRow | RootProblem | EmptyRootSource) -> bool:
+        if isinstance(found, EmptyRootSource) or found.kind is not RootKind.PAIMON_TABLE:
+            return False
+        return any(
+            real_folder(folder) in self.read.folders or self._is_elsewhere(folder)
+            for folder in found.locations[:1]
         )
+
+    def _is_elsewhere(self, folder: str) -> bool:
+        """Whether a table has no files in the places in question, as far as it can be read."""
+        try:
+            roots = PaimonTable(self.stores, parse(folder)).external_roots
+        except Exception:
+            return False  # it may name any place
+        places = [folder_identity(each) for each in self.read.places]
+        return not any(overlaps(each, places) for each in (folder, *roots))

@@ -13,11 +13,14 @@ import msgspec
 import pyarrow as pa
 
 from lakesweep.app import App
+from lakesweep.errors import RefusedError
+from lakesweep.guard_names import GuardName
+from lakesweep.hashing import HashSet
 from lakesweep.operations.interaction import SILENT_IO, Confirm, EngineName, Interaction
-from lakesweep.operations.tables.external_files import (
-    ExternalFiles,
-    external_files,
-    files_in_question,
+from lakesweep.operations.tables.paimon_protection import (
+    ProtectedFiles,
+    TablesInQuestion,
+    protected_files,
 )
 from lakesweep.operations.tables.paimon_tables import MAIN, open_branch
 from lakesweep.paimon.expire.expiry import (
@@ -266,18 +269,15 @@ def _expire(
     lake = table_lake("paimon-expiry", table.address.path)
     with (
         plan_expiry(table, expiry, partial(_known, app, lake), progress=io.progress) as plan,
-        external_files(
-            app,
-            [table],
-            files_in_question(app, [table], plan.files_to_delete()),
-            request.overrides,
-            io,
-        ) as external,
+        protected_files(
+            app, TablesInQuestion([table]), plan.all_batches(), request.overrides, io
+        ) as protected,
     ):
         for ignored in plan.journals.ignored:
             _notify_ignored(table, ignored, io)
-        if external is not None:
-            plan.spare(external.kept)
+        if protected is not None:
+            _check_owners(plan, protected.kept)
+            plan.spare(protected.kept)
         preview = _preview(plan, subject)
         confirm(preview)
         if request.dry_run:
@@ -285,7 +285,17 @@ def _expire(
         if plan.is_empty:
             expiry.prepare()  # writes a hint that is missing
             return subject.applied(plan, ExpiryOutcome())
-        return subject.applied(plan, _carry_out(app, plan, lake, request, external, io))
+        return subject.applied(plan, _carry_out(app, plan, lake, request, protected, io))
+
+
+def _check_owners(plan: ExpiryPlan, kept: HashSet) -> None:
+    """Refuse an expiry of owners that others keep: an owner that stays needs all its files."""
+    for path in plan.kept_owners(kept):
+        raise RefusedError(
+            GuardName.REFERENCED,
+            f"{path} would expire, but a root of a lake keeps it; nothing was deleted",
+            hint="a pinned list names it, or the external paths of another table lead there",
+        )
 
 
 def _known(app: App, lake: str, address: str) -> str | None:
@@ -308,7 +318,7 @@ def _carry_out(
     plan: ExpiryPlan,
     lake: str,
     request: _ExpiryRequest,
-    external: ExternalFiles | None,
+    protected: ProtectedFiles | None,
     io: Interaction,
 ) -> ExpiryOutcome:
     """Apply a plan under a lease of the table: one expiry at a time, whose journal is recorded."""
@@ -321,12 +331,15 @@ def _carry_out(
     limiter = DeleteLimiter(app.clock, request.rate)
     spec = {"paimon": plan.table.address.path, "expires": plan.expiry.title}
     with run_session(app.runs, lake, RunKind.EXPIRE, spec=spec) as session:
+        if protected is not None:
+            # Owners go long before the files, and confirming may have taken long.
+            _check_owners(plan, protected.look().kept)
         fence = RequestFence(session.lease.verified_until, app.clock)
         outcome = apply_expiry(
             plan,
             FencedStores(app.stores, fence),
             SessionJournals(app.runs, session, fence),
-            deletion=nullcontext if external is None else external.deletion,
+            deletion=nullcontext if protected is None else protected.deletion,
             limiter=limiter,
             settle=request.settle,
             progress=io.progress,

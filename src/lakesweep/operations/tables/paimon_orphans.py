@@ -16,11 +16,12 @@ from lakesweep.app import App
 from lakesweep.errors import LakesweepError, RefusedError
 from lakesweep.guard_names import GuardName
 from lakesweep.operations.interaction import SILENT_IO, Confirm, EngineName, Interaction
-from lakesweep.operations.tables.external_files import (
-    ExternalFiles,
-    external_files,
-    files_in_question,
+from lakesweep.operations.tables.paimon_protection import (
+    ProtectedFiles,
+    TablesInQuestion,
     guard_external_roots,
+    protected_files,
+    roots_to_ask,
 )
 from lakesweep.paimon.expire.settle_time import SETTLE, store_time
 from lakesweep.paimon.model.external_paths import TableGroup
@@ -174,7 +175,7 @@ def clean_orphans(
         run = _OrphanRun(app, request, found)
         stack.enter_context(run.outcome.outcomes)
         groups = [group for group in found.groups() if run.is_apart(group)]
-        cleaner = stack.enter_context(_open_cleaner(app, request, io))
+        cleaner = stack.enter_context(_open_cleaner(app, request, found, io))
         run.find(cleaner, groups)
         if not request.dry_run:
             run.check_clocks()
@@ -196,13 +197,14 @@ def _check_age(request: CleanOrphansRequest, now: datetime) -> None:
 
 @contextmanager
 def _open_cleaner(
-    app: App, request: CleanOrphansRequest, io: Interaction
+    app: App, request: CleanOrphansRequest, found: Warehouse, io: Interaction
 ) -> Iterator[OrphanCleaner]:
     match request.engine:
         case EngineName.LOCAL:
-            with closing(_LocalCleaner(app, request, io)) as cleaner:
+            with closing(_LocalCleaner(app, request, io, found.failures)) as cleaner:
                 yield cleaner
         case EngineName.SPARK:
+            from lakesweep.operations.tables.purge_check import sources_of_others
             from lakesweep.sweep.paimon_orphans import OrphanSweeper, SweepOrphanCleaner
 
             with app.engine(request.engine.value, verbose=io.verbose) as engine:
@@ -215,7 +217,8 @@ def _open_cleaner(
                     request.path,
                     io.progress,
                     app.kept_folders,
-                    tuple(root for lake in app.config.lakes.values() for root in lake.roots),
+                    roots_to_ask(app, TablesInQuestion(found.tables), request.overridden),
+                    sources_of_others(app),
                 )
                 yield SweepOrphanCleaner(sweeper, request.overridden, request.rate)
 
@@ -227,44 +230,52 @@ class _LocalCleaner:
     app: App
     request: CleanOrphansRequest
     io: Interaction
+    failed: Sequence[FailedTable] = ()
     _found: list[OrphanPlan] = field(default_factory=list)
-    _external: dict[OrphanPlan, ExternalFiles] = field(default_factory=dict)
+    _protected: ProtectedFiles | None = None
     _open: ExitStack = field(default_factory=ExitStack)
+    _spare: SpareOthers | None = None
 
     def find(
         self, groups: Sequence[TableGroup], cut: datetime
     ) -> Iterator[OrphanPlan | FailedTable]:
         for group in groups:
             try:
-                yield self._plan(group, cut)
+                plan = plan_orphans(group, cut, progress=self.io.progress)
+                self._found.append(self._open.enter_context(plan))
             except LakesweepError as error:
                 yield from (FailedTable(table.address.path, error) for table in group.tables)
+        try:
+            self._protect(groups)
+        except LakesweepError as error:
+            # What the others need is unknown, and it may be any of the files.
+            lost, self._found = self._found, []
+            tables = (table for plan in lost for table in plan.tables)
+            yield from (FailedTable(table.address.path, error) for table in tables)
+        yield from self._found
 
-    def _plan(self, group: TableGroup, cut: datetime) -> OrphanPlan:
-        with ExitStack() as stack:
-            plan = stack.enter_context(plan_orphans(group, cut, progress=self.io.progress))
-            question = files_in_question(self.app, group.tables, plan.batches())
-            overridden = self.request.overridden
-            tables = (*group.tables, *group.beside)
-            external = stack.enter_context(
-                external_files(self.app, tables, question, overridden, self.io)
-            )
-            if external is not None:
-                plan.spare(external.kept)
-                self._external[plan] = external
-            self._found.append(plan)
-            self._open.push(stack.pop_all())
-        return plan
+    def _protect(self, groups: Sequence[TableGroup]) -> None:
+        """Leave out what others need. All roots are read once, whatever the number of tables."""
+        tables = [table for group in groups for table in (*group.tables, *group.beside)]
+        question = TablesInQuestion(tables, [each.table for each in self.failed])
+        files = (batch for plan in self._found for batch in plan.batches())
+        overridden = self.request.overridden
+        protected = protected_files(self.app, question, files, overridden, self.io)
+        self._protected = self._open.enter_context(protected)
+        if self._protected is not None:
+            for plan in self._found:
+                plan.spare(self._protected.kept)
 
     @contextmanager
-    def _watch(self, found: OrphanPlan) -> Iterator[SpareOthers]:
+    def _watch(self, _: OrphanPlan) -> Iterator[SpareOthers]:
         """Leaves out what other roots reference, by a look right before the first delete."""
-        external = self._external.get(found)
-        if external is None:
+        if self._protected is None:
             yield lambda batch: batch
             return
-        with external.deletion(iter) as deletion:
-            yield lambda batch: deletion.divide(batch)[0]
+        if self._spare is None:
+            deletion = self._open.enter_context(self._protected.deletion(iter))
+            self._spare = lambda batch: deletion.divide(batch)[0]
+        yield self._spare
 
     def remove(self, outcome: OrphanOutcome) -> Sequence[FailedTable]:
         # A dry run needs neither this nor a store, and both take longer to load than a table.

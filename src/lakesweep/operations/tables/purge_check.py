@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from tempfile import TemporaryDirectory
 
@@ -31,6 +31,7 @@ from lakesweep.storage.datasets.manifest import Dataset
 from lakesweep.storage.datasets.writer import write_dataset
 from lakesweep.storage.deleting.bulk_delete import Deleter
 from lakesweep.storage.listing.locations import list_files
+from lakesweep.storage.stores import Stores
 from lakesweep.sweep.columns import LISTING
 from lakesweep.sweep.engine.local_engine import LocalSweepEngine
 from lakesweep.sweep.judge.reasons import JudgeRules
@@ -45,11 +46,14 @@ from lakesweep.sweep.references import (
     ReferencedFiles,
     RootsBeside,
     RootsBesideTables,
+    TablesRead,
     UnreferencedDeletion,
     listing_rows,
     references_only,
 )
+from lakesweep.sweep.roots.iceberg_scan import ListedFiles
 from lakesweep.sweep.roots.root import RootSource
+from lakesweep.sweep.roots.sources import RootSourceFactory
 from lakesweep.sweep.verdicts import Reason
 from lakesweep.units import format_count
 
@@ -60,8 +64,8 @@ class PurgeScope:
 
     Files outside `locations` stay. `catalogs`, by their properties, are asked beside the configured
     roots, and `target` is the table that is purged. `formats` are tables of other formats that its
-    files may belong to. `read_tables` are the folders of Paimon tables that the caller has read
-    itself (identities without links). Without `asks_roots`, only Lakesweep's own files stay.
+    files may belong to. `read_tables` are Paimon tables that the caller has read itself. `roots`
+    are asked in place of those of all lakes. Without `asks_roots`, only Lakesweep's own files stay.
     """
 
     locations: tuple[str, ...]
@@ -70,7 +74,8 @@ class PurgeScope:
     own_files: tuple[str, ...] = ()
     asks_roots: bool = True
     rules: Callable[[JudgeRules], JudgeRules] = references_only
-    read_tables: frozenset[str] = frozenset()
+    read_tables: TablesRead | None = None
+    roots: tuple[Root, ...] | None = None
     formats: tuple[ForeignFolder, ...] = ()
 
 
@@ -133,7 +138,8 @@ def whole_stores(addresses: Iterable[str]) -> tuple[str, ...]:
 def _lake(app: App, scope: PurgeScope, place: str) -> Lake:
     """All lakes as one. Work in progress is in `place`, which is also where nothing is found."""
     lakes = app.config.lakes
-    roots = [root for lake in lakes.values() for root in lake.roots]
+    of_lakes = (root for lake in lakes.values() for root in lake.roots)
+    roots = list(of_lakes if scope.roots is None else scope.roots)
     roots += [
         IcebergCatalogRoot(type="iceberg-catalog", name=name, properties=dict(properties))
         for name, properties in scope.catalogs.items()
@@ -146,10 +152,23 @@ def _lake(app: App, scope: PurgeScope, place: str) -> Lake:
     return Lake("purge", section, place, kept=kept)
 
 
+def sources_of_others(app: App) -> RootSourceFactory:
+    """Makes the sources of a lake. Scans of others count as well, by listings of their own."""
+
+    def sources(stores: Stores, lake: Lake, _: ListedFiles) -> Sequence[RootSource]:
+        roots = (*lake.section.roots, *lake.roots_of_others)
+        section = lake.section.model_copy(update={"roots": roots})
+        everything = replace(lake, section=section, roots_of_others=())
+        return app.root_sources(stores, everything, lambda: _scanned(app, roots))
+
+    return sources
+
+
 def _sources(app: App, lake: Lake, scope: PurgeScope) -> Sequence[RootSource]:
-    found = app.root_sources(app.stores, lake, lambda: _scanned(app, lake.section.roots))
-    if scope.read_tables:
-        found = [RootsBesideTables(source, scope.read_tables) for source in found]
+    found = sources_of_others(app)(app.stores, lake, tuple)
+    if scope.read_tables is not None:
+        read = scope.read_tables
+        found = [RootsBesideTables(app.stores, source, read) for source in found]
     if scope.target is not None:
         found = [RootsBeside(source, scope.target) for source in found]
     return found

@@ -181,6 +181,11 @@ class ExpiryPlan(Spools[PaimonKind, PaimonKind]):
                 self.bytes[kind] += pc.sum(batch["size_bytes"]).as_py() or 0
         self.protected += before - self.total_files
 
+    def kept_owners(self, kept: HashSet) -> list[str]:
+        """The files of owners that are among some files, by the hashes of their identities."""
+        paths = pa.array([owner.file.path for owner in self.expiry.leaving], pa.string())
+        return list(paths.filter(pa.array(kept.contains(file_hashes(paths)))).to_pylist())
+
     def owners(self) -> Iterator[pa.RecordBatch]:
         """The files of the owners themselves."""
         yield _owner_rows([owner.file for owner in self.expiry.leaving])

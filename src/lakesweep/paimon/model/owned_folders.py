@@ -5,7 +5,7 @@ it lies where this table keeps files, links resolved, and not in the folder of a
 Metadata that names anything else is damaged or forged.
 
 The external roots are named by the table itself, so they prove nothing: code that deletes files
-in them also asks the configuration and all roots (`operations/tables/external_files.py`).
+in them also asks the configuration and all roots (`operations/tables/paimon_protection.py`).
 """
 
 from __future__ import annotations

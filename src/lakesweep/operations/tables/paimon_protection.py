@@ -1,22 +1,28 @@
-"""Files that Paimon tables keep outside of their own folders: which of them may be deleted.
+"""Files of Paimon tables that stay because something else than the tables needs them.
+
+Another table can reference a file anywhere: an Iceberg table takes it up with `add_files`, a list
+pins it, a Paimon table names a folder of another one as its external path. So all configured roots
+are asked about all files, right before the first delete, as by every other command that deletes.
+Only the tables themselves are not: the caller has read them.
 
 A table names its external folders itself, and everyone who can write to it can make it name any
 folder. So files there are deleted only inside a location of a configured lake, or with the
 caller's explicit consent (`--override outside`) in a bucket or file system that the table or a
-lake is in. All configured roots are asked which of them they reference, right before the first
-delete. Lakesweep's own files and the folders of other tables always stay.
+lake is in. Lakesweep's own files and the folders of other tables always stay.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakesweep.app import App
+from lakesweep.config import PaimonWarehouseRoot, Root
 from lakesweep.errors import RefusedError
 from lakesweep.guard_names import GuardName
 from lakesweep.hashing import HashSet
@@ -33,8 +39,32 @@ if TYPE_CHECKING:
     from lakesweep.sweep.references import ReferencedFiles, UnreferencedDeletion
 
 
-class ExternalFiles:
-    """The external files of one request, as far as all roots and the configuration say."""
+@dataclass(frozen=True)
+class TablesInQuestion:
+    """The tables of one request, which the caller has read itself.
+
+    Those that are `left_out` could not be read, as the caller reports: they lose nothing, and do
+    not hold up the others.
+    """
+
+    tables: Sequence[PaimonTable]
+    left_out: Sequence[str] = ()
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """All folders that files of the tables may be in."""
+        external = (root for table in self.tables for root in table.external_roots)
+        return (*(table.address.path for table in self.tables), *external)
+
+    @property
+    def known(self) -> frozenset[str]:
+        """The folders of tables that are not asked (identities without links)."""
+        paths = (*(table.address.path for table in self.tables), *self.left_out)
+        return frozenset(map(real_folder, paths))
+
+
+class ProtectedFiles:
+    """Says which files of one request stay, by all roots and by the configuration."""
 
     def __init__(
         self, check: PurgeCheck, table: str, overrides: Collection[str], io: Interaction
@@ -47,7 +77,7 @@ class ExternalFiles:
         self.kept: HashSet = first.kept
         for reason, files in first.reasons().items():
             io.notify(
-                f"warning: {format_count(files, 'file')} that {table} names outside of its folder"
+                f"warning: {format_count(files, 'file')} of {table} that the table no longer needs"
                 f" are kept ({reason.value}), such as {first.example(reason)}"
             )
 
@@ -65,31 +95,47 @@ class ExternalFiles:
 
 
 @contextmanager
-def external_files(
+def protected_files(
     app: App,
-    tables: Sequence[PaimonTable],
+    question: TablesInQuestion,
     batches: Iterable[pa.RecordBatch],
     overrides: Collection[str],
     io: Interaction,
-) -> Iterator[ExternalFiles | None]:
-    """What may be deleted of some files outside the folders of tables; None if there are none.
-
-    The tables themselves are not asked: the caller has read them.
-    """
+) -> Iterator[ProtectedFiles | None]:
+    """What stays of some files that the tables let go; None if that is clear without a look."""
+    roots = roots_to_ask(app, question, overrides)
+    if not roots:
+        batches = _beyond_own_folders(app, question.tables, batches)
     found = (batch for batch in batches if batch.num_rows)
     first = next(found, None)
     if first is None:
         yield None
         return
-    # Tables without external files need none of this, and it takes longer to load than most tables.
+    # Most configurations of a few tables need none of this, and it takes longer to load than they.
     from lakesweep.operations.tables.purge_check import PurgeScope, purge_check
+    from lakesweep.sweep.references import TablesRead
 
     scope = PurgeScope(
-        allowed_locations(app, tables, overrides),
-        read_tables=frozenset(real_folder(table.address.path) for table in tables),
+        allowed_locations(app, question.tables, overrides),
+        roots=roots or None,
+        read_tables=TablesRead(question.known, question.places),
     )
     with purge_check(app, scope, _chain(first, found), progress=io.progress) as check:
-        yield ExternalFiles(check, tables[0].address.path, overrides, io)
+        yield ProtectedFiles(check, question.tables[0].address.path, overrides, io)
+
+
+def roots_to_ask(
+    app: App, question: TablesInQuestion, overrides: Collection[str]
+) -> tuple[Root, ...]:
+    """The roots that may need files in the folders of tables."""
+    if GuardName.REFERENCED in overrides:
+        return ()
+    roots = app.roots_reaching(question.places)
+    return tuple(root for root in roots if not _is_one_of(root, question))
+
+
+def _is_one_of(root: Root, question: TablesInQuestion) -> bool:
+    return isinstance(root, PaimonWarehouseRoot) and real_folder(root.path) in question.known
 
 
 def allowed_locations(
@@ -128,7 +174,7 @@ _HINTS = (
 )
 
 
-def files_in_question(
+def _beyond_own_folders(
     app: App, tables: Sequence[PaimonTable], batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Those of some files that are in none of the tables' own folders, or are Lakesweep's own."""

@@ -1,4 +1,7 @@
-"""A Paimon table names its external folders itself, so nothing is deleted there on its word."""
+"""What others need is not deleted with Paimon tables, wherever it lies.
+
+A table names its external folders itself, so nothing is deleted there on its word.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,15 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
 
 from lakesweep.app import App
 from lakesweep.clock import ManualClock
 from lakesweep.config import Config
-from lakesweep.errors import DamagedError, RefusedError
+from lakesweep.errors import DamagedError, LakesweepError, RefusedError
 from lakesweep.operations.interaction import EngineName
 from lakesweep.operations.tables.paimon_expiry import (
     ExpireSnapshotsRequest,
@@ -263,3 +269,144 @@ def test_the_options_of_old_schemas_prove_nothing_either(tmp_path: Path, outside
     with pytest.raises(RefusedError, match="outside its location"):
         expire(open_app(tmp_path), table)
     assert outside.exists()
+
+
+ROWS = pa.table({"id": [1, 2, 3]})
+
+
+class Guests:
+    """A Paimon table that let `data-1.parquet` go, and an Iceberg table beside it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.table = put(folder / "w" / "a.db" / "t", {}, File("data-1.parquet"))
+        self.taken = self.write(self.table / "bucket-0" / "data-1.parquet")
+        self.lake: dict[str, Any] = {"locations": [str(folder / "w")], "roots": []}
+
+    def write(self, path: Path) -> Path:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(ROWS, path)
+        return path
+
+    def catalog(self) -> SqlCatalog:
+        """A catalog whose table lies elsewhere, and is a root of the lake."""
+        properties = {"type": "sql", "uri": f"sqlite:///{self.folder}/prod.db"}
+        root = {"type": "iceberg-catalog", "name": "prod", "properties": properties}
+        self.lake["roots"].append(root)
+        return SqlCatalog("prod", uri=properties["uri"], warehouse=f"file://{self.folder}/ice")
+
+    def take_up(self, *files: Path) -> None:
+        """Add files to the Iceberg table."""
+        catalog = self.catalog()
+        catalog.create_namespace("shop")
+        guest = catalog.create_table("shop.guest", ROWS.schema)
+        guest.add_files([f"file://{path}" for path in files])
+
+    def pin(self, path: Path) -> None:
+        pins = self.folder / "pins.txt"
+        pins.write_text(f"{path}\n")
+        self.lake["roots"].append({"type": "pinned", "file": str(pins)})
+
+    def app(self, **lakes: object) -> App:
+        return open_app(self.folder, {"lake": self.lake, **lakes})
+
+
+@pytest.fixture
+def guests(tmp_path: Path) -> Guests:
+    return Guests(tmp_path)
+
+
+def test_an_expiry_leaves_what_an_iceberg_table_took_up_from_the_tables_own_folder(
+    guests: Guests,
+) -> None:
+    guests.take_up(guests.taken)
+    result = expire(guests.app(), guests.table)
+    assert result.deleted["snapshot"] == 1
+    assert "data" not in result.deleted
+    assert guests.taken.exists()
+
+
+@pytest.mark.parametrize("engine", EngineName)
+def test_orphans_leave_what_an_iceberg_table_took_up_from_the_tables_own_folder(
+    guests: Guests, engine: EngineName
+) -> None:
+    taken = guests.write(guests.table / "bucket-0" / ORPHAN)
+    unused = guests.write(taken.with_name(ORPHAN.replace("-0.", "-1.")))
+    guests.take_up(taken)
+    assert clean(guests.app(), guests.folder / "w", engine=engine).deleted == 1
+    assert taken.exists()
+    assert not unused.exists()
+
+
+@pytest.mark.parametrize("engine", EngineName)
+def test_orphans_leave_what_a_scan_finds(guests: Guests, engine: EngineName) -> None:
+    taken = guests.write(guests.table / "bucket-0" / ORPHAN)
+    guests.take_up(taken)
+    scan = {"type": "iceberg-scan", "path": str(guests.folder / "ice"), "keep": True}
+    guests.lake["roots"] = [scan]
+    clean(guests.app(), guests.folder / "w", engine=engine)
+    assert taken.exists()
+
+
+def test_an_expiry_leaves_a_pinned_file(guests: Guests) -> None:
+    guests.pin(guests.taken)
+    assert expire(guests.app(), guests.table).deleted["snapshot"] == 1
+    assert guests.taken.exists()
+
+
+def test_an_expiry_of_a_pinned_snapshot_is_refused(guests: Guests) -> None:
+    guests.pin(guests.table / "snapshot")
+    before = sorted(guests.table.rglob("*"))
+    with pytest.raises(RefusedError, match="snapshot-1 would expire") as refused:
+        expire(guests.app(), guests.table)
+    assert refused.value.guard == "referenced"
+    assert sorted(guests.table.rglob("*")) == before
+
+
+@pytest.mark.parametrize("engine", EngineName)
+def test_a_broken_catalog_stops_everything_that_it_may_share(
+    guests: Guests, engine: EngineName
+) -> None:
+    orphan = guests.write(guests.table / "bucket-0" / ORPHAN)
+    guests.catalog()
+    (guests.folder / "prod.db").write_bytes(b"no database")
+    with pytest.raises(RefusedError, match="catalog prod may reference the files") as refused:
+        expire(guests.app(), guests.table)
+    assert refused.value.guard == "incomplete"
+    with pytest.raises(LakesweepError, match="prod"):
+        clean(guests.app(), guests.table, engine=engine)
+    assert guests.taken.exists()
+    assert orphan.exists()
+
+
+def test_a_broken_catalog_of_a_closed_lake_stops_nothing_elsewhere(guests: Guests) -> None:
+    guests.catalog()
+    (guests.folder / "prod.db").write_bytes(b"no database")
+    ice, guests.lake["roots"] = guests.lake["roots"], []
+    closed = {"locations": [str(guests.folder / "ice")], "roots": ice, "closed": True}
+    assert expire(guests.app(ice=closed), guests.table).deleted["data"] == 1
+    assert not guests.taken.exists()
+
+
+def test_roots_are_not_asked_if_that_is_said_by_name(guests: Guests) -> None:
+    guests.pin(guests.table)
+    assert expire(guests.app(), guests.table, "referenced").deleted["data"] == 1
+
+
+def test_a_table_that_an_expiry_does_not_concern_is_not_read(guests: Guests) -> None:
+    other = put(guests.folder / "w" / "a.db" / "other", {}, live=[File("data-2.parquet")])
+    for manifest in (other / "manifest").iterdir():
+        manifest.write_bytes(b"damaged")
+    guests.lake["roots"] = [{"type": "paimon-warehouse", "path": str(guests.folder / "w")}]
+    assert expire(guests.app(), guests.table).deleted["data"] == 1
+
+
+def test_one_that_writes_into_the_table_is(guests: Guests) -> None:
+    """Whose files are whose is unknown then, snapshots among them."""
+    external = f"file://{guests.table}"
+    live = File("data-1.parquet", external_path=f"file://{guests.taken}")
+    put(guests.folder / "w" / "a.db" / "other", {"data-file.external-paths": external}, live=[live])
+    guests.lake["roots"] = [{"type": "paimon-warehouse", "path": str(guests.folder / "w")}]
+    with pytest.raises(RefusedError, match="a root of a lake keeps it"):
+        expire(guests.app(), guests.table)
+    assert guests.taken.exists()
