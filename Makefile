@@ -1,9 +1,9 @@
 # The same targets here and in CI. `make` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-databases test-clouds test-paimon-readers soak coverage check bench clean
+.PHONY: help setup demo test test-databases test-clouds test-paimon-readers test-deploy soak coverage check bench clean
 
 BIN := .venv/bin
-CODE := src tests benchmarks
+CODE := src tests benchmarks deploy
 # Every script is a benchmark except for the modules that they share.
 SHARED := $(addprefix benchmarks/,__init__.py contest.py lakefs_ranges.py lakefs_repository.py model_s3.py paimon_peer.py paimon_table.py sweep_lake.py sweep_peer.py sweep_run.py)
 BENCHMARKS := $(subst /,.,$(basename $(filter-out $(SHARED),$(sort $(wildcard benchmarks/*.py)))))
@@ -32,6 +32,10 @@ test-paimon-readers: setup ## test our Paimon commits with pypaimon and Java; fe
 	@scripts/setup-paimon-readers
 	$(BIN)/pytest tests/readers --timeout 600
 
+test-deploy: setup ## test packages, the Helm chart and the examples for schedulers; fetches tools
+	@scripts/setup-deploy
+	$(BIN)/pytest tests/deploy --timeout 900
+
 soak: setup ## try random histories and damaged files: SECONDS=600, SEED=a number, TESTS=paths
 	@$(BIN)/python -m tests.soak $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) $(TESTS)
 
@@ -54,5 +58,5 @@ bench: setup ## run every benchmark and print its figures
 	@for name in $(BENCHMARKS); do echo "== $$name"; $(BIN)/python -m $$name || exit 1; done
 
 clean: ## remove .venv and all build results
-	rm -rf .venv .clouds .coverage .databases .paimon-readers .peers .lakesweep build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .clouds .coverage .databases .deploy .paimon-readers .peers .lakesweep build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find src tests benchmarks -name __pycache__ -prune -exec rm -rf {} +

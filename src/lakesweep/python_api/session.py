@@ -15,6 +15,12 @@ from lakesweep.clock import Clock, SystemClock
 from lakesweep.config_file import config_from_values, load_config
 from lakesweep.config_search import find_config
 from lakesweep.operations.interaction import EngineName, Interaction, choose_engine
+from lakesweep.operations.lakes.approval import (
+    Decision,
+    DecisionRequest,
+    approve_plan,
+    reject_plan,
+)
 from lakesweep.operations.lakes.check import CheckLakeRequest, CheckLakeResult, check_lake
 from lakesweep.operations.lakes.plan import (
     BRANCH_GRACE,
@@ -34,6 +40,7 @@ from lakesweep.operations.lakes.quarantine import (
     list_quarantines,
 )
 from lakesweep.operations.lakes.runs import RunFilter, RunView, list_runs
+from lakesweep.operations.lakes.sweep import SweepRequest, SweepResult, sweep_lake
 from lakesweep.operations.store.store import (
     MaintainStoreRequest,
     MaintenancePreview,
@@ -199,6 +206,29 @@ class Lakesweep:
         )
         made = plan_lake(self.app, request, self._io)
         return Plan(self.app, self._io, made.plan, PlanKind.SWEEP)
+
+    @property
+    def lakes(self) -> tuple[str, ...]:
+        """The names of the lakes in the configuration."""
+        return tuple(sorted(self.app.config.lakes))
+
+    def sweep(
+        self, lake: str, *, engine: EngineName | str | None = None, dry_run: bool = False
+    ) -> SweepResult:
+        """Plan a lake, and apply what its limits allow; the rest waits for approval.
+
+        The limits in the configuration are the consent, so nobody is asked.
+        """
+        request = SweepRequest(lake, choose_engine(self.app, engine), dry_run=dry_run)
+        return sweep_lake(self.app, request, self._io)
+
+    def approve(self, plan: str, why: str = "") -> Decision:
+        """Let the next sweep of the lake apply a plan that waits."""
+        return approve_plan(self.app, DecisionRequest(plan, why))
+
+    def reject(self, plan: str, why: str) -> Decision:
+        """End a plan for good: nothing applies it any more."""
+        return reject_plan(self.app, DecisionRequest(plan, why))
 
     def plan_repository(
         self,
