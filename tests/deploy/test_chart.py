@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+import yaml  # type: ignore[import-untyped]
 
 _JOBS = {
     "mode": "cronjobs",
@@ -57,7 +57,7 @@ def test_it_renders_to_valid_objects(
     text = _render(tools, chart, values, tmp_path)
     objects = [each for each in yaml.safe_load_all(text) if each]
     assert {each["kind"] for each in objects} == _KINDS[values.get("mode", "service")]
-    validate = [
+    validate: list[str | Path] = [
         *(tools / "bin" / "kubeconform", "-strict", "-summary"),
         *("-schema-location", f"{schemas}/{{{{.ResourceKind}}}}{{{{.KindSuffix}}}}.json"),
     ]

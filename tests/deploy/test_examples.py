@@ -33,7 +33,7 @@ def _run(environment: Path, example: Path, code: str, lake: DemoLake, home: Path
     }
     variables.pop("PYTHONWARNINGS", None)
     if environment.name == "airflow":
-        migrate = [environment / "bin" / "airflow", "db", "migrate"]
+        migrate: list[str | Path] = [environment / "bin" / "airflow", "db", "migrate"]
         subprocess.run(migrate, env=variables, check=True, capture_output=True, timeout=300)
     done = subprocess.run(
         [environment / "bin" / "python", "-c", code],
