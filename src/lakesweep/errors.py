@@ -5,8 +5,9 @@ change to try, its own or else that of its class.
 
     LakesweepError            1  unexpected
         ├── UsageError            2  the arguments of the call are wrong
-    │   └── ConfigError       2  the configuration is wrong, or a secret is missing
-        │       └── SparkSetupError    2  Spark cannot be started as configured
+    │   ├── ConfigError       2  the configuration is wrong, or a secret is missing
+        │   │   └── SparkSetupError    2  Spark cannot be started as configured
+        │   └── InvalidUpdateError     2  an update does not fit the metadata of the table
         ├── RefusedError          3  a guard refused; nothing was deleted
         │   └── FilterTooSmallError 3  the references do not fit into the Bloom filter
     ├── IncompleteError       4  something could not be read, or some deletes failed
@@ -37,6 +38,7 @@ change to try, its own or else that of its class.
         │   │   ├── SnapshotExpiredError 4  the state that a page token refers to is no longer kept
         │   │   └── ContendedError       4  other writers kept the reference busy for too long
         │   │       └── EntityChangedError 4  another process changed it in the meantime
+        │   ├── CommitConflictError 4  another writer changed the table; nothing was committed
         │   ├── SparkLostError    4  Spark, or a part of it, did not respond (retryable)
         │   ├── StoppedError      4  the run was told to stop; its outcomes say what it did
         │   │   └── PausedError   4  roots moved: the rest must be rechecked before deleting
@@ -100,6 +102,12 @@ class SparkSetupError(ConfigError):
     usual_hint = "lakesweep doctor checks Java and Spark"
 
 
+class InvalidUpdateError(UsageError):
+    """An update or a requirement is malformed, or does not fit the metadata of the table."""
+
+    usual_hint = "load the table again, and check what is to be changed"
+
+
 def override_options(guards: Sequence[str]) -> str:
     """The options that override some guards."""
     return " ".join(f"--override {name}" for name in guards)
@@ -145,6 +153,12 @@ class IncompleteError(LakesweepError):
 
     exit_code = 4
     usual_hint = "fix the problem above, then run the command again"
+
+
+class CommitConflictError(IncompleteError):
+    """Another writer changed the table in the meantime. Nothing was committed."""
+
+    usual_hint = "run the command again"
 
 
 class SparkLostError(IncompleteError):

@@ -1,0 +1,1 @@
+"""Commit a changed metadata document through any catalog."""

@@ -1,0 +1,1 @@
+"""How the metadata document of a table or view changes. Pure functions: no files, no catalogs."""
