@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakesweep.cli.context import Context
-from lakesweep.cli.render.output import TextTable
+from lakesweep.cli.render.text_table import TextTable
 from lakesweep.errors import IncompleteError, UsageError
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, TypeAlias
 
-from lakesweep.cli.render.output import TextTable
+from lakesweep.cli.render.text_table import TextTable
 from lakesweep.demo.garbage import (
     PlantedGarbage,
     SnapshotContent,

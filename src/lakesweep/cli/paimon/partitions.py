@@ -19,7 +19,7 @@ from lakesweep.cli.paimon.table_options import (
     parse_zone,
 )
 from lakesweep.cli.render.outcome_tables import dry_run_hint
-from lakesweep.cli.render.output import TextTable
+from lakesweep.cli.render.text_table import TextTable
 from lakesweep.operations.interaction import EngineName
 from lakesweep.units import absolute_address, format_count, format_size, parse_duration
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from lakesweep.cli.render.output import TextTable
+from lakesweep.cli.render.text_table import TextTable
 from lakesweep.units import format_moment
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from lakesweep.cli.render.terminal import Colour, paint, write
+from lakesweep.cli.render.terminal import Colour, edge_of, has_colours, paint, write
+from lakesweep.cli.render.text_table import TextTable, fold
 from lakesweep.errors import LakesweepError
 from lakesweep.progress import SILENT, Progress
 from lakesweep.redaction import masked
@@ -17,24 +18,15 @@ from lakesweep.untrusted.text import printable, printable_lines
 if TYPE_CHECKING:
     import msgspec
     import pyarrow as pa
-    from rich.console import JustifyMethod
 
     #: A result of an operation, or JSON values with datetimes, dataclasses and enums inside.
     Document = Mapping[str, object] | msgspec.Struct
 
-_NO_EDGE = 10_000
+_TRY = "try:"
+#: The first words of lines that stand out.
+_COLOURS = {"error:": Colour.RED, "warning:": Colour.YELLOW, _TRY: Colour.CYAN}
 
 Line = TypeVar("Line")
-
-
-@dataclass(frozen=True, slots=True)
-class TextTable:
-    """Rows for people. Columns named in `numbers` are right-aligned."""
-
-    columns: tuple[str, ...]
-    rows: Sequence[Sequence[str]]
-    title: str | None = None
-    numbers: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +56,7 @@ class RowFormatter(Protocol):
     @property
     def columns(self) -> Sequence[str]: ...
 
-    def encode(self, batch: pa.RecordBatch) -> bytes: ...
+    def encode(self, batch: pa.RecordBatch, edge: int | None = None) -> bytes: ...
 
     def summary(self) -> str: ...
 
@@ -119,11 +111,11 @@ class _Streamed(ABC):
 
     def say(self, text: str) -> None:
         if not self._quiet:
-            sys.stderr.write(f"{printable(masked(text))}\n")
+            _talk(masked(text))
 
     def detail(self, text: str) -> None:
         if self._verbose:
-            sys.stderr.write(f"{printable(masked(text))}\n")
+            _talk(masked(text))
 
     def files(self, batches: Iterable[pa.RecordBatch]) -> None:
         from lakesweep.cli.render.rows import FileRows
@@ -189,8 +181,12 @@ class ConsoleOutput(_Streamed):
 
     def result(self, document: Document, *tables: TextTable) -> None:
         del document
-        for table in tables:
-            write(_render(table).encode())
+        shown = (self._lines(table) for table in tables)
+        write("\n".join(shown).encode())
+
+    def _lines(self, table: TextTable) -> str:
+        lines = table.lines(edge_of(sys.stdout), colour=has_colours(sys.stdout))
+        return "".join(f"{line}\n" for line in lines)
 
     def rows(self, batches: Iterable[pa.RecordBatch], rows: RowFormatter) -> None:
         super().rows(batches, rows)
@@ -204,41 +200,35 @@ class ConsoleOutput(_Streamed):
         self.structs(lines, lambda line: line.text())
 
     def structs(self, structs: Iterable[Line], text: Callable[[Line], str | Sequence[str]]) -> None:
+        edge = edge_of(sys.stdout)
         for struct in structs:
-            write(f"{printable_lines(text(struct))}\n".encode())
+            lines = printable_lines(text(struct)).splitlines()
+            write("".join(f"{each}\n" for line in lines for each in fold(line, edge)).encode())
 
     def error(self, failure: CommandFailure) -> None:
-        sys.stderr.write(f"{paint('error:', Colour.RED)} {printable_lines(failure.lines)}\n")
+        first, *rest = failure.lines
+        _talk(f"error: {first}", *rest)
         if failure.hint:
-            sys.stderr.write(f"{paint('try:', Colour.CYAN)} {printable(failure.hint)}\n")
+            _talk(f"{_TRY} {failure.hint}")
 
     def _encode(self, batch: pa.RecordBatch, rows: RowFormatter) -> bytes:
-        return rows.encode(batch)
+        return rows.encode(batch, edge_of(sys.stdout))
+
+
+def _talk(*lines: str) -> None:
+    """Write lines to stderr. A command to try stays in one piece, so that it can be copied."""
+    for line in map(printable, lines):
+        edge = None if line.startswith(_TRY) else edge_of(sys.stderr)
+        sys.stderr.write("".join(f"{_painted(each)}\n" for each in fold(line, edge)))
+
+
+def _painted(line: str) -> str:
+    word, gap, rest = line.partition(" ")
+    colour = _COLOURS.get(word)
+    return f"{paint(word, colour)}{gap}{rest}" if colour else line
 
 
 def _encode(document: object) -> bytes:
     import msgspec
 
     return msgspec.json.encode(document) + b"\n"
-
-
-def _render(table: TextTable) -> str:
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table as RichTable
-    from rich.text import Text
-
-    grid = RichTable(box=SIMPLE_HEAD, pad_edge=False)
-    for column in table.columns:
-        justify: JustifyMethod = "right" if column in table.numbers else "left"
-        grid.add_column(column, justify=justify, overflow="fold")
-    for row in table.rows:
-        grid.add_row(*(Text(printable(cell)) for cell in row))
-    # Lines for a file or a pipe are as long as they need be; only a screen has an edge.
-    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else _NO_EDGE)
-    with console.capture() as capture:
-        console.print(grid)
-    # The title stands above the table: inside, it would be wrapped to the table's width.
-    title = [] if table.title is None else [printable(table.title)]
-    lines = (line.rstrip() for line in [*title, *capture.get().splitlines()])
-    return "".join(f"{line}\n" for line in lines if line)

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from lakesweep.cli.render.lifecycle_plan_tables import lifecycle_facts_table, savings_tables
-from lakesweep.cli.render.output import TextTable
+from lakesweep.cli.render.text_table import TextTable
 from lakesweep.guard_names import GuardName
 from lakesweep.sweep.plan.document import FileTotals, PlanDocument, PlanKind, UnlistedTable
 from lakesweep.sweep.plan.stored_plan import PlanState
@@ -94,7 +94,10 @@ def warnings_tables(document: PlanDocument) -> Iterator[TextTable]:
         rows = [(root.name, root.reason) for root in document.incomplete_roots[:_SHOWN_ROOTS]]
         more = document.roots.incomplete - len(rows)
         rows += [("", f"and {more:,} more")] if more > 0 else []
-        yield TextTable(("incomplete root", "why; everything it might reference is kept"), rows)
+        yield TextTable(
+            ("incomplete root", "why; everything it might reference is kept"),
+            rows,
+        )
     if document.gone_roots:
         yield _gone(document)
     if document.empty_catalogs:

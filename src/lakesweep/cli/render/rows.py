@@ -5,10 +5,13 @@ JSON is encoded column by column, which is faster than row by row.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from rich.cells import cell_len
 
 from lakesweep.storage.file_batches import FILE_SCHEMA
 from lakesweep.units import format_count, format_size
@@ -45,19 +48,18 @@ class FileRows(RowCount):
         super().__init__()
         self._with_kind: bool | None = None
 
-    def encode(self, batch: pa.RecordBatch) -> bytes:
-        """The lines of a batch."""
+    def encode(self, batch: pa.RecordBatch, edge: int | None = None) -> bytes:
+        """The lines of a batch; beyond an edge, each name stands on a line of its own."""
         if batch.num_rows == 0:
             return b""
         self.add(batch)
         sizes = size_texts(batch.column("size_bytes"))
         moments = second_texts(batch.column("modified"))
-        names = [printable(path) for path in batch.column("path").to_pylist()]
+        heads = [f"{s:>7}  {m:<20}" for s, m in zip(sizes, moments, strict=True)]
         if self._shows_kind(batch.column("kind")):
             kinds = batch.column("kind").fill_null("-").to_pylist()
-            names = [f"{k:<{_KIND_WIDTH}}  {n}" for k, n in zip(kinds, names, strict=True)]
-        rows = zip(sizes, moments, names, strict=True)
-        return "".join(f"{s:>7}  {m:<20}  {n}\n" for s, m, n in rows).encode()
+            heads = [f"{head}  {k:<{_KIND_WIDTH}}" for head, k in zip(heads, kinds, strict=True)]
+        return _lines(edge, heads, batch.column("path").to_pylist())
 
     def _shows_kind(self, kinds: pa.Array) -> bool:
         if self._with_kind is None:
@@ -82,23 +84,32 @@ class VerdictRows(RowCount):
 
     columns = ("path", "verdict", "reason", "size_bytes", "modified", "rule")
 
-    def encode(self, batch: pa.RecordBatch) -> bytes:
-        """The lines of a batch."""
+    def encode(self, batch: pa.RecordBatch, edge: int | None = None) -> bytes:
+        """The lines of a batch; beyond an edge, each name stands on a line of its own."""
         self.add(batch)
         columns = (
             batch["verdict"].to_pylist(),
             batch["reason"].to_pylist(),
             size_texts(batch["size_bytes"]),
             second_texts(batch["modified"]),
-            batch["path"].to_pylist(),
-            batch["rule"].to_pylist(),
         )
-        return "".join(_line(*row) for row in zip(*columns, strict=True)).encode()
+        heads = [f"{v:<6}  {r:<15}  {s:>7}  {m:<20}" for v, r, s, m in zip(*columns, strict=True)]
+        rules = [f"({rule})" if rule else "" for rule in batch["rule"].to_pylist()]
+        return _lines(edge, heads, batch["path"].to_pylist(), rules)
 
 
-def _line(verdict: str, reason: str, size: str, modified: str, path: str, rule: str | None) -> str:
-    behind = f"  ({printable(rule)})" if rule else ""
-    return f"{verdict:<6}  {reason:<15}  {size:>7}  {modified:<20}  {printable(path)}{behind}\n"
+def _lines(edge: int | None, heads: Iterable[str], *names: Iterable[str]) -> bytes:
+    """A line for each row: its figures, then its names."""
+    rows = zip(heads, *names, strict=True)
+    return "".join(_line(edge, head, *filter(None, behind)) for head, *behind in rows).encode()
+
+
+def _line(edge: int | None, head: str, *names: str) -> str:
+    shown = [printable(name) for name in names]
+    line = "  ".join([head, *shown])
+    if edge is None or cell_len(line) <= edge:
+        return f"{line}\n"
+    return "".join(f"{each}\n" for each in [head.rstrip(), *(f"    {name}" for name in shown)])
 
 
 class MissingRows(RowCount):
@@ -106,15 +117,11 @@ class MissingRows(RowCount):
 
     columns = ("path", "kind", "size_bytes", "table")
 
-    def encode(self, batch: pa.RecordBatch) -> bytes:
-        """The lines of a batch."""
+    def encode(self, batch: pa.RecordBatch, edge: int | None = None) -> bytes:
+        """The lines of a batch; beyond an edge, each name stands on a line of its own."""
         self.add(batch)
-        columns = (batch[name].to_pylist() for name in ("kind", "table", "path"))
-        rows = zip(*columns, strict=True)
-        return "".join(
-            f"{kind or '-':<20}  {printable(table)}  {printable(path)}\n"
-            for kind, table, path in rows
-        ).encode()
+        kinds, *names = (batch[name].to_pylist() for name in ("kind", "table", "path"))
+        return _lines(edge, [f"{kind or '-':<20}" for kind in kinds], *names)
 
 
 class EntryRows(RowCount):
@@ -122,16 +129,12 @@ class EntryRows(RowCount):
 
     columns = ("path", "address", "address_type", "size_bytes", "checksum", "modified")
 
-    def encode(self, batch: pa.RecordBatch) -> bytes:
-        """The lines of a batch."""
+    def encode(self, batch: pa.RecordBatch, edge: int | None = None) -> bytes:
+        """The lines of a batch; beyond an edge, each name stands on a line of its own."""
         self.add(batch)
         sizes, moments = size_texts(batch["size_bytes"]), second_texts(batch["modified"])
-        names = (batch[name].to_pylist() for name in ("path", "address"))
-        rows = zip(sizes, moments, *names, strict=True)
-        return "".join(
-            f"{size:>7}  {moment:<20}  {printable(path)}  {printable(address)}\n"
-            for size, moment, path, address in rows
-        ).encode()
+        heads = [f"{s:>7}  {m:<20}" for s, m in zip(sizes, moments, strict=True)]
+        return _lines(edge, heads, *(batch[name].to_pylist() for name in ("path", "address")))
 
     def summary(self) -> str:
         """The count in words."""

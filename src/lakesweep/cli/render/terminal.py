@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
@@ -26,6 +27,7 @@ class Colour(IntEnum):
     """The colours in use, by their ANSI number."""
 
     RED = 31
+    YELLOW = 33
     CYAN = 36
 
 
@@ -76,6 +78,20 @@ def _to_stdout() -> Iterator[None]:
 
 def paint(text: str, colour: Colour) -> str:
     """Colour a word of talk, where stderr is a terminal and `NO_COLOR` is not set."""
-    if not sys.stderr.isatty() or os.environ.get("NO_COLOR"):
-        return text
+    return coloured(text, colour) if has_colours(sys.stderr) else text
+
+
+def coloured(text: str, colour: Colour) -> str:
+    """Text between the codes that switch a colour on and off."""
     return f"\x1b[{colour.value}m{text}\x1b[0m"
+
+
+def has_colours(stream: TextIO) -> bool:
+    """Whether a stream is a terminal whose user has not asked for plain text."""
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return stream.isatty() and not plain
+
+
+def edge_of(stream: TextIO) -> int | None:
+    """The columns of a terminal; lines for a file or a pipe are as long as they need be."""
+    return shutil.get_terminal_size().columns if stream.isatty() else None

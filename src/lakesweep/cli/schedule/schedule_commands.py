@@ -10,7 +10,7 @@ import typer
 from lakesweep.cli.commands import command, group
 from lakesweep.cli.context import Context
 from lakesweep.cli.options import parse_properties
-from lakesweep.cli.render.output import TextTable
+from lakesweep.cli.render.text_table import TextTable
 from lakesweep.units import format_count, format_moment, parse_duration
 
 if TYPE_CHECKING:

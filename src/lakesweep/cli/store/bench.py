@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakesweep.cli.context import Context
-from lakesweep.cli.render.output import TextTable
+from lakesweep.cli.render.text_table import TextTable
 from lakesweep.cli.store.store_options import StoreChoice
 from lakesweep.errors import IncompleteError
 from lakesweep.units import format_count

@@ -10,8 +10,8 @@ from lakesweep.cli.commands import command, group
 from lakesweep.cli.context import Context
 from lakesweep.cli.options import DryRun, Yes, parse_properties
 from lakesweep.cli.render.outcome_tables import dry_run_hint
-from lakesweep.cli.render.output import TextTable
 from lakesweep.cli.render.record_lines import realm_table
+from lakesweep.cli.render.text_table import TextTable
 from lakesweep.cli.store.store_options import StoreChoice
 from lakesweep.units import format_count
 

@@ -11,8 +11,8 @@ from lakesweep.cli.commands import command, group
 from lakesweep.cli.context import Context
 from lakesweep.cli.options import DryRun, Yes
 from lakesweep.cli.render.outcome_tables import dry_run_hint
-from lakesweep.cli.render.output import TextTable
 from lakesweep.cli.render.record_lines import MaintenanceLine, commit_title, realm_table
+from lakesweep.cli.render.text_table import TextTable
 from lakesweep.cli.store.bench import bench
 from lakesweep.cli.store.log import log
 from lakesweep.cli.store.maintain import maintain

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from lakesweep.cli.context import Context
-from lakesweep.cli.render.output import TextTable
 from lakesweep.cli.render.terminal import write
+from lakesweep.cli.render.text_table import TextTable
 from lakesweep.cli.store.store_options import StoreChoice
 from lakesweep.errors import UsageError
 from lakesweep.units import format_size

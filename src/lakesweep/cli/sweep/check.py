@@ -9,7 +9,7 @@ import typer
 
 from lakesweep.cli.context import Context
 from lakesweep.cli.options import EngineChoice
-from lakesweep.cli.render.output import TextTable
+from lakesweep.cli.render.text_table import TextTable
 from lakesweep.errors import IncompleteError, MissingFilesError
 from lakesweep.units import format_count, format_size
 

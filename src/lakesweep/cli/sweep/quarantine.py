@@ -12,7 +12,7 @@ from lakesweep.cli.commands import command, group
 from lakesweep.cli.context import Context
 from lakesweep.cli.options import DryRun, EngineChoice, Overrides, Yes
 from lakesweep.cli.render.outcome_tables import dry_run_hint, failure_lines
-from lakesweep.cli.render.output import TextTable
+from lakesweep.cli.render.text_table import TextTable
 from lakesweep.errors import IncompleteError, UsageError
 from lakesweep.units import format_count, format_size
 

@@ -12,7 +12,7 @@ from lakesweep.errors import UsageError
 from lakesweep.units import format_count, format_moment, format_size
 
 if TYPE_CHECKING:
-    from lakesweep.cli.render.output import TextTable
+    from lakesweep.cli.render.text_table import TextTable
     from lakesweep.operations.lakes.lakes import LakeLine
 
 
@@ -121,7 +121,7 @@ def lakes(context: Context) -> None:
 
 
 def _table(lines: tuple[LakeLine, ...]) -> TextTable:
-    from lakesweep.cli.render.output import TextTable
+    from lakesweep.cli.render.text_table import TextTable
 
     numbers = frozenset({"waste", "files"})
     return TextTable(_COLUMNS, [_row(line) for line in lines], numbers=numbers)

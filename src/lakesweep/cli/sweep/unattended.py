@@ -69,7 +69,7 @@ def reject(context: Context, plan: PlanName, why: Why = "") -> None:
 
 
 def _show(context: Context, decision: Decision) -> None:
-    from lakesweep.cli.render.output import TextTable
+    from lakesweep.cli.render.text_table import TextTable
 
     rows = [
         ("lake", decision.lake),

@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from lakesweep.cli.render.output import CommandFailure, ConsoleOutput, TextTable
+from lakesweep.cli.render.output import CommandFailure, ConsoleOutput
+from lakesweep.cli.render.text_table import TextTable
 from lakesweep.clock import ManualClock
 from lakesweep.config_file import config_from_values
 from lakesweep.errors import ConfigError, RefusedError, UnreadableError

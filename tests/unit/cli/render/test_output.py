@@ -9,7 +9,8 @@ from enum import StrEnum
 import pyarrow as pa
 import pytest
 
-from lakesweep.cli.render.output import CommandFailure, ConsoleOutput, JsonOutput, TextTable
+from lakesweep.cli.render.output import CommandFailure, ConsoleOutput, JsonOutput
+from lakesweep.cli.render.text_table import TextTable
 from lakesweep.errors import RefusedError
 from lakesweep.progress import SILENT
 from lakesweep.storage.file_batches import FILE_SCHEMA
