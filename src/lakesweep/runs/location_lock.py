@@ -232,13 +232,15 @@ def lock_locations(
     locations: Iterable[str],
     session: Session,
     below: Iterable[str] = (),
-) -> Iterator[None]:
+) -> Iterator[list[LocationLock]]:
     """Hold all locations while the block runs. LeaseHeldError if another run holds one.
 
-    `below` are the homes of other lakes that were found in the locations.
+    `below` are the homes of other lakes that were found in the locations. A location that does
+    not exist has no lock.
     """
     record = session.record
     inner = [parse(home) for home in below]
+    locks = []
     with ExitStack() as stack:
         for place in _distinct(locations):
             store = stores.open(place)
@@ -251,8 +253,8 @@ def lock_locations(
                     tuple(f"{home.key}{LOCKS}" for home in inner if _is_below(home, place)),
                     runs.holds_lease,
                 )
-                stack.enter_context(hold_lock(lock, session.lease))
-        yield
+                locks.append(stack.enter_context(hold_lock(lock, session.lease)))
+        yield locks
 
 
 def _is_below(home: Address, place: Address) -> bool:

@@ -8,7 +8,7 @@ The lock of a repository is in its namespace, wherever the tables of the runs ma
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,13 +21,11 @@ from lakesweep.lifecycle.plan.document import lifecycle_details, plan_policy, re
 from lakesweep.lifecycle.plan.head_entries import BranchHeads
 from lakesweep.lifecycle.plan.recheck import NeighbourSources, RecheckSources, RefChanges
 from lakesweep.lifecycle.run_history import (
-    HOME,
     LifecycleHistory,
     LifecycleRunState,
     VouchedDocuments,
 )
-from lakesweep.runs.location_lock import LocationLock, hold_lock
-from lakesweep.storage.address import parse
+from lakesweep.runs.location_lock import lock_locations
 from lakesweep.sweep.apply.report import ApplyResult
 from lakesweep.sweep.guards import check_clock, clock_skew, refuse
 from lakesweep.sweep.plan.document import PlanDocument, open_dataset
@@ -40,19 +38,15 @@ if TYPE_CHECKING:
 
     from lakesweep.lakefs.addresses import StorageNamespace
     from lakesweep.lakefs.repository.interface import Repository, RepositoryOpener
-    from lakesweep.runs.leases import HeldLease
     from lakesweep.runs.records import PlanRecord
     from lakesweep.runs.run_log import RunLog
     from lakesweep.runs.sessions import Session
-    from lakesweep.storage.object_store import StoreOpener
     from lakesweep.storage.stores import Stores
     from lakesweep.sweep.apply.applier import Applier, ApplyRequest
 
 
 #: Reasons that keep objects the policy may expire, so the next run must check them again.
 _HELD_BACK = (Reason.TOO_NEW, Reason.AGE_UNKNOWN, Reason.REFERENCED)
-#: Where locks are, below a namespace.
-LOCKS = f"{HOME}locks/"
 
 
 def plan_sources(
@@ -108,8 +102,12 @@ def apply_lifecycle_plan(
     later run.
     """
     namespace = StorageNamespace(lifecycle_details(document).namespace)
-    with lock_repository(applier.stores, namespace, session.record.run, session.lease) as lock:
-        _refuse_early(lock.written(), order, document)
+    root = namespace.address("")
+    inner = document.inner_homes
+    # Its objects are not all of a repository: branches are changed under the lock as well.
+    with lock_locations(applier.stores, applier.runs, [root], session, inner) as locks:
+        for lock in locks:
+            _refuse_early(lock.written(), order, document)
         if "heads" in document.datasets and not at_once:
             release = _release(applier, order, document, session, opener())
             applier = replace(applier, release=release)
@@ -211,11 +209,3 @@ def _history(stores: Stores, runs: RunLog, document: PlanDocument) -> LifecycleH
     details = lifecycle_details(document)
     documents = VouchedDocuments(runs, document.lake)
     return LifecycleHistory(stores, details.home, details.namespace, documents)
-
-
-def lock_repository(
-    stores: StoreOpener, namespace: StorageNamespace, run: str, lease: HeldLease
-) -> AbstractContextManager[LocationLock]:
-    """Hold a repository while the block runs; LeaseHeldError if another run does."""
-    place = parse(namespace.address(LOCKS))
-    return hold_lock(LocationLock(stores.open(place), place.key, run), lease)

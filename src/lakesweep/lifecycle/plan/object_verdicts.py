@@ -18,6 +18,7 @@ from lakesweep.storage.file_batches import FIRST_TIME
 from lakesweep.storage.file_identity import resolve_aliases
 from lakesweep.sweep.columns import LISTING, VERDICTS
 from lakesweep.sweep.engine.protocol import TASK_RESULTS, results_of, task_result
+from lakesweep.sweep.judge.live_set import MOST_HOMES, home_folders
 from lakesweep.sweep.judge.totals import TOTALS, TotalsSum, count_verdicts, merge_totals
 from lakesweep.sweep.verdicts import Reason, Verdict
 
@@ -30,11 +31,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ObjectVerdicts:
-    """The verdicts on all stored objects, with their totals."""
+    """The verdicts on all stored objects, with their totals.
+
+    `homes` are the folders of lakes and repositories among the objects.
+    """
 
     datasets: Mapping[str, Dataset]
     totals: pa.Table
     saved: Savings
+    homes: tuple[str, ...] = ()
 
 
 def judge_objects(
@@ -73,7 +78,8 @@ def judge_objects(
     remove_folder(stores, f"{address}/sorted")
     totals = pa.Table.from_pylist(list(results_of(answers, "total", dict[str, Any])), schema=TOTALS)
     saved = savings(results_of(answers, SAVED, dict[str, Any]))
-    return ObjectVerdicts(datasets, merge_totals([totals]), saved)
+    homes = sorted(set(results_of(answers, "home", str)))
+    return ObjectVerdicts(datasets, merge_totals([totals]), saved, tuple(homes[:MOST_HOMES]))
 
 
 def _split_referenced(
@@ -131,17 +137,20 @@ class ObjectVerdictStep:
             Verdict.DELETE: DatasetWriter(self.stores, self.delete, VERDICTS),
         }
         totals, saved = TotalsSum(), SavingsSum()
+        homes: set[str] = set()
         for batch in batches:
             names = resolve_aliases(identities(batch["path"]))
             verdicts = self._judge(batch, names)
             totals.add(count_verdicts(verdicts, names, self.rules))
             saved.add(verdicts, batch)
+            homes.update(home_folders(batch["path"]))
             for verdict, writer in writers.items():
                 writer.add(verdicts.filter(pc.equal(verdicts["verdict"], verdict.value)))
         for verdict, writer in writers.items():
             yield task_result(verdict.value, writer.finish())
         yield task_result("total", totals.total().to_pylist())
         yield task_result(SAVED, saved.rows())
+        yield task_result("home", sorted(homes)[:MOST_HOMES])
 
     def _judge(self, batch: pa.RecordBatch, names: pa.Array) -> pa.RecordBatch:
         is_due = pc.fill_null(pc.equal(batch["verdict"], Verdict.DELETE.value), False)

@@ -133,7 +133,10 @@ class LifecyclePlanner:
         addresses = table.write(found.results, deletes, None if held is None else held.entries)
         details = draft.details(sizes, None if held is None else held.totals)
         document = msgspec.structs.replace(
-            document, details=msgspec.to_builtins(details), restores=restores
+            document,
+            details=msgspec.to_builtins(details),
+            restores=restores,
+            inner_homes=judged.homes,
         )
         stored = {
             "refs": write_refs(self.stores, f"{address}/refs", refs),

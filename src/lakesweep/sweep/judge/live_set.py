@@ -32,7 +32,7 @@ from lakesweep.hashing.bloom_sizing import (
     first_shape,
     largest_shape,
 )
-from lakesweep.runs.records import LAKE_HOME
+from lakesweep.runs.records import LAKE_HOME, REPOSITORY_HOME
 from lakesweep.runs.task_progress import TaskCounter
 from lakesweep.storage.address import identities, parse
 from lakesweep.storage.datasets.manifest import Dataset
@@ -62,6 +62,7 @@ if TYPE_CHECKING:
 MAX_EXACT = 20_000_000
 #: This many homes of other lakes are looked at for locks and marks of restores.
 MOST_HOMES = 1_000
+_HOMES = f"/(?:{LAKE_HOME}|{REPOSITORY_HOME})"
 
 
 class MatchMode(StrEnum):
@@ -166,9 +167,9 @@ def figures_document(figures: BloomFigures | None) -> dict[str, object]:
 
 
 def home_folders(paths: pa.Array) -> list[str]:
-    """The folders of Lakesweep's own files among some paths, of any lake."""
-    own = paths.filter(pc.match_substring(paths, f"/{LAKE_HOME}"))
-    found = pc.replace_substring_regex(own, rf"(?s)^(.*?/{LAKE_HOME}).*$", r"\1")
+    """The folders of Lakesweep's own files among some paths, of any lake or repository."""
+    own = paths.filter(pc.match_substring_regex(paths, _HOMES))
+    found = pc.replace_substring_regex(own, rf"(?s)^(.*?{_HOMES}).*$", r"\1")
     return [str(home) for home in found.unique().to_pylist()]
 
 

@@ -8,16 +8,14 @@ from pathlib import Path
 import pytest
 
 from lakesweep.errors import LeaseHeldError
-from lakesweep.lifecycle.apply.applier import LOCKS
-from lakesweep.lifecycle.repository_lake import lake_name
 from lakesweep.runs.location_lock import STALE_AFTER
-from lakesweep.runs.records import home_folder
-from lakesweep.storage.address import parse
+from lakesweep.runs.records import LAKE_HOME, REPOSITORY_HOME
 from tests.lakefs import RealRepositories
 from tests.lifecycle_plans import Around, Office, recorded
 from tests.planned import deletes
 
 RULES = {"state": {"prefix": "state", "days": 30}}
+LOCKS = f"{REPOSITORY_HOME}locks"
 
 
 @pytest.fixture
@@ -46,12 +44,6 @@ def test_a_second_machine_does_not_delete_while_the_first_one_does(
     assert not list(locks.iterdir())
 
 
-def test_a_restore_holds_the_same_lock_as_an_apply(offices: tuple[Office, Office]) -> None:
-    namespace = offices[0].repository.namespace
-    home = home_folder(lake_name(namespace), namespace.address("data"))
-    assert parse(home + "locks/").key == parse(namespace.address(LOCKS)).key
-
-
 @pytest.mark.parametrize("seconds", [STALE_AFTER.total_seconds() - 5, STALE_AFTER.total_seconds()])
 def test_the_lock_of_a_dead_run_ends(offices: tuple[Office, Office], seconds: float) -> None:
     office = offices[0]
@@ -69,3 +61,40 @@ def test_the_lock_of_a_dead_run_ends(offices: tuple[Office, Office], seconds: fl
     else:
         assert office.apply(plan).report.deleted > 0
         assert not lock.exists()
+
+
+def lock_of_a_lake(location: Path) -> Path:
+    """The lock of a run that sweeps a lake, by another store."""
+    lock = location / LAKE_HOME / "locks" / "apply-sweep"
+    lock.parent.mkdir(parents=True)
+    lock.write_text("apply-sweep (elsewhere:1)")
+    return lock
+
+
+@pytest.mark.parametrize("place", ["above", "below"])
+def test_a_sweep_of_a_lake_above_or_below_a_repository_excludes_a_lifecycle(
+    offices: tuple[Office, Office], place: str
+) -> None:
+    office = offices[0]
+    folder = office.repository.real.folder
+    lock = lock_of_a_lake(folder.parent if place == "above" else folder / "data" / "lake")
+    plan = office.plan(RULES)
+    with pytest.raises(LeaseHeldError, match=r"apply-sweep \(elsewhere:1\)"):
+        office.apply(plan)
+    lock.unlink()
+    assert office.apply(plan).report.deleted > 0
+
+
+def test_a_lake_above_sees_the_lock_of_a_lifecycle(offices: tuple[Office, Office]) -> None:
+    office = offices[0]
+    locks = lock_of_a_lake(office.repository.real.folder.parent)
+    locks.unlink()
+    (locks.parent / "else").mkdir()
+    seen: list[str] = []
+
+    def look() -> None:
+        seen.extend(each.name for each in locks.parent.glob("apply-*"))
+
+    office.apply(office.plan(RULES), removal=Around(before=look))
+    assert len(set(seen)) == 1
+    assert not list(locks.parent.glob("apply-*"))
