@@ -1,0 +1,1 @@
+"""Upkeep of Iceberg tables in place: what their history holds, and what of it may expire."""

@@ -1,0 +1,280 @@
+"""Every file that the snapshots of a table reach, and which of them reach it.
+
+Manifest lists and manifests are read once, however often the table is looked at afterwards: when
+it moves on, only what is new is read. What an expiry frees is decided by reachability alone, all
+that was reachable before and is not after. Entries marked as deleted are history: they neither keep
+a file nor condemn it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakesweep.hashing import HashSet
+from lakesweep.iceberg.file_kinds import IcebergKind
+from lakesweep.iceberg.mark_levels import (
+    FoundMetadata,
+    IcebergListLevel,
+    IcebergManifestLevel,
+    IcebergMetadataLevel,
+)
+from lakesweep.iceberg.metadata import IcebergSnapshot, SizedFile, TableMetadata
+from lakesweep.marks.columns import POINTERS
+from lakesweep.marks.file_level import map_sources
+from lakesweep.marks.pointers import Pointer, merge_pointers, pointer_to, pointers_of
+from lakesweep.marks.unreadable import Problem
+from lakesweep.marks.walk import mark_source, read_source
+from lakesweep.progress import SILENT, Progress
+from lakesweep.storage.file_batches import FILE_SCHEMA, file_batch
+from lakesweep.storage.file_identity import file_hashes
+from lakesweep.storage.stores import Keyring, Stores
+from lakesweep.upkeep.hashed_rows import HashedRows, hashes_in
+
+#: Owners of a manifest or file: none of those asked for, or more than one.
+_NOBODY, _SEVERAL = -2, -1
+_Key = tuple[int, int]
+_Numbers = npt.NDArray[np.int32]
+_Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class HeldFiles:
+    """Files, and their size as far as known."""
+
+    files: int = 0
+    size_bytes: int = 0
+
+    def __add__(self, other: HeldFiles) -> HeldFiles:
+        return HeldFiles(self.files + other.files, self.size_bytes + other.size_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class _ReadList:
+    path: str
+    size_bytes: int | None
+    manifests: _Numbers
+    problems: tuple[Problem, ...]
+
+
+class FileIndex:
+    """The files of one table. Leaving the context removes what is on disk."""
+
+    def __init__(self, stores: Stores, *, workers: int = 16, progress: Progress = SILENT) -> None:
+        self._keyring = Keyring(stores)
+        self._workers = workers
+        self._progress = progress
+        self._lists: dict[_Key, _ReadList] = {}
+        self._numbers: dict[_Key, int] = {}
+        self._manifests: list[Pointer] = []
+        self._unread: list[int] = []
+        self._problems: dict[int, tuple[Problem, ...]] = {}
+        self._rows = HashedRows()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._rows.close()
+
+    def read_lists(self, metadata: TableMetadata) -> None:
+        """Read the manifest lists that were not read before."""
+        level = IcebergMetadataLevel(self._keyring)
+        found = FoundMetadata(metadata, file_batch(IcebergKind.VERSION_HINT, ()))
+        source = mark_source(level, pointer_to(metadata.path, IcebergKind.METADATA), found)
+        children = merge_pointers(each.select(POINTERS.names) for each in source.children)
+        pointers = list(pointers_of(children))
+        for pointer in pointers:
+            if pointer.kind == IcebergKind.MANIFEST:
+                self._number(pointer)
+        lists = [each for each in pointers if each.kind == IcebergKind.MANIFEST_LIST]
+        unread = [each for each in lists if (each.h1, each.h2) not in self._lists]
+        read = partial(read_source, IcebergListLevel(self._keyring))
+        with self._progress.task("manifest lists", total=len(unread)) as task:
+            for pointer, found_list in zip(
+                unread, map_sources(read, unread, self._workers), strict=True
+            ):
+                below = [each for batch in found_list.children for each in pointers_of(batch)]
+                numbers = np.array([self._number(each) for each in below], np.int32)
+                (size,) = found_list.files[-1]["size_bytes"].to_pylist()
+                self._lists[pointer.h1, pointer.h2] = _ReadList(
+                    pointer.path, size, numbers, tuple(found_list.problems)
+                )
+                task.advance(1)
+
+    def read_manifests(self) -> None:
+        """Read the manifests that lists named and that were not read before."""
+        unread, self._unread = self._unread, []
+        pointers = [self._manifests[number] for number in unread]
+        read = partial(read_source, IcebergManifestLevel(self._keyring))
+        with self._progress.task("manifests", total=len(unread)) as task:
+            for number, found in zip(
+                unread, map_sources(read, pointers, self._workers), strict=True
+            ):
+                if found.problems:
+                    self._problems[number] = tuple(found.problems)
+                for batch in found.files[:-1]:
+                    self._rows.add(number, batch)
+                task.advance(1)
+
+    def problems(self, metadata: TableMetadata) -> list[Problem]:
+        """What the snapshots of a table reach and could not be read."""
+        found = [each for one in self._lists_of(metadata).values() for each in one.problems]
+        for number in np.flatnonzero(self._listed(metadata.snapshots)).tolist():
+            found.extend(self._problems.get(number, ()))
+        return found
+
+    def freed(self, before: TableMetadata, after: TableMetadata) -> Iterator[pa.RecordBatch]:
+        """The files (FILE_SCHEMA) that are reached before and not after, each once."""
+        kept = self._listed(after.snapshots)
+        gone = self._listed(before.snapshots) & ~kept
+        if gone.any():
+            self.read_manifests()
+        for part in self._rows.parts() if gone.any() else ():
+            numbers = part["manifest"].to_numpy()
+            seen = HashSet()
+            seen.add(hashes_in(part.filter(pa.array(kept[numbers]))))
+            free = part.filter(pa.array(gone[numbers]))
+            yield from _files(free.filter(pa.array(seen.add(hashes_in(free)))))
+        manifests = [self._manifests[number] for number in np.flatnonzero(gone).tolist()]
+        yield file_batch(IcebergKind.MANIFEST, ((each.path, each.size_bytes) for each in manifests))
+        stay = self._lists_of(after)
+        lists = [one for key, one in self._lists_of(before).items() if key not in stay]
+        yield file_batch(
+            IcebergKind.MANIFEST_LIST, ((each.path, each.size_bytes) for each in lists)
+        )
+        for kind, files, left in _statistics(before, after):
+            yield file_batch(kind, _without(files, left))
+
+    def held_alone(
+        self, snapshots: Iterable[IcebergSnapshot], owners: Mapping[int, int]
+    ) -> dict[int, HeldFiles]:
+        """What each owner alone holds: files that no snapshot of another owner reaches.
+
+        `owners` gives each snapshot the number of its owner; snapshots without one are not asked.
+        """
+        asked = [each for each in snapshots if each.id in owners]
+        by_manifest = self._owners(asked, owners)
+        held = dict.fromkeys(owners.values(), HeldFiles())
+        for number, owner in enumerate(by_manifest.tolist()):
+            if owner >= 0:
+                held[owner] += HeldFiles(1, self._manifests[number].size_bytes or 0)
+        for owner, size in self._own_lists(asked, owners):
+            held[owner] += HeldFiles(1, size or 0)
+        for part in self._rows.parts():
+            for owner, found in _alone(part, by_manifest):
+                held[owner] += found
+        return held
+
+    def _owners(
+        self, snapshots: Iterable[IcebergSnapshot], owners: Mapping[int, int]
+    ) -> npt.NDArray[np.int32]:
+        found = np.full(len(self._manifests), _NOBODY, np.int32)
+        for snapshot in snapshots:
+            listed, owner = self._manifests_of(snapshot), owners[snapshot.id]
+            known = found[listed]
+            found[listed] = np.where((known == _NOBODY) | (known == owner), owner, _SEVERAL)
+        return found
+
+    def _own_lists(
+        self, snapshots: Iterable[IcebergSnapshot], owners: Mapping[int, int]
+    ) -> Iterator[tuple[int, int | None]]:
+        found: dict[_Key, set[int]] = {}
+        for snapshot in snapshots:
+            if snapshot.manifest_list is not None:
+                found.setdefault(_key(snapshot.manifest_list), set()).add(owners[snapshot.id])
+        for key, several in found.items():
+            if len(several) == 1:
+                yield several.pop(), self._lists[key].size_bytes
+
+    def _number(self, pointer: Pointer) -> int:
+        key = (pointer.h1, pointer.h2)
+        if key not in self._numbers:
+            self._numbers[key] = len(self._manifests)
+            self._unread.append(len(self._manifests))
+            self._manifests.append(pointer)
+        return self._numbers[key]
+
+    def _lists_of(self, metadata: TableMetadata) -> dict[_Key, _ReadList]:
+        paths = [each.manifest_list for each in metadata.snapshots if each.manifest_list]
+        return {key: self._lists[key] for key in _keys(paths)}
+
+    def _listed(self, snapshots: Iterable[IcebergSnapshot]) -> _Mask:
+        found = np.zeros(len(self._manifests), np.bool_)
+        for snapshot in snapshots:
+            found[self._manifests_of(snapshot)] = True
+        return found
+
+    def _manifests_of(self, snapshot: IcebergSnapshot) -> _Numbers:
+        if snapshot.manifest_list is not None:
+            return self._lists[_key(snapshot.manifest_list)].manifests
+        numbers = [self._numbers[key] for key in _keys(snapshot.manifests)]
+        return np.array(numbers, np.int32)
+
+
+def _alone(part: pa.Table, by_manifest: npt.NDArray[np.int32]) -> Iterator[tuple[int, HeldFiles]]:
+    owners = by_manifest[part["manifest"].to_numpy()]
+    asked = part.select(["low", "high", "size_bytes"]).append_column("owner", pa.array(owners))
+    asked = asked.filter(pc.not_equal(asked["owner"], _NOBODY))
+    files = asked.group_by(["low", "high"]).aggregate(
+        [("owner", "min"), ("owner", "max"), ("size_bytes", "max")]
+    )
+    is_alone = pc.and_(
+        pc.equal(files["owner_min"], files["owner_max"]),
+        pc.not_equal(files["owner_min"], _SEVERAL),
+    )
+    totals = (
+        files.filter(is_alone)
+        .group_by("owner_min")
+        .aggregate([("size_bytes_max", "sum"), ([], "count_all")])
+    )
+    for row in totals.to_pylist():
+        yield row["owner_min"], HeldFiles(row["count_all"], row["size_bytes_max_sum"] or 0)
+
+
+def _files(rows: pa.Table) -> Iterator[pa.RecordBatch]:
+    """Rows as FILE_SCHEMA."""
+    for batch in rows.to_batches():
+        unknown = (
+            pa.nulls(batch.num_rows, FILE_SCHEMA.field(name).type) for name in ("modified", "etag")
+        )
+        yield pa.RecordBatch.from_arrays(
+            [batch["path"], batch["kind"], batch["size_bytes"], *unknown], schema=FILE_SCHEMA
+        )
+
+
+def _statistics(
+    before: TableMetadata, after: TableMetadata
+) -> Iterator[tuple[IcebergKind, tuple[SizedFile, ...], tuple[SizedFile, ...]]]:
+    # A path that either kind still names stays.
+    left = (*after.statistics, *after.partition_statistics)
+    yield IcebergKind.STATISTICS, before.statistics, left
+    yield IcebergKind.PARTITION_STATISTICS, before.partition_statistics, left
+
+
+def _without(
+    files: tuple[SizedFile, ...], left: tuple[SizedFile, ...]
+) -> Iterator[tuple[str, int | None]]:
+    seen = set(_keys([each.path for each in left]))
+    for key, file in zip(_keys([each.path for each in files]), files, strict=True):
+        if key not in seen:
+            seen.add(key)
+            yield file.path, file.size_bytes
+
+
+@lru_cache(maxsize=1 << 16)
+def _key(path: str) -> _Key:
+    return _keys([path])[0]
+
+
+def _keys(paths: Iterable[str]) -> list[_Key]:
+    """The hashes by which pointers tell files apart."""
+    low, high = file_hashes(pa.array(list(paths), pa.string()))
+    return list(zip(low.view(np.int64).tolist(), high.view(np.int64).tolist(), strict=True))
