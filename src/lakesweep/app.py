@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -19,8 +19,9 @@ from lakesweep.config import (
     LakesweepRoot,
 )
 from lakesweep.config import Root as AnyRoot
-from lakesweep.errors import NotFoundError
+from lakesweep.errors import LakesweepError, NotFoundError
 from lakesweep.progress import SILENT, Progress
+from lakesweep.progress_board import ProgressBoard
 from lakesweep.redaction import masked
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
     from lakesweep.sweep.roots.sources import RootSourceFactory
 
 Root = TypeVar("Root")
+#: Names the scheduled job that a command carries out.
+JOB_VARIABLE = "LAKESWEEP_JOB"
 
 
 def _ignore(notice: str) -> None:
@@ -80,7 +83,9 @@ class App:
         self.config_file = config_file
         self.folder = (folder or Path.cwd()).absolute()
         self.clock = clock or SystemClock()
-        self.progress = progress
+        #: What this process does and says: its runs tell the store.
+        self.board = ProgressBoard(self.clock)
+        self.progress = self.board.watched(progress)
         self._other_stores: dict[str, Store] = {}
 
     @cached_property
@@ -172,8 +177,24 @@ class App:
 
         self.prepare_store()
         return RunLog(
-            self.store.realm(self.config.store.realm), self.clock, lambda: self.stores.load
+            self.store.realm(self.config.store.realm),
+            self.clock,
+            lambda: self.stores.load,
+            self.board,
+            self._job,
+            self._announce,
         )
+
+    @property
+    def _job(self) -> str | None:
+        """The scheduled job that this process carries out."""
+        return os.environ.get(JOB_VARIABLE) or None
+
+    def _announce(self, run: str) -> None:
+        """Tell the job of this process which run it makes."""
+        if self._job is not None:
+            with suppress(LakesweepError):  # a store away must not fail the run
+                self.schedules.note_run(self._job, run)
 
     @cached_property
     def known_runs(self) -> RunLog:
@@ -232,7 +253,15 @@ class App:
             name: LogRetentionRule(**each.model_dump()) for name, each in section.history.items()
         }
         config = MaintenanceConfig(**{**section.model_dump(), "history": kept})
-        return MaintenanceService(self.store, config, self.clock, self.progress)
+        return MaintenanceService(
+            self.store,
+            config,
+            self.clock,
+            self.progress,
+            board=self.board,
+            job=self._job,
+            announce=self._announce,
+        )
 
     @contextmanager
     def maintenance_engine(

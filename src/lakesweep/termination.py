@@ -4,10 +4,13 @@ Kubernetes, systemd and schedulers end a process by SIGTERM and wait for some
 time. Where nothing is being deleted, the signal interrupts the command like Ctrl-C. While
 files are deleted, it only asks for a stop: the request or batch that is under way is finished and
 its outcome stored. A second signal interrupts at once.
+
+A run that is cancelled by a word in the store stops in the same way.
 """
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -24,6 +27,10 @@ class _State:
 
     def __init__(self) -> None:
         self.is_requested = False
+        self.is_heeded = False
+        self.own_signals = 0
+        self.signals = 0
+        self.reason = "ended by SIGTERM"
         self.listeners: list[Callable[[], None]] = []
         self.deferrals = 0
 
@@ -34,11 +41,36 @@ _state = _State()
 def heed_termination() -> None:
     """Take SIGTERM for a stop from now on; for the main thread of a command."""
     signal.signal(signal.SIGTERM, _terminate)
+    _state.is_heeded = True
+
+
+def request_termination(reason: str) -> None:
+    """Ask this process to end as SIGTERM does, and say why; any thread may call it.
+
+    In a process that does not heed SIGTERM, such as a notebook or a server, only what is being
+    deleted stops: its owner decides about the rest.
+    """
+    if _state.is_heeded:
+        _state.reason = reason
+        _state.own_signals += 1
+        os.kill(os.getpid(), signal.SIGTERM)
+        return
+    _tell_listeners()
 
 
 def is_requested() -> bool:
     """Whether the process was told to end."""
     return _state.is_requested
+
+
+def is_cancelled() -> bool:
+    """Whether the process was told to end by a word in the store, and by no signal."""
+    return _state.is_requested and not _state.signals
+
+
+def termination_reason() -> str:
+    """Why the process was told to end."""
+    return _state.reason
 
 
 def is_due() -> bool:
@@ -71,9 +103,17 @@ def deferred() -> Iterator[None]:
 
 def _terminate(number: int, frame: FrameType | None) -> None:
     del number, frame
-    is_second, _state.is_requested = _state.is_requested, True
-    if is_second or not (_state.listeners or _state.deferrals):
-        raise TerminatedError("ended by SIGTERM")
-    for listener in _state.listeners:
+    _state.is_requested = True
+    if _state.own_signals:
+        _state.own_signals -= 1
+    else:
+        _state.signals += 1
+    if _state.signals > 1 or not (_state.listeners or _state.deferrals):
+        raise TerminatedError(_state.reason)
+    _tell_listeners()
+
+
+def _tell_listeners() -> None:
+    for listener in [*_state.listeners]:
         # Not here: the interrupted code may hold locks that the listener needs.
         threading.Thread(target=listener, daemon=True, name="termination").start()

@@ -147,4 +147,4 @@ def test_a_job_goes_on_when_its_service_is_killed_and_no_due_time_runs_twice(
         _until(lambda: not _jobs(lakesweep, "queued", "running"))
     jobs = _jobs(lakesweep)
     assert len({job["due"] for job in jobs}) == len(jobs)
-    assert {job["attempt"] for job in jobs} == {1}
+    assert {job["attempt"] for job in jobs if job["status"] != "skipped"} == {1}

@@ -93,7 +93,8 @@ class Context:
     @property
     def io(self) -> Interaction:
         """Where operations report: progress and notices on stderr."""
-        return Interaction(self.progress, self.output.say, self.settings.verbose)
+        heard = self.app.board.heard(self.output.say)
+        return Interaction(self.app.progress, heard, self.settings.verbose)
 
     def use_store(self, url: str) -> None:
         """Use another store than the configured one. Files are relative to the current folder.

@@ -31,11 +31,16 @@ from lakesweep.cli.setup import doctor, init
 from lakesweep.cli.store import realm_commands, store_commands
 from lakesweep.cli.sweep import quarantine
 from lakesweep.cli.sweep.sweep_commands import add_sweep
-from lakesweep.errors import LakesweepError, RefusedError, UsageError
+from lakesweep.errors import IncompleteError, LakesweepError, RefusedError, UsageError
 from lakesweep.no_pandas import disable_pandas
 from lakesweep.progress import SILENT
 from lakesweep.redaction import masked
-from lakesweep.termination import heed_termination, is_requested
+from lakesweep.termination import (
+    heed_termination,
+    is_cancelled,
+    is_requested,
+    termination_reason,
+)
 from lakesweep.untrusted.text import printable
 from lakesweep.version import __version__
 
@@ -99,7 +104,7 @@ def main() -> None:
     os.environ.setdefault("MIMALLOC_PURGE_DELAY", "0")
     code = run(sys.argv[1:])
     # A command that was done by then has its own code.
-    _leave(_EXIT_TERMINATED if code and is_requested() else code)
+    _leave(_EXIT_TERMINATED if code and is_requested() and not is_cancelled() else code)
 
 
 def _leave(code: int) -> NoReturn:
@@ -174,7 +179,8 @@ def _failure(error: LakesweepError, arguments: Sequence[str]) -> CommandFailure:
 def _interrupted() -> CommandFailure:
     what, code = "interrupted", _EXIT_INTERRUPTED
     if is_requested():
-        what, code = "ended by SIGTERM", _EXIT_TERMINATED
+        what = termination_reason()
+        code = IncompleteError.exit_code if is_cancelled() else _EXIT_TERMINATED
     message = f"{what}; it is safe to run the same command again"
     return CommandFailure("Interrupted", (message,), None, code)
 

@@ -12,6 +12,8 @@ import msgspec
 
 from lakesweep.clock import Clock, micros, moment
 from lakesweep.errors import NotFoundError
+from lakesweep.runs import live_records
+from lakesweep.runs.live_records import LiveLinks
 from lakesweep.runs.log_reference import LogReference, find_run
 from lakesweep.runs.records import LeaseRecord, RunStatus
 from lakesweep.runs.sessions import LEASE_LOST
@@ -85,7 +87,8 @@ class MaintenanceRunInformation(msgspec.Struct, frozen=True, kw_only=True):
     counts those that the database deleted by itself, and `realms_purged` names all that are gone.
     `tidied` is what was removed by commits, by realm and kind. `remaining` are the ids not yet
     scanned, by realm, from which another run resumes if this one dies; `resumes` is the run that
-    this one resumes, and whose figures it took over.
+    this one resumes, and whose figures it took over. `live` is where it tells how far it is, and
+    `job` the scheduled job that it is a part of.
     """
 
     run: str
@@ -109,6 +112,8 @@ class MaintenanceRunInformation(msgspec.Struct, frozen=True, kw_only=True):
     filters: LiveFilterFigures | None = None
     resumes: str | None = None
     remaining: dict[str, tuple[Span, ...]] = {}
+    job: str | None = None
+    live: LiveLinks | None = None
 
     @property
     def started(self) -> datetime:
@@ -150,6 +155,7 @@ TYPES: Mapping[str, type[msgspec.Struct]] = {
     "maintenance-runs": MaintenanceCommit,
     "maintenance-run": MaintenanceRunInformation,
     "sweep-lease": LeaseRecord,
+    **live_records.TYPES,
 }
 
 

@@ -21,10 +21,12 @@ from lakesweep.maintenance.run import MaintenanceRun
 from lakesweep.maintenance.run_records import MaintenanceRunInformation, MaintenanceRuns
 from lakesweep.maintenance.run_tally import RunTally
 from lakesweep.progress import SILENT, Progress
+from lakesweep.progress_board import ProgressBoard
 from lakesweep.redaction import masked
 from lakesweep.runs.leases import HeldLease, take_lease
+from lakesweep.runs.live_records import LiveLinks, LiveTeller, new_links
 from lakesweep.runs.records import RunStatus, new_name
-from lakesweep.runs.sessions import holder_name, recorded, status_after
+from lakesweep.runs.sessions import cancelled_status, holder_name, recorded, status_after, telling
 from lakesweep.store import Store
 from lakesweep.store.realms.purge import StateCheck
 from lakesweep.units import format_count
@@ -32,7 +34,7 @@ from lakesweep.units import format_count
 _KIND = "maintain"
 #: The checkpoints of a run that ended longer ago are not used.
 _RESUMABLE = timedelta(days=1)
-_UNFINISHED = frozenset({RunStatus.DEAD, RunStatus.FAILED, RunStatus.STOPPED})
+_UNFINISHED = frozenset({RunStatus.DEAD, RunStatus.FAILED, RunStatus.STOPPED, RunStatus.CANCELLED})
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,10 @@ class MaintenanceService:
     progress: Progress = SILENT
     plugins: Sequence[Plugin] = field(default_factory=load_plugins)
     engine: MaintenanceEngine | None = None
+    #: What this process does and says, if runs tell the store how far they are.
+    board: ProgressBoard | None = None
+    job: str | None = None
+    announce: Callable[[str], None] | None = None
 
     def build_spec(self) -> MaintenanceRunSpec:
         """All active and inactive realms to process, and all to purge whose state says so."""
@@ -89,14 +95,21 @@ class MaintenanceService:
     def _recorded_run(
         self, name: str, spec: MaintenanceRunSpec, lease: HeldLease
     ) -> MaintenanceRunInformation:
-        recorder = _StoreRunRecorder(self._runs, lambda: self._start(name, lease))
-        with recorded(lease, recorder) as tally:
+        links = None if self.board is None else new_links(self.store.system, name, self.clock)
+        recorder = _StoreRunRecorder(self._runs, lambda: self._start(name, lease, links))
+        with (
+            recorded(lease, recorder) as tally,
+            telling(self.store.system, self.clock, self.board, links) as recorder.teller,
+        ):
             fence = ScanLease(lease.stored.id, lease.token)
             self._run(tally, spec, self._watched(lease), fence).go()
         return tally.result
 
-    def _start(self, name: str, lease: HeldLease) -> RunTally:
+    def _start(self, name: str, lease: HeldLease, links: LiveLinks | None) -> RunTally:
         begun = self._resumed(self._begun(name, token=lease.token))
+        begun = replace(begun, job=self.job, live=links)
+        if self.announce is not None:
+            self.announce(name)
         return RunTally(begun, self.clock, self._runs.put)
 
     def _watched(self, lease: HeldLease) -> Callable[[], None]:
@@ -158,12 +171,13 @@ class MaintenanceService:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _StoreRunRecorder:
     """Records a maintenance run."""
 
     runs: MaintenanceRuns
     start: Callable[[], RunTally]
+    teller: LiveTeller | None = None
 
     def bury(self, run: str) -> None:
         self.runs.bury(run)
@@ -178,7 +192,8 @@ class _StoreRunRecorder:
             self.runs.put(_end(run))
         else:
             details = masked("".join(traceback.format_exception(error)))
-            self.runs.put(run.finish(status_after(error), masked(str(error)), details))
+            status, why = cancelled_status(status_after(error), self.teller)
+            self.runs.put(run.finish(status, why or masked(str(error)), details))
 
 
 def _end(tally: RunTally) -> MaintenanceRunInformation:

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 import msgspec
 
+from lakesweep.runs import live_records
 from lakesweep.runs.schedules import JobKind
 from lakesweep.store import NO_INDEX, Commit, IndexRoot, Link
 
@@ -15,7 +16,10 @@ SCHEDULES = "schedules"
 
 
 class JobStatus(StrEnum):
-    """How far a job is. One that died while it ran is started again once, then it is `dead`."""
+    """How far a job is. One that died while it ran is started again once, then it is `dead`.
+
+    A due time is `skipped` if the job before it still waits or runs, or if it was missed.
+    """
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -26,6 +30,7 @@ class JobStatus(StrEnum):
     CANCELLED = "cancelled"
     FAILED = "failed"
     DEAD = "dead"
+    SKIPPED = "skipped"
 
     @property
     def is_open(self) -> bool:
@@ -36,10 +41,13 @@ class JobStatus(StrEnum):
 class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One due time of a schedule, for one target. Moments are microseconds since 1970.
 
-    `lease` is held by the process that runs the job. `attempt` counts its starts, and is the
-    fencing token of the record: only the process of the last start may change it. `run` is the run
-    that it made. It starts at `start_at`, which is later than `due` by the schedule's jitter.
+    `lease` is renewed by the process that runs the job; one that is skipped has none. `attempt`
+    counts its starts, and is the fencing token of the record: only the process of the last start
+    may change it. `run` is the run
+    that it made last. It starts at `start_at`, which is later than `due` by the schedule's jitter.
     `earlier` counts due times that passed while no service ran, and that this job stands for.
+    `words` are added to its command. `log` is where its output is kept; `output` are the last lines
+    of a job that has ended. A job that somebody asked for has no `schedule`.
     """
 
     name: str
@@ -49,12 +57,14 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     due: int
     start_at: int
     earlier: int = 0
-    lease: Link
+    lease: Link | None = None
     claimed_by: str
     claimed_at: int
     attempt: int = 0
     timeout: int | None = None
     options: dict[str, str] = {}
+    words: tuple[str, ...] = ()
+    log: Link | None = None
     status: JobStatus = JobStatus.QUEUED
     started_at: int | None = None
     finished_at: int | None = None
@@ -89,4 +99,5 @@ class SchedulesCommit(Commit, frozen=True, kw_only=True):
 TYPES: Mapping[str, type[msgspec.Struct]] = {
     "schedules": SchedulesCommit,
     "scheduled-job": JobRecord,
+    **live_records.TYPES,
 }

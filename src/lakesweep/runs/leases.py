@@ -146,10 +146,12 @@ def take_lease(
 
 
 @contextmanager
-def keep_renewing(lease: HeldLease) -> Iterator[HeldLease]:
+def keep_renewing(lease: HeldLease, every_seconds: float = RENEW_SECONDS) -> Iterator[HeldLease]:
     """Renew the lease in the background while the block runs, and give it back at the end."""
     done = threading.Event()
-    thread = threading.Thread(target=_renew_until, args=(lease, done), daemon=True, name="lease")
+    thread = threading.Thread(
+        target=_renew_until, args=(lease, done, every_seconds), daemon=True, name="lease"
+    )
     thread.start()
     try:
         yield lease
@@ -161,8 +163,8 @@ def keep_renewing(lease: HeldLease) -> Iterator[HeldLease]:
                 lease.release()  # or else it ends by itself
 
 
-def _renew_until(lease: HeldLease, done: threading.Event) -> None:
-    while not done.wait(RENEW_SECONDS):
+def _renew_until(lease: HeldLease, done: threading.Event, every_seconds: float) -> None:
+    while not done.wait(every_seconds):
         try:
             lease.renew()
         except LeaseHeldError:

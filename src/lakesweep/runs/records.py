@@ -15,6 +15,8 @@ from typing import Any
 import msgspec
 
 from lakesweep.clock import Clock
+from lakesweep.runs import live_records
+from lakesweep.runs.live_records import LiveLinks
 from lakesweep.storage.address import Address, folder_identity
 from lakesweep.store import NO_INDEX, Commit, IndexRoot, Link
 
@@ -48,6 +50,7 @@ class RunStatus(StrEnum):
     INCOMPLETE = "incomplete"
     REFUSED = "refused"
     STOPPED = "stopped"
+    CANCELLED = "cancelled"
     FAILED = "failed"
     DEAD = "dead"
 
@@ -89,7 +92,8 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     `token` is that of its lease. It grows with each run of a lake, whatever clocks say. `datasets`
     are the hashes of datasets that it wrote where others can write too, by their folder below its
-    own; None for runs of versions that did not record them. `user` and `host` say who ran it where.
+    own; None for runs of versions that did not record them. `user` and `host` say who ran it where,
+    `job` of which scheduled job it is a part. `live` is where it tells how far it is.
     """
 
     run: str
@@ -106,6 +110,8 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     datasets: dict[str, str] | None = None
     user: str = ""
     host: str = ""
+    job: str | None = None
+    live: LiveLinks | None = None
 
 
 class PlanRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -199,6 +205,7 @@ TYPES: Mapping[str, type[msgspec.Struct]] = {
     "sweep-lake": LakeRecord,
     "sweep-document": LakeDocument,
     "sweep-lease": LeaseRecord,
+    **live_records.TYPES,
 }
 
 

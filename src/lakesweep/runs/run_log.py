@@ -16,6 +16,8 @@ import msgspec
 from lakesweep.clock import Clock, micros
 from lakesweep.errors import NotFoundError, RefusedError
 from lakesweep.guard_names import GuardName
+from lakesweep.progress_board import ProgressBoard
+from lakesweep.runs.live_records import new_links
 from lakesweep.runs.log_reference import LogReference, find_run
 from lakesweep.runs.records import (
     SWEEPS,
@@ -54,6 +56,11 @@ class RunLog:
     clock: Clock
     #: What the stores and catalogs of this process are asked for, if that is recorded.
     load: Callable[[], RunLoad] | None = None
+    #: What this process does and says, if runs tell the store how far they are.
+    board: ProgressBoard | None = None
+    #: The scheduled job that this process carries out, and who wants to know its runs.
+    job: str | None = None
+    announce: Callable[[str], None] | None = None
 
     def begin(
         self,
@@ -66,8 +73,9 @@ class RunLog:
         token: int = 0,
     ) -> RunRecord:
         """Record that a run has started."""
+        known = name or new_name(kind, self.clock)
         run = RunRecord(
-            run=name or new_name(kind, self.clock),
+            run=known,
             lake=lake,
             kind=kind,
             started_at=micros(self.clock.now()),
@@ -77,8 +85,12 @@ class RunLog:
             datasets={},
             user=user_name(),
             host=socket.gethostname(),
+            job=self.job,
+            live=None if self.board is None else new_links(self.realm, known, self.clock),
         )
         self._put_run(run, "add")
+        if self.announce is not None:
+            self.announce(run.run)
         return run
 
     def vouch(self, run: RunRecord, folder: str, sha256: str) -> RunRecord:

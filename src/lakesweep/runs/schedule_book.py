@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import takewhile
+from secrets import token_hex
 
 import msgspec
 
@@ -24,9 +25,10 @@ from lakesweep.runs.job_records import (
     SchedulesCommit,
     ScheduleState,
 )
+from lakesweep.runs.live_records import OutputRecord
 from lakesweep.runs.log_reference import LogReference
 from lakesweep.runs.records import LeaseRecord
-from lakesweep.runs.schedules import CatchUp, Schedule, ScheduleOrigin
+from lakesweep.runs.schedules import CatchUp, JobKind, Schedule, ScheduleOrigin
 from lakesweep.store import LINKS, Attempt, Change, Link, Packed, Realm, key, seal
 from lakesweep.units import format_moment
 
@@ -157,6 +159,16 @@ class ScheduleBook:
         self._log.commit(lambda attempt, head: _with_jobs(attempt, head, jobs), f"{name}: {by}")
         return jobs
 
+    def submit(self, kind: JobKind, target: str, words: Sequence[str], by: str) -> JobRecord:
+        """Queue a job that belongs to no schedule, for the next free worker of a service."""
+        now = self.clock.now()
+        schedule = Schedule(name=f"{kind}-{token_hex(4)}", job=kind)
+        job = self._new_job(schedule, target, PassedDue(now, 0), by, now)
+        job = msgspec.structs.replace(job, schedule="", words=tuple(words))
+        message = f"{kind} of {target}: {by}"
+        self._log.commit(lambda attempt, head: _with_jobs(attempt, head, [job]), message)
+        return job
+
     def _begin(self, names: Iterable[str], now: datetime) -> None:
         """Schedules of the file that no service saw before: their due times count from now on."""
 
@@ -185,9 +197,11 @@ class ScheduleBook:
             due = None if state is None else _due_now(schedule, state, now)
             if state is None or due is None:
                 return None
-            jobs = []
-            if not _is_missed(schedule, due.due, now):
-                jobs = [self._new_job(schedule, each, due, service, now) for each in targets]
+            busy = _open_jobs_of(attempt, head, schedule.name)
+            jobs = [
+                self._due_job(schedule, each, due, service, now, busy.get(each))
+                for each in targets or [""]
+            ]
             settled = msgspec.structs.replace(state, claimed=micros(due.due))
             states.put(key(schedule.name), settled)
             claimed.extend(jobs)
@@ -198,29 +212,42 @@ class ScheduleBook:
             claimed.clear()
         return claimed
 
+    def _due_job(
+        self,
+        schedule: Schedule,
+        target: str,
+        passed: PassedDue,
+        by: str,
+        now: datetime,
+        busy: JobRecord | None,
+    ) -> JobRecord:
+        """The record of a due time: a job that waits for a worker, or why there is none."""
+        why = None
+        if _is_missed(schedule, passed.due, now):
+            why = "missed while no service ran"
+        elif not target and schedule.lake is not None:
+            why = f"no lake matches {schedule.lake}"
+        elif busy is not None:
+            why = f"{busy.name} is still {busy.status}"
+        if why is None:
+            return self._new_job(schedule, target, passed, by, now)
+        return msgspec.structs.replace(
+            _job_of(schedule, target, passed, by, now),
+            status=JobStatus.SKIPPED,
+            finished_at=micros(now),
+            message=why,
+        )
+
     def _new_job(
         self, schedule: Schedule, target: str, passed: PassedDue, by: str, now: datetime
     ) -> JobRecord:
         # The lease is written before anything links to it, so no link is ever dangling.
         lease = self.realm.objects.insert(self.realm.new_id(), _NO_LEASE)
-        assert lease is not None  # the id is new
-        suffix = f"/{target}" if target else ""
-        due = passed.due
-        delay = start_delay(schedule.name, due, timedelta(seconds=schedule.jitter))
-        return JobRecord(
-            name=f"{schedule.name}@{format_moment(due)}{suffix}",
-            schedule=schedule.name,
-            job=schedule.job,
-            target=target,
-            due=micros(due),
-            start_at=micros(due + delay),
-            earlier=passed.earlier,
-            lease=Link(lease.id),
-            claimed_by=by,
-            claimed_at=micros(now),
-            timeout=schedule.timeout,
-            options=schedule.options,
-        )
+        log = self.realm.objects.insert(self.realm.new_id(), OutputRecord())
+        assert lease is not None  # the ids are new
+        assert log is not None
+        job = _job_of(schedule, target, passed, by, now)
+        return msgspec.structs.replace(job, lease=Link(lease.id), log=Link(log.id))
 
     # --- jobs ----------------------------------------------------------------------------------
 
@@ -279,6 +306,11 @@ class ScheduleBook:
         self._log.commit(commit, f"job {job.name}")
         return changed[0] if changed else None
 
+    def note_run(self, name: str, run: str) -> None:
+        """Record the newest run that a job made."""
+        job = self.job(name)
+        self.change_job(job, lambda now: msgspec.structs.replace(now, run=run))
+
     def cancel(self, name: str, by: str) -> JobRecord:
         """Ask a job to end: one that waits ends at once, one that runs between two batches."""
         job = self.job(name)
@@ -323,11 +355,44 @@ def _joined_state(before: ScheduleState | None, now: int) -> ScheduleState:
 def _with_jobs(
     attempt: Attempt[SchedulesCommit], head: SchedulesCommit, jobs: Iterable[JobRecord]
 ) -> SchedulesCommit:
-    index = attempt.index(head.open, LINKS)
+    waiting = attempt.index(head.open, LINKS)
+    ended = attempt.index(head.ended, LINKS)
     for job in jobs:
+        index = waiting if job.status.is_open else ended
         index.put(_job_key(job), attempt.write(job))
         attempt.record(Change("add", key("job", job.name)))
-    return msgspec.structs.replace(head, open=seal(index))
+    return msgspec.structs.replace(head, open=seal(waiting), ended=seal(ended))
+
+
+def _job_of(
+    schedule: Schedule, target: str, passed: PassedDue, by: str, now: datetime
+) -> JobRecord:
+    """A job for one due time and one target."""
+    suffix = f"/{target}" if target else ""
+    due = passed.due
+    delay = start_delay(schedule.name, due, timedelta(seconds=schedule.jitter))
+    return JobRecord(
+        name=f"{schedule.name}@{format_moment(due)}{suffix}",
+        schedule=schedule.name,
+        job=schedule.job,
+        target=target,
+        due=micros(due),
+        start_at=micros(due + delay),
+        earlier=passed.earlier,
+        claimed_by=by,
+        claimed_at=micros(now),
+        timeout=schedule.timeout,
+        options=schedule.options,
+    )
+
+
+def _open_jobs_of(
+    attempt: Attempt[SchedulesCommit], head: SchedulesCommit, schedule: str
+) -> dict[str, JobRecord]:
+    """The jobs of a schedule that wait or run, by target."""
+    links = [link for _, link in attempt.index(head.open, LINKS).items()]
+    jobs = [job for link in links if (job := attempt.fetch(link, JobRecord)) is not None]
+    return {job.target: job for job in jobs if job.schedule == schedule}
 
 
 def _job_key(job: JobRecord) -> bytes:

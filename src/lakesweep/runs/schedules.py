@@ -14,7 +14,7 @@ from lakesweep.units import format_duration
 
 
 class JobKind(StrEnum):
-    """What a schedule runs."""
+    """What a job runs. Those of `ON_DEMAND` are only run when somebody asks for it."""
 
     SWEEP = "sweep"
     CHECK = "check"
@@ -22,6 +22,16 @@ class JobKind(StrEnum):
     PAIMON_ORPHANS = "paimon-orphans"
     PAIMON_EXPIRE = "paimon-expire"
     QUARANTINE_EMPTY = "quarantine-empty"
+    PLAN = "plan"
+    APPLY = "apply"
+    LIFECYCLE_APPLY = "lifecycle-apply"
+    QUARANTINE_RESTORE = "quarantine-restore"
+
+
+#: Jobs that have no schedule: they carry out what a person decided about one plan or one lake.
+ON_DEMAND = frozenset(
+    {JobKind.PLAN, JobKind.APPLY, JobKind.LIFECYCLE_APPLY, JobKind.QUARANTINE_RESTORE}
+)
 
 
 class CatchUp(StrEnum):

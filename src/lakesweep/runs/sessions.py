@@ -13,13 +13,17 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
+from lakesweep.clock import Clock
 from lakesweep.errors import LakesweepError, NotFoundError, RefusedError
+from lakesweep.progress_board import ProgressBoard
 from lakesweep.redaction import masked
 from lakesweep.runs.leases import HeldLease, keep_renewing, take_lease
+from lakesweep.runs.live_records import LiveLinks, LiveTeller, keep_telling
 from lakesweep.runs.records import RunKind, RunRecord, RunStatus, new_name
 from lakesweep.runs.run_log import RunLog
 from lakesweep.storage.deleting.bulk_delete import remove_folder
 from lakesweep.storage.wrappers.used_load import UsedLoad
+from lakesweep.store import Realm
 
 R = TypeVar("R")
 
@@ -76,6 +80,8 @@ class Session:
     status: RunStatus = RunStatus.DONE
     message: str = ""
     figures: dict[str, Any] = field(default_factory=dict)
+    #: Who tells the store how far it is.
+    teller: LiveTeller | None = None
     #: What this process had used before.
     used: UsedLoad = field(default_factory=UsedLoad)
 
@@ -107,8 +113,29 @@ def run_session(
             runs.load().folder = None if plans is None else f"{plans}/load-{name}"
         return session
 
-    with recorded(lease, _LakeRunRecorder(runs, begin)) as session:
+    with (
+        recorded(lease, _LakeRunRecorder(runs, begin)) as session,
+        telling(runs.realm, runs.clock, runs.board, session.record.live) as session.teller,
+    ):
         yield session
+
+
+@contextmanager
+def telling(
+    realm: Realm, clock: Clock, board: ProgressBoard | None, links: LiveLinks | None
+) -> Iterator[LiveTeller | None]:
+    """Tell the store how far a run is while the block runs, if it has where to tell it."""
+    if board is None or links is None:
+        yield None
+        return
+    with keep_telling(LiveTeller(realm, clock, board, links)) as teller:
+        yield teller
+
+
+def cancelled_status(status: RunStatus, teller: LiveTeller | None) -> tuple[RunStatus, str | None]:
+    """The status of a run that stopped, and who cancelled it, if that is why."""
+    by = None if teller is None or status is not RunStatus.STOPPED else teller.look()
+    return (status, None) if by is None else (RunStatus.CANCELLED, f"cancelled by {by}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +158,8 @@ class _LakeRunRecorder:
         if error is not None:
             run.status = status_after(error)
             run.message = masked(_words(error))
+        run.status, why = cancelled_status(run.status, run.teller)
+        run.message = why or run.message
         self.runs.finish(run.record, run.status, {**run.figures, **self._load(run)}, run.message)
 
     def _load(self, run: Session) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from lakesweep.app import App
 from lakesweep.config_file import load_config
-from lakesweep.scheduler.supervisor import Supervisor
+from lakesweep.scheduler.supervisor import Supervisor, lakesweep_prefix
 
 
 def main() -> int:
@@ -22,7 +22,7 @@ def main() -> int:
     config = load_config(given.config, os.environ)
     app = App(config, folder=folder, config_file=given.config)
     try:
-        status = Supervisor(app.schedules, given.config).run(given.job)
+        status = Supervisor(app.schedules, lakesweep_prefix(given.config)).run(given.job)
     finally:
         app.close()
     return 0 if status is not None else 1

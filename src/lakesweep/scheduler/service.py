@@ -10,24 +10,60 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
 from lakesweep.app import App
-from lakesweep.clock import micros, moment
+from lakesweep.clock import micros
 from lakesweep.errors import LakesweepError
 from lakesweep.operations.schedules.schedules import targets_in
 from lakesweep.runs.job_records import JobRecord, JobStatus
-from lakesweep.runs.leases import CLOCK_MARGIN
+from lakesweep.runs.leases import CLOCK_MARGIN, LEASE_TERM
 from lakesweep.runs.records import LeaseRecord
 from lakesweep.runs.schedule_book import ScheduleBook
 from lakesweep.runs.sessions import holder_name
 
 #: A job whose process died is started again this often; then it is dead.
 MOST_ATTEMPTS = 2
+
+
+#: A job whose lease was not renewed for this long has died.
+_STILL_SECONDS = (LEASE_TERM + CLOCK_MARGIN).total_seconds()
+
+
+class StartedProcess(Protocol):
+    """A process that supervises a job."""
+
+    def poll(self) -> int | None:
+        """Its exit code; None while it runs."""
+        ...
+
+
+class LeaseWatch:
+    """Which leases have not changed for how long, by the clock of this process.
+
+    What the leases say themselves was written by other clocks, which may differ by minutes.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[str, tuple[object, float]] = {}
+
+    def is_still(self, name: str, sign: object, now: float) -> bool:
+        """Whether a sign of life has not changed for longer than a lease lasts."""
+        before = self._seen.get(name)
+        if before is None or before[0] != sign:
+            self._seen[name] = sign, now
+            return False
+        return now - before[1] >= _STILL_SECONDS
+
+    def forget(self, names: Iterable[str] | None = None) -> None:
+        """Forget all, or those that are not among these names."""
+        kept = set(names or ())
+        self._seen = {name: seen for name, seen in self._seen.items() if name in kept}
 
 
 @dataclass
@@ -40,7 +76,9 @@ class SchedulerService:
     config: Path | None
     notify: Callable[[str], object]
     name: str = field(default_factory=holder_name)
-    _children: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    start: Callable[[str], StartedProcess] | None = None
+    _watch: LeaseWatch = field(default_factory=LeaseWatch)
+    _children: dict[str, StartedProcess] = field(default_factory=dict)
     _is_away: bool = False
 
     def run(self, stop: threading.Event, every_seconds: float = 1.0) -> None:
@@ -54,13 +92,14 @@ class SchedulerService:
         try:
             self._reap()
             for job in self.book.claim(self.name, targets_in(self.app)):
-                self.notify(f"due: {job.name}")
+                self.notify(f"due: {job.name}{f', skipped: {job.message}' if job.message else ''}")
             self._bury_dead()
             self._start_queued()
         except LakesweepError as error:
             if not self._is_away:
                 self.notify(f"the store does not answer, trying again: {error.message}")
             self._is_away = True
+            self._watch.forget()  # leases could not be renewed either
         else:
             if self._is_away:
                 self.notify("the store answers again")
@@ -73,17 +112,20 @@ class SchedulerService:
 
     def _bury_dead(self) -> None:
         """Queue jobs again whose process died; end those that died too often."""
-        for job in self.book.open_jobs():
+        jobs = self.book.open_jobs()
+        self._watch.forget(job.name for job in jobs)
+        for job in jobs:
             if job.status is JobStatus.RUNNING and self._is_dead(job):
                 changed = self.book.change_job(job, self._after_death(job))
                 if changed is not None:
                     self.notify(f"{job.name}: its process died; it is {changed.status}")
 
     def _is_dead(self, job: JobRecord) -> bool:
-        lease = self.book.realm.objects.fetch(job.lease, LeaseRecord)
-        if lease is None or not lease.value.expires_at:
-            return True
-        return self.app.clock.now() >= moment(lease.value.expires_at) + CLOCK_MARGIN
+        lease = None
+        if job.lease is not None:
+            lease = self.book.realm.objects.fetch(job.lease, LeaseRecord)
+        sign = (job.attempt, None if lease is None else lease.value)
+        return self._watch.is_still(job.name, sign, self.app.clock.monotonic())
 
     def _after_death(self, dead: JobRecord) -> Callable[[JobRecord], JobRecord | None]:
         def change(job: JobRecord) -> JobRecord | None:
@@ -112,12 +154,12 @@ class SchedulerService:
             if not is_waiting or job.name in self._children or _subject(job) in busy:
                 continue
             busy.add(_subject(job))
-            self._children[job.name] = self._start(job)
+            self._children[job.name] = (self.start or self._start)(job.name)
 
-    def _start(self, job: JobRecord) -> subprocess.Popen[bytes]:
+    def _start(self, job: str) -> StartedProcess:
         config = [] if self.config is None else ["--config", str(self.config)]
         return subprocess.Popen(  # noqa: S603 - our own module
-            [sys.executable, "-m", "lakesweep.scheduler", *config, job.name],
+            [sys.executable, "-m", "lakesweep.scheduler", *config, job],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             start_new_session=True,  # it outlives this service

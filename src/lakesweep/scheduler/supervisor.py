@@ -14,56 +14,74 @@ import subprocess
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
 import msgspec
 
+from lakesweep.app import JOB_VARIABLE
 from lakesweep.clock import Clock, SystemClock, micros, moment
-from lakesweep.errors import LakesweepError, LeaseHeldError
+from lakesweep.errors import LakesweepError
 from lakesweep.operations.schedules.jobs import command_of, is_busy, status_of
-from lakesweep.redaction import masked
+from lakesweep.progress_board import safe_line
 from lakesweep.runs.job_records import JobRecord, JobStatus
-from lakesweep.runs.leases import HeldLease, keep_renewing, take_lease
+from lakesweep.runs.leases import RENEW_SECONDS, HeldLease, keep_renewing, take_lease
+from lakesweep.runs.live_records import OutputRecord
 from lakesweep.runs.schedule_book import ScheduleBook
 from lakesweep.runs.sessions import holder_name
-from lakesweep.untrusted.text import printable
+from lakesweep.store import Link, Realm
 
 #: How often the record of a job is looked at and updated while it runs.
 _LOOK_SECONDS = 2.0
 #: A job whose lake is busy tries again after this.
 _BUSY_SECONDS = 5.0
-_MOST_LINES = 500
-_LONGEST_LINE = 500
+#: The record of a job that ended has this many of its last lines.
+_TAIL_LINES = 20
+_TAKEN_OVER = "another process took the job over"
 #: Linux: the signal that a process gets when its parent dies.
 _PR_SET_PDEATHSIG = 1
 
 
+#: The words of a command before those of the job.
+Prefix = Sequence[str]
+
+
+def lakesweep_prefix(config: Path | None) -> Prefix:
+    """The command line of this installation, with its configuration file."""
+    options = [] if config is None else ["--config", str(config)]
+    return [sys.executable, "-m", "lakesweep", *options]
+
+
 @dataclass
 class Supervisor:
-    """Runs one job to its end. `config` is the configuration file of the command."""
+    """Runs one job to its end. `prefix` are the words before those of the job's command."""
 
     book: ScheduleBook
-    config: Path | None
+    prefix: Prefix
     clock: Clock = field(default_factory=SystemClock)
     look_seconds: float = _LOOK_SECONDS
     busy_seconds: float = _BUSY_SECONDS
+    renew_seconds: float = RENEW_SECONDS
 
     def run(self, name: str) -> JobStatus | None:
-        """Carry a job out; None if another process has it, or it has ended."""
-        job = self.book.job(name)
-        try:
-            lease = take_lease(
-                self.book.realm, self.clock, f"job {name}", job.lease, name, holder_name()
-            )
-        except LeaseHeldError:
+        """Carry a job out; None if another process has it, or it has ended.
+
+        The record decides who has the job: one process moves it from queued to running. Its lease
+        only shows that this process lives, so it is taken from an earlier attempt at once.
+        """
+        job = self.book.change_job(self.book.job(name), self._started)
+        if job is None:
             return None
-        with keep_renewing(lease):
-            started = self.book.change_job(job, self._started)
-            return None if started is None else self._carry_out(started, lease)
+        assert job.lease is not None
+        who = holder_name()
+        lease = take_lease(
+            self.book.realm, self.clock, f"job {name}", job.lease, name, who, superseded=name
+        )
+        with keep_renewing(lease, self.renew_seconds):
+            return self._carry_out(job, lease)
 
     def _started(self, job: JobRecord) -> JobRecord | None:
         if job.status is not JobStatus.QUEUED:
@@ -75,26 +93,37 @@ class Supervisor:
             started_at=micros(self.clock.now()),
         )
 
-    def _carry_out(self, job: JobRecord, lease: HeldLease) -> JobStatus:
-        lines: deque[str] = deque(maxlen=_MOST_LINES)
+    def _carry_out(self, job: JobRecord, lease: HeldLease) -> JobStatus | None:
+        log = JobLog(self.book.realm, job.log)
         while True:
-            code, why = self._run_command(job, lease, lines)
+            code, why = self._run_command(job, lease, log)
             if why is not None or not is_busy(code):
                 break
             if (why := self._wait(job, lease)) is not None:
                 break
+        log.keep()
+        why = why or self._cancelled(job)
+        if why == _TAKEN_OVER:
+            lease.is_abandoned = True
+            return None
         ended = msgspec.structs.replace(
             job,
             status=JobStatus.CANCELLED if why is not None else status_of(code),
             finished_at=micros(self.clock.now()),
             exit_code=code,
-            message=why or _last_message(lines),
-            output=tuple(lines),
+            message=why or log.last_message,
+            output=log.tail,
         )
-        self._record_end(ended, lease)
-        return ended.status
+        return self._record_end(ended, lease)
 
-    def _record_end(self, ended: JobRecord, lease: HeldLease) -> None:
+    def _cancelled(self, job: JobRecord) -> str | None:
+        """Who cancelled the job, or the run that it made, if that is why it ended."""
+        with suppress(LakesweepError):
+            by = self.book.job(job.name).cancelled_by
+            return None if by is None else f"cancelled by {by}"
+        return None
+
+    def _record_end(self, ended: JobRecord, lease: HeldLease) -> JobStatus | None:
         """Record how a job ended, for as long as the lease lasts if the store is away.
 
         Without a record the lease is left to expire: a service then takes the job for dead.
@@ -103,33 +132,32 @@ class Supervisor:
         def change(now: JobRecord) -> JobRecord | None:
             if now.attempt != ended.attempt:
                 return None
-            return msgspec.structs.replace(ended, cancelled_by=now.cancelled_by)
+            return msgspec.structs.replace(ended, cancelled_by=now.cancelled_by, run=now.run)
 
         lease.is_abandoned = True
         while True:
             try:
-                self.book.change_job(ended, change)
+                recorded = self.book.change_job(ended, change)
             except LakesweepError:
                 if self.clock.now() >= lease.good_until:
                     raise
-                self.clock.sleep(self.look_seconds)
+                time.sleep(self.look_seconds)
             else:
                 lease.is_abandoned = False
-                return
+                return None if recorded is None else recorded.status
 
-    def _run_command(
-        self, job: JobRecord, lease: HeldLease, lines: deque[str]
-    ) -> tuple[int, str | None]:
+    def _run_command(self, job: JobRecord, lease: HeldLease, log: JobLog) -> tuple[int, str | None]:
         """The exit code of the command, and why it was stopped, if it was."""
-        with _start(self.config, command_of(job)) as process:
+        with _start([*self.prefix, *command_of(job)], job.name) as process:
             assert process.stderr is not None
-            reader = threading.Thread(target=_read, args=(process.stderr, lines), daemon=True)
+            reader = threading.Thread(target=_read, args=(process.stderr, log), daemon=True)
             reader.start()
             why = None
             while process.poll() is None:
-                with_timeout = self._reason_to_stop(job, lease, lines)
-                if with_timeout is not None and why is None:
-                    why = with_timeout
+                log.keep()
+                reason = self._reason_to_stop(job, lease)
+                if reason is not None and why is None:
+                    why = reason
                     process.terminate()
                 _wait_for(process, self.look_seconds)
             reader.join()
@@ -138,21 +166,18 @@ class Supervisor:
     def _wait(self, job: JobRecord, lease: HeldLease) -> str | None:
         """Let a run of the same lake go first; why to give up, if the job should."""
         time.sleep(self.busy_seconds)
-        return self._reason_to_stop(job, lease, None)
+        return self._reason_to_stop(job, lease)
 
-    def _reason_to_stop(
-        self, job: JobRecord, lease: HeldLease, lines: deque[str] | None
-    ) -> str | None:
-        """Tell the store how far the job is, and look whether it should end."""
-        if lease.is_lost:
-            return "another process took the job over"
+    def _reason_to_stop(self, job: JobRecord, lease: HeldLease) -> str | None:
+        """Why the job should end now, if it should."""
+        if lease.is_lost or self.clock.now() >= lease.good_until:
+            return _TAKEN_OVER  # or it will be: the store did not hear of this process
         try:
-            now = self.book.change_job(job, lambda each: _with_output(each, job.attempt, lines))
-            now = now or self.book.job(job.name)
+            now = self.book.job(job.name)
         except LakesweepError:
             return None  # the store may be away for a while; the lease decides how long
         if now.attempt != job.attempt:
-            return "another process took the job over"
+            return _TAKEN_OVER
         if now.cancelled_by is not None:
             return f"cancelled by {now.cancelled_by}"
         assert job.started_at is not None
@@ -162,22 +187,55 @@ class Supervisor:
         return None
 
 
-def _with_output(job: JobRecord, attempt: int, lines: deque[str] | None) -> JobRecord | None:
-    output = job.output if lines is None else tuple(lines)
-    if job.attempt != attempt or output == job.output:
-        return None
-    return msgspec.structs.replace(job, output=output)
+class JobLog:
+    """The last lines that a job wrote, kept in the store with it. One thread adds, one keeps."""
+
+    def __init__(self, realm: Realm, link: Link | None) -> None:
+        self._realm = realm
+        self._link = link
+        self._lock = threading.Lock()
+        self._record = OutputRecord()
+        self._kept: OutputRecord | None = None
+
+    def add(self, line: str) -> None:
+        """One more line."""
+        with self._lock:
+            self._record = self._record.extended([safe_line(line)])
+
+    def keep(self) -> None:
+        """Write the lines to the store, if there are new ones and the store answers."""
+        with self._lock:
+            record = self._record
+        if self._link is None or record is self._kept:
+            return
+        with suppress(LakesweepError):
+            stored = self._realm.objects.fetch(self._link, OutputRecord)
+            if stored is not None and self._realm.objects.update(stored, record) is not None:
+                self._kept = record
+
+    @property
+    def tail(self) -> tuple[str, ...]:
+        """The last few lines, for the record of the job itself."""
+        with self._lock:
+            return self._record.lines[-_TAIL_LINES:]
+
+    @property
+    def last_message(self) -> str:
+        """The error that a command ended with, or its last line."""
+        with self._lock:
+            lines = self._record.lines
+        errors = [line for line in lines if line.startswith("error:")]
+        return (errors or [*lines] or [""])[-1]
 
 
-def _start(config: Path | None, words: Sequence[str]) -> subprocess.Popen[bytes]:
-    prefix = [sys.executable, "-m", "lakesweep"]
-    options = [] if config is None else ["--config", str(config)]
+def _start(words: Sequence[str], job: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(  # noqa: S603 - our own command, with words of a checked schedule
-        [*prefix, *options, *words],
+        words,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
-        preexec_fn=_end_with_parent,  # noqa: PLW1509 - no thread of ours runs yet
+        env={**os.environ, JOB_VARIABLE: job},
+        preexec_fn=_end_with_parent,  # noqa: PLW1509 - nothing of ours runs between fork and exec
     )
 
 
@@ -188,9 +246,9 @@ def _end_with_parent() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _read(stream: IO[bytes], lines: deque[str]) -> None:
+def _read(stream: IO[bytes], log: JobLog) -> None:
     for line in stream:
-        lines.append(printable(masked(line.decode(errors="replace").rstrip()))[:_LONGEST_LINE])
+        log.add(line.decode(errors="replace"))
 
 
 def _wait_for(process: subprocess.Popen[bytes], seconds: float) -> None:
@@ -198,9 +256,3 @@ def _wait_for(process: subprocess.Popen[bytes], seconds: float) -> None:
         process.wait(seconds)
     except subprocess.TimeoutExpired:
         return
-
-
-def _last_message(lines: Sequence[str]) -> str:
-    """The error that a command ended with, or its last line."""
-    errors = [line for line in lines if line.startswith("error:")]
-    return (errors or [*lines] or [""])[-1]

@@ -83,9 +83,36 @@ def test_a_schedule_that_does_not_catch_up_lets_old_due_times_go(
 ) -> None:
     book.put(msgspec.structs.replace(HOURLY, catch_up=CatchUp.NONE))
     clock.sleep(3600 + 600)
-    assert _claim(book) == []
+    [missed] = book.claim("a", _targets)
+    assert (missed.status, missed.message) == (JobStatus.SKIPPED, "missed while no service ran")
     clock.sleep(3000)
-    assert len(_claim(book)) == 1
+    [due] = book.claim("a", _targets)
+    assert due.status is JobStatus.QUEUED
+
+
+def test_due_times_do_not_pile_up_behind_a_job_and_each_has_a_record(
+    book: ScheduleBook, clock: ManualClock
+) -> None:
+    book.put(HOURLY)
+    claimed = []
+    for _ in range(4):
+        clock.sleep(3600)
+        claimed += book.claim("a", _targets)
+    assert [job.status for job in claimed] == [JobStatus.QUEUED, *[JobStatus.SKIPPED] * 3]
+    assert claimed[1].message == f"{claimed[0].name} is still queued"
+    assert [job.name for job in book.open_jobs()] == [claimed[0].name]
+    assert [job.due for job in book.ended_jobs()] == [job.due for job in claimed[:0:-1]]
+    book.cancel(claimed[0].name, "ann")
+    clock.sleep(3600)
+    [after] = book.claim("a", _targets)
+    assert after.status is JobStatus.QUEUED
+
+
+def test_a_due_time_without_any_target_has_a_record(book: ScheduleBook, clock: ManualClock) -> None:
+    book.put(HOURLY)
+    clock.sleep(3600)
+    [job] = book.claim("a", lambda _: [])
+    assert (job.status, job.message) == (JobStatus.SKIPPED, "no lake matches prod")
 
 
 def test_a_paused_schedule_claims_nothing_and_does_not_make_up_for_it(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from lakesweep.cli.render.text_table import TextTable
@@ -11,6 +12,7 @@ from lakesweep.units import format_count, format_moment, format_size
 
 if TYPE_CHECKING:
     from lakesweep.maintenance.run_records import MaintenanceStats
+    from lakesweep.operations.lakes.live_runs import RunEvent, RunProgressView, StageView
     from lakesweep.operations.lakes.runs import RunView
     from lakesweep.operations.store.log import ChangeView, CommitView, ReferenceView
     from lakesweep.operations.store.realms import RealmView
@@ -44,6 +46,39 @@ def run_table(run: RunView) -> TextTable:
         *_flat("found", run.figures),
     ]
     return TextTable(("run", run.run), rows)
+
+
+def event_lines(event: RunEvent) -> list[str]:
+    """What is new of a run that somebody follows."""
+    if event.progress is not None:
+        stage = event.progress.stage
+        return [] if stage is None else [stage_text(stage)]
+    if event.output is not None:
+        return [f"    {line}" for line in event.output.lines]
+    return [] if event.end is None else [run_text(event.end)]
+
+
+def stage_table(progress: RunProgressView) -> TextTable:
+    """The stages of a run."""
+    rows = [
+        (each.stage, f"{each.count:,} {each.unit}" if each.unit else "", f"{each.seconds:,.1f} s")
+        for each in progress.stages
+    ]
+    return TextTable(("stage", "count", "took"), rows, numbers=frozenset({"count", "took"}))
+
+
+def stage_text(stage: StageView) -> str:
+    """How far a stage is, in one line."""
+    of = "" if stage.total is None else f" of {stage.total:,} ({stage.count / stage.total:.0%})"
+    counted = f" {stage.count:,}{of} {stage.unit}" if stage.unit else ""
+    parts = [f"{stage.stage}{counted}"]
+    if stage.bytes:
+        parts.append(format_size(stage.bytes))
+    if stage.rate:
+        parts.append(f"{stage.rate:,.0f}/s")
+    if stage.seconds_left is not None:
+        parts.append(f"{timedelta(seconds=round(stage.seconds_left))} left")
+    return ", ".join(parts)
 
 
 def _amount(run: RunView) -> str:

@@ -26,6 +26,8 @@ app = group(
     ],
 )
 
+_MOST_LINES = 100_000
+
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the schedule.")]
 
 
@@ -153,6 +155,47 @@ def run(context: Context, name: Name) -> None:
     context.output.structs(run_schedule(context.app, name), _job_text)
 
 
+@command(
+    app,
+    "jobs",
+    examples=[
+        "lakesweep schedule jobs --limit 5",
+        "lakesweep schedule jobs nightly@2026-06-01T02:00:00Z/prod --output",
+        "lakesweep schedule jobs nightly@2026-06-01T02:00:00Z/prod --cancel",
+    ],
+)
+def jobs(
+    context: Context,
+    job: Annotated[
+        str | None, typer.Argument(metavar="[JOB]", help="One job.", show_default=False)
+    ] = None,
+    output: Annotated[
+        bool, typer.Option("--output", help="Print the last lines that the job wrote.")
+    ] = False,
+    cancel: Annotated[
+        bool, typer.Option("--cancel", help="End the job; one that runs between two batches.")
+    ] = False,
+    limit: Annotated[int, typer.Option(min=1, metavar="N", help="List at most this many.")] = 20,
+) -> None:
+    """List jobs: those that wait or run, then those that have ended, newest first."""
+    from itertools import islice
+
+    from lakesweep.operations.schedules import submitted_jobs as operations
+
+    if job is None:
+        found = list(islice(operations.list_jobs(context.app), limit))
+        context.output.structs(found, _job_text)
+        context.output.say(format_count(len(found), "job"))
+    elif output:
+        page = operations.job_output(context.app, job, limit=_MOST_LINES)
+        lines = [("", line) for line in page.lines]
+        context.output.result(page, TextTable(("lines of", job), lines))
+    elif cancel:
+        _show_job(context, operations.cancel_job(context.app, job))
+    else:
+        _show_job(context, operations.show_job(context.app, job))
+
+
 @command(app, "remove", examples=["lakesweep schedule remove nightly"])
 def remove(context: Context, name: Name) -> None:
     """Remove a schedule. Jobs that wait or run stay."""
@@ -190,7 +233,19 @@ def _row(view: ScheduleView) -> tuple[str, ...]:
 
 
 def _job_text(job: JobView) -> str:
-    return f"{job.job}  {job.status}"
+    return "  ".join(filter(None, (job.job, job.status, job.run, job.message)))
+
+
+def _show_job(context: Context, job: JobView) -> None:
+    rows = [
+        ("does", f"{job.kind} {job.target}".strip()),
+        ("status", job.status),
+        *([("run", job.run)] if job.run else []),
+        ("claimed by", job.claimed_by),
+        *([("message", job.message)] if job.message else []),
+        *(("", line) for line in job.output),
+    ]
+    context.output.result(job, TextTable(("job", job.job), rows))
 
 
 def _time(moment: datetime) -> str:

@@ -11,7 +11,7 @@ from lakesweep.cli.options import DryRun, EngineChoice, Overrides, RateLimitOpti
 from lakesweep.cli.render.outcome_tables import dry_run_hint, failure_lines
 from lakesweep.cli.sweep.show import PlanName
 from lakesweep.errors import IncompleteError, StoppedError
-from lakesweep.units import format_count
+from lakesweep.units import format_count, parse_duration
 
 if TYPE_CHECKING:
     from lakesweep.operations.lakes.apply import ApplyPlanRequest, ApplyPlanResult, ApplyPreview
@@ -23,6 +23,16 @@ Quarantine = Annotated[
     typer.Option("--quarantine", help="Move files to quarantine, from where they can be restored."),
 ]
 
+Hold = Annotated[
+    str | None,
+    typer.Option(
+        "--hold",
+        metavar="DURATION",
+        help="With --quarantine: quarantine empty --ended may delete the files after this.",
+        show_default=False,
+    ),
+]
+
 
 def apply(
     context: Context,
@@ -30,6 +40,7 @@ def apply(
     engine: EngineChoice,
     pace: RateLimitOptions,
     quarantine: Quarantine = False,
+    hold: Hold = None,
     override: Overrides = None,
     dry_run: DryRun = False,
     yes: Yes = False,
@@ -48,6 +59,7 @@ def apply(
         engine=engine.of(context),
         rate=pace.rate,
         quarantine=quarantine,
+        hold=None if hold is None else parse_duration(hold),
         overridden=tuple(override or ()),
         dry_run=dry_run,
     )

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakesweep.cli.context import Context
+from lakesweep.cli.render.text_table import TextTable
 from lakesweep.errors import UsageError
 from lakesweep.units import format_count, format_moment, format_size
 
 if TYPE_CHECKING:
-    from lakesweep.cli.render.text_table import TextTable
     from lakesweep.operations.lakes.lakes import LakeLine
 
 
 _STOP = "stop"
+_MOST_LINES = 100_000
 _COLUMNS = ("lake", "health", "waste", "files", "planned", "last run")
 
 
@@ -55,21 +56,43 @@ def runs(
     limit: Annotated[
         int, typer.Option(min=1, metavar="N", help="List at most this many runs.")
     ] = 20,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Show how far the run is until it ends.")
+    ] = False,
+    cancel: Annotated[
+        bool, typer.Option("--cancel", help="Stop the run between two batches, wherever it works.")
+    ] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Have a service continue a run that did not end well.")
+    ] = False,
+    output: Annotated[
+        bool, typer.Option("--output", help="Print the last lines that the run wrote.")
+    ] = False,
 ) -> None:
     """List plans, applies, checks and maintenance runs, newest first; or show one run in full.
 
-    stop RUN ends a run that deletes before its next batch. What it deleted stays deleted; applying
-    the same plan again resumes it.
+    --follow shows the stage, count, rate and time left of a run, and ends with its exit code: 0
+    done, 3 refused, 4 incomplete, stopped or cancelled, 1 failed or dead. With --json it writes
+    JSON lines.
+
+    --cancel, or stop RUN, ends a run before its next batch. What it deleted stays deleted. --resume
+    queues the same plan for lakesweep serve; applying it yourself resumes it, too.
     """
-    match words or []:
-        case []:
+    actions = {_follow: follow, _stop: cancel, _resume: resume, _output: output}
+    chosen = [action for action, is_asked in actions.items() if is_asked]
+    match words or [], chosen:
+        case [], []:
             _list(context, lake, status, since, limit)
-        case [run] if run != _STOP:
+        case [run], [] if run != _STOP:
             _show(context, run)
-        case [word, run] if word == _STOP:
+        case [run], [action]:
+            action(context, run)
+        case [word, run], [] if word == _STOP:
             _stop(context, run)
         case _:
-            raise UsageError("name one run, or stop and a run", hint="lakesweep runs --help")
+            raise UsageError(
+                "name one run and what to do with it", hint="lakesweep runs RUN --follow"
+            )
 
 
 def _list(
@@ -86,23 +109,52 @@ def _list(
 
 
 def _show(context: Context, run: str) -> None:
-    from lakesweep.cli.render.record_lines import MaintenanceLine, run_table
+    from lakesweep.cli.render.record_lines import MaintenanceLine, run_table, stage_table
+    from lakesweep.operations.lakes.live_runs import run_progress
     from lakesweep.operations.lakes.runs import RunView, show_run
 
     found = show_run(context.app, run)
     if isinstance(found, RunView):
-        context.output.result(found, run_table(found))
+        progress = run_progress(context.app, run)
+        stages = [] if progress is None or not progress.stages else [stage_table(progress)]
+        context.output.result(found, run_table(found), *stages)
         return
     summary = run_table(RunView.of_maintenance(found))
     context.output.result(found, summary, MaintenanceLine(found).table())
 
 
-def _stop(context: Context, run: str) -> None:
-    from lakesweep.operations.lakes.runs import stop_run
+def _follow(context: Context, run: str) -> None:
+    from lakesweep.cli.render.record_lines import event_lines
+    from lakesweep.operations.lakes.live_runs import follow_run
 
-    context.output.result(stop_run(context.app, run))
+    for event in follow_run(context.app, run):
+        if context.settings.json or event_lines(event):
+            context.output.structs([event], event_lines)
+        if event.exit_code:
+            raise typer.Exit(event.exit_code)
+
+
+def _stop(context: Context, run: str) -> None:
+    from lakesweep.operations.lakes.live_runs import cancel_run
+
+    context.output.result(cancel_run(context.app, run))
     context.output.say(f"{run} ends before its next batch")
-    context.output.say(f"try: lakesweep runs {run}")
+    context.output.say(f"try: lakesweep runs {run} --follow")
+
+
+def _resume(context: Context, run: str) -> None:
+    from lakesweep.operations.lakes.live_runs import resume_run
+
+    job = resume_run(context.app, run)
+    context.output.result(job, TextTable(("job", job.job), [("status", job.status)]))
+    context.output.say("lakesweep serve continues it")
+
+
+def _output(context: Context, run: str) -> None:
+    from lakesweep.operations.lakes.live_runs import run_output
+
+    page = run_output(context.app, run, limit=_MOST_LINES)
+    context.output.result(page, TextTable(("lines of", run), [("", line) for line in page.lines]))
 
 
 def lakes(context: Context) -> None:
@@ -121,8 +173,6 @@ def lakes(context: Context) -> None:
 
 
 def _table(lines: tuple[LakeLine, ...]) -> TextTable:
-    from lakesweep.cli.render.text_table import TextTable
-
     numbers = frozenset({"waste", "files"})
     return TextTable(_COLUMNS, [_row(line) for line in lines], numbers=numbers)
 

@@ -70,7 +70,8 @@ def add_sweep(app: typer.Typer) -> None:
         examples=[
             "lakesweep runs --lake prod --limit 5",
             f"lakesweep runs {_RUN}",
-            f"lakesweep runs stop {_RUN}",
+            f"lakesweep runs {_RUN} --follow",
+            f"lakesweep runs {_RUN} --cancel",
         ],
     )(runs)
     command(

@@ -24,6 +24,7 @@ class LakeHealth(StrEnum):
     INCOMPLETE = "incomplete"
     REFUSED = "refused"
     STOPPED = "stopped"
+    CANCELLED = "cancelled"
     FAILED = "failed"
 
 

@@ -1,4 +1,4 @@
-"""List runs, show one, or stop one that deletes."""
+"""List runs, and show one in full."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from lakesweep.app import App
 from lakesweep.clock import moment
 from lakesweep.errors import NotFoundError, UsageError
 from lakesweep.operations.store.store import MaintenanceView
-from lakesweep.runs.fencing import request_stop
-from lakesweep.runs.records import RunKind, RunRecord, RunStatus, run_folder
+from lakesweep.runs.records import RunRecord, RunStatus
 from lakesweep.storage.object_store import Outcome
 
 _NEWEST = 20
@@ -32,6 +31,7 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     `spec` is what was asked for and `figures` what was counted, as the run recorded them. `files`
     and `bytes` are what it deleted, set aside or brought back, and for a plan what it would delete;
     None if the run counts no files. `subject` is the lake, or the addresses that the run worked on.
+    `job` is the scheduled job that it is a part of.
     """
 
     run: str
@@ -50,6 +50,7 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     files: int | None = None
     bytes: int | None = None
     subject: str = ""
+    job: str | None = None
 
     @classmethod
     def of(cls, record: RunRecord) -> RunView:
@@ -75,6 +76,7 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
                 record.figures, "delete_bytes", "dropped_bytes", *(f"bytes_{e}" for e in _DONE)
             ),
             subject=_subject(record),
+            job=record.job,
         )
 
     @classmethod
@@ -95,13 +97,6 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
             spec={},
             figures={name: msgspec.structs.asdict(stats) for name, stats in totals.items()},
         )
-
-
-class StopRequested(msgspec.Struct, frozen=True):
-    """A run that was asked to stop."""
-
-    run: str
-    stopping: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,28 +139,6 @@ def show_run(app: App, run: str) -> RunView | MaintenanceView:
     """A run by its name."""
     maintenance = next((each for each in _maintenance(app) if each.run == run), None)
     return maintenance or RunView.of(app.known_runs.get(run))
-
-
-def stop_run(app: App, run: str) -> StopRequested:
-    """Ask a run that deletes to end before its next batch."""
-    record = app.known_runs.get(run)
-    if record.status is not RunStatus.RUNNING:
-        raise UsageError(
-            f"{run} is not running: it is {record.status}", hint=f"lakesweep runs {run}"
-        )
-    if record.kind in (RunKind.EXPIRE, RunKind.DROP, RunKind.PURGE):
-        raise UsageError(
-            f"{run} is of kind {record.kind} and takes no request to stop",
-            hint="end its process; the next run finishes what it began",
-        )
-    if record.kind is not RunKind.APPLY or record.plan is None:
-        raise UsageError(
-            f"{run} deletes nothing and need not be stopped",
-            hint="end its process; its lease expires",
-        )
-    plan = app.runs.plan(record.plan)
-    request_stop(app.stores, run_folder(plan.address, run))
-    return StopRequested(run)
 
 
 def _sum(figures: Mapping[str, Any], *names: str) -> int | None:

@@ -33,6 +33,10 @@ _COMMANDS: Mapping[JobKind, tuple[str, ...]] = {
     JobKind.PAIMON_ORPHANS: ("paimon", "orphans", "--yes"),
     JobKind.PAIMON_EXPIRE: ("paimon", "expire-snapshots", "--yes"),
     JobKind.QUARANTINE_EMPTY: ("quarantine", "empty", "--ended", "--yes"),
+    JobKind.PLAN: ("plan",),
+    JobKind.APPLY: ("apply", "--yes"),
+    JobKind.LIFECYCLE_APPLY: ("lifecycle", "apply", "--yes"),
+    JobKind.QUARANTINE_RESTORE: ("quarantine", "restore"),
 }
 #: Jobs over lakes of the configuration, jobs over one address, and jobs over the store.
 _OF_LAKES = frozenset({JobKind.SWEEP, JobKind.CHECK})
@@ -43,7 +47,7 @@ def command_of(job: JobRecord) -> list[str]:
     """The words of the command that carries a job out."""
     options = [f"--{name}={value}" for name, value in job.options.items()]
     targets = [job.target] if job.target else []
-    return [*_COMMANDS[job.job], *options, *targets]
+    return [*_COMMANDS[job.job], *options, *job.words, *targets]
 
 
 def status_of(exit_code: int) -> JobStatus:

@@ -14,7 +14,7 @@ from lakesweep.errors import UsageError
 from lakesweep.operations.schedules.jobs import check_schedule, targets_of
 from lakesweep.runs.due_times import upcoming
 from lakesweep.runs.job_records import JobRecord
-from lakesweep.runs.schedules import JobKind, Schedule
+from lakesweep.runs.schedules import ON_DEMAND, JobKind, Schedule
 from lakesweep.runs.sessions import user_name
 from lakesweep.units import format_duration
 
@@ -39,6 +39,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     earlier: int
     exit_code: int | None
     message: str
+    run: str | None = None
     output: tuple[str, ...] = ()
 
     @classmethod
@@ -59,6 +60,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
             earlier=job.earlier,
             exit_code=job.exit_code,
             message=job.message,
+            run=job.run,
             output=job.output,
         )
 
@@ -147,11 +149,10 @@ def targets_in(app: App) -> Callable[[Schedule], list[str]]:
 
 def parse_job(name: str) -> JobKind:
     """A kind of job by its name."""
-    try:
-        return JobKind(name)
-    except ValueError:
-        known = ", ".join(kind.value for kind in JobKind)
-        raise UsageError(f"there is no job {name!r}", hint=f"the jobs are {known}") from None
+    known = [kind.value for kind in JobKind if kind not in ON_DEMAND]
+    if name not in known:
+        raise UsageError(f"there is no job {name!r}", hint=f"the jobs are {', '.join(known)}")
+    return JobKind(name)
 
 
 def _view(app: App, schedule: Schedule, jobs: list[JobRecord], *, most_jobs: int) -> ScheduleView:

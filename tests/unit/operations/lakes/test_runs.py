@@ -4,20 +4,13 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-import msgspec
 import pytest
 
 from lakesweep.clock import micros
 from lakesweep.errors import UsageError
-from lakesweep.operations.lakes.runs import RunFilter, RunView, StopRequested
+from lakesweep.operations.lakes.runs import RunFilter, RunView
 from lakesweep.runs.records import RunKind, RunRecord, RunStatus
 from tests.moments import NOON
-
-
-def test_a_stopped_run_is_stopping() -> None:
-    stopped = StopRequested("apply-1")
-    assert stopped.stopping
-    assert msgspec.json.encode(stopped) == b'{"run":"apply-1","stopping":true}'
 
 
 def test_a_plan_run_names_the_plan_it_made() -> None:

@@ -1,0 +1,96 @@
+"""Jobs that somebody asks for, their output, and how to cancel them.
+
+A job is carried out by the next free worker of any service over the same store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import msgspec
+
+from lakesweep.app import App
+from lakesweep.errors import NotFoundError, UsageError
+from lakesweep.operations.schedules.schedules import JobView
+from lakesweep.runs.job_records import JobRecord
+from lakesweep.runs.live_records import OutputRecord, output_record
+from lakesweep.runs.schedules import JobKind
+from lakesweep.runs.sessions import user_name
+
+_PAGE_LINES = 200
+
+
+@dataclass(frozen=True, slots=True)
+class JobRequest:
+    """Carry out a job once. `words` are added to its command; `by` is who asks for it."""
+
+    kind: JobKind
+    target: str = ""
+    words: tuple[str, ...] = ()
+    by: str | None = None
+
+
+class OutputPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Some lines that a run or a job wrote.
+
+    `first` is the number of the first of them, counted from 0; `next` is where the next page
+    begins. Lines before `dropped` are gone: only the last ones are kept.
+    """
+
+    first: int
+    next: int
+    dropped: int
+    lines: tuple[str, ...]
+
+    @classmethod
+    def of(cls, record: OutputRecord, after: int = 0, limit: int = _PAGE_LINES) -> OutputPage:
+        """The lines from number `after` on."""
+        first = min(max(after, record.dropped), record.dropped + len(record.lines))
+        lines = record.lines[first - record.dropped :][:limit]
+        return cls(first=first, next=first + len(lines), dropped=record.dropped, lines=lines)
+
+
+def submit_job(app: App, request: JobRequest) -> JobView:
+    """Queue a job for the next free worker of a service."""
+    by = request.by or user_name()
+    return JobView.of(app.schedules.submit(request.kind, request.target, request.words, by))
+
+
+def list_jobs(app: App) -> Iterator[JobView]:
+    """All jobs: those that wait or run, then those that have ended, newest first."""
+    book = app.known_schedules
+    yield from map(JobView.of, book.open_jobs())
+    yield from map(JobView.of, book.ended_jobs())
+
+
+def show_job(app: App, name: str) -> JobView:
+    """One job. NotFoundError if there is none of that name."""
+    return JobView.of(app.known_schedules.job(name))
+
+
+def cancel_job(app: App, name: str, by: str | None = None) -> JobView:
+    """End a job: at once if it waits, between two batches if it runs."""
+    job = app.schedules.job(name)
+    if not job.status.is_open:
+        raise UsageError(
+            f"job {name} has ended: it is {job.status}", hint="lakesweep schedule list"
+        )
+    return JobView.of(app.schedules.cancel(name, by or user_name()))
+
+
+def find_job(app: App, name: str) -> JobRecord | None:
+    """The record of a job; None if it is not kept any more."""
+    try:
+        return app.known_schedules.job(name)
+    except NotFoundError:
+        return None
+
+
+def job_output(app: App, name: str, after: int = 0, limit: int = _PAGE_LINES) -> OutputPage:
+    """A page of what a job wrote, from line number `after` on."""
+    job = app.known_schedules.job(name)
+    record = output_record(app.known_schedules.realm, job.log)
+    if not record.lines and job.output:  # written by an earlier version
+        record = OutputRecord(lines=job.output)
+    return OutputPage.of(record, after, limit)
