@@ -139,11 +139,7 @@ def test_a_plan_has_the_published_shape(planned: Planned) -> None:
     assert document["roots"] == {"complete": 39, "incomplete": 0, "absent": 0, "gone": 0}
     assert document["totals"]["delete"] == {"unreferenced": {"files": 48, "bytes": 79534}}
     assert {*document["totals"]["keep"]} - {"own"} == {"referenced", "opted-out"}
-    assert [guard["name"] for guard in document["guards"]] == [
-        "first-run",
-        "unlisted-table",
-        "grace",
-    ]
+    assert [guard["name"] for guard in document["guards"]] == ["first-run", "grace"]
     assert document["created"].endswith("Z")
     assert document["expires"] > document["created"]
     assert document["filter"] == {}

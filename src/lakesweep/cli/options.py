@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -36,17 +37,26 @@ class EngineChoice:
 
 
 _GUARDS = [name.value for name in GuardName]
+_NEXT_GUARD = re.compile(
+    rf",(?=\s*(?:{NAMED_TABLE}|(?:{'|'.join(map(re.escape, _GUARDS))})\s*(?:,|$)))"
+)
 
 
 def parse_guards(texts: Sequence[str] | None) -> list[str] | None:
-    """The guards of repeated options, each with one name or several between commas.
-
-    An address may have commas of its own, so what names a table is one guard.
-    """
+    """The guards of repeated options, each with one name or several between commas."""
     if texts is None:
         return None
-    names = [[text] if "=" in text else text.split(",") for text in texts]
-    return [parse_guard(name.strip()) for some in names for name in some]
+    return [parse_guard(name.strip()) for text in texts for name in _guards(text)]
+
+
+def _guards(text: str) -> list[str]:
+    """The parts of an option. An address may have commas: it ends before the next guard."""
+    before, named, address = text.partition(NAMED_TABLE)
+    if not named:
+        return text.split(",")
+    first, *behind = _NEXT_GUARD.split(address)
+    names = before.rstrip().removesuffix(",").split(",") if before.strip() else []
+    return [*names, NAMED_TABLE + first, *behind]
 
 
 def parse_guard(name: str) -> str:

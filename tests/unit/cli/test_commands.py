@@ -12,6 +12,7 @@ from lakesweep.cli.options import DryRun, Overrides, Yes
 from lakesweep.guard_names import GuardName
 
 Seen = list[tuple[Settings, dict[str, object]]]
+NAMED = "unlisted-table=s3://lake/odd,name"
 
 
 @pytest.fixture
@@ -85,14 +86,30 @@ def test_several_guards_may_stand_between_commas(app: typer.Typer, seen: Seen) -
 
 
 def test_a_table_that_no_root_lists_is_named_with_its_guard(app: typer.Typer, seen: Seen) -> None:
-    named = "unlisted-table=s3://lake/odd,name"
-    _call(app, "files", "purge", "--override", named)
-    assert seen[0][1]["override"] == [named]
+    _call(app, "files", "purge", "--override", NAMED)
+    assert seen[0][1]["override"] == [NAMED]
+
+
+@pytest.mark.parametrize(
+    ("option", "guards"),
+    [
+        (f"first-run,share,{NAMED}", ["first-run", "share", NAMED]),
+        (f"{NAMED}, first-run ,share", [NAMED, "first-run", "share"]),
+        (f"grace,{NAMED},{NAMED}2,share", ["grace", NAMED, f"{NAMED}2", "share"]),
+        (f"{NAMED},share-of-all", [f"{NAMED},share-of-all"]),
+    ],
+)
+def test_a_table_may_be_named_among_other_guards(
+    app: typer.Typer, seen: Seen, option: str, guards: list[str]
+) -> None:
+    _call(app, "files", "purge", "--override", option)
+    assert seen[0][1]["override"] == guards
 
 
 @pytest.mark.parametrize(
     ("wrong", "advice"),
     [
+        (f"grase,{NAMED}", "did you mean grace?"),
         ("first-run,grase", "did you mean grace?"),
         ("grace=/lake", "did you mean grace?"),
         ("unlisted-table=", "did you mean unlisted-table?"),

@@ -229,13 +229,14 @@ def _emptied(before: Marks, now: Marks) -> Iterator[str]:
 
 def _standing_guards(document: PlanDocument) -> Iterator[Guard]:
     """The guards of a plan. Tables that no root lists matter only if the plan let them go."""
-    unlisted = document.unlisted
-    is_whole = len(unlisted) < MOST_ROOTS
-    released = tuple(each.pointer for each in unlisted if not each.kept)
+    is_whole = len(document.unlisted) < MOST_ROOTS
     for guard in document.guards:
-        if guard.name == GuardName.UNLISTED_TABLE and is_whole:
-            guard = replace(guard, subjects=released)  # noqa: PLW2901
-        yield guard
+        if guard.name != GuardName.UNLISTED_TABLE or not is_whole:
+            yield guard
+    released = tuple(each.pointer for each in document.unlisted if not each.kept)
+    if released and is_whole:
+        # The decision that let them go may have been withdrawn or ended since.
+        yield Guard(GuardName.UNLISTED_TABLE, "no root lists them", released)
 
 
 def _new_guards(gone: Sequence[GoneRoot], doubtful: DanglingResult) -> Iterator[Guard]:

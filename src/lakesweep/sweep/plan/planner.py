@@ -270,7 +270,7 @@ class Planner:
             shares=shares_of(every),
             incomplete=[root.name for root in incomplete],
             gone=gone,
-            unlisted=[(each.pointer, each.files) for each in unlisted],
+            unlisted=list(_withheld_tables(unlisted)),
             empty=[f"{each.origin} ({each.reason})" for each in marks.empty],
             foreign=ruling.foreign,
             opted_in=ruling.opted_in,
@@ -421,6 +421,15 @@ def _unlisted_tables(ruling: LakeRules, totals: pa.Table) -> Iterator[UnlistedTa
                 kept=is_kept,
                 **(amount or {}),
             )
+
+
+def _withheld_tables(unlisted: Sequence[UnlistedTable]) -> Iterator[tuple[str, int]]:
+    """The tables that the guard is about: not those that somebody let go by name.
+
+    Apply asks again about those in the plan's list, or about all if the list is too short.
+    """
+    is_cut = len(unlisted) >= MOST_ROOTS
+    return ((each.pointer, each.files) for each in unlisted if each.kept or is_cut)
 
 
 def _scanned(marks: Marks, unlisted: Sequence[UnlistedTable]) -> Iterator[UnlistedTable]:

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec import UNSET
 
 from lakesweep.config import AcceptSection, LakeSection
 from lakesweep.errors import NotFoundError
@@ -156,8 +157,21 @@ def test_a_table_is_let_go_by_an_override_that_names_it(bucket: Bucket, table: s
     desk = Desk(bucket.stores, section(), [catalog(create(bucket, "one"))])
     plan = desk.plan(overridden=(f"unlisted-table={BUCKET}/{table}",))
     other = {"lost": "p.db/t", "p.db/t": "lost"}[table]
+    [guard] = [each for each in plan.document.guards if each.name == "unlisted-table"]
+    assert guard.subjects == (f"{BUCKET}/{other}",)
     assert set(below(plan, f"{BUCKET}/{table}").values()) == {"unreferenced"}
     assert set(below(plan, f"{BUCKET}/{other}").values()) == {"unlisted-table"}
+
+
+def test_the_guard_does_not_stand_for_a_table_that_was_named(bucket: Bucket) -> None:
+    lost = create(bucket, "lost")
+    lost.commit()
+    desk = Desk(bucket.stores, section(), [catalog(create(bucket, "one"))])
+    plan = desk.plan(overridden=(f"unlisted-table={lost.location}",))
+    assert "unlisted-table" not in {guard.name for guard in plan.document.guards}
+    assert [each.kept for each in plan.document.unlisted] == [False]
+    report = desk.apply(plan).report
+    assert (report.deleted, report.withheld) == (6, UNSET)
 
 
 def test_an_override_without_a_name_lets_no_table_go(bucket: Bucket) -> None:
