@@ -30,7 +30,6 @@ from lakesweep.paimon.expire.expiry import (
     apply_expiry,
     plan_expiry,
 )
-from lakesweep.paimon.expire.journal import IgnoredJournal
 from lakesweep.paimon.expire.retention import (
     NO_OVERRIDES,
     RetentionLimits,
@@ -46,6 +45,7 @@ from lakesweep.paimon.model.options import Options
 from lakesweep.paimon.model.table import PaimonBranch, PaimonTable
 from lakesweep.paimon.model.warehouse import check_copies
 from lakesweep.runs.records import table_lake
+from lakesweep.storage.deleting.journal import IgnoredJournal
 from lakesweep.storage.deleting.outcome_totals import FailedFile
 from lakesweep.storage.options import UNLIMITED, DeleteRate
 from lakesweep.storage.wrappers.fenced import FencedStores

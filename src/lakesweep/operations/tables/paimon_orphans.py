@@ -355,12 +355,13 @@ class _OrphanRun:
 
     def remove(self, cleaner: OrphanCleaner, io: Interaction) -> None:
         # It loads datasets, which a dry run does not need.
-        from lakesweep.paimon.expire.journal import has_journals
+        from lakesweep.paimon.expire.expiry import journaled
+        from lakesweep.storage.deleting.journal import has_journals
 
         tables = [table for found in self._found for table in found.tables]
         # An expiry under way has deleted a snapshot that a tag may be about to name. What that tag
         # needs looks unused until it is written, and owners are read again before files go.
-        if any(map(has_journals, tables)):
+        if any(has_journals(journaled(table)) for table in tables):
             tables[0].clock.sleep(self._request.settle.total_seconds())
         for failure in cleaner.remove(self.outcome):
             self._fail(failure)

@@ -34,16 +34,6 @@ import pyarrow.compute as pc
 from lakesweep.errors import FormatError, LakesweepError
 from lakesweep.hashing import HashSet
 from lakesweep.paimon.expire.candidates import Candidates
-from lakesweep.paimon.expire.journal import (
-    FoundJournals,
-    IgnoredJournal,
-    Journal,
-    JournalLog,
-    KnownJournal,
-    abandoned_journals,
-    find_journals,
-    write_journal,
-)
 from lakesweep.paimon.expire.settle_time import SETTLE, wait_by_store
 from lakesweep.paimon.model.file_names import PaimonKind
 from lakesweep.paimon.model.owned_folders import OwnedFolders
@@ -54,6 +44,17 @@ from lakesweep.paimon.reach.retained_files import RetainedFiles
 from lakesweep.progress import SILENT, Progress
 from lakesweep.storage.datasets.spool import Spools
 from lakesweep.storage.deleting.bulk_delete import Deleter, delete_files
+from lakesweep.storage.deleting.journal import (
+    FoundJournals,
+    IgnoredJournal,
+    Journal,
+    JournaledTable,
+    JournalLog,
+    KnownJournal,
+    abandoned_journals,
+    find_journals,
+    write_journal,
+)
 from lakesweep.storage.deleting.outcome_totals import OutcomeTotals
 from lakesweep.storage.file_batches import FILE_SCHEMA
 from lakesweep.storage.file_identity import file_hashes
@@ -235,7 +236,7 @@ def plan_expiry(
             for batch in expiry.candidates():
                 candidates.add(batch)
                 task.advance(batch.num_rows)
-        journals = _resumed(candidates, find_journals(table, known))
+        journals = _resumed(candidates, find_journals(journaled(table), known))
         protection = RetainedFiles(table, candidates.hashes, progress)
         protection.hold_planned(expiry.planned)
         protection.hold_owners(expiry.leaving)
@@ -244,6 +245,11 @@ def plan_expiry(
         for batch in candidates.batches():
             plan.add(protection.spare(batch))
     return plan
+
+
+def journaled(table: PaimonTable) -> JournaledTable:
+    """The table as the place of its journals."""
+    return JournaledTable(table.stores, table.address.path)
 
 
 #: Makes a deleter that leaves what something else than the table needs.
@@ -286,7 +292,10 @@ def apply_expiry(
     log.check()
     outcome.folders = len(folders.remove())
     if not outcome.tally.failed:
-        _forget([*plan.journals.interrupted, *abandoned_journals(plan.table, log), *written], log)
+        _forget(
+            [*plan.journals.interrupted, *abandoned_journals(journaled(plan.table), log), *written],
+            log,
+        )
     return outcome
 
 
@@ -306,7 +315,7 @@ def _resumed(candidates: Candidates, found: FoundJournals) -> FoundJournals:
 def _written(plan: ExpiryPlan, log: JournalLog) -> Iterator[Journal]:
     """Write the journal of a plan; none is needed if only owners are deleted."""
     if plan.has_files:
-        yield write_journal(plan.table, log, plan.files_to_delete())
+        yield write_journal(journaled(plan.table), log, plan.files_to_delete())
 
 
 def _prepared(plan: ExpiryPlan, written: Iterable[Journal], log: JournalLog) -> Sequence[OwnerFile]:

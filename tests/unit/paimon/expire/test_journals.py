@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from lakesweep.errors import DamagedError
-from lakesweep.paimon.expire.expiry import plan_expiry
-from lakesweep.paimon.expire.journal import write_journal
+from lakesweep.paimon.expire.expiry import journaled, plan_expiry
 from lakesweep.paimon.model.owned_folders import OwnedFolders
 from lakesweep.paimon.model.table import PaimonTable
 from lakesweep.storage.address import identities
+from lakesweep.storage.deleting.journal import write_journal
 from lakesweep.storage.file_batches import file_batch
 from lakesweep.storage.file_identity import resolve_aliases
 from lakesweep.storage.stores import Stores
@@ -53,7 +53,7 @@ def _plant(store: ListedStore, *keys: str) -> MemoryJournals:
     """A journal that names files, and a log that vouches for it."""
     log, table = MemoryJournals(), open_table(store)
     paths = [(f"memory://bucket/{key}", 1) for key in keys]
-    write_journal(table, log, [file_batch("data", paths)])
+    write_journal(journaled(table), log, [file_batch("data", paths)])
     return log
 
 

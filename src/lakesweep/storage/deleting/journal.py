@@ -1,17 +1,16 @@
 """The journal of an expiry: everything it will delete, written before it deletes.
 
-Once a snapshot file is deleted, nothing names the files that it alone held. So the list of
-files is first written below `_lakesweep/` in the table's folder, as a dataset that exists
-completely or not at all. A later run resumes an interrupted one: its files become candidates
-again, and are deleted unless an owner now holds them.
+Once a snapshot is gone, nothing names the files that it alone held. So the list of files is first
+written below `_lakesweep/` in the table's folder, as a dataset that exists completely or not at
+all. A later run resumes an interrupted one: its files become candidates again, and are deleted
+unless something now holds them.
 
 Everyone who can write to the table can put a journal there. A journal is therefore believed
 only as far as the store vouches for it: at this address, with this hash. All others are
 reported and left alone.
 
-Engines look for partitions (`key=value`), buckets (`bucket-…`) and their own folders in a
-table's folder, and Paimon's own orphan cleanup lists nothing else. In `snapshot/`,
-`changelog/` or `manifest/` foreign names would confuse readers or be deleted as orphans.
+Paimon looks for partitions (`key=value`), buckets (`bucket-…`) and its own folders in a table's
+folder, and its orphan cleanup lists nothing else. That of Iceberg skips names that begin with `_`.
 """
 
 from __future__ import annotations
@@ -25,8 +24,6 @@ from uuid import uuid4
 import pyarrow as pa
 
 from lakesweep.errors import DamagedError, MissingError
-from lakesweep.paimon.model.layout import JOURNAL_FOLDER
-from lakesweep.paimon.model.table import PaimonTable
 from lakesweep.storage.address import parse
 from lakesweep.storage.datasets.reader import load_dataset, read_dataset
 from lakesweep.storage.datasets.writer import write_dataset
@@ -34,7 +31,10 @@ from lakesweep.storage.deleting.bulk_delete import delete_files
 from lakesweep.storage.file_batches import FILE_SCHEMA
 from lakesweep.storage.listing.folder_level import list_level
 from lakesweep.storage.local.empty_folders import remove_empty_folders
+from lakesweep.storage.stores import Stores
 
+#: Where journals are, below a table's folder.
+_FOLDER = "_lakesweep"
 _PREFIX = "expiry-"
 _COMMITTED = "_dataset.json"
 #: The state of a journal that was registered and never completed: its expiry deleted nothing.
@@ -77,10 +77,18 @@ class JournalLog(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class JournaledTable:
+    """A table with journals; its folder ends in `/`."""
+
+    stores: Stores
+    folder: str
+
+
+@dataclass(frozen=True, slots=True)
 class Journal:
     """A journal of this table that the store knows."""
 
-    table: PaimonTable
+    table: JournaledTable
     address: str
     sha256: str
 
@@ -105,7 +113,7 @@ class Journal:
             keys = [info.key for info in files if fnmatchcase(info.key, pattern)]
             for _ in delete_files(self.table.stores, _paths(self.table, keys)):
                 pass
-        remove_empty_folders([self.address], self.table.address.path)
+        remove_empty_folders([self.address], self.table.folder)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,10 +134,10 @@ class FoundJournals:
 
 
 def write_journal(
-    table: PaimonTable, log: JournalLog, batches: Iterable[pa.RecordBatch]
+    table: JournaledTable, log: JournalLog, batches: Iterable[pa.RecordBatch]
 ) -> Journal:
     """Write what an expiry will delete, and have the store vouch for it."""
-    address = f"{table.address.path}{JOURNAL_FOLDER}/{_PREFIX}{uuid4().hex}/"
+    address = f"{table.folder}{_FOLDER}/{_PREFIX}{uuid4().hex}/"
     # Registered first: what a crash leaves half written is known to be ours, and is removed.
     log.register(address)
     dataset = write_dataset(table.stores, address, FILE_SCHEMA, batches)
@@ -137,20 +145,20 @@ def write_journal(
     return Journal(table, address, dataset.sha256)
 
 
-def has_journals(table: PaimonTable) -> bool:
+def has_journals(table: JournaledTable) -> bool:
     """Whether an expiry of the table is under way, or was interrupted."""
     return any(_addresses(table))
 
 
-def _addresses(table: PaimonTable) -> Iterator[str]:
+def _addresses(table: JournaledTable) -> Iterator[str]:
     """The folders of journals. Links are not followed: what they lead to is not the table's."""
-    folder = parse(f"{table.address.path}{JOURNAL_FOLDER}/")
+    folder = parse(f"{table.folder}{_FOLDER}/")
     for name in sorted(list_level(table.stores, folder).folders):
         if name.startswith(_PREFIX):
             yield f"{folder.path}{name}/"
 
 
-def find_journals(table: PaimonTable, known: KnownJournal) -> FoundJournals:
+def find_journals(table: JournaledTable, known: KnownJournal) -> FoundJournals:
     """All journals in a table's folder, as far as the store knows them."""
     found = [(address, known(address)) for address in _addresses(table)]
     return FoundJournals(
@@ -164,7 +172,7 @@ def find_journals(table: PaimonTable, known: KnownJournal) -> FoundJournals:
     )
 
 
-def abandoned_journals(table: PaimonTable, log: JournalLog) -> Iterator[Journal]:
+def abandoned_journals(table: JournaledTable, log: JournalLog) -> Iterator[Journal]:
     """What dead runs left of journals that delete nothing: not yet complete, or already removed.
 
     Only for the run that holds the lease: another one may be writing a journal right now.
@@ -176,8 +184,8 @@ def abandoned_journals(table: PaimonTable, log: JournalLog) -> Iterator[Journal]
             yield Journal(table, address, sha256)
 
 
-def _paths(table: PaimonTable, keys: Iterable[str]) -> Iterator[pa.RecordBatch]:
-    paths = [table.address.base + key for key in keys]
+def _paths(table: JournaledTable, keys: Iterable[str]) -> Iterator[pa.RecordBatch]:
+    paths = [parse(table.folder).base + key for key in keys]
     yield pa.RecordBatch.from_pydict(
         {"path": pa.array(paths, pa.string()), "size_bytes": pa.nulls(len(paths), pa.int64())}
     )
