@@ -364,7 +364,9 @@ class App:
         """A repository that roots of lakes may reference. Other repositories are separate."""
         roots = (root for each in self.config.lakes.values() for root in each.roots)
         others = tuple(root for root in roots if not isinstance(root, LakefsRoot))
-        return replace(lake, roots_of_others=others, kept=(*lake.kept, *self.own_files))
+        section = lake.section.model_copy(update={"limits": self.config.lifecycle.limits})
+        own = (*lake.kept, *self.own_files)
+        return replace(lake, section=section, roots_of_others=others, kept=own)
 
     def lake_of_holding(self, holding: Holding) -> Lake:
         """The lake that files were quarantined from, even if it is no longer configured.

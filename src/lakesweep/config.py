@@ -403,7 +403,11 @@ class LimitsSection(Section):
 
 
 class ScheduleSection(Section):
-    """A job that the service runs by itself, when cron or every says so."""
+    """A job that the service runs by itself, when cron or every says so.
+
+    With `every = "auto"` it runs more often when plans find much, and less often when they find
+    little, between `shortest` and `longest`.
+    """
 
     job: Literal[
         "sweep",
@@ -412,22 +416,37 @@ class ScheduleSection(Section):
         "paimon-orphans",
         "paimon-expire",
         "quarantine-empty",
+        "lifecycle",
+        "iceberg-expire",
+        "policy",
     ]
     lake: str | None = None
     target: str | None = None
     options: Properties = Field(default_factory=dict)
     cron: str | None = None
     zone: str = "UTC"
-    every: Duration | None = None
+    every: Literal["auto"] | Duration | None = None
+    shortest: Duration = timedelta(hours=1)
+    longest: Duration = timedelta(days=7)
     jitter: Duration = timedelta()
     timeout: Duration | None = None
     catch_up: Literal["once", "none"] = "once"
 
     @model_validator(mode="after")
     def _is_due_some_time(self) -> Self:
+        if self.job in ("iceberg-expire", "policy"):
+            raise PydanticCustomError(
+                "missing_command", "the job {job} has no command yet", {"job": self.job}
+            )
         if (self.cron is None) == (self.every is None):
             raise PydanticCustomError("missing_key", "must have either cron or every")
         return self
+
+
+class LifecycleSection(Section):
+    """Unattended lifecycles of repositories: every plan waits for approval unless limits say so."""
+
+    limits: UnattendedSection = UnattendedSection(apply="after-approval")
 
 
 class ServerSection(Section):
@@ -446,6 +465,7 @@ class Config(Section):
     lakes: dict[str, LakeSection] = Field(default_factory=dict)
     maintenance: MaintenanceSection = MaintenanceSection()
     limits: LimitsSection = LimitsSection()
+    lifecycle: LifecycleSection = LifecycleSection()
     schedules: dict[str, ScheduleSection] = Field(default_factory=dict)
     server: ServerSection = ServerSection()
 

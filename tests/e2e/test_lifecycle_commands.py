@@ -100,6 +100,24 @@ def test_a_plan_is_shown_explained_applied_and_undone(
     assert stored(namespace) == before
 
 
+def test_an_unattended_lifecycle_waits_for_approval_and_applies_what_was_approved(
+    lakesweep: Lakesweep, namespace: Path
+) -> None:
+    before = stored(namespace)
+    words = ("lifecycle", "sweep", str(namespace), "--policy", "policy.json", "--engine", "local")
+    waiting = lakesweep(*words, "--override", "staged")
+    assert (waiting.code, waiting.document["outcome"]) == (3, "waiting")
+    assert "every plan of this lake needs approval" in waiting.document["reasons"]
+    assert stored(namespace) == before
+    approved = lakesweep("approve", waiting.document["plan"], "--override", "refs-dump")
+    assert approved.code == 0, approved.err
+    done = lakesweep(*words, "--override", "staged")
+    assert (done.code, done.document["outcome"]) == (0, "applied"), done.err
+    assert done.document["applied"]["quarantined"] == len(before - stored(namespace)) > 0
+    assert lakesweep("quarantine", "restore", waiting.document["plan"]).code == 0
+    assert stored(namespace) == before
+
+
 def test_a_plan_is_shown_by_paths_and_as_a_page(lakesweep: Lakesweep, namespace: Path) -> None:
     name = str(plan(lakesweep, str(namespace), "--override", "staged")["plan"])
     doomed = {

@@ -97,6 +97,12 @@ def test_schedules_are_added_listed_paused_and_removed(
         ("--job", "swap", "--lake", "prod", "--every", "1h"),
         ("--job", "paimon-orphans", "--every", "1h"),
         ("--job", "sweep", "--lake", "prod", "--every", "0s"),
+        ("--job", "check", "--lake", "prod", "--every", "auto"),
+        ("--job", "sweep", "--lake", "prod", "--every", "auto", "--shortest", "8d"),
+        ("--job", "iceberg-expire", "--every", "1h"),
+        ("--job", "policy", "--every", "1h"),
+        ("--job", "lifecycle", "--target", "repo", "--every", "1h"),
+        ("--job", "apply", "--target", "plan-1", "--every", "1h"),
     ],
 )
 def test_a_schedule_that_makes_no_sense_is_refused_with_advice(

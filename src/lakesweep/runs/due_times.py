@@ -85,7 +85,22 @@ class IntervalTimes:
             due += self.every
 
 
-DueTimes = CronTimes | IntervalTimes
+@dataclass(frozen=True, slots=True)
+class AdaptiveTimes:
+    """Due times at an interval that changes: it is counted from the due time settled last."""
+
+    settled: datetime
+    every: timedelta
+
+    def after(self, moment: datetime) -> Iterator[datetime]:
+        """The due times after a moment, in order."""
+        due = self.settled + max(1, (moment - self.settled) // self.every + 1) * self.every
+        while True:
+            yield due
+            due += self.every
+
+
+DueTimes = CronTimes | IntervalTimes | AdaptiveTimes
 
 
 def next_due(times: DueTimes, moment: datetime) -> datetime | None:

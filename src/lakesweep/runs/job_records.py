@@ -76,10 +76,15 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ScheduleState(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a schedule is: due times up to `claimed` are settled."""
+    """How far a schedule is: due times up to `claimed` are settled.
+
+    `interval` is how often it is due, in seconds, if it decides that itself, and `why` says why.
+    """
 
     claimed: int
     paused_by: str | None = None
+    interval: int | None = None
+    why: str = ""
 
 
 class SchedulesCommit(Commit, frozen=True, kw_only=True):

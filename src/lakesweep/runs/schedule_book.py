@@ -44,6 +44,17 @@ Targets = Callable[[Schedule], Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True)
+class NewInterval:
+    """How often a schedule is due from now on, and why."""
+
+    seconds: int
+    why: str
+
+
+Cadence = Callable[[Schedule, ScheduleState], NewInterval | None]
+
+
+@dataclass(frozen=True, slots=True)
 class ScheduleBook:
     """Schedules and jobs of one realm. `filed` are the schedules of the configuration file."""
 
@@ -117,7 +128,8 @@ class ScheduleBook:
             states = attempt.index(head.states, _STATES)
             state = states.get(key(name)) or ScheduleState(claimed=now)
             claimed = state.claimed if paused_by else max(state.claimed, now)
-            states.put(key(name), ScheduleState(claimed=claimed, paused_by=paused_by))
+            changed = msgspec.structs.replace(state, claimed=claimed, paused_by=paused_by)
+            states.put(key(name), changed)
             attempt.record(Change("update", key("schedule", name)))
             return msgspec.structs.replace(head, states=seal(states))
 
@@ -134,8 +146,13 @@ class ScheduleBook:
 
     # --- due times -----------------------------------------------------------------------------
 
-    def claim(self, service: str, targets: Targets) -> list[JobRecord]:
-        """Claim every due time that has come, once, and queue a job for each of its targets."""
+    def claim(
+        self, service: str, targets: Targets, cadence: Cadence | None = None
+    ) -> list[JobRecord]:
+        """Claim every due time that has come, once, and queue a job for each of its targets.
+
+        `cadence` decides how often a schedule is due that decides that itself.
+        """
         now = self.clock.now()
         schedules = self.schedules()
         head = self._log.head()
@@ -147,7 +164,8 @@ class ScheduleBook:
         for schedule in schedules.values():
             state = states.get(key(schedule.name))
             if state is not None and _due_now(schedule, state, now) is not None:
-                claimed += self._claim(schedule, service, targets(schedule), now)
+                after = None if cadence is None else cadence(schedule, state)
+                claimed += self._claim(schedule, service, targets(schedule), now, after)
         return claimed
 
     def run_now(self, name: str, by: str, targets: Targets) -> list[JobRecord]:
@@ -184,7 +202,12 @@ class ScheduleBook:
         self._log.commit(change, "new schedules")
 
     def _claim(
-        self, schedule: Schedule, service: str, targets: Sequence[str], now: datetime
+        self,
+        schedule: Schedule,
+        service: str,
+        targets: Sequence[str],
+        now: datetime,
+        after: NewInterval | None,
     ) -> list[JobRecord]:
         claimed: list[JobRecord] = []
 
@@ -203,6 +226,8 @@ class ScheduleBook:
                 for each in targets or [""]
             ]
             settled = msgspec.structs.replace(state, claimed=micros(due.due))
+            if after is not None:
+                settled = msgspec.structs.replace(settled, interval=after.seconds, why=after.why)
             states.put(key(schedule.name), settled)
             claimed.extend(jobs)
             head = msgspec.structs.replace(head, states=seal(states))
@@ -338,7 +363,8 @@ def _due_now(schedule: Schedule, state: ScheduleState, now: datetime) -> PassedD
     """The due time that has to be settled now, if any."""
     if state.paused_by is not None:
         return None
-    return passed_due(schedule.times, moment(state.claimed), now)
+    settled = moment(state.claimed)
+    return passed_due(schedule.times_from(settled, state.interval), settled, now)
 
 
 def _is_missed(schedule: Schedule, due: datetime, now: datetime) -> bool:
@@ -405,5 +431,5 @@ def filed_schedules(schedules: Iterable[Schedule]) -> dict[str, Schedule]:
         each.name: msgspec.structs.replace(each, origin=ScheduleOrigin.FILE) for each in schedules
     }
     for each in found.values():
-        _ = each.times
+        each.check_times()
     return found

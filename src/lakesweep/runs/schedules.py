@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 import msgspec
 
 from lakesweep.config import ScheduleSection
 from lakesweep.errors import UsageError
-from lakesweep.runs.due_times import CronTimes, DueTimes, IntervalTimes
+from lakesweep.runs.due_times import AdaptiveTimes, CronTimes, DueTimes, IntervalTimes
 from lakesweep.units import format_duration
 
 
@@ -22,12 +22,16 @@ class JobKind(StrEnum):
     PAIMON_ORPHANS = "paimon-orphans"
     PAIMON_EXPIRE = "paimon-expire"
     QUARANTINE_EMPTY = "quarantine-empty"
+    LIFECYCLE = "lifecycle"
     PLAN = "plan"
     APPLY = "apply"
     LIFECYCLE_APPLY = "lifecycle-apply"
     QUARANTINE_RESTORE = "quarantine-restore"
 
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+#: Names of jobs whose commands do not exist yet.
+RESERVED = ("iceberg-expire", "policy")
 #: Jobs that have no schedule: they carry out what a person decided about one plan or one lake.
 ON_DEMAND = frozenset(
     {JobKind.PLAN, JobKind.APPLY, JobKind.LIFECYCLE_APPLY, JobKind.QUARANTINE_RESTORE}
@@ -51,7 +55,8 @@ class ScheduleOrigin(StrEnum):
 class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     """A job and when it is due. Durations are seconds, moments microseconds since 1970.
 
-    `lake` may be a pattern such as `*`; `target` is a table or a warehouse.
+    `lake` may be a pattern such as `*`; `target` is a table, a warehouse or a repository. If a
+    schedule decides itself how often it is due, `adaptive` are its shortest and longest interval.
     """
 
     name: str
@@ -62,6 +67,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     cron: str | None = None
     zone: str = "UTC"
     every: int | None = None
+    adaptive: tuple[int, int] | None = None
     jitter: int = 0
     timeout: int | None = None
     catch_up: CatchUp = CatchUp.ONCE
@@ -69,16 +75,36 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     changed_by: str = ""
     changed_at: int = 0
 
-    @property
-    def times(self) -> DueTimes:
-        """When it is due. UsageError if that makes no sense."""
-        if (self.cron is None) == (self.every is None):
+    def check_times(self) -> None:
+        """UsageError if it makes no sense when it is due."""
+        given = [each for each in (self.cron, self.every, self.adaptive) if each is not None]
+        if len(given) != 1:
             raise UsageError(
                 f"schedule {self.name} needs either cron or every",
-                hint="--cron '0 2 * * *', or --every 6h",
+                hint="--cron '0 2 * * *', or --every 6h, or --every auto",
             )
+        if self.adaptive is not None:
+            self._check_adaptive(*self.adaptive)
+        self.times_from(_EPOCH)
+
+    def _check_adaptive(self, shortest: int, longest: int) -> None:
+        if self.job is not JobKind.SWEEP:
+            raise UsageError(
+                f"schedule {self.name}: only sweeps can be due by themselves",
+                hint=f"a job {self.job} needs --cron, or --every 6h",
+            )
+        if not 0 < shortest <= longest:
+            raise UsageError(
+                f"schedule {self.name}: the shortest interval is longer than the longest one",
+                hint="--shortest 1h --longest 7d",
+            )
+
+    def times_from(self, settled: datetime, interval: int | None = None) -> DueTimes:
+        """When it is due; `settled` and `interval` count for one that decides that itself."""
         if self.cron is not None:
             return CronTimes(self.cron, self.zone)
+        if self.adaptive is not None:
+            return AdaptiveTimes(settled, timedelta(seconds=interval or self.adaptive[0]))
         return IntervalTimes(timedelta(seconds=self.every or 0))
 
     @property
@@ -86,6 +112,9 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
         """When it is due, in words."""
         if self.cron is not None:
             return self.cron if self.zone == "UTC" else f"{self.cron} {self.zone}"
+        if self.adaptive is not None:
+            shortest, longest = (timedelta(seconds=each) for each in self.adaptive)
+            return f"every {format_duration(shortest)} to {format_duration(longest)}, by itself"
         return f"every {format_duration(timedelta(seconds=self.every or 0))}"
 
 
@@ -99,7 +128,10 @@ def schedule_of(name: str, section: ScheduleSection) -> Schedule:
         options=dict(section.options),
         cron=section.cron,
         zone=section.zone,
-        every=None if section.every is None else int(section.every.total_seconds()),
+        every=int(section.every.total_seconds()) if isinstance(section.every, timedelta) else None,
+        adaptive=(int(section.shortest.total_seconds()), int(section.longest.total_seconds()))
+        if section.every == "auto"
+        else None,
         jitter=int(section.jitter.total_seconds()),
         timeout=None if section.timeout is None else int(section.timeout.total_seconds()),
         catch_up=CatchUp(section.catch_up),

@@ -20,6 +20,7 @@ import msgspec
 from lakesweep.app import App
 from lakesweep.clock import micros
 from lakesweep.errors import LakesweepError
+from lakesweep.operations.schedules.cadence import cadence_in
 from lakesweep.operations.schedules.schedules import targets_in
 from lakesweep.runs.job_records import JobRecord, JobStatus
 from lakesweep.runs.leases import CLOCK_MARGIN, LEASE_TERM
@@ -91,7 +92,7 @@ class SchedulerService:
         """Claim what is due, end what is dead, and start what waits. Survives a store away."""
         try:
             self._reap()
-            for job in self.book.claim(self.name, targets_in(self.app)):
+            for job in self.book.claim(self.name, targets_in(self.app), cadence_in(self.app)):
                 self.notify(f"due: {job.name}{f', skipped: {job.message}' if job.message else ''}")
             self._bury_dead()
             self._start_queued()

@@ -8,8 +8,8 @@ import pytest
 
 from lakesweep.clock import ManualClock, moment
 from lakesweep.errors import NotFoundError, RefusedError
-from lakesweep.runs.job_records import TYPES, JobRecord, JobStatus
-from lakesweep.runs.schedule_book import ScheduleBook
+from lakesweep.runs.job_records import TYPES, JobRecord, JobStatus, ScheduleState
+from lakesweep.runs.schedule_book import NewInterval, ScheduleBook
 from lakesweep.runs.schedules import CatchUp, JobKind, Schedule
 from lakesweep.store import Realm, Store
 from lakesweep.store.backends.memory import MemoryBackend
@@ -182,3 +182,23 @@ def test_a_job_that_waits_is_cancelled_at_once_and_one_that_runs_is_asked(
     book.change_job(running, lambda job: msgspec.structs.replace(job, status=JobStatus.RUNNING))
     asked = book.cancel(running.name, "bob")
     assert (asked.status, asked.cancelled_by) == (JobStatus.RUNNING, "bob")
+
+
+def test_a_schedule_that_decides_itself_is_due_by_the_interval_it_was_given(
+    book: ScheduleBook, clock: ManualClock
+) -> None:
+    book.put(Schedule(name="auto", job=JobKind.SWEEP, lake="prod", adaptive=(3600, 8 * 3600)))
+
+    def slower(_: Schedule, state: ScheduleState) -> NewInterval:
+        return NewInterval(2 * (state.interval or 3600), "little was found")
+
+    dues = []
+    for _ in range(24):
+        clock.sleep(3600)
+        for job in book.claim("a", _targets, slower):
+            dues.append((moment(job.due) - NOON) / timedelta(hours=1))
+            book.cancel(job.name, "ann")
+    assert dues == [1, 3, 7, 15]
+    state = book.state("auto")
+    assert state is not None
+    assert (state.interval, state.why) == (16 * 3600, "little was found")

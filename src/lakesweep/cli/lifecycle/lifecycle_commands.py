@@ -8,7 +8,7 @@ import typer
 
 from lakesweep.cli.commands import command, group
 from lakesweep.cli.context import Context
-from lakesweep.cli.lifecycle.plan import absolute_repository, entries, plan, refs
+from lakesweep.cli.lifecycle.plan import absolute_repository, entries, plan, refs, sweep
 from lakesweep.cli.options import DryRun, EngineChoice, Overrides, RateLimitOptions, Yes
 from lakesweep.cli.sweep.apply import Quarantine, carry_out
 from lakesweep.cli.sweep.show import FileChoice, Html, show_plan
@@ -173,6 +173,16 @@ command(
         "lakesweep lifecycle plan s3://lake/repos/old --policy policy.json --override staged",
     ],
 )(plan)
+
+
+command(
+    app,
+    "sweep",
+    examples=[
+        "lakesweep lifecycle sweep analytics --policy policy.json",
+        "lakesweep lifecycle sweep analytics --policy policy.json --dry-run",
+    ],
+)(sweep)
 
 
 command(

@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakesweep.cli.context import Context
-from lakesweep.cli.options import EngineChoice, Overrides
+from lakesweep.cli.options import DryRun, EngineChoice, Overrides, RateLimitOptions
 from lakesweep.cli.sweep.plan import report_plan
+from lakesweep.cli.sweep.unattended import report_sweep
 from lakesweep.errors import ConfigError, UsageError
 from lakesweep.units import absolute_address, format_count, format_moment, parse_duration
 
 if TYPE_CHECKING:
     from lakesweep.lifecycle.judge.commit_selection import Selection
+    from lakesweep.operations.lakes.plan import PlanRepositoryRequest
     from lakesweep.operations.lakes.repositories import RepositoryCommitLine, RepositoryRefLine
 
 
@@ -118,9 +120,44 @@ def plan(
     guards check the result, as in lakesweep plan. If something cannot be read, the command ends
     with code 4 and no plan is made.
     """
-    from lakesweep.operations.lakes.plan import PlanRepositoryRequest, plan_repository
+    from lakesweep.operations.lakes.plan import plan_repository
 
-    request = PlanRepositoryRequest(
+    request = _plan_request(context, repo, wanted, engine, override)
+    report_plan(context, plan_repository(context.app, request, context.io))
+
+
+def sweep(
+    context: Context,
+    repo: RepositoryName,
+    wanted: PolicyOptions,
+    engine: EngineChoice,
+    pace: RateLimitOptions,
+    override: Overrides = None,
+    dry_run: DryRun = False,
+) -> None:
+    """Carry out a policy on a repository without asking, within [lifecycle.limits].
+
+    Without limits every plan waits for lakesweep approve: then this command ends with code 3, and
+    the next call applies what was approved. Objects go to quarantine unless the limits say
+    otherwise.
+    """
+    from lakesweep.operations.lakes.sweep import SweepRepositoryRequest, sweep_repository
+
+    plan = _plan_request(context, repo, wanted, engine, override)
+    request = SweepRepositoryRequest(plan, pace.rate, dry_run)
+    report_sweep(context, sweep_repository(context.app, request, context.io))
+
+
+def _plan_request(
+    context: Context,
+    repo: str,
+    wanted: PolicyOptions,
+    engine: EngineChoice,
+    override: list[str] | None,
+) -> PlanRepositoryRequest:
+    from lakesweep.operations.lakes.plan import PlanRepositoryRequest
+
+    return PlanRepositoryRequest(
         absolute_repository(repo),
         _read(wanted.policy),
         str(wanted.policy),
@@ -133,7 +170,6 @@ def plan(
         tuple(override or ()),
         wanted.as_proposed,
     )
-    report_plan(context, plan_repository(context.app, request, context.io))
 
 
 def _selection(wanted: PolicyOptions) -> Selection:

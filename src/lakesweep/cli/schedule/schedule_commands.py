@@ -27,6 +27,7 @@ app = group(
 )
 
 _MOST_LINES = 100_000
+_AUTO = "auto"
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the schedule.")]
 
@@ -48,7 +49,8 @@ def add(
         typer.Option(
             "--job",
             metavar="JOB",
-            help="sweep, check, maintain, paimon-orphans, paimon-expire or quarantine-empty.",
+            help="sweep, check, maintain, lifecycle, paimon-orphans, paimon-expire or"
+            " quarantine-empty.",
         ),
     ],
     lake: Annotated[
@@ -57,7 +59,9 @@ def add(
     ] = None,
     target: Annotated[
         str | None,
-        typer.Option("--target", metavar="URI", help="The table or warehouse of a Paimon job."),
+        typer.Option(
+            "--target", metavar="URI", help="A Paimon table or warehouse, or a repository."
+        ),
     ] = None,
     cron: Annotated[
         str | None,
@@ -67,8 +71,15 @@ def add(
         str, typer.Option("--zone", metavar="ZONE", help="The time zone of --cron.")
     ] = "UTC",
     every: Annotated[
-        str | None, typer.Option("--every", metavar="DURATION", help="In place of --cron.")
+        str | None,
+        typer.Option("--every", metavar="DURATION|auto", help="In place of --cron."),
     ] = None,
+    shortest: Annotated[
+        str, typer.Option(metavar="DURATION", help="The shortest interval of --every auto.")
+    ] = "1h",
+    longest: Annotated[
+        str, typer.Option(metavar="DURATION", help="The longest interval of --every auto.")
+    ] = "7d",
     jitter: Annotated[
         str, typer.Option("--jitter", metavar="DURATION", help="Spread starts over this time.")
     ] = "0s",
@@ -102,7 +113,8 @@ def add(
         options=parse_properties(option),
         cron=cron,
         zone=zone,
-        every=None if every is None else _seconds(every),
+        every=None if every in (None, _AUTO) else _seconds(every),
+        adaptive=(_seconds(shortest), _seconds(longest)) if every == _AUTO else None,
         jitter=_seconds(jitter),
         timeout=None if timeout is None else _seconds(timeout),
         catch_up=CatchUp.ONCE if catch_up else CatchUp.NONE,
@@ -215,6 +227,7 @@ def _show(context: Context, view: ScheduleView) -> None:
         ("job", view.job),
         *([("on", on)] if (on := view.lake or view.target) else []),
         ("when", view.when),
+        *([("now every", f"{view.interval}: {view.why}")] if view.interval else []),
         ("state", state),
         ("defined by", view.changed_by),
         *(("due", _time(due)) for due in view.next_due),

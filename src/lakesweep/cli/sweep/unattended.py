@@ -36,11 +36,16 @@ def sweep(
     lakesweep approve: then this command ends with code 3, and the next call applies what was
     approved.
     """
-    from lakesweep.cli.render.outcome_tables import apply_tables
     from lakesweep.operations.lakes.sweep import SweepRequest, sweep_lake
 
     request = SweepRequest(lake, engine=engine.of(context), rate=pace.rate, dry_run=dry_run)
-    result = sweep_lake(context.app, request, context.io)
+    report_sweep(context, sweep_lake(context.app, request, context.io))
+
+
+def report_sweep(context: Context, result: SweepResult) -> None:
+    """Show what an unattended sweep did, and end with the code for it."""
+    from lakesweep.cli.render.outcome_tables import apply_tables
+
     tables = apply_tables(result.applied) if result.applied else ()
     context.output.result(result, *tables)
     context.output.say(_summary(result))

@@ -1,4 +1,4 @@
-"""Sweep a lake without a person: plan it, then apply what its limits allow.
+"""Sweep a lake or a repository without a person: plan it, then apply what its limits allow.
 
 A plan that an earlier sweep made and that was approved since is applied first. A plan beyond the
 limits is stored, and waits for approval until it expires.
@@ -6,6 +6,7 @@ limits is stored, and waits for approval until it expires.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
@@ -23,11 +24,17 @@ from lakesweep.operations.lakes.apply import (
     apply_plan,
 )
 from lakesweep.operations.lakes.approval import await_approval
-from lakesweep.operations.lakes.plan import PlanLakeRequest, plan_lake
+from lakesweep.operations.lakes.plan import (
+    PlanLakeRequest,
+    PlanRepositoryRequest,
+    plan_lake,
+    plan_repository,
+)
 from lakesweep.runs.records import ApprovalState, PlanRecord, PlanStatus
 from lakesweep.storage.options import DeleteRate
 from lakesweep.sweep.apply.limits import reasons_to_wait
-from lakesweep.sweep.plan.document import PlanDocument, load_plan
+from lakesweep.sweep.lake import Lake
+from lakesweep.sweep.plan.document import PlanDocument, PlanKind, load_plan
 from lakesweep.sweep.verdicts import Verdict
 
 
@@ -49,6 +56,15 @@ class SweepRequest:
 
     lake: str
     engine: EngineName = EngineName.SPARK
+    rate: DeleteRate = field(default_factory=DeleteRate)
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SweepRepositoryRequest:
+    """Carry out a policy on a lakeFS repository within the limits of lifecycles."""
+
+    plan: PlanRepositoryRequest
     rate: DeleteRate = field(default_factory=DeleteRate)
     dry_run: bool = False
 
@@ -79,20 +95,56 @@ class SweepResult(msgspec.Struct, frozen=True, kw_only=True):
 
 def sweep_lake(app: App, request: SweepRequest, io: Interaction = SILENT_IO) -> SweepResult:
     """Apply the newest approved plan of a lake, or else plan the lake and apply within limits."""
-    approved = None if request.dry_run else _approved_plan(app, request.lake)
+    wanted = PlanLakeRequest(request.lake, engine=request.engine)
+    order = _SweepOrder(
+        app.lake(request.lake), request.engine, request.rate, dry_run=request.dry_run
+    )
+    return _sweep(app, order, lambda: plan_lake(app, wanted, io), io)
+
+
+def sweep_repository(
+    app: App, request: SweepRepositoryRequest, io: Interaction = SILENT_IO
+) -> SweepResult:
+    """The same for a lakeFS repository and a policy, within [lifecycle.limits]."""
+    wanted = request.plan
+    namespace = app.repository(wanted.repository).namespace
+    order = _SweepOrder(
+        app.repository_lake(namespace, wanted.home),
+        wanted.engine,
+        request.rate,
+        PlanKind.LIFECYCLE,
+        dry_run=request.dry_run,
+    )
+    return _sweep(app, order, lambda: plan_repository(app, wanted, io), io)
+
+
+@dataclass(frozen=True, slots=True)
+class _SweepOrder:
+    """What an unattended sweep works on, and how."""
+
+    lake: Lake
+    engine: EngineName
+    rate: DeleteRate
+    kind: PlanKind = PlanKind.SWEEP
+    dry_run: bool = False
+
+
+def _sweep(
+    app: App, order: _SweepOrder, plan: Callable[[], PlanDocument], io: Interaction
+) -> SweepResult:
+    approved = None if order.dry_run else _approved_plan(app, order.lake.name)
     if approved is not None:
-        return _apply(app, request, load_plan(app.stores, approved), approved, io)
-    document = plan_lake(app, PlanLakeRequest(request.lake, engine=request.engine), io)
+        return _apply(app, order, load_plan(app.stores, approved), approved, io)
+    document = plan()
     if not document.amount(Verdict.DELETE.value).files:
-        return _result(document, SweepOutcome.CLEAN, dry_run=request.dry_run)
-    lake = app.lake(request.lake)
-    reasons = reasons_to_wait(document, lake, app.clock.now())
-    if request.dry_run or lake.section.limits.apply == "never":
-        return _result(document, SweepOutcome.PLANNED, reasons=reasons, dry_run=request.dry_run)
+        return _result(document, SweepOutcome.CLEAN, dry_run=order.dry_run)
+    reasons = reasons_to_wait(document, order.lake, app.clock.now())
+    if order.dry_run or order.lake.section.limits.apply == "never":
+        return _result(document, SweepOutcome.PLANNED, reasons=reasons, dry_run=order.dry_run)
     if reasons:
         await_approval(app, document.plan, reasons)
         return _result(document, SweepOutcome.WAITING, reasons=reasons)
-    return _apply(app, request, document, None, io)
+    return _apply(app, order, document, None, io)
 
 
 def _approved_plan(app: App, lake: str) -> PlanRecord | None:
@@ -109,17 +161,18 @@ def _approved_plan(app: App, lake: str) -> PlanRecord | None:
 
 def _apply(
     app: App,
-    request: SweepRequest,
+    order: _SweepOrder,
     document: PlanDocument,
     approved: PlanRecord | None,
     io: Interaction,
 ) -> SweepResult:
-    hold = app.lake(request.lake).section.limits.quarantine
+    hold = order.lake.section.limits.quarantine
     approval = None if approved is None else approved.approval
     wanted = ApplyPlanRequest(
         document.plan,
-        engine=request.engine,
-        rate=request.rate,
+        order.kind,
+        engine=order.engine,
+        rate=order.rate,
         quarantine=hold > timedelta(),
         hold=hold,
         overridden=() if approval is None else approval.overridden,

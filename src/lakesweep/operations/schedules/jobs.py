@@ -33,6 +33,7 @@ _COMMANDS: Mapping[JobKind, tuple[str, ...]] = {
     JobKind.PAIMON_ORPHANS: ("paimon", "orphans", "--yes"),
     JobKind.PAIMON_EXPIRE: ("paimon", "expire-snapshots", "--yes"),
     JobKind.QUARANTINE_EMPTY: ("quarantine", "empty", "--ended", "--yes"),
+    JobKind.LIFECYCLE: ("lifecycle", "sweep"),
     JobKind.PLAN: ("plan",),
     JobKind.APPLY: ("apply", "--yes"),
     JobKind.LIFECYCLE_APPLY: ("lifecycle", "apply", "--yes"),
@@ -81,4 +82,9 @@ def check_schedule(schedule: Schedule, lakes: Sequence[str]) -> None:
             f"schedule {schedule.name}: a job {schedule.job} needs a target",
             hint="the address of a table or a warehouse",
         )
-    _ = schedule.times
+    if schedule.job is JobKind.LIFECYCLE and not (schedule.target and "policy" in schedule.options):
+        raise UsageError(
+            f"schedule {schedule.name}: a job lifecycle needs a repository and a policy file",
+            hint="--target REPO --option policy=FILE",
+        )
+    schedule.check_times()

@@ -14,7 +14,7 @@ from lakesweep.errors import UsageError
 from lakesweep.operations.schedules.jobs import check_schedule, targets_of
 from lakesweep.runs.due_times import upcoming
 from lakesweep.runs.job_records import JobRecord
-from lakesweep.runs.schedules import ON_DEMAND, JobKind, Schedule
+from lakesweep.runs.schedules import ON_DEMAND, RESERVED, JobKind, Schedule
 from lakesweep.runs.sessions import user_name
 from lakesweep.units import format_duration
 
@@ -80,6 +80,8 @@ class ScheduleView(msgspec.Struct, frozen=True, kw_only=True):
     changed_by: str
     changed: datetime | None
     paused_by: str | None
+    interval: str | None
+    why: str
     next_due: tuple[datetime, ...]
     jobs: tuple[JobView, ...]
 
@@ -151,14 +153,21 @@ def parse_job(name: str) -> JobKind:
     """A kind of job by its name."""
     known = [kind.value for kind in JobKind if kind not in ON_DEMAND]
     if name not in known:
-        raise UsageError(f"there is no job {name!r}", hint=f"the jobs are {', '.join(known)}")
+        what = (
+            f"the job {name} has no command yet"
+            if name in RESERVED
+            else f"there is no job {name!r}"
+        )
+        raise UsageError(what, hint=f"the jobs are {', '.join(known)}")
     return JobKind(name)
 
 
 def _view(app: App, schedule: Schedule, jobs: list[JobRecord], *, most_jobs: int) -> ScheduleView:
     state = app.known_schedules.state(schedule.name)
     own = sorted((job for job in jobs if job.schedule == schedule.name), key=lambda job: -job.due)
-    due = upcoming(schedule.times, app.clock.now(), _SHOWN_DUE)
+    now = app.clock.now()
+    settled, interval = (now, None) if state is None else (moment(state.claimed), state.interval)
+    due = upcoming(schedule.times_from(settled, interval), now, _SHOWN_DUE)
     return ScheduleView(
         name=schedule.name,
         job=schedule.job.value,
@@ -174,6 +183,10 @@ def _view(app: App, schedule: Schedule, jobs: list[JobRecord], *, most_jobs: int
         changed_by=schedule.changed_by,
         changed=moment(schedule.changed_at) if schedule.changed_at else None,
         paused_by=None if state is None else state.paused_by,
+        interval=None
+        if state is None or state.interval is None
+        else format_duration(timedelta(seconds=state.interval)),
+        why="" if state is None else state.why,
         next_due=() if state is not None and state.paused_by else tuple(due),
         jobs=tuple(JobView.of(job) for job in own[:most_jobs]),
     )
