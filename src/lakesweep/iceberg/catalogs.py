@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, cast
+from urllib.parse import urlsplit
 
-from lakesweep.errors import ConfigError, LakesweepError
+from lakesweep.errors import ConfigError, IncompleteError, LakesweepError
 from lakesweep.iceberg.generic_catalog import CatalogEntry, ForeignTable, Name, UnresolvedTable
 from lakesweep.storage.options import StorageOptions
 from lakesweep.storage.wrappers.run_load import Pace, no_pace
@@ -142,10 +143,27 @@ _KINDS: Mapping[str, Callable[[str, Any, Pace], IcebergCatalog]] = {
 
 
 def _unusable(name: str, error: Exception) -> LakesweepError:
+    request = getattr(error, "request", None)
+    if isinstance(error, OSError) and request is not None:
+        # The settings are complete, or nothing would have been sent.
+        server = urlsplit(request.url).netloc.rpartition("@")[2]
+        lost = "Failed to resolve" in str(error)
+        how = "cannot be resolved" if lost else f"does not answer: {_innermost(error)}"
+        return IncompleteError(
+            f"catalog {name} cannot be opened: {server} {how}",
+            hint="check the uri of the catalog, and that its server is running and reachable",
+        )
     return ConfigError(
         f"catalog {name} cannot be opened: {error}",
         hint="name it in an iceberg-catalog root of lakesweep.toml, or in PyIceberg's own file",
     )
+
+
+def _innermost(error: BaseException) -> BaseException:
+    """What an error goes back to: clients wrap it several times."""
+    while error.__context__ is not None:
+        error = error.__context__
+    return error
 
 
 def storage_options(properties: Mapping[str, str]) -> StorageOptions | None:

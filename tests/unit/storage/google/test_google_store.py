@@ -6,12 +6,13 @@ import gzip
 import json
 import pickle
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from lakesweep.errors import (
     ChangedError,
+    DeniedError,
     ExistsError,
     InexactKeyError,
     LakesweepError,
@@ -236,6 +237,24 @@ def test_a_denied_delete_names_the_right_that_is_missing(
         "the credentials need the right to delete (storage.objects.delete, in the role Storage "
         "Object User)"
     )
+
+
+@pytest.mark.parametrize(
+    ("act", "right"),
+    [
+        (lambda store: store.list(""), "storage.objects.list"),
+        (lambda store: store.read("k"), "storage.objects.get"),
+        (lambda store: store.write("k", b""), "storage.objects.create"),
+    ],
+    ids=["list", "read", "write"],
+)
+def test_what_else_is_denied_names_its_right(
+    scripted: ScriptedServer, store: GoogleStore, act: Callable[[ObjectStore], object], right: str
+) -> None:
+    scripted.play(http(403, b'{"error": {"errors": [{"reason": "forbidden"}]}}'))
+    with pytest.raises(DeniedError, match="was refused: forbidden") as caught:
+        act(store)
+    assert right in (caught.value.hint or "")
 
 
 # ── reads, writes and moves
