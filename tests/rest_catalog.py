@@ -5,13 +5,28 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import parse_qs, unquote, urlsplit
+from uuid import uuid4
+
+import msgspec
+from msgspec import Raw
+
+from lakesweep.errors import CommitConflictError, InvalidUpdateError
+from lakesweep.iceberg.document.fields import RawDocument
+from lakesweep.iceberg.document.file_names import write_metadata_name
+from lakesweep.iceberg.document.requirements import (
+    check_requirements,
+    decode_table_requirements,
+)
+from lakesweep.iceberg.document.table_edit import apply_table_updates
+from lakesweep.iceberg.document.updates import decode_table_updates
 
 Name = tuple[str, ...]
 
@@ -20,6 +35,7 @@ _ENDPOINTS = (
     "GET /v1/{prefix}/namespaces/{namespace}",
     "GET /v1/{prefix}/namespaces/{namespace}/tables",
     "GET /v1/{prefix}/namespaces/{namespace}/tables/{table}",
+    "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}",
     "DELETE /v1/{prefix}/namespaces/{namespace}/tables/{table}",
     "GET /v1/{prefix}/namespaces/{namespace}/views",
     "GET /v1/{prefix}/namespaces/{namespace}/views/{view}",
@@ -41,6 +57,21 @@ class RestCatalogServer:
     uri: str = ""
     #: When each request came.
     asked: list[float] = field(default_factory=list)
+
+    def commit(self, _name: Name, _body: bytes) -> tuple[HTTPStatus, dict[str, Any]] | None:
+        """The answer to a commit; None ends the connection without one."""
+        error = {"message": "read only", "type": "NotAllowed", "code": 405}
+        return HTTPStatus.METHOD_NOT_ALLOWED, {"error": error}
+
+    def answer_post(
+        self, target: str, body: bytes
+    ) -> tuple[HTTPStatus, dict[str, Any] | None] | None:
+        parts = [unquote(part) for part in urlsplit(target).path.strip("/").split("/")][1:]
+        match parts:
+            case ["namespaces", namespace, "tables", name]:
+                return self.commit((*_split(namespace), name), body)
+            case _:
+                return _not_found("NoSuchNamespaceException", target)
 
     def answer(self, method: str, target: str) -> tuple[HTTPStatus, dict[str, Any] | None]:
         self.asked.append(time.monotonic())
@@ -79,7 +110,17 @@ class RestCatalogServer:
         path = self._names(kind).get(name)
         if path is None:
             return _not_found("NoSuchTableException", ".".join(name))
-        return _ok({"metadata-location": path, "metadata": {}, "config": dict(self.config)})
+        return _ok(
+            {
+                "metadata-location": path,
+                "metadata": self.metadata(path),
+                "config": dict(self.config),
+            }
+        )
+
+    def metadata(self, _path: str) -> dict[str, Any]:
+        """The metadata in the answer to a load."""
+        return {}
 
 
 def _split(namespace: str) -> Name:
@@ -104,11 +145,19 @@ class _Handler(BaseHTTPRequestHandler):
     def do_DELETE(self) -> None:
         self._reply("DELETE")
 
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers.get("content-length") or 0))
+        answer = self.catalog.answer_post(self.path, body)
+        if answer is not None:  # HTTP/1.0: the connection ends in any case
+            self._send(*answer)
+
     def log_message(self, *_: object) -> None:
         """Stay quiet."""
 
     def _reply(self, method: str) -> None:
-        status, body = self.catalog.answer(method, self.path)
+        self._send(*self.catalog.answer(method, self.path))
+
+    def _send(self, status: HTTPStatus, body: dict[str, Any] | None) -> None:
         data = b"" if body is None else json.dumps(body).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
@@ -130,3 +179,72 @@ def rest_catalog(catalog: RestCatalogServer) -> Iterator[RestCatalogServer]:
         finally:
             server.shutdown()
             thread.join()
+
+
+@dataclass
+class WritableRestCatalog(RestCatalogServer):
+    """The same with commits to tables in local files, in the ways of several servers.
+
+    `meanwhile` is called when a commit has come, before its base is read: there another writer fits
+    in. `takes_one` is Iceberg up to 1.8, which removes one snapshot in each update; `shows_log` is
+    off for servers that keep no log. The next answers are lost, or are failures, as often as
+    `loses` and `fails` say; a lost commit is done, a failed one is not.
+    """
+
+    meanwhile: Callable[[], None] = lambda: None
+    takes_one: bool = False
+    shows_log: bool = True
+    loses: int = 0
+    fails: int = 0
+    #: How many commits were done, and how many snapshots each removed.
+    removed: list[int] = field(default_factory=list)
+
+    def metadata(self, path: str) -> dict[str, Any]:
+        return dict(json.loads(Path(path.removeprefix("file://")).read_bytes()))
+
+    def commit(self, name: Name, body: bytes) -> tuple[HTTPStatus, dict[str, Any]] | None:
+        self.meanwhile()
+        if self.fails:
+            self.fails -= 1
+            return _failed(HTTPStatus.SERVICE_UNAVAILABLE, "busy")
+        updates = json.loads(body)["updates"]
+        sizes = [len(each.get("snapshot-ids", ())) for each in updates]
+        if self.takes_one and max(sizes) > 1:
+            words = (
+                f"Invalid set of snapshot ids to remove. Expected one value but received: {sizes}"
+            )
+            return _failed(HTTPStatus.BAD_REQUEST, words)
+        try:
+            answer = self._apply(name, body)
+        except CommitConflictError as error:
+            return _failed(HTTPStatus.CONFLICT, error.message)
+        except InvalidUpdateError as error:
+            return _failed(HTTPStatus.BAD_REQUEST, error.message)
+        self.removed.append(sum(sizes))
+        if self.loses:
+            self.loses -= 1
+            return None
+        return HTTPStatus.OK, answer
+
+    def _apply(self, name: Name, body: bytes) -> dict[str, Any]:
+        request = msgspec.json.decode(body, type=dict[str, Raw])
+        base = self.tables[name]
+        document = RawDocument.parse(base, Path(base.removeprefix("file://")).read_bytes())
+        check_requirements(document, decode_table_requirements(request["requirements"]))
+        updates = decode_table_updates(request["updates"])
+        now_ms = int(time.time() * 1000)
+        after = apply_table_updates(document, updates, now_ms=now_ms, location=base)
+        path = base
+        if after is not document:
+            path = write_metadata_name(after, base, str(uuid4()))
+            Path(path.removeprefix("file://")).write_bytes(after.encode())
+            self.tables[name] = path
+        metadata = self.metadata(path)
+        if not self.shows_log:
+            del metadata["metadata-log"]
+        return {"metadata-location": path, "metadata": metadata}
+
+
+def _failed(status: HTTPStatus, message: str) -> tuple[HTTPStatus, dict[str, Any]]:
+    error = {"message": message, "type": "SomeException", "code": int(status)}
+    return status, {"error": error}

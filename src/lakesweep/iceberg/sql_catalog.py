@@ -62,12 +62,13 @@ class SqlCatalogAdapter(GenericCatalogAdapter):
     def _select_catalogs(self) -> list[str]:
         from sqlalchemy import select
 
-        column = self._table().c.catalog_name
+        column = self.table().c.catalog_name
         with self.catalog.engine.connect() as connection:
             found = connection.execute(select(column).distinct().order_by(column)).scalars()
             return [name for name in found if name != self.catalog.name]
 
-    def _table(self) -> Table:
+    def table(self) -> Table:
+        """The database table that holds all names."""
         from sqlalchemy import MetaData, Table
         from sqlalchemy.exc import NoSuchTableError
 
@@ -82,7 +83,7 @@ class SqlCatalogAdapter(GenericCatalogAdapter):
     def _select(self, name: Name | None) -> list[Mapping[Any, Any]]:
         from sqlalchemy import select
 
-        table = self._table()
+        table = self.table()
         query = select(table).where(table.c.catalog_name == self.catalog.name)
         if name is not None:
             query = query.where(

@@ -25,12 +25,18 @@ if TYPE_CHECKING:
 
 _PART = re.compile(r'"([^"]+)"|([^."]+)')
 _NAME = re.compile(r'("[^"]+"|[^."]+)(\.("[^"]+"|[^."]+)){2,}')
+_VERSION = re.compile(r"/v(\d+)(?:\.gz)?\.metadata\.json(?:\.gz)?$")
 _METADATA_FILE = re.compile(r"\.metadata\.json(\.gz)?$")
 
 
 def is_address(ref: str) -> bool:
     """Whether a REF is an address rather than a name."""
     return ref.startswith(("/", "file:")) or "://" in ref
+
+
+def is_metadata_file(ref: str) -> bool:
+    """Whether an address is that of a metadata file rather than of a table's folder."""
+    return bool(_METADATA_FILE.search(ref))
 
 
 def split_identifier(ref: str) -> tuple[str, ...]:
@@ -48,7 +54,7 @@ def metadata_path(stores: Stores, ref: str) -> str:
 
     For the folder of a table without a catalog, it is the version that its hint names.
     """
-    if _METADATA_FILE.search(ref):
+    if is_metadata_file(ref):
         return ref
     folder = ref.rstrip("/") + "/metadata/"
     address = parse(folder + "version-hint.text")
@@ -59,7 +65,7 @@ def metadata_path(stores: Stores, ref: str) -> str:
             f"{ref} is neither a metadata file nor the folder of a table with a version hint",
             hint="give the address of the table's newest .metadata.json",
         ) from error
-    found = _version(stores, folder, version)
+    found = find_version(stores, folder, version)
     if found is None:
         raise NotFoundError(f"{address.path} names version {version!r}, which has no metadata file")
     return _newest(stores, folder, found, int(version))
@@ -67,16 +73,25 @@ def metadata_path(stores: Stores, ref: str) -> str:
 
 def _newest(stores: Stores, folder: str, found: str, version: int) -> str:
     """A hint may be stale: engines look for later versions, and so do we."""
-    while (later := _version(stores, folder, str(version + 1))) is not None:
+    while (later := find_version(stores, folder, str(version + 1))) is not None:
         found, version = later, version + 1
     return found
 
 
-def _version(stores: Stores, folder: str, version: str) -> str | None:
+def find_version(stores: Stores, folder: str, version: str) -> str | None:
+    """The metadata file of a version in the metadata folder of a table, if there is one."""
     if not (version.isascii() and version.isdigit()):
         return None
     names = (f"v{version}.metadata.json", f"v{version}.gz.metadata.json")
     return next((folder + name for name in names if _exists(stores, folder + name)), None)
+
+
+def version_of(path: str) -> int:
+    """The number in the name of a metadata file of a table without a catalog."""
+    found = _VERSION.search(path)
+    if found is None:
+        raise UsageError(f"{path} is not named like the metadata of a table without a catalog")
+    return int(found[1])
 
 
 def _exists(stores: Stores, path: str) -> bool:
@@ -117,7 +132,7 @@ class IcebergTables:
             path = metadata_path(self._stores, ref)
             return TargetTable(path, load_metadata(self._stores, path), self._stores)
         catalog, *name = split_identifier(ref)
-        entry = self._open(catalog).find(tuple(name))
+        entry = self.open(catalog).find(tuple(name))
         stores = self._stores_for(entry)
         return TargetTable(
             entry.full_name, load_metadata(stores, entry.metadata_path), stores, entry
@@ -130,18 +145,24 @@ class IcebergTables:
                 f"{target.name} is an address; there is no name to drop",
                 hint="run without --drop, or name the table as catalog.namespace.table",
             )
-        self._open(target.entry.catalog).drop(target.entry)
+        self.open(target.entry.catalog).drop(target.entry)
 
     def refresh(self, target: TargetTable) -> TargetTable:
         """The same table as its catalog lists it now."""
         return target if target.entry is None else self.find(target.entry.full_name)
+
+    @property
+    def stores(self) -> Stores:
+        """The stores as configured, without what catalogs grant."""
+        return self._stores
 
     @cached_property
     def catalogs(self) -> Mapping[str, Mapping[str, str]]:
         """The properties of all configured catalogs and of those in PyIceberg's configuration."""
         return {**known_catalogs(), **self._properties}
 
-    def _open(self, name: str) -> IcebergCatalog:
+    def open(self, name: str) -> IcebergCatalog:
+        """The catalog of that name, opened once."""
         if name not in self._catalogs:
             self._catalogs[name] = open_catalog(
                 name, self.catalogs.get(name, {}), self._stores.load.catalog(name)

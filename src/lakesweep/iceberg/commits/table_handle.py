@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
+from lakesweep.clock import Clock, SystemClock
 from lakesweep.iceberg.document.fields import RawDocument
 from lakesweep.iceberg.document.requirements import (
     AssertCurrentSchemaId,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 #: As often as Iceberg's own clients try.
 _ATTEMPTS = 5
+_PAUSE_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +36,13 @@ class LoadedTable:
     """A table as its catalog had it at one moment.
 
     `location` is its metadata file and `stores` open its files with the access that the catalog
-    grants. `token` is the catalog's own mark of this state, where it has one.
+    grants.
     """
 
     name: str
     location: str
     document: RawDocument
     stores: Stores = field(repr=False, compare=False)
-    token: object = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,16 +93,17 @@ class CommitStatus(StrEnum):
 class CommitOutcome:
     """What became of a change.
 
-    `table` is the state afterwards, if it was committed. `base_location` is the metadata file that
-    the catalog really applied the change to; it differs from the loaded one if another writer came
-    in between, which only servers allow. `lost_refs` are refs of that file, with their snapshots,
-    that the commit removed although the change does not name them: then nothing may be deleted.
+    `table` is the state afterwards, if it was committed, and `base` the state that the catalog
+    really applied the change to. It is another one than was loaded if another writer came in
+    between, which only servers allow; None if it could not be read, and then nothing may be
+    deleted. `lost_refs` are refs of `base`, with their snapshots, that the commit removed although
+    the change does not name them: then nothing may be deleted either.
     """
 
     status: CommitStatus
     table: LoadedTable | None = None
     reason: str | None = None
-    base_location: str | None = None
+    base: LoadedTable | None = None
     lost_refs: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -117,6 +119,10 @@ class TableHandle(Protocol):
         """The table as it is now, with all its snapshots. NotFoundError if it is gone."""
         ...
 
+    def expired_by(self, table: LoadedTable) -> str | None:
+        """Who else expires the snapshots of this table, if anybody is known to."""
+        ...
+
     def commit(self, base: LoadedTable, change: MetadataChange) -> CommitOutcome:
         """Apply a change to exactly the loaded state.
 
@@ -130,14 +136,17 @@ def commit_with_retries(
     decide: Callable[[LoadedTable], MetadataChange | None],
     *,
     attempts: int = _ATTEMPTS,
+    clock: Clock | None = None,
 ) -> CommitOutcome:
     """Load, decide and commit until no other writer comes in between.
 
     Each attempt decides from nothing: what was right to remove from the last state may be needed
     in this one. `decide` returns None if there is nothing to change.
     """
+    clock = clock or SystemClock()
     outcome = CommitOutcome(CommitStatus.CONFLICT, reason="no attempt was made")
-    for _ in range(attempts):
+    for attempt in range(attempts):
+        clock.sleep(_PAUSE_SECONDS * (2**attempt - 1))
         base = handle.load()
         change = decide(base)
         if change is None:

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 import msgspec
 
+from lakesweep.clock import ManualClock
 from lakesweep.iceberg.commits.table_handle import (
     CommitOutcome,
     CommitStatus,
@@ -26,6 +28,8 @@ from lakesweep.iceberg.document.updates import (
 )
 from lakesweep.storage.stores import Stores
 
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
 
 def _table(version: int) -> LoadedTable:
     data = msgspec.json.encode({"table-uuid": "abc", "current-snapshot-id": version})
@@ -43,6 +47,9 @@ class _Busy:
     def load(self) -> LoadedTable:
         return _table(len(self.tried))
 
+    def expired_by(self, _: LoadedTable) -> str | None:
+        return None
+
     def commit(self, base: LoadedTable, change: MetadataChange) -> CommitOutcome:
         self.tried.append((base.location, change))
         is_free = len(self.tried) > self.conflicts
@@ -57,7 +64,7 @@ def _remove_current(base: LoadedTable) -> MetadataChange:
 
 def test_each_attempt_decides_from_nothing() -> None:
     table = _Busy(conflicts=2)
-    outcome = commit_with_retries(table, _remove_current)
+    outcome = commit_with_retries(table, _remove_current, clock=ManualClock(NOW))
     assert (outcome.status, outcome.lost_refs) == (CommitStatus.COMMITTED, {})
     assert [(location, change.updates) for location, change in table.tried] == [
         (f"v{n}", (RemoveSnapshots(snapshot_ids=(n,)),)) for n in range(3)
@@ -66,7 +73,7 @@ def test_each_attempt_decides_from_nothing() -> None:
 
 def test_conflicts_end_after_some_attempts() -> None:
     table = _Busy(conflicts=99)
-    outcome = commit_with_retries(table, _remove_current, attempts=3)
+    outcome = commit_with_retries(table, _remove_current, attempts=3, clock=ManualClock(NOW))
     assert (outcome.status, len(table.tried)) == (CommitStatus.CONFLICT, 3)
 
 
