@@ -336,3 +336,72 @@ def test_a_huge_lock_or_mark_is_not_read(world: World) -> None:
     assert len(caught.value.message) < 1_000
     world.clock.sleep(STALE_AFTER.total_seconds())
     assert process.apply(made.plan).report.deleted == len(ORPHANS)
+
+
+LIVE = "t1/data/live.parquet"
+#: A home of another lake further in: everything that a listing shows is looked at.
+INNER = "t1/_lakesweep/"
+FORGED = [
+    b"",
+    b"\x00\xff\x1b[2Jerror: forged\ntry: rm -rf /",
+    b'{"run":"apply-forged","lease_until":9223372036854775807}',
+    b'{"run":"apply-forged","process":"x/y/1-1","nonce":"n","holder":"h"}',
+    b'{"run":7}',
+]
+
+
+@pytest.mark.parametrize("data", FORGED)
+@pytest.mark.parametrize("home", ["_lakesweep/", INNER])
+def test_a_forged_lock_delays_and_deletes_nothing(world: World, home: str, data: bytes) -> None:
+    process = Process(world)
+    world.lake.write(f"{home}locks/apply-forged", data)
+    made, before = process.plan(), set(world.lake.objects)
+    with pytest.raises(LeaseHeldError, match="is locked by") as caught:
+        process.apply(made.plan)
+    assert "\n" not in caught.value.message
+    assert before <= set(world.lake.objects)
+    world.clock.sleep(STALE_AFTER.total_seconds())
+    assert process.apply(made.plan).report.deleted == len(ORPHANS)
+    assert LIVE in world.lake.objects
+
+
+def test_a_forged_lock_does_not_pass_for_that_of_a_run_of_ours(world: World) -> None:
+    """It bears the name of a living run, and says that its process is gone."""
+    one, other = Process(world), OtherStore(world)
+    mine, theirs = one.plan(), other.plan()
+    met = []
+
+    def meddle() -> None:
+        (key,) = (key for key in world.lake.objects if "/locks/" in key)
+        gone = f"{this_process().rpartition('/')[0]}/{2**22 + 1}-1"
+        forged = LockRecord(key.rpartition("/")[2], "elsewhere", gone, "nonce")
+        world.lake.write(key, msgspec.json.encode(forged))
+        with pytest.raises(LeaseHeldError, match="is locked by apply-"):
+            other.apply(theirs.plan)
+        met.append(True)
+
+    one.gate.script = at(f"delete {LAKE}/t1/data", meddle)
+    one.apply(mine.plan)
+    assert met
+    assert LIVE in world.lake.objects
+
+
+@pytest.mark.parametrize("data", FORGED)
+@pytest.mark.parametrize("home", ["_lakesweep/", INNER])
+def test_a_forged_mark_refuses_older_plans_and_no_later_ones(
+    world: World, home: str, data: bytes
+) -> None:
+    process = Process(world)
+    world.lake.write(f"{home}notes", b"")  # a home that listings show
+    world.clock.sleep(3600)
+    made = process.plan()
+    world.lake.write(f"{home}restored", data or b" ")
+    world.lake.age(f"{home}restored", world.clock.now() + timedelta(days=36_500))
+    before = set(world.lake.objects)
+    with pytest.raises(RefusedError, match="files were restored in") as refused:
+        process.apply(made.plan)
+    assert "\n" not in refused.value.message
+    assert before <= set(world.lake.objects)
+    world.clock.sleep(3600)  # longer than clocks may differ
+    assert process.apply(process.plan().plan).report.deleted == len(ORPHANS)
+    assert LIVE in world.lake.objects

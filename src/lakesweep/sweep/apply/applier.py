@@ -175,7 +175,8 @@ class Applier:
             check_restore_marks(self.stores, lake, locations, known, document.plan)
             # These marks count by the store's clock, of which ours may be ahead.
             since = document.started - MAX_CLOCK_SKEW
-            check_inner_marks(self.stores, lake, homes, since, document.plan)
+            latest = self.clock.now() + MAX_CLOCK_SKEW
+            check_inner_marks(self.stores, lake, homes, since, document.plan, latest=latest)
             return self._apply(order, document, session)
 
     def _apply(self, order: ApplyRequest, document: PlanDocument, session: Session) -> ApplyResult:
