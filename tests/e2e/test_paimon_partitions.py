@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,6 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
+from lakesweep.app import App
+from lakesweep.clock import ManualClock
+from lakesweep.config import Config
+from lakesweep.errors import RefusedError
+from lakesweep.operations.tables.paimon_partitions import ExpirePartitionsRequest, expire_partitions
 from lakesweep.paimon.model.table import PaimonTable
 from lakesweep.storage.stores import Stores
 from tests.command import Done, Lakesweep
@@ -213,6 +219,18 @@ def test_partitions_of_a_table_in_s3_are_dropped_by_a_conditional_write(
     keys = moto.boto3().list_objects_v2(Bucket=BUCKET, Prefix="t/snapshot/")["Contents"]
     added = {each["Key"].removeprefix("t/") for each in keys} - java.stored()
     assert added == {"snapshot/snapshot-6"}
+
+
+def test_an_expiry_is_refused_if_our_clock_is_ahead(days: JavaTable, tmp_path: Path) -> None:
+    app = App(Config(), folder=tmp_path, clock=ManualClock(datetime(2999, 2, 1, tzinfo=UTC)))
+    request = ExpirePartitionsRequest(
+        str(days.folder), keep=timedelta(days=7), formatter="yyyy-MM-dd", pattern="$dt"
+    )
+    before = days.stored()
+    with pytest.raises(RefusedError, match=r"the clock here is .* ahead") as refused:
+        expire_partitions(app, request, lambda _: None)
+    assert refused.value.guard == "clock"
+    assert days.stored() == before
 
 
 def test_a_file_of_a_dropped_partition_stays_while_an_iceberg_table_needs_it(

@@ -22,7 +22,7 @@ from lakesweep.operations.tables.paimon_protection import (
     TablesInQuestion,
     protected_files,
 )
-from lakesweep.operations.tables.paimon_tables import MAIN, open_branch
+from lakesweep.operations.tables.paimon_tables import MAIN, guard_clock, open_branch
 from lakesweep.paimon.expire.expiry import (
     Expiry,
     ExpiryOutcome,
@@ -278,6 +278,8 @@ def _expire(
         if protected is not None:
             _check_owners(plan, protected.kept)
             plan.spare(protected.kept)
+        if expiry.leaving and not request.dry_run:
+            guard_clock(app, table, request.overrides)
         preview = _preview(plan, subject)
         confirm(preview)
         if request.dry_run:

@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from lakesweep.app import App
 from lakesweep.errors import LakesweepError, RefusedError
-from lakesweep.guard_names import GuardName
 from lakesweep.operations.interaction import SILENT_IO, Confirm, EngineName, Interaction
 from lakesweep.operations.tables.paimon_protection import (
     ProtectedFiles,
@@ -23,7 +22,8 @@ from lakesweep.operations.tables.paimon_protection import (
     protected_files,
     roots_to_ask,
 )
-from lakesweep.paimon.expire.settle_time import SETTLE, store_time
+from lakesweep.operations.tables.paimon_tables import guard_clock
+from lakesweep.paimon.expire.settle_time import SETTLE
 from lakesweep.paimon.model.external_paths import TableGroup
 from lakesweep.paimon.model.file_names import PaimonKind
 from lakesweep.paimon.model.table import PaimonTable
@@ -339,19 +339,9 @@ class _OrphanRun:
 
         The stores of the tables count, because they wrote the times that ages are taken from.
         """
-        from lakesweep.sweep.guards import check_clock, clock_skew
-
-        if GuardName.CLOCK in self._request.overridden:
-            return
         tables = (table for found in self._found if found.total_files for table in found.tables)
         for table in {table.address.child("").path: table for table in tables}.values():
-            since = self._app.clock.now()
-            for guard in check_clock(clock_skew(since, store_time(table))):
-                raise RefusedError(
-                    guard.name,
-                    f"{table.address.path}: {guard.message}; nothing was deleted",
-                    hint="set the clock of this machine",
-                )
+            guard_clock(self._app, table, self._request.overridden)
 
     def remove(self, cleaner: OrphanCleaner, io: Interaction) -> None:
         # It loads datasets, which a dry run does not need.

@@ -189,6 +189,8 @@ def expire_partitions(
         verdicts = judge_partitions(found, branch.layout.partitioning, rule, now) if found else []
         chosen = [verdict.partition for verdict in verdicts if verdict.expires]
         _notify_timeless(verdicts, io)
+        if chosen and not request.dry_run:
+            paimon_tables.guard_clock(app, branch.table, request.overrides)
         _confirm(branch, chosen, request, confirm, io)
         if request.dry_run or not chosen:
             return _expired(verdicts, rule, chosen, [], dry_run=request.dry_run)

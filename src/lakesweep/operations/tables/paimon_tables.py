@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Protocol
@@ -10,10 +10,12 @@ from typing import Protocol
 import pyarrow as pa
 
 from lakesweep.app import App
-from lakesweep.errors import UsageError
+from lakesweep.errors import RefusedError, UsageError
+from lakesweep.guard_names import GuardName
 from lakesweep.marks.unreadable import Strict, Tolerant
 from lakesweep.operations.interaction import EngineName, Interaction
 from lakesweep.operations.tables.files import ReachedFiles
+from lakesweep.paimon.expire.settle_time import store_time
 from lakesweep.paimon.model.table import PaimonBranch, PaimonTable
 from lakesweep.paimon.reach.live_files import state_files
 from lakesweep.paimon.reach.walk import reached_files
@@ -77,6 +79,24 @@ def open_branch(app: App, request: BranchRequest, io: Interaction) -> Iterator[P
             app.stores, request.table, app.clock, threads=request.threads, pool=pool
         )
         yield table.find_branch(request.branch)
+
+
+def guard_clock(app: App, table: PaimonTable, overridden: Collection[str]) -> None:
+    """Refuse if our clock is ahead of that of the table's store: all would look older than it is.
+
+    The store counts, because it wrote the times that ages are taken from.
+    """
+    from lakesweep.sweep.guards import check_clock, clock_skew
+
+    if GuardName.CLOCK in overridden:
+        return
+    since = app.clock.now()
+    for guard in check_clock(clock_skew(since, store_time(table))):
+        raise RefusedError(
+            guard.name,
+            f"{table.address.path}: {guard.message}; nothing was deleted",
+            hint="set the clock of this machine",
+        )
 
 
 def paimon_files(app: App, request: PaimonFilesRequest) -> ReachedFiles:

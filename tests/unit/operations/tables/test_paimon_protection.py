@@ -6,9 +6,10 @@ A table names its external folders itself, so nothing is deleted there on its wo
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,10 @@ from lakesweep.errors import DamagedError, LakesweepError, RefusedError
 from lakesweep.operations.interaction import EngineName
 from lakesweep.operations.tables.paimon_expiry import (
     ExpireSnapshotsRequest,
+    ExpireTagsRequest,
     ExpiryResult,
     expire_snapshots,
+    expire_tags,
 )
 from lakesweep.operations.tables.paimon_orphans import (
     CleanOrphansRequest,
@@ -259,6 +262,30 @@ def test_orphans_are_refused_if_our_clock_is_ahead(tmp_path: Path) -> None:
         clean_orphans(app, request, lambda _: None).__enter__()
     assert refused.value.guard == "clock"
     assert sorted(table.rglob("*")) == before
+
+
+@pytest.mark.parametrize("operation", [expire_snapshots, expire_tags])
+def test_an_expiry_is_refused_if_our_clock_is_ahead(
+    tmp_path: Path, operation: Callable[..., ExpiryResult]
+) -> None:
+    table = put(tmp_path / "t", {}, File("data-1.parquet"))
+    (table / "tag").mkdir()
+    (table / "tag" / "tag-old").write_bytes((table / "snapshot" / "snapshot-1").read_bytes())
+    clock = ManualClock(datetime.now(UTC) + timedelta(days=3))
+    app = App(Config(), folder=tmp_path, clock=clock)
+    requests: dict[object, Any] = {
+        expire_snapshots: partial(ExpireSnapshotsRequest, retention=KEEP_ONE),
+        expire_tags: partial(ExpireTagsRequest, older_than=clock.now() - timedelta(days=1)),
+    }
+    request = partial(requests[operation], table=str(table), settle=timedelta())
+    before = sorted(table.rglob("*"))
+    with pytest.raises(RefusedError, match=r"the clock here is .* ahead") as refused:
+        operation(app, request(), lambda _: None)
+    assert refused.value.guard == "clock"
+    assert sorted(table.rglob("*")) == before
+    operation(app, request(dry_run=True), lambda _: None)
+    operation(app, request(overrides=frozenset({"clock"})), lambda _: None)
+    assert sorted(table.rglob("*")) != before
 
 
 def test_the_options_of_old_schemas_prove_nothing_either(tmp_path: Path, outside: Path) -> None:
