@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from lakesweep.clock import ManualClock
 from lakesweep.paimon.expire.expiry import Expiry, ExpiryOutcome, apply_expiry, plan_expiry
+from lakesweep.paimon.expire.owner_copies import recover_owners
 from lakesweep.paimon.expire.retention import (
     RetentionOverrides,
     changelog_retention,
@@ -138,6 +139,7 @@ def expire(
     """Plan and carry out; the names of what was planned to go. `log` knows earlier journals."""
     table = open_table(store, now)
     log = log or MemoryJournals()
+    list(recover_owners(table, log))
     with plan_expiry(table, choose(table), log.known) as plan:
         paths = [path for batch in plan.all_batches() for path in batch["path"].to_pylist()]
         outcome = apply_expiry(plan, table.stores, log, settle=MOMENT)

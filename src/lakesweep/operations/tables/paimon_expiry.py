@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import partial
@@ -153,7 +153,7 @@ def expire_snapshots(
     Snapshots that a consumer has still to read stay. Changelogs outlive their snapshots if the
     table's options say so.
     """
-    with open_branch(app, request, io) as branch:
+    with _open_recovered(app, request, io) as branch:
         retention = _retention(app, branch, request.retention, snapshot_retention)
         io.notify(_describe(branch, retention, "snapshot"))
         chosen = choose_snapshots(branch, retention)
@@ -172,7 +172,7 @@ def expire_changelogs(
 
     The newest stays, and so do those that a consumer has still to read.
     """
-    with open_branch(app, request, io) as branch:
+    with _open_recovered(app, request, io) as branch:
         retention = _retention(app, branch, request.retention, changelog_retention)
         io.notify(_describe(branch, retention, "changelog"))
         chosen = choose_changelogs(branch, retention)
@@ -188,13 +188,42 @@ def expire_tags(
     io: Interaction = SILENT_IO,
 ) -> ExpiryResult:
     """Expire tags whose retention time has passed."""
-    with open_branch(app, request, io) as branch:
+    with _open_recovered(app, request, io) as branch:
         rule = TagRule(app.clock.now(), request.zone, request.older_than)
         chosen = choose_tags(branch, rule)
         ids = branch.snapshot_ids()
         left = {"earliest": min(ids, default=None), "latest": max(ids, default=None)}
         subject = _Subject("tag", PaimonKind.TAG, {"tags": chosen.names, **left})
         return _expire(app, branch, chosen, subject, request, confirm, io)
+
+
+@contextmanager
+def _open_recovered(app: App, request: _ExpiryRequest, io: Interaction) -> Iterator[PaimonBranch]:
+    """The branch, once everything is back that it needs of what a killed expiry removed."""
+    from lakesweep.paimon.expire.owner_copies import has_copies
+
+    with open_branch(app, request, io) as branch:
+        lake = table_lake("paimon-expiry", branch.table.address.path)
+        if not request.dry_run and has_copies(branch.table, partial(_known, app, lake)):
+            _recover(app, branch.table, lake, io)
+        yield branch
+
+
+def _recover(app: App, table: PaimonTable, lake: str, io: Interaction) -> None:
+    from lakesweep.paimon.expire.owner_copies import recover_owners
+    from lakesweep.runs.fencing import RequestFence
+    from lakesweep.runs.journals import SessionJournals
+    from lakesweep.runs.records import RunKind
+    from lakesweep.runs.sessions import run_session
+
+    spec = {"paimon": table.address.path, "recovers": "owners that an interrupted expiry removed"}
+    with run_session(app.runs, lake, RunKind.EXPIRE, spec=spec) as session:
+        fence = RequestFence(session.lease.verified_until, app.clock)
+        for path in recover_owners(table, SessionJournals(app.runs, session, fence)):
+            io.notify(
+                f"warning: {path} is written again: an expiry removed it, and was interrupted,"
+                " while the table was rolled back to it"
+            )
 
 
 def _retention(

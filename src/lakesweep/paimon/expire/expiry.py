@@ -4,7 +4,8 @@ The plan holds every file that will be deleted, once, on disk and counted. It is
 order that survives a crash at any point and never shows a reader half a snapshot:
 
 1. write the journal, and have the store vouch for it;
-2. write what outlives the owners and move the hints, so that readers start behind them;
+2. write what outlives the owners and move the hints, so that readers start behind them; write
+   down what the owners say;
 3. delete the files of the owners, unless the table was rolled back to one of them;
 4. wait until a tag or branch that was being created from one of them is written;
 5. put back what a new consumer reads next, or what the table was rolled back to; read all owners
@@ -12,7 +13,8 @@ order that survives a crash at any point and never shows a reader half a snapsho
 6. delete the files, those that name others last;
 7. remove emptied folders, then the journal.
 
-Before step 3 nothing is lost; after it the next run finishes what the journal says.
+Before step 3 nothing is lost; after it the next run finishes what the journal says. If it finds
+that the table was rolled back to an owner in that moment, it writes the owner again first.
 
 Step 4 is needed because a tag is created in two steps, too: read the snapshot, write the tag.
 If the snapshot is deleted in between, only the tag says that its files are still in use.
@@ -34,7 +36,9 @@ import pyarrow.compute as pc
 from lakesweep.errors import FormatError, LakesweepError
 from lakesweep.hashing import HashSet
 from lakesweep.paimon.expire.candidates import Candidates
+from lakesweep.paimon.expire.owner_copies import write_copies
 from lakesweep.paimon.expire.settle_time import SETTLE, wait_by_store
+from lakesweep.paimon.expire.snapshot_expiry import RemovedOwners
 from lakesweep.paimon.model.file_names import PaimonKind
 from lakesweep.paimon.model.owned_folders import OwnedFolders
 from lakesweep.paimon.model.table import PaimonTable
@@ -108,6 +112,11 @@ class Expiry(Protocol):
 
         Returns the files to delete now; ChangedError if one of them may no longer be deleted.
         """
+        ...
+
+    @property
+    def removed(self) -> RemovedOwners | None:
+        """What a rollback may need again; None if it needs none of the owners."""
         ...
 
     def may_leave(self) -> bool:
@@ -274,11 +283,14 @@ def apply_expiry(
     outcome = ExpiryOutcome()
     written = list(_written(plan, log))
     removed = _prepared(plan, written, log)
+    copies = list(_copied(plan, removed, log))
     gone = _remove_owners(plan.expiry, stores, removed, outcome)
     log.check()
     if plan.has_files:
         wait_by_store(plan.table, written[0].address, settle)
     outcome.put_back(plan.expiry.put_back(gone))
+    # Before any file goes: a later run must not write an owner again whose files are gone.
+    _forget(copies, log)
     plan.protection.hold_owners()
     with progress.task("deleted", total=plan.total_files) as task:
         folders = _Folders(plan.table)
@@ -316,6 +328,13 @@ def _written(plan: ExpiryPlan, log: JournalLog) -> Iterator[Journal]:
     """Write the journal of a plan; none is needed if only owners are deleted."""
     if plan.has_files:
         yield write_journal(journaled(plan.table), log, plan.files_to_delete())
+
+
+def _copied(plan: ExpiryPlan, files: Sequence[OwnerFile], log: JournalLog) -> Iterator[Journal]:
+    """Write down what the owners say, for a run that finds this one killed."""
+    removed = plan.expiry.removed
+    if files and removed is not None:
+        yield write_copies(plan.table, log, removed)
 
 
 def _prepared(plan: ExpiryPlan, written: Iterable[Journal], log: JournalLog) -> Sequence[OwnerFile]:

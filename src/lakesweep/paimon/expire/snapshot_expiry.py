@@ -31,6 +31,19 @@ Choice = TypeVar("Choice")
 
 
 @dataclass(frozen=True)
+class RemovedOwners:
+    """Snapshots or changelogs that an expiry removes: all before `earliest`, which stays.
+
+    `hint` is what `LATEST` said when they were chosen.
+    """
+
+    branch: PaimonBranch
+    leaving: tuple[FileOwner, ...]
+    earliest: int | None
+    hint: int | None
+
+
+@dataclass(frozen=True)
 class SnapshotExpiry:
     """The snapshots of a branch that expire: all before `following[-1]`, which stays.
 
@@ -84,11 +97,15 @@ class SnapshotExpiry:
         move_earliest(self.branch, "snapshot", self.branch.snapshot_ids(), files)
         return files
 
+    @property
+    def removed(self) -> RemovedOwners:
+        return RemovedOwners(self.branch, self.leaving, self.earliest, self.hint)
+
     def may_leave(self) -> bool:
-        return not _is_rolled_back(self, "snapshot", self.branch.snapshot_ids())
+        return not _is_rolled_back(self.removed, "snapshot", self.branch.snapshot_ids())
 
     def put_back(self, removed: Sequence[OwnerFile]) -> Sequence[OwnerFile]:
-        return put_back_needed(self, "snapshot", removed, consumer_positions(self.branch))
+        return put_back_needed(self.removed, "snapshot", removed, consumer_positions(self.branch))
 
     def _changelog(self, owner: FileOwner) -> OwnerClaim:
         claim = OwnerClaim.of_changelog(owner, with_history=self.keeps_deltas)
@@ -174,9 +191,7 @@ def move_earliest(
         write_hint(branch, folder, "EARLIEST", min(stay))
 
 
-def _is_rolled_back(
-    expiry: SnapshotExpiry | ChangelogExpiry, folder: str, ids: Sequence[int]
-) -> bool:
+def _is_rolled_back(expiry: RemovedOwners, folder: str, ids: Sequence[int]) -> bool:
     """Whether the table was rolled back to before the first owner that stays, or is being so.
 
     A rollback first points `LATEST` to its target and then deletes what is newer. A hint that was
@@ -191,7 +206,7 @@ def _is_rolled_back(
 
 
 def put_back_needed(
-    expiry: SnapshotExpiry | ChangelogExpiry,
+    expiry: RemovedOwners,
     folder: str,
     removed: Sequence[OwnerFile],
     next_reads: Sequence[int],
@@ -219,7 +234,7 @@ def put_back_needed(
 
 
 def _rollback_target(
-    expiry: SnapshotExpiry | ChangelogExpiry,
+    expiry: RemovedOwners,
     folder: str,
     ids: Sequence[int],
     removed: Sequence[OwnerFile],
@@ -277,11 +292,15 @@ class ChangelogExpiry:
         move_earliest(self.branch, "changelog", self.branch.changelog_ids(), files)
         return files
 
+    @property
+    def removed(self) -> RemovedOwners:
+        return RemovedOwners(self.branch, self.leaving, self.earliest, self.hint)
+
     def may_leave(self) -> bool:
-        return not _is_rolled_back(self, "changelog", self.branch.changelog_ids())
+        return not _is_rolled_back(self.removed, "changelog", self.branch.changelog_ids())
 
     def put_back(self, removed: Sequence[OwnerFile]) -> Sequence[OwnerFile]:
-        return put_back_needed(self, "changelog", removed, _next_reads(self.branch))
+        return put_back_needed(self.removed, "changelog", removed, _next_reads(self.branch))
 
 
 def choose_changelogs(branch: PaimonBranch, retention: RetentionLimits) -> ChangelogExpiry:

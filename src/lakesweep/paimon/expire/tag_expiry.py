@@ -86,6 +86,10 @@ class TagExpiry:
         check_expirable(files, choose_tags(self.branch, self.rule).leaving)
         return files
 
+    @property
+    def removed(self) -> None:
+        return None  # no rollback leads to a tag without writing its snapshot
+
     def may_leave(self) -> bool:
         return True  # a rollback to a tag writes the snapshot, which then holds the files
 

@@ -147,20 +147,23 @@ def write_journal(
 
 def has_journals(table: JournaledTable) -> bool:
     """Whether an expiry of the table is under way, or was interrupted."""
-    return any(_addresses(table))
+    return any(journal_folders(table))
 
 
-def _addresses(table: JournaledTable) -> Iterator[str]:
-    """The folders of journals. Links are not followed: what they lead to is not the table's."""
+def journal_folders(table: JournaledTable, prefix: str = _PREFIX) -> Iterator[str]:
+    """The folders of journals, or of what else is written down under a name that begins so.
+
+    Links are not followed: what they lead to is not the table's.
+    """
     folder = parse(f"{table.folder}{_FOLDER}/")
     for name in sorted(list_level(table.stores, folder).folders):
-        if name.startswith(_PREFIX):
+        if name.startswith(prefix):
             yield f"{folder.path}{name}/"
 
 
 def find_journals(table: JournaledTable, known: KnownJournal) -> FoundJournals:
     """All journals in a table's folder, as far as the store knows them."""
-    found = [(address, known(address)) for address in _addresses(table)]
+    found = [(address, known(address)) for address in journal_folders(table)]
     return FoundJournals(
         # By one that was never completed nothing was deleted.
         tuple(Journal(table, address, sha256) for address, sha256 in found if sha256),

@@ -9,6 +9,7 @@ import pytest
 
 from lakesweep.errors import ChangedError, DamagedError, UnreadableError
 from lakesweep.paimon.expire.expiry import ExpiryPlan, apply_expiry, plan_expiry
+from lakesweep.paimon.expire.owner_copies import recover_owners
 from lakesweep.paimon.model.table import PaimonTable
 from lakesweep.storage.stores import Stores
 from lakesweep.storage.wrappers.faults import Faulty, InterceptedCall, Recording, StorageFault
@@ -167,6 +168,65 @@ def test_a_rollback_keeps_the_snapshot_that_it_leads_to(
     assert int(left["snapshot/EARLIEST"]) == min(open_table(store).main.snapshot_ids())
     assert java.live()[f"main:snapshot-{target}"] <= left.keys()
     assert not missing_files(store, java)
+
+
+def _kill_while_rolled_back(store: ListedStore, number: int, *, before: str) -> MemoryJournals:
+    """A rollback comes as owners are deleted; the run is killed before the next call."""
+
+    begun: list[bool] = []
+
+    def roll_back(call: InterceptedCall) -> object:
+        _roll_back(store, number)
+        begun.append(True)
+        return call.proceed()
+
+    def kill(_: InterceptedCall) -> object:
+        raise Death
+
+    def comes_next(key: str) -> bool:
+        return bool(begun) and key.startswith(before)
+
+    first = StorageFault(roll_back, frozenset({"delete"}), "t/snapshot/snapshot-1".__eq__, times=1)
+    then = StorageFault(kill, frozenset({"write"}), comes_next)
+    log = MemoryJournals()
+    with pytest.raises(Death):
+        expire(Faulty(store, [first, then]), keep(), log=log)
+    return log
+
+
+@pytest.mark.parametrize("before", ["t/_lakesweep/", "t/snapshot/snapshot-", "t/snapshot/EARLIEST"])
+@pytest.mark.parametrize("target", [1, 3, 7])
+def test_a_kill_before_the_target_of_a_rollback_is_back_loses_nothing(
+    java: JavaTable, target: int, before: str
+) -> None:
+    """It comes while the run waits, before the target is written, and before the hint is."""
+    store = in_memory(java)
+    log = _kill_while_rolled_back(store, target, before=before)
+    assert list(recover_owners(open_table(store), log)) == (
+        [] if before.endswith("EARLIEST") else [f"{ROOT}/snapshot/snapshot-{target}"]
+    )
+    assert names(store)["snapshot/EARLIEST"] == str(target).encode()
+    expire(store, keep(), log=log)
+    left = names(store)
+    assert open_table(store).main.snapshot_ids() == [target]
+    assert java.live()[f"main:snapshot-{target}"] <= left.keys()
+    assert not missing_files(store, java)
+    assert not journals(store)
+
+
+def test_a_kill_without_a_rollback_brings_nothing_back(java: JavaTable) -> None:
+    store = in_memory(java)
+    log = _crash_before_files_go(store)
+    assert not list(recover_owners(open_table(store), log))
+    assert open_table(store).main.snapshot_ids() == [8]
+
+
+def test_copies_that_somebody_planted_bring_nothing_back(java: JavaTable) -> None:
+    store = in_memory(java)
+    _kill_while_rolled_back(store, 3, before="t/snapshot/snapshot-")
+    before = store.current()
+    assert not list(recover_owners(open_table(store), MemoryJournals()))
+    assert store.current() == before
 
 
 def test_a_hint_that_was_behind_all_the_time_is_no_rollback(java: JavaTable) -> None:
