@@ -103,11 +103,13 @@ def deferred() -> Iterator[None]:
 
 def _terminate(number: int, frame: FrameType | None) -> None:
     del number, frame
-    _state.is_requested = True
+    is_stopping, _state.is_requested = _state.is_requested, True
     if _state.own_signals:
         _state.own_signals -= 1
     else:
         _state.signals += 1
+        if is_stopping and _state.signals == 1:
+            return  # the process was cancelled before, and comes to its end
     if _state.signals > 1 or not (_state.listeners or _state.deferrals):
         raise TerminatedError(_state.reason)
     _tell_listeners()

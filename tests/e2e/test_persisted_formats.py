@@ -171,6 +171,7 @@ def test_a_run_is_shown_in_full(reader: Lakesweep) -> None:
         "subject": "prod",
         "user": "",
         "host": "",
+        "job": None,
         "files": 14,
         "bytes": 17856,
         "spec": {

@@ -69,10 +69,14 @@ class LeaseWatch:
 
 @dataclass
 class SchedulerService:
-    """Claims and starts jobs, at most `workers` at once. `notify` gets what people should know."""
+    """Claims and starts jobs, at most `workers` at once. `notify` gets what people should know.
+
+    Without a `book` that of the app is used, which is opened as soon as the store answers. `start`
+    starts the process that supervises a job.
+    """
 
     app: App
-    book: ScheduleBook
+    book: ScheduleBook | None
     workers: int
     config: Path | None
     notify: Callable[[str], object]
@@ -92,7 +96,7 @@ class SchedulerService:
         """Claim what is due, end what is dead, and start what waits. Survives a store away."""
         try:
             self._reap()
-            for job in self.book.claim(self.name, targets_in(self.app), cadence_in(self.app)):
+            for job in self._book.claim(self.name, targets_in(self.app), cadence_in(self.app)):
                 self.notify(f"due: {job.name}{f', skipped: {job.message}' if job.message else ''}")
             self._bury_dead()
             self._start_queued()
@@ -106,6 +110,10 @@ class SchedulerService:
                 self.notify("the store answers again")
             self._is_away = False
 
+    @property
+    def _book(self) -> ScheduleBook:
+        return self.book or self.app.schedules
+
     def _reap(self) -> None:
         for name, process in [*self._children.items()]:
             if process.poll() is not None:
@@ -113,18 +121,18 @@ class SchedulerService:
 
     def _bury_dead(self) -> None:
         """Queue jobs again whose process died; end those that died too often."""
-        jobs = self.book.open_jobs()
+        jobs = self._book.open_jobs()
         self._watch.forget(job.name for job in jobs)
         for job in jobs:
             if job.status is JobStatus.RUNNING and self._is_dead(job):
-                changed = self.book.change_job(job, self._after_death(job))
+                changed = self._book.change_job(job, self._after_death(job))
                 if changed is not None:
                     self.notify(f"{job.name}: its process died; it is {changed.status}")
 
     def _is_dead(self, job: JobRecord) -> bool:
         lease = None
         if job.lease is not None:
-            lease = self.book.realm.objects.fetch(job.lease, LeaseRecord)
+            lease = self._book.realm.objects.fetch(job.lease, LeaseRecord)
         sign = (job.attempt, None if lease is None else lease.value)
         return self._watch.is_still(job.name, sign, self.app.clock.monotonic())
 
@@ -145,7 +153,7 @@ class SchedulerService:
 
     def _start_queued(self) -> None:
         """Start jobs in the order of their due times, one at a time for each target."""
-        jobs = self.book.open_jobs()
+        jobs = self._book.open_jobs()
         busy = {_subject(job) for job in jobs if job.status is JobStatus.RUNNING}
         now = micros(self.app.clock.now())
         for job in jobs:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import signal
 import threading
+from contextlib import suppress
 from typing import Annotated
 
 import typer
 
 from lakesweep.cli.context import Context
+from lakesweep.errors import UnreachableError
 from lakesweep.units import format_count
 
 
@@ -33,11 +35,9 @@ def serve(
     from lakesweep.scheduler.service import SchedulerService
 
     app = context.app
-    app.prepare_store()
-    count = len(list_schedules(app).schedules)
     service = SchedulerService(
         app,
-        app.schedules,
+        None,
         workers or app.config.server.workers,
         context.config_file,
         context.output.say,
@@ -45,6 +45,9 @@ def serve(
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    context.output.say(f"serving {format_count(count, 'schedule')} as {service.name}")
+    with suppress(UnreachableError):  # the service says so, and tries again
+        app.prepare_store()
+        count = len(list_schedules(app).schedules)
+        context.output.say(f"serving {format_count(count, 'schedule')} as {service.name}")
     service.run(stop)
     context.output.say("stopped; jobs that run go on")

@@ -248,8 +248,8 @@ def cancel_run(app: App, run: str, by: str | None = None) -> CancelRequested:
     asked = None
     if known.links is not None:
         asked = request_cancel(known.realm, known.links, who)
-    is_stopped = _stop_tasks(app, known.record)
-    if asked is None and not is_stopped:
+    # Where the run hears of it, it stops its tasks itself; one of an earlier version does not.
+    if asked is None and not _stop_tasks(app, known.record):
         raise UsageError(
             f"{run} was started by a version that takes no request to stop",
             hint="end its process; its lease expires, and the next run finishes what it began",
@@ -316,7 +316,7 @@ def _cancel_job(app: App, job: str | None, by: str) -> None:
 
 
 def _stop_tasks(app: App, run: RunRecord | None) -> bool:
-    """Stop the delete tasks of an apply directly, even if its driver does not answer."""
+    """Stop the delete tasks of an apply directly."""
     if run is None or run.kind is not RunKind.APPLY or run.plan is None:
         return False
     try:
