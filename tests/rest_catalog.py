@@ -57,6 +57,8 @@ class RestCatalogServer:
     uri: str = ""
     #: When each request came.
     asked: list[float] = field(default_factory=list)
+    #: What the clients of changes showed.
+    shown_tokens: list[str] = field(default_factory=list)
 
     def commit(self, _name: Name, _body: bytes) -> tuple[HTTPStatus, dict[str, Any]] | None:
         """The answer to a commit; None ends the connection without one."""
@@ -147,6 +149,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers.get("content-length") or 0))
+        self.catalog.shown_tokens.append(self.headers.get("Authorization", ""))
         answer = self.catalog.answer_post(self.path, body)
         if answer is not None:  # HTTP/1.0: the connection ends in any case
             self._send(*answer)
@@ -187,14 +190,15 @@ class WritableRestCatalog(RestCatalogServer):
 
     `meanwhile` is called when a commit has come, before its base is read: there another writer fits
     in. `takes_one` is Iceberg up to 1.8, which removes one snapshot in each update; `shows_log` is
-    off for servers that keep no log. The next answers are lost, or are failures, as often as
-    `loses` and `fails` say; a lost commit is done, a failed one is not.
+    off for servers that keep no log. The next answers are lost, garbled, or failures, as often as
+    `loses`, `garbles` and `fails` say; a lost or garbled commit is done, a failed one is not.
     """
 
     meanwhile: Callable[[], None] = lambda: None
     takes_one: bool = False
     shows_log: bool = True
     loses: int = 0
+    garbles: int = 0
     fails: int = 0
     #: How many commits were done, and how many snapshots each removed.
     removed: list[int] = field(default_factory=list)
@@ -224,6 +228,9 @@ class WritableRestCatalog(RestCatalogServer):
         if self.loses:
             self.loses -= 1
             return None
+        if self.garbles:
+            self.garbles -= 1
+            return HTTPStatus.OK, {"metadata-location": answer["metadata-location"]}
         return HTTPStatus.OK, answer
 
     def _apply(self, name: Name, body: bytes) -> dict[str, Any]:

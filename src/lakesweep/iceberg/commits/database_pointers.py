@@ -31,8 +31,9 @@ class SqlPointer(CatalogPointer):
 
         self.adapter.pace()
         try:
+            statement = self._statement(before, after)
             with self.adapter.catalog.engine.connect() as connection:
-                return self._swap(connection, self._statement(before, after))
+                return self._swap(connection, statement)
         except SQLAlchemyError as error:
             # Before the commit was sent, a database forgets what a transaction did.
             raise client_error(self.adapter.name, self.table, error) from error

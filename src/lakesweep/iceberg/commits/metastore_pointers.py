@@ -36,6 +36,8 @@ class GluePointer(CatalogPointer):
         table = self.adapter.ask(self.table, self._described)
         if table.get("Parameters", {}).get(_LOCATION) != before:
             return False
+        if "VersionId" not in table:
+            raise RefusedError("version", f"AWS Glue gives no version of {self.name} to compare")
         try:
             self.adapter.catalog.glue.update_table(**self._request(table, before, after, document))
         except ClientError as error:

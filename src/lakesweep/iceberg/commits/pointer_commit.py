@@ -18,6 +18,7 @@ from lakesweep.clock import Clock, SystemClock, micros
 from lakesweep.errors import (
     CommitConflictError,
     LakesweepError,
+    NotFoundError,
     StorageError,
     UnknownOutcomeError,
     UnsupportedError,
@@ -111,13 +112,21 @@ class PointerHandle:
                 return _committed(base, after)
         except UnknownOutcomeError as error:
             return self._settle(base, after, error)
-        except LakesweepError:
-            # Clients repeat requests by themselves: the first may have landed, the last failed.
-            outcome = self._judge(base, after) or _conflict(after)
+        except LakesweepError as error:
+            outcome = self._refused(base, after, error.message)
             if outcome.status is CommitStatus.CONFLICT:
                 raise
             return outcome
-        return self._judge(base, after) or _conflict(after)
+        return self._refused(base, after, "another writer was faster")
+
+    def _refused(self, base: LoadedTable, after: LoadedTable, reason: str) -> CommitOutcome:
+        """Look even so: clients repeat requests themselves, and only the last one was refused."""
+        try:
+            return self._judge(base, after) or _conflict(after)
+        except NotFoundError:
+            raise
+        except LakesweepError as error:
+            return CommitOutcome(CommitStatus.UNKNOWN, reason=f"{reason}; {error.message}")
 
     def _settle(
         self, base: LoadedTable, after: LoadedTable, error: UnknownOutcomeError

@@ -8,7 +8,7 @@ that the server started from, which it names last in the metadata log.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -48,7 +48,7 @@ from lakesweep.storage.stores import Stores, with_access
 from lakesweep.untrusted.documents import JSON_ERRORS
 
 if TYPE_CHECKING:
-    from requests import Response
+    from requests import PreparedRequest, Response
 
     from lakesweep.iceberg.rest_catalog import RestCatalogAdapter
 
@@ -128,34 +128,37 @@ class RestTable:
 
     def _commit(self, base: LoadedTable, change: MetadataChange) -> CommitOutcome:
         try:
-            answer = self._post(change)
+            after = self._post(base, change)
         except CommitConflictError as error:
             return CommitOutcome(CommitStatus.CONFLICT, reason=error.message)
         except UnknownOutcomeError as error:
             return self._settle(base, change, error)
         except IncompleteError as error:
             return CommitOutcome(CommitStatus.REFUSED, reason=error.message)
-        return self._compare(base, self._loaded(answer), change)
+        try:
+            return self._compare(base, after, change)
+        except LakesweepError as error:
+            return CommitOutcome(CommitStatus.COMMITTED, after, error.message)
 
-    def _post(self, change: MetadataChange) -> _Answer:
+    def _post(self, base: LoadedTable, change: MetadataChange) -> LoadedTable:
         body = {
             "identifier": {"namespace": self.table[:-1], "name": self.table[-1]},
             "requirements": change.requirements,
             "updates": change.updates,
         }
-        response = self._send(msgspec.json.encode(body))
+        response = self._send(msgspec.json.encode(body), base)
         if response.status_code in _TOKEN_EXPIRED:
             self.adapter.catalog._refresh_token()  # noqa: SLF001
-            response = self._send(msgspec.json.encode(body))
+            response = self._send(msgspec.json.encode(body), base)
         return self._read(response)
 
-    def _send(self, body: bytes) -> Response:
+    def _send(self, body: bytes, base: LoadedTable) -> Response:
         from requests.exceptions import ConnectTimeout, RequestException
 
         session = self.adapter.catalog._session  # noqa: SLF001
         headers = {"Content-Type": "application/json"}
         try:
-            return session.post(self._url(), data=body, headers=headers)
+            return session.post(self._url(), data=body, headers=headers, auth=_token_of(base))
         except ConnectTimeout as error:
             raise client_error(self.adapter.name, self.table, error) from error
         except RequestException as error:
@@ -163,7 +166,7 @@ class RestTable:
                 raise client_error(self.adapter.name, self.table, error) from error
             raise self._no_answer(str(error)) from error
 
-    def _read(self, response: Response) -> _Answer:
+    def _read(self, response: Response) -> LoadedTable:
         """The answer of a commit; 4xx is a sure refusal, 5xx is not."""
         status, text = response.status_code, response.text[:500]
         if _ONE_EXPECTED in text:
@@ -178,10 +181,11 @@ class RestTable:
             raise self._no_answer(f"{status} {text}")
         raise IncompleteError(f"catalog {self.adapter.name} refused to commit {self.name}: {text}")
 
-    def _decode(self, response: Response) -> _Answer:
+    def _decode(self, response: Response) -> LoadedTable:
+        """An answer that cannot be read says nothing, although the commit is likely done."""
         try:
-            return msgspec.json.decode(response.content, type=_Answer)
-        except JSON_ERRORS as error:
+            return self._loaded(msgspec.json.decode(response.content, type=_Answer))
+        except (*JSON_ERRORS, LakesweepError) as error:
             raise self._no_answer(f"the answer cannot be read: {error}") from error
 
     def _no_answer(self, reason: str) -> UnknownOutcomeError:
@@ -269,7 +273,23 @@ class RestTable:
                 access.update(credential.get("config", {}))
         stores = with_access(self.stores, storage_options(access))
         document = RawDocument.parse(location, bytes(answer.metadata), stores.limits)
-        return LoadedTable(self.name, location, document, stores)
+        token = (answer.config or {}).get("token")
+        return LoadedTable(self.name, location, document, stores, token)
+
+
+def _token_of(base: LoadedTable) -> Callable[[PreparedRequest], PreparedRequest] | None:
+    """How a request shows the token that the server gave for this table, if it gave one.
+
+    For this request only: as a header of the session, it would be sent for all other tables, too.
+    """
+    if base.token is None:
+        return None
+
+    def show(request: PreparedRequest) -> PreparedRequest:
+        request.headers["Authorization"] = f"Bearer {base.token}"
+        return request
+
+    return show
 
 
 def _judge(base: LoadedTable, now: LoadedTable, change: MetadataChange) -> _Verdict:

@@ -36,13 +36,14 @@ class LoadedTable:
     """A table as its catalog had it at one moment.
 
     `location` is its metadata file and `stores` open its files with the access that the catalog
-    grants.
+    grants. `token` is what a REST server wants to see when this table is changed.
     """
 
     name: str
     location: str
     document: RawDocument
     stores: Stores = field(repr=False, compare=False)
+    token: str | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

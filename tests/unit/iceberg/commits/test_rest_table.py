@@ -91,9 +91,12 @@ def test_a_moved_ref_refuses_the_commit(
     assert len(table.load().document.snapshots()) >= kinds.SNAPSHOTS
 
 
-def test_a_lost_answer_is_settled_by_looking(table: RestTable, server: WritableRestCatalog) -> None:
+@pytest.mark.parametrize("trouble", ["loses", "garbles"])
+def test_a_lost_answer_is_settled_by_looking(
+    table: RestTable, server: WritableRestCatalog, trouble: str
+) -> None:
     before = table.load()
-    server.loses = 1
+    setattr(server, trouble, 1)
     outcome = _expire(table)
     assert (outcome.status, outcome.lost_refs) == (CommitStatus.COMMITTED, {})
     assert outcome.base is not None
@@ -160,6 +163,17 @@ def test_a_server_that_takes_one_snapshot_in_each_update(
     asked = len(server.removed)
     assert _expire(table).status is CommitStatus.COMMITTED
     assert server.removed[asked:] == [1]
+
+
+def test_the_token_of_a_table_is_shown_for_this_table_only(
+    table: RestTable, server: WritableRestCatalog
+) -> None:
+    server.config = {"token": "of-this-table"}
+    assert _expire(table).status is CommitStatus.COMMITTED
+    server.config = {}
+    append(table)
+    assert server.shown_tokens[0] == "Bearer of-this-table"
+    assert "of-this-table" not in server.shown_tokens[1]
 
 
 def test_a_refusal_is_told(table: RestTable) -> None:
