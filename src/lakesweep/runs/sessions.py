@@ -177,7 +177,7 @@ class _LakeRunRecorder:
 def _words(error: BaseException) -> str:
     """What ended a run, for people."""
     if isinstance(error, KeyboardInterrupt):
-        return "interrupted"
+        return str(error) or "interrupted"
     return str(error) or type(error).__name__
 
 

@@ -13,6 +13,7 @@ from lakesweep.runs.sessions import run_session
 from lakesweep.store import Store
 from lakesweep.store.backends.faults import BackendFault, FaultyBackend
 from lakesweep.store.backends.memory import MemoryBackend
+from lakesweep.termination import TerminatedError
 from tests.moments import NOON
 
 
@@ -76,13 +77,22 @@ def test_an_error_ends_a_run_and_gives_the_lease_back(
         pass
 
 
-def test_an_interrupted_run_says_so_in_words(records: Records) -> None:
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (KeyboardInterrupt(), "interrupted"),
+        (TerminatedError("ended by SIGTERM"), "ended by SIGTERM"),
+    ],
+)
+def test_an_interrupted_run_says_so_in_words(
+    records: Records, error: KeyboardInterrupt, words: str
+) -> None:
     with (
         pytest.raises(KeyboardInterrupt),
         run_session(records.runs, "prod", RunKind.PLAN, spec={}),
     ):
-        raise KeyboardInterrupt
-    assert next(records.runs.list("prod")).message == "interrupted"
+        raise error
+    assert next(records.runs.list("prod")).message == words
 
 
 def test_no_record_is_made_of_a_run_that_may_not_begin(records: Records) -> None:

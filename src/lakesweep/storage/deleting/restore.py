@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import takewhile
 
 import pyarrow as pa
 
@@ -29,6 +30,7 @@ from lakesweep.storage.object_store import (
     StoreOpener,
     is_expected,
 )
+from lakesweep.termination import TerminatedError, deferred, is_due, termination_reason
 
 _WORKERS = 16
 _IDENTIFYING = ("size_bytes", "modified", "etag")
@@ -42,7 +44,18 @@ def restore_files(
     `size_bytes`, `modified` and `etag`, if present, distinguish the file from others that had its
     key. A file is RESTORED, even if it never left; OCCUPIED if another file has its key, in which
     case it stays in quarantine; ABSENT if it is in neither place.
+
+    A process that is told to end finishes the files under way, then raises TerminatedError.
     """
+    with deferred():
+        yield from _restore_files(stores, takewhile(lambda _: not is_due(), batches), workers)
+        if is_due():
+            raise TerminatedError(termination_reason())
+
+
+def _restore_files(
+    stores: StoreOpener, batches: Iterable[pa.RecordBatch], workers: int
+) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         files = list(_files(batch))
         deletions = map_ordered(partial(_restore, stores), files, workers=workers)
@@ -77,6 +90,8 @@ def _column(batch: pa.RecordBatch, name: str) -> list[object]:
 
 
 def _restore(stores: StoreOpener, file: _File) -> Deletion:
+    if is_due():
+        return Deletion(file.path, Outcome.UNSENT, "the process was told to end")
     try:
         address = parse(file.path)
         # A damaged record must not make restore move an unrelated file.

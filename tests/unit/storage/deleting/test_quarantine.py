@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -31,6 +32,7 @@ from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.memory import open_memory
 from lakesweep.storage.object_store import ObjectStore
 from lakesweep.storage.wrappers.faults import Faulty, StorageFault, fail, lose
+from lakesweep.termination import TerminatedError
 from tests.by_copy import ByCopy
 from tests.paged_store import OneStore
 
@@ -117,6 +119,27 @@ def test_files_come_back_as_they_were(store: ObjectStore) -> None:
     held = quarantined(store)
     assert outcomes(restore_files(OneStore(store), [held])) == ["restored"] * 3
     assert content(store) == at_home()
+
+
+def test_a_restore_that_is_told_to_end_finishes_the_file_under_way(
+    store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = quarantined(store)
+    moved = store.move
+
+    def move(*words: Any) -> None:
+        monkeypatch.setattr("lakesweep.termination._state.is_requested", True)
+        moved(*words)
+
+    monkeypatch.setattr(store, "move", move)
+    done: list[pa.RecordBatch] = []
+    with pytest.raises(TerminatedError):
+        done.extend(restore_files(OneStore(store), iter([held, held]), workers=1))
+    assert outcomes(done) == ["restored", "unsent", "unsent"]
+    # Each file is at one place, with all its bytes.
+    assert sorted(content(store).values()) == sorted(at_home().values())
+    monkeypatch.undo()
+    assert outcomes(restore_files(OneStore(store), [held])) == ["restored"] * 3
 
 
 def test_a_renamed_file_keeps_its_time(local: LocalStore) -> None:
