@@ -36,6 +36,9 @@ _LIST_COLUMNS = (
     ProjectedColumn("existing", ids=(505,), names=("existing_files_count",), type=_LONG),
     ProjectedColumn("deleted", ids=(506,), names=("deleted_files_count",), type=_LONG),
 )
+_SPEC_COLUMNS = (
+    ProjectedColumn("spec", ids=(502,), names=("partition_spec_id",), type=_INT, required=True),
+)
 _ENTRY_COLUMNS = (
     ProjectedColumn("status", ids=(0,), names=("status",), type=_INT, required=True),
     ProjectedColumn("content", ids=(2, 134), names=("data_file", "content"), type=_INT),
@@ -72,6 +75,13 @@ def read_manifest_list(
     if live is not None and live < (data_files or 0):
         raise TruncatedError(path, f"names {live} of {data_files} data files")
     return found
+
+
+def manifest_specs(path: str, data: bytes, limits: ReadLimits = DEFAULT_LIMITS) -> set[int]:
+    """The partition specs of the manifests that a manifest list names."""
+    with reading(path):
+        batches = list(_rows(path, data, _SPEC_COLUMNS, limits))
+    return {spec for batch in batches for spec in batch["spec"].unique().to_pylist()}
 
 
 def embedded_manifests(paths: Sequence[str]) -> pa.Table:
