@@ -67,3 +67,8 @@ def micros(moment: datetime) -> int:
 def moment(microseconds: int) -> datetime:
     """The time of a stored value."""
     return _EPOCH + microseconds * _MICROSECOND
+
+
+def millis(moment: datetime) -> int:
+    """A moment as milliseconds since 1970, rounded down."""
+    return micros(moment) // 1000

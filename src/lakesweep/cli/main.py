@@ -16,11 +16,12 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from lakesweep.cli import files, iceberg
+from lakesweep.cli import files
 from lakesweep.cli.catalog import catalog_commands
 from lakesweep.cli.commands import command, group
 from lakesweep.cli.context import Context, Settings, make_output
 from lakesweep.cli.demo.demo_command import add_demo
+from lakesweep.cli.iceberg import iceberg_commands
 from lakesweep.cli.lifecycle import lifecycle_commands
 from lakesweep.cli.paimon import paimon_commands
 from lakesweep.cli.render.output import CommandFailure
@@ -85,7 +86,7 @@ command(app, "doctor", examples=["lakesweep doctor", "lakesweep doctor --spark -
 add_demo(app, lambda words: run(words))  # noqa: PLW0108 — `run` is defined below
 add_sweep(app)
 app.add_typer(files.app)
-app.add_typer(iceberg.app)
+app.add_typer(iceberg_commands.app)
 app.add_typer(paimon_commands.app)
 app.add_typer(lifecycle_commands.app)
 app.add_typer(quarantine.app)

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakesweep.hashing import HashSet
+from lakesweep.hashing import Hashes, HashSet
 from lakesweep.iceberg.file_kinds import IcebergKind
 from lakesweep.iceberg.mark_levels import (
     FoundMetadata,
@@ -153,6 +153,33 @@ class FileIndex:
         for kind, files, left in _statistics(before, after):
             yield file_batch(kind, _without(files, left))
 
+    def reached_among(self, batches: Iterable[pa.RecordBatch], metadata: TableMetadata) -> HashSet:
+        """The hashes of those files that a table reaches."""
+        asked, found = HashSet(), HashSet()
+        for batch in batches:
+            asked.add(file_hashes(batch["path"]))
+        self.read_lists(metadata)
+        self.read_manifests()
+        kept = self._listed(metadata.snapshots)
+        for part in self._rows.parts():
+            rows = part.filter(pa.array(kept[part["manifest"].to_numpy()]))
+            found.add(_common(asked, hashes_in(rows)))
+        names = [self._manifests[number].path for number in np.flatnonzero(kept).tolist()]
+        names += [each.path for each in self._lists_of(metadata).values()]
+        names += [each.path for each in (*metadata.statistics, *metadata.partition_statistics)]
+        names += [metadata.path, *metadata.log]
+        found.add(_common(asked, file_hashes(pa.array(names, pa.string()))))
+        return found
+
+    def count_content(self, metadata: TableMetadata) -> int:
+        """How many data and delete files a table reaches."""
+        kept, count = self._listed(metadata.snapshots), 0
+        for part in self._rows.parts():
+            seen = HashSet()
+            seen.add(hashes_in(part.filter(pa.array(kept[part["manifest"].to_numpy()]))))
+            count += len(seen)
+        return count
+
     def held_alone(
         self, snapshots: Iterable[IcebergSnapshot], owners: Mapping[int, int]
     ) -> dict[int, HeldFiles]:
@@ -217,6 +244,11 @@ class FileIndex:
             return self._lists[_key(snapshot.manifest_list)].manifests
         numbers = [self._numbers[key] for key in _keys(snapshot.manifests)]
         return np.array(numbers, np.int32)
+
+
+def _common(asked: HashSet, hashes: Hashes) -> Hashes:
+    is_asked = asked.contains(hashes)
+    return hashes[0][is_asked], hashes[1][is_asked]
 
 
 def _alone(part: pa.Table, by_manifest: npt.NDArray[np.int32]) -> Iterator[tuple[int, HeldFiles]]:

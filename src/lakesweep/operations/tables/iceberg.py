@@ -155,10 +155,10 @@ def purge_table(
     guard_gc_enabled(target, request.overrides)
     planning = plan_base_location if request.base_location else plan_purge
     with planning(target.stores, target.metadata, progress=io.progress) as plan:
-        found = _purge_target(target)
-        scope = _scope(app, target, found, plan, request)
+        found = purge_target(target)
+        scope = purge_scope(app, target, found, plan, request)
         with purge_check(app, scope, plan.every(), progress=io.progress) as check:
-            look = partial(_look, check, found, target, request)
+            look = partial(guarded_look, check, found, target, request)
             seen = look()
             plan.spare(seen.kept)
             confirm(_preview(target, plan, seen))
@@ -191,7 +191,7 @@ def _carry_out(
     return totals
 
 
-def _look(
+def guarded_look(
     check: PurgeCheck, found: PurgeTarget, target: TargetTable, request: PurgeTableRequest
 ) -> ReferencedFiles:
     """Ask all roots, then the guards."""
@@ -210,14 +210,15 @@ def _look(
     return seen
 
 
-def _purge_target(target: TargetTable) -> PurgeTarget:
+def purge_target(target: TargetTable) -> PurgeTarget:
+    """The table as roots know it."""
     path, facts, entry = target.metadata.path, facts_of(target.metadata), target.entry
     if entry is None:
         return PurgeTarget(path, facts)
     return PurgeTarget(path, facts, f"catalog {entry.catalog}", entry.full_name)
 
 
-def _scope(
+def purge_scope(
     app: App,
     target: TargetTable,
     found: PurgeTarget,

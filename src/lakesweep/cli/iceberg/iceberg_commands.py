@@ -1,4 +1,4 @@
-"""`lakesweep iceberg`: list the files that a table or view reaches, and purge it."""
+"""`lakesweep iceberg`: the group; list the files that a table or view reaches, and purge it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import typer
 
 from lakesweep.cli.commands import command, group
 from lakesweep.cli.context import Context
+from lakesweep.cli.iceberg.expire import expire_snapshots
 from lakesweep.cli.options import DryRun, Overrides, RateLimitOptions, TolerantFlag, Yes
 from lakesweep.cli.outcomes import protected_text, say_problems, show_purge
 from lakesweep.cli.render.outcome_tables import kind_lines
@@ -21,7 +22,7 @@ _REF = "catalog.namespace.table, or the address of a metadata JSON."
 
 app = group(
     "iceberg",
-    "List the files that Iceberg tables and views reach, and purge them.",
+    "List the files that Iceberg tables and views reach, purge them, and expire snapshots.",
     examples=[
         "lakesweep iceberg files prod.shop.orders",
         "lakesweep iceberg purge prod.shop.orders --dry-run",
@@ -105,6 +106,17 @@ def purge(
     purged = purge_table(context.app, request, confirm, context.io)
     _say_what_is_left(context, purged)
     show_purge(context, purged.result)
+
+
+command(
+    app,
+    "expire-snapshots",
+    examples=[
+        "lakesweep iceberg expire-snapshots prod.shop.orders --dry-run",
+        "lakesweep iceberg expire-snapshots prod.shop.orders --older-than 7d --retain-last 10",
+        "lakesweep iceberg expire-snapshots --catalog prod --yes",
+    ],
+)(expire_snapshots)
 
 
 def _say_preview(context: Context, preview: PurgeTablePreview) -> None:

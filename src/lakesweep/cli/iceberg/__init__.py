@@ -1,0 +1,1 @@
+"""`lakesweep iceberg`: what tables and views reach, purging them, and expiring snapshots."""

@@ -1,0 +1,450 @@
+"""Expire snapshots of Iceberg tables, and delete the files that only they held.
+
+The order survives a crash at any point, and shows no reader half a table:
+
+1. read everything the table reaches, decide, ask all other roots, and show it;
+2. take the lease of the table, load it again and decide again, from nothing;
+3. write the journal of the files, and have the store vouch for it;
+4. commit, and look at what the catalog really did;
+5. load the table again, ask all roots, the table among them, and delete what none of them reaches:
+   content first, then manifests, lists and statistics;
+6. remove the journal.
+
+Before step 4 nothing has changed; after it the next run finishes what the journal says. If the
+commit took a ref along that the expiry does not know, nothing is deleted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from functools import partial
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakesweep.app import App
+from lakesweep.clock import millis
+from lakesweep.config import IcebergCatalogRoot
+from lakesweep.errors import IncompleteError, LakesweepError, RefusedError
+from lakesweep.guard_names import GuardName
+from lakesweep.iceberg.commits.open_table import open_table
+from lakesweep.iceberg.commits.table_handle import (
+    CommitOutcome,
+    CommitStatus,
+    LoadedTable,
+    TableHandle,
+)
+from lakesweep.iceberg.generic_catalog import CatalogEntry, ForeignTable, UnresolvedTable
+from lakesweep.iceberg.purge import PurgePlan, execute_purge
+from lakesweep.iceberg.table_identifier import TargetTable
+from lakesweep.marks.unreadable import Strict
+from lakesweep.operations.interaction import SILENT_IO, Confirm, Interaction
+from lakesweep.operations.tables.delete_runs import DeleteRun, table_run
+from lakesweep.operations.tables.expiry_result import (
+    ExpireTablesRequest,
+    IcebergExpiryPreview,
+    IcebergExpiryResult,
+    preview_of,
+    result_of,
+)
+from lakesweep.operations.tables.iceberg import (
+    PurgeTableRequest,
+    guarded_look,
+    purge_scope,
+    purge_target,
+)
+from lakesweep.operations.tables.purge_check import PurgeScope, guard_gc_enabled, purge_check
+from lakesweep.runs.records import RunKind, table_lake
+from lakesweep.storage.address import parse
+from lakesweep.storage.datasets.spool import unique_files
+from lakesweep.storage.deleting.bulk_delete import Deleter, make_deleter
+from lakesweep.storage.deleting.journal import Journal, JournalLog, find_journals
+from lakesweep.storage.deleting.outcome_totals import OutcomeTotals
+from lakesweep.storage.object_store import Outcome
+from lakesweep.storage.wrappers.fenced import FencedStores
+from lakesweep.sweep.judge.reasons import JudgeRules
+from lakesweep.sweep.paths.folder_map import FolderMap
+from lakesweep.units import format_some
+from lakesweep.upkeep.expiry_journal import (
+    InterruptedExpiry,
+    InterruptedState,
+    examine,
+    journaled,
+    write_expiry,
+)
+from lakesweep.upkeep.file_index import FileIndex
+from lakesweep.upkeep.proposal import ExpiryProposal, load_history, propose, table_metadata
+
+_JOB = "iceberg-expiry"
+_ATTEMPTS = 5
+_PAUSE = timedelta(milliseconds=100)
+
+
+@dataclass(frozen=True)
+class UnexpiredTable:
+    """A table that was not expired, and why. The others are not affected."""
+
+    table: str
+    error: LakesweepError
+
+
+def expire_tables(
+    app: App,
+    request: ExpireTablesRequest,
+    confirm: Confirm[IcebergExpiryPreview],
+    io: Interaction = SILENT_IO,
+) -> Iterator[IcebergExpiryResult | UnexpiredTable]:
+    """Expire snapshots of tables, one after another. An error concerns one table only."""
+    for ref in _refs(app, request):
+        if isinstance(ref, UnexpiredTable):
+            yield ref
+            continue
+        try:
+            yield expire_table(app, ref, request, confirm, io)
+        except LakesweepError as error:
+            yield UnexpiredTable(ref, error)
+
+
+def _refs(app: App, request: ExpireTablesRequest) -> Iterator[str | UnexpiredTable]:
+    yield from request.refs
+    catalogs = [] if request.catalog is None else [request.catalog]
+    if request.lake is not None:
+        roots = app.lake(request.lake).section.roots
+        catalogs += [root.name for root in roots if isinstance(root, IcebergCatalogRoot)]
+    for catalog in dict.fromkeys(catalogs):
+        for found in app.iceberg.open(catalog).survey():
+            match found:
+                case CatalogEntry():
+                    if not found.is_view:
+                        yield found.full_name
+                case UnresolvedTable():
+                    yield UnexpiredTable(found.full_name, found.error)
+                case ForeignTable():
+                    pass
+
+
+def expire_table(
+    app: App,
+    ref: str,
+    request: ExpireTablesRequest,
+    confirm: Confirm[IcebergExpiryPreview],
+    io: Interaction = SILENT_IO,
+) -> IcebergExpiryResult:
+    """Expire snapshots of one table."""
+    handle = open_table(app.iceberg, ref, metadata_out=request.metadata_out, clock=app.clock)
+    target = app.iceberg.find(ref)
+    base = handle.load()
+    _guard(handle, target, base, request)
+    with FileIndex(base.stores, progress=io.progress) as index:
+        expiry = _TableExpiry(app, handle, target, request, io, index)
+        return expiry.run(base, confirm)
+
+
+def _guard(
+    handle: TableHandle, target: TargetTable, base: LoadedTable, request: ExpireTablesRequest
+) -> None:
+    """Refuse tables that must not be expired, or not here."""
+    guard_gc_enabled(target, request.overrides)
+    other = handle.expired_by(base)
+    if other is not None and GuardName.FOREIGN not in request.overrides:
+        raise RefusedError(
+            GuardName.FOREIGN,
+            f"{target.name} is expired by another service: {other}",
+            hint="leave it to that service; if it is switched off, add --override foreign",
+        )
+    if load_history(base).is_encrypted:
+        raise RefusedError(
+            "encrypted",
+            f"{target.name} is encrypted: what its snapshots hold cannot be read",
+            hint="expire it with an engine that has the keys",
+        )
+
+
+class _TableExpiry:
+    """One expiry of one table. The time is read once, so that all attempts decide by the same."""
+
+    def __init__(
+        self,
+        app: App,
+        handle: TableHandle,
+        target: TargetTable,
+        request: ExpireTablesRequest,
+        io: Interaction,
+        index: FileIndex,
+    ) -> None:
+        self._app = app
+        self._handle = handle
+        self._target = target
+        self._request = request
+        self._io = io
+        self._index = index
+        self._now_ms = millis(app.clock.now())
+        self._totals = OutcomeTotals()
+        self._deleted: Counter[str] = Counter()
+
+    def run(self, base: LoadedTable, confirm: Confirm[IcebergExpiryPreview]) -> IcebergExpiryResult:
+        proposal = self._propose(base)
+        interrupted = find_journals(journaled(base), self._known).interrupted
+        with ExitStack() as plans:
+            plan = plans.enter_context(self._planned(proposal))
+            preview = preview_of(
+                proposal, plan, self._index, self._request, unfinished=len(interrupted)
+            )
+            confirm(preview)
+            if self._request.dry_run or (proposal.is_empty and not interrupted):
+                return preview.planned
+            location = self._target.metadata.location
+            spec = {"iceberg": self._target.name, "expires": "snapshots"}
+            with (
+                table_run(self._app, _JOB, location, RunKind.EXPIRE, spec) as run,
+                run.counting(self._totals),
+            ):
+                return self._carry_out(run, proposal, plan)
+
+    def _propose(self, base: LoadedTable) -> ExpiryProposal:
+        return propose(base, self._request.terms, self._now_ms)
+
+    def _known(self, address: str) -> str | None:
+        from lakesweep.runs.journals import vouched_hash
+
+        lake = table_lake(_JOB, self._target.metadata.location)
+        return vouched_hash(self._app.known_runs, lake, address)
+
+    @contextmanager
+    def _planned(self, proposal: ExpiryProposal) -> Iterator[PurgePlan]:
+        """The files that a proposal frees, without those that other roots reference."""
+        with PurgePlan(proposal.before) as plan:
+            if not (self._request.keep_files or proposal.is_empty):
+                self._find_files(proposal, plan)
+            if plan.total_files:
+                found, purge = purge_target(self._target), self._purge_request
+                scope = purge_scope(self._app, self._target, found, plan, purge)
+                with purge_check(
+                    self._app, scope, plan.every(), progress=self._io.progress
+                ) as check:
+                    plan.spare(guarded_look(check, found, self._target, purge).kept)
+            yield plan
+
+    def _find_files(self, proposal: ExpiryProposal, plan: PurgePlan) -> None:
+        index, before, after = self._index, proposal.before, proposal.after
+        index.read_lists(before)
+        if self._request.dry_run:
+            index.read_manifests()  # what each snapshot holds alone is shown
+        for batch in unique_files(index.freed(before, after)):
+            plan.add(batch)
+        for problem in index.problems(after):
+            Strict().meet(
+                replace(problem, hint="repair the table, or add --keep-files to delete no file")
+            )
+        plan.problems = index.problems(before)
+
+    @property
+    def _purge_request(self) -> PurgeTableRequest:
+        return PurgeTableRequest(self._target.name, overrides=self._request.overrides)
+
+    def _carry_out(
+        self, run: DeleteRun, proposal: ExpiryProposal, plan: PurgePlan
+    ) -> IcebergExpiryResult:
+        from lakesweep.runs.journals import SessionJournals
+
+        log = SessionJournals(self._app.runs, run.sessions[0], run.fence)
+        self._resume(run, log)
+        with ExitStack() as plans:
+            for attempt in range(_ATTEMPTS):
+                self._app.clock.sleep(_PAUSE.total_seconds() * (2**attempt - 1))
+                base = self._handle.load()
+                if base.location != proposal.base.location:
+                    proposal = self._propose(base)
+                    plan = plans.enter_context(self._planned(proposal))
+                if proposal.is_empty:
+                    return self._result(proposal, None)
+                journal = self._journal(proposal, plan, log)
+                outcome = self._commit(proposal, journal, log)
+                if outcome is not None:
+                    self._delete(run, self._latest(outcome.table), plan, journal, log)
+                    return self._result(proposal, outcome.table)
+        raise IncompleteError(
+            f"{self._target.name} was changed by other writers {_ATTEMPTS} times in a row; nothing"
+            " was expired",
+            hint="run the command again",
+        )
+
+    def _journal(
+        self, proposal: ExpiryProposal, plan: PurgePlan, log: JournalLog
+    ) -> Journal | None:
+        if not plan.total_files:
+            return None
+        journal = write_expiry(proposal, log, plan.every())
+        try:
+            self._guard_clock(journal)
+        except RefusedError:
+            _forget(journal, log)
+            raise
+        return journal
+
+    def _guard_clock(self, journal: Journal) -> None:
+        """Refuse if our clock is ahead of that of the store, which has just written the journal."""
+        from lakesweep.sweep.guards import check_clock, clock_skew
+
+        if self._request.terms.retention.only_ids or GuardName.CLOCK in self._request.overrides:
+            return
+        address = parse(f"{journal.address}_dataset.json")
+        written = journal.table.stores.open(address).head(address.key).modified
+        for guard in check_clock(clock_skew(self._app.clock.now(), written)) if written else ():
+            raise RefusedError(
+                guard.name,
+                f"{self._target.name}: {guard.message}; nothing was expired",
+                hint="set the clock of this machine",
+            )
+
+    def _commit(
+        self, proposal: ExpiryProposal, journal: Journal | None, log: JournalLog
+    ) -> CommitOutcome | None:
+        """Commit; None after a conflict. An outcome that is not clear deletes nothing."""
+        log.check()
+        outcome = self._handle.commit(proposal.base, proposal.change)
+        name = self._target.name
+        match outcome.status:
+            case CommitStatus.UNKNOWN:
+                # The journal stays: the next run finds out what happened.
+                raise IncompleteError(
+                    f"{name}: it is not known whether the catalog took the change:"
+                    f" {outcome.reason}; no file was deleted",
+                    hint="run the command again: it looks what happened, and goes on from there",
+                )
+            case CommitStatus.CONFLICT | CommitStatus.UNCHANGED:
+                _forget(journal, log)
+                return None
+            case CommitStatus.REFUSED:
+                _forget(journal, log)
+                raise RefusedError("catalog", f"{name}: the catalog refused: {outcome.reason}")
+            case CommitStatus.COMMITTED:
+                if outcome.lost_refs or outcome.base is None:
+                    _forget(journal, log)
+                    base = None if outcome.base is None else outcome.base.location
+                    raise _ref_lost(name, sorted(outcome.lost_refs), base)
+        return outcome
+
+    def _latest(self, committed: LoadedTable | None) -> LoadedTable:
+        """The table as it is now; without a catalog, nothing but the commit says where that is."""
+        if self._target.entry is None and committed is not None:
+            return committed
+        return self._handle.load()
+
+    def _delete(
+        self,
+        run: DeleteRun,
+        latest: LoadedTable,
+        plan: PurgePlan,
+        journal: Journal | None,
+        log: JournalLog,
+    ) -> None:
+        """Delete what the table does not reach any more and no other root references."""
+        for problem in plan.problems:
+            self._totals.fail(problem.path, f"{problem.state}: {problem.reason}")
+        if journal is None:
+            return
+        metadata = table_metadata(latest.location, latest.document)
+        reached = self._index.reached_among(plan.every(), metadata)
+        for problem in self._index.problems(metadata):
+            Strict().meet(problem)
+        plan.spare(reached)
+        failed = self._totals.failed
+        stores = FencedStores(latest.stores.within(metadata.location), run.fence)
+        delete = make_deleter(stores, self._app.clock, self._request.rate)
+        with (
+            purge_check(
+                self._app, self._final_scope(plan), plan.every(), progress=self._io.progress
+            ) as check,
+            check.deletion(delete) as deletion,
+        ):
+            execute_purge(
+                plan,
+                _counting(deletion, self._deleted),
+                self._totals,
+                progress=self._io.progress,
+            )
+        if self._totals.failed == failed:
+            _forget(journal, log)
+
+    def _final_scope(self, plan: PurgePlan) -> PurgeScope:
+        """All roots, the table itself among them, as far as a catalog lists it."""
+        found = purge_target(self._target)
+        scope = purge_scope(self._app, self._target, found, plan, self._purge_request)
+        if self._target.entry is None:
+            return scope
+        rules = partial(_without_own_claims, self._target.name, scope.rules)
+        return replace(scope, target=None, rules=rules)
+
+    def _resume(self, run: DeleteRun, log: JournalLog) -> None:
+        """Finish what dead runs began, as far as the table shows that their commit was sound."""
+        base = self._handle.load()
+        for journal in find_journals(journaled(base), log.known).interrupted:
+            found = examine(journal, base)
+            match found.state:
+                case InterruptedState.COMMITTED:
+                    self._finish(run, found, log)
+                case InterruptedState.NOT_COMMITTED:
+                    _forget(journal, log)
+                case InterruptedState.REF_LOST | InterruptedState.UNKNOWN:
+                    _forget(journal, log)
+                    raise _ref_lost(self._target.name, found.lost_refs, found.base)
+
+    def _finish(self, run: DeleteRun, found: InterruptedExpiry, log: JournalLog) -> None:
+        with PurgePlan(self._target.metadata) as plan:
+            for batch in unique_files(found.files()):
+                plan.add(batch)
+            self._io.notify(f"finishing an interrupted expiry: {plan.total_files:,} files")
+            self._delete(run, self._handle.load(), plan, found.journal, log)
+
+    def _result(self, proposal: ExpiryProposal, after: LoadedTable | None) -> IcebergExpiryResult:
+        return result_of(proposal, after, self._totals, self._deleted)
+
+
+def _without_own_claims(
+    name: str, rules: Callable[[JudgeRules], JudgeRules], judge: JudgeRules
+) -> JudgeRules:
+    """Rules by which a table does not protect its own write paths as another table's."""
+    tables = judge.tables
+    others = [(tables.folder(number), each) for number, each in tables.claims if each != name]
+    return rules(replace(judge, tables=FolderMap(others)))
+
+
+def _counting(delete: Deleter, deleted: Counter[str]) -> Deleter:
+    """A deleter that counts by kind what it deleted."""
+
+    def counted(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for kind in batch["kind"].unique().to_pylist():
+                for outcome in delete([batch.filter(pc.equal(batch["kind"], kind))]):
+                    gone = pc.equal(outcome["outcome"], Outcome.DELETED.value)
+                    deleted[kind] += pc.sum(gone).as_py() or 0
+                    yield outcome
+
+    return counted
+
+
+def _forget(journal: Journal | None, log: JournalLog) -> None:
+    """Remove a journal: first its files, then the record, or it would look planted."""
+    if journal is not None:
+        journal.remove()
+        log.forget(journal.address)
+
+
+def _ref_lost(table: str, refs: Iterable[str], base: str | None) -> IncompleteError:
+    names = format_some(list(refs))
+    if not names or base is None:
+        return IncompleteError(
+            f"{table}: it cannot be told whether the commit of an expiry took a branch or tag"
+            " along; no file was deleted",
+            hint="check the branches and tags of the table; a sweep finds what is left over",
+        )
+    return IncompleteError(
+        f"{table}: the catalog removed {names}, created while the snapshots were expired;"
+        " no file was deleted",
+        hint=f"restore it by registering the metadata before the commit again: {base}",
+    )
