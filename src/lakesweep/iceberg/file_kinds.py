@@ -30,6 +30,14 @@ class IcebergKind(StrEnum):
     VERSION_HINT = "version-hint"
 
 
+#: Data, and what hides rows of it.
+CONTENT_KINDS = (
+    IcebergKind.DATA,
+    IcebergKind.POSITION_DELETE,
+    IcebergKind.EQUALITY_DELETE,
+    IcebergKind.DELETION_VECTOR,
+)
+
 #: The version in the name of a metadata file, as the group `number`.
 METADATA_VERSION = r"(?:^|/)v?(?P<number>\d{1,18})(?:-[^/]*)?(?:\.gz)?\.metadata\.json(?:\.gz)?$"
 

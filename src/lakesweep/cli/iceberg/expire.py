@@ -249,6 +249,8 @@ def _say_preview(context: Context, preview: IcebergExpiryPreview) -> None:
         say(f"warning: {protected_text(planned.protected)}")
     if preview.outside:
         say(f"warning: {format_count(preview.outside, 'file')} outside the table's own folders")
+    for guard in planned.guards or ():
+        say(f"guard {guard.name}: {guard.message}")
     if preview.unfinished:
         say(f"{format_count(preview.unfinished, 'interrupted run')} to finish first")
 

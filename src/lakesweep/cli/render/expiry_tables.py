@@ -21,7 +21,7 @@ def expiry_tables(result: IcebergExpiryResult) -> Iterator[TextTable]:
     snapshots = [
         (
             str(each.snapshot_id),
-            each.committed,
+            f"{each.committed[:19]}Z",
             format_size(each.bytes),
             _verdict(each),
         )

@@ -15,6 +15,7 @@ from lakesweep.iceberg.purge import PurgePlan
 from lakesweep.storage.deleting.outcome_totals import FailedFile, OutcomeTotals
 from lakesweep.storage.object_store import Outcome
 from lakesweep.storage.options import UNLIMITED, DeleteRate
+from lakesweep.sweep.guards import Guard
 from lakesweep.units import format_moment
 from lakesweep.upkeep.file_index import FileIndex, HeldFiles
 from lakesweep.upkeep.proposal import ExpiryProposal, ExpiryTerms
@@ -83,6 +84,7 @@ class IcebergExpiryResult(msgspec.Struct, frozen=True, kw_only=True):
     protected: int = 0
     snapshots: list[SnapshotLine] | msgspec.UnsetType = msgspec.UNSET
     refs: list[RefLine] | msgspec.UnsetType = msgspec.UNSET
+    guards: list[Guard] | msgspec.UnsetType = msgspec.UNSET
     dry_run: bool
 
     @property
@@ -113,6 +115,7 @@ def preview_of(
     plan: PurgePlan,
     index: FileIndex,
     request: ExpireTablesRequest,
+    guards: list[Guard],
     *,
     unfinished: int,
 ) -> IcebergExpiryPreview:
@@ -126,6 +129,7 @@ def preview_of(
         protected=plan.protected,
         snapshots=list(_snapshot_lines(proposal, index if is_read else None)),
         refs=list(_ref_lines(proposal, index if is_read else None)),
+        guards=guards or msgspec.UNSET,
         dry_run=request.dry_run,
     )
     return IcebergExpiryPreview(

@@ -38,6 +38,7 @@ from lakesweep.iceberg.commits.table_handle import (
     LoadedTable,
     TableHandle,
 )
+from lakesweep.iceberg.file_kinds import CONTENT_KINDS
 from lakesweep.iceberg.generic_catalog import CatalogEntry, ForeignTable, UnresolvedTable
 from lakesweep.iceberg.purge import PurgePlan, execute_purge
 from lakesweep.iceberg.table_identifier import TargetTable
@@ -66,9 +67,11 @@ from lakesweep.storage.deleting.journal import Journal, JournalLog, find_journal
 from lakesweep.storage.deleting.outcome_totals import OutcomeTotals
 from lakesweep.storage.object_store import Outcome
 from lakesweep.storage.wrappers.fenced import FencedStores
+from lakesweep.sweep.guards import Guard
 from lakesweep.sweep.judge.reasons import JudgeRules
 from lakesweep.sweep.paths.folder_map import FolderMap
 from lakesweep.units import format_some
+from lakesweep.upkeep.expiry_guards import check_expiry, refuse_expiry
 from lakesweep.upkeep.expiry_journal import (
     InterruptedExpiry,
     InterruptedState,
@@ -191,9 +194,12 @@ class _TableExpiry:
         interrupted = find_journals(journaled(base), self._known).interrupted
         with ExitStack() as plans:
             plan = plans.enter_context(self._planned(proposal))
+            guards = self._guards(proposal, plan)
             preview = preview_of(
-                proposal, plan, self._index, self._request, unfinished=len(interrupted)
+                proposal, plan, self._index, self._request, guards, unfinished=len(interrupted)
             )
+            if not self._request.dry_run:
+                refuse_expiry(guards, self._request.overrides, self._target.name)
             confirm(preview)
             if self._request.dry_run or (proposal.is_empty and not interrupted):
                 return preview.planned
@@ -228,6 +234,11 @@ class _TableExpiry:
                 ) as check:
                     plan.spare(guarded_look(check, found, self._target, purge).kept)
             yield plan
+
+    def _guards(self, proposal: ExpiryProposal, plan: PurgePlan) -> list[Guard]:
+        freed = sum(plan.files[kind] for kind in CONTENT_KINDS)
+        reached = self._index.count_content(proposal.before) if freed else 0
+        return list(check_expiry(proposal.decision, freed, reached))
 
     def _find_files(self, proposal: ExpiryProposal, plan: PurgePlan) -> None:
         index, before, after = self._index, proposal.before, proposal.after

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,7 @@ def test_what_the_engine_expires_is_expired(case: ExpiryCase, tmp_path: Path) ->
         overrides=OVERRIDES,
     )
     after = attic.stored()
+    assert result.metadata_after is None or result.metadata_after in after
     answer = {**case.answer, **case.answer["rule"]}
     assert set(result.retained_snapshots) >= set(answer["snapshots_retained"])
     gone = {identity(path) for path in before - after}
