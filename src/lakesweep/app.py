@@ -173,6 +173,7 @@ class App:
     @cached_property
     def runs(self) -> RunLog:
         """The record of runs and plans, in the configured realm."""
+        from lakesweep.runs.outbox import WebhookTarget
         from lakesweep.runs.run_log import RunLog
 
         self.prepare_store()
@@ -183,6 +184,7 @@ class App:
             self.board,
             self._job,
             self._announce,
+            tuple(WebhookTarget.of(each.url, each.events) for each in self.config.webhooks),
         )
 
     @property

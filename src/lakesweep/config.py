@@ -449,6 +449,30 @@ class LifecycleSection(Section):
     limits: UnattendedSection = UnattendedSection(apply="after-approval")
 
 
+WebhookEvent = Literal[
+    "run.done",
+    "run.failed",
+    "approval.needed",
+    "limit.reached",
+    "root.unreadable",
+    "files.missing",
+]
+
+
+class WebhookSection(Section):
+    """An address that is told what happens. Requests are signed with `secret`."""
+
+    url: Annotated[str, Field(pattern=r"^https?://[^\s]+$", repr=False)]
+    secret: Annotated[str, Field(min_length=8, repr=False)]
+    events: Annotated[tuple[WebhookEvent, ...], BeforeValidator(_as_tuple)] = (
+        "run.failed",
+        "approval.needed",
+        "limit.reached",
+        "root.unreadable",
+        "files.missing",
+    )
+
+
 class ServerSection(Section):
     """The service: how many runs it starts at once."""
 
@@ -468,6 +492,7 @@ class Config(Section):
     lifecycle: LifecycleSection = LifecycleSection()
     schedules: dict[str, ScheduleSection] = Field(default_factory=dict)
     server: ServerSection = ServerSection()
+    webhooks: Annotated[tuple[WebhookSection, ...], BeforeValidator(_as_tuple)] = ()
 
     @model_validator(mode="after")
     def _one_meaning(self) -> Self:

@@ -17,6 +17,7 @@ import pytest
 
 from tests.command import Lakesweep
 from tests.small_lake import SmallLake
+from tests.webhook_server import webhook_server
 
 _PATIENCE_SECONDS = 120
 _OFTEN = """
@@ -154,3 +155,17 @@ def test_a_job_goes_on_when_its_service_is_killed_and_no_due_time_runs_twice(
     jobs = _jobs(lakesweep)
     assert len({job["due"] for job in jobs}) == len(jobs)
     assert {job["attempt"] for job in jobs if job["status"] != "skipped"} == {1}
+
+
+def test_a_service_tells_a_webhook_that_a_plan_needs_approval(
+    lake: SmallLake, lakesweep: Lakesweep
+) -> None:
+    with webhook_server(503) as server:
+        hook = f'[[webhooks]]\nurl = "{server.url}"\nsecret = "a long secret"\n'
+        lake.config.write_text(f"{lake.config.read_text()}\n{hook}")
+        assert lakesweep("sweep", "prod", "--engine", "local").code == 3
+        with _service(lake):
+            assert server.came.wait(_PATIENCE_SECONDS)
+    first, *_ = (json.loads(body) for _, _, body in server.requests)
+    assert first["type"] == "io.lakesweep.approval.needed"
+    assert first["data"]["reasons"]

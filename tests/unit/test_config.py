@@ -399,3 +399,27 @@ def test_a_huge_file_is_not_read_as_a_configuration(tmp_path: Path) -> None:
         sparse.truncate(20_000_000)
     with pytest.raises(ConfigError, match="is not a configuration"):
         load_config(file, {})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[[webhooks]]\nurl = "ftp://x/y"\nsecret = "long enough"',
+        '[[webhooks]]\nurl = "https://x/y"\nsecret = "short"',
+        '[[webhooks]]\nurl = "https://x/y"\nsecret = "long enough"\nevents = ["run.odd"]',
+        '[[webhooks]]\nurl = "https://x/y"',
+        '[schedules.s]\njob = "policy"\nevery = "1h"',
+        '[schedules.s]\njob = "iceberg-expire"\nevery = "1h"',
+    ],
+)
+def test_webhooks_and_jobs_that_make_no_sense_are_refused_without_secrets(text: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        parse_config(text, _FILE, {})
+    assert "short" not in str(refused.value)
+
+
+def test_the_secret_of_a_webhook_is_not_shown() -> None:
+    text = '[[webhooks]]\nurl = "https://x/hidden"\nsecret = "${HOOK}"'
+    config = parse_config(text, _FILE, {"HOOK": "from the environment"})
+    assert config.webhooks[0].secret == "from the environment"
+    assert "environment" not in repr(config)

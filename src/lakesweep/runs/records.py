@@ -181,12 +181,13 @@ class SweepsCommit(Commit, frozen=True, kw_only=True):
     """The head of `sweeps`.
 
     `runs` leads from lake, start and run to RunRecord, `plans` from plan to PlanRecord, `lakes`
-    from lake to LakeRecord.
+    from lake to LakeRecord, `outbox` from event and webhook to OutboxEntry.
     """
 
     runs: IndexRoot = NO_INDEX
     plans: IndexRoot = NO_INDEX
     lakes: IndexRoot = NO_INDEX
+    outbox: IndexRoot = NO_INDEX
 
 
 class LeaseRecord(msgspec.Struct, frozen=True, kw_only=True):

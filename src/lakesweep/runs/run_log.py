@@ -6,7 +6,7 @@ import getpass
 import heapq
 import os
 import socket
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
@@ -19,6 +19,14 @@ from lakesweep.guard_names import GuardName
 from lakesweep.progress_board import ProgressBoard
 from lakesweep.runs.live_records import new_links
 from lakesweep.runs.log_reference import LogReference, find_run
+from lakesweep.runs.outbox import (
+    MOST_ENTRIES,
+    EventType,
+    LakeEvent,
+    OutboxEntry,
+    WebhookTarget,
+    entries_for,
+)
 from lakesweep.runs.records import (
     SWEEPS,
     Approval,
@@ -44,6 +52,7 @@ from lakesweep.units import format_some
 
 _PLANS = Packed(PlanRecord)
 _ROOTS = Packed(RootMemory)
+_OUTBOX = Packed(OutboxEntry)
 #: Of a root that used more folders than this, whole stores are remembered: rather too much is kept.
 MOST_FOLDERS = 5_000
 
@@ -61,6 +70,8 @@ class RunLog:
     #: The scheduled job that this process carries out, and who wants to know its runs.
     job: str | None = None
     announce: Callable[[str], None] | None = None
+    #: Who is told what happens.
+    webhooks: tuple[WebhookTarget, ...] = ()
 
     def begin(
         self,
@@ -233,7 +244,8 @@ class RunLog:
             check_free(plan, None)
             plans.put(key(name), _decided(plan, approval))
             attempt.record(Change("update", key("plan", name)))
-            return msgspec.structs.replace(head, plans=seal(plans))
+            head = msgspec.structs.replace(head, plans=seal(plans))
+            return self._with_events(attempt, head, approval_events(plan, approval))
 
         self._log.commit(change, f"{name} is {approval.state}: {approval.by}")
         return self.plan(name)
@@ -344,9 +356,44 @@ class RunLog:
             runs = attempt.index(head.runs, LINKS)
             runs.put(key(run.lake, run.started_at, run.run), attempt.write(run))
             attempt.record(Change(action, key("run", run.run)))
-            return msgspec.structs.replace(head, runs=seal(runs))
+            head = msgspec.structs.replace(head, runs=seal(runs))
+            return self._with_events(attempt, head, run_events(run))
 
         self._log.commit(change, f"{run.run} is {run.status}")
+
+    def outbox(self) -> Sequence[OutboxEntry]:
+        """What webhooks still have to be told, oldest first."""
+        return [each for _, each in self.realm.index(self._log.head().outbox, _OUTBOX).items()]
+
+    def change_entry(self, entry: OutboxEntry, changed: OutboxEntry | None) -> bool:
+        """Replace what a webhook has to be told, or remove it; False if it has changed since."""
+
+        def change(attempt: Attempt[SweepsCommit], head: SweepsCommit) -> SweepsCommit | None:
+            outbox = attempt.index(head.outbox, _OUTBOX)
+            if outbox.get(key(*entry.place)) != entry:
+                return None
+            if changed is None:
+                outbox.remove(key(*entry.place))
+            else:
+                outbox.put(key(*entry.place), changed)
+            return msgspec.structs.replace(head, outbox=seal(outbox))
+
+        return self._log.commit(change, f"event {entry.event.id}")
+
+    def _with_events(
+        self, attempt: Attempt[SweepsCommit], head: SweepsCommit, events: Iterable[LakeEvent]
+    ) -> SweepsCommit:
+        """The head with what webhooks have to be told, in the commit of what happened."""
+        entries = list(entries_for(events, self.webhooks))
+        if not entries:
+            return head
+        outbox = attempt.index(head.outbox, _OUTBOX)
+        for entry in entries:
+            outbox.put(key(*entry.place), entry)
+        known = [found for found, _ in outbox.items()]
+        for old in known[: max(0, len(known) - MOST_ENTRIES)]:
+            outbox.remove(old)
+        return msgspec.structs.replace(head, outbox=seal(outbox))
 
     def _put_plan(self, plan: PlanRecord, action: str) -> None:
         def change(attempt: Attempt[SweepsCommit], head: SweepsCommit) -> SweepsCommit:
@@ -379,6 +426,50 @@ class RunLog:
     @property
     def _log(self) -> LogReference[SweepsCommit]:
         return LogReference(self.realm, SWEEPS, SweepsCommit)
+
+
+def run_events(run: RunRecord) -> Iterator[LakeEvent]:
+    """What the end of a run has to tell."""
+    if run.status is RunStatus.RUNNING or run.finished_at is None:
+        return
+    is_done = run.status in (RunStatus.DONE, RunStatus.INCOMPLETE)
+    kinds = [EventType.RUN_DONE if is_done else EventType.RUN_FAILED]
+    if run.figures.get("roots_incomplete"):
+        kinds.append(EventType.ROOT_UNREADABLE)
+    if run.kind is RunKind.CHECK and run.figures.get("missing"):
+        kinds.append(EventType.FILES_MISSING)
+    data = {
+        "run": run.run,
+        "kind": run.kind.value,
+        "status": run.status.value,
+        "plan": run.plan,
+        "message": run.message,
+        "job": run.job,
+    }
+    counts = ("delete_files", "delete_bytes", "deleted", "quarantined", "failed", "missing")
+    data |= {name: run.figures[name] for name in counts if name in run.figures}
+    if "roots_incomplete" in run.figures:
+        data["roots_incomplete"] = run.figures["roots_incomplete"]
+    for kind in kinds:
+        at, name = run.finished_at, f"{run.run}/{kind}"
+        yield LakeEvent(id=name, type=kind, subject=run.lake, at=at, data=data)
+
+
+def approval_events(plan: PlanRecord, approval: Approval) -> Iterator[LakeEvent]:
+    """What a plan that waits for a person has to tell."""
+    if approval.state is not ApprovalState.WAITING:
+        return
+    kinds = [EventType.APPROVAL_NEEDED]
+    if any("more than max_" in reason for reason in approval.reasons):
+        kinds.append(EventType.LIMIT_REACHED)
+    for kind in kinds:
+        yield LakeEvent(
+            id=f"{plan.plan}/{kind}",
+            type=kind,
+            subject=plan.lake,
+            at=approval.at,
+            data={"plan": plan.plan, "reasons": list(approval.reasons)},
+        )
 
 
 def _decided(plan: PlanRecord, approval: Approval) -> PlanRecord:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -22,6 +23,7 @@ from lakesweep.clock import micros
 from lakesweep.errors import LakesweepError
 from lakesweep.operations.schedules.cadence import cadence_in
 from lakesweep.operations.schedules.schedules import targets_in
+from lakesweep.operations.webhooks.delivery import deliver_events
 from lakesweep.runs.job_records import JobRecord, JobStatus
 from lakesweep.runs.leases import CLOCK_MARGIN, LEASE_TERM
 from lakesweep.runs.records import LeaseRecord
@@ -88,9 +90,20 @@ class SchedulerService:
 
     def run(self, stop: threading.Event, every_seconds: float = 1.0) -> None:
         """Work until asked to stop. Jobs that run then go on by themselves."""
+        if self.app.config.webhooks:
+            # On a thread of its own: an address that does not answer must not delay a due time.
+            threading.Thread(
+                target=self._tell_webhooks, args=(stop, every_seconds), daemon=True, name="webhooks"
+            ).start()
         while not stop.is_set():
             self.tick()
             stop.wait(every_seconds)
+
+    def _tell_webhooks(self, stop: threading.Event, every_seconds: float) -> None:
+        while not stop.wait(every_seconds):
+            with suppress(LakesweepError):  # the store may be away; what waits is in it
+                for notice in deliver_events(self.app):
+                    self.notify(notice)
 
     def tick(self) -> None:
         """Claim what is due, end what is dead, and start what waits. Survives a store away."""

@@ -97,6 +97,16 @@ conf = { "spark.driver.memory" = "2g" }
 # [[lakes.prod.roots]]
 # type = "pinned"                          # a text or Parquet file of addresses and prefixes
 # file = "s3://lake/_lakesweep/keep.txt"
+#
+# [schedules.nightly]                      # lakesweep serve runs it
+# job = "sweep"
+# lake = "prod"
+# cron = "0 2 * * *"
+#
+# [[webhooks]]                             # told by lakesweep serve what happens
+# url = "https://chat.example.com/hooks/1"
+# secret = "${LAKESWEEP_WEBHOOK_SECRET}"   # signs each request
+# events = ["run.failed", "approval.needed", "limit.reached", "root.unreadable", "files.missing"]
 """
 
 

@@ -1,0 +1,1 @@
+"""Use cases of webhooks: deliver what happened, and try an address."""
