@@ -8,7 +8,7 @@ from collections.abc import Callable
 import msgspec
 import pyarrow as pa
 
-from lakesweep.cli.render.rows import encode_lines
+from lakesweep.json_lines import encode_lines
 from lakesweep.storage.file_batches import FILE_SCHEMA
 
 _ROWS = 50_000

@@ -26,6 +26,7 @@ from lakesweep.redaction import masked
 
 if TYPE_CHECKING:
     from lakesweep.catalog import Catalogs
+    from lakesweep.catalog.service_tokens import TokenBook
     from lakesweep.iceberg.table_identifier import IcebergTables
     from lakesweep.lakefs.addresses import StorageNamespace
     from lakesweep.lakefs.client.access import ConfiguredServer
@@ -105,6 +106,7 @@ class App:
 
     def _open_store(self, url: str) -> Store:
         from lakesweep.catalog.commits import TYPES as CATALOG_TYPES
+        from lakesweep.catalog.service_tokens import TYPES as TOKEN_TYPES
         from lakesweep.maintenance.run_records import TYPES as MAINTENANCE_TYPES
         from lakesweep.runs.job_records import TYPES as JOB_TYPES
         from lakesweep.runs.records import TYPES
@@ -113,8 +115,8 @@ class App:
         from lakesweep.store.store import OWN_TYPES
 
         self._close_store_to_others(url)
-        own = {**OWN_TYPES, **TYPES, **JOB_TYPES, **CATALOG_TYPES, **MAINTENANCE_TYPES}
-        types = with_offered_types(own)
+        own = {**OWN_TYPES, **TYPES, **JOB_TYPES, **CATALOG_TYPES, **TOKEN_TYPES}
+        types = with_offered_types({**own, **MAINTENANCE_TYPES})
         return Store.open(url, types=types, clock=self.clock)
 
     def _close_store_to_others(self, url: str) -> None:
@@ -235,6 +237,20 @@ class App:
             schedule_of(name, section) for name, section in self.config.schedules.items()
         )
         return ScheduleBook(runs.realm, self.clock, filed)
+
+    @cached_property
+    def tokens(self) -> TokenBook:
+        """The tokens of the service, in the configured realm."""
+        from lakesweep.catalog.service_tokens import TokenBook
+
+        return TokenBook(self.runs.realm, self.clock)
+
+    @cached_property
+    def known_tokens(self) -> TokenBook:
+        """The same for commands that only read: they create no store."""
+        from lakesweep.catalog.service_tokens import TokenBook
+
+        return TokenBook(self.known_runs.realm, self.clock)
 
     @cached_property
     def maintenance_runs(self) -> MaintenanceRuns:

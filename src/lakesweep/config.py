@@ -473,10 +473,37 @@ class WebhookSection(Section):
     )
 
 
-class ServerSection(Section):
-    """The service: how many runs it starts at once."""
+class OidcSection(Section):
+    """Whose tokens the service accepts: `roles` leads from values of a claim to our roles."""
 
+    issuer: str
+    audience: str
+    roles_claim: str = "roles"
+    roles: dict[str, Literal["viewer", "operator", "approver", "admin"]] = Field(
+        default_factory=dict
+    )
+
+
+class ServerSection(Section):
+    """The service: where it listens, how many jobs it starts at once, and who may use it.
+
+    Headers about the client are believed only of `trusted_proxies`.
+    """
+
+    host: str = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65_535)] = 8080
     workers: Annotated[int, Field(ge=1)] = 2
+    certificate: str | None = None
+    key: str | None = None
+    trusted_proxies: Annotated[tuple[str, ...], BeforeValidator(_as_tuple)] = ()
+    log: Literal["lines", "json"] = "lines"
+    oidc: OidcSection | None = None
+
+    @model_validator(mode="after")
+    def _certificate_has_a_key(self) -> Self:
+        if (self.certificate is None) != (self.key is None):
+            raise PydanticCustomError("missing_key", "must have both certificate and key, or none")
+        return self
 
 
 class Config(Section):

@@ -46,7 +46,16 @@ def lakesweep(lake: SmallLake, capsys: pytest.CaptureFixture[str]) -> Lakesweep:
 
 @contextmanager
 def _service(lake: SmallLake) -> Iterator[subprocess.Popen[bytes]]:
-    words = [sys.executable, "-m", "lakesweep", "--config", str(lake.config), "serve"]
+    words = [
+        sys.executable,
+        "-m",
+        "lakesweep",
+        "--config",
+        str(lake.config),
+        "serve",
+        "--port",
+        "0",
+    ]
     with subprocess.Popen(words, stderr=subprocess.DEVNULL) as process:
         try:
             yield process

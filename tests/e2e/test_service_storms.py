@@ -91,7 +91,7 @@ def test_a_store_that_goes_away_and_comes_back_loses_no_due_time(storm: Storm) -
     claimed = _claimed(book, schedule.name)
     config = storm.folder / "lakesweep.toml"
     config.write_text(f'[store]\nurl = {json.dumps(storm.url)}\nrealm = "other"\n')
-    with _away(storm.url), started(storm.folder, "serve") as command:
+    with _away(storm.url), started(storm.folder, "serve", "--port", "0") as command:
         said = command.streams / "err"
         _patiently(lambda: said.exists() and "does not answer, trying again" in said.read_text())
         with storm.service():

@@ -65,7 +65,7 @@ def test_a_run_is_stopped_between_two_batches_and_gone_on_with(tmp_path: Path) -
 
     # A service goes on with the same plan and the same decisions.
     job = _run(lake, "runs", run, "--resume", "--json")["job"]
-    with started(lake.folder, "serve"):
+    with started(lake.folder, "serve", "--port", "0"):
         _wait_until(lambda: _run(lake, "schedule", "jobs", job, "--json")["status"] == "done")
     resumed = _run(lake, "runs", "--limit", "1", "--json")
     assert (resumed["job"], resumed["figures"]["deleted"]) == (job, left)

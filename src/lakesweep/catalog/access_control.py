@@ -61,13 +61,18 @@ class AccessControl:
         """Whether a principal may do this."""
         return any(each.privilege is privilege for each in self.effective(principal, catalog, name))
 
+    def principal_roles(self, principal: Principal) -> Sequence[Entity]:
+        """The principal roles that a principal may use; none once it is deleted."""
+        if self._catalogs.principals.snapshot(fresh=True).entries.by_id(principal.id) is None:
+            return []
+        roles = _used_roles(self._catalogs.grants, principal.id, EntityType.PRINCIPAL_ROLE)
+        return list(_existing(self._catalogs.principal_roles, roles))
+
     def _grantees(self, principal: Principal) -> Mapping[int, str]:
         """The principal and its roles, by id; none of them once the principal is deleted."""
         if self._catalogs.principals.snapshot(fresh=True).entries.by_id(principal.id) is None:
             return {}
-        roles = _used_roles(self._catalogs.grants, principal.id, EntityType.PRINCIPAL_ROLE)
-        found = _existing(self._catalogs.principal_roles, roles)
-        names = {role.id: f"principal role {role.name}" for role in found}
+        names = {role.id: f"principal role {role.name}" for role in self.principal_roles(principal)}
         return {principal.id: f"principal {principal.name}", **names}
 
 

@@ -26,7 +26,7 @@ from lakesweep.cli.lifecycle import lifecycle_commands
 from lakesweep.cli.paimon import paimon_commands
 from lakesweep.cli.render.output import CommandFailure
 from lakesweep.cli.render.terminal import OutputClosedError, OutputFailedError, guarded_stdout
-from lakesweep.cli.schedule import schedule_commands, webhook_commands
+from lakesweep.cli.schedule import schedule_commands, token_commands, webhook_commands
 from lakesweep.cli.schedule.serve import serve
 from lakesweep.cli.setup import doctor, init
 from lakesweep.cli.store import realm_commands, store_commands
@@ -92,7 +92,10 @@ app.add_typer(lifecycle_commands.app)
 app.add_typer(quarantine.app)
 app.add_typer(schedule_commands.app)
 app.add_typer(webhook_commands.app)
-command(app, "serve", examples=["lakesweep serve", "lakesweep serve --workers 4"])(serve)
+command(app, "serve", examples=["lakesweep serve", "lakesweep serve --host 0.0.0.0 --port 8080"])(
+    serve
+)
+app.add_typer(token_commands.app)
 app.add_typer(store_commands.app)
 app.add_typer(realm_commands.app)
 app.add_typer(catalog_commands.app)

@@ -176,9 +176,12 @@ class RunLog:
             raise NotFoundError(f"several plans begin with {name}: {names}", hint="type more of it")
         raise NotFoundError(f"there is no plan {name}", hint="lakesweep runs lists them")
 
-    def plans(self, lake: str) -> Sequence[PlanRecord]:
-        """The plans of a lake, newest first."""
+    def plans(self, lake: str | None = None) -> Sequence[PlanRecord]:
+        """The plans of a lake, or of all, newest first."""
         plans = self.realm.index(self._log.head().plans, _PLANS)
+        if lake is None:
+            every = [plan for _, plan in plans.items()]
+            return sorted(every, key=lambda plan: (plan.created_at, plan.plan), reverse=True)
         found = (plan for _, plan in plans.items() if plan.lake == lake)
         return sorted(found, key=lambda plan: (plan.token, plan.created_at), reverse=True)
 

@@ -25,7 +25,7 @@ from lakesweep.store.ids.node_leases import StoredLeaseRows
 from lakesweep.store.index.object_nodes import IndexNode
 from lakesweep.store.objects.object_types import ObjectTypes
 from lakesweep.store.realms.access import RealmAccess, RealmAccessBackend
-from lakesweep.store.realms.realm import Realm, RealmContext
+from lakesweep.store.realms.realm import CommitCounts, Realm, RealmContext
 from lakesweep.store.realms.registry import (
     RealmDefinition,
     RealmRegistry,
@@ -83,6 +83,11 @@ class Store:
         self.system = Realm(SYSTEM_REALM, self.backend, self._context, self._cached)
         self.realms = RealmRegistry(self.system, clock)
         self._access = RealmAccess(self.realms, clock, self.cache)
+
+    @property
+    def commit_counts(self) -> CommitCounts:
+        """The commits of this process so far."""
+        return self._context.counts
 
     @property
     def type_names(self) -> frozenset[str]:

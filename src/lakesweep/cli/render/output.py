@@ -141,7 +141,7 @@ class JsonOutput(_Streamed):
         write(_encode(document))
 
     def report(self, document: Document, batches: Iterable[pa.RecordBatch]) -> None:
-        from lakesweep.cli.render.rows import encode_lines
+        from lakesweep.json_lines import encode_lines
 
         write(_encode(document).rstrip()[:-1] + b',"files":[')
         comma = b""
@@ -171,7 +171,7 @@ class JsonOutput(_Streamed):
         sys.stderr.write(_encode({"error": document}).decode())
 
     def _encode(self, batch: pa.RecordBatch, rows: RowFormatter) -> memoryview:
-        from lakesweep.cli.render.rows import encode_lines
+        from lakesweep.json_lines import encode_lines
 
         return encode_lines(batch.select(list(rows.columns)))
 

@@ -1,21 +1,39 @@
-"""`lakesweep serve`: run schedules until stopped."""
+"""`lakesweep serve`: the HTTP API and schedules, until stopped."""
 
 from __future__ import annotations
 
-import signal
-import threading
 from contextlib import suppress
 from typing import Annotated
 
 import typer
 
 from lakesweep.cli.context import Context
-from lakesweep.errors import UnreachableError
+from lakesweep.errors import ConfigError, UnreachableError
 from lakesweep.units import format_count
 
 
 def serve(
     context: Context,
+    host: Annotated[
+        str | None,
+        typer.Option(
+            "--host",
+            metavar="HOST",
+            help="Listen on this address; by default that of [server], or 127.0.0.1.",
+            show_default=False,
+        ),
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            "--port",
+            min=0,
+            max=65_535,
+            metavar="PORT",
+            help="Listen on this port, 0 for any; by default that of [server], or 8080.",
+            show_default=False,
+        ),
+    ] = None,
     workers: Annotated[
         int | None,
         typer.Option(
@@ -26,28 +44,32 @@ def serve(
         ),
     ] = None,
 ) -> None:
-    """Run schedules: claim each due time once, and start its job as a process of its own.
+    """Serve the HTTP API and run schedules: each due time once, each job as a process of its own.
 
     Any number of services may run over one store, on one machine or on several. Jobs that run when
-    a service ends go on, and another service starts what is left. SIGTERM or Ctrl-C ends it.
+    a service ends go on, and another service starts what is left. SIGTERM or Ctrl-C ends it. On
+    another address than the loopback one it starts only if it can tell who calls: lakesweep token
+    create makes a token.
     """
     from lakesweep.operations.schedules.schedules import list_schedules
-    from lakesweep.scheduler.service import SchedulerService
 
-    app = context.app
-    service = SchedulerService(
-        app,
-        None,
-        workers or app.config.server.workers,
-        context.config_file,
-        context.output.say,
-    )
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+    try:
+        from lakesweep.server import service
+    except ImportError as error:
+        raise ConfigError(
+            f"the service needs the package {error.name}", hint="pip install 'lakesweep[server]'"
+        ) from error
+
+    app, section = context.app, context.config.server
     with suppress(UnreachableError):  # the service says so, and tries again
         app.prepare_store()
         count = len(list_schedules(app).schedules)
-        context.output.say(f"serving {format_count(count, 'schedule')} as {service.name}")
-    service.run(stop)
+        context.output.say(f"serving {format_count(count, 'schedule')}")
+    request = service.ServeRequest(
+        host or section.host,
+        section.port if port is None else port,
+        workers or section.workers,
+        context.config_file,
+    )
+    service.serve(app, request, context.output.say)
     context.output.say("stopped; jobs that run go on")

@@ -10,7 +10,14 @@ import msgspec
 
 from lakesweep.app import App
 from lakesweep.clock import micros, moment
-from lakesweep.runs.records import PlanRecord, PlanStatus, RunKind, RunRecord, RunStatus
+from lakesweep.runs.records import (
+    PlanRecord,
+    PlanStatus,
+    RootMemory,
+    RunKind,
+    RunRecord,
+    RunStatus,
+)
 
 _FAILED = frozenset({RunStatus.FAILED, RunStatus.DEAD})
 
@@ -63,22 +70,69 @@ class LakeList(msgspec.Struct, frozen=True):
     lakes: tuple[LakeLine, ...]
 
 
+class KnownRoot(msgspec.Struct, frozen=True, kw_only=True):
+    """A root that a plan of the lake saw: where it keeps files, and its newest version read."""
+
+    root: str
+    origin: str
+    folders: tuple[str, ...]
+    pointer: str
+    uuid: str | None
+    seen: datetime
+    dropped: bool
+
+    @classmethod
+    def of(cls, name: str, memory: RootMemory) -> KnownRoot:
+        """The view of what is remembered of a root."""
+        return cls(
+            root=name,
+            origin=memory.origin,
+            folders=memory.folders,
+            pointer=memory.pointer,
+            uuid=memory.uuid,
+            seen=moment(memory.seen_at),
+            dropped=memory.dropped,
+        )
+
+
+class RootList(msgspec.Struct, frozen=True):
+    """All roots that plans of a lake ever saw."""
+
+    roots: tuple[KnownRoot, ...]
+
+
 def list_lakes(app: App) -> LakeList:
     """The lakes of the configuration, in its order. Nothing is read but the store."""
     return LakeList(tuple(_lines(app)))
 
 
+def show_lake(app: App, name: str) -> LakeLine:
+    """One lake of the configuration. NotFoundError if there is none of that name."""
+    return _line(app, app.lake(name).name)
+
+
+def list_roots(app: App, lake: str) -> RootList:
+    """What earlier plans of a lake saw of its roots, by name. Nothing is read but the store."""
+    record = app.known_runs.find_lake(app.lake(lake).name)
+    found = {} if record is None else app.known_runs.known_folders(record)
+    return RootList(tuple(KnownRoot.of(name, found[name]) for name in sorted(found)))
+
+
 def _lines(app: App) -> Iterator[LakeLine]:
-    for name, section in app.config.lakes.items():
-        runs = list(app.known_runs.list(name))
-        newest = runs[0] if runs else None
-        yield LakeLine(
-            lake=name,
-            locations=section.locations,
-            health=_health(newest),
-            last_plan=_last_plan(app, name, runs),
-            last_run=None if newest is None else _run(newest),
-        )
+    for name in app.config.lakes:
+        yield _line(app, name)
+
+
+def _line(app: App, name: str) -> LakeLine:
+    runs = list(app.known_runs.list(name))
+    newest = runs[0] if runs else None
+    return LakeLine(
+        lake=name,
+        locations=app.config.lakes[name].locations,
+        health=_health(newest),
+        last_plan=_last_plan(app, name, runs),
+        last_run=None if newest is None else _run(newest),
+    )
 
 
 def _last_plan(app: App, lake: str, runs: list[RunRecord]) -> LakePlan | None:

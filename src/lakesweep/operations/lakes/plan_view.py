@@ -4,19 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakesweep.app import App
+from lakesweep.clock import micros, moment
 from lakesweep.errors import NotFoundError
+from lakesweep.operations.lakes.approval import Decision
 from lakesweep.operations.lakes.repositories import plan_or_lake
+from lakesweep.runs.records import PlanRecord, PlanStatus, is_repository
 from lakesweep.storage.datasets.reader import read_dataset
 from lakesweep.sweep.inspect.report import render_report
+from lakesweep.sweep.plan import stored_plan
 from lakesweep.sweep.plan.document import PlanDocument, PlanKind, check_kind
 from lakesweep.sweep.plan.stored_plan import PlanState, StoredPlan, open_plan
 from lakesweep.sweep.verdicts import Reason, Verdict
 
+#: What programs get of each file of a plan.
+PLAN_COLUMNS = ("path", "verdict", "reason", "size_bytes", "modified", "rule")
 #: The dataset of a lifecycle plan with the paths of what it deletes.
 _ADDRESSES = "addresses"
 
@@ -28,15 +36,47 @@ class PlanView(PlanDocument, frozen=True, kw_only=True):
     run: str | None
 
 
+class PlanLine(msgspec.Struct, frozen=True, kw_only=True):
+    """What the store knows of a plan. `decision` is set if it waits, or a person decided."""
+
+    plan: str
+    lake: str
+    kind: PlanKind
+    state: PlanState
+    created: datetime
+    expires: datetime
+    run: str | None
+    decision: Decision | None
+
+    @classmethod
+    def of(cls, record: PlanRecord, now: datetime) -> PlanLine:
+        """The line of a stored plan."""
+        is_over = record.status is PlanStatus.READY and micros(now) >= record.expires_at
+        return cls(
+            plan=record.plan,
+            lake=record.lake,
+            kind=PlanKind.LIFECYCLE if is_repository(record.lake) else PlanKind.SWEEP,
+            state=PlanState.EXPIRED if is_over else PlanState(record.status.value),
+            created=moment(record.created_at),
+            expires=moment(record.expires_at),
+            run=record.run,
+            decision=None if record.approval is None else Decision.of(record, record.approval),
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class PlanFilesRequest:
-    """Files of a plan, by verdict, reason and the table whose folder they are in."""
+    """Files of a plan, by verdict, reason and the table whose folder they are in.
+
+    `path` is the address of one file, or of a folder with all below it.
+    """
 
     plan: str
     kind: PlanKind = PlanKind.SWEEP
     verdict: Verdict | None = None
     reason: Reason | None = None
     table: str | None = None
+    path: str | None = None
 
 
 def find_plan(app: App, name: str, kind: PlanKind = PlanKind.SWEEP) -> StoredPlan:
@@ -45,6 +85,12 @@ def find_plan(app: App, name: str, kind: PlanKind = PlanKind.SWEEP) -> StoredPla
     found = open_plan(app.stores, app.known_runs, name)
     check_kind(found.document, kind)
     return found
+
+
+def list_plans(app: App, lake: str | None = None) -> list[PlanLine]:
+    """All plans, or those of a lake or repository, newest first."""
+    now = app.clock.now()
+    return [PlanLine.of(each, now) for each in app.known_runs.plans(lake)]
 
 
 def view_plan(app: App, name: str, kind: PlanKind = PlanKind.SWEEP) -> PlanView:
@@ -59,7 +105,21 @@ def plan_files(app: App, request: PlanFilesRequest) -> Iterator[pa.RecordBatch]:
     plan = find_plan(app, request.plan, request.kind)
     if request.table is not None:
         _check_table(plan, request.table)
-    return plan.rows(request.verdict, reason=request.reason, table=request.table)
+    rows = plan.rows(request.verdict, reason=request.reason, table=request.table)
+    return rows if request.path is None else _at(rows, request.path)
+
+
+def _at(rows: Iterator[pa.RecordBatch], path: str) -> Iterator[pa.RecordBatch]:
+    folder = f"{path.rstrip('/')}/"
+    for batch in rows:
+        paths = batch.column("path")
+        yield batch.filter(pc.or_(pc.equal(paths, path), pc.starts_with(paths, folder)))
+
+
+def plan_kind(app: App, name: str) -> PlanKind:
+    """Whether a plan, by its name or that of its lake, is one of a lake or of a repository."""
+    is_lifecycle = is_repository(stored_plan.find_plan(app.known_runs, name).lake)
+    return PlanKind.LIFECYCLE if is_lifecycle else PlanKind.SWEEP
 
 
 def _check_table(plan: StoredPlan, table: str) -> None:

@@ -101,11 +101,12 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class RunFilter:
-    """Which runs to list: of one lake, in one status, or started at a moment or later."""
+    """Which runs to list: of one lake, in one status, of one kind, or since a moment."""
 
     lake: str | None = None
     status: str | None = None
     since: datetime | None = None
+    kind: str | None = None
 
     def __post_init__(self) -> None:
         known = [status.value for status in RunStatus]
@@ -117,12 +118,16 @@ class RunFilter:
     def accepts(self, run: RunView) -> bool:
         """Whether a run is wanted; its lake was checked before."""
         is_late = self.since is None or run.started >= self.since
-        return is_late and self.status in (None, run.status)
+        return is_late and self.status in (None, run.status) and self.kind in (None, run.kind)
 
 
 def list_runs(app: App, wanted: RunFilter | None = None, limit: int = _NEWEST) -> list[RunView]:
     """The newest runs; maintenance belongs to no lake. NotFoundError if there is no such lake."""
-    wanted = wanted or RunFilter()
+    return list(islice(every_run(app, wanted or RunFilter()), limit))
+
+
+def every_run(app: App, wanted: RunFilter) -> Iterator[RunView]:
+    """All wanted runs, newest first, read as they are asked for."""
     runs = [*map(RunView.of, app.known_runs.list(wanted.lake))] if wanted.lake else None
     if runs == [] and wanted.lake not in app.config.lakes:
         raise NotFoundError(
@@ -132,7 +137,7 @@ def list_runs(app: App, wanted: RunFilter | None = None, limit: int = _NEWEST) -
     every = iter(runs) if runs is not None else map(RunView.of, app.known_runs.list())
     maintenance = map(RunView.of_maintenance, _maintenance(app)) if runs is None else iter(())
     newest = merge(every, maintenance, key=lambda run: run.started, reverse=True)
-    return list(islice(filter(wanted.accepts, newest), limit))
+    return filter(wanted.accepts, newest)
 
 
 def show_run(app: App, run: str) -> RunView | MaintenanceView:

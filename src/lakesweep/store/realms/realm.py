@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any, TypeVar
 
@@ -26,6 +26,19 @@ Head = TypeVar("Head", bound=Commit)
 V = TypeVar("V")
 
 
+@dataclass(slots=True)
+class CommitCounts:
+    """The commits of this process: those that changed something, and attempts that lost a swap."""
+
+    commits: int = 0
+    conflicts: int = 0
+
+    def add(self, committed: Committed[Any]) -> None:
+        """Count one. Threads may miss each other's; these are only statistics."""
+        self.commits += committed.changed
+        self.conflicts += committed.attempts - 1
+
+
 @dataclass(frozen=True, slots=True)
 class RealmContext:
     """What all realms of a store share."""
@@ -35,6 +48,7 @@ class RealmContext:
     ids: IdSource
     locks: FairLocks
     random: Random
+    counts: CommitCounts = field(default_factory=CommitCounts)
 
 
 class Realm:
@@ -59,6 +73,7 @@ class Realm:
         self.backend = backend
         self._ids = context.ids
         self.clock = context.clock
+        self._counts = context.counts
         cached = cached or backend
         self.references = References(backend, name, context.clock, cached)
         self.objects = Objects(cached, name, context.types, context.clock, context.ids)
@@ -88,7 +103,11 @@ class Realm:
 
         With a `kind`, WrongTypeError if the current head is of another.
         """
-        return self._commits.commit(reference, kind, change, message=message, author=author)
+        done: Committed[Head] = self._commits.commit(
+            reference, kind, change, message=message, author=author
+        )
+        self._counts.add(done)
+        return done
 
     def head(self, reference: str, kind: type[Head], *, fresh: bool = False) -> Stored[Head] | None:
         """The newest commit of a reference; None before the first one.

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakesweep.cli.render.rows import encode_lines
+from lakesweep.json_lines import encode_lines
 from lakesweep.storage.file_batches import FILE_SCHEMA
 
 _MOMENT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -1,0 +1,1 @@
+"""The service as one ASGI application: its HTTP API, who may use it, and its metrics."""

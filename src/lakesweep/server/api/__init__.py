@@ -1,0 +1,1 @@
+"""The HTTP API: one table of routes, and a handler for each."""

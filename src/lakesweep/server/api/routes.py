@@ -1,0 +1,79 @@
+"""The table of routes: the router, the role checks and the OpenAPI document all come from it."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any
+
+from lakesweep.catalog.service_tokens import ServiceRole
+from lakesweep.operations.catalogs.tokens import NewToken, TokenView
+from lakesweep.operations.catalogs.views import EntityView
+from lakesweep.operations.lakes.approval import Decision
+from lakesweep.operations.lakes.explain import FileExplanation, ObjectExplanations
+from lakesweep.operations.lakes.lakes import LakeLine
+from lakesweep.operations.lakes.plan_view import PlanView
+from lakesweep.operations.lakes.runs import RunView
+from lakesweep.operations.schedules.schedules import ScheduleView
+from lakesweep.operations.store.realms import RealmView
+from lakesweep.operations.store.store import MaintenanceView, StoreInfo
+from lakesweep.server.api import lakes, runs, service, store
+from lakesweep.server.api.call import FORM, Nothing, Route
+from lakesweep.server.api.pages import ListRequest
+from lakesweep.server.auth.authentication import AccessToken
+from lakesweep.server.metrics import CONTENT_TYPE
+
+_V = ServiceRole.VIEWER
+_O = ServiceRole.OPERATOR
+_P = ServiceRole.APPROVER
+_A = ServiceRole.ADMIN
+_API = "/api/v1"
+_CREATED = HTTPStatus.CREATED
+_ACCEPTED = HTTPStatus.ACCEPTED
+_EMPTY = HTTPStatus.NO_CONTENT
+_FILES = (lakes.JSON_LINES, lakes.ARROW)
+
+# fmt: off
+#: Method, path, handler, role, request, answer, summary.
+ROUTES: tuple[Route[Any], ...] = (
+    Route("GET", "/health/live", service.show_live, None, Nothing, (service.Liveness,), "Whether the service answers"),
+    Route("GET", "/health/ready", service.show_ready, None, Nothing, (service.Readiness,), "Whether the store answers and has the right tables"),
+    Route("GET", "/metrics", service.show_metrics, _V, Nothing, (), "Metrics for Prometheus", media_types=(CONTENT_TYPE.partition(";")[0],)),
+
+    Route("GET", f"{_API}/lakes", lakes.list_lakes, _V, ListRequest, (lakes.LakePage,), "All lakes: last plan, last run, waste and health"),
+    Route("GET", f"{_API}/lakes/{{lake}}", lakes.show_lake, _V, Nothing, (LakeLine,), "One lake"),
+    Route("GET", f"{_API}/lakes/{{lake}}/roots", lakes.list_roots, _V, ListRequest, (lakes.RootPage,), "What plans saw of the roots of a lake"),
+    Route("GET", f"{_API}/repositories", lakes.list_repositories, _V, ListRequest, (lakes.RepositoryPage,), "The lakeFS repositories of the configuration"),
+
+    Route("GET", f"{_API}/plans", lakes.list_plans, _V, lakes.PlansRequest, (lakes.PlanPage,), "Plans, newest first"),
+    Route("GET", f"{_API}/plans/{{plan}}", lakes.show_plan, _V, Nothing, (PlanView,), "One plan with its totals and guards, or the newest of a lake"),
+    Route("GET", f"{_API}/plans/{{plan}}/files", lakes.stream_files, _V, lakes.FilesRequest, (lakes.FileLine,), "Stream the files of a plan", media_types=_FILES),
+    Route("GET", f"{_API}/plans/{{plan}}/explain", lakes.explain_path, _V, lakes.ExplainRequest, (FileExplanation, ObjectExplanations), "Why a plan keeps or deletes a file"),
+    Route("POST", f"{_API}/plans/{{plan}}:approve", lakes.approve, _P, lakes.ApproveRequest, (Decision,), "Let the next sweep apply a plan"),
+    Route("POST", f"{_API}/plans/{{plan}}:reject", lakes.reject, _P, lakes.RejectRequest, (Decision,), "Never apply a plan"),
+
+    Route("GET", f"{_API}/runs", runs.list_runs, _V, runs.RunsRequest, (runs.RunPage,), "Runs, newest first"),
+    Route("GET", f"{_API}/runs/{{run}}", runs.show_run, _V, Nothing, (RunView, MaintenanceView), "One run in full"),
+    Route("GET", f"{_API}/checks", runs.list_checks, _V, ListRequest, (runs.RunPage,), "Checks for missing files, newest first"),
+    Route("GET", f"{_API}/maintenance", runs.list_maintenance, _V, ListRequest, (runs.RunPage,), "Maintenance runs of the store, newest first"),
+
+    Route("GET", f"{_API}/schedules", runs.list_schedules, _V, ListRequest, (runs.SchedulePage,), "All schedules"),
+    Route("GET", f"{_API}/schedules/{{name}}", runs.show_schedule, _V, Nothing, (ScheduleView,), "One schedule with its next due times and newest jobs"),
+    Route("PUT", f"{_API}/schedules/{{name}}", runs.put_schedule, _A, runs.ScheduleBody, (ScheduleView,), "Add or replace a schedule"),
+    Route("DELETE", f"{_API}/schedules/{{name}}", runs.remove_schedule, _A, Nothing, (), "Remove a schedule", _EMPTY),
+    Route("POST", f"{_API}/schedules/{{name}}:pause", runs.pause_schedule, _O, Nothing, (ScheduleView,), "Let no due time run"),
+    Route("POST", f"{_API}/schedules/{{name}}:resume", runs.resume_schedule, _O, Nothing, (ScheduleView,), "Let due times run again"),
+    Route("POST", f"{_API}/schedules/{{name}}:run", runs.run_schedule, _O, Nothing, (runs.JobsQueued,), "Queue the jobs of a schedule now", _ACCEPTED),
+
+    Route("GET", f"{_API}/quarantine", store.list_quarantine, _V, ListRequest, (store.QuarantinePage,), "What plans set aside, newest first"),
+
+    Route("GET", f"{_API}/store", store.show_store, _A, Nothing, (StoreInfo,), "The database of the store"),
+    Route("GET", f"{_API}/realms", store.list_realms, _A, ListRequest, (store.RealmPage,), "All realms"),
+    Route("GET", f"{_API}/realms/{{realm}}", store.show_realm, _A, Nothing, (RealmView,), "One realm"),
+    Route("GET", f"{_API}/principals", store.list_principals, _A, ListRequest, (store.PrincipalPage,), "The principals of the realm"),
+    Route("GET", f"{_API}/principals/{{principal}}", store.show_principal, _A, Nothing, (EntityView,), "One principal"),
+    Route("GET", f"{_API}/tokens", store.list_tokens, _A, ListRequest, (store.TokenPage,), "All tokens, without their secrets"),
+    Route("POST", f"{_API}/tokens", store.create_token, _A, store.NewTokenBody, (NewToken,), "Create a token; its text is shown this once", _CREATED),
+    Route("DELETE", f"{_API}/tokens/{{token}}", store.revoke_token, _A, Nothing, (TokenView,), "Revoke a token, by its id or its name"),
+    Route("POST", f"{_API}/oauth/token", store.log_in, None, store.LoginForm, (AccessToken,), "Log in as a principal, with client credentials", takes=FORM),
+)
+# fmt: on

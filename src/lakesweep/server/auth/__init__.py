@@ -1,0 +1,1 @@
+"""Who calls the service, and what they may do."""

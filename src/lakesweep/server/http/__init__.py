@@ -1,0 +1,1 @@
+"""What every request goes through: limits, headers, problem documents, the log."""
