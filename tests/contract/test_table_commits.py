@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from lakesweep.iceberg.commits.table_handle import (
     TableHandle,
     commit_with_retries,
 )
-from lakesweep.iceberg.document.updates import SetProperties
+from lakesweep.iceberg.document.updates import SetProperties, SetSnapshotRef
 from tests import iceberg_commits as kinds
 from tests.database_servers import DatabaseServer
 from tests.iceberg_commits import (
@@ -156,3 +157,35 @@ def test_two_expiries_at_once(handle: TableHandle) -> None:
     outcome = commit_with_retries(handle, expire)
     assert ids(handle.load()) == ids(base)[-1:]
     assert row_count(handle.load().location) == ROWS
+
+
+@pytest.mark.parametrize("handle", ["sqlite", "rest", "realm", "folder"], indirect=True)
+def test_no_tag_is_lost_in_silence_while_expiries_run(handle: TableHandle) -> None:
+    first = ids(handle.load())
+    lost: dict[str, int] = {}
+
+    def set_tag(number: int) -> str | None:
+        def decide(base: LoadedTable) -> MetadataChange | None:
+            wanted = first[number % len(first)]
+            if wanted not in ids(base):
+                return None  # expired before it could be tagged
+            ref = SetSnapshotRef(ref_name=f"t{number}", type="tag", snapshot_id=wanted)
+            return MetadataChange.of(base.document, [ref])
+
+        outcome = commit_with_retries(handle, decide, attempts=50)
+        return f"t{number}" if outcome.status is CommitStatus.COMMITTED else None
+
+    def expire_all(_: int) -> None:
+        outcome = commit_with_retries(handle, expire, attempts=50)
+        lost.update(outcome.lost_refs)
+
+    with ThreadPoolExecutor(4) as pool:
+        tags = [pool.submit(set_tag, number) for number in range(6)]
+        expiries = [pool.submit(expire_all, number) for number in range(3)]
+        made = {tag for future in tags if (tag := future.result()) is not None}
+        for future in expiries:
+            future.result()
+    now = handle.load()
+    assert made <= now.document.refs().keys() | lost.keys()
+    assert {ref.snapshot_id for ref in now.document.refs().values()} <= {*ids(now)}
+    assert row_count(now.location) == ROWS

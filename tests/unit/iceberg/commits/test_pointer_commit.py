@@ -27,6 +27,7 @@ from lakesweep.iceberg.commits.table_handle import (
 from lakesweep.iceberg.document.fields import RawDocument
 from lakesweep.iceberg.document.updates import SetProperties
 from lakesweep.iceberg.table_identifier import IcebergTables
+from lakesweep.storage.object_store import ObjectStore
 from lakesweep.storage.stores import Stores
 from tests import iceberg_commits as kinds
 from tests.database_servers import DatabaseServer
@@ -302,6 +303,33 @@ def test_a_folder_in_a_bucket_has_no_safe_swap(template: Template) -> None:
     store.write("t/metadata/v3.gz.metadata.json", b"another writer")
     change = MetadataChange.of(taken.document, [SetProperties(updates={"a": "b"})])
     assert sure.commit(taken, change).status is CommitStatus.CONFLICT
+
+
+class _Interloper:
+    """A store in which somebody else creates each new object a moment before we do."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def write_new(self, key: str, data: bytes) -> None:
+        self._store.write(key, data.replace(b"main", b"niam"))
+        self._store.write_new(key, data)
+
+
+def test_the_number_of_a_folder_is_taken_at_the_last_moment(template: Template) -> None:
+    plain = Stores().open("memory://interloper/")
+    data = Path(template.metadata.removeprefix("file://")).read_bytes()
+    plain.write("t/metadata/v1.metadata.json", data)
+    plain.write("t/metadata/version-hint.text", b"1")
+    stores = Stores(replace={"memory://interloper": _Interloper(plain)})
+    tables = IcebergTables(stores, {})
+    table = open_table(tables, "memory://interloper/t", sole_writer=True)
+    assert _expire(table).status is CommitStatus.CONFLICT
+    assert b"niam" in plain.read("t/metadata/v2.metadata.json")
+    assert plain.read("t/metadata/version-hint.text") == b"1"
 
 
 def test_a_metadata_file_gets_a_successor_where_the_user_says(
