@@ -8,13 +8,14 @@ lists: a snapshot that stays is the bytes that its writer wrote.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 import msgspec
 from msgspec import Raw
 
-from lakesweep.errors import DamagedError
+from lakesweep.errors import DamagedError, InvalidUpdateError, LakesweepError
 from lakesweep.untrusted.documents import JSON_ERRORS, Long, decode_json, inflate_gzip
 from lakesweep.untrusted.limits import DEFAULT_LIMITS, ReadLimits, reading
 
@@ -24,6 +25,7 @@ BRANCH, TAG = "branch", "tag"
 NO_SNAPSHOT = -1
 _FIRST_WITH_NULL_SNAPSHOT = 3
 _NULL = b"null"
+_LONGEST_REASON = 500
 
 Head = TypeVar("Head")
 
@@ -259,6 +261,29 @@ def decode_field(path: str, name: str, raw: Raw | None, kind: Any) -> Any:
         raise DamagedError(
             path, f"its field {name} is not as Iceberg writes it: {error}"
         ) from error
+
+
+def decode_sent(what: str, raw: Raw, kind: Any) -> Any:
+    """A value that a client sent; InvalidUpdateError if it has another shape."""
+    try:
+        return msgspec.json.decode(raw, type=kind)
+    except JSON_ERRORS as error:
+        raise InvalidUpdateError(f"the {what} cannot be read: {error}") from error
+
+
+@contextmanager
+def applying() -> Iterator[None]:
+    """Turn any exception inside into one that says that the updates do not fit.
+
+    Values that clients send have any shape, and so have documents of strange writers.
+    """
+    try:
+        yield
+    except LakesweepError:
+        raise
+    except Exception as error:
+        text = f"the updates do not fit the document: {type(error).__name__}: {error}"
+        raise InvalidUpdateError(text[:_LONGEST_REASON]) from error
 
 
 def no_snapshot(format_version: int) -> int | None:

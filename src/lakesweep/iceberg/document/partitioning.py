@@ -11,7 +11,7 @@ from lakesweep.iceberg.document.fields import (
     Entry,
     OrderId,
     SpecId,
-    decode_field,
+    decode_sent,
     encode,
     plain,
 )
@@ -35,7 +35,7 @@ _TRUNCATED = ("int", "long", "decimal", "string", "binary")
 
 def add_spec(edit: DocumentEdit, update: AddPartitionSpec) -> int:
     """Add a partition spec, unless there is an equal one; its id."""
-    spec: dict[str, Any] = decode_field(edit.path, "spec", update.spec, dict[str, Any])
+    spec: dict[str, Any] = decode_sent("partition spec", update.spec, dict[str, Any])
     fields = _bound_fields(edit, spec, "partition")
     entries = _specs(edit)
     for entry in entries:
@@ -72,7 +72,7 @@ def remove_specs(edit: DocumentEdit, update: RemovePartitionSpecs) -> None:
 
 def add_sort_order(edit: DocumentEdit, update: AddSortOrder) -> int:
     """Add a sort order, unless there is an equal one; its id. Unsorted is always 0."""
-    order: dict[str, Any] = decode_field(edit.path, "sort-order", update.sort_order, dict[str, Any])
+    order: dict[str, Any] = decode_sent("sort order", update.sort_order, dict[str, Any])
     fields = _bound_fields(edit, order, "sort")
     entries = _orders(edit)
     for entry in entries:

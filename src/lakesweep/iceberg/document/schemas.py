@@ -13,7 +13,7 @@ from lakesweep.iceberg.document.fields import (
     DocumentEdit,
     Entry,
     SchemaId,
-    decode_field,
+    decode_sent,
     plain,
 )
 from lakesweep.iceberg.document.updates import (
@@ -123,7 +123,7 @@ def primitive_type(schema: dict[str, Any], field_id: object) -> str | None:
 
 
 def _checked_schema(edit: DocumentEdit, raw: Raw) -> dict[str, Any]:
-    schema: dict[str, Any] = decode_field(edit.path, "schema", raw, dict[str, Any])
+    schema: dict[str, Any] = decode_sent("schema", raw, dict[str, Any])
     if schema.get("type") != "struct" or not isinstance(schema.get("fields"), list):
         raise InvalidUpdateError("a schema is a struct with fields")
     version = edit.format_version

@@ -18,7 +18,7 @@ from lakesweep.iceberg.document.fields import (
     RawDocument,
     SnapshotHead,
     SnapshotRef,
-    decode_field,
+    decode_sent,
     encode,
     no_snapshot,
     plain,
@@ -66,7 +66,7 @@ class SnapshotEdit(DocumentEdit):
 
 def add_snapshot(edit: SnapshotEdit, update: AddSnapshot) -> None:
     """Append a snapshot. A sequence number or row id that is taken is a conflict: retry."""
-    head: SnapshotHead = decode_field(edit.path, "snapshot", update.snapshot, SnapshotHead)
+    head: SnapshotHead = decode_sent("snapshot", update.snapshot, SnapshotHead)
     if not edit.get("schemas", list | None) and not edit.has("schema"):
         raise InvalidUpdateError("a snapshot cannot be added before a schema")
     if head.snapshot_id in edit.known():
@@ -211,7 +211,7 @@ def set_partition_statistics(edit: SnapshotEdit, update: SetPartitionStatistics)
 
 
 def _set_statistics(edit: SnapshotEdit, name: str, raw: Raw) -> None:
-    head: OfSnapshot = decode_field(edit.path, name, raw, OfSnapshot)
+    head: OfSnapshot = decode_sent(name, raw, OfSnapshot)
     others = [
         entry
         for entry in edit.entries(name, OfSnapshot)

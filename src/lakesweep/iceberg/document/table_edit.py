@@ -17,7 +17,8 @@ from lakesweep.iceberg.document.fields import (
     LogLine,
     OfSnapshot,
     RawDocument,
-    decode_field,
+    applying,
+    decode_sent,
     encode,
 )
 from lakesweep.iceberg.document.partitioning import (
@@ -107,15 +108,20 @@ def apply_table_updates(
     CommitConflictError if a snapshot was prepared for an older state.
     """
     edit = TableEdit(document, now_ms)
+    with applying():
+        _apply_all(edit, updates)
+        if not edit.changed:
+            return document
+        _finish(edit, location)
+        return edit.result()
+
+
+def _apply_all(edit: TableEdit, updates: Iterable[TableUpdate]) -> None:
     for is_removal, run in groupby(updates, key=lambda update: isinstance(update, Removal)):
         if is_removal:
             apply_removals(edit, cast("Iterable[Removal]", run))
         else:
             _apply_each(edit, run)
-    if not edit.changed:
-        return document
-    _finish(edit, location)
-    return edit.result()
 
 
 def _apply_each(edit: TableEdit, updates: Iterable[TableUpdate]) -> None:
@@ -169,7 +175,7 @@ def _leave_v1(edit: TableEdit) -> None:
 
 
 def _add_key(edit: TableEdit, update: AddEncryptionKey) -> None:
-    head: KeyId = decode_field(edit.path, _KEYS, update.encryption_key, KeyId)
+    head: KeyId = decode_sent("encryption key", update.encryption_key, KeyId)
     entries = edit.entries(_KEYS, KeyId)
     if head not in {entry.head for entry in entries}:
         edit.put_entries(_KEYS, [*entries, Entry(head, update.encryption_key)])

@@ -14,7 +14,8 @@ from lakesweep.iceberg.document.fields import (
     DocumentEdit,
     Entry,
     RawDocument,
-    decode_field,
+    applying,
+    decode_sent,
     encode,
     plain,
 )
@@ -76,14 +77,15 @@ def apply_view_updates(
     document: RawDocument, updates: Iterable[ViewUpdate], *, now_ms: int
 ) -> RawDocument:
     """The document after a commit; the same object if the updates change nothing."""
-    edit = ViewEdit(document, now_ms)
-    for update in updates:
-        _APPLY[type(update)](edit, update)
-    if not edit.changed:
-        return document
-    _check_dialects(edit)
-    _forget_versions(edit)
-    return edit.result()
+    with applying():
+        edit = ViewEdit(document, now_ms)
+        for update in updates:
+            _APPLY[type(update)](edit, update)
+        if not edit.changed:
+            return document
+        _check_dialects(edit)
+        _forget_versions(edit)
+        return edit.result()
 
 
 def _add_schema(edit: ViewEdit, update: AddSchema) -> None:
@@ -103,7 +105,7 @@ def _add_version(edit: ViewEdit, update: AddViewVersion) -> None:
         if _meaning(entry.raw) == meaning:
             edit.last_version = entry.head.version_id
             return
-    head: VersionHead = decode_field(edit.path, "view-version", raw, VersionHead)
+    head: VersionHead = decode_sent("view version", raw, VersionHead)
     highest = max((entry.head.version_id for entry in edit.versions()), default=0)
     number = head.version_id if head.version_id > highest else highest + 1
     raw = with_field(raw, "version-id", number)
@@ -114,7 +116,7 @@ def _add_version(edit: ViewEdit, update: AddViewVersion) -> None:
 
 
 def _checked_version(edit: ViewEdit, raw: Raw) -> Raw:
-    version: dict[str, Any] = decode_field(edit.path, "view-version", raw, dict[str, Any])
+    version: dict[str, Any] = decode_sent("view version", raw, dict[str, Any])
     names = _dialects(version)
     for name in names:
         if names.count(name) > 1:
