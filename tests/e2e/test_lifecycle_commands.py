@@ -132,6 +132,11 @@ def test_a_plan_is_shown_by_paths_and_as_a_page(lakesweep: Lakesweep, namespace:
 
     assert lakesweep("lifecycle", "show", name, "--html", "page.html").code == 0
     assert name in Path("page.html").read_text()
+    assert lakesweep("lifecycle", "show", name, "--html", "-", json=False).out.startswith("<!")
+    assert not Path("-").exists()
+    there = Path("there.html").absolute().as_uri()
+    assert lakesweep("lifecycle", "show", name, "--html", there).code == 0
+    assert name in Path("there.html").read_text()
     assert lakesweep("lifecycle", "show", name, "--html", "page.html", "--paths").code == 2
 
 

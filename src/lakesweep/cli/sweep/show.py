@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakesweep.cli.context import Context
+from lakesweep.cli.render.terminal import write
 from lakesweep.errors import UsageError
+from lakesweep.storage.address import parse
 from lakesweep.sweep.verdicts import Reason, Verdict
 
 if TYPE_CHECKING:
@@ -55,7 +57,7 @@ class FileChoice:
 
 
 Html = Annotated[
-    Path | None,
+    str | None,
     typer.Option(
         metavar="FILE", help="Write a report page with charts to this file.", show_default=False
     ),
@@ -73,7 +75,7 @@ def show(context: Context, plan: PlanName, choice: FileChoice, html: Html = None
 
 
 def show_plan(
-    context: Context, plan: str, kind: PlanKind, choice: FileChoice, html: Path | None
+    context: Context, plan: str, kind: PlanKind, choice: FileChoice, html: str | None
 ) -> None:
     """Show a plan of any kind, write its page, or stream the files that were asked for."""
     if html is None:
@@ -100,16 +102,24 @@ def _show(context: Context, plan: str, kind: PlanKind, choice: FileChoice) -> No
     context.output.say(summary(view))
 
 
-def _write_page(context: Context, plan: str, kind: PlanKind, file: Path) -> None:
+def _write_page(context: Context, plan: str, kind: PlanKind, place: str) -> None:
     from lakesweep.operations.lakes.plan_view import plan_page, view_plan
 
     view = view_plan(context.app, plan, kind)
-    try:
-        file.write_text(plan_page(view), encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{file} cannot be written: {error.strerror}") from error
-    context.output.result({"plan": view.plan, "written": str(file)})
-    context.output.say(f"wrote {file}")
+    page = plan_page(view).encode()
+    if place == "-":
+        write(page)
+        return
+    if "://" in place:
+        address = parse(place)
+        context.app.stores.open(address).write(address.key, page)
+    else:
+        try:
+            Path(place).write_bytes(page)
+        except OSError as error:
+            raise UsageError(f"{place} cannot be written: {error.strerror}") from error
+    context.output.result({"plan": view.plan, "written": place})
+    context.output.say(f"wrote {place}")
 
 
 def explain(
