@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import socket
 import ssl
@@ -19,6 +20,8 @@ import pytest
 from tests.command import Lakesweep
 from tests.processes import running
 from tests.small_lake import SmallLake
+
+_DASHBOARD = Path(__file__).parents[2] / "deploy" / "grafana" / "lakesweep.json"
 
 
 @pytest.fixture(scope="module")
@@ -113,6 +116,15 @@ def test_metrics_tell_of_lakes_runs_and_the_store(url: str) -> None:
         assert line in text
     for name in ("store_commits_total", "store_conflicts_total", "cache_hits_total"):
         assert f"lakesweep_{name}" in text
+
+
+def test_the_dashboard_asks_for_metrics_that_exist(url: str) -> None:
+    _json(f"{url}/health/live")  # the first request is counted
+    text = httpx.get(f"{url}/metrics", timeout=60).text
+    told = set(re.findall(r"^lakesweep_\w+", text, re.MULTILINE))
+    asked = set(re.findall(r"lakesweep_\w+", _DASHBOARD.read_text()))
+    assert asked
+    assert asked <= told
 
 
 def test_requests_that_are_no_http_do_not_stop_it(url: str) -> None:
