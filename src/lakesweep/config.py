@@ -434,7 +434,7 @@ class ScheduleSection(Section):
 
     @model_validator(mode="after")
     def _is_due_some_time(self) -> Self:
-        if self.job in ("iceberg-expire", "policy"):
+        if self.job == "policy":
             raise PydanticCustomError(
                 "missing_command", "the job {job} has no command yet", {"job": self.job}
             )

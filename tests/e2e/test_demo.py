@@ -40,6 +40,8 @@ def test_programs_get_the_story_and_a_lake_that_is_kept_can_be_used(
     assert done.lines[0]["command"] == (
         "lakesweep plan demo --engine local --override unlisted-table=warehouse/shop/customers"
     )
+    ends = [each["status"] for each in done.lines if "claimed_by" in each]
+    assert [*ends[-2:]] == ["incomplete", "waiting"]  # a table that no catalog lists is withheld
     proof = done.lines[-1]
     assert proof["left"] == {"referenced": 48, "hidden": 2, "unknown-kind": 1, "too-new": 1}
     assert len(proof["readable"]) == 9

@@ -133,8 +133,10 @@ def test_a_service_sweeps_when_due_waits_for_approval_and_applies_what_was_appro
         lakesweep("schedule", "pause", "often")
         _until(lambda: not _jobs(lakesweep, "queued", "running"))
         waiting = _jobs(lakesweep)[0]
-        assert waiting["status"] == "refused"
-        assert any("needs approval" in line for line in waiting["output"])
+        assert waiting["status"] == "waiting"
+        assert waiting["message"].startswith("needs approval: ")
+        output = lakesweep("schedule", "jobs", waiting["job"], "--output").document["lines"]
+        assert waiting["message"] in output
         assert lakesweep("approve", "prod").code == 0
         lakesweep("schedule", "run", "often")
         _until(lambda: not lake.orphans())

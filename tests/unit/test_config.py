@@ -409,7 +409,6 @@ def test_a_huge_file_is_not_read_as_a_configuration(tmp_path: Path) -> None:
         '[[webhooks]]\nurl = "https://x/y"\nsecret = "long enough"\nevents = ["run.odd"]',
         '[[webhooks]]\nurl = "https://x/y"',
         '[schedules.s]\njob = "policy"\nevery = "1h"',
-        '[schedules.s]\njob = "iceberg-expire"\nevery = "1h"',
     ],
 )
 def test_webhooks_and_jobs_that_make_no_sense_are_refused_without_secrets(text: str) -> None:

@@ -26,6 +26,9 @@ grace = "7d"                               # younger files are never deleted
 type = "iceberg-catalog"                   # everything that keeps files alive
 name = "demo"
 properties = {{ type = "sql", uri = "sqlite:///{folder}/catalog.db", warehouse = "{warehouse}" }}
+
+[lakes.demo.limits]                        # of sweeps that run by themselves
+apply = "after-approval"                   # every plan waits for a person
 """
 _ROWS = 1_000
 _REGIONS = ("eu", "us")

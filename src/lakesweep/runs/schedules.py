@@ -23,6 +23,7 @@ class JobKind(StrEnum):
     PAIMON_EXPIRE = "paimon-expire"
     QUARANTINE_EMPTY = "quarantine-empty"
     LIFECYCLE = "lifecycle"
+    ICEBERG_EXPIRE = "iceberg-expire"
     PLAN = "plan"
     APPLY = "apply"
     LIFECYCLE_APPLY = "lifecycle-apply"
@@ -31,7 +32,7 @@ class JobKind(StrEnum):
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 #: Names of jobs whose commands do not exist yet.
-RESERVED = ("iceberg-expire", "policy")
+RESERVED = ("policy",)
 #: Jobs that have no schedule: they carry out what a person decided about one plan or one lake.
 ON_DEMAND = frozenset(
     {JobKind.PLAN, JobKind.APPLY, JobKind.LIFECYCLE_APPLY, JobKind.QUARANTINE_RESTORE}

@@ -25,7 +25,7 @@ import msgspec
 from lakesweep.app import JOB_VARIABLE
 from lakesweep.clock import Clock, SystemClock, micros, moment
 from lakesweep.errors import LakesweepError
-from lakesweep.operations.schedules.jobs import command_of, is_busy, status_of
+from lakesweep.operations.schedules.jobs import NEEDS_APPROVAL, command_of, is_busy, status_of
 from lakesweep.progress_board import safe_line
 from lakesweep.runs.job_records import JobRecord, JobStatus
 from lakesweep.runs.leases import RENEW_SECONDS, HeldLease, keep_renewing, take_lease
@@ -108,7 +108,7 @@ class Supervisor:
             return None
         ended = msgspec.structs.replace(
             job,
-            status=JobStatus.CANCELLED if why is not None else status_of(code),
+            status=JobStatus.CANCELLED if why is not None else status_of(code, log.tail),
             finished_at=micros(self.clock.now()),
             exit_code=code,
             message=why or log.last_message,
@@ -224,8 +224,9 @@ class JobLog:
         """The error that a command ended with, or its last line."""
         with self._lock:
             lines = self._record.lines
-        errors = [line for line in lines if line.startswith("error:")]
-        return (errors or [*lines] or [""])[-1]
+        told = [line for line in lines if not line.startswith("try:")]
+        telling = [line for line in told if line.startswith(("error:", NEEDS_APPROVAL))]
+        return (telling or told or [""])[-1]
 
 
 def _start(words: Sequence[str], job: str) -> subprocess.Popen[bytes]:

@@ -54,9 +54,10 @@ def _tell(
     """The whole story on an embedded lake.
 
     Makes Iceberg tables in a folder, litters it as years of use would, and shows with real commands
-    how a plan is made, looked at, applied with a way back, undone and applied for good. Proves at
-    the end that every table reads as before, and that nothing else is left. Needs disk space and
-    about a minute; no server, and with --engine local no Java.
+    how a plan is made, looked at, applied with a way back, undone and applied for good; in between,
+    the service does the same by itself, and waits for approval. Proves at the end that every table
+    reads as before, and that nothing else is left. Needs disk space and about a minute; no server,
+    and with --engine local no Java.
     """
     chosen = engine.engine or EngineName.SPARK
     _check(chosen)

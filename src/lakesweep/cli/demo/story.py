@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import shlex
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stdout
 from dataclasses import dataclass
@@ -21,9 +24,11 @@ from lakesweep.demo.garbage import (
 )
 from lakesweep.demo.lake import DemoLake
 from lakesweep.errors import LakesweepError, RefusedError
+from lakesweep.runs.records import PlanStatus
 from lakesweep.units import format_count
 
 if TYPE_CHECKING:
+    from lakesweep.app import App
     from lakesweep.cli.context import Context
 
 #: Runs one command line in this process and returns its exit code.
@@ -32,6 +37,7 @@ RunCommand: TypeAlias = Callable[[Sequence[str]], int]
 _DROPPED = "--override unlisted-table=warehouse/shop/customers"
 _HERE = "--engine local"
 _WIDTH = 100
+_PATIENCE_SECONDS = 120.0
 _LAKE = (
     "The tables have partitions, row-level deletes, a branch and a tag; two share a folder. "
     "Crashed writers, failed commits, expired snapshots and a dropped table have left orphan files."
@@ -53,6 +59,8 @@ class Story:
         before = read_all(self.lake)
         plan = self._look(planted)
         self._undo(plan, before)
+        self._unattended()
+        prove_same(before, read_all(self.lake))
         before = {**self._delete(planted), **before}
         self._prove(planted, before)
 
@@ -95,6 +103,51 @@ class Story:
         self._run("Check for dangling references:", f"check demo {_HERE}")
         prove_same(before, read_all(self.lake))
         self._run("Undo it:", f"quarantine restore {plan}")
+
+    def _unattended(self) -> None:
+        self._run(
+            "All this can happen without you. A schedule, kept in the store:",
+            "schedule add soon --job sweep --lake demo --every 2s --option engine=local",
+        )
+        self._announce(
+            "The service claims each due time once, and runs its job as a process of its own.",
+            "lakesweep serve &",
+        )
+        with self._service():
+            self._wait(lambda app: bool(app.schedules.open_jobs()))
+            self._run("It is due. Once is enough for this demo:", "schedule pause soon")
+            self._wait(lambda app: not app.schedules.open_jobs())
+            plan = self._newest_plan()
+            self._run("The limits of this lake let every plan wait for a person:", "lakes")
+            self._run("Let the service apply it:", f"approve {plan} --why 'only leftovers'")
+            self._run("And do not wait for the next due time:", "schedule run soon")
+            self._wait(lambda app: app.runs.plan(plan).status is PlanStatus.APPLIED)
+            self._wait(lambda app: not app.schedules.open_jobs())
+        self._run("What the service did:", "schedule jobs --limit 2")
+        self._run("It went to quarantine for a week. Undo it, too:", f"quarantine restore {plan}")
+
+    @contextmanager
+    def _service(self) -> Iterator[None]:
+        """A service over the store of the lake, while the block runs."""
+        words = [sys.executable, "-m", "lakesweep", "--config", str(self.lake.config), "serve"]
+        quiet = subprocess.DEVNULL
+        with subprocess.Popen(words, stdin=quiet, stdout=quiet, stderr=quiet) as process:  # noqa: S603 - our own command
+            try:
+                yield
+            finally:
+                process.terminate()
+
+    def _wait(self, is_so: Callable[[App], bool]) -> None:
+        """Wait until the service has done something."""
+        end = time.monotonic() + _PATIENCE_SECONDS
+        app = self._app()
+        try:
+            while not is_so(app):
+                if time.monotonic() > end:
+                    raise LakesweepError("the demo's service did not do its job in time")
+                time.sleep(0.2)
+        finally:
+            app.close()
 
     def _delete(self, planted: PlantedGarbage) -> dict[int, SnapshotContent]:
         self._run(
@@ -156,15 +209,19 @@ class Story:
         return "" if self.engine == "spark" else f" --engine {self.engine}"
 
     def _newest_plan(self) -> str:
-        from lakesweep.app import App
-        from lakesweep.config_file import load_config
         from lakesweep.sweep.plan.stored_plan import open_plan
 
-        app = App(load_config(self.lake.config, {}), folder=self.lake.folder)
+        app = self._app()
         try:
             return open_plan(app.stores, app.runs, "demo").document.plan
         finally:
             app.close()
+
+    def _app(self) -> App:
+        from lakesweep.app import App
+        from lakesweep.config_file import load_config
+
+        return App(load_config(self.lake.config, {}), folder=self.lake.folder)
 
     def _deletes(self) -> str:
         """The position delete file, which only a delete manifest references."""

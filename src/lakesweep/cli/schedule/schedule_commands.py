@@ -49,8 +49,8 @@ def add(
         typer.Option(
             "--job",
             metavar="JOB",
-            help="sweep, check, maintain, lifecycle, paimon-orphans, paimon-expire or"
-            " quarantine-empty.",
+            help="sweep, check, maintain, lifecycle, iceberg-expire, paimon-orphans,"
+            " paimon-expire or quarantine-empty.",
         ),
     ],
     lake: Annotated[
@@ -60,7 +60,7 @@ def add(
     target: Annotated[
         str | None,
         typer.Option(
-            "--target", metavar="URI", help="A Paimon table or warehouse, or a repository."
+            "--target", metavar="URI", help="A table, a Paimon warehouse, or a repository."
         ),
     ] = None,
     cron: Annotated[

@@ -103,8 +103,10 @@ def _summary(result: SweepResult) -> str:
 
 def _end(context: Context, result: SweepResult) -> None:
     """Say what holds the plan up, and end with the code for it."""
+    from lakesweep.operations.schedules.jobs import NEEDS_APPROVAL
+
     for reason in result.reasons:
-        context.output.say(f"needs approval: {reason}")
+        context.output.say(f"{NEEDS_APPROVAL} {reason}")
     if result.outcome.value == "waiting":
         context.output.say(f"try: lakesweep show {result.plan}; lakesweep approve {result.plan}")
         raise typer.Exit(RefusedError.exit_code)

@@ -16,6 +16,8 @@ from lakesweep.runs.schedules import JobKind, Schedule
 #: A shell's code for a process that was ended by SIGTERM.
 TERMINATED = 143
 _INTERRUPTED = 130
+#: How an unattended sweep begins its reasons to wait for a person.
+NEEDS_APPROVAL = "needs approval:"
 #: Statuses by exit code; every other one is a failure.
 _STATUSES: Mapping[int, JobStatus] = {
     0: JobStatus.DONE,
@@ -34,6 +36,7 @@ _COMMANDS: Mapping[JobKind, tuple[str, ...]] = {
     JobKind.PAIMON_EXPIRE: ("paimon", "expire-snapshots", "--yes"),
     JobKind.QUARANTINE_EMPTY: ("quarantine", "empty", "--ended", "--yes"),
     JobKind.LIFECYCLE: ("lifecycle", "sweep"),
+    JobKind.ICEBERG_EXPIRE: ("iceberg", "expire-snapshots", "--yes"),
     JobKind.PLAN: ("plan",),
     JobKind.APPLY: ("apply", "--yes"),
     JobKind.LIFECYCLE_APPLY: ("lifecycle", "apply", "--yes"),
@@ -51,9 +54,12 @@ def command_of(job: JobRecord) -> list[str]:
     return [*_COMMANDS[job.job], *options, *job.words, *targets]
 
 
-def status_of(exit_code: int) -> JobStatus:
-    """How a job ended whose command ended with this code."""
-    return _STATUSES.get(exit_code, JobStatus.FAILED)
+def status_of(exit_code: int, lines: Sequence[str] = ()) -> JobStatus:
+    """How a job ended whose command ended with this code, after these last lines."""
+    status = _STATUSES.get(exit_code, JobStatus.FAILED)
+    if status is JobStatus.REFUSED and any(line.startswith(NEEDS_APPROVAL) for line in lines):
+        return JobStatus.WAITING
+    return status
 
 
 def is_busy(exit_code: int) -> bool:
@@ -86,5 +92,12 @@ def check_schedule(schedule: Schedule, lakes: Sequence[str]) -> None:
         raise UsageError(
             f"schedule {schedule.name}: a job lifecycle needs a repository and a policy file",
             hint="--target REPO --option policy=FILE",
+        )
+    if schedule.job is JobKind.ICEBERG_EXPIRE and not (
+        schedule.target or {"lake", "catalog"} & schedule.options.keys()
+    ):
+        raise UsageError(
+            f"schedule {schedule.name}: a job iceberg-expire needs tables",
+            hint="--target catalog.namespace.table, or --option lake=LAKE for all of a lake",
         )
     schedule.check_times()
