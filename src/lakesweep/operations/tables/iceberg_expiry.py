@@ -63,7 +63,12 @@ from lakesweep.runs.records import RunKind, table_lake
 from lakesweep.storage.address import parse
 from lakesweep.storage.datasets.spool import unique_files
 from lakesweep.storage.deleting.bulk_delete import Deleter, make_deleter
-from lakesweep.storage.deleting.journal import Journal, JournalLog, find_journals
+from lakesweep.storage.deleting.journal import (
+    Journal,
+    JournalLog,
+    abandoned_journals,
+    find_journals,
+)
 from lakesweep.storage.deleting.outcome_totals import OutcomeTotals
 from lakesweep.storage.object_store import Outcome
 from lakesweep.storage.wrappers.fenced import FencedStores
@@ -394,6 +399,8 @@ class _TableExpiry:
     def _resume(self, run: DeleteRun, log: JournalLog) -> None:
         """Finish what dead runs began, as far as the table shows that their commit was sound."""
         base = self._handle.load()
+        for journal in abandoned_journals(journaled(base), log):
+            _forget(journal, log)
         for journal in find_journals(journaled(base), log.known).interrupted:
             found = examine(journal, base)
             match found.state:

@@ -6,7 +6,10 @@ import os
 from pathlib import Path
 
 import pytest
+from msgspec import UnsetType
 
+from lakesweep.errors import RefusedError, UnreadableError
+from lakesweep.operations.tables.expiry_result import IcebergExpiryPreview
 from lakesweep.storage.address import identity, parse
 from tests.expiry_lake import ExpiryCase, expiry_cases
 from tests.iceberg_expiries import AtticApp, ref_of
@@ -57,3 +60,66 @@ def test_what_the_engine_expires_is_expired(case: ExpiryCase, tmp_path: Path) ->
     assert gone == deletable(case) & {identity(path) for path in before}, result
     assert not any("_lakesweep" in path for path in after)
     assert result.failures == []
+
+
+def case_named(name: str) -> ExpiryCase:
+    return next(case for case in expiry_cases() if case.name == name)
+
+
+@pytest.mark.parametrize("what", ["list", "manifest"])
+def test_nothing_changes_if_a_retained_snapshot_cannot_be_read(what: str, tmp_path: Path) -> None:
+    case = case_named(f"attic.shop.cow.missing-retained-{what}")
+    attic = AtticApp(tmp_path, case.now_ms)
+    for path in case.answer["removed_before_the_call"]:
+        address = parse(path)
+        attic.buckets[address.base.rstrip("/")].delete([address.key])
+    before = attic.stored()
+    with pytest.raises(UnreadableError, match="missing"):
+        attic.expire(case.table, arguments_of(case))
+    assert attic.stored() == before
+    result = attic.expire(case.table, arguments_of(case), keep_files=True)
+    assert result.retained_snapshots == case.answer["snapshots_retained"]
+    assert attic.stored() - before == {result.metadata_after}
+    assert before <= attic.stored()
+
+
+def test_a_lost_manifest_of_an_expired_snapshot_is_reported_and_the_rest_goes(
+    tmp_path: Path,
+) -> None:
+    case = case_named("attic.shop.cow.missing-expired-manifest")
+    attic = AtticApp(tmp_path, case.now_ms)
+    (lost,) = case.answer["removed_before_the_call"]
+    attic.buckets["s3://attic"].delete([parse(lost).key])
+    before = attic.stored()
+    result = attic.expire(case.table, arguments_of(case))
+    assert [each.path for each in result.failures] == [lost]
+    gone = {identity(path) for path in before - attic.stored()}
+    assert gone <= deletable(case)
+    assert gone
+
+
+@pytest.mark.parametrize("overrides", [frozenset(), OVERRIDES])
+def test_a_table_that_says_so_is_not_expired(overrides: frozenset[str], tmp_path: Path) -> None:
+    case = case_named("attic.shop.nogc.cutoff")
+    attic = AtticApp(tmp_path, case.now_ms)
+    before = attic.stored()
+    with pytest.raises(RefusedError, match=r"gc\.enabled"):
+        attic.expire(case.table, arguments_of(case), overrides=overrides, keep_files=True)
+    assert attic.stored() == before
+
+
+def test_a_dry_run_shows_everything_and_changes_nothing(tmp_path: Path) -> None:
+    case = case_named("attic.shop.cow.head-only")
+    attic = AtticApp(tmp_path, case.now_ms)
+    before, previews = attic.stored(), list[IcebergExpiryPreview]()
+    result = attic.expire(case.table, arguments_of(case), confirm=previews.append, dry_run=True)
+    assert attic.stored() == before
+    assert sum(result.deleted.values()) == len(deletable(case))
+    assert not isinstance(result.snapshots, UnsetType)
+    assert [each.expires for each in result.snapshots] == [
+        each.snapshot_id in result.expired_snapshots for each in result.snapshots
+    ]
+    kept = [each for each in result.snapshots if not each.expires]
+    assert all(each.reasons for each in kept)
+    assert sum(each.bytes for each in result.snapshots) > 0
+    assert not (tmp_path / ".lakesweep").exists()
