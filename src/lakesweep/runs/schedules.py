@@ -28,6 +28,7 @@ class JobKind(StrEnum):
     APPLY = "apply"
     LIFECYCLE_APPLY = "lifecycle-apply"
     QUARANTINE_RESTORE = "quarantine-restore"
+    QUARANTINE_RELEASE = "quarantine-release"
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -35,7 +36,13 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 RESERVED = ("policy",)
 #: Jobs that have no schedule: they carry out what a person decided about one plan or one lake.
 ON_DEMAND = frozenset(
-    {JobKind.PLAN, JobKind.APPLY, JobKind.LIFECYCLE_APPLY, JobKind.QUARANTINE_RESTORE}
+    {
+        JobKind.PLAN,
+        JobKind.APPLY,
+        JobKind.LIFECYCLE_APPLY,
+        JobKind.QUARANTINE_RESTORE,
+        JobKind.QUARANTINE_RELEASE,
+    }
 )
 
 

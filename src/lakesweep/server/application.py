@@ -55,6 +55,8 @@ _THREADS = 12
 #: Requests that wait for a thread; more are turned away.
 _MOST_WAITING = 200
 _CALL_SECONDS = 60.0
+#: How often a stream without news is asked for some.
+_PAUSE_SECONDS = 1.0
 _DOCUMENT, _PAGE = "/api/openapi.json", "/api/docs"
 #: Prefixes that no mounted application can take.
 _OWN = (b"/api/", b"/health/", b"/metrics")
@@ -243,7 +245,10 @@ class Service:
         """The pieces of a stream, each made on a thread that is free again while it is sent."""
         piece = stream.first
         while piece is not None:
-            yield piece
+            if piece:
+                yield piece
+            else:
+                await anyio.sleep(_PAUSE_SECONDS)
             piece = await self._on_thread(lambda: next(stream.rest, None))
 
     @cached_property

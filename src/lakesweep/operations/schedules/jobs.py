@@ -41,6 +41,7 @@ _COMMANDS: Mapping[JobKind, tuple[str, ...]] = {
     JobKind.APPLY: ("apply", "--yes"),
     JobKind.LIFECYCLE_APPLY: ("lifecycle", "apply", "--yes"),
     JobKind.QUARANTINE_RESTORE: ("quarantine", "restore"),
+    JobKind.QUARANTINE_RELEASE: ("quarantine", "empty", "--yes"),
 }
 #: Jobs over lakes of the configuration, jobs over one address, and jobs over the store.
 _OF_LAKES = frozenset({JobKind.SWEEP, JobKind.CHECK})

@@ -69,7 +69,10 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class StreamReply:
-    """An answer that comes piece by piece; it may be as long as it likes."""
+    """An answer that comes piece by piece; it may be as long as it likes.
+
+    An empty piece says that there is nothing new: the next one is asked for after a pause.
+    """
 
     pieces: Iterator[bytes]
     media_type: str

@@ -175,7 +175,7 @@ def stream_files(call: Call[FilesRequest]) -> StreamReply:
         return StreamReply(_arrow(some), ARROW)
     if not _accepts(call.accept, JSON_LINES):
         raise HttpError(HTTPStatus.NOT_ACCEPTABLE, f"files come as {JSON_LINES} or as {ARROW}")
-    return StreamReply((bytes(encode_lines(each)) for each in some), JSON_LINES)
+    return StreamReply((bytes(encode_lines(each)) for each in some if each.num_rows), JSON_LINES)
 
 
 def _accepts(accept: str, kind: str) -> bool:

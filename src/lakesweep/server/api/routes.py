@@ -11,12 +11,14 @@ from lakesweep.operations.catalogs.views import EntityView
 from lakesweep.operations.lakes.approval import Decision
 from lakesweep.operations.lakes.explain import FileExplanation, ObjectExplanations
 from lakesweep.operations.lakes.lakes import LakeLine
+from lakesweep.operations.lakes.live_runs import CancelRequested, RunEvent
 from lakesweep.operations.lakes.plan_view import PlanView
 from lakesweep.operations.lakes.runs import RunView
-from lakesweep.operations.schedules.schedules import ScheduleView
+from lakesweep.operations.schedules.schedules import JobView, ScheduleView
+from lakesweep.operations.schedules.submitted_jobs import OutputPage
 from lakesweep.operations.store.realms import RealmView
 from lakesweep.operations.store.store import MaintenanceView, StoreInfo
-from lakesweep.server.api import lakes, runs, service, store
+from lakesweep.server.api import jobs, lakes, runs, service, store
 from lakesweep.server.api.call import FORM, Nothing, Route
 from lakesweep.server.api.pages import ListRequest
 from lakesweep.server.auth.authentication import AccessToken
@@ -41,6 +43,7 @@ ROUTES: tuple[Route[Any], ...] = (
 
     Route("GET", f"{_API}/lakes", lakes.list_lakes, _V, ListRequest, (lakes.LakePage,), "All lakes: last plan, last run, waste and health"),
     Route("GET", f"{_API}/lakes/{{lake}}", lakes.show_lake, _V, Nothing, (LakeLine,), "One lake"),
+    Route("POST", f"{_API}/lakes/{{lake}}:sweep", jobs.sweep_lake, _O, Nothing, (JobView,), "Queue a sweep: plan a lake, and apply within its limits", _ACCEPTED),
     Route("GET", f"{_API}/lakes/{{lake}}/roots", lakes.list_roots, _V, ListRequest, (lakes.RootPage,), "What plans saw of the roots of a lake"),
     Route("GET", f"{_API}/repositories", lakes.list_repositories, _V, ListRequest, (lakes.RepositoryPage,), "The lakeFS repositories of the configuration"),
 
@@ -48,11 +51,23 @@ ROUTES: tuple[Route[Any], ...] = (
     Route("GET", f"{_API}/plans/{{plan}}", lakes.show_plan, _V, Nothing, (PlanView,), "One plan with its totals and guards, or the newest of a lake"),
     Route("GET", f"{_API}/plans/{{plan}}/files", lakes.stream_files, _V, lakes.FilesRequest, (lakes.FileLine,), "Stream the files of a plan", media_types=_FILES),
     Route("GET", f"{_API}/plans/{{plan}}/explain", lakes.explain_path, _V, lakes.ExplainRequest, (FileExplanation, ObjectExplanations), "Why a plan keeps or deletes a file"),
+    Route("POST", f"{_API}/plans", jobs.plan_lake, _O, jobs.PlanBody, (JobView,), "Queue a plan of a lake", _ACCEPTED),
+    Route("POST", f"{_API}/plans/{{plan}}:apply", jobs.apply_plan, _P, jobs.ApplyBody, (JobView,), "Queue the apply of a plan", _ACCEPTED),
     Route("POST", f"{_API}/plans/{{plan}}:approve", lakes.approve, _P, lakes.ApproveRequest, (Decision,), "Let the next sweep apply a plan"),
     Route("POST", f"{_API}/plans/{{plan}}:reject", lakes.reject, _P, lakes.RejectRequest, (Decision,), "Never apply a plan"),
 
     Route("GET", f"{_API}/runs", runs.list_runs, _V, runs.RunsRequest, (runs.RunPage,), "Runs, newest first"),
     Route("GET", f"{_API}/runs/{{run}}", runs.show_run, _V, Nothing, (RunView, MaintenanceView), "One run in full"),
+    Route("GET", f"{_API}/runs/{{run}}/events", jobs.follow, _V, Nothing, (RunEvent,), "Follow a run by server-sent events: progress, output, end", media_types=(jobs.EVENTS,)),
+    Route("GET", f"{_API}/runs/{{run}}/output", jobs.show_output, _V, jobs.OutputRequest, (OutputPage,), "What a run said"),
+    Route("POST", f"{_API}/runs/{{run}}:cancel", jobs.cancel, _O, Nothing, (CancelRequested,), "Ask a run to stop between two batches"),
+    Route("POST", f"{_API}/runs/{{run}}:resume", jobs.resume, _P, Nothing, (JobView,), "Queue what continues a run", _ACCEPTED),
+    Route("GET", f"{_API}/jobs", jobs.list_jobs, _V, ListRequest, (jobs.JobPage,), "Jobs, newest first"),
+    Route("GET", f"{_API}/jobs/{{job}}", jobs.show_job, _V, Nothing, (JobView,), "One job"),
+    Route("GET", f"{_API}/jobs/{{job}}/output", jobs.show_job_output, _V, jobs.OutputRequest, (OutputPage,), "What a job wrote"),
+    Route("POST", f"{_API}/jobs/{{job}}:cancel", jobs.cancel_job, _O, Nothing, (JobView,), "End a job"),
+    Route("POST", f"{_API}/checks", jobs.check_lake, _O, jobs.LakeBody, (JobView,), "Queue a check for missing files", _ACCEPTED),
+    Route("POST", f"{_API}/maintenance", jobs.maintain_store, _A, Nothing, (JobView,), "Queue maintenance of the store", _ACCEPTED),
     Route("GET", f"{_API}/checks", runs.list_checks, _V, ListRequest, (runs.RunPage,), "Checks for missing files, newest first"),
     Route("GET", f"{_API}/maintenance", runs.list_maintenance, _V, ListRequest, (runs.RunPage,), "Maintenance runs of the store, newest first"),
 
@@ -65,6 +80,9 @@ ROUTES: tuple[Route[Any], ...] = (
     Route("POST", f"{_API}/schedules/{{name}}:run", runs.run_schedule, _O, Nothing, (runs.JobsQueued,), "Queue the jobs of a schedule now", _ACCEPTED),
 
     Route("GET", f"{_API}/quarantine", store.list_quarantine, _V, ListRequest, (store.QuarantinePage,), "What plans set aside, newest first"),
+
+    Route("POST", f"{_API}/quarantine/{{plan}}:restore", jobs.restore, _P, jobs.RestoreBody, (JobView,), "Queue the restore of some or all files", _ACCEPTED),
+    Route("POST", f"{_API}/quarantine/{{plan}}:empty", jobs.empty, _P, jobs.EmptyBody, (JobView,), "Queue the final deletion of what a plan set aside", _ACCEPTED),
 
     Route("GET", f"{_API}/store", store.show_store, _A, Nothing, (StoreInfo,), "The database of the store"),
     Route("GET", f"{_API}/realms", store.list_realms, _A, ListRequest, (store.RealmPage,), "All realms"),
