@@ -8,6 +8,7 @@ import signal
 import socket
 import ssl
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -212,3 +213,55 @@ def _make_certificate(folder: Path) -> None:
             serialization.NoEncryption(),
         )
     )
+
+
+def _finished(url: str, job: httpx.Response) -> dict[str, Any]:
+    """A job that was accepted, once it has ended."""
+    assert job.status_code == 202, job.text
+    deadline = time.monotonic() + 200
+    while time.monotonic() < deadline:
+        found: dict[str, Any] = _json(f"{url}{job.headers['location']}")
+        if found["status"] not in ("queued", "running"):
+            return found
+        time.sleep(0.2)
+    raise AssertionError("the job did not end in time")
+
+
+def test_a_lake_is_planned_applied_and_restored_over_http(
+    url: str, lake: SmallLake, lakesweep: Lakesweep
+) -> None:
+    api, orphans = f"{url}/api/v1", lake.orphans()
+    planned = _finished(url, httpx.post(f"{api}/plans", json={"lake": "prod"}, timeout=60))
+    assert planned["status"] == "done"
+    assert planned["claimed_by"] == "anyone on this machine"
+    plan = planned["run"]
+    with httpx.stream("GET", f"{api}/runs/{plan}/events", timeout=60) as events:
+        assert events.headers["content-type"].startswith("text/event-stream")
+        lines = [*events.iter_lines()]
+    assert "event: end" in lines
+    end = json.loads(next(line for line in reversed(lines) if line.startswith("data: "))[6:])
+    assert (end["status"], end["exit_code"]) == ("done", 0)
+
+    refused = _finished(url, httpx.post(f"{api}/plans/{plan}:apply", json={}, timeout=60))
+    assert refused["status"] == "refused"  # the first apply of a lake needs a look
+    assert lake.orphans() == orphans
+    override = {"override": ["first-run"]}
+    applied = _finished(url, httpx.post(f"{api}/plans/{plan}:apply", json=override, timeout=60))
+    assert applied["status"] == "done", applied
+    assert lake.orphans() == set()
+    run = _json(f"{api}/runs/{applied['run']}")
+    assert (run["job"], run["figures"]["quarantined"]) == (applied["job"], 3)
+    assert run == lakesweep("runs", applied["run"]).document
+    assert _json(f"{api}/quarantine")["held"][0]["files"] == 3
+
+    one = {"paths": ["shop/orders/data/orphan-00001.parquet"]}
+    held = f"{api}/quarantine/{plan}"
+    assert _finished(url, httpx.post(f"{held}:restore", json=one, timeout=60))["exit_code"] == 0
+    assert len(lake.orphans()) == 1
+    assert _finished(url, httpx.post(f"{held}:empty", json={}, timeout=60))["status"] == "done"
+    assert _json(f"{api}/quarantine")["held"][0]["emptied_by"]
+    jobs = _json(f"{api}/jobs?limit=2")
+    assert [job["kind"] for job in jobs["jobs"]] == ["quarantine-release", "quarantine-restore"]
+    assert jobs["next"]
+    for body in ({"lake": "--help"}, {"lake": "none"}):
+        assert httpx.post(f"{api}/plans", json=body, timeout=60).status_code == 404
