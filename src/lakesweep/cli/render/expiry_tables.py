@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from lakesweep.upkeep.retention import KeepReason, RetentionDecision
 
 _NUMBERS = frozenset({"holds alone"})
+#: The end of the year 9999.
+_END_MS = 253_402_300_800_000
 
 
 def expiry_tables(result: IcebergExpiryResult) -> Iterator[TextTable]:
@@ -71,9 +73,14 @@ def _reason(reason: KeepReason) -> str:
         case "count":
             return f"{ref} keeps {bound}"
         case "age":
-            since = format_moment(moment(bound * 1000)) if abs(bound) < 1 << 47 else "ever"
-            return f"{ref}: kept since {since}"
+            return f"{ref} keeps all since {_seconds(bound)}"
         case "writer":
             return f"{reason.writer} on {ref}"
         case other:
             return other
+
+
+def _seconds(millis: int) -> str:
+    """A time without its fraction; a cut-off before the year 1 keeps everything."""
+    is_a_time = 0 <= millis < _END_MS
+    return f"{format_moment(moment(millis * 1000))[:19]}Z" if is_a_time else "ever"

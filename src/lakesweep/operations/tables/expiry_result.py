@@ -120,7 +120,7 @@ def preview_of(
     unfinished: int,
 ) -> IcebergExpiryPreview:
     """What a plan is about to do, and with a dry run what each snapshot and ref holds."""
-    is_read = request.dry_run and not (request.keep_files or proposal.is_empty)
+    is_read = request.dry_run and not request.keep_files
     planned = IcebergExpiryResult(
         **_facts(proposal),
         metadata_after=None,

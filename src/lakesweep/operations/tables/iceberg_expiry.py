@@ -199,6 +199,9 @@ class _TableExpiry:
         interrupted = find_journals(journaled(base), self._known).interrupted
         with ExitStack() as plans:
             plan = plans.enter_context(self._planned(proposal))
+            if self._request.dry_run and not self._request.keep_files:
+                self._index.read_lists(proposal.before)  # what each snapshot holds is shown
+                self._index.read_manifests()
             guards = self._guards(proposal, plan)
             preview = preview_of(
                 proposal, plan, self._index, self._request, guards, unfinished=len(interrupted)
@@ -248,8 +251,6 @@ class _TableExpiry:
     def _find_files(self, proposal: ExpiryProposal, plan: PurgePlan) -> None:
         index, before, after = self._index, proposal.before, proposal.after
         index.read_lists(before)
-        if self._request.dry_run:
-            index.read_manifests()  # what each snapshot holds alone is shown
         for batch in unique_files(index.freed(before, after)):
             plan.add(batch)
         for problem in index.problems(after):
