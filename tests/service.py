@@ -17,7 +17,9 @@ from lakesweep.operations.catalogs.tokens import CreateTokenRequest, create_toke
 from lakesweep.server.application import Service, ServiceOptions, create_app
 
 
-def make_service(folder: Path, *, host: str = "127.0.0.1", **settings: Any) -> Service:
+def make_service(
+    folder: Path, *, host: str = "127.0.0.1", has_console: bool = False, **settings: Any
+) -> Service:
     """A service over a new store, with one lake that was never planned."""
     values = {
         "store": {"url": "memory:"},
@@ -26,7 +28,7 @@ def make_service(folder: Path, *, host: str = "127.0.0.1", **settings: Any) -> S
     }
     (folder / "lake").mkdir(exist_ok=True)
     app = App(config_from_values(values), folder=folder)
-    return create_app(app, ServiceOptions(host=host))
+    return create_app(app, ServiceOptions(host=host, has_console=has_console))
 
 
 @dataclass(frozen=True)

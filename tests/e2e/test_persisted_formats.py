@@ -451,6 +451,7 @@ def test_what_is_held_is_listed(reader: Lakesweep) -> None:
                 "restored": 0,
                 "runs": ["apply-20261115T141124-b77c46e7"],
                 "emptied_by": None,
+                "hold_until": None,
             },
             {
                 "plan": ATTIC_NEWER,
@@ -461,6 +462,7 @@ def test_what_is_held_is_listed(reader: Lakesweep) -> None:
                 "restored": 0,
                 "runs": ["apply-20261115T131118-d7fef68b"],
                 "emptied_by": "empty-20261115T131118-826bb52b",
+                "hold_until": None,
             },
             {
                 "plan": PROD,
@@ -471,6 +473,7 @@ def test_what_is_held_is_listed(reader: Lakesweep) -> None:
                 "restored": 1,
                 "runs": ["apply-20261115T121035-0a63d1d5"],
                 "emptied_by": None,
+                "hold_until": None,
             },
         ]
     }

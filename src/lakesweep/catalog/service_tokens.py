@@ -25,7 +25,7 @@ from lakesweep.store import NO_INDEX, Attempt, Change, Commit, IndexRoot, Packed
 SERVICE_TOKENS = "service-tokens"
 #: How each token begins, so that scanners for secrets can find it.
 PREFIX = "lsw_"
-#: Sessions of principals are forgotten this long after their end.
+#: Sessions are forgotten this long after their end.
 _SESSIONS_KEPT = timedelta(days=1)
 
 
@@ -46,7 +46,8 @@ class ServiceRole(StrEnum):
 class TokenRecord(msgspec.Struct, frozen=True, kw_only=True):
     """What is stored of a token. Moments are microseconds since 1970.
 
-    `principal` is set for sessions: who logged in with client credentials.
+    `principal` is set for sessions: who logged in with client credentials. `parent` is set for
+    sessions that were begun with another token: they end when that one does.
     """
 
     token: str
@@ -59,6 +60,12 @@ class TokenRecord(msgspec.Struct, frozen=True, kw_only=True):
     revoked_at: int | None = None
     revoked_by: str | None = None
     principal: str | None = None
+    parent: str | None = None
+
+    @property
+    def is_session(self) -> bool:
+        """Whether a sign-in made it, rather than a person who needs it later."""
+        return self.principal is not None or self.parent is not None
 
     def is_valid(self, now: int) -> bool:
         """Whether it gives access now."""
@@ -90,6 +97,7 @@ class TokenBook:
         expires: datetime,
         by: str,
         principal: str | None = None,
+        parent: str | None = None,
     ) -> tuple[TokenRecord, str]:
         """A new token: its record, and its text, which cannot be read again."""
         now = self.clock.now()
@@ -105,12 +113,13 @@ class TokenBook:
             created_by=by,
             expires_at=micros(expires),
             principal=principal,
+            parent=parent,
         )
 
         def change(attempt: Attempt[TokensCommit], head: TokensCommit) -> TokensCommit:
             tokens = attempt.index(head.tokens, _TOKENS)
             oldest = micros(now - _SESSIONS_KEPT)
-            over = [k for k, each in tokens.items() if each.principal and each.expires_at < oldest]
+            over = [k for k, each in tokens.items() if each.is_session and each.expires_at < oldest]
             for old in over:
                 tokens.remove(old)
             tokens.put(key(record.token), record)
@@ -156,11 +165,15 @@ class TokenBook:
     def find(self, text: str) -> TokenRecord | None:
         """The valid token of this text."""
         number, _, secret = text.removeprefix(PREFIX).partition("_")
-        found = self.realm.index(self._log.head().tokens, _TOKENS).get(key(number))
+        tokens = self.realm.index(self._log.head().tokens, _TOKENS)
+        found = tokens.get(key(number))
         # Compared in any case, so that timing does not tell whether an id exists.
         is_same = hmac.compare_digest(_hash(secret), found.sha256 if found else bytes(32))
         now = micros(self.clock.now())
-        return found if found is not None and is_same and found.is_valid(now) else None
+        if found is None or not is_same or not found.is_valid(now):
+            return None
+        parent = found if found.parent is None else tokens.get(key(found.parent))
+        return found if parent is not None and parent.is_valid(now) else None
 
     @property
     def _log(self) -> LogReference[TokensCommit]:

@@ -37,6 +37,7 @@ from lakesweep.server.api.openapi import openapi_document, openapi_page
 from lakesweep.server.api.router import ApiRouter
 from lakesweep.server.api.routes import ROUTES
 from lakesweep.server.auth.authentication import ANYONE, Authenticator, Caller, check_role
+from lakesweep.server.console.console import Console
 from lakesweep.server.http.bodies import (
     check_media_type,
     parse_form,
@@ -46,7 +47,7 @@ from lakesweep.server.http.bodies import (
 )
 from lakesweep.server.http.origins import TrustedProxies, check_host, check_same_site
 from lakesweep.server.http.problems import HttpError, answer_of
-from lakesweep.server.http.responses import AnswerWatch, Log
+from lakesweep.server.http.responses import WATCH, AnswerWatch, Log
 from lakesweep.server.metrics import ServiceMetrics
 from lakesweep.units import format_moment
 
@@ -78,6 +79,7 @@ class ServiceOptions:
     log: Log = _ignore
     is_stopping: Callable[[], bool] = lambda: False
     mounts: Mapping[str, ASGIApp] = field(default_factory=dict)
+    has_console: bool = False
 
 
 def create_app(app: App, options: ServiceOptions) -> Service:
@@ -97,6 +99,10 @@ class Service:
         self._proxies = TrustedProxies(app.config.server.trusted_proxies)
         self._proxies.check()
         self._around = Surroundings(app, self.authenticator, self.metrics, options.is_stopping)
+        self._mounts = dict(options.mounts)
+        if options.has_console:
+            console = Console(self._around, options.host, is_secure=options.is_secure)
+            self._mounts.setdefault("/", console)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One connection, as ASGI describes it."""
@@ -142,6 +148,7 @@ class Service:
         mount = None if path.startswith(_OWN) else self._mount(path)
         if mount is not None:
             watch.route, mounted = mount
+            request.scope[WATCH] = watch
             return mounted
         if path.decode("latin-1") in (_DOCUMENT, _PAGE) and request.method in ("GET", "HEAD"):
             watch.route = path.decode()
@@ -152,10 +159,10 @@ class Service:
 
     def _mount(self, path: bytes) -> tuple[str, ASGIApp] | None:
         """The application that has the longest prefix of a path."""
-        for prefix in sorted(self.options.mounts, key=len, reverse=True):
+        for prefix in sorted(self._mounts, key=len, reverse=True):
             folder = prefix.rstrip("/").encode()
             if path == folder or path.startswith(folder + b"/"):
-                return prefix, self.options.mounts[prefix]
+                return prefix, self._mounts[prefix]
         return None
 
     async def _call(

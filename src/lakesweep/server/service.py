@@ -55,6 +55,7 @@ def serve(app: App, request: ServeRequest, notify: Callable[[str], object]) -> N
             log=notify,
             is_stopping=stopping.is_set,
             mounts=request.mounts,
+            has_console=True,
         )
         jobs = SchedulerService(app, None, request.workers, request.config, notify)
         scheduler = threading.Thread(target=jobs.run, args=(stopping,), name="scheduler")

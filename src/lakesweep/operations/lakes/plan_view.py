@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -68,7 +69,8 @@ class PlanLine(msgspec.Struct, frozen=True, kw_only=True):
 class PlanFilesRequest:
     """Files of a plan, by verdict, reason and the table whose folder they are in.
 
-    `path` is the address of one file, or of a folder with all below it.
+    `path` is the address of one file, or of a folder with all below it; `text` is a part of the
+    path.
     """
 
     plan: str
@@ -77,6 +79,26 @@ class PlanFilesRequest:
     reason: Reason | None = None
     table: str | None = None
     path: str | None = None
+    text: str | None = None
+
+
+class PlannedFile(msgspec.Struct, frozen=True, kw_only=True):
+    """What a plan says of one file."""
+
+    path: str
+    verdict: Verdict
+    reason: Reason
+    size_bytes: int | None
+    modified: datetime | None
+    rule: str | None
+    table: str | None
+
+
+class PlannedFiles(msgspec.Struct, frozen=True):
+    """Some files of a plan; `after` is how many come before the next page, if there is one."""
+
+    files: tuple[PlannedFile, ...]
+    after: int | None
 
 
 def find_plan(app: App, name: str, kind: PlanKind = PlanKind.SWEEP) -> StoredPlan:
@@ -106,7 +128,29 @@ def plan_files(app: App, request: PlanFilesRequest) -> Iterator[pa.RecordBatch]:
     if request.table is not None:
         _check_table(plan, request.table)
     rows = plan.rows(request.verdict, reason=request.reason, table=request.table)
+    if request.text:
+        rows = _containing(rows, request.text)
     return rows if request.path is None else _at(rows, request.path)
+
+
+def some_plan_files(app: App, request: PlanFilesRequest, after: int, limit: int) -> PlannedFiles:
+    """A page of the files of a plan. No more is read than is needed to reach its end."""
+    fields, skip = PlannedFile.__struct_fields__, after
+    found: list[dict[str, Any]] = []
+    for batch in plan_files(app, request):
+        rows = batch.slice(skip, limit + 1 - len(found)) if skip < batch.num_rows else None
+        skip = max(0, skip - batch.num_rows)
+        if rows is not None:
+            found += rows.select(list(fields)).to_pylist()
+        if len(found) > limit:
+            break
+    files = tuple(msgspec.convert(row, PlannedFile) for row in found[:limit])
+    return PlannedFiles(files, after + limit if len(found) > limit else None)
+
+
+def _containing(rows: Iterator[pa.RecordBatch], text: str) -> Iterator[pa.RecordBatch]:
+    for batch in rows:
+        yield batch.filter(pc.match_substring(batch.column("path"), text, ignore_case=True))
 
 
 def _at(rows: Iterator[pa.RecordBatch], path: str) -> Iterator[pa.RecordBatch]:

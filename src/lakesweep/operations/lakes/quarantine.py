@@ -39,7 +39,7 @@ from lakesweep.units import format_moment
 
 
 class QuarantineView(msgspec.Struct, frozen=True, kw_only=True):
-    """What a plan has in quarantine. `since` is an RFC 3339 time."""
+    """What a plan has in quarantine. `since` and `hold_until` are RFC 3339 times."""
 
     plan: str
     lake: str
@@ -49,6 +49,7 @@ class QuarantineView(msgspec.Struct, frozen=True, kw_only=True):
     restored: int
     runs: tuple[str, ...]
     emptied_by: str | None
+    hold_until: str | None = None
 
 
 class QuarantineList(msgspec.Struct, frozen=True):
@@ -200,13 +201,18 @@ def _fields(holding: Holding) -> dict[str, Any]:
     return {
         "plan": holding.plan,
         "lake": holding.lake,
-        "since": format_moment(moment(holding.since).replace(microsecond=0)),
+        "since": _second(holding.since),
         "files": holding.files,
         "size_bytes": holding.size_bytes,
         "restored": holding.restored,
         "runs": tuple(run.run for run in holding.runs),
         "emptied_by": holding.ended,
+        "hold_until": None if holding.hold_until is None else _second(holding.hold_until),
     }
+
+
+def _second(at: int) -> str:
+    return format_moment(moment(at).replace(microsecond=0))
 
 
 def quarantine_roots(app: App, holding: Holding, overridden: Collection[str]) -> RootSourceFactory:

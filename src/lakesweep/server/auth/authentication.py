@@ -18,6 +18,7 @@ from lakesweep.catalog.access_control import AccessControl
 from lakesweep.catalog.entities import Principal
 from lakesweep.catalog.grants import Privilege
 from lakesweep.catalog.service_tokens import PREFIX, ServiceRole, TokenRecord
+from lakesweep.clock import moment
 from lakesweep.errors import ConfigError, EntityMissingError
 from lakesweep.operations.catalogs.views import find_principal, open_catalogs
 from lakesweep.server.auth.oidc import InvalidTokenError, OidcVerifier
@@ -27,6 +28,8 @@ from lakesweep.server.http.problems import HttpError
 
 #: How long a principal may work before it has to log in again.
 SESSION = timedelta(hours=1)
+#: How long a browser may be used that was signed in with a token.
+BROWSER_SESSION = timedelta(hours=8)
 _CHALLENGE = {"www-authenticate": 'Bearer realm="lakesweep"'}
 
 
@@ -120,7 +123,7 @@ class Authenticator:
     def _holder(self, token: TokenRecord) -> Caller | None:
         """Who holds a token; what a principal may do is looked up each time."""
         if token.principal is None:
-            return Caller(token.name, token.role)
+            return Caller(token.name if token.parent is None else token.created_by, token.role)
         try:
             principal = find_principal(open_catalogs(self.app, None), token.principal)
         except EntityMissingError:
@@ -129,6 +132,31 @@ class Authenticator:
             return None  # another one took the name
         role = self._role_of(principal)
         return None if role is None else Caller(principal.name, role)
+
+    def caller_of(self, token: str) -> Caller | None:
+        """Who holds a token; None if it is not valid."""
+        return self._caller(token)
+
+    def begin_session(self, token: str, address: str) -> AccessToken:
+        """A session for whoever shows a token; it ends with that token at the latest."""
+        self.throttle.check(address)
+        now = self.app.clock.now()
+        found = self.app.tokens.find(token) if token.startswith(PREFIX) else None
+        caller = None if found is None else self._holder(found)
+        if found is None or caller is None or found.is_session:
+            self.throttle.failed(address)
+            raise _refused("the token is not valid, or has ended")
+        self.throttle.succeeded(address)
+        ends = min(now + BROWSER_SESSION, moment(found.expires_at))
+        name = f"browser of {found.name}"
+        _, text = self.app.tokens.create(name, found.role, ends, found.name, parent=found.token)
+        return AccessToken(access_token=text, expires_in=int((ends - now).total_seconds()))
+
+    def end_session(self, token: str, by: str) -> None:
+        """End a session, if it has not ended already."""
+        found = self.app.tokens.find(token)
+        if found is not None and found.is_session:
+            self.app.tokens.revoke(found.token, by)
 
     def log_in(self, client_id: str, secret: str, address: str) -> AccessToken:
         """A session for a principal that knows its secret."""

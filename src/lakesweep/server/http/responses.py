@@ -25,6 +25,8 @@ _HEADERS = {
         " frame-ancestors 'none'"
     ),
 }
+#: Where mounted applications find the watch of their answer, to say who asked for what.
+WATCH = "lakesweep.watch"
 _STRICT = "max-age=31536000"
 _LONGEST_PATH = 500
 

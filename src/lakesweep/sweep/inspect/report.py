@@ -6,14 +6,12 @@ Everything from outside, such as names of tables and folders, is escaped where i
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from html import escape
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+from lakesweep.sweep.inspect.charts import Bar, bars_table, columns_chart, safe_name, safe_text
 from lakesweep.sweep.verdicts import Reason, Verdict
 from lakesweep.units import format_count, format_moment, format_size
-from lakesweep.untrusted.text import printable
 
 if TYPE_CHECKING:
     from lakesweep.sweep.guards import Guard
@@ -41,21 +39,11 @@ _PAGE = """\
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Bar:
-    """One bar of a chart with its label and note. Texts are not HTML."""
-
-    label: str
-    value: int
-    note: str
-    colour: str = Verdict.DELETE.value
-
-
 def render_report(document: PlanDocument, state: str) -> str:
     """The page of a plan."""
     title = f"Lakesweep: plan of {document.lake}"
     return _PAGE.format(
-        title=_text(title),
+        title=safe_text(title),
         style=resources.files(__package__).joinpath("report.css").read_text(encoding="utf-8"),
         body="\n".join(_body(document, state)),
     )
@@ -65,11 +53,11 @@ def _body(document: PlanDocument, state: str) -> Iterator[str]:
     yield _header(document, state)
     yield _share(document)
     yield _guards(document)
-    yield _section("Bytes by reason", _bars(_by_reason(document)))
-    yield _section("To delete, by probable origin", _bars(_by_guess(document)))
-    yield _section("To delete, by table", _bars(_by_table(document)))
-    yield _section("To delete, by age", _columns(_by_class(document.ages)))
-    yield _section("To delete, by file size", _columns(_by_class(document.sizes)))
+    yield _section("Bytes by reason", bars_table(_by_reason(document)))
+    yield _section("To delete, by probable origin", bars_table(_by_guess(document)))
+    yield _section("To delete, by table", bars_table(_by_table(document)))
+    yield _section("To delete, by age", columns_chart(_by_class(document.ages)))
+    yield _section("To delete, by file size", columns_chart(_by_class(document.sizes)))
     yield _roots(document)
     yield _overlaps(document)
     yield _facts(document)
@@ -77,22 +65,23 @@ def _body(document: PlanDocument, state: str) -> Iterator[str]:
 
 def _header(document: PlanDocument, state: str) -> str:
     goes, stays = document.amount(Verdict.DELETE), document.amount(Verdict.KEEP)
+    until = safe_text(_minute(document.expires))
     tiles = (
         _tile("to delete", goes, Verdict.DELETE),
         _tile("to keep", stays, Verdict.KEEP),
-        f"<div><b>{_text(state)}</b><span>until {_text(_minute(document.expires))}</span></div>",
+        f"<div><b>{safe_text(state)}</b><span>until {until}</span></div>",
     )
     return (
-        f"<header><h1>{_name(document.lake)}</h1><p>{_name(document.plan)}, "
-        f"made {_text(_minute(document.created))}</p></header>\n"
+        f"<header><h1>{safe_name(document.lake)}</h1><p>{safe_name(document.plan)}, "
+        f"made {safe_text(_minute(document.created))}</p></header>\n"
         f'<div class="tiles">{"".join(tiles)}</div>'
     )
 
 
 def _tile(what: str, amount: FileTotals, colour: str) -> str:
-    files = format_count(amount.files, "file")
-    size = _text(format_size(amount.bytes))
-    return f'<div class="{colour}"><b>{size}</b><span>{_text(what)}, {_text(files)}</span></div>'
+    note = safe_text(f"{what}, {format_count(amount.files, 'file')}")
+    size = safe_text(format_size(amount.bytes))
+    return f'<div class="{colour}"><b>{size}</b><span>{note}</span></div>'
 
 
 def _share(document: PlanDocument) -> str:
@@ -102,9 +91,9 @@ def _share(document: PlanDocument) -> str:
     percent = f"{width / 10:.1f} % of all bytes would be deleted"
     return (
         f'<svg class="share" viewBox="0 0 1000 24" preserveAspectRatio="none" role="img" '
-        f'aria-label="{_text(percent)}"><rect class="keep" width="1000" height="24"/>'
+        f'aria-label="{safe_text(percent)}"><rect class="keep" width="1000" height="24"/>'
         f'<rect class="delete" width="{width:.2f}" height="24"/></svg>\n'
-        f'<p class="note">{_text(percent)}</p>'
+        f'<p class="note">{safe_text(percent)}</p>'
     )
 
 
@@ -117,7 +106,7 @@ def _guards(document: PlanDocument) -> str:
 
 def _guard(guard: Guard, is_overridden: bool) -> str:
     given = " (overridden)" if is_overridden else ""
-    return f"<li><b>{_text(guard.name)}</b>{given} {_name(guard.message)}</li>"
+    return f"<li><b>{safe_text(guard.name)}</b>{given} {safe_name(guard.message)}</li>"
 
 
 def _by_reason(document: PlanDocument) -> Iterator[Bar]:
@@ -158,58 +147,10 @@ def _by_class(classes: Iterable[Mapping[str, Any]]) -> Iterator[Bar]:
         yield Bar(label, goes["bytes"], format_size(goes["bytes"]))
 
 
-def _bars(bars: Iterable[Bar]) -> str:
-    """Rows with a bar each, the longest as long as the row."""
-    rows = list(bars)
-    if not rows:
-        return '<p class="note">Nothing.</p>'
-    most = max(1, *(bar.value for bar in rows))
-    lines = (
-        f"<tr><th>{_name(bar.label)}</th><td>{_svg_bar(bar, most)}</td>"
-        f'<td class="note">{_text(bar.note)}</td></tr>'
-        for bar in rows
-    )
-    return f'<table class="bars">{"".join(lines)}</table>'
-
-
-def _svg_bar(bar: Bar, most: int) -> str:
-    # A value above zero is always visible.
-    width = max(100 * bar.value / most, 0.5 if bar.value else 0)
-    return (
-        f'<svg viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">'
-        f'<rect class="{bar.colour}" width="{width:.2f}" height="10"/></svg>'
-    )
-
-
-def _columns(bars: Iterable[Bar]) -> str:
-    """Columns side by side, in the order of the classes."""
-    found = list(bars)
-    if not any(bar.value for bar in found):
-        return '<p class="note">Nothing.</p>'
-    most = max(bar.value for bar in found)
-    columns = "".join(_column(bar, 130 * place, most) for place, bar in enumerate(found))
-    return (
-        f'<div class="wide"><svg class="columns" viewBox="0 0 {130 * len(found)} 200" '
-        f'style="min-width: {6 * len(found)}rem">{columns}</svg></div>'
-    )
-
-
-def _column(bar: Bar, left: int, most: int) -> str:
-    height = max(130 * bar.value / most, 1 if bar.value else 0)
-    middle, name, count = left + 65, *bar.label.split("\n")
-    return (
-        f'<rect class="{bar.colour}" x="{left + 25}" y="{150 - height:.2f}" width="80" '
-        f'height="{height:.2f}"/>'
-        f'<text x="{middle}" y="{142 - height:.2f}">{_text(bar.note)}</text>'
-        f'<text x="{middle}" y="170">{_text(name)}</text>'
-        f'<text class="soft" x="{middle}" y="188">{_text(count)}</text>'
-    )
-
-
 def _roots(document: PlanDocument) -> str:
     counts = document.roots
     text = f"{counts.complete:,} complete, {counts.incomplete:,} incomplete"
-    parts = [f'<p class="note">{_text(text)}</p>']
+    parts = [f'<p class="note">{safe_text(text)}</p>']
     if document.incomplete_roots:
         pairs = [(root.name, root.reason) for root in document.incomplete_roots]
         parts.append(_grid(("could not be read", "why"), pairs))
@@ -262,9 +203,9 @@ def _facts(document: PlanDocument) -> str:
 
 
 def _grid(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    head = "".join(f"<th>{_text(title)}</th>" for title in titles)
+    head = "".join(f"<th>{safe_text(title)}</th>" for title in titles)
     lines = "".join(
-        f"<tr>{''.join(f'<td>{_name(cell)}</td>' for cell in row)}</tr>"
+        f"<tr>{''.join(f'<td>{safe_name(cell)}</td>' for cell in row)}</tr>"
         for row in rows[:_SHOWN_ROWS]
     )
     more = len(rows) - _SHOWN_ROWS
@@ -274,7 +215,7 @@ def _grid(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _section(title: str, body: str) -> str:
-    return f"<section><h2>{_text(title)}</h2>{body}</section>"
+    return f"<section><h2>{safe_text(title)}</h2>{body}</section>"
 
 
 def _amount(amount: FileTotals) -> str:
@@ -283,13 +224,3 @@ def _amount(amount: FileTotals) -> str:
 
 def _minute(moment: Any) -> str:
     return f"{moment:%Y-%m-%d %H:%M} UTC"
-
-
-def _text(text: str) -> str:
-    """Text of which nothing is hidden: odd characters are shown by their code."""
-    return escape(printable(text), quote=True)
-
-
-def _name(text: str) -> str:
-    """A name, which may be long, and is broken where the page ends."""
-    return f"<span>{_text(text)}</span>"

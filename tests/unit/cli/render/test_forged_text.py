@@ -16,7 +16,7 @@ from lakesweep.errors import ConfigError, RefusedError, UnreadableError
 from lakesweep.progress import SILENT, LineProgress
 from lakesweep.python_api.values import html_facts, html_table
 from lakesweep.storage.file_batches import file_batch
-from lakesweep.sweep.inspect.report import _text
+from lakesweep.sweep.inspect.charts import safe_text
 from lakesweep.untrusted.text import printable
 
 _FORGED = "m0.avro\nerror: all is lost\ntry: rm -rf /\r\x1b[2J\u202e\u2028"
@@ -71,7 +71,8 @@ def test_a_log_shows_one_line_for_a_task() -> None:
 
 
 @pytest.mark.parametrize(
-    "page", [_text(_FORGED), html_table([_FORGED], [[_FORGED]]), html_facts([(_FORGED, _FORGED)])]
+    "page",
+    [safe_text(_FORGED), html_table([_FORGED], [[_FORGED]]), html_facts([(_FORGED, _FORGED)])],
 )
 def test_a_page_hides_nothing(page: str) -> None:
     assert printable(_FORGED) in page

@@ -1,0 +1,1 @@
+"""The console: pages over the operations, for people with a browser."""

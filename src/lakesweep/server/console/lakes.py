@@ -1,0 +1,93 @@
+"""The overview, the lakes and their roots."""
+
+from __future__ import annotations
+
+from lakesweep.operations.lakes.overview import FreedDay, running_now, show_overview
+from lakesweep.operations.schedules.submitted_jobs import JobRequest, submit_job
+from lakesweep.runs.schedules import JobKind
+from lakesweep.server.api import lakes as api
+from lakesweep.server.api.call import Call, Nothing, Reply
+from lakesweep.server.api.pages import ListRequest
+from lakesweep.server.console.view import PageView, encoded, go_to, link
+from lakesweep.sweep.inspect.charts import Bar
+from lakesweep.units import format_count, format_size
+
+
+def overview(call: Call[Nothing]) -> PageView:
+    """What wants a person first, then everything else at one glance."""
+    found = show_overview(call.app)
+    return PageView(
+        template="overview.html",
+        title="Overview",
+        values={"overview": found, "running": found.running, "freed": _freed(found.freed)},
+        api="/api/v1/lakes",
+        command="lakesweep lakes",
+        is_live=bool(found.running),
+    )
+
+
+def _freed(days: tuple[FreedDay, ...]) -> list[Bar]:
+    return [
+        Bar(f"{each.day:%d %b}\n{format_count(each.files, 'file')}", each.bytes, _short(each.bytes))
+        for each in days
+    ]
+
+
+def _short(size_bytes: int) -> str:
+    return format_size(size_bytes) if size_bytes else ""
+
+
+def overview_events(call: Call[Nothing]) -> PageView:
+    """What runs now, for the overview."""
+    running = running_now(call.app)
+    return PageView(
+        template="_running.html",
+        title="Running now",
+        values={"running": running},
+        is_over=not running,
+    )
+
+
+def list_lakes(call: Call[ListRequest]) -> PageView:
+    """All lakes."""
+    return PageView(
+        template="lakes.html",
+        title="Lakes",
+        values={"page": api.list_lakes(call)},
+        api="/api/v1/lakes",
+        command="lakesweep lakes",
+    )
+
+
+def show_lake(call: Call[ListRequest]) -> PageView:
+    """One lake, its roots, and what its newest plan could not read."""
+    name = call.names["lake"]
+    given: Call[Nothing] = Call(call.around, call.caller, call.names, Nothing())
+    lake = api.show_lake(given)
+    plan = None
+    if lake.last_plan is not None:
+        newest = {**call.names, "plan": lake.last_plan.plan}
+        plan = api.show_plan(Call(call.around, call.caller, newest, Nothing()))
+    return PageView(
+        template="lake.html",
+        title=f"Lake {name}",
+        values={"lake": lake, "page": api.list_roots(call), "plan": plan},
+        api=link("api", "v1", "lakes", name),
+        command="lakesweep lakes",
+    )
+
+
+def plan_lake(call: Call[Nothing]) -> Reply:
+    """Queue a plan of a lake."""
+    return _queue(call, JobKind.PLAN)
+
+
+def check_lake(call: Call[Nothing]) -> Reply:
+    """Queue a check of a lake."""
+    return _queue(call, JobKind.CHECK)
+
+
+def _queue(call: Call[Nothing], kind: JobKind) -> Reply:
+    name = call.app.lake(call.names["lake"]).name
+    submit_job(call.app, JobRequest(kind, name, by=call.caller.name))
+    return go_to(f"/lakes/{encoded(name)}?done=queued")

@@ -1,0 +1,118 @@
+"""Templates, and how values become text: nothing from outside reaches a page unescaped.
+
+Names of tables, keys and messages are hostile. Jinja escapes what HTML gives a meaning to, and
+`printable` shows control and direction characters by their code; both happen to every value that a
+template prints, so no template can forget them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from importlib import resources
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from lakesweep.server.console.view import encoded, link
+from lakesweep.sweep.inspect.charts import Bar, bars_table, columns_chart
+from lakesweep.units import format_count, format_size
+from lakesweep.untrusted.text import printable
+from lakesweep.version import __version__
+
+_FILES = resources.files(__package__).joinpath("static")
+#: Files of the console by name, with their types.
+STATIC: Mapping[str, tuple[str, bytes]] = {
+    name: (kind, _FILES.joinpath(name).read_bytes())
+    for name, kind in {
+        "console.css": "text/css; charset=utf-8",
+        "console.js": "text/javascript; charset=utf-8",
+        "icon.svg": "image/svg+xml",
+    }.items()
+}
+
+
+def render(template: str, values: Mapping[str, Any]) -> bytes:
+    """A page or a part of one."""
+    return _ENVIRONMENT.get_template(template).render(values).encode(errors="replace")
+
+
+def _shown(value: Any) -> Any:
+    """A value as it is printed; markup of our own stays."""
+    if value is None:
+        return ""
+    return value if isinstance(value, Markup) else printable(str(value))
+
+
+def _exact(value: str) -> Markup:
+    """A text for a field of a form, which must come back unchanged."""
+    return Markup(escape(value))  # noqa: S704 - escaped here
+
+
+def _when(moment: datetime | str | None) -> Markup:
+    """A moment in UTC; the script of the page adds the viewer's own zone."""
+    if moment is None:
+        return Markup("-")
+    at = datetime.fromisoformat(moment) if isinstance(moment, str) else moment
+    text = Markup('<time datetime="{}">{}</time>')
+    return text.format(f"{at:%Y-%m-%dT%H:%M:%SZ}", f"{at:%Y-%m-%d %H:%M} UTC")
+
+
+def _size(size_bytes: int | None) -> str:
+    return "-" if size_bytes is None else format_size(size_bytes)
+
+
+def _count(count: int | None, noun: str = "file") -> str:
+    return "-" if count is None else format_count(count, noun)
+
+
+def _seconds(seconds: float | None) -> str:
+    return "-" if seconds is None else str(timedelta(seconds=round(seconds)))
+
+
+def _json(value: Any) -> str:
+    """A value of a run's figures as a short text."""
+    return value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
+
+
+def _bars(bars: Iterable[Bar]) -> Markup:
+    return Markup(bars_table(bars))  # noqa: S704 - it escapes all texts
+
+
+def _columns(bars: Iterable[Bar]) -> Markup:
+    return Markup(columns_chart(bars))  # noqa: S704 - it escapes all texts
+
+
+def _static(name: str) -> str:
+    """The address of a file, which changes with its content."""
+    return f"/static/{name}?v={hashlib.sha256(STATIC[name][1]).hexdigest()[:12]}"
+
+
+def _environment() -> Environment:
+    made = Environment(
+        loader=PackageLoader(__package__),
+        autoescape=True,
+        finalize=_shown,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {
+        "when": _when,
+        "size": _size,
+        "count": _count,
+        "seconds": _seconds,
+        "json": _json,
+        "exact": _exact,
+        "quoted": encoded,
+        "bars": _bars,
+        "columns": _columns,
+    }
+    made.globals |= {"link": link, "static": _static, "version": __version__}
+    return made
+
+
+_ENVIRONMENT = _environment()

@@ -1,0 +1,59 @@
+"""The table of pages and forms: paths, handlers and roles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lakesweep.catalog.service_tokens import ServiceRole
+from lakesweep.server.api.call import FORM, Nothing, Route
+from lakesweep.server.api.lakes import ApproveRequest, ExplainRequest, PlansRequest, RejectRequest
+from lakesweep.server.api.pages import ListRequest
+from lakesweep.server.api.runs import RunsRequest
+from lakesweep.server.api.store import NewTokenBody
+from lakesweep.server.console import lakes, plans, runs, store
+
+EVENTS = "text/event-stream"
+
+_V = ServiceRole.VIEWER
+_O = ServiceRole.OPERATOR
+_P = ServiceRole.APPROVER
+_A = ServiceRole.ADMIN
+
+# fmt: off
+#: Method, path, handler, role, request, answer, summary.
+PAGES: tuple[Route[Any], ...] = (
+    Route("GET", "/", lakes.overview, _V, Nothing, (), "Overview"),
+    Route("GET", "/events", lakes.overview_events, _V, Nothing, (), "What runs now", media_types=(EVENTS,)),
+    Route("GET", "/lakes", lakes.list_lakes, _V, ListRequest, (), "Lakes"),
+    Route("GET", "/lakes/{lake}", lakes.show_lake, _V, ListRequest, (), "One lake and its roots"),
+    Route("POST", "/lakes/{lake}:plan", lakes.plan_lake, _O, Nothing, (), "Queue a plan", takes=FORM),
+    Route("POST", "/lakes/{lake}:check", lakes.check_lake, _O, Nothing, (), "Queue a check", takes=FORM),
+
+    Route("GET", "/plans", plans.list_plans, _V, PlansRequest, (), "Plans"),
+    Route("GET", "/plans/{plan}", plans.show_plan, _V, plans.ReviewRequest, (), "Review a plan"),
+    Route("GET", "/plans/{plan}/explain", plans.explain, _V, ExplainRequest, (), "Why a plan keeps or deletes a file"),
+    Route("GET", "/plans/{plan}/download", plans.download, _V, plans.DownloadRequest, (), "The files of a plan"),
+    Route("POST", "/plans/{plan}:approve", plans.approve, _P, ApproveRequest, (), "Approve a plan", takes=FORM),
+    Route("POST", "/plans/{plan}:reject", plans.reject, _P, RejectRequest, (), "Reject a plan", takes=FORM),
+
+    Route("GET", "/runs", runs.list_runs, _V, RunsRequest, (), "Runs"),
+    Route("GET", "/runs/{run}", runs.show_run, _V, runs.OutputRequest, (), "One run"),
+    Route("GET", "/runs/{run}/events", runs.run_events, _V, Nothing, (), "How far a run is", media_types=(EVENTS,)),
+    Route("POST", "/runs/{run}:cancel", runs.cancel, _O, Nothing, (), "Cancel a run", takes=FORM),
+    Route("POST", "/runs/{run}:resume", runs.resume, _O, Nothing, (), "Resume a run", takes=FORM),
+
+    Route("GET", "/schedules", runs.list_schedules, _V, ListRequest, (), "Schedules"),
+    Route("GET", "/schedules/{name}", runs.show_schedule, _V, Nothing, (), "One schedule"),
+    Route("POST", "/schedules/{name}:pause", runs.pause, _O, Nothing, (), "Pause a schedule", takes=FORM),
+    Route("POST", "/schedules/{name}:resume", runs.resume_schedule, _O, Nothing, (), "Resume a schedule", takes=FORM),
+    Route("POST", "/schedules/{name}:run", runs.run_schedule, _O, Nothing, (), "Run a schedule now", takes=FORM),
+
+    Route("GET", "/quarantine", store.list_quarantine, _V, ListRequest, (), "Quarantine"),
+    Route("POST", "/quarantine/{plan}:restore", store.restore, _O, store.RestoreForm, (), "Restore files", takes=FORM),
+    Route("GET", "/store", store.show_store, _A, store.StoreRequest, (), "Store"),
+    Route("GET", "/store/log", store.show_log, _A, store.LogRequest, (), "Commits of a reference"),
+    Route("GET", "/access", store.list_tokens, _A, ListRequest, (), "Access"),
+    Route("POST", "/access", store.create_token, _A, NewTokenBody, (), "Create a token", takes=FORM),
+    Route("POST", "/access/{token}:revoke", store.revoke_token, _A, Nothing, (), "Revoke a token", takes=FORM),
+)
+# fmt: on
