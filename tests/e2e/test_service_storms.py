@@ -67,7 +67,7 @@ def test_every_due_time_is_settled_once_whatever_is_killed(storm: Storm, cases: 
                         _cut_connection(storm.url, chance)
                     case kind:
                         storm.kill(kind, chance)
-            for name in book.schedules():
+            for name in began:
                 _pause(book, name)
             _patiently(lambda: not book.open_jobs())
         jobs = list(book.ended_jobs())
