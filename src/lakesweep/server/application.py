@@ -10,12 +10,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from http import HTTPStatus
-from typing import Any, TypeVar
+from typing import Any
 
 import anyio
 import msgspec
-from anyio import CapacityLimiter, to_thread
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -48,22 +46,17 @@ from lakesweep.server.http.bodies import (
 from lakesweep.server.http.origins import TrustedProxies, check_host, check_same_site
 from lakesweep.server.http.problems import HttpError, answer_of
 from lakesweep.server.http.responses import WATCH, AnswerWatch, Log
+from lakesweep.server.http.threads import RequestThreads
+from lakesweep.server.iceberg.application import IcebergService
 from lakesweep.server.metrics import ServiceMetrics
 from lakesweep.units import format_moment
 
-#: As many as a pool of database connections serves well.
-_THREADS = 12
-#: Requests that wait for a thread; more are turned away.
-_MOST_WAITING = 200
-_CALL_SECONDS = 60.0
 #: How often a stream without news is asked for some.
 _PAUSE_SECONDS = 1.0
 _DOCUMENT, _PAGE = "/api/openapi.json", "/api/docs"
 #: Prefixes that no mounted application can take.
 _OWN = (b"/api/", b"/health/", b"/metrics")
 _NOBODY = Caller("-", ServiceRole.VIEWER)
-
-Result = TypeVar("Result")
 
 
 def _ignore(line: str) -> None:
@@ -98,8 +91,10 @@ class Service:
         self._router = ApiRouter(ROUTES)
         self._proxies = TrustedProxies(app.config.server.trusted_proxies)
         self._proxies.check()
+        self._threads = RequestThreads()
+        catalogs = IcebergService(app, self.authenticator, self._threads, options.host, options.log)
         self._around = Surroundings(app, self.authenticator, self.metrics, options.is_stopping)
-        self._mounts = dict(options.mounts)
+        self._mounts: dict[str, ASGIApp] = {"/iceberg": catalogs, **options.mounts}
         if options.has_console:
             console = Console(self._around, options.host, is_secure=options.is_secure)
             self._mounts.setdefault("/", console)
@@ -179,7 +174,7 @@ class Service:
             watch.address,
             request.headers.get("accept", ""),
         )
-        answer = await self._on_thread(lambda: _begun(route.handler(call)))
+        answer = await self._threads.run(lambda: _begun(route.handler(call)))
         return self._response(route, answer)
 
     async def _admit(
@@ -189,7 +184,7 @@ class Service:
         if route.role is None:
             return None
         authenticator, headers = self.authenticator, request.headers
-        caller = await self._on_thread(lambda: authenticator.authenticate(headers, watch.address))
+        caller = await self._threads.run(lambda: authenticator.authenticate(headers, watch.address))
         if caller is ANYONE:
             check_host(headers, self.options.host)
         watch.caller = caller.name
@@ -211,28 +206,6 @@ class Service:
         parse = parse_json if route.takes == JSON else parse_form
         given: msgspec.Struct = parse(body, route.request)
         return given
-
-    async def _on_thread(self, work: Callable[[], Result]) -> Result:
-        """Do something synchronous, on one of a bounded number of threads, in bounded time."""
-        if self._threads.statistics().tasks_waiting >= _MOST_WAITING:
-            raise HttpError(
-                HTTPStatus.SERVICE_UNAVAILABLE,
-                "the service is busy",
-                headers={"retry-after": "1"},
-            )
-        try:
-            with anyio.fail_after(_CALL_SECONDS):
-                return await to_thread.run_sync(work, abandon_on_cancel=True, limiter=self._threads)
-        except TimeoutError:
-            raise HttpError(
-                HTTPStatus.SERVICE_UNAVAILABLE,
-                "the answer took too long",
-                headers={"retry-after": "5"},
-            ) from None
-
-    @cached_property
-    def _threads(self) -> CapacityLimiter:
-        return CapacityLimiter(_THREADS)
 
     def _response(self, route: Route[Any], answer: _Ready) -> Response:
         if isinstance(answer, _Begun):
@@ -256,7 +229,7 @@ class Service:
                 yield piece
             else:
                 await anyio.sleep(_PAUSE_SECONDS)
-            piece = await self._on_thread(lambda: next(stream.rest, None))
+            piece = await self._threads.run(lambda: next(stream.rest, None))
 
     @cached_property
     def _document(self) -> Response:

@@ -35,10 +35,18 @@ _CHALLENGE = {"www-authenticate": 'Bearer realm="lakesweep"'}
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who makes a request, as records name them."""
+    """Who makes a request, as records name them.
+
+    A principal without a role may use what it was granted in catalogs, and nothing else.
+    """
 
     name: str
-    role: ServiceRole
+    role: ServiceRole | None
+    principal: Principal | None = None
+
+    def covers(self, needed: ServiceRole) -> bool:
+        """Whether the caller may do what a role may."""
+        return self.role is not None and self.role.covers(needed)
 
 
 #: Nobody in particular, on the machine that the service runs on.
@@ -130,12 +138,12 @@ class Authenticator:
             return None
         if principal.created_at > token.created_at:
             return None  # another one took the name
-        role = self._role_of(principal)
-        return None if role is None else Caller(principal.name, role)
+        return Caller(principal.name, self._role_of(principal), principal)
 
     def caller_of(self, token: str) -> Caller | None:
-        """Who holds a token; None if it is not valid."""
-        return self._caller(token)
+        """Who holds a token; None if it is not valid, or gives no role."""
+        caller = self._caller(token)
+        return None if caller is None or caller.role is None else caller
 
     def begin_session(self, token: str, address: str) -> AccessToken:
         """A session for whoever shows a token; it ends with that token at the latest."""
@@ -143,7 +151,7 @@ class Authenticator:
         now = self.app.clock.now()
         found = self.app.tokens.find(token) if token.startswith(PREFIX) else None
         caller = None if found is None else self._holder(found)
-        if found is None or caller is None or found.is_session:
+        if found is None or caller is None or caller.role is None or found.is_session:
             self.throttle.failed(address)
             raise _refused("the token is not valid, or has ended")
         self.throttle.succeeded(address)
@@ -158,7 +166,9 @@ class Authenticator:
         if found is not None and found.is_session:
             self.app.tokens.revoke(found.token, by)
 
-    def log_in(self, client_id: str, secret: str, address: str) -> AccessToken:
+    def log_in(
+        self, client_id: str, secret: str, address: str, *, needs_role: bool = True
+    ) -> AccessToken:
         """A session for a principal that knows its secret."""
         self.throttle.check(address)
         try:
@@ -167,7 +177,7 @@ class Authenticator:
             self.throttle.failed(address)
             raise _refused("no principal has this client id and this secret") from None
         role = self._role_of(principal)
-        if role is None:
+        if role is None and needs_role:
             raise HttpError(
                 HTTPStatus.FORBIDDEN,
                 f"principal {principal.name} has no role for the service",
@@ -177,7 +187,7 @@ class Authenticator:
         self.throttle.succeeded(address)
         _, text = self.app.tokens.create(
             f"session of {principal.name}",
-            role,
+            role or ServiceRole.VIEWER,  # what it may do is looked up each time
             self.app.clock.now() + SESSION,
             principal.name,
             principal.name,
@@ -199,10 +209,11 @@ class Authenticator:
 
 def check_role(caller: Caller, needed: ServiceRole) -> None:
     """HttpError (403) unless a caller may do what a role may."""
-    if not caller.role.covers(needed):
+    if not caller.covers(needed):
+        held = "no role" if caller.role is None else f"the role {caller.role}"
         raise HttpError(
             HTTPStatus.FORBIDDEN,
-            f"this needs the role {needed}, and {caller.name} has the role {caller.role}",
+            f"this needs the role {needed}, and {caller.name} has {held}",
             hint=f"lakesweep token create NAME --role {needed}",
         )
 

@@ -303,7 +303,7 @@ class Console:
             "is_live": view.is_live,
             "caller": caller,
             "is_open": caller is ANYONE,
-            "may": lambda role: caller is not None and caller.role.covers(ServiceRole(role)),
+            "may": lambda role: caller is not None and caller.covers(ServiceRole(role)),
             "form_key": visit.session.form_key,
             "path": visit.path,
             "query": dict(parse_qsl(visit.query.decode("latin-1"))),

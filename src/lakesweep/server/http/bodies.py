@@ -21,26 +21,26 @@ _MOST_FIELDS = 1_000
 Given = TypeVar("Given", bound=msgspec.Struct)
 
 
-async def read_body(request: Request) -> bytes:
+async def read_body(request: Request, most: int = MOST_BYTES) -> bytes:
     """The body. HttpError if it is too large, or does not arrive in time."""
     told = request.headers.get("content-length", "0")
-    if told.isdigit() and int(told) > MOST_BYTES:
-        raise _too_large()
+    if told.isdigit() and int(told) > most:
+        raise _too_large(most)
     try:
         async with asyncio.timeout(_BODY_SECONDS):
-            return await _read(request)
+            return await _read(request, most)
     except TimeoutError:
         raise HttpError(HTTPStatus.REQUEST_TIMEOUT, "the body did not arrive in time") from None
     except ClientDisconnect:
         raise HttpError(HTTPStatus.BAD_REQUEST, "the client is gone") from None
 
 
-async def _read(request: Request) -> bytes:
+async def _read(request: Request, most: int) -> bytes:
     parts, size = [], 0
     async for part in request.stream():
         size += len(part)
-        if size > MOST_BYTES:
-            raise _too_large()
+        if size > most:
+            raise _too_large(most)
         parts.append(part)
     return b"".join(parts)
 
@@ -115,10 +115,8 @@ def check_media_type(headers: Mapping[str, str], wanted: str, *, required: bool)
     )
 
 
-def _too_large() -> HttpError:
-    return HttpError(
-        HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body has more than {MOST_BYTES:,} bytes"
-    )
+def _too_large(most: int) -> HttpError:
+    return HttpError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body has more than {most:,} bytes")
 
 
 def _wrong(detail: str, hint: str | None = None) -> HttpError:

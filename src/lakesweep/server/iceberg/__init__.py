@@ -1,0 +1,1 @@
+"""Iceberg's REST protocol over the catalogs of the store."""

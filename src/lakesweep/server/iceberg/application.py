@@ -1,0 +1,121 @@
+"""Iceberg's REST protocol as an ASGI application, mounted at `/iceberg`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from http import HTTPStatus
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from lakesweep.app import App
+from lakesweep.catalog.service_tokens import ServiceRole
+from lakesweep.catalog.warehouse.metadata_files import MetadataFiles
+from lakesweep.errors import LakesweepError
+from lakesweep.server.auth.authentication import ANYONE, Authenticator, Caller
+from lakesweep.server.http.bodies import read_body
+from lakesweep.server.http.origins import check_host, check_same_site
+from lakesweep.server.http.problems import HttpError
+from lakesweep.server.http.responses import WATCH, AnswerWatch, Log
+from lakesweep.server.http.threads import RequestThreads
+from lakesweep.server.iceberg.call import (
+    IcebergCall,
+    IcebergReply,
+    IcebergRoute,
+    IcebergRouter,
+    IcebergSurroundings,
+    parse_parameters,
+)
+from lakesweep.server.iceberg.envelope import JSON, refusal_of
+from lakesweep.server.iceberg.routes import ENDPOINTS, LOGIN, ROUTES
+
+MOUNT = "/iceberg"
+#: Expiry of 100,000 snapshots in one commit is the longest request that clients send.
+_MOST_BYTES = 64 * 2**20
+_NOBODY = Caller("-", ServiceRole.VIEWER)
+_ROUTER = IcebergRouter(ROUTES)
+
+
+@dataclass
+class IcebergService:
+    """Answers the requests of Iceberg's clients. All errors have the envelope of the protocol."""
+
+    app: App
+    authenticator: Authenticator
+    threads: RequestThreads
+    host: str
+    log: Log
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request, as ASGI describes it."""
+        request = Request(scope, receive)
+        watch: AnswerWatch | None = scope.get(WATCH)
+        route: IcebergRoute | None = None
+        response: ASGIApp
+        try:
+            path: bytes = scope["raw_path"]
+            route, parts = _ROUTER.find(request.method, path.removeprefix(MOUNT.encode()))
+            if watch is not None:
+                watch.route = f"{MOUNT}{route.template}"
+            response = await self._respond(request, route, parts, watch)
+        except Exception as error:
+            if not isinstance(error, HttpError | LakesweepError | RecursionError):
+                self.log(f"unexpected {type(error).__name__}: {error}")
+            response = refusal_of(error, is_commit=route is not None and route.is_commit)
+        if request.method == "HEAD" and isinstance(response, Response):
+            response.body = b""
+        await response(scope, receive, send)
+
+    async def _respond(
+        self,
+        request: Request,
+        route: IcebergRoute,
+        parts: Mapping[str, bytes],
+        watch: AnswerWatch | None,
+    ) -> Response:
+        check_same_site(request.method, request.headers)
+        address = watch.address if watch is not None else ""
+        caller = await self._admit(request, route, address)
+        if watch is not None:
+            watch.caller = caller.name
+        call = IcebergCall(
+            self._around,
+            caller,
+            parts,
+            parse_parameters(request.scope.get("query_string", b"")),
+            request.headers,
+            await read_body(request, _MOST_BYTES) if request.method == "POST" else b"",
+            address,
+        )
+        return _response(await self.threads.run(lambda: _handled(route, call)))
+
+    async def _admit(self, request: Request, route: IcebergRoute, address: str) -> Caller:
+        """Who calls; whoever logs in says so in the form."""
+        if route.template == LOGIN:
+            return _NOBODY
+        headers = request.headers
+        caller = await self.threads.run(lambda: self.authenticator.authenticate(headers, address))
+        if caller is ANYONE:
+            check_host(headers, self.host)
+        return caller
+
+    @cached_property
+    def _around(self) -> IcebergSurroundings:
+        files = MetadataFiles(self.app.stores)
+        return IcebergSurroundings(self.app, self.authenticator, files, ENDPOINTS)
+
+
+def _handled(route: IcebergRoute, call: IcebergCall) -> IcebergReply:
+    route.authorize(call)
+    return route.handler(call)
+
+
+def _response(reply: IcebergReply) -> Response:
+    usual = HTTPStatus.NO_CONTENT if reply.body is None else HTTPStatus.OK
+    status, headers = reply.status or usual, dict(reply.headers)
+    if reply.body is None:
+        return Response(status_code=status.value, headers=headers)
+    return Response(reply.body, status.value, headers, media_type=JSON)
