@@ -31,7 +31,7 @@ _STATISTICS = ("statistics", "partition-statistics")
 
 
 @dataclass(frozen=True, slots=True)
-class MetadataFile:
+class StoredMetadata:
     """One metadata file: its content as JSON, and the same as a document."""
 
     location: str
@@ -60,11 +60,11 @@ class MetadataFiles:
     """Reads and writes metadata files. Threads may share it."""
 
     stores: Stores
-    _kept: OrderedDict[str, MetadataFile] = field(default_factory=OrderedDict)
+    _kept: OrderedDict[str, StoredMetadata] = field(default_factory=OrderedDict)
     _bytes: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def read(self, location: str) -> MetadataFile:
+    def read(self, location: str) -> StoredMetadata:
         """A metadata file. WarehouseError (NotFoundException) if it is gone."""
         with self._lock:
             found = self._kept.get(location)
@@ -84,7 +84,7 @@ class MetadataFiles:
 
     def write(
         self, document: RawDocument, replaced: str | None, *, usual_codec: str = "none"
-    ) -> MetadataFile:
+    ) -> StoredMetadata:
         """Write a document under a name of its own; nothing points to it yet."""
         path = write_metadata_name(document, replaced, str(uuid4()), usual_codec=usual_codec)
         address, data = parse(path), encode_file(document, path)
@@ -97,7 +97,7 @@ class MetadataFiles:
             raise StorageError(path, "does not hold what was written to it")
         return self._keep(path, bytes(inflate_gzip(path, data, self.stores.limits)))
 
-    def remove(self, file: MetadataFile) -> None:
+    def remove(self, file: StoredMetadata) -> None:
         """Delete a file that surely nothing points to. If that fails, a sweep finds it."""
         self._forget(file.location)
         address = parse(file.location)
@@ -117,8 +117,8 @@ class MetadataFiles:
             return False
         return True
 
-    def _keep(self, location: str, content: bytes) -> MetadataFile:
-        file = MetadataFile(location, content, RawDocument.parse(location, content))
+    def _keep(self, location: str, content: bytes) -> StoredMetadata:
+        file = StoredMetadata(location, content, RawDocument.parse(location, content))
         if len(content) > _LARGEST_KEPT:
             return file
         with self._lock:
@@ -139,7 +139,7 @@ class MetadataFiles:
             self._bytes -= len(gone.content)
 
 
-def memo_of_file(file: MetadataFile) -> TableMemo:
+def memo_of_file(file: StoredMetadata) -> TableMemo:
     """What is kept of a metadata file beside its table or view."""
     document, properties = file.document, file.document.properties()
     is_view = document.get("view-uuid", str | None) is not None

@@ -17,7 +17,7 @@ from lakesweep.catalog.warehouse.problems import (
     name_taken,
     no_namespace,
 )
-from lakesweep.catalog.warehouse.warehouse import Warehouse, checked
+from lakesweep.catalog.warehouse.warehouse import IcebergWarehouse, checked
 from lakesweep.errors import (
     EntityChangedError,
     EntityExistsError,
@@ -37,7 +37,7 @@ class PropertyChanges(msgspec.Struct, frozen=True):
 
 
 def create_namespace(
-    warehouse: Warehouse, path: Path, properties: Mapping[str, str]
+    warehouse: IcebergWarehouse, path: Path, properties: Mapping[str, str]
 ) -> Mapping[str, str]:
     """Create a namespace; those above it must exist. Returns its properties."""
     location, others = split_location(properties)
@@ -55,12 +55,12 @@ def create_namespace(
     return properties_of(what)
 
 
-def load_namespace(warehouse: Warehouse, path: Path) -> Mapping[str, str]:
+def load_namespace(warehouse: IcebergWarehouse, path: Path) -> Mapping[str, str]:
     """The properties of a namespace."""
     return properties_of(_find(warehouse, path))
 
 
-def drop_namespace(warehouse: Warehouse, path: Path) -> None:
+def drop_namespace(warehouse: IcebergWarehouse, path: Path) -> None:
     """Drop an empty namespace."""
     try:
         drop = Drop(checked(path), kind=EntityType.NAMESPACE)
@@ -76,7 +76,7 @@ def drop_namespace(warehouse: Warehouse, path: Path) -> None:
 
 
 def update_properties(
-    warehouse: Warehouse, path: Path, removals: Sequence[str], updates: Mapping[str, str]
+    warehouse: IcebergWarehouse, path: Path, removals: Sequence[str], updates: Mapping[str, str]
 ) -> PropertyChanges:
     """Set and remove properties, in one change."""
     both = sorted({*removals} & updates.keys())
@@ -97,7 +97,7 @@ def update_properties(
 
 
 def _set_properties(
-    warehouse: Warehouse, path: Path, removals: Sequence[str], updates: Mapping[str, str]
+    warehouse: IcebergWarehouse, path: Path, removals: Sequence[str], updates: Mapping[str, str]
 ) -> Mapping[str, str]:
     """Make the change to what is there, also if others change it; the properties before."""
     for _ in range(_TRIES):
@@ -123,7 +123,7 @@ def properties_of(namespace: Namespace) -> dict[str, str]:
     return {**namespace.properties, **own}
 
 
-def _find(warehouse: Warehouse, path: Path) -> Namespace:
+def _find(warehouse: IcebergWarehouse, path: Path) -> Namespace:
     found = warehouse.look().find(checked(path), EntityType.NAMESPACE)
     if not isinstance(found, Namespace):
         raise no_namespace(path)

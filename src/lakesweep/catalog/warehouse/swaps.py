@@ -17,13 +17,13 @@ from lakesweep.catalog.commits import Create, Mutation, Update
 from lakesweep.catalog.entities import Entity, Table, View
 from lakesweep.catalog.snapshot import ContentSnapshot
 from lakesweep.catalog.warehouse.metadata_files import (
-    MetadataFile,
+    StoredMetadata,
     location_in,
     memo_of_file,
 )
 from lakesweep.catalog.warehouse.places import check_places
 from lakesweep.catalog.warehouse.problems import Path, ProblemType, WarehouseError
-from lakesweep.catalog.warehouse.warehouse import LoadedEntity, Warehouse
+from lakesweep.catalog.warehouse.warehouse import IcebergWarehouse, LoadedEntity
 from lakesweep.errors import (
     EntityChangedError,
     EntityExistsError,
@@ -59,7 +59,7 @@ class PointerChange:
 Preparation = Callable[[ContentSnapshot], Sequence[PointerChange]]
 
 
-def swap_pointers(warehouse: Warehouse, prepare: Preparation) -> Sequence[LoadedEntity]:
+def swap_pointers(warehouse: IcebergWarehouse, prepare: Preparation) -> Sequence[LoadedEntity]:
     """Carry out a request, and return its tables and views as they are then.
 
     It is prepared again whenever one of them changed meanwhile. WarehouseError: CommitFailed if
@@ -78,9 +78,11 @@ def swap_pointers(warehouse: Warehouse, prepare: Preparation) -> Sequence[Loaded
     )
 
 
-def _swap(warehouse: Warehouse, changes: Sequence[PointerChange]) -> Sequence[LoadedEntity] | None:
+def _swap(
+    warehouse: IcebergWarehouse, changes: Sequence[PointerChange]
+) -> Sequence[LoadedEntity] | None:
     """One attempt; None if something changed since it was read."""
-    files: dict[Path, MetadataFile] = {}
+    files: dict[Path, StoredMetadata] = {}
     try:
         for change in changes:
             if change.is_needed:
@@ -99,19 +101,19 @@ def _swap(warehouse: Warehouse, changes: Sequence[PointerChange]) -> Sequence[Lo
     return [_loaded(change, entities, files) for change in changes]
 
 
-def _write(warehouse: Warehouse, change: PointerChange) -> MetadataFile:
+def _write(warehouse: IcebergWarehouse, change: PointerChange) -> StoredMetadata:
     replaced = change.before.file.location if change.before else None
     codec = "gzip" if change.kind is View else "none"
     return warehouse.files.write(change.document, replaced, usual_codec=codec)
 
 
-def _remove(warehouse: Warehouse, files: dict[Path, MetadataFile]) -> None:
+def _remove(warehouse: IcebergWarehouse, files: dict[Path, StoredMetadata]) -> None:
     for file in files.values():
         warehouse.files.remove(file)
 
 
 def _loaded(
-    change: PointerChange, entities: dict[Path, Entity], files: dict[Path, MetadataFile]
+    change: PointerChange, entities: dict[Path, Entity], files: dict[Path, StoredMetadata]
 ) -> LoadedEntity:
     if change.path not in files:
         assert change.before is not None
@@ -122,7 +124,7 @@ def _loaded(
 
 
 def _commit(
-    warehouse: Warehouse, changes: Sequence[PointerChange], files: dict[Path, MetadataFile]
+    warehouse: IcebergWarehouse, changes: Sequence[PointerChange], files: dict[Path, StoredMetadata]
 ) -> dict[Path, Entity] | None:
     """Swap all pointers; None if one of them had moved."""
     mutations = [_mutation(each, files[each.path]) for each in changes if each.path in files]
@@ -147,7 +149,7 @@ def _commit(
 
 
 def _judged(
-    warehouse: Warehouse, changes: Sequence[PointerChange], files: dict[Path, MetadataFile]
+    warehouse: IcebergWarehouse, changes: Sequence[PointerChange], files: dict[Path, StoredMetadata]
 ) -> dict[Path, Entity] | None:
     """Whether an earlier send took effect: one table tells it for all, for they move together."""
     change = next(each for each in changes if each.path in files)
@@ -167,7 +169,7 @@ def _judged(
     raise _unknown()
 
 
-def _mutation(change: PointerChange, file: MetadataFile) -> Mutation:
+def _mutation(change: PointerChange, file: StoredMetadata) -> Mutation:
     memo, location = memo_of_file(file), location_in(file.document)
     entity = change.before.entity if change.before else None
     if entity is None:

@@ -13,7 +13,7 @@ from lakesweep.catalog.commits import Create, Drop, Mutation, Rename, Update
 from lakesweep.catalog.entities import EntityType, Table, View
 from lakesweep.catalog.snapshot import ContentSnapshot
 from lakesweep.catalog.warehouse.metadata_files import (
-    MetadataFile,
+    StoredMetadata,
     location_in,
     memo_of_file,
 )
@@ -29,7 +29,7 @@ from lakesweep.catalog.warehouse.problems import (
     rename_taken,
 )
 from lakesweep.catalog.warehouse.swaps import PointerChange, swap_pointers
-from lakesweep.catalog.warehouse.warehouse import LoadedEntity, Warehouse, checked
+from lakesweep.catalog.warehouse.warehouse import IcebergWarehouse, LoadedEntity, checked
 from lakesweep.errors import (
     CommitConflictError,
     EntityChangedError,
@@ -103,7 +103,9 @@ class TableChange:
         return any(isinstance(each, AssertCreate) for each in self.requirements)
 
 
-def create_table(warehouse: Warehouse, namespace: Path, request: NewTableRequest) -> LoadedEntity:
+def create_table(
+    warehouse: IcebergWarehouse, namespace: Path, request: NewTableRequest
+) -> LoadedEntity:
     """Create a table, or only stage it: then nothing is stored, and its name stays free."""
     path = (*namespace, request.name)
     document: RawDocument | None = None
@@ -117,12 +119,12 @@ def create_table(warehouse: Warehouse, namespace: Path, request: NewTableRequest
     if request.stage_create:
         (change,) = prepare(warehouse.look())
         check_places(warehouse.catalog, None, change.document)
-        return LoadedEntity(None, MetadataFile("", change.document.encode(), change.document))
+        return LoadedEntity(None, StoredMetadata("", change.document.encode(), change.document))
     return swap_pointers(warehouse, prepare)[0]
 
 
 def _first_document(
-    warehouse: Warehouse, view: ContentSnapshot, path: Path, request: NewTableRequest
+    warehouse: IcebergWarehouse, view: ContentSnapshot, path: Path, request: NewTableRequest
 ) -> RawDocument:
     location = request.location or default_place(warehouse.catalog, view, path)
     new = NewTable(
@@ -136,7 +138,9 @@ def _first_document(
         raise WarehouseError(ProblemType.ILLEGAL_ARGUMENT, error.message) from None
 
 
-def commit_tables(warehouse: Warehouse, changes: Sequence[TableChange]) -> Sequence[LoadedEntity]:
+def commit_tables(
+    warehouse: IcebergWarehouse, changes: Sequence[TableChange]
+) -> Sequence[LoadedEntity]:
     """Commit to one or many tables at once. A table may be named twice; the order counts."""
 
     def prepare(view: ContentSnapshot) -> Sequence[PointerChange]:
@@ -154,7 +158,7 @@ def commit_tables(warehouse: Warehouse, changes: Sequence[TableChange]) -> Seque
 
 
 def _present(
-    warehouse: Warehouse, view: ContentSnapshot, change: TableChange
+    warehouse: IcebergWarehouse, view: ContentSnapshot, change: TableChange
 ) -> LoadedEntity | None:
     """The table as it is; None if it is to be created and does not exist."""
     path = checked(change.path)
@@ -170,7 +174,7 @@ def _present(
 
 
 def _changed(
-    warehouse: Warehouse,
+    warehouse: IcebergWarehouse,
     view: ContentSnapshot,
     change: TableChange,
     before: LoadedEntity | None,
@@ -194,7 +198,9 @@ def _changed(
         raise bad_request(error.message) from None
 
 
-def _created(warehouse: Warehouse, view: ContentSnapshot, change: TableChange) -> RawDocument:
+def _created(
+    warehouse: IcebergWarehouse, view: ContentSnapshot, change: TableChange
+) -> RawDocument:
     """The first document of a staged table, from the updates that its client collected."""
     updates, now_ms = change.updates, warehouse.now_ms()
     if not any(isinstance(each, SetLocation) for each in updates):
@@ -207,14 +213,14 @@ def _created(warehouse: Warehouse, view: ContentSnapshot, change: TableChange) -
 
 
 def register_table(
-    warehouse: Warehouse, path: Path, metadata_location: str, *, overwrite: bool = False
+    warehouse: IcebergWarehouse, path: Path, metadata_location: str, *, overwrite: bool = False
 ) -> LoadedEntity:
     """Add a table that exists already; with `overwrite`, in the place of one that is there."""
     return register(warehouse, path, metadata_location, Table, overwrite=overwrite)
 
 
 def register(
-    warehouse: Warehouse,
+    warehouse: IcebergWarehouse,
     path: Path,
     metadata_location: str,
     kind: type[Table | View],
@@ -250,7 +256,9 @@ def register(
     raise WarehouseError(ProblemType.COMMIT_FAILED, "the name changed hands too often")
 
 
-def read_foreign(warehouse: Warehouse, location: str, kind: type[Table | View]) -> MetadataFile:
+def read_foreign(
+    warehouse: IcebergWarehouse, location: str, kind: type[Table | View]
+) -> StoredMetadata:
     """A metadata file that a client names; WarehouseError if it is none of that kind."""
     try:
         file = warehouse.files.read(location)
@@ -268,7 +276,7 @@ def read_foreign(warehouse: Warehouse, location: str, kind: type[Table | View]) 
     return file
 
 
-def drop_table(warehouse: Warehouse, path: Path, *, purge: bool) -> None:
+def drop_table(warehouse: IcebergWarehouse, path: Path, *, purge: bool) -> None:
     """Drop a table. Its files stay, also if they are to be purged: sweeps delete them later.
 
     Until the catalog forgets it, the table can be brought back.
@@ -290,7 +298,7 @@ def drop_table(warehouse: Warehouse, path: Path, *, purge: bool) -> None:
     raise WarehouseError(ProblemType.UNAVAILABLE, "the table is being changed by others")
 
 
-def rename(warehouse: Warehouse, source: Path, target: Path, kind: EntityType) -> None:
+def rename(warehouse: IcebergWarehouse, source: Path, target: Path, kind: EntityType) -> None:
     """Give a table or view another name, in any namespace. Its files stay where they are."""
     view = warehouse.look()
     warehouse.find(source, kind, view)

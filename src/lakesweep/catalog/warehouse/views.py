@@ -20,7 +20,7 @@ from lakesweep.catalog.warehouse.problems import (
     no_entity,
 )
 from lakesweep.catalog.warehouse.swaps import PointerChange, swap_pointers
-from lakesweep.catalog.warehouse.warehouse import LoadedEntity, Warehouse
+from lakesweep.catalog.warehouse.warehouse import IcebergWarehouse, LoadedEntity
 from lakesweep.errors import (
     CommitConflictError,
     EntityMissingError,
@@ -48,7 +48,9 @@ class NewViewRequest(msgspec.Struct, frozen=True, rename="kebab"):
     properties: dict[str, str] | None = None
 
 
-def create_view(warehouse: Warehouse, namespace: Path, request: NewViewRequest) -> LoadedEntity:
+def create_view(
+    warehouse: IcebergWarehouse, namespace: Path, request: NewViewRequest
+) -> LoadedEntity:
     """Create a view."""
     path = (*namespace, request.name)
     document: RawDocument | None = None
@@ -63,7 +65,7 @@ def create_view(warehouse: Warehouse, namespace: Path, request: NewViewRequest) 
 
 
 def _first_document(
-    warehouse: Warehouse, view: ContentSnapshot, path: Path, request: NewViewRequest
+    warehouse: IcebergWarehouse, view: ContentSnapshot, path: Path, request: NewViewRequest
 ) -> RawDocument:
     location = request.location or default_place(warehouse.catalog, view, path)
     try:
@@ -79,7 +81,9 @@ def _first_document(
         raise WarehouseError(ProblemType.ILLEGAL_ARGUMENT, error.message) from None
 
 
-def commit_view(warehouse: Warehouse, path: Path, requirements: Raw, updates: Raw) -> LoadedEntity:
+def commit_view(
+    warehouse: IcebergWarehouse, path: Path, requirements: Raw, updates: Raw
+) -> LoadedEntity:
     """Replace a view, or change its properties."""
     try:
         asserted, changes = decode_view_requirements(requirements), decode_view_updates(updates)
@@ -104,7 +108,7 @@ def commit_view(warehouse: Warehouse, path: Path, requirements: Raw, updates: Ra
     return swap_pointers(warehouse, prepare)[0]
 
 
-def drop_view(warehouse: Warehouse, path: Path) -> None:
+def drop_view(warehouse: IcebergWarehouse, path: Path) -> None:
     """Drop a view. Until the catalog forgets it, it can be brought back."""
     warehouse.find(path, EntityType.VIEW)
     try:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from lakesweep.catalog.catalog import Catalog
 from lakesweep.catalog.entities import Entity, EntityType, Table, View, check_name
 from lakesweep.catalog.snapshot import ContentSnapshot
-from lakesweep.catalog.warehouse.metadata_files import MetadataFile, MetadataFiles
+from lakesweep.catalog.warehouse.metadata_files import MetadataFiles, StoredMetadata
 from lakesweep.catalog.warehouse.problems import (
     Path,
     bad_request,
@@ -35,7 +35,7 @@ class LoadedEntity:
     """
 
     entity: Table | View | None
-    file: MetadataFile
+    file: StoredMetadata
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class NamePage:
 
 
 @dataclass(frozen=True, slots=True)
-class Warehouse:
+class IcebergWarehouse:
     """One catalog, and the metadata files of its tables and views. `author` is who changes it."""
 
     catalog: Catalog

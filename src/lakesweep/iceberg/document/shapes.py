@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Raw
 
 from lakesweep.errors import InvalidUpdateError
+from lakesweep.iceberg.document.fields import decode_sent
 from lakesweep.iceberg.document.updates import (
     AddPartitionSpec,
     AddSchema,
@@ -21,7 +22,7 @@ from lakesweep.iceberg.document.updates import (
     TableUpdate,
     ViewUpdate,
 )
-from lakesweep.untrusted.documents import JSON_ERRORS, Long
+from lakesweep.untrusted.documents import Long
 
 #: No engine makes types as deep as this, and every walk over a type must end.
 _DEEPEST = 100
@@ -101,26 +102,26 @@ def check_updates(updates: Iterable[TableUpdate | ViewUpdate]) -> None:
 
 def check_schema(raw: Raw) -> None:
     """InvalidUpdateError unless this is a schema."""
-    found = _decoded(raw, _Struct, "schema")
+    found = decode_sent("schema", raw, _Struct)
     for field in found.fields:
         _check_type(field.type, _DEEPEST)
 
 
 def check_spec(raw: Raw) -> None:
     """InvalidUpdateError unless this is a partition spec; its fields have names."""
-    for field in _decoded(raw, _Terms, "partition spec").fields:
+    for field in decode_sent("partition spec", raw, _Terms).fields:
         if field.name is None:
             raise InvalidUpdateError("a partition field has no name")
 
 
 def check_order(raw: Raw) -> None:
     """InvalidUpdateError unless this is a sort order."""
-    _decoded(raw, _Terms, "sort order")
+    decode_sent("sort order", raw, _Terms)
 
 
 def check_version(raw: Raw) -> None:
     """InvalidUpdateError unless this is a version of a view."""
-    _decoded(raw, _Version, "view version")
+    decode_sent("view version", raw, _Version)
 
 
 def _check_type(kind: Any, depth: int) -> None:
@@ -140,13 +141,6 @@ def _check_type(kind: Any, depth: int) -> None:
             raise InvalidUpdateError("a field of the schema has a type that is none")
     for each in inner:
         _check_type(each, depth - 1)
-
-
-def _decoded(raw: Raw, kind: type[Any], what: str) -> Any:
-    try:
-        return msgspec.json.decode(raw, type=kind)
-    except JSON_ERRORS as error:
-        raise InvalidUpdateError(f"the {what} cannot be read: {error}") from error
 
 
 def _converted(value: Any, kind: type[Any]) -> Any:

@@ -30,7 +30,7 @@ from lakesweep.catalog.warehouse.problems import (
     bad_request,
     dotted,
 )
-from lakesweep.catalog.warehouse.warehouse import MOST_NAMES, Warehouse
+from lakesweep.catalog.warehouse.warehouse import MOST_NAMES, IcebergWarehouse
 from lakesweep.errors import EntityMissingError
 from lakesweep.operations.catalogs.views import open_catalogs
 from lakesweep.server.auth.authentication import Authenticator, Caller
@@ -81,11 +81,11 @@ class IcebergCall:
         return open_catalogs(self.around.app, None)
 
     @cached_property
-    def warehouse(self) -> Warehouse:
+    def warehouse(self) -> IcebergWarehouse:
         """The catalog that the path is about."""
         catalog = find_catalog(self.catalogs, self.name("prefix"))
         app = self.around.app
-        return Warehouse(catalog, self.around.files, app.clock, self.caller.name)
+        return IcebergWarehouse(catalog, self.around.files, app.clock, self.caller.name)
 
     @cached_property
     def namespace(self) -> Path:
