@@ -37,7 +37,7 @@ PAGES: tuple[Route[Any], ...] = (
     Route("POST", "/plans/{plan}:reject", plans.reject, _P, RejectRequest, (), "Reject a plan", takes=FORM),
 
     Route("GET", "/runs", runs.list_runs, _V, RunsRequest, (), "Runs"),
-    Route("GET", "/runs/{run}", runs.show_run, _V, runs.OutputRequest, (), "One run"),
+    Route("GET", "/runs/{run}", runs.show_run, _V, runs.RunPageRequest, (), "One run"),
     Route("GET", "/runs/{run}/events", runs.run_events, _V, Nothing, (), "How far a run is", media_types=(EVENTS,)),
     Route("POST", "/runs/{run}:cancel", runs.cancel, _O, Nothing, (), "Cancel a run", takes=FORM),
     Route("POST", "/runs/{run}:resume", runs.resume, _O, Nothing, (), "Resume a run", takes=FORM),

@@ -23,7 +23,7 @@ _LINES = 200
 _ENDED = frozenset({RunStatus.DONE.value, RunStatus.RUNNING.value})
 
 
-class OutputRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class RunPageRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Which part of the output of a run to show: from this line on."""
 
     line: int = 0
@@ -49,7 +49,7 @@ def list_runs(call: Call[RunsRequest]) -> PageView:
     )
 
 
-def show_run(call: Call[OutputRequest]) -> PageView:
+def show_run(call: Call[RunPageRequest]) -> PageView:
     """One run: stages, figures, failures, its output."""
     name = call.names["run"]
     found = api.show_run(Call(call.around, call.caller, call.names, Nothing()))
