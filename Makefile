@@ -1,6 +1,6 @@
 # The same targets here and in CI. `make` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-databases test-clouds test-paimon-readers test-deploy soak coverage check bench clean
+.PHONY: help setup demo test test-databases test-clouds test-console test-paimon-readers test-deploy soak coverage check bench clean
 
 BIN := .venv/bin
 CODE := src tests benchmarks deploy
@@ -27,6 +27,10 @@ test-databases: setup ## test the store on MongoDB and DynamoDB servers; fetches
 test-clouds: setup ## test Azure, Google Cloud and S3 on four servers; fetches them
 	@scripts/setup-clouds
 	$(BIN)/pytest tests/clouds
+
+test-console: setup ## test the console in Chromium, with a keyboard and readers in mind
+	@scripts/setup-console
+	$(BIN)/pytest tests/browser
 
 test-paimon-readers: setup ## test our Paimon commits with pypaimon and Java; fetches both
 	@scripts/setup-paimon-readers
