@@ -96,6 +96,11 @@ class Context:
         heard = self.app.board.heard(self.output.say)
         return Interaction(self.app.progress, heard, self.settings.verbose)
 
+    @property
+    def unrecorded_io(self) -> Interaction:
+        """The same without the store, for commands that also work with a wrong configuration."""
+        return Interaction(self.progress, self.output.say, self.settings.verbose)
+
     def use_store(self, url: str) -> None:
         """Use another store than the configured one. Files are relative to the current folder.
 

@@ -29,7 +29,7 @@ def doctor(
     """
     from lakesweep.operations.setup.doctor import CheckHealthRequest, check_health
 
-    report = check_health(CheckHealthRequest(lambda: context.app, spark), context.io)
+    report = check_health(CheckHealthRequest(lambda: context.app, spark), context.unrecorded_io)
     context.output.result(report, _table(report))
     if not report.is_config_valid:
         raise typer.Exit(UsageError.exit_code)

@@ -25,7 +25,12 @@ def test_the_file_means_the_defaults(tmp_path: Path) -> None:
 
 def test_every_comment_that_shows_a_setting_is_right() -> None:
     text = _SETTINGS.sub("", TEMPLATE)
-    secrets = {"LAKE_KEY_ID": "a", "LAKE_SECRET": "b", "CATALOG_TOKEN": "c"}
+    secrets = {
+        "LAKE_KEY_ID": "a",
+        "LAKE_SECRET": "b",
+        "CATALOG_TOKEN": "c",
+        "LAKESWEEP_WEBHOOK_SECRET": "d",
+    }
     config = parse_config(text, Path("lakesweep.toml"), secrets)
     assert config.storage["s3://lake"].secret_access_key == "b"
     assert [root.type for root in config.lakes["prod"].roots] == [

@@ -11,7 +11,6 @@ import typer
 from lakesweep.cli.context import Context
 from lakesweep.cli.render.terminal import write
 from lakesweep.errors import UsageError
-from lakesweep.storage.address import parse
 from lakesweep.sweep.verdicts import Reason, Verdict
 
 if TYPE_CHECKING:
@@ -59,7 +58,9 @@ class FileChoice:
 Html = Annotated[
     str | None,
     typer.Option(
-        metavar="FILE", help="Write a report page with charts to this file.", show_default=False
+        metavar="FILE",
+        help="Write a report page with charts to this file or address; - is standard output.",
+        show_default=False,
     ),
 ]
 
@@ -111,6 +112,8 @@ def _write_page(context: Context, plan: str, kind: PlanKind, place: str) -> None
         write(page)
         return
     if "://" in place:
+        from lakesweep.storage.address import parse
+
         address = parse(place)
         context.app.stores.open(address).write(address.key, page)
     else:
