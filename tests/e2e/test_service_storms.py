@@ -56,6 +56,8 @@ def test_every_due_time_is_settled_once_whatever_is_killed(storm: Storm, cases: 
             # Their clocks differ by four minutes.
             offsets = (0.0, 240.0)
             running = [services.enter_context(storm.service(off)) for off in offsets]
+            # On a busy machine services take a while to begin.
+            _patiently(lambda: any(True for _ in book.ended_jobs()))
             for _ in range(KILLS):
                 time.sleep(chance.uniform(0.2, 0.8))
                 match chance.choice(["service", "supervisors", "workers", "connection"]):
@@ -67,6 +69,7 @@ def test_every_due_time_is_settled_once_whatever_is_killed(storm: Storm, cases: 
                         _cut_connection(storm.url, chance)
                     case kind:
                         storm.kill(kind, chance)
+            _patiently(lambda: len(list(book.ended_jobs())) > SCHEDULES)
             for name in began:
                 _pause(book, name)
             _patiently(lambda: not book.open_jobs())
