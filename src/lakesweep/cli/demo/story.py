@@ -129,7 +129,8 @@ class Story:
     @contextmanager
     def _service(self) -> Iterator[None]:
         """A service over the store of the lake, while the block runs."""
-        words = [sys.executable, "-m", "lakesweep", "--config", str(self.lake.config), "serve"]
+        config = str(self.lake.config)
+        words = [sys.executable, "-m", "lakesweep", "--config", config, "serve", "--port", "0"]
         quiet = subprocess.DEVNULL
         with subprocess.Popen(words, stdin=quiet, stdout=quiet, stderr=quiet) as process:  # noqa: S603 - our own command
             try:
