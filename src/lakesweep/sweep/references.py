@@ -287,7 +287,8 @@ def small_batches(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.R
 class PurgeTarget:
     """The table or view to purge, by its name in a catalog or by its metadata file alone.
 
-    `roots` are the sources and names under which it was found.
+    `roots` are the sources and names under which it was found. With `file_alone`, a catalog entry
+    that points to the same file is a root of its own: it goes on to need what the file names.
     """
 
     pointer: str
@@ -295,6 +296,7 @@ class PurgeTarget:
     catalog: str | None = None
     name: str | None = None
     roots: set[tuple[str, str]] = field(default_factory=set)
+    file_alone: bool = False
 
     @property
     def names(self) -> list[str]:
@@ -346,7 +348,7 @@ class RootsBeside:
             case MetadataRoots():
                 return is_same
             case _:
-                return is_same and target.catalog is None
+                return is_same and target.catalog is None and not target.file_alone
 
 
 @dataclass(frozen=True)

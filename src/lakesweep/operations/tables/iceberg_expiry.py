@@ -75,6 +75,7 @@ from lakesweep.storage.wrappers.fenced import FencedStores
 from lakesweep.sweep.guards import Guard
 from lakesweep.sweep.judge.reasons import JudgeRules
 from lakesweep.sweep.paths.folder_map import FolderMap
+from lakesweep.sweep.references import PurgeTarget
 from lakesweep.units import format_some
 from lakesweep.upkeep.expiry_guards import check_expiry, refuse_expiry
 from lakesweep.upkeep.expiry_journal import (
@@ -235,7 +236,7 @@ class _TableExpiry:
             if not (self._request.keep_files or proposal.is_empty):
                 self._find_files(proposal, plan)
             if plan.total_files:
-                found, purge = purge_target(self._target), self._purge_request
+                found, purge = self._found, self._purge_request
                 scope = purge_scope(self._app, self._target, found, plan, purge)
                 with purge_check(
                     self._app, scope, plan.every(), progress=self._io.progress
@@ -260,6 +261,11 @@ class _TableExpiry:
         plan.problems = index.problems(before)
 
     @property
+    def _found(self) -> PurgeTarget:
+        """The table as roots know it. No commit without a catalog moves the entry of a catalog."""
+        return replace(purge_target(self._target), file_alone=True)
+
+    @property
     def _purge_request(self) -> PurgeTableRequest:
         return PurgeTableRequest(self._target.name, overrides=self._request.overrides)
 
@@ -277,6 +283,9 @@ class _TableExpiry:
                 if base.location != proposal.base.location:
                     proposal = self._propose(base)
                     plan = plans.enter_context(self._planned(proposal))
+                    # What was confirmed was another state: the guards have to hold for this one.
+                    guards = self._guards(proposal, plan)
+                    refuse_expiry(guards, self._request.overrides, self._target.name)
                 if proposal.is_empty:
                     return self._result(proposal, None)
                 journal = self._journal(proposal, plan, log)
@@ -390,8 +399,7 @@ class _TableExpiry:
 
     def _final_scope(self, plan: PurgePlan) -> PurgeScope:
         """All roots, the table itself among them, as far as a catalog lists it."""
-        found = purge_target(self._target)
-        scope = purge_scope(self._app, self._target, found, plan, self._purge_request)
+        scope = purge_scope(self._app, self._target, self._found, plan, self._purge_request)
         if self._target.entry is None:
             return scope
         rules = partial(_without_own_claims, self._target.name, scope.rules)

@@ -5,12 +5,20 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from msgspec import UnsetType
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.transforms import IdentityTransform
 
+from lakesweep.app import App
+from lakesweep.config import Config
 from lakesweep.errors import RefusedError, UnreadableError
-from lakesweep.operations.tables.expiry_result import IcebergExpiryPreview
+from lakesweep.operations.tables.expiry_result import ExpireTablesRequest, IcebergExpiryPreview
+from lakesweep.operations.tables.iceberg_expiry import expire_table
 from lakesweep.storage.address import identity, parse
+from lakesweep.upkeep.proposal import ExpiryTerms
+from lakesweep.upkeep.retention import RetentionArguments
 from tests.expiry_lake import ExpiryCase, expiry_cases
 from tests.iceberg_expiries import AtticApp, ref_of
 from tests.unit.upkeep.test_file_index import deletable
@@ -123,3 +131,43 @@ def test_a_dry_run_shows_everything_and_changes_nothing(tmp_path: Path) -> None:
     assert all(each.reasons for each in kept)
     assert sum(each.bytes for each in result.snapshots) > 0
     assert not (tmp_path / ".lakesweep").exists()
+
+
+def test_a_file_that_a_catalog_points_to_is_expired_without_its_files(tmp_path: Path) -> None:
+    """The entry of the catalog does not move, so it still needs every snapshot."""
+    case = case_named("attic.shop.source.head-only")
+    attic = AtticApp(tmp_path, case.now_ms)
+    before = attic.stored()
+    path = case.metadata_before
+    out = f"{path.rpartition('/')[0]}/expired.metadata.json"
+    result = attic.expire(path, arguments_of(case), metadata_out=out, overrides=OVERRIDES)
+    assert result.expired_snapshots
+    assert before <= attic.stored()
+
+
+def test_guards_hold_for_the_state_that_is_committed_too(tmp_path: Path) -> None:
+    """Somebody empties the table while a person looks at what would expire."""
+    uri = f"sqlite:///{tmp_path}/catalog.db"
+    catalog = SqlCatalog("shop", uri=uri, warehouse=f"file://{tmp_path}/warehouse")
+    catalog.create_namespace("db")
+    rows = pa.table({"id": list(range(120))})
+    table = catalog.create_table("db.orders", schema=rows.schema)
+    with table.update_spec() as spec:
+        spec.add_field("id", IdentityTransform())
+    table.append(rows)
+    table.append(rows.slice(0, 1))
+    roots = [{"type": "iceberg-catalog", "name": "shop", "properties": {"type": "sql", "uri": uri}}]
+    lake = {"locations": [f"{tmp_path}/warehouse"], "roots": roots}
+    app = App(Config.model_validate({"lakes": {"l": lake}}), folder=tmp_path)
+
+    def empty(_: IcebergExpiryPreview) -> None:
+        catalog.load_table("db.orders").overwrite(rows.slice(0, 0))
+
+    request = ExpireTablesRequest(
+        refs=("shop.db.orders",), terms=ExpiryTerms(RetentionArguments(older_than_ms=2**52))
+    )
+    with pytest.raises(RefusedError, match="121 of the 121 data and delete files"):
+        expire_table(app, "shop.db.orders", request, empty)
+    data = list((tmp_path / "warehouse").rglob("*.parquet"))
+    assert len(data) == 121
+    assert len(catalog.load_table("db.orders").snapshots()) > 1
