@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import sys
 from collections.abc import Iterator
@@ -114,6 +115,13 @@ def test_a_table_lives_its_life(catalog: RestCatalog, config: Path) -> None:
     assert Path(moved.metadata_location.removeprefix("file://")).exists(), "purged at once"
     catalog.register_table("life2.again", moved.metadata_location)
     assert _ids(catalog.load_table("life2.again")) == [1, 3]
+
+
+def test_the_example_of_the_page_works(urls: tuple[str, str]) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "rest-catalog.md").read_text()
+    example = re.search(r"```python\n(.*?)```", page, re.DOTALL)
+    assert example is not None
+    exec(example[1].replace("http://127.0.0.1:8080", urls[0]), {})
 
 
 def test_a_staged_table_is_invisible_until_its_commit(catalog: RestCatalog) -> None:
