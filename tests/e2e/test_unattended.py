@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from lakesweep.clock import SystemClock
 from tests.command import Lakesweep
 from tests.small_lake import SmallLake
 
@@ -71,6 +73,44 @@ def test_a_plan_beyond_a_limit_waits_and_one_within_goes(
     assert (within.code, within.document["applied"]["deleted"]) == (0, 3)
     assert len(lake.orphans()) == 0
     assert lakesweep("sweep", "prod", *LOCAL).document["outcome"] == "clean"
+
+
+def test_a_lake_that_is_never_applied_cannot_be_approved(
+    lake: SmallLake, lakesweep: Lakesweep
+) -> None:
+    _limit(lake)
+    plan = lakesweep("sweep", "prod", *LOCAL).document["plan"]
+    assert lakesweep("approve", plan).code == 0
+    _limit_apply(lake, "never")
+    planned = lakesweep("sweep", "prod", *LOCAL)
+    assert (planned.code, planned.document["outcome"]) == (0, "planned")
+    refused = lakesweep("approve", planned.document["plan"])
+    assert refused.code == 3
+    assert refused.error["hint"] == f"lakesweep apply {planned.document['plan']}"
+    assert len(lake.orphans()) == 3
+
+
+def _limit_apply(lake: SmallLake, apply: str) -> None:
+    limits = "[lakes.prod.limits]"
+    text = lake.config.read_text().replace(limits, f'{limits}\napply = "{apply}"')
+    lake.config.write_text(text)
+
+
+def test_a_hold_ends_by_the_clock_of_the_store(
+    lake: SmallLake, lakesweep: Lakesweep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _limit(lake)
+    plan = lakesweep("sweep", "prod", *LOCAL).document["plan"]
+    lakesweep("approve", plan)
+    lakesweep("sweep", "prod", *LOCAL)
+    assert lakesweep("quarantine", "empty", "--ended", "--yes", *LOCAL).lines == []
+    monkeypatch.setattr(SystemClock, "now", lambda _: datetime.now(UTC) + timedelta(days=8))
+    early = lakesweep("quarantine", "empty", "--ended", "--yes", *LOCAL)
+    assert early.code == 3
+    assert "8d ahead" in early.error["message"]
+    monkeypatch.undo()
+    assert lakesweep("quarantine", "restore", plan).code == 0
+    assert len(lake.orphans()) == 3
 
 
 def test_a_rejected_plan_is_never_applied(lake: SmallLake, lakesweep: Lakesweep) -> None:

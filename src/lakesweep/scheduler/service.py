@@ -181,7 +181,7 @@ class SchedulerService:
     def _start(self, job: str) -> StartedProcess:
         config = [] if self.config is None else ["--config", str(self.config)]
         return subprocess.Popen(  # noqa: S603 - our own module
-            [sys.executable, "-m", "lakesweep.scheduler", *config, job],
+            [sys.executable, "-m", "lakesweep.scheduler", *config, "--", job],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             start_new_session=True,  # it outlives this service

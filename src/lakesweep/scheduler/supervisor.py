@@ -2,7 +2,8 @@
 
 The supervisor is a process of its own, so a job outlives the service that started it. The command
 is its child, and is asked to stop (SIGTERM) if the supervisor dies, if the job is cancelled, and if
-it takes longer than its schedule allows.
+it takes longer than its schedule allows. One that does not stop is killed: its lease fences what it
+held, and the next run resumes what it left.
 """
 
 from __future__ import annotations
@@ -38,6 +39,10 @@ from lakesweep.store import Link, Realm
 _LOOK_SECONDS = 2.0
 #: A job whose lake is busy tries again after this.
 _BUSY_SECONDS = 5.0
+#: A command that was asked to stop has this long to finish its batch.
+_KILL_SECONDS = 120.0
+#: A process that the command left behind may keep its output open.
+_OUTPUT_SECONDS = 5.0
 #: The record of a job that ended has this many of its last lines.
 _TAIL_LINES = 20
 _TAKEN_OVER = "another process took the job over"
@@ -64,6 +69,7 @@ class Supervisor:
     clock: Clock = field(default_factory=SystemClock)
     look_seconds: float = _LOOK_SECONDS
     busy_seconds: float = _BUSY_SECONDS
+    kill_seconds: float = _KILL_SECONDS
     renew_seconds: float = RENEW_SECONDS
 
     def run(self, name: str) -> JobStatus | None:
@@ -152,15 +158,17 @@ class Supervisor:
             assert process.stderr is not None
             reader = threading.Thread(target=_read, args=(process.stderr, log), daemon=True)
             reader.start()
-            why = None
+            why, asked_at = None, 0.0
             while process.poll() is None:
                 log.keep()
                 reason = self._reason_to_stop(job, lease)
                 if reason is not None and why is None:
-                    why = reason
+                    why, asked_at = reason, time.monotonic()
                     process.terminate()
+                elif why is not None and time.monotonic() - asked_at >= self.kill_seconds:
+                    process.kill()
                 _wait_for(process, self.look_seconds)
-            reader.join()
+            reader.join(_OUTPUT_SECONDS)
         return process.returncode, why
 
     def _wait(self, job: JobRecord, lease: HeldLease) -> str | None:

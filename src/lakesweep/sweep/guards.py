@@ -220,7 +220,7 @@ def check_plan_age(now: datetime, expires: datetime) -> Iterator[Guard]:
 def check_clock(ahead: timedelta) -> Iterator[Guard]:
     """The guard against a clock that is ahead of the store's."""
     if ahead > MAX_CLOCK_SKEW:
-        much = format_duration(ahead)
+        much = format_duration(timedelta(minutes=round(ahead / timedelta(minutes=1))))
         yield Guard(
             GuardName.CLOCK,
             f"the clock here is {much} ahead of the store's, so files look older than they are",

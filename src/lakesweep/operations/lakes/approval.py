@@ -69,9 +69,15 @@ def approve_plan(app: App, request: DecisionRequest) -> Decision:
     """Let an unattended sweep apply a plan.
 
     Guards that ask for a look count as seen. RefusedError if another one stands, or the plan has
-    expired.
+    expired, or its lake is never applied unattended.
     """
     record = find_plan(app.runs, request.plan)
+    if app.lake_of(record).section.limits.apply == "never":
+        raise RefusedError(
+            "limits",
+            f"{record.lake} is never applied unattended: its limits say apply = 'never'",
+            hint=f"{command_prefix(record.lake)} apply {record.plan}",
+        )
     document = load_plan(app.stores, record)
     again = f"{command_prefix(record.lake)} approve {record.plan}"
     guards = [*_guards(app, record, document), *check_plan_age(app.clock.now(), document.expires)]

@@ -132,14 +132,15 @@ class _SweepOrder:
 def _sweep(
     app: App, order: _SweepOrder, plan: Callable[[], PlanDocument], io: Interaction
 ) -> SweepResult:
-    approved = None if order.dry_run else _approved_plan(app, order.lake.name)
+    is_applied = not (order.dry_run or order.lake.section.limits.apply == "never")
+    approved = _approved_plan(app, order.lake.name) if is_applied else None
     if approved is not None:
         return _apply(app, order, load_plan(app.stores, approved), approved, io)
     document = plan()
     if not document.amount(Verdict.DELETE.value).files:
         return _result(document, SweepOutcome.CLEAN, dry_run=order.dry_run)
     reasons = reasons_to_wait(document, order.lake, app.clock.now())
-    if order.dry_run or order.lake.section.limits.apply == "never":
+    if not is_applied:
         return _result(document, SweepOutcome.PLANNED, reasons=reasons, dry_run=order.dry_run)
     if reasons:
         await_approval(app, document.plan, reasons)

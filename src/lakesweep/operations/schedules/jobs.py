@@ -51,7 +51,8 @@ _OF_ADDRESSES = frozenset({JobKind.PAIMON_ORPHANS, JobKind.PAIMON_EXPIRE})
 def command_of(job: JobRecord) -> list[str]:
     """The words of the command that carries a job out."""
     options = [f"--{name}={value}" for name, value in job.options.items()]
-    targets = [job.target] if job.target else []
+    # Behind the dashes no name can be taken for an option.
+    targets = ["--", job.target] if job.target else []
     return [*_COMMANDS[job.job], *options, *job.words, *targets]
 
 

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakesweep.clock import Clock, moment
+from lakesweep.clock import Clock, micros, moment
 from lakesweep.config import IcebergScanRoot
 from lakesweep.errors import IncompleteError
 from lakesweep.hashing import HashSet
@@ -37,7 +37,16 @@ from lakesweep.storage.wrappers.fenced import FencedStores
 from lakesweep.sweep.apply.deletion import BATCH_ROWS
 from lakesweep.sweep.apply.root_watch import WATCH_SECONDS
 from lakesweep.sweep.columns import LISTING, hashes_of
-from lakesweep.sweep.guards import MIN_GRACE, GoneRoot, PlanFigures, failed_guards, refuse
+from lakesweep.sweep.guards import (
+    MIN_GRACE,
+    GoneRoot,
+    Guard,
+    PlanFigures,
+    check_clock,
+    dataset_clock_skew,
+    failed_guards,
+    refuse,
+)
 from lakesweep.sweep.holdings import Holding
 from lakesweep.sweep.judge.reasons import JudgeRules
 from lakesweep.sweep.judge.totals import gone_of, totals_of
@@ -118,6 +127,7 @@ class QuarantineEmptier:
         overridden: Collection[str],
     ) -> EmptyingResult:
         keeper = QuarantineRestorer(self.stores, self.runs, lake)
+        started = self.clock.now()
         held = write_dataset(self.stores, f"{address}/held", LISTING, _once(keeper.files(holding)))
         check = self._check(lake, holding, address)
         marks = self._surveyor().earlier(self.runs.lake(lake.name))
@@ -127,7 +137,11 @@ class QuarantineEmptier:
             seen = check.look(held, marks)
             marks = seen.marks
             again = f"lakesweep quarantine empty {holding.plan}"
-            refuse(failed_guards(_figures(seen, held)), overridden, holding.plan, again=again)
+            guards = [
+                *failed_guards(_figures(seen, held)),
+                *self._check_hold(holding, held, started),
+            ]
+            refuse(guards, overridden, holding.plan, again=again)
             return seen
 
         released = EmptyingResult()
@@ -143,6 +157,11 @@ class QuarantineEmptier:
                 released.add(outcomes)
         keeper.check_found(holding, released.tally.found)
         return released
+
+    def _check_hold(self, holding: Holding, held: Dataset, started: datetime) -> Iterator[Guard]:
+        """The guard against a clock by which a hold is over that has only begun."""
+        if holding.hold_until is not None and holding.hold_until <= micros(started):
+            yield from check_clock(dataset_clock_skew(self.stores, held, started))
 
     def _empty(
         self, session: Session, batches: Iterable[pa.RecordBatch]

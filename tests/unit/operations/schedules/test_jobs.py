@@ -26,7 +26,7 @@ def test_every_job_runs_a_command_that_exists(kind: JobKind) -> None:
         words=("--c",),
     )
     words = command_of(job)
-    assert words[-3:] == ["--a=b", "--c", "t"]
+    assert words[-4:] == ["--a=b", "--c", "--", "t"]
     known = [tuple(each) for each, _ in commands()]
     assert any(tuple(words[: len(each)]) == each for each in known)
 
