@@ -202,6 +202,8 @@ class WritableRestCatalog(RestCatalogServer):
     fails: int = 0
     #: How many commits were done, and how many snapshots each removed.
     removed: list[int] = field(default_factory=list)
+    #: A commit starts from the state that the one before left, as with every real server.
+    turn: threading.Lock = field(default_factory=threading.Lock)
 
     def metadata(self, path: str) -> dict[str, Any]:
         return dict(json.loads(Path(path.removeprefix("file://")).read_bytes()))
@@ -219,7 +221,8 @@ class WritableRestCatalog(RestCatalogServer):
             )
             return _failed(HTTPStatus.BAD_REQUEST, words)
         try:
-            answer = self._apply(name, body)
+            with self.turn:
+                answer = self._apply(name, body)
         except CommitConflictError as error:
             return _failed(HTTPStatus.CONFLICT, error.message)
         except InvalidUpdateError as error:

@@ -10,7 +10,11 @@ from pathlib import Path
 from tests.transcript import Step
 
 README = Path(__file__).parents[2] / "README.md"
-STORY = ["plan", "show", "explain", "apply", "check", "quarantine", "plan", "apply"]
+STORY = [
+    *("plan", "show", "explain", "apply", "check", "quarantine"),
+    *("schedule", "serve", "schedule", "lakes", "approve", "schedule", "quarantine"),
+    *("plan", "apply"),
+]
 
 
 def test_the_readme_shows_the_story_as_it_is_told(tmp_path: Path) -> None:

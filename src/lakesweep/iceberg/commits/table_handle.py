@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 #: As often as Iceberg's own clients try.
 _ATTEMPTS = 5
 _PAUSE_SECONDS = 0.1
+_MOST_DOUBLINGS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +148,7 @@ def commit_with_retries(
     clock = clock or SystemClock()
     outcome = CommitOutcome(CommitStatus.CONFLICT, reason="no attempt was made")
     for attempt in range(attempts):
-        clock.sleep(_PAUSE_SECONDS * (2**attempt - 1))
+        clock.sleep(_PAUSE_SECONDS * (2 ** min(attempt, _MOST_DOUBLINGS) - 1))
         base = handle.load()
         change = decide(base)
         if change is None:
