@@ -151,8 +151,9 @@ def test_missing_files_fit_a_terminal(screen: Screen, folder: Path) -> None:
 
 
 def test_the_commands_of_paimon_fit_a_terminal(
-    screen: Screen, java_tables: JavaWarehouses, tmp_path: Path
+    screen: Screen, folder: Path, java_tables: JavaWarehouses, tmp_path: Path
 ) -> None:
+    del folder  # the roots of the configuration are read too
     table = str(java_tables.table("pk_dv").copy_to(tmp_path / "department-of-paimon-tables").folder)
     screen("paimon", "files", table)
     screen("paimon", "expire-snapshots", table, "--retain-max", "1", "--retain-min", "1", "--yes")

@@ -29,7 +29,7 @@ def test_every_comment_that_shows_a_setting_is_right() -> None:
         "LAKE_KEY_ID": "a",
         "LAKE_SECRET": "b",
         "CATALOG_TOKEN": "c",
-        "LAKESWEEP_WEBHOOK_SECRET": "d",
+        "LAKESWEEP_WEBHOOK_SECRET": "long enough",
     }
     config = parse_config(text, Path("lakesweep.toml"), secrets)
     assert config.storage["s3://lake"].secret_access_key == "b"

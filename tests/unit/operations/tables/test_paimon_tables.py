@@ -47,6 +47,8 @@ from tests.paimon import JavaTable, JavaWarehouses
 from tests.paimon_expiry import ROOT, Bystander, ListedStore, in_memory, journals, names
 
 KEEP_ONE = RetentionOverrides(retain_min=1, retain_max=1)
+#: The clock of a store in memory stands at a moment long ago.
+_AHEAD = frozenset({"clock"})
 
 
 @pytest.fixture
@@ -199,7 +201,9 @@ def _app(folder: Path, store: ObjectStore, clock: Clock | None = None) -> App:
 
 
 def _keep_one_in_memory(notices: list[str], app: App) -> ExpiryResult:
-    request = ExpireSnapshotsRequest(table=ROOT, retention=KEEP_ONE, settle=timedelta())
+    request = ExpireSnapshotsRequest(
+        table=ROOT, retention=KEEP_ONE, settle=timedelta(), overrides=_AHEAD
+    )
     return expire_snapshots(app, request, agree, Interaction(notify=notices.append))
 
 
@@ -301,7 +305,7 @@ def test_threads_read_and_delete_as_many_as_the_caller_says(
     fault = StorageFault(note, frozenset(used), lambda key: "/bucket-" in key or "manifest" in key)
     app = _app(tmp_path, Faulty(store, [fault]))
     request = ExpireSnapshotsRequest(
-        table=ROOT, retention=KEEP_ONE, settle=timedelta(), threads=threads
+        table=ROOT, retention=KEEP_ONE, settle=timedelta(), threads=threads, overrides=_AHEAD
     )
     expire_snapshots(app, request, agree)
     assert all(names for names in used.values())
