@@ -14,6 +14,15 @@ from typing import Any
 
 import msgspec
 
+from lakesweep.runs.records import (
+    Approval,
+    ApprovalState,
+    PlanRecord,
+    RunKind,
+    RunRecord,
+    RunStatus,
+)
+
 #: Only the newest events are kept while nobody delivers them.
 MOST_ENTRIES = 10_000
 
@@ -76,3 +85,47 @@ def entries_for(
         for target in targets:
             if event.type.value in target.events:
                 yield OutboxEntry(event=event, webhook=target.name)
+
+
+def run_events(run: RunRecord) -> Iterator[LakeEvent]:
+    """What the end of a run has to tell."""
+    if run.status is RunStatus.RUNNING or run.finished_at is None:
+        return
+    is_done = run.status in (RunStatus.DONE, RunStatus.INCOMPLETE)
+    kinds = [EventType.RUN_DONE if is_done else EventType.RUN_FAILED]
+    if run.figures.get("roots_incomplete"):
+        kinds.append(EventType.ROOT_UNREADABLE)
+    if run.kind is RunKind.CHECK and run.figures.get("missing"):
+        kinds.append(EventType.FILES_MISSING)
+    data = {
+        "run": run.run,
+        "kind": run.kind.value,
+        "status": run.status.value,
+        "plan": run.plan,
+        "message": run.message,
+        "job": run.job,
+    }
+    counts = ("delete_files", "delete_bytes", "deleted", "quarantined", "failed", "missing")
+    data |= {name: run.figures[name] for name in counts if name in run.figures}
+    if "roots_incomplete" in run.figures:
+        data["roots_incomplete"] = run.figures["roots_incomplete"]
+    for kind in kinds:
+        at, name = run.finished_at, f"{run.run}/{kind}"
+        yield LakeEvent(id=name, type=kind, subject=run.lake, at=at, data=data)
+
+
+def approval_events(plan: PlanRecord, approval: Approval) -> Iterator[LakeEvent]:
+    """What a plan that waits for a person has to tell."""
+    if approval.state is not ApprovalState.WAITING:
+        return
+    kinds = [EventType.APPROVAL_NEEDED]
+    if any("more than max_" in reason for reason in approval.reasons):
+        kinds.append(EventType.LIMIT_REACHED)
+    for kind in kinds:
+        yield LakeEvent(
+            id=f"{plan.plan}/{kind}",
+            type=kind,
+            subject=plan.lake,
+            at=approval.at,
+            data={"plan": plan.plan, "reasons": list(approval.reasons)},
+        )

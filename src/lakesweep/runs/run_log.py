@@ -21,11 +21,12 @@ from lakesweep.runs.live_records import new_links
 from lakesweep.runs.log_reference import LogReference, find_run
 from lakesweep.runs.outbox import (
     MOST_ENTRIES,
-    EventType,
     LakeEvent,
     OutboxEntry,
     WebhookTarget,
+    approval_events,
     entries_for,
+    run_events,
 )
 from lakesweep.runs.records import (
     SWEEPS,
@@ -94,7 +95,7 @@ class RunLog:
             spec=dict(spec),
             token=token,
             datasets={},
-            user=user_name(),
+            user=system_user(),
             host=socket.gethostname(),
             job=self.job,
             live=None if self.board is None else new_links(self.realm, known, self.clock),
@@ -431,50 +432,6 @@ class RunLog:
         return LogReference(self.realm, SWEEPS, SweepsCommit)
 
 
-def run_events(run: RunRecord) -> Iterator[LakeEvent]:
-    """What the end of a run has to tell."""
-    if run.status is RunStatus.RUNNING or run.finished_at is None:
-        return
-    is_done = run.status in (RunStatus.DONE, RunStatus.INCOMPLETE)
-    kinds = [EventType.RUN_DONE if is_done else EventType.RUN_FAILED]
-    if run.figures.get("roots_incomplete"):
-        kinds.append(EventType.ROOT_UNREADABLE)
-    if run.kind is RunKind.CHECK and run.figures.get("missing"):
-        kinds.append(EventType.FILES_MISSING)
-    data = {
-        "run": run.run,
-        "kind": run.kind.value,
-        "status": run.status.value,
-        "plan": run.plan,
-        "message": run.message,
-        "job": run.job,
-    }
-    counts = ("delete_files", "delete_bytes", "deleted", "quarantined", "failed", "missing")
-    data |= {name: run.figures[name] for name in counts if name in run.figures}
-    if "roots_incomplete" in run.figures:
-        data["roots_incomplete"] = run.figures["roots_incomplete"]
-    for kind in kinds:
-        at, name = run.finished_at, f"{run.run}/{kind}"
-        yield LakeEvent(id=name, type=kind, subject=run.lake, at=at, data=data)
-
-
-def approval_events(plan: PlanRecord, approval: Approval) -> Iterator[LakeEvent]:
-    """What a plan that waits for a person has to tell."""
-    if approval.state is not ApprovalState.WAITING:
-        return
-    kinds = [EventType.APPROVAL_NEEDED]
-    if any("more than max_" in reason for reason in approval.reasons):
-        kinds.append(EventType.LIMIT_REACHED)
-    for kind in kinds:
-        yield LakeEvent(
-            id=f"{plan.plan}/{kind}",
-            type=kind,
-            subject=plan.lake,
-            at=approval.at,
-            data={"plan": plan.plan, "reasons": list(approval.reasons)},
-        )
-
-
 def _decided(plan: PlanRecord, approval: Approval) -> PlanRecord:
     is_rejected = approval.state is ApprovalState.REJECTED
     status = PlanStatus.REJECTED if is_rejected else plan.status
@@ -486,11 +443,11 @@ def _second(plan: PlanRecord) -> str:
     return plan.plan.rpartition("-")[0]
 
 
-def user_name() -> str:
+def system_user() -> str:
     """Who runs this process; its number where the system has no name for it."""
     try:
         return getpass.getuser()
-    except (KeyError, OSError):
+    except (KeyError, OSError):  # no such user in the system's database, as in containers
         return str(os.getuid())
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 import socket
 from collections.abc import Callable, Iterator, Mapping
@@ -20,7 +19,7 @@ from lakesweep.redaction import masked
 from lakesweep.runs.leases import HeldLease, keep_renewing, take_lease
 from lakesweep.runs.live_records import LiveLinks, LiveTeller, keep_telling
 from lakesweep.runs.records import RunKind, RunRecord, RunStatus, new_name
-from lakesweep.runs.run_log import RunLog
+from lakesweep.runs.run_log import RunLog, system_user
 from lakesweep.storage.deleting.bulk_delete import remove_folder
 from lakesweep.storage.wrappers.used_load import UsedLoad
 from lakesweep.store import Realm
@@ -194,11 +193,7 @@ def status_after(error: BaseException) -> RunStatus:
 
 def user_name() -> str:
     """The user of this process and its machine, for records of who decided what."""
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):  # no such user in the system's database, as in containers
-        user = str(os.getuid())
-    return f"{user}@{socket.gethostname()}"
+    return f"{system_user()}@{socket.gethostname()}"
 
 
 def holder_name() -> str:
