@@ -1,6 +1,6 @@
 # The same targets here and in CI. `make` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-databases test-clouds test-console test-paimon-readers test-deploy soak coverage check bench clean
+.PHONY: help setup demo test test-databases test-clouds test-console test-paimon-readers test-iceberg-catalog test-deploy soak coverage check bench clean
 
 BIN := .venv/bin
 CODE := src tests benchmarks deploy
@@ -9,7 +9,7 @@ SHARED := $(addprefix benchmarks/,__init__.py contest.py lakefs_ranges.py lakefs
 BENCHMARKS := $(subst /,.,$(basename $(filter-out $(SHARED),$(sort $(wildcard benchmarks/*.py)))))
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## install everything that the targets below need
 	@scripts/setup
@@ -35,6 +35,10 @@ test-console: setup ## test the console in Chromium, with a keyboard and readers
 test-paimon-readers: setup ## test our Paimon commits with pypaimon and Java; fetches both
 	@scripts/setup-paimon-readers
 	$(BIN)/pytest tests/readers --timeout 600
+
+test-iceberg-catalog: setup ## run Iceberg's own catalog tests against our server; fetches them
+	@scripts/setup-iceberg-suite
+	$(BIN)/pytest tests/iceberg_suite --timeout 1800
 
 test-deploy: setup ## test packages, the Helm chart and the examples for schedulers; fetches tools
 	@scripts/setup-deploy
@@ -62,5 +66,5 @@ bench: setup ## run every benchmark and print its figures
 	@for name in $(BENCHMARKS); do echo "== $$name"; $(BIN)/python -m $$name || exit 1; done
 
 clean: ## remove .venv and all build results
-	rm -rf .venv .clouds .coverage .databases .deploy .paimon-readers .peers .lakesweep build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .clouds .coverage .databases .deploy .iceberg-clients .paimon-readers .peers .lakesweep build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find src tests benchmarks -name __pycache__ -prune -exec rm -rf {} +

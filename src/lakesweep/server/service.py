@@ -24,6 +24,7 @@ from lakesweep.errors import ConfigError, UnreachableError
 from lakesweep.scheduler.service import SchedulerService
 from lakesweep.server.application import ServiceOptions, create_app
 from lakesweep.server.auth.authentication import Authenticator
+from lakesweep.server.http.responses import with_spelled_names
 
 #: How long requests may go on after the service was told to stop.
 _DRAIN_SECONDS = 10
@@ -138,7 +139,7 @@ def _tls(app: App) -> ssl.SSLContext | None:
 
 def _configuration(app: App, options: ServiceOptions, tls: ssl.SSLContext | None) -> uvicorn.Config:
     config = uvicorn.Config(
-        create_app(app, options),
+        with_spelled_names(create_app(app, options)),
         http="httptools",
         ws="none",
         lifespan="off",

@@ -39,9 +39,15 @@ def add_schema(edit: DocumentEdit, update: AddSchema) -> int:
     schema_id = max((entry.head.schema_id for entry in entries), default=-1) + 1
     raw = with_field(update.schema, "schema-id", schema_id)
     edit.put_entries(SCHEMAS, [*entries, Entry(SchemaId(schema_id), raw)])
-    highest = max((field["id"] for field in fields_of(schema)), default=0)
-    edit.put(LAST_COLUMN, max(edit.get(LAST_COLUMN, int | None) or 0, highest))
     return schema_id
+
+
+def raise_last_column(edit: DocumentEdit, schema: Raw) -> None:
+    """Note the highest id of a field that a table ever had; views have no such number."""
+    highest = max((field["id"] for field in fields_of(plain(schema))), default=0)
+    last: int | None = edit.get(LAST_COLUMN, int | None)
+    if last is None or highest > last:
+        edit.put(LAST_COLUMN, highest)
 
 
 def set_current_schema(

@@ -36,6 +36,7 @@ from lakesweep.iceberg.document.properties import (
 )
 from lakesweep.iceberg.document.schemas import (
     add_schema,
+    raise_last_column,
     remove_schemas,
     set_current_schema,
     with_field,
@@ -129,6 +130,7 @@ def _apply_each(edit: TableEdit, updates: Iterable[TableUpdate]) -> None:
         match update:
             case AddSchema():
                 edit.last_schema = add_schema(edit, update)
+                raise_last_column(edit, update.schema)
             case AddPartitionSpec():
                 edit.last_spec = add_spec(edit, update)
             case AddSortOrder():

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from starlette.datastructures import MutableHeaders
-from starlette.types import Message, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lakesweep.redaction import masked
 from lakesweep.untrusted.text import printable
@@ -79,6 +79,36 @@ class AnswerWatch:
             "caller": self.caller,
         }
         return json.dumps(fields)
+
+
+class _SpelledName(bytes):
+    """A header's name that stays as it is spelled; uvicorn writes all others in lower case."""
+
+    __slots__ = ()
+
+    def lower(self) -> bytes:
+        return self
+
+
+_SPELLED = {name.lower(): _SpelledName(name) for name in (b"ETag", b"Cache-Control")}
+
+
+def with_spelled_names(app: ASGIApp) -> ASGIApp:
+    """The same application for uvicorn, with the usual spelling of some headers.
+
+    Iceberg's Java client before 1.12 looks for these by that spelling only.
+    """
+
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        async def spell(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                given = message["headers"]
+                message["headers"] = [(_SPELLED.get(name, name), value) for name, value in given]
+            await send(message)
+
+        await app(scope, receive, spell)
+
+    return serve
 
 
 #: Where lines of the log go.

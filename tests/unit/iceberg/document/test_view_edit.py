@@ -61,6 +61,7 @@ def test_a_new_version_becomes_current() -> None:
     assert (after["current-version-id"], after["versions"][1]["schema-id"]) == (2, 1)
     assert after["version-log"][-1] == {"timestamp-ms": 1, "version-id": 2}
     assert after["x-storage-table"] == {"kept": 1}
+    assert "last-column-id" not in after  # only tables have it
 
 
 def test_an_equal_version_is_used_again() -> None:
