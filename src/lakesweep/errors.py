@@ -7,6 +7,7 @@ change to try, its own or else that of its class.
         ├── UsageError            2  the arguments of the call are wrong
     │   ├── ConfigError       2  the configuration is wrong, or a secret is missing
         │   │   └── SparkSetupError    2  Spark cannot be started as configured
+        │   ├── NameTooLongError       2  a name is longer than any that the store can hold
         │   └── InvalidUpdateError     2  an update does not fit the metadata of the table
         ├── RefusedError          3  a guard refused; nothing was deleted
         │   └── FilterTooSmallError 3  the references do not fit into the Bloom filter
@@ -88,6 +89,12 @@ class UsageError(LakesweepError):
 
     exit_code = 2
     usual_hint = "lakesweep --help"
+
+
+class NameTooLongError(UsageError, ValueError):
+    """A name is longer than any that the store can hold."""
+
+    usual_hint = "use a shorter name"
 
 
 class ConfigError(UsageError):

@@ -1,8 +1,8 @@
 """Hide secrets in text for people: in messages, hints, reports, records and tracebacks.
 
-Hidden are passwords in the user part of URLs, secret parameters of queries, and the values of
-settings whose names say that they are secret. Paths of objects are never changed, since people
-need them exactly: they may contain `@`, `?` and folders such as `token=1`.
+Hidden are passwords in the user part of URLs, secret parameters of queries, the values of settings
+whose names say that they are secret, and tokens of our own service. Paths of objects are never
+changed, since people need them exactly: they may contain `@`, `?` and folders such as `token=1`.
 """
 
 from __future__ import annotations
@@ -25,9 +25,11 @@ _WEB = frozenset({"http", "https"})
 
 _KEYS = r"(?:access|account|api|private|storage)[._-]?key"
 _NAME = rf"(?:[\w.-]*(?:secret|passw|pwd|token|credential|signature|{_KEYS})[\w.-]*|sig|sas)"
+_OURS = r"\blsw_[0-9a-f]{12}_"
 # One pattern, read from left to right, so that nothing inside an address is taken for a setting.
 _SECRETS = re.compile(
-    rf"""(?P<scheme>\b[a-z][a-z0-9+.-]{{0,30}})://(?P<rest>[^\s"'<>]*)
+    rf"""(?P<token>{_OURS})[\w-]{{20,}}
+    | (?P<scheme>\b[a-z][a-z0-9+.-]{{0,30}})://(?P<rest>[^\s"'<>]*)
     | (?P<bearer>\b(?:bearer|basic)\s+)[\w.~+/=-]{{8,}}
     | (?P<quoted>(?P<quote>["']){_NAME}(?P=quote)\s*[:=]\s*)(?P<open>["'])(?!…).*?(?P=open)
     | (?P<setting>(?<![/\w.-]){_NAME}\s?=\s?)(?!…)(?:"[^"]*"|'[^']*'|[^\s&,;"'(){{}}\]]+)
@@ -35,6 +37,7 @@ _SECRETS = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 _PARAMETER = re.compile(rf"([?&;](?:{_NAME}|[^=&;]*(?:pass|key)[^=&;]*)=)[^&;#]*", re.IGNORECASE)
+_IN_URL = re.compile(rf"({_OURS})[\w-]{{20,}}")
 _IS_SECRET = re.compile(_NAME, re.IGNORECASE)
 # From the first colon after the user to the last @, in case the password contains one.
 _PASSWORD = re.compile(r"^([^:/?#@]*):.*@", re.DOTALL)
@@ -60,7 +63,7 @@ def _hide(found: re.Match[str]) -> str:
         return _hide_in_url(found["scheme"], found["rest"])
     if found["quoted"]:
         return f"{found['quoted']}{found['open']}{_HIDDEN}{found['open']}"
-    return f"{found['bearer'] or found['setting']}{_HIDDEN}"
+    return f"{found['token'] or found['bearer'] or found['setting']}{_HIDDEN}"
 
 
 def _hide_in_url(scheme: str, rest: str) -> str:
@@ -70,7 +73,8 @@ def _hide_in_url(scheme: str, rest: str) -> str:
     place, mark, query = rest.partition("?")
     if "@" in query and ":" in place and not _SERVER.match(place):
         place, mark, query = rest, "", ""  # the question mark belongs to a password
-    return f"{scheme}://{_PARAMETER.sub(_AFTER_NAME, _hide_user(kind, place) + mark + query)}"
+    shown = _PARAMETER.sub(_AFTER_NAME, _hide_user(kind, place) + mark + query)
+    return f"{scheme}://{_IN_URL.sub(_AFTER_NAME, shown)}"
 
 
 def _hide_user(kind: str, place: str) -> str:

@@ -5,6 +5,8 @@ import pytest
 from lakesweep.errors import ConfigError, DeniedError
 from lakesweep.redaction import masked, masked_settings
 
+OURS = "lsw_0123456789ab_hktO600zT-X170XudHe6zB8eMmMbMOeH0W1zYTZCJWM"
+
 
 @pytest.mark.parametrize(
     ("text", "shown"),
@@ -26,6 +28,9 @@ from lakesweep.redaction import masked, masked_settings
         ('{"token":"abc","uri":"u"}', '{"token":"***","uri":"u"}'),
         ("credential = 'id:secret'", "credential = ***"),
         ("Authorization: Bearer abcdefgh.ijk", "Authorization: Bearer ***"),
+        (f"try: curl -u x:{OURS}", "try: curl -u x:lsw_0123456789ab_***"),
+        (f"/api/v1/tokens/{OURS}", "/api/v1/tokens/lsw_0123456789ab_***"),
+        (f"at http://host:80/{OURS}?a=1", "at http://host:80/lsw_0123456789ab_***?a=1"),
     ],
 )
 def test_secrets_are_hidden_in_text(text: str, shown: str | None) -> None:

@@ -25,6 +25,7 @@ from lakesweep.store.reserved_names import PRINCIPALS
 
 #: Two secrets are valid at a time, so that one can be replaced without downtime.
 _KEPT_SECRETS = 2
+_LONGEST_ID = 200
 
 
 class Credentials(msgspec.Struct, frozen=True):
@@ -65,19 +66,24 @@ class Principals(EntityContainer[PrincipalsCommit]):
 
     def login(self, client_id: str, secret: str) -> Principal:
         """Who has this client id and this secret; EntityMissingError if no principal has both."""
+        return self.verify(client_id, secret)[0]
+
+    def verify(self, client_id: str, secret: str) -> tuple[Principal, bytes]:
+        """The same, with the salt of that secret: a session ends when the secret is revoked."""
         # Fresh, both: a secret that another process revoked, or a realm that it closed, must not
         # log in for as long as a cache lasts.
         self.realm.verify()
         view = self.snapshot(fresh=True)
-        number = self.realm.index(view.head.clients, KEYS).get(key(client_id))
+        clients = self.realm.index(view.head.clients, KEYS)
+        number = clients.get(key(client_id)) if len(client_id) <= _LONGEST_ID else None
         principal = None
         if number is not None:
             principal = _principal(view.by_id(int.from_bytes(number, "big")))
         kept = principal.secrets if principal else (_dummy_hash(),)
         # Try every secret, and a dummy for an unknown client, so that timing reveals nothing.
-        matches = [verify_secret(secret, each) for each in kept]
-        if principal and any(matches):
-            return principal
+        matches = [each.salt for each in kept if verify_secret(secret, each)]
+        if principal and matches:
+            return principal, matches[0]
         raise EntityMissingError("no principal has this client id and this secret")
 
     def _batch(self, attempt: Attempt[PrincipalsCommit], head: PrincipalsCommit) -> EntityBatch:

@@ -27,6 +27,7 @@ SERVICE_TOKENS = "service-tokens"
 PREFIX = "lsw_"
 #: Sessions are forgotten this long after their end.
 _SESSIONS_KEPT = timedelta(days=1)
+_LONGEST_ID = 64
 
 
 class ServiceRole(StrEnum):
@@ -46,8 +47,9 @@ class ServiceRole(StrEnum):
 class TokenRecord(msgspec.Struct, frozen=True, kw_only=True):
     """What is stored of a token. Moments are microseconds since 1970.
 
-    `principal` is set for sessions: who logged in with client credentials. `parent` is set for
-    sessions that were begun with another token: they end when that one does.
+    `principal` is set for sessions: who logged in with client credentials, and `salt` says with
+    which secret. `parent` is set for sessions that were begun with another token: they end when
+    that one does.
     """
 
     token: str
@@ -61,6 +63,7 @@ class TokenRecord(msgspec.Struct, frozen=True, kw_only=True):
     revoked_by: str | None = None
     principal: str | None = None
     parent: str | None = None
+    salt: bytes | None = None
 
     @property
     def is_session(self) -> bool:
@@ -98,6 +101,7 @@ class TokenBook:
         by: str,
         principal: str | None = None,
         parent: str | None = None,
+        salt: bytes | None = None,
     ) -> tuple[TokenRecord, str]:
         """A new token: its record, and its text, which cannot be read again."""
         now = self.clock.now()
@@ -114,6 +118,7 @@ class TokenBook:
             expires_at=micros(expires),
             principal=principal,
             parent=parent,
+            salt=salt,
         )
 
         def change(attempt: Attempt[TokensCommit], head: TokensCommit) -> TokensCommit:
@@ -166,7 +171,7 @@ class TokenBook:
         """The valid token of this text."""
         number, _, secret = text.removeprefix(PREFIX).partition("_")
         tokens = self.realm.index(self._log.head().tokens, _TOKENS)
-        found = tokens.get(key(number))
+        found = tokens.get(key(number)) if len(number) <= _LONGEST_ID else None
         # Compared in any case, so that timing does not tell whether an id exists.
         is_same = hmac.compare_digest(_hash(secret), found.sha256 if found else bytes(32))
         now = micros(self.clock.now())

@@ -110,7 +110,7 @@ class Service:
 
     async def _serve(self, request: Request, send: Send) -> None:
         peer = request.client.host if request.client else ""
-        address = self._proxies.client(peer, request.headers.get("x-forwarded-for"))
+        address = self._proxies.client(peer, request.headers.getlist("x-forwarded-for"))
         watch = AnswerWatch(
             send, request.method, request.scope["path"], address, self.options.is_secure
         )

@@ -24,13 +24,13 @@ from lakesweep.errors import ConfigError, UnreachableError
 from lakesweep.scheduler.service import SchedulerService
 from lakesweep.server.application import ServiceOptions, create_app
 from lakesweep.server.auth.authentication import Authenticator
+from lakesweep.server.http.connections import BoundedHttpProtocol
 from lakesweep.server.http.responses import with_spelled_names
 
 #: How long requests may go on after the service was told to stop.
 _DRAIN_SECONDS = 10
 _KEEP_ALIVE_SECONDS = 30
 _BACKLOG = 512
-_MOST_HEADER_BYTES = 32_768
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ def _tls(app: App) -> ssl.SSLContext | None:
 def _configuration(app: App, options: ServiceOptions, tls: ssl.SSLContext | None) -> uvicorn.Config:
     config = uvicorn.Config(
         with_spelled_names(create_app(app, options)),
-        http="httptools",
+        http=BoundedHttpProtocol,
         ws="none",
         lifespan="off",
         log_config=None,
@@ -149,7 +149,6 @@ def _configuration(app: App, options: ServiceOptions, tls: ssl.SSLContext | None
         proxy_headers=False,
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=_DRAIN_SECONDS,
-        h11_max_incomplete_event_size=_MOST_HEADER_BYTES,
     )
     config.load()
     config.ssl = tls

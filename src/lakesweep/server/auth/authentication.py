@@ -138,6 +138,8 @@ class Authenticator:
             return None
         if principal.created_at > token.created_at:
             return None  # another one took the name
+        if token.salt is not None and token.salt not in {each.salt for each in principal.secrets}:
+            return None  # the secret was revoked
         return Caller(principal.name, self._role_of(principal), principal)
 
     def caller_of(self, token: str) -> Caller | None:
@@ -172,7 +174,7 @@ class Authenticator:
         """A session for a principal that knows its secret."""
         self.throttle.check(address)
         try:
-            principal = open_catalogs(self.app, None).principals.login(client_id, secret)
+            principal, salt = open_catalogs(self.app, None).principals.verify(client_id, secret)
         except EntityMissingError:
             self.throttle.failed(address)
             raise _refused("no principal has this client id and this secret") from None
@@ -191,6 +193,7 @@ class Authenticator:
             self.app.clock.now() + SESSION,
             principal.name,
             principal.name,
+            salt=salt,
         )
         return AccessToken(access_token=text, expires_in=int(SESSION.total_seconds()))
 

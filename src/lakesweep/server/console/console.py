@@ -52,6 +52,7 @@ _CALL_SECONDS = 60.0
 #: How often live parts are looked at, and how often until the browser has to ask again.
 _EVENT_SECONDS = 1.0
 _MOST_EVENTS = 600
+_MOST_FIELDS = 100
 _SIGN_IN, _SIGN_OUT = "/sign-in", "/sign-out"
 _OWN_PATH = re.compile(r"/(?![/\\])[\x21-\x7e]*")
 _NOTICES: Mapping[str, str] = {
@@ -137,8 +138,8 @@ class Console:
     async def _answer(self, request: Request) -> Response:
         session = BrowserSession.of(request.headers, is_secure=self._is_secure)
         visit = _Visit(request, session, request.scope.get(WATCH))
-        visit.query, visit.notice = _query(request.scope.get("query_string", b""))
         try:
+            visit.query, visit.notice = _query(request.scope.get("query_string", b""))
             response = await self._respond(visit)
         except HttpError as error:
             response = self._problem(visit, error.problem)
@@ -325,7 +326,10 @@ class Console:
 
 def _query(text: bytes) -> tuple[bytes, str | None]:
     """The query of a page without the fields that a form left blank, and the notice in it."""
-    pairs = parse_qsl(text.decode("latin-1"), max_num_fields=100)
+    try:
+        pairs = parse_qsl(text.decode("latin-1"), max_num_fields=_MOST_FIELDS)
+    except ValueError:
+        raise HttpError(HTTPStatus.BAD_REQUEST, "the query has too many fields") from None
     notice = next((value for name, value in pairs if name == "done"), None)
     return urlencode([pair for pair in pairs if pair[0] != "done"]).encode(), notice
 

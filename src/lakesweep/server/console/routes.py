@@ -40,7 +40,7 @@ PAGES: tuple[Route[Any], ...] = (
     Route("GET", "/runs/{run}", runs.show_run, _V, runs.RunPageRequest, (), "One run"),
     Route("GET", "/runs/{run}/events", runs.run_events, _V, Nothing, (), "How far a run is", media_types=(EVENTS,)),
     Route("POST", "/runs/{run}:cancel", runs.cancel, _O, Nothing, (), "Cancel a run", takes=FORM),
-    Route("POST", "/runs/{run}:resume", runs.resume, _O, Nothing, (), "Resume a run", takes=FORM),
+    Route("POST", "/runs/{run}:resume", runs.resume, _P, Nothing, (), "Resume a run", takes=FORM),
 
     Route("GET", "/schedules", runs.list_schedules, _V, ListRequest, (), "Schedules"),
     Route("GET", "/schedules/{name}", runs.show_schedule, _V, Nothing, (), "One schedule"),
@@ -49,7 +49,7 @@ PAGES: tuple[Route[Any], ...] = (
     Route("POST", "/schedules/{name}:run", runs.run_schedule, _O, Nothing, (), "Run a schedule now", takes=FORM),
 
     Route("GET", "/quarantine", store.list_quarantine, _V, ListRequest, (), "Quarantine"),
-    Route("POST", "/quarantine/{plan}:restore", store.restore, _O, store.RestoreForm, (), "Restore files", takes=FORM),
+    Route("POST", "/quarantine/{plan}:restore", store.restore, _P, store.RestoreForm, (), "Restore files", takes=FORM),
     Route("GET", "/store", store.show_store, _A, store.StoreRequest, (), "Store"),
     Route("GET", "/store/log", store.show_log, _A, store.LogRequest, (), "Commits of a reference"),
     Route("GET", "/access", store.list_tokens, _A, ListRequest, (), "Access"),

@@ -48,9 +48,17 @@ def check_same_site(method: str, headers: Mapping[str, str]) -> None:
     if method in _READS:
         return
     origin = headers.get("origin")
-    is_own = origin is None or urlsplit(origin).netloc.lower() == headers.get("host", "").lower()
+    is_own = origin is None or _netloc(origin) == headers.get("host", "").lower()
     if not is_own or headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
         raise HttpError(HTTPStatus.FORBIDDEN, "a page of another site may change nothing here")
+
+
+def _netloc(origin: str) -> str | None:
+    """The host and the port of an origin; None if it is none."""
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return None
 
 
 def _host_name(host: str) -> str:
@@ -80,9 +88,13 @@ class TrustedProxies:
         """ConfigError if one is not an address or a network."""
         _ = self._networks
 
-    def client(self, peer: str, forwarded: str | None) -> str:
-        """The address of the client: the last one that no trusted proxy has."""
-        hops = [*(forwarded or "").split(",")[-_MOST_HOPS:], peer]
+    def client(self, peer: str, forwarded: Sequence[str]) -> str:
+        """The address of the client: the last one that no trusted proxy has.
+
+        `forwarded` are all headers of that name. Some proxies add one of their own rather than
+        to the one that the client sent, and only what the last proxy said can be believed.
+        """
+        hops = [*",".join(forwarded).split(",")[-_MOST_HOPS:], peer]
         for hop in reversed(hops):
             address = hop.strip()
             if not self._is_trusted(address):

@@ -62,9 +62,10 @@ class AnswerWatch:
 
     def line(self) -> str:
         """The request for people. Queries are left out: they may name anything."""
-        path = printable(masked(self.path))[:_LONGEST_PATH]
-        took = f"{self.seconds * 1000:.0f} ms"
-        return f"{self.address} {self.method} {path} {self.status} {took} {self.caller}"
+        path, took = masked(self.path)[:_LONGEST_PATH], f"{self.seconds * 1000:.0f} ms"
+        words = f"{self.address} {self.method} {path} {self.status} {took} {self.caller}"
+        # All of it: an issuer names callers, and proxies name addresses.
+        return printable(words)
 
     def document(self, now: str) -> str:
         """The request for programs, as one line of JSON."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeAlias
 
-from lakesweep.errors import DamagedError
+from lakesweep.errors import DamagedError, NameTooLongError
 
 Component: TypeAlias = bytes | str | int
 
@@ -28,7 +28,7 @@ def encode(components: tuple[Component, ...]) -> bytes:
     """The key of a tuple. Numbers have up to 64 bits plus the sign."""
     key = b"".join(map(_encode_one, components))
     if len(key) > MAX_KEY_BYTES:
-        raise ValueError(f"a key has at most {MAX_KEY_BYTES} bytes, this one has {len(key)}")
+        raise NameTooLongError(f"a key has at most {MAX_KEY_BYTES} bytes, this one has {len(key)}")
     return key
 
 

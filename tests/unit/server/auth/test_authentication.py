@@ -12,10 +12,12 @@ from lakesweep.operations.catalogs.access import (
     CreatePrincipalRequest,
     CreateRoleRequest,
     DropPrincipalRequest,
+    RotateSecretRequest,
     create_principal,
     create_role,
     drop_principal,
     grant_privileges,
+    rotate_secret,
 )
 from lakesweep.operations.catalogs.views import PrincipalSecretView
 from lakesweep.server.application import Service
@@ -107,3 +109,29 @@ def test_a_service_for_other_machines_needs_authentication(tmp_path: Path) -> No
     with pytest.raises(ConfigError, match="open to everyone") as refused:
         service.authenticator.check_closed()
     assert "lakesweep token create" in refused.value.hint
+
+
+def test_a_session_ends_when_its_secret_is_revoked(service: Service) -> None:
+    made = _principal(service, "etl", "viewer")
+    session = _log_in(service, made.client_id, made.secret).json()["access_token"]
+    rotate_secret(service.app, RotateSecretRequest("etl"))  # the old one is still good
+    assert client_of(service, session).get(LAKES).status_code == 200
+    rotate_secret(service.app, RotateSecretRequest("etl", revoke=True))
+    assert client_of(service, session).get(LAKES).status_code == 401
+
+
+@pytest.mark.parametrize("name", ["a" * 30_000, "\x01" * 60])
+def test_credentials_that_no_store_can_hold_are_wrong_like_any_other(
+    service: Service, name: str
+) -> None:
+    _log_in(service, "nobody", "knows")
+    made = _principal(service, "etl", "viewer")
+    assert _log_in(service, made.client_id, made.secret).status_code == 200  # closes the service
+    assert _log_in(service, name, "secret").status_code == 401
+    assert client_of(service, f"lsw_{name}_x").get(LAKES).status_code == 401
+
+
+def test_names_that_no_store_can_hold_are_errors_of_the_caller(service: Service) -> None:
+    client = client_of(service)
+    for path in ("jobs", "runs", "plans", "schedules", "realms", "principals", "lakes"):
+        assert client.get(f"/api/v1/{path}/{'a' * 30_000}").status_code in (400, 404)

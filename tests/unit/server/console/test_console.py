@@ -13,6 +13,7 @@ import pytest
 
 from lakesweep.catalog.service_tokens import ServiceRole
 from lakesweep.operations.catalogs.tokens import CreateTokenRequest, create_token, revoke_token
+from lakesweep.server.api.routes import ROUTES
 from lakesweep.server.application import Service
 from lakesweep.server.console.routes import EVENTS, PAGES
 from tests.console_lake import HOSTILE, ConsoleLake
@@ -340,3 +341,19 @@ def test_forms_do_what_the_commands_do(lake: ConsoleLake, tokens: dict[ServiceRo
     assert lost.exists()
     assert browser.post("/lakes/prod:plan").status_code == 303
     assert [job.target for job in lake.app.known_schedules.open_jobs()] == ["prod"]
+
+
+def test_a_form_needs_the_role_that_the_same_request_needs_in_the_api() -> None:
+    roles = {(each.method, each.path): each.role for each in ROUTES}
+    compared = 0
+    for page in PAGES:
+        same = roles.get((page.method, f"/api/v1{page.path}"))
+        if page.method == "POST" and same is not None:
+            assert page.role == same, page.path
+            compared += 1
+    assert compared >= 8
+
+
+def test_a_query_of_too_many_fields_is_a_wrong_request(lake: ConsoleLake) -> None:
+    query = "&".join(f"a{number}=1" for number in range(200))
+    assert Browser(lake.service).get(f"/?{query}").status_code == 400
