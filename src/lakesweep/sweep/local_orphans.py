@@ -32,8 +32,9 @@ from lakesweep.storage.options import DeleteRate
 from lakesweep.sweep.apply.deletion import DeleteStep
 from lakesweep.sweep.columns import VERDICTS
 from lakesweep.sweep.engine.protocol import TASK_RESULTS, results_of
+from lakesweep.sweep.judge.totals import FileTotals
 from lakesweep.sweep.lake import Lake
-from lakesweep.sweep.plan.document import FileTotals, PlanDocument, RootCounts, dataset_ref
+from lakesweep.sweep.plan.document import PlanDocument, RootCounts, dataset_ref
 from lakesweep.sweep.plan.publication import PlanPruner
 from lakesweep.sweep.plan.stored_plan import publish_plan
 from lakesweep.sweep.verdicts import Reason, Verdict

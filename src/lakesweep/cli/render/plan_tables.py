@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 from lakesweep.cli.render.lifecycle_plan_tables import lifecycle_facts_table, savings_tables
 from lakesweep.cli.render.text_table import TextTable
 from lakesweep.guard_names import GuardName
-from lakesweep.sweep.plan.document import FileTotals, PlanDocument, PlanKind, UnlistedTable
+from lakesweep.sweep.judge.totals import NO_FILES, FileTotals, TableTotals, VerdictTotals
+from lakesweep.sweep.paths.folder_map import FolderOverlap
+from lakesweep.sweep.plan.document import PlanDocument, PlanKind, UnlistedTable
 from lakesweep.sweep.plan.stored_plan import PlanState
 from lakesweep.sweep.verdicts import Reason
 from lakesweep.units import format_count, format_moment, format_size
@@ -151,8 +153,8 @@ def breakdown_tables(document: PlanDocument) -> Iterator[TextTable]:
         yield TextTable(("to delete, probable cause", "files", "size"), rows, numbers=_NUMBERS)
     if document.tables:
         yield _by("table", map(_named_table, _top(document.tables)))
-    yield _by("age", ((str(each["class"]), each) for each in document.ages))
-    yield _by("size class", ((str(each["class"]), each) for each in document.sizes))
+    yield _by("age", ((each.name, each) for each in document.ages))
+    yield _by("size class", ((each.name, each) for each in document.sizes))
 
 
 def summary(document: PlanDocument) -> str:
@@ -161,35 +163,32 @@ def summary(document: PlanDocument) -> str:
     return f"{document.plan}: {goes} to delete; {stays} to keep"
 
 
-def _by(name: str, rows: Iterable[tuple[str, Mapping[str, Any]]]) -> TextTable:
+def _by(name: str, rows: Iterable[tuple[str, VerdictTotals]]) -> TextTable:
     cells = [
         (
             label,
-            f"{each['delete']['files']:,}",
-            format_size(each["delete"]["bytes"]),
-            f"{each['keep']['files']:,}",
+            f"{each.delete.files:,}",
+            format_size(each.delete.bytes),
+            f"{each.keep.files:,}",
         )
         for label, each in rows
     ]
     return TextTable((name, "to delete", "bytes to delete", "to keep"), cells, numbers=_NUMBERS)
 
 
-def _top(tables: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def _top(tables: Iterable[TableTotals]) -> list[TableTotals]:
     """The tables with the most to delete, and the rest in one row."""
     every = list(tables)
     if len(every) <= _SHOWN_TABLES:
         return every
     rest = every[_SHOWN_TABLES:]
-    sums = {
-        verdict: {unit: sum(each[verdict][unit] for each in rest) for unit in ("files", "bytes")}
-        for verdict in ("delete", "keep")
-    }
-    return [*every[:_SHOWN_TABLES], {"others": True, **sums}]
+    keep = sum((each.keep for each in rest), start=NO_FILES)
+    delete = sum((each.delete for each in rest), start=NO_FILES)
+    return [*every[:_SHOWN_TABLES], TableTotals(others=True, keep=keep, delete=delete)]
 
 
-def _named_table(each: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
-    name = "(others)" if "others" in each else each["table"] or "(in no table's folder)"
-    return str(name), each
+def _named_table(each: TableTotals) -> tuple[str, VerdictTotals]:
+    return "(others)" if each.is_rest else each.name or "(in no table's folder)", each
 
 
 def _gone(document: PlanDocument) -> TextTable:
@@ -205,7 +204,7 @@ def _gone(document: PlanDocument) -> TextTable:
 
 def _overlaps(document: PlanDocument) -> TextTable:
     rows = [
-        (each["folder"], ", ".join(each["names"]), _outer(each))
+        (each.folder, ", ".join(each.names), _outer(each))
         for each in document.overlaps[:_SHOWN_OVERLAPS]
     ]
     more = len(document.overlaps) - len(rows)
@@ -213,8 +212,8 @@ def _overlaps(document: PlanDocument) -> TextTable:
     return TextTable(("folders that tables share", "used by", "lies in"), rows)
 
 
-def _outer(overlap: Mapping[str, Any]) -> str:
-    return f"{overlap['outer']} of {', '.join(overlap['outer_names'])}" if overlap["outer"] else ""
+def _outer(overlap: FolderOverlap) -> str:
+    return f"{overlap.outer} of {', '.join(overlap.outer_names)}" if overlap.outer else ""
 
 
 def _roots(document: PlanDocument) -> str:

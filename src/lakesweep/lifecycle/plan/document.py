@@ -29,15 +29,13 @@ from lakesweep.storage.datasets.manifest import Dataset
 from lakesweep.storage.datasets.reader import read_dataset
 from lakesweep.storage.datasets.writer import write_dataset
 from lakesweep.sweep.guards import Guard, PlanFigures, failed_guards
-from lakesweep.sweep.judge.totals import Dimension, classes_of, reasons_of, shares_of
+from lakesweep.sweep.judge.totals import Dimension, FileTotals, classes_of, reasons_of, shares_of
 from lakesweep.sweep.mark.marks import Marks, RootState
 from lakesweep.sweep.plan.document import (
     PLAN_LIFETIME,
-    FileTotals,
     PlanDocument,
     PlanKind,
     RootCounts,
-    file_totals,
 )
 from lakesweep.sweep.roots.sources import RootSourceFactory, root_sources
 from lakesweep.sweep.verdicts import Verdict
@@ -173,7 +171,7 @@ class PlanDraft:
             roots=RootCounts(
                 complete=len(list(self.marks.in_state(RootState.COMPLETE))), incomplete=0
             ),
-            totals=file_totals(reasons_of(totals)),
+            totals=reasons_of(totals),
             ages=tuple(classes_of(totals, Dimension.AGE)),
             sizes=tuple(classes_of(totals, Dimension.SIZE)),
             guards=(*failed_guards(figures), *self._policy_guards(figures.deletes)),
@@ -184,7 +182,7 @@ class PlanDraft:
         )
 
     def _figures(self, record: LakeRecord, clock_ahead: timedelta) -> PlanFigures:
-        totals = file_totals(reasons_of(self.judged.totals))
+        totals = reasons_of(self.judged.totals)
         return PlanFigures(
             was_applied=record.applied is not None,
             live=_files(totals, Verdict.KEEP),

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from lakesweep.storage.datasets.manifest import Dataset
 from lakesweep.storage.datasets.reader import read_dataset
-from lakesweep.sweep.plan.document import FileTotals
+from lakesweep.sweep.judge.totals import FileTotals
 
 if TYPE_CHECKING:
     from lakesweep.lakefs.refs.commit_graph import Refs, RepositoryCommit

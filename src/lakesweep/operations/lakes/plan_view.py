@@ -169,7 +169,7 @@ def plan_kind(app: App, name: str) -> PlanKind:
 def _check_table(plan: StoredPlan, table: str) -> None:
     """NotFoundError if no file of a plan is in the folder of a table of this name."""
     # The document names the largest tables only; the others are found by their first file.
-    named = any(each.get("table") == table for each in plan.document.tables)
+    named = any(each.name == table for each in plan.document.tables)
     if not named and not any(batch.num_rows for batch in plan.rows(table=table)):
         raise NotFoundError(
             f"plan {plan.record.plan} has no file of a table {table}",

@@ -30,7 +30,9 @@ from lakesweep.server.api.lakes import ApproveRequest, ExplainRequest, PlansRequ
 from lakesweep.server.console.guard_cards import guard_cards
 from lakesweep.server.console.view import PageView, command_line, encoded, go_to, link
 from lakesweep.sweep.inspect.charts import Bar
-from lakesweep.sweep.plan.document import FileTotals, PlanKind
+from lakesweep.sweep.inspect.report import table_name
+from lakesweep.sweep.judge.totals import FileTotals
+from lakesweep.sweep.plan.document import PlanKind
 from lakesweep.sweep.plan.stored_plan import PlanState
 from lakesweep.sweep.verdicts import Reason, Verdict
 from lakesweep.units import format_count, format_size
@@ -143,11 +145,9 @@ def _by_reason(plan: PlanView) -> Iterator[Bar]:
 
 
 def _by_table(plan: PlanView) -> Iterator[Bar]:
-    found = [each for each in plan.tables if each["delete"]["files"]]
+    found = [each for each in plan.tables if each.delete.files]
     for each in found[:_TABLES]:
-        goes = FileTotals(**each["delete"])
-        name = "other tables" if "others" in each else each["table"] or "outside of all tables"
-        yield Bar(name, goes.bytes, _amount(goes))
+        yield Bar(table_name(each), each.delete.bytes, _amount(each.delete))
 
 
 def _amount(amount: FileTotals) -> str:

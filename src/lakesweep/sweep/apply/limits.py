@@ -66,10 +66,9 @@ def _exceeded(document: PlanDocument, limits: UnattendedSection) -> Iterator[str
 
 def _large_shares(document: PlanDocument, most: float) -> Iterator[str]:
     for each in document.tables:
-        name, deletes = each.get("table"), each["delete"]["files"]
-        files = deletes + each["keep"]["files"]
-        if name is not None and deletes > files * most:
-            yield f"{name} ({_percent(deletes, files)})"
+        deletes = each.delete.files
+        if each.name is not None and deletes > each.files * most:
+            yield f"{each.name} ({_percent(deletes, each.files)})"
 
 
 def _percent(part: int, whole: int) -> str:

@@ -5,7 +5,7 @@ Everything from outside, such as names of tables and folders, is escaped where i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,8 @@ from lakesweep.units import format_count, format_moment, format_size
 
 if TYPE_CHECKING:
     from lakesweep.sweep.guards import Guard
-    from lakesweep.sweep.plan.document import FileTotals, PlanDocument, UnlistedTable
+    from lakesweep.sweep.judge.totals import ClassTotals, FileTotals, TableTotals
+    from lakesweep.sweep.plan.document import PlanDocument, UnlistedTable
 
 _SHOWN_TABLES = 20
 _SHOWN_ROWS = 100
@@ -123,28 +124,26 @@ def _by_guess(document: PlanDocument) -> Iterator[Bar]:
 
 
 def _by_table(document: PlanDocument) -> Iterator[Bar]:
-    with_orphans = [each for each in document.tables if each["delete"]["files"]]
+    with_orphans = [each for each in document.tables if each.delete.files]
     for each in with_orphans[:_SHOWN_TABLES]:
-        goes, stays = each["delete"], each["keep"]
-        share = 100 * goes["bytes"] / max(1, goes["bytes"] + stays["bytes"])
-        size = format_size(goes["bytes"])
-        note = f"{size}, {format_count(goes['files'], 'file')}; {share:.0f} % of its bytes"
-        yield Bar(_table_name(each), goes["bytes"], note)
+        share = 100 * each.delete.bytes / max(1, each.delete.bytes + each.keep.bytes)
+        note = f"{_amount(each.delete)}; {share:.0f} % of its bytes"
+        yield Bar(table_name(each), each.delete.bytes, note)
     more = len(with_orphans) - _SHOWN_TABLES
     if more > 0:
-        rest = sum(each["delete"]["bytes"] for each in with_orphans[_SHOWN_TABLES:])
+        rest = sum(each.delete.bytes for each in with_orphans[_SHOWN_TABLES:])
         yield Bar(f"and {more:,} more", rest, format_size(rest))
 
 
-def _table_name(each: Mapping[str, Any]) -> str:
-    return "other tables" if "others" in each else each["table"] or "outside of all tables"
+def table_name(each: TableTotals) -> str:
+    """What a row of tables is called on a page."""
+    return "other tables" if each.is_rest else each.name or "outside of all tables"
 
 
-def _by_class(classes: Iterable[Mapping[str, Any]]) -> Iterator[Bar]:
+def _by_class(classes: Iterable[ClassTotals]) -> Iterator[Bar]:
     for each in classes:
-        goes = each["delete"]
-        label = f"{each['class']}\n{format_count(goes['files'], 'file')}"
-        yield Bar(label, goes["bytes"], format_size(goes["bytes"]))
+        label = f"{each.name}\n{format_count(each.delete.files, 'file')}"
+        yield Bar(label, each.delete.bytes, format_size(each.delete.bytes))
 
 
 def _roots(document: PlanDocument) -> str:
@@ -181,10 +180,7 @@ def _unlisted_fate(table: UnlistedTable) -> str:
 def _overlaps(document: PlanDocument) -> str:
     if not document.overlaps:
         return ""
-    rows = [
-        (each["folder"], ", ".join(each["names"]), each["outer"] or "")
-        for each in document.overlaps
-    ]
+    rows = [(each.folder, ", ".join(each.names), each.outer or "") for each in document.overlaps]
     return _section("Folders that tables share", _grid(("folder", "used by", "inside"), rows))
 
 

@@ -13,10 +13,12 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, TypeAlias
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import UNSET, UnsetType
 
 from lakesweep.clock import micros
 from lakesweep.sweep.columns import mask_of
@@ -53,9 +55,61 @@ TOTALS = pa.schema(
     ]
 )
 
-FileSums: TypeAlias = dict[str, int]
 Numbers: TypeAlias = npt.NDArray[np.int64]
-_Sums: TypeAlias = dict[Any, dict[str, FileSums]]
+
+
+class FileTotals(msgspec.Struct, frozen=True):
+    """A number of files and their known bytes."""
+
+    files: int = 0
+    bytes: int = 0
+
+    def __add__(self, other: FileTotals) -> FileTotals:
+        return FileTotals(self.files + other.files, self.bytes + other.bytes)
+
+
+NO_FILES = FileTotals()
+
+
+class VerdictTotals(msgspec.Struct, frozen=True, kw_only=True):
+    """Files by what is to become of them."""
+
+    keep: FileTotals = NO_FILES
+    delete: FileTotals = NO_FILES
+
+    @property
+    def files(self) -> int:
+        """How many there are."""
+        return self.keep.files + self.delete.files
+
+
+class ClassTotals(VerdictTotals, frozen=True, kw_only=True, rename={"name": "class"}):
+    """Files of one class of ages or sizes."""
+
+    name: str
+
+
+class TableTotals(VerdictTotals, frozen=True, kw_only=True):
+    """Files of a table, or of no table (None).
+
+    Tables with less to delete share a row, which has `others` in place of a table.
+    """
+
+    table: str | UnsetType | None = UNSET
+    others: bool | UnsetType = UNSET
+
+    @property
+    def name(self) -> str | None:
+        """The table; None for no table and for several."""
+        return None if self.table is UNSET else self.table
+
+    @property
+    def is_rest(self) -> bool:
+        """Whether several tables share the row."""
+        return self.others is True
+
+
+_Sums: TypeAlias = dict[Any, VerdictTotals]
 
 _UNKNOWN = "unknown"
 _MIB = 1 << 20
@@ -87,6 +141,7 @@ SIZE_CLASSES = (*(name for name, _ in _SIZES), _LARGEST, _UNKNOWN)
 _REASONS = pa.array([reason.value for reason in Reason])
 _VERDICTS = pa.array([reason.verdict.value for reason in Reason])
 _MOST_ROWS = 1_000_000
+_NOTHING = VerdictTotals()
 _KEYS = ["dimension", "key", "verdict", "reason"]
 
 
@@ -151,7 +206,7 @@ class TotalsSum:
 
 def keep_top_tables(totals: pa.Table, most: int) -> pa.Table:
     """The same, with only the tables with most bytes to delete; one row per reason for the rest."""
-    top = [each["table"] for each in tables_of(totals)[:most]]
+    top = [each.name for each in tables_of(totals)[:most]]
     is_table = pc.equal(totals["dimension"], Dimension.TABLE.value)
     is_left_out = pc.and_not(is_table, pc.is_in(totals["key"], pa.array(top, pa.string())))
     dimension = pc.if_else(is_left_out, Dimension.OTHER_TABLES.value, totals["dimension"])
@@ -160,13 +215,13 @@ def keep_top_tables(totals: pa.Table, most: int) -> pa.Table:
     return merge_totals([changed])
 
 
-def reasons_of(totals: pa.Table) -> dict[str, dict[str, FileSums]]:
+def reasons_of(totals: pa.Table) -> dict[str, dict[str, FileTotals]]:
     """Files and bytes by verdict and reason."""
     # Each file has exactly one size class, so that dimension counts every file once.
     sums = _sums(totals, Dimension.SIZE, by="reason")
     return {
         verdict.value: {
-            reason.value: sums[reason.value][verdict.value]
+            reason.value: getattr(sums[reason.value], verdict.value)
             for reason in Reason
             if reason.verdict is verdict and reason.value in sums
         }
@@ -174,35 +229,42 @@ def reasons_of(totals: pa.Table) -> dict[str, dict[str, FileSums]]:
     }
 
 
-def guesses_of(totals: pa.Table) -> dict[str, FileSums]:
+def guesses_of(totals: pa.Table) -> dict[str, FileTotals]:
     """Files and bytes to delete, by the guessed cause."""
     sums = _sums(totals, Dimension.GUESS)
-    return {key: sums[key]["delete"] for key in sums if key is not None}
+    return {key: sums[key].delete for key in sums if key is not None}
 
 
-def classes_of(totals: pa.Table, dimension: Dimension) -> list[dict[str, Any]]:
+def classes_of(totals: pa.Table, dimension: Dimension) -> list[ClassTotals]:
     """Files and bytes by class of age or size, in order; only classes with files."""
     order = AGE_CLASSES if dimension is Dimension.AGE else SIZE_CLASSES
     sums = _sums(totals, dimension)
-    return [{"class": name, **sums[name]} for name in order if name in sums]
+    return [
+        ClassTotals(name=name, keep=sums[name].keep, delete=sums[name].delete)
+        for name in order
+        if name in sums
+    ]
 
 
-def tables_of(totals: pa.Table) -> list[dict[str, Any]]:
+def tables_of(totals: pa.Table) -> list[TableTotals]:
     """Files and bytes by table, most bytes to delete first; None is outside of all tables.
 
-    What `keep_top_tables` left out comes last, with `others` instead of a name.
+    What `keep_top_tables` left out comes last.
     """
-    sums = _sums(totals, Dimension.TABLE)
-    tables = [{"table": name, **amounts} for name, amounts in sums.items()]
-    tables.sort(key=lambda each: (-each["delete"]["bytes"], -each["keep"]["bytes"], str(each)))
+    tables = [
+        TableTotals(table=name, keep=sums.keep, delete=sums.delete)
+        for name, sums in _sums(totals, Dimension.TABLE).items()
+    ]
+    tables.sort(key=lambda each: (-each.delete.bytes, -each.keep.bytes, str(each.name)))
     left_out = _sums(totals, Dimension.OTHER_TABLES).values()
-    return [*tables, *({"others": True, **amounts} for amounts in left_out)]
+    rest = (TableTotals(others=True, keep=sums.keep, delete=sums.delete) for sums in left_out)
+    return [*tables, *rest]
 
 
 def gone_of(totals: pa.Table) -> dict[str, tuple[int, int]]:
     """How many files of each root that is gone would be deleted, and how many there are."""
     return {
-        name: (amounts["delete"]["files"], sum(each["files"] for each in amounts.values()))
+        name: (amounts.delete.files, amounts.files)
         for name, amounts in _sums(totals, Dimension.GONE).items()
         if name is not None
     }
@@ -211,19 +273,19 @@ def gone_of(totals: pa.Table) -> dict[str, tuple[int, int]]:
 def withheld_of(totals: pa.Table) -> dict[str, int]:
     """How many files each guard withholds."""
     sums = _sums(totals, Dimension.WITHHELD)
-    return {key: sums[key]["keep"]["files"] for key in sums if key is not None}
+    return {key: sums[key].keep.files for key in sums if key is not None}
 
 
-def unlisted_of(totals: pa.Table) -> dict[str, FileSums]:
+def unlisted_of(totals: pa.Table) -> dict[str, FileTotals]:
     """Files and bytes that are kept for each table that no root lists."""
     sums = _sums(totals, Dimension.UNLISTED)
-    return {key: sums[key]["keep"] for key in sums if key is not None}
+    return {key: sums[key].keep for key in sums if key is not None}
 
 
 def table_deletes_of(totals: pa.Table) -> dict[str, int]:
     """How many files of each table would be deleted."""
     sums = _sums(totals, Dimension.TABLE)
-    return {key: sums[key]["delete"]["files"] for key in sums if key is not None}
+    return {key: sums[key].delete.files for key in sums if key is not None}
 
 
 def shares_of(totals: pa.Table) -> list[DeleteShare]:
@@ -231,8 +293,8 @@ def shares_of(totals: pa.Table) -> list[DeleteShare]:
     return [
         DeleteShare(
             key,
-            sum(each["files"] for each in amounts.values()),
-            amounts["delete"]["files"],
+            amounts.files,
+            amounts.delete.files,
             dimension is Dimension.TABLE,
         )
         for dimension in (Dimension.LOCATION, Dimension.TABLE)
@@ -246,14 +308,10 @@ def _sums(totals: pa.Table, dimension: Dimension, by: str = "key") -> _Sums:
     sums: _Sums = {}
     rows = totals.filter(pc.equal(totals["dimension"], dimension.value)).to_pylist()
     for row in rows:
-        amounts = sums.setdefault(row[by], {each.value: _nothing() for each in Verdict})
-        for name in ("files", "bytes"):
-            amounts[row["verdict"]][name] += row[name]
+        before = sums.get(row[by], _NOTHING)
+        total = getattr(before, row["verdict"]) + FileTotals(row["files"], row["bytes"])
+        sums[row[by]] = msgspec.structs.replace(before, **{row["verdict"]: total})
     return sums
-
-
-def _nothing() -> FileSums:
-    return {"files": 0, "bytes": 0}
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,9 @@ from lakesweep.storage.address import parse
 from lakesweep.storage.datasets.manifest import Dataset
 from lakesweep.storage.datasets.reader import load_dataset
 from lakesweep.sweep.guards import GoneRoot, Guard
+from lakesweep.sweep.judge.totals import NO_FILES, ClassTotals, FileTotals, TableTotals
 from lakesweep.sweep.mark.marks import EmptyCatalog, Marks, RootState
+from lakesweep.sweep.paths.folder_map import FolderOverlap
 from lakesweep.sweep.paths.foreign_formats import ForeignFolder
 
 if TYPE_CHECKING:
@@ -43,13 +45,6 @@ class PlanKind(StrEnum):
 
     SWEEP = "sweep"
     LIFECYCLE = "lifecycle"
-
-
-class FileTotals(msgspec.Struct, frozen=True):
-    """A number of files and their known bytes."""
-
-    files: int = 0
-    bytes: int = 0
 
 
 class IncompleteRoot(msgspec.Struct, frozen=True):
@@ -130,10 +125,10 @@ class PlanDocument(msgspec.Struct, frozen=True, kw_only=True):
     foreign: tuple[ForeignFolder, ...] = ()
     totals: dict[str, dict[str, FileTotals]]
     guesses: dict[str, FileTotals] = {}
-    tables: tuple[dict[str, Any], ...] = ()
-    ages: tuple[dict[str, Any], ...] = ()
-    sizes: tuple[dict[str, Any], ...] = ()
-    overlaps: tuple[dict[str, Any], ...] = ()
+    tables: tuple[TableTotals, ...] = ()
+    ages: tuple[ClassTotals, ...] = ()
+    sizes: tuple[ClassTotals, ...] = ()
+    overlaps: tuple[FolderOverlap, ...] = ()
     filter: dict[str, Any] = {}
     guards: tuple[Guard, ...] = ()
     overridden: tuple[str, ...] = ()
@@ -171,18 +166,7 @@ class PlanDocument(msgspec.Struct, frozen=True, kw_only=True):
 
     def amount(self, verdict: str) -> FileTotals:
         """The files with one verdict."""
-        found = self.totals.get(verdict, {}).values()
-        return FileTotals(sum(a.files for a in found), sum(a.bytes for a in found))
-
-
-def file_totals(
-    found: Mapping[str, Mapping[str, Mapping[str, int]]],
-) -> dict[str, dict[str, FileTotals]]:
-    """Totals by verdict and reason, from those of `judge.totals.reasons_of`."""
-    return {
-        verdict: {reason: FileTotals(**amount) for reason, amount in reasons.items()}
-        for verdict, reasons in found.items()
-    }
+        return sum(self.totals.get(verdict, {}).values(), start=NO_FILES)
 
 
 def accepted_guards(lake: Lake, now: datetime) -> tuple[AcceptedGuard, ...]:

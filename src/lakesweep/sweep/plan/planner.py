@@ -42,7 +42,9 @@ from lakesweep.sweep.judge.live_set import (
 )
 from lakesweep.sweep.judge.rules import LakeRules, make_rules
 from lakesweep.sweep.judge.totals import (
+    NO_FILES,
     Dimension,
+    FileTotals,
     classes_of,
     gone_of,
     guesses_of,
@@ -69,12 +71,10 @@ from lakesweep.sweep.plan.document import (
     MOST_ROOTS,
     PLAN_LIFETIME,
     DatasetRef,
-    FileTotals,
     PlanDocument,
     RootCounts,
     UnlistedTable,
     accepted_guards,
-    file_totals,
     incomplete_roots,
     unlisted_roots,
 )
@@ -261,7 +261,7 @@ class Planner:
         unlisted = list(_unlisted_tables(ruling, every))
         figures = PlanFigures(
             was_applied=record.applied is not None,
-            live=_live(file_totals(reasons_of(totals))),
+            live=_live(reasons_of(totals)),
             # What was not listed does not count as live.
             live_before=None if survey.unlisted else record.live,
             listed=listing.rows,
@@ -297,12 +297,12 @@ class Planner:
             gone_roots=tuple(gone),
             empty_catalogs=marks.empty,
             foreign=ruling.formats[:MOST_ROOTS],
-            totals=file_totals(reasons_of(totals)),
-            guesses={key: FileTotals(**amount) for key, amount in guesses_of(totals).items()},
+            totals=reasons_of(totals),
+            guesses=guesses_of(totals),
             tables=tuple(tables_of(totals)),
             ages=tuple(classes_of(totals, Dimension.AGE)),
             sizes=tuple(classes_of(totals, Dimension.SIZE)),
-            overlaps=tuple(_overlaps(ruling)),
+            overlaps=tuple(islice(ruling.tables.overlaps(), _MOST_OVERLAPS)),
             filter=figures_document(matched.filter),
             guards=tuple(failed_guards(figures)),
             overridden=order.overridden,
@@ -397,13 +397,13 @@ def _spec(order: PlanRequest, engine: str, listing: Dataset, marks: Marks) -> di
 
 def _deletes(totals: pa.Table) -> int:
     found = reasons_of(totals).get(Verdict.DELETE.value, {})
-    return sum(amount["files"] for amount in found.values())
+    return sum(amount.files for amount in found.values())
 
 
 def _live(totals: Mapping[str, Mapping[str, FileTotals]]) -> int:
     """How many stored files are referenced; references to other places do not count."""
     found = totals.get(Verdict.KEEP.value, {})
-    return found.get(Reason.REFERENCED.value, FileTotals()).files
+    return found.get(Reason.REFERENCED.value, NO_FILES).files
 
 
 def _unlisted_tables(ruling: LakeRules, totals: pa.Table) -> Iterator[UnlistedTable]:
@@ -412,14 +412,15 @@ def _unlisted_tables(ruling: LakeRules, totals: pa.Table) -> Iterator[UnlistedTa
     # First those that were let go: apply asks again whether they may.
     for each in sorted(ruling.unlisted, key=lambda each: each.folder not in ruling.released):
         is_kept = each.folder not in ruling.released
-        amount = amounts.get(each.folder)
-        if amount or not is_kept:
+        amount = amounts.get(each.folder, NO_FILES)
+        if amount.files or not is_kept:
             yield UnlistedTable(
                 each.folder,
                 each.format,
                 (each.folder, *each.declared),
                 kept=is_kept,
-                **(amount or {}),
+                files=amount.files,
+                bytes=amount.bytes,
             )
 
 
@@ -462,10 +463,3 @@ def _count_roots(marks: Marks, gone: int, unlisted: int) -> RootCounts:
         absent=count(RootState.ABSENT),
         gone=gone,
     )
-
-
-def _overlaps(ruling: LakeRules) -> Iterator[dict[str, Any]]:
-    for number, overlap in enumerate(ruling.tables.overlaps()):
-        if number == _MOST_OVERLAPS:
-            return
-        yield dict(msgspec.to_builtins(overlap))

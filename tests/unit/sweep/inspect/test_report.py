@@ -12,8 +12,9 @@ import pytest
 
 from lakesweep.sweep.guards import Guard
 from lakesweep.sweep.inspect.report import render_report
+from lakesweep.sweep.judge.totals import ClassTotals, FileTotals, TableTotals
+from lakesweep.sweep.paths.folder_map import FolderOverlap
 from lakesweep.sweep.plan.document import (
-    FileTotals,
     IncompleteRoot,
     PlanDocument,
     RootCounts,
@@ -27,8 +28,8 @@ VISIBLE = '<script>alert("x")</script>\\u202e\\x1b&'
 
 def sides(delete: int, keep: int) -> dict[str, Any]:
     return {
-        "delete": {"files": delete, "bytes": 1000 * delete},
-        "keep": {"files": keep, "bytes": 1000 * keep},
+        "delete": FileTotals(delete, 1000 * delete),
+        "keep": FileTotals(keep, 1000 * keep),
     }
 
 
@@ -48,12 +49,10 @@ PLAN = PlanDocument(
         "keep": {"referenced": FileTotals(9, 9_000_000), "too-new": FileTotals(1, 0)},
     },
     guesses={"aborted-write": FileTotals(3, 3_000_000)},
-    tables=({"table": "t1", **sides(3, 9)}, {"table": None, **sides(0, 1)}),
-    ages=({"class": "30 to 90 days", **sides(3, 9)},),
-    sizes=({"class": "under 1 MiB", **sides(3, 9)},),
-    overlaps=(
-        {"folder": "s3://lake/t1/", "names": ["t1", "t2"], "outer": None, "outer_names": []},
-    ),
+    tables=(TableTotals(table="t1", **sides(3, 9)), TableTotals(table=None, **sides(0, 1))),
+    ages=(ClassTotals(name="30 to 90 days", **sides(3, 9)),),
+    sizes=(ClassTotals(name="under 1 MiB", **sides(3, 9)),),
+    overlaps=(FolderOverlap("s3://lake/t1/", ("t1", "t2")),),
     filter={"bits": 8, "expected_fpp": 1e-5},
     guards=(Guard("first-run", "nothing was ever deleted"),),
     locations=("s3://lake",),
@@ -90,10 +89,10 @@ def test_names_are_text_wherever_they_stand(place: str) -> None:
     changed: dict[str, dict[str, Any]] = {
         "lake": {"lake": EVIL},
         "plan": {"plan": EVIL},
-        "table": {"tables": ({"table": EVIL, **sides(1, 1)},)},
+        "table": {"tables": (TableTotals(table=EVIL, **sides(1, 1)),)},
         "guard": {"guards": (Guard("share", EVIL),)},
         "root": {"incomplete_roots": (IncompleteRoot(EVIL, EVIL),)},
-        "folder": {"overlaps": ({**PLAN.overlaps[0], "folder": EVIL},)},
+        "folder": {"overlaps": (FolderOverlap(EVIL, ("t1", "t2")),)},
         "location": {"locations": (EVIL,)},
     }
     page = shown(msgspec.structs.replace(PLAN, **changed[place]))

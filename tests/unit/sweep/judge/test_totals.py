@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+import msgspec
 import pyarrow as pa
 import pytest
 
@@ -9,7 +10,10 @@ from lakesweep.sweep.guards import DeleteShare
 from lakesweep.sweep.judge.reasons import judge
 from lakesweep.sweep.judge.totals import (
     TOTALS,
+    ClassTotals,
     Dimension,
+    FileTotals,
+    TableTotals,
     TotalsSum,
     classes_of,
     count_verdicts,
@@ -44,8 +48,8 @@ def totals() -> pa.Table:
     )
 
 
-def amount(files: int, size: int) -> dict[str, int]:
-    return {"files": files, "bytes": size}
+def amount(files: int, size: int) -> FileTotals:
+    return FileTotals(files, size)
 
 
 class TestTally:
@@ -62,8 +66,8 @@ class TestTally:
 
     def test_counts_tables_and_what_lies_in_none(self, totals: pa.Table) -> None:
         assert tables_of(totals) == [
-            {"table": "shop.t", "keep": amount(2, 101), "delete": amount(1, 10)},
-            {"table": None, "keep": amount(0, 0), "delete": amount(1, 0)},
+            TableTotals(table="shop.t", keep=amount(2, 101), delete=amount(1, 10)),
+            TableTotals(table=None, keep=amount(0, 0), delete=amount(1, 0)),
         ]
 
     def test_counts_shares_of_locations_and_tables(self, totals: pa.Table) -> None:
@@ -93,7 +97,7 @@ class TestClasses:
     )
     def test_of_ages(self, age: timedelta | None, name: str) -> None:
         found = classes_of(rows((LIVE, None if age is None else NOW - age, 1)), Dimension.AGE)
-        assert [each["class"] for each in found] == [name]
+        assert [each.name for each in found] == [name]
 
     @pytest.mark.parametrize(
         ("size", "name"),
@@ -104,12 +108,12 @@ class TestClasses:
     )  # fmt: skip
     def test_of_sizes(self, size: int | None, name: str) -> None:
         found = classes_of(rows((LIVE, OLD, size)), Dimension.SIZE)
-        assert [each["class"] for each in found] == [name]
+        assert [each.name for each in found] == [name]
 
     def test_come_in_order_with_both_verdicts(self, totals: pa.Table) -> None:
         assert classes_of(totals, Dimension.AGE) == [
-            {"class": "under 1 day", "keep": amount(1, 1), "delete": amount(0, 0)},
-            {"class": "30 to 90 days", "keep": amount(1, 100), "delete": amount(2, 10)},
+            ClassTotals(name="under 1 day", keep=amount(1, 1), delete=amount(0, 0)),
+            ClassTotals(name="30 to 90 days", keep=amount(1, 100), delete=amount(2, 10)),
         ]
 
 
@@ -146,8 +150,11 @@ class TestTopTables:
     def test_are_those_of_most_bytes_to_delete(self) -> None:
         totals = merge_totals([_table_total(f"t{number}", number) for number in range(5)])
         found = tables_of(keep_top_tables(totals, 2))
-        assert [each.get("table") for each in found] == ["t4", "t3", None]
-        assert found[-1] == {"others": True, "keep": amount(0, 0), "delete": amount(3, 3)}
+        assert [each.name for each in found] == ["t4", "t3", None]
+        assert found[-1] == TableTotals(others=True, keep=amount(0, 0), delete=amount(3, 3))
+        assert msgspec.json.decode(msgspec.json.encode(found[-1])) == {
+            "others": True, "keep": {"files": 0, "bytes": 0}, "delete": {"files": 3, "bytes": 3},
+        }  # fmt: skip
 
     def test_are_all_where_there_are_few(self, totals: pa.Table) -> None:
         assert keep_top_tables(totals, 2) == totals
