@@ -10,8 +10,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -36,6 +35,9 @@ MOST_ATTEMPTS = 2
 
 #: A job whose lease was not renewed for this long has died.
 _STILL_SECONDS = (LEASE_TERM + CLOCK_MARGIN).total_seconds()
+#: A job that this service cannot start is tried again after so long, twice as long each time.
+_FIRST_PAUSE_SECONDS = 2.0
+_LONGEST_PAUSE_SECONDS = 300.0
 
 
 class StartedProcess(Protocol):
@@ -69,6 +71,33 @@ class LeaseWatch:
         self._seen = {name: seen for name, seen in self._seen.items() if name in kept}
 
 
+class FailedStarts:
+    """Jobs whose supervisor ended before it claimed them, and how long each of them rests.
+
+    Nothing in the store tells of such a failure, and another service may well start the job: so
+    each service remembers its own.
+    """
+
+    def __init__(self) -> None:
+        self._pauses: dict[str, tuple[float, float]] = {}  # how long, and until when
+
+    def add(self, name: str, now: float) -> float:
+        """One more failure; returns how long the job rests."""
+        before, _ = self._pauses.get(name, (0.0, 0.0))
+        pause = min(max(2 * before, _FIRST_PAUSE_SECONDS), _LONGEST_PAUSE_SECONDS)
+        self._pauses[name] = pause, now + pause
+        return pause
+
+    def is_resting(self, name: str, now: float) -> bool:
+        """Whether a job is not to be started yet."""
+        return name in self._pauses and now < self._pauses[name][1]
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Forget jobs that are not among these names."""
+        kept = set(names)
+        self._pauses = {name: each for name, each in self._pauses.items() if name in kept}
+
+
 @dataclass
 class SchedulerService:
     """Claims and starts jobs, at most `workers` at once. `notify` gets what people should know.
@@ -85,8 +114,10 @@ class SchedulerService:
     name: str = field(default_factory=holder_name)
     start: Callable[[str], StartedProcess] | None = None
     _watch: LeaseWatch = field(default_factory=LeaseWatch)
+    _failed: FailedStarts = field(default_factory=FailedStarts)
     _children: dict[str, StartedProcess] = field(default_factory=dict)
     _is_away: bool = False
+    _complaint: str = ""
 
     def run(self, stop: threading.Event, every_seconds: float = 1.0) -> None:
         """Work until asked to stop. Jobs that run then go on by themselves."""
@@ -96,19 +127,32 @@ class SchedulerService:
                 target=self._tell_webhooks, args=(stop, every_seconds), daemon=True, name="webhooks"
             ).start()
         while not stop.is_set():
-            self.tick()
+            try:
+                self.tick()
+            except Exception as error:
+                self._complain(f"the scheduler goes on after {type(error).__name__}: {error}")
             stop.wait(every_seconds)
+
+    def _complain(self, text: str) -> None:
+        """Say what is wrong, once for as long as it stays the same."""
+        if text != self._complaint:
+            self.notify(text)
+        self._complaint = text
 
     def _tell_webhooks(self, stop: threading.Event, every_seconds: float) -> None:
         while not stop.wait(every_seconds):
-            with suppress(LakesweepError):  # the store may be away; what waits is in it
+            try:
                 for notice in deliver_events(self.app):
                     self.notify(notice)
+            except LakesweepError:
+                continue  # the store may be away; what waits is in it
+            except Exception as error:
+                self._complain(f"webhooks go on after {type(error).__name__}: {error}")
 
     def tick(self) -> None:
         """Claim what is due, end what is dead, and start what waits. Survives a store away."""
         try:
-            self._reap()
+            self._reap(self._book.open_jobs())
             for job in self._book.claim(self.name, targets_in(self.app), cadence_in(self.app)):
                 self.notify(f"due: {job.name}{f', skipped: {job.message}' if job.message else ''}")
             self._bury_dead()
@@ -127,10 +171,21 @@ class SchedulerService:
     def _book(self) -> ScheduleBook:
         return self.book or self.app.schedules
 
-    def _reap(self) -> None:
+    def _reap(self, jobs: Sequence[JobRecord]) -> None:
+        """Forget processes that ended. One whose job is still queued never began with it."""
+        queued = {job.name for job in jobs if job.status is JobStatus.QUEUED}
+        self._failed.forget(queued)
         for name, process in [*self._children.items()]:
-            if process.poll() is not None:
-                del self._children[name]
+            code = process.poll()
+            if code is None:
+                continue
+            del self._children[name]
+            if name in queued:
+                self._rest(name, f"its supervisor ended with exit code {code}")
+
+    def _rest(self, name: str, why: str) -> None:
+        pause = self._failed.add(name, self.app.clock.monotonic())
+        self.notify(f"{name} cannot be started, trying again in {pause:.0f} s: {why}")
 
     def _bury_dead(self) -> None:
         """Queue jobs again whose process died; end those that died too often."""
@@ -175,8 +230,14 @@ class SchedulerService:
             is_waiting = job.status is JobStatus.QUEUED and job.start_at <= now
             if not is_waiting or job.name in self._children or _subject(job) in busy:
                 continue
-            busy.add(_subject(job))
-            self._children[job.name] = (self.start or self._start)(job.name)
+            if self._failed.is_resting(job.name, self.app.clock.monotonic()):
+                continue
+            try:
+                self._children[job.name] = (self.start or self._start)(job.name)
+            except OSError as error:  # no memory, or too many open files or processes
+                self._rest(job.name, error.strerror or str(error))
+            else:
+                busy.add(_subject(job))
 
     def _start(self, job: str) -> StartedProcess:
         config = [] if self.config is None else ["--config", str(self.config)]

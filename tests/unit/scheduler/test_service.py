@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
+from threading import Event
 
 import msgspec
 import pytest
@@ -48,8 +50,7 @@ def service(app: App, started: dict[str, Started]) -> SchedulerService:
         started[job] = Started()
         return started[job]
 
-    said: list[str] = []
-    return SchedulerService(app, None, 2, None, said.append, name="me", start=start)
+    return SchedulerService(app, None, 2, None, print, name="me", start=start)
 
 
 def _due_job(app: App, service: SchedulerService) -> JobRecord:
@@ -125,3 +126,58 @@ def test_no_more_jobs_are_started_than_there_are_workers_and_none_twice(
     app.schedules.cancel(next(iter(started)), "me")
     service.tick()
     assert len(started) == 3
+
+
+def test_a_job_whose_supervisor_ends_before_it_begins_rests_longer_each_time(app: App) -> None:
+    """A second between two looks; another job is not held up by it."""
+    starts: list[tuple[str, float]] = []
+    said: list[str] = []
+
+    def start(job: str) -> Started:
+        starts.append((job, app.clock.monotonic()))
+        process = Started()
+        process.code = 1 if job == broken.name else None
+        return process
+
+    service = SchedulerService(app, None, 2, None, said.append, name="me", start=start)
+    broken = app.schedules.submit(JobKind.PLAN, "broken", (), "me")
+    app.clock.sleep(1)
+    other = app.schedules.submit(JobKind.PLAN, "other", (), "me")
+    for _ in range(900):
+        service.tick()
+        app.clock.sleep(1)
+    moments = [at for name, at in starts if name == broken.name]
+    pauses = [round(after - before) for before, after in pairwise(moments)]
+    assert pauses[:3] == [3, 5, 9]
+    assert max(pauses) == 301
+    assert len(pauses) <= 10
+    assert [name for name, _ in starts].count(other.name) == 1
+    assert "exit code 1" in said[0]
+    assert app.schedules.job(broken.name).status is JobStatus.QUEUED
+
+
+def test_a_process_that_cannot_be_started_does_not_end_the_scheduler(app: App) -> None:
+    said: list[str] = []
+    stop = Event()
+
+    def start(job: str) -> Started:
+        raise OSError(24, f"Too many open files for {job}")
+
+    service = SchedulerService(app, None, 2, None, said.append, name="me", start=start)
+    app.schedules.submit(JobKind.PLAN, "lake", (), "me")
+    service.tick()
+    assert "Too many open files" in said[0]
+
+    def unexpected() -> None:
+        said.append("tick")
+        if said.count("tick") == 3:
+            stop.set()
+        raise ZeroDivisionError("a defect")
+
+    service.tick = unexpected  # type: ignore[method-assign]
+    service.run(stop, every_seconds=0.0)
+    assert said[1:] == [
+        "tick",
+        "the scheduler goes on after ZeroDivisionError: a defect",
+        *["tick"] * 2,
+    ]
