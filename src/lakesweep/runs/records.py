@@ -24,6 +24,8 @@ from lakesweep.store import NO_INDEX, Commit, IndexRoot, Link
 SWEEPS = "sweeps"
 #: With what the name of a lake begins that is a lakeFS repository.
 REPOSITORY_PREFIX = "lakefs:"
+#: Plans of one Iceberg table are recorded under its name, with this before it.
+TABLE_PREFIX = "iceberg:"
 #: Where Lakesweep keeps its own files, below a location of a lake or the namespace of a repository.
 LAKE_HOME = "_lakesweep/"
 REPOSITORY_HOME = "_lakefs/retention/lc/"
@@ -215,6 +217,11 @@ def is_repository(lake: str) -> bool:
     return lake.startswith(REPOSITORY_PREFIX)
 
 
+def is_table(lake: str) -> bool:
+    """Whether plans of a lake of that name are expiries of one table."""
+    return lake.startswith(TABLE_PREFIX)
+
+
 def table_lake(job: str, address: str) -> str:
     """The name under which a job over a table, a database or a warehouse is recorded."""
     return f"{job}-{hashlib.sha256(folder_identity(address).encode()).hexdigest()[:12]}"
@@ -246,6 +253,8 @@ def plan_command(lake: str) -> str:
     """The command that makes a new plan."""
     if is_repository(lake):
         return f"{command_prefix(lake)} plan REPO --policy FILE"
+    if is_table(lake):
+        return f"lakesweep iceberg expire-snapshots {lake.removeprefix(TABLE_PREFIX)} --plan"
     return f"lakesweep plan {lake}"
 
 

@@ -40,6 +40,7 @@ class _Note(StrEnum):
     BASE = "note: base metadata"
     SNAPSHOT = "note: removed snapshot"
     REF = "note: removed ref"
+    QUARANTINE = "note: quarantine of plan"
 
 
 _NOTES = pa.array([each.value for each in _Note], pa.string())
@@ -52,14 +53,24 @@ def journaled(table: LoadedTable) -> JournaledTable:
 
 
 def write_expiry(
-    proposal: ExpiryProposal, log: JournalLog, files: Iterable[pa.RecordBatch]
+    proposal: ExpiryProposal,
+    log: JournalLog,
+    files: Iterable[pa.RecordBatch],
+    quarantine: str | None = None,
 ) -> Journal:
-    """Write what a proposal will delete, and have the store vouch for it."""
-    return write_journal(journaled(proposal.base), log, _rows(proposal, files))
+    """Write what a proposal will delete, and have the store vouch for it.
+
+    `quarantine` is the plan in whose quarantine the files will be.
+    """
+    return write_journal(journaled(proposal.base), log, _rows(proposal, files, quarantine))
 
 
-def _rows(proposal: ExpiryProposal, files: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _rows(
+    proposal: ExpiryProposal, files: Iterable[pa.RecordBatch], quarantine: str | None
+) -> Iterator[pa.RecordBatch]:
     decision = proposal.decision
+    plans = [] if quarantine is None else [(quarantine, None)]
+    yield file_batch(_Note.QUARANTINE, plans)
     yield file_batch(_Note.BASE, [(proposal.base.location, None)])
     yield file_batch(_Note.SNAPSHOT, ((str(each.id), None) for each in decision.expiring))
     yield file_batch(_Note.REF, ((each.name, None) for each in decision.removed_refs))
@@ -79,13 +90,15 @@ class InterruptedState(StrEnum):
 class InterruptedExpiry:
     """The journal of a dead run, and what became of its commit.
 
-    `lost_refs` and `base` say what to restore, and from which metadata file.
+    `lost_refs` and `base` say what to restore, and from which metadata file. The files go to the
+    quarantine of a plan, if there is one.
     """
 
     journal: Journal
     state: InterruptedState
     lost_refs: tuple[str, ...] = ()
     base: str | None = None
+    quarantine: str | None = None
 
     def files(self) -> Iterator[pa.RecordBatch]:
         """The files that it was about to delete."""
@@ -95,7 +108,7 @@ class InterruptedExpiry:
 
 def examine(journal: Journal, table: LoadedTable) -> InterruptedExpiry:
     """What became of the expiry that wrote a journal. DamagedError if the journal was changed."""
-    base, snapshots, refs = "", set[int](), set[str]()
+    base, snapshots, refs, quarantine = "", set[int](), set[str](), None
     for batch in journal.batches():
         notes = batch.filter(pc.is_in(batch["kind"], _NOTES))
         for kind, value in zip(notes["kind"].to_pylist(), notes["path"].to_pylist(), strict=True):
@@ -106,6 +119,8 @@ def examine(journal: Journal, table: LoadedTable) -> InterruptedExpiry:
                     snapshots.add(int(value))
                 case _Note.REF:
                     refs.add(value)
+                case _Note.QUARANTINE:
+                    quarantine = value
     left = {each.snapshot_id for each in table.document.snapshots()} & snapshots
     if left or not snapshots:
         return InterruptedExpiry(journal, InterruptedState.NOT_COMMITTED)
@@ -117,7 +132,7 @@ def examine(journal: Journal, table: LoadedTable) -> InterruptedExpiry:
     if lost:
         names = tuple(sorted(lost))
         return InterruptedExpiry(journal, InterruptedState.REF_LOST, names, before.path)
-    return InterruptedExpiry(journal, InterruptedState.COMMITTED)
+    return InterruptedExpiry(journal, InterruptedState.COMMITTED, quarantine=quarantine)
 
 
 def _around_commit(

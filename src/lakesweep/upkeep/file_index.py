@@ -171,6 +171,23 @@ class FileIndex:
         found.add(_common(asked, file_hashes(pa.array(names, pa.string()))))
         return found
 
+    def holders(self, path: str, metadata: TableMetadata) -> list[int]:
+        """The snapshots of a table that reach a file, with all manifests read."""
+        key = _key(path)
+        low, high = (np.int64(each).view(np.uint64) for each in key)
+        naming = set[int]()
+        for part in self._rows.parts():
+            same = pc.and_(pc.equal(part["low"], low), pc.equal(part["high"], high))
+            naming.update(part.filter(same)["manifest"].to_pylist())
+        if key in self._numbers:
+            naming.add(self._numbers[key])
+        return [
+            each.id
+            for each in metadata.snapshots
+            if (each.manifest_list is not None and _key(each.manifest_list) == key)
+            or naming.intersection(self._manifests_of(each).tolist())
+        ]
+
     def count_content(self, metadata: TableMetadata) -> int:
         """How many data and delete files a table reaches."""
         kept, count = self._listed(metadata.snapshots), 0

@@ -41,12 +41,20 @@ MARKER_AGE = timedelta(days=7)
 
 
 @dataclass(frozen=True, slots=True)
+class PlannedExpiry:
+    """What a stored plan showed: no other snapshot or ref may expire by it."""
+
+    snapshots: frozenset[int]
+    refs: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
 class RetentionArguments:
     """What the caller asks for; None leaves it to the table.
 
     `snapshot_ids` expire besides what age selects; with `only_ids`, nothing else does.
     `keep_staged` keeps unpublished staged snapshots, whatever their age. At most `limit` snapshots
-    expire, the oldest first.
+    expire, the oldest first. Nothing expires that is not `planned`, if there is a plan.
     """
 
     older_than_ms: int | None = None
@@ -56,6 +64,7 @@ class RetentionArguments:
     keep_staged: bool = False
     marker_age: timedelta = MARKER_AGE
     limit: int | None = None
+    planned: PlannedExpiry | None = None
 
     def __post_init__(self) -> None:
         if self.retain_last is not None and self.retain_last < 1:
@@ -93,6 +102,7 @@ class KeptFor(StrEnum):
     STAGED = "staged"
     NOT_NAMED = "not named"
     LIMIT = "limit"
+    NOT_PLANNED = "not planned"
 
 
 class KeepReason(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -173,6 +183,7 @@ class _Decision:
 
     def __post_init__(self) -> None:
         self._named = frozenset(self.arguments.snapshot_ids)
+        self._planned = self.arguments.planned
         self._reasons: defaultdict[int, list[KeepReason]] = defaultdict(list)
         self._age = self._max_age()
         self._min = self._min_snapshots()
@@ -208,6 +219,7 @@ class _Decision:
             age = self.now_ms - self.history.snapshots[ref.snapshot_id].timestamp_ms
             # With ids alone, only what was named may go.
             may_go = not self.arguments.only_ids or ref.snapshot_id in self._named
+            may_go &= self._planned is None or name in self._planned.refs
             if name != MAIN and limit is not None and age > limit.value and may_go:
                 yield ExpiringRef(name, ref.type, ref.snapshot_id, age, limit)
 
@@ -262,7 +274,9 @@ class _Decision:
         chosen = []
         for snapshot in self.history.snapshots.values():
             reasons = self._reasons[snapshot.id]
-            if snapshot.id in self._named or not (reasons or only_ids):
+            if self._planned is not None and snapshot.id not in self._planned.snapshots:
+                reasons.append(KeepReason(KeptFor.NOT_PLANNED))
+            elif snapshot.id in self._named or not (reasons or only_ids):
                 chosen.append(snapshot)
             elif not reasons:
                 reasons.append(KeepReason(KeptFor.NOT_NAMED))

@@ -113,6 +113,15 @@ class ExpirySubject:
     files: Annotated[
         bool, typer.Option("--files", help="List the files to delete, or deleted.")
     ] = False
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Store a plan; lakesweep apply PLAN carries it out.")
+    ] = False
+    quarantine: Annotated[
+        bool,
+        typer.Option(
+            "--quarantine", help="Move files to quarantine, from where they can be restored."
+        ),
+    ] = False
     dry_run: DryRun = False
     yes: Yes = False
     override: Overrides = None
@@ -140,15 +149,21 @@ def expire_snapshots(
     each one that stays does. A journal is written before the commit, and the store vouches for it:
     the next run finishes an interrupted one.
     """
+    from lakesweep.operations.tables.expiry_plans import quarantine_tables
     from lakesweep.operations.tables.iceberg_expiry import UnexpiredTable, expire_tables
 
     request = _request(context, keeping, subject, pace, refs or [])
+    if subject.plan:
+        _store_plans(context, request)
+        return
     is_single = len(request.refs) == 1 and not (request.catalog or request.lake)
     exit_code = 0
     with ExitStack() as stack:
         spool = _open_spool(stack) if subject.files else None
         confirm = _confirm(context, subject, spool)
-        for found in expire_tables(context.app, request, confirm, context.io):
+        is_held = subject.quarantine and not subject.dry_run
+        expire = quarantine_tables if is_held else expire_tables
+        for found in expire(context.app, request, confirm, context.io):
             if isinstance(found, UnexpiredTable):
                 if is_single:
                     raise found.error
@@ -209,6 +224,23 @@ def _request(
     )
 
 
+def _store_plans(context: Context, request: ExpireTablesRequest) -> None:
+    from lakesweep.cli.render.plan_tables import facts_table, totals_table
+    from lakesweep.operations.tables.expiry_plans import plan_expiries
+    from lakesweep.operations.tables.iceberg_expiry import UnexpiredTable
+
+    exit_code = 0
+    for made in plan_expiries(context.app, request, context.io):
+        if isinstance(made, UnexpiredTable):
+            _say_failed(context, made)
+            exit_code = max(exit_code, made.error.exit_code)
+            continue
+        context.output.result(made, facts_table(made, "ready"), totals_table(made))
+        context.output.say(f"next: lakesweep show {made.plan}, then lakesweep apply {made.plan}")
+    if exit_code:
+        raise typer.Exit(exit_code)
+
+
 def _open_spool(stack: ExitStack) -> Spool:
     from lakesweep.storage.datasets.spool import Spool
 
@@ -264,7 +296,11 @@ def _show(context: Context, result: IcebergExpiryResult, spool: Spool | None) ->
     else:
         figures: dict[str, int | str] = dict(sorted(result.deleted.items()))
         figures["freed"] = format_size(result.bytes_deleted)
-        output.result(result, outcome_table(figures, heading="deleted"))
+        if result.quarantined:
+            figures = dict(sorted(result.quarantined.items()))
+            output.say(f"undo: lakesweep quarantine restore {result.plan}")
+        heading = "quarantined" if result.quarantined else "deleted"
+        output.result(result, outcome_table(figures, heading=heading))
     say_failures(context, result.failures, result.failures_omitted or 0)
     if result.failures:
         output.say("the next run retries the failed deletes")

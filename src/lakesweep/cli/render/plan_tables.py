@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from lakesweep.cli.render.expiry_tables import expiry_tables
 from lakesweep.cli.render.lifecycle_plan_tables import lifecycle_facts_table, savings_tables
 from lakesweep.cli.render.text_table import TextTable
 from lakesweep.guard_names import GuardName
@@ -47,6 +48,12 @@ def stored_plan_tables(view: PlanView) -> Iterator[TextTable]:
     """A stored plan, with all its breakdowns."""
     yield facts_table(view, f"{view.state} by {view.run}" if view.run else view.state)
     yield totals_table(view)
+    if view.kind is PlanKind.EXPIRY:
+        from lakesweep.operations.tables.expiry_plans import details_of
+
+        yield from expiry_tables(details_of(view).found)
+        yield from warnings_tables(view)
+        return
     yield from _savings(view)
     yield from breakdown_tables(view)
     yield from warnings_tables(view)
@@ -60,6 +67,8 @@ def facts_table(document: PlanDocument, state: str) -> TextTable:
     """What a plan is of, when it was made, and how."""
     if document.kind is PlanKind.LIFECYCLE:
         return lifecycle_facts_table(document, state)
+    if document.kind is PlanKind.EXPIRY:
+        return _expiry_facts_table(document, state)
     return _sweep_facts_table(document, state)
 
 
@@ -76,6 +85,20 @@ def _sweep_facts_table(document: PlanDocument, state: str) -> TextTable:
         ("referenced", _live(spec)),
         ("matched", _matched(document)),
         ("took", _took(document.seconds)),
+    ]
+    return TextTable(("plan", document.plan), rows)
+
+
+def _expiry_facts_table(document: PlanDocument, state: str) -> TextTable:
+    found = document.details["found"]
+    rows = [
+        ("table", document.details["table"]),
+        ("state", state),
+        ("made", _second(document.created)),
+        ("expires", _second(document.expires)),
+        ("metadata", document.details["metadata"]),
+        ("to expire", format_count(len(found["expired_snapshots"]), "snapshot")),
+        ("to keep", format_count(len(found["retained_snapshots"]), "snapshot")),
     ]
     return TextTable(("plan", document.plan), rows)
 

@@ -70,9 +70,11 @@ def show(context: Context, plan: PlanName, choice: FileChoice, html: Html = None
 
     Files are streamed, however many there are. --verdict, --reason and --table can be combined.
     """
+    from lakesweep.operations.lakes.plan_view import plan_kind
     from lakesweep.sweep.plan.document import PlanKind
 
-    show_plan(context, plan, PlanKind.SWEEP, choice, html)
+    is_expiry = plan_kind(context.app, plan) is PlanKind.EXPIRY
+    show_plan(context, plan, PlanKind.EXPIRY if is_expiry else PlanKind.SWEEP, choice, html)
 
 
 def show_plan(

@@ -22,7 +22,9 @@ from lakesweep.lifecycle.apply.applier import (
 from lakesweep.operations.interaction import SILENT_IO, Confirm, EngineName, Interaction
 from lakesweep.operations.lakes.engines import open_engine
 from lakesweep.operations.lakes.repositories import opener_of, plan_or_lake, recheck_sources
-from lakesweep.runs.records import RunKind
+from lakesweep.operations.tables.expiry_plans import apply_expiry
+from lakesweep.operations.tables.expiry_result import IcebergExpiryPreview
+from lakesweep.runs.records import RunKind, is_table
 from lakesweep.runs.sessions import Session, run_session
 from lakesweep.storage.deleting.quarantine import QUARANTINE_SCHEMA
 from lakesweep.storage.file_batches import OUTCOME_SCHEMA
@@ -34,7 +36,13 @@ from lakesweep.sweep.apply.withholding import Withholding
 from lakesweep.sweep.engine.protocol import SweepEngine
 from lakesweep.sweep.guards import Guard
 from lakesweep.sweep.holdings import HOLD_UNTIL, quarantine_places
-from lakesweep.sweep.plan.document import PlanDocument, PlanKind, accepted_guards, check_kind
+from lakesweep.sweep.plan.document import (
+    PlanDocument,
+    PlanKind,
+    accepted_guards,
+    check_kind,
+    load_plan,
+)
 from lakesweep.sweep.plan.stored_plan import find_plan
 from lakesweep.sweep.verdicts import Verdict
 
@@ -97,6 +105,8 @@ def apply_plan(
     io: Interaction = SILENT_IO,
 ) -> ApplyPlanResult:
     """Delete or quarantine the files of a plan that nothing references now."""
+    if is_table(find_plan(app.runs, request.plan).lake):
+        return _apply_expiry(app, request, confirm, io)
     wanted = _apply_request(app, request)
     document = load_applicable_plan(app.stores, app.runs, wanted, app.clock.now())
     check_kind(document, request.kind)
@@ -108,6 +118,55 @@ def apply_plan(
         return _dry_run(document, pending)
     run, applied = _run(app, request, wanted, document, io)
     return _result(document, run, applied)
+
+
+def _apply_expiry(
+    app: App, request: ApplyPlanRequest, confirm: Confirm[ApplyPreview], io: Interaction
+) -> ApplyPlanResult:
+    """Expire the snapshots of a table by a plan, and delete or quarantine what only they held."""
+    document = load_plan(app.stores, find_plan(app.runs, request.plan))
+    planned = document.amount(Verdict.DELETE.value)
+
+    def preview(found: IcebergExpiryPreview) -> None:
+        nothing = (0, 0, ())
+        files, size = found.total_files, found.planned.bytes_deleted
+        confirm(
+            ApplyPreview(document.plan, document.lake, files, size, request.quarantine, *nothing)
+        )
+
+    if request.dry_run:
+        nothing = (0, 0, ())
+        amount = (planned.files, planned.bytes, request.quarantine)
+        confirm(ApplyPreview(document.plan, document.lake, *amount, *nothing))
+        return _dry_run(document, None)
+    result = apply_expiry(
+        app,
+        document.plan,
+        preview,
+        io,
+        quarantine=request.quarantine,
+        hold=request.hold,
+        rate=request.rate,
+        overrides=request.overridden,
+    )
+    deleted, moved = sum(result.deleted.values()), sum((result.quarantined or {}).values())
+    found = deleted + moved + (result.absent or 0) + len(result.failures)
+    return ApplyPlanResult(
+        found=found,
+        deleted=deleted,
+        absent=result.absent or 0,
+        failed=len(result.failures) + (result.failures_omitted or 0),
+        bytes_deleted=result.bytes_deleted,
+        bytes_quarantined=result.bytes_quarantined,
+        failures=result.failures,
+        failures_omitted=result.failures_omitted or 0,
+        run=find_plan(app.runs, document.plan).run,
+        plan=document.plan,
+        kept_by_remark=max(0, planned.files - found),
+        quarantined=moved,
+        stopped=None,
+        dry_run=False,
+    )
 
 
 def _apply_request(app: App, request: ApplyPlanRequest) -> ApplyRequest:

@@ -11,10 +11,12 @@ from lakesweep.app import App
 from lakesweep.lifecycle.inspect.explanation import ObjectExplainer, ObjectExplanation
 from lakesweep.lifecycle.run_history import VouchedDocuments
 from lakesweep.operations.lakes.lake_paths import lake_path
-from lakesweep.operations.lakes.plan_view import find_plan
+from lakesweep.operations.lakes.plan_view import find_plan, plan_kind
+from lakesweep.operations.tables.expiry_plans import explain_expiry
 from lakesweep.sweep.inspect import verdict_explanation
 from lakesweep.sweep.inspect.evidence import RootReference
 from lakesweep.sweep.plan.document import PlanKind
+from lakesweep.sweep.verdicts import Reason, Verdict
 
 
 class FileReference(msgspec.Struct, frozen=True):
@@ -89,6 +91,8 @@ def explain_file(app: App, plan: str, path: str) -> FileExplanation:
 
     NotFoundError says why it is not in the plan.
     """
+    if plan_kind(app, plan) is PlanKind.EXPIRY:
+        return _explain_expiry(app, plan, path)
     found = find_plan(app, plan, PlanKind.SWEEP)
 
     def is_planned(address: str) -> bool:
@@ -102,6 +106,26 @@ def explain_file(app: App, plan: str, path: str) -> FileExplanation:
         references=tuple(map(_reference, explained.references)),
         evidence=tuple(explained.evidence),
         would_be_kept_by=tuple(explained.would_be_kept_by),
+    )
+
+
+def _explain_expiry(app: App, plan: str, path: str) -> FileExplanation:
+    """The same for a plan that expires snapshots of one table."""
+    found = find_plan(app, plan, PlanKind.EXPIRY)
+    goes, evidence = explain_expiry(app, found, path)
+    return FileExplanation(
+        plan=found.document.plan,
+        path=path,
+        verdict=Verdict.DELETE if goes else Verdict.KEEP,
+        reason=Reason.EXPIRED if goes else Reason.REFERENCED,
+        rule=None,
+        size_bytes=None,
+        modified=None,
+        etag=None,
+        table=found.document.details["table"],
+        references=(),
+        evidence=tuple(evidence),
+        would_be_kept_by=("a snapshot, branch or tag that reaches it", "any other root"),
     )
 
 

@@ -16,7 +16,7 @@ from lakesweep.clock import micros, moment
 from lakesweep.errors import NotFoundError
 from lakesweep.operations.lakes.approval import Decision
 from lakesweep.operations.lakes.repositories import plan_or_lake
-from lakesweep.runs.records import PlanRecord, PlanStatus, is_repository
+from lakesweep.runs.records import PlanRecord, PlanStatus
 from lakesweep.storage.datasets.reader import read_dataset
 from lakesweep.sweep.inspect.report import render_report
 from lakesweep.sweep.plan import stored_plan
@@ -56,7 +56,7 @@ class PlanLine(msgspec.Struct, frozen=True, kw_only=True):
         return cls(
             plan=record.plan,
             lake=record.lake,
-            kind=PlanKind.LIFECYCLE if is_repository(record.lake) else PlanKind.SWEEP,
+            kind=PlanKind.of(record.lake),
             state=PlanState.EXPIRED if is_over else PlanState(record.status.value),
             created=moment(record.created_at),
             expires=moment(record.expires_at),
@@ -161,9 +161,8 @@ def _at(rows: Iterator[pa.RecordBatch], path: str) -> Iterator[pa.RecordBatch]:
 
 
 def plan_kind(app: App, name: str) -> PlanKind:
-    """Whether a plan, by its name or that of its lake, is one of a lake or of a repository."""
-    is_lifecycle = is_repository(stored_plan.find_plan(app.known_runs, name).lake)
-    return PlanKind.LIFECYCLE if is_lifecycle else PlanKind.SWEEP
+    """Whether a plan, by its name or its lake's, is one of a lake, a repository or a table."""
+    return PlanKind.of(stored_plan.find_plan(app.known_runs, name).lake)
 
 
 def _check_table(plan: StoredPlan, table: str) -> None:

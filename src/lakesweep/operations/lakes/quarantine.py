@@ -25,7 +25,8 @@ from lakesweep.operations.interaction import SILENT_IO, Confirm, EngineName, Int
 from lakesweep.operations.lakes.engines import open_engine
 from lakesweep.operations.lakes.lake_paths import lake_path
 from lakesweep.operations.lakes.repositories import opener_of, recheck_sources
-from lakesweep.runs.records import RunKind, RunStatus, command_prefix, is_repository
+from lakesweep.operations.tables.purge_check import sources_of_others
+from lakesweep.runs.records import RunKind, RunStatus, command_prefix, is_repository, is_table
 from lakesweep.runs.sessions import Session, run_session
 from lakesweep.storage.deleting.outcome_totals import OutcomeReport, OutcomeTotals
 from lakesweep.sweep.engine.protocol import SweepEngine
@@ -219,6 +220,8 @@ def quarantine_roots(app: App, holding: Holding, overridden: Collection[str]) ->
     """The sources of everything that may reference what a plan quarantined."""
     if is_repository(holding.lake):
         return _repository_roots(app, holding, overridden)
+    if is_table(app.runs.plan(holding.plan).lake):
+        return sources_of_others(app)
     if holding.lake not in app.config.lakes:
         why = (
             f"lake {holding.lake} is no longer configured, so its roots are unknown; configure it"

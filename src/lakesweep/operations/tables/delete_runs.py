@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from lakesweep.runs.records import RunKind
     from lakesweep.runs.sessions import Session
     from lakesweep.storage.deleting.outcome_totals import OutcomeTotals
+    from lakesweep.storage.deleting.quarantine_store import QuarantineFolders
 
 
 @dataclass
@@ -70,27 +71,45 @@ def purge_run(
 
 @contextmanager
 def table_run(
-    app: App, job: str, table: str, kind: RunKind, spec: Mapping[str, Any]
+    app: App, job: str, table: str, kind: RunKind, spec: Mapping[str, Any], plan: str | None = None
 ) -> Iterator[DeleteRun]:
-    """A change of one table."""
-    with _run(app, [table_lake(job, table)], kind, spec) as run:
+    """A change of one table, perhaps by a stored plan."""
+    with _run(app, [table_lake(job, table)], kind, spec, plan) as run:
         yield run
 
 
 @contextmanager
 def _run(
-    app: App, lakes: Sequence[str], kind: RunKind, spec: Mapping[str, Any]
+    app: App, lakes: Sequence[str], kind: RunKind, spec: Mapping[str, Any], plan: str | None = None
 ) -> Iterator[DeleteRun]:
     from lakesweep.runs.fencing import RequestFence
     from lakesweep.runs.sessions import run_session
 
     with ExitStack() as stack:
         sessions = [
-            stack.enter_context(run_session(app.runs, lake, kind, spec=spec)) for lake in lakes
+            stack.enter_context(run_session(app.runs, lake, kind, plan=plan, spec=spec))
+            for lake in lakes
         ]
         # Leases are renewed together; the first to end holds back all requests.
         until = [session.lease.verified_until for session in sessions]
         yield DeleteRun(sessions, RequestFence(lambda: min(each() for each in until), app.clock))
+
+
+def quarantine_of_table(app: App, location: str, plan: str) -> QuarantineFolders:
+    """Where files of a table go that a plan sets aside: where its lakes have them, if any does."""
+    from lakesweep.storage.deleting.quarantine_store import QuarantineFolders
+
+    lakes = [app.lake(name) for name in _lakes_around(app, [location])]
+    places = {each: lake.quarantine(each) for lake in lakes for each in lake.locations}
+    if not lakes:
+        places[location] = f"{location.rstrip('/')}/_lakesweep/quarantine"
+    return QuarantineFolders.of((each, f"{folder}/{plan}") for each, folder in places.items())
+
+
+def plans_of_table(app: App, location: str) -> str:
+    """The folder of the plans of a table: that of its lake, if it is in one."""
+    lakes = [app.lake(name) for name in _lakes_around(app, [location])]
+    return lakes[0].plans if lakes else f"{app.plans}/tables"
 
 
 def _lakes_around(app: App, locations: Sequence[str]) -> Iterator[str]:

@@ -67,7 +67,8 @@ class RefLine(msgspec.Struct, frozen=True, omit_defaults=True):
 class IcebergExpiryResult(msgspec.Struct, frozen=True, kw_only=True):
     """How the expiry of a table ended, or what a dry run found. UNSET members are not in the JSON.
 
-    `protected` files stay because another root references them.
+    `protected` files stay because another root references them. `quarantined` files are not
+    deleted, and can be restored by the name of `plan`.
     """
 
     table: str
@@ -81,6 +82,9 @@ class IcebergExpiryResult(msgspec.Struct, frozen=True, kw_only=True):
     failures: list[FailedFile] = []
     failures_omitted: int | msgspec.UnsetType = msgspec.UNSET
     absent: int | msgspec.UnsetType = msgspec.UNSET
+    quarantined: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
+    bytes_quarantined: int | msgspec.UnsetType = msgspec.UNSET
+    plan: str | msgspec.UnsetType = msgspec.UNSET
     protected: int = 0
     snapshots: list[SnapshotLine] | msgspec.UnsetType = msgspec.UNSET
     refs: list[RefLine] | msgspec.UnsetType = msgspec.UNSET
@@ -102,6 +106,7 @@ class IcebergExpiryPreview:
 
     decision: RetentionDecision
     planned: IcebergExpiryResult
+    location: str
     bytes: Mapping[str, int]
     total_files: int
     outside: int
@@ -135,6 +140,7 @@ def preview_of(
     return IcebergExpiryPreview(
         proposal.decision,
         planned,
+        proposal.before.location,
         dict(plan.bytes),
         plan.total_files,
         plan.outside,
@@ -148,21 +154,33 @@ def result_of(
     proposal: ExpiryProposal,
     after: LoadedTable | None,
     totals: OutcomeTotals,
-    deleted: Mapping[str, int],
+    gone: Mapping[tuple[str, str], int],
+    plan: str | None,
 ) -> IcebergExpiryResult:
-    """What an expiry did; `after` is None if there was nothing to commit."""
+    """What an expiry did; `after` is None if there was nothing to commit.
+
+    `gone` counts files by outcome and kind.
+    """
     report = totals.report()
+    deleted, quarantined = _by_kind(gone, Outcome.DELETED), _by_kind(gone, Outcome.QUARANTINED)
     return IcebergExpiryResult(
         **_facts(proposal),
         metadata_after=None if after is None else after.location,
-        deleted={kind: count for kind, count in deleted.items() if count},
+        deleted=deleted,
         bytes_deleted=report.bytes_deleted,
+        quarantined=quarantined or msgspec.UNSET,
+        bytes_quarantined=report.bytes_quarantined,
+        plan=plan or msgspec.UNSET,
         failures=report.failures,
         failures_omitted=report.failures_omitted or msgspec.UNSET,
         absent=report.absent,
         protected=totals.counts[Outcome.REFERENCED],
         dry_run=False,
     )
+
+
+def _by_kind(gone: Mapping[tuple[str, str], int], outcome: Outcome) -> dict[str, int]:
+    return {kind: count for (each, kind), count in gone.items() if each == outcome and count}
 
 
 def _facts(proposal: ExpiryProposal) -> dict[str, Any]:

@@ -17,11 +17,12 @@ commit took a ref along that the expiry does not know, nothing is deleted.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -31,6 +32,7 @@ from lakesweep.clock import millis
 from lakesweep.config import IcebergCatalogRoot
 from lakesweep.errors import IncompleteError, LakesweepError, RefusedError
 from lakesweep.guard_names import GuardName
+from lakesweep.hashing import HashSet
 from lakesweep.iceberg.commits.open_table import open_table
 from lakesweep.iceberg.commits.table_handle import (
     CommitOutcome,
@@ -44,7 +46,11 @@ from lakesweep.iceberg.purge import PurgePlan, execute_purge
 from lakesweep.iceberg.table_identifier import TargetTable
 from lakesweep.marks.unreadable import Strict
 from lakesweep.operations.interaction import SILENT_IO, Confirm, Interaction
-from lakesweep.operations.tables.delete_runs import DeleteRun, table_run
+from lakesweep.operations.tables.delete_runs import (
+    DeleteRun,
+    quarantine_of_table,
+    table_run,
+)
 from lakesweep.operations.tables.expiry_result import (
     ExpireTablesRequest,
     IcebergExpiryPreview,
@@ -59,9 +65,10 @@ from lakesweep.operations.tables.iceberg import (
     purge_target,
 )
 from lakesweep.operations.tables.purge_check import PurgeScope, guard_gc_enabled, purge_check
-from lakesweep.runs.records import RunKind, table_lake
+from lakesweep.runs.records import PlanRecord, RunKind, run_folder, table_lake
 from lakesweep.storage.address import parse
 from lakesweep.storage.datasets.spool import unique_files
+from lakesweep.storage.datasets.writer import write_dataset
 from lakesweep.storage.deleting.bulk_delete import Deleter, make_deleter
 from lakesweep.storage.deleting.journal import (
     Journal,
@@ -70,12 +77,16 @@ from lakesweep.storage.deleting.journal import (
     find_journals,
 )
 from lakesweep.storage.deleting.outcome_totals import OutcomeTotals
-from lakesweep.storage.object_store import Outcome
+from lakesweep.storage.deleting.quarantine import quarantine_files
+from lakesweep.storage.file_identity import file_hashes
+from lakesweep.storage.object_store import Outcome, StoreOpener
 from lakesweep.storage.wrappers.fenced import FencedStores
+from lakesweep.storage.wrappers.rate_limit import DeleteLimiter
+from lakesweep.sweep.columns import LISTING
 from lakesweep.sweep.guards import Guard
 from lakesweep.sweep.judge.reasons import JudgeRules
 from lakesweep.sweep.paths.folder_map import FolderMap
-from lakesweep.sweep.references import PurgeTarget
+from lakesweep.sweep.references import PurgeTarget, listing_rows
 from lakesweep.units import format_some
 from lakesweep.upkeep.expiry_guards import check_expiry, refuse_expiry
 from lakesweep.upkeep.expiry_journal import (
@@ -89,6 +100,7 @@ from lakesweep.upkeep.file_index import FileIndex
 from lakesweep.upkeep.proposal import ExpiryProposal, load_history, propose, table_metadata
 
 _JOB = "iceberg-expiry"
+_DELETES = "delete"
 _ATTEMPTS = 5
 _PAUSE = timedelta(milliseconds=100)
 
@@ -108,7 +120,7 @@ def expire_tables(
     io: Interaction = SILENT_IO,
 ) -> Iterator[IcebergExpiryResult | UnexpiredTable]:
     """Expire snapshots of tables, one after another. An error concerns one table only."""
-    for ref in _refs(app, request):
+    for ref in table_refs(app, request):
         if isinstance(ref, UnexpiredTable):
             yield ref
             continue
@@ -118,7 +130,8 @@ def expire_tables(
             yield UnexpiredTable(ref, error)
 
 
-def _refs(app: App, request: ExpireTablesRequest) -> Iterator[str | UnexpiredTable]:
+def table_refs(app: App, request: ExpireTablesRequest) -> Iterator[str | UnexpiredTable]:
+    """The tables of a request; those that their catalog cannot tell, with the error."""
     yield from request.refs
     catalogs = [] if request.catalog is None else [request.catalog]
     if request.lake is not None:
@@ -136,20 +149,35 @@ def _refs(app: App, request: ExpireTablesRequest) -> Iterator[str | UnexpiredTab
                     pass
 
 
+@dataclass(frozen=True)
+class StoredExpiry:
+    """A stored plan that an expiry carries out.
+
+    Nothing is deleted but its `files`. `spec` is what the run records of how it was asked for, and
+    `quarantine` whether files are moved to the quarantine of the plan.
+    """
+
+    record: PlanRecord
+    files: HashSet
+    spec: Mapping[str, Any]
+    quarantine: bool = False
+
+
 def expire_table(
     app: App,
     ref: str,
     request: ExpireTablesRequest,
     confirm: Confirm[IcebergExpiryPreview],
     io: Interaction = SILENT_IO,
+    stored: StoredExpiry | None = None,
 ) -> IcebergExpiryResult:
-    """Expire snapshots of one table."""
+    """Expire snapshots of one table; no more than a stored plan says, if there is one."""
     handle = open_table(app.iceberg, ref, metadata_out=request.metadata_out, clock=app.clock)
     target = app.iceberg.find(ref)
     base = handle.load()
     _guard(handle, target, base, request)
     with FileIndex(base.stores, progress=io.progress) as index:
-        expiry = _TableExpiry(app, handle, target, request, io, index)
+        expiry = _TableExpiry(app, handle, target, request, io, index, stored)
         return expiry.run(base, confirm)
 
 
@@ -184,6 +212,7 @@ class _TableExpiry:
         request: ExpireTablesRequest,
         io: Interaction,
         index: FileIndex,
+        stored: StoredExpiry | None = None,
     ) -> None:
         self._app = app
         self._handle = handle
@@ -191,9 +220,10 @@ class _TableExpiry:
         self._request = request
         self._io = io
         self._index = index
+        self._stored = stored
         self._now_ms = millis(app.clock.now())
         self._totals = OutcomeTotals()
-        self._deleted: Counter[str] = Counter()
+        self._gone: Counter[tuple[str, str]] = Counter()
 
     def run(self, base: LoadedTable, confirm: Confirm[IcebergExpiryPreview]) -> IcebergExpiryResult:
         proposal = self._propose(base)
@@ -210,15 +240,28 @@ class _TableExpiry:
             if not self._request.dry_run:
                 refuse_expiry(guards, self._request.overrides, self._target.name)
             confirm(preview)
-            if self._request.dry_run or (proposal.is_empty and not interrupted):
+            is_idle = proposal.is_empty and not interrupted and self._stored is None
+            if self._request.dry_run or is_idle:
                 return preview.planned
-            location = self._target.metadata.location
-            spec = {"iceberg": self._target.name, "expires": "snapshots"}
-            with (
-                table_run(self._app, _JOB, location, RunKind.EXPIRE, spec) as run,
-                run.counting(self._totals),
-            ):
+            with self._run() as run, run.counting(self._totals):
                 return self._carry_out(run, proposal, plan)
+
+    @contextmanager
+    def _run(self) -> Iterator[DeleteRun]:
+        """A run of this table; it takes the stored plan, and closes it unless something failed."""
+        location, stored = self._target.metadata.location, self._stored
+        spec = {"iceberg": self._target.name, "expires": "snapshots"}
+        if stored is None:
+            with table_run(self._app, _JOB, location, RunKind.EXPIRE, spec) as run:
+                yield run
+            return
+        spec, name = {**spec, **stored.spec}, stored.record.plan
+        with table_run(self._app, _JOB, location, RunKind.APPLY, spec, name) as run:
+            runs = self._app.runs
+            taken = runs.claim(name, run.sessions[0].record.run, resumes=stored.record.run)
+            yield run
+            if not self._totals.failed:
+                runs.close_plan(taken)
 
     def _propose(self, base: LoadedTable) -> ExpiryProposal:
         return propose(base, self._request.terms, self._now_ms)
@@ -253,12 +296,18 @@ class _TableExpiry:
         index, before, after = self._index, proposal.before, proposal.after
         index.read_lists(before)
         for batch in unique_files(index.freed(before, after)):
-            plan.add(batch)
+            plan.add(self._planned_only(batch))
         for problem in index.problems(after):
             Strict().meet(
                 replace(problem, hint="repair the table, or add --keep-files to delete no file")
             )
         plan.problems = index.problems(before)
+
+    def _planned_only(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The files of a batch that the stored plan names, if there is one."""
+        if self._stored is None:
+            return batch
+        return batch.filter(pa.array(self._stored.files.contains(file_hashes(batch["path"]))))
 
     @property
     def _found(self) -> PurgeTarget:
@@ -291,7 +340,8 @@ class _TableExpiry:
                 journal = self._journal(proposal, plan, log)
                 outcome = self._commit(proposal, journal, log)
                 if outcome is not None:
-                    self._delete(run, self._latest(outcome.table), plan, journal, log)
+                    latest = self._latest(outcome.table)
+                    self._delete(run, latest, plan, journal, log, self._quarantine)
                     return self._result(proposal, outcome.table)
         raise IncompleteError(
             f"{self._target.name} was changed by other writers {_ATTEMPTS} times in a row; nothing"
@@ -304,13 +354,19 @@ class _TableExpiry:
     ) -> Journal | None:
         if not plan.total_files:
             return None
-        journal = write_expiry(proposal, log, plan.every())
+        journal = write_expiry(proposal, log, plan.every(), self._quarantine)
         try:
             self._guard_clock(journal)
         except RefusedError:
             _forget(journal, log)
             raise
         return journal
+
+    @property
+    def _quarantine(self) -> str | None:
+        """The plan in whose quarantine files go, if they do."""
+        stored = self._stored
+        return stored.record.plan if stored is not None and stored.quarantine else None
 
     def _guard_clock(self, journal: Journal) -> None:
         """Refuse if our clock is ahead of that of the store, which has just written the journal."""
@@ -368,6 +424,7 @@ class _TableExpiry:
         plan: PurgePlan,
         journal: Journal | None,
         log: JournalLog,
+        quarantine: str | None,
     ) -> None:
         """Delete what the table does not reach any more and no other root references."""
         for problem in plan.problems:
@@ -381,7 +438,7 @@ class _TableExpiry:
         plan.spare(reached)
         failed = self._totals.failed
         stores = FencedStores(latest.stores.within(metadata.location), run.fence)
-        delete = make_deleter(stores, self._app.clock, self._request.rate)
+        delete = self._deleter(run, stores, plan, quarantine)
         with (
             purge_check(
                 self._app, self._final_scope(plan), plan.every(), progress=self._io.progress
@@ -390,12 +447,29 @@ class _TableExpiry:
         ):
             execute_purge(
                 plan,
-                _counting(deletion, self._deleted),
+                _counting(deletion, self._gone),
                 self._totals,
                 progress=self._io.progress,
             )
         if self._totals.failed == failed:
             _forget(journal, log)
+
+    def _deleter(
+        self, run: DeleteRun, stores: StoreOpener, plan: PurgePlan, quarantine: str | None
+    ) -> Deleter:
+        """Deletes files, or moves them to the quarantine of a plan."""
+        rate = self._request.rate
+        if quarantine is None:
+            return make_deleter(stores, self._app.clock, rate)
+        if self._stored is not None and quarantine == self._stored.record.plan:
+            # Before the first move: whatever is quarantined is in a list that the store knows.
+            session, address = run.sessions[0], self._stored.record.address
+            folder = f"{run_folder(address, session.record.run)}/{_DELETES}"
+            dataset = write_dataset(self._app.stores, folder, LISTING, listing_rows(plan.every()))
+            session.record = self._app.runs.vouch(session.record, _DELETES, dataset.sha256)
+        places = quarantine_of_table(self._app, self._target.metadata.location, quarantine)
+        limiter = DeleteLimiter(self._app.clock, rate)
+        return lambda batches: quarantine_files(stores, batches, places, limiter=limiter)
 
     def _final_scope(self, plan: PurgePlan) -> PurgeScope:
         """All roots, the table itself among them, as far as a catalog lists it."""
@@ -426,10 +500,12 @@ class _TableExpiry:
             for batch in unique_files(found.files()):
                 plan.add(batch)
             self._io.notify(f"finishing an interrupted expiry: {plan.total_files:,} files")
-            self._delete(run, self._handle.load(), plan, found.journal, log)
+            latest = self._handle.load()
+            self._delete(run, latest, plan, found.journal, log, found.quarantine)
 
     def _result(self, proposal: ExpiryProposal, after: LoadedTable | None) -> IcebergExpiryResult:
-        return result_of(proposal, after, self._totals, self._deleted)
+        plan = None if self._stored is None else self._stored.record.plan
+        return result_of(proposal, after, self._totals, self._gone, plan)
 
 
 def _without_own_claims(
@@ -441,15 +517,16 @@ def _without_own_claims(
     return rules(replace(judge, tables=FolderMap(others)))
 
 
-def _counting(delete: Deleter, deleted: Counter[str]) -> Deleter:
-    """A deleter that counts by kind what it deleted."""
+def _counting(delete: Deleter, gone: Counter[tuple[str, str]]) -> Deleter:
+    """A deleter that counts by outcome and kind what it deleted or moved."""
 
     def counted(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for kind in batch["kind"].unique().to_pylist():
                 for outcome in delete([batch.filter(pc.equal(batch["kind"], kind))]):
-                    gone = pc.equal(outcome["outcome"], Outcome.DELETED.value)
-                    deleted[kind] += pc.sum(gone).as_py() or 0
+                    for each in (Outcome.DELETED, Outcome.QUARANTINED):
+                        is_so = pc.equal(outcome["outcome"], each.value)
+                        gone[each.value, kind] += pc.sum(is_so).as_py() or 0
                     yield outcome
 
     return counted

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from lakesweep.errors import DamagedError, MissingError, NotFoundError, UsageError
-from lakesweep.runs.records import command_prefix, plan_command
+from lakesweep.runs.records import command_prefix, is_repository, is_table, plan_command
 from lakesweep.storage.address import parse
 from lakesweep.storage.datasets.manifest import Dataset
 from lakesweep.storage.datasets.reader import load_dataset
@@ -41,10 +41,18 @@ PLAN_LIFETIME = timedelta(hours=24)
 
 
 class PlanKind(StrEnum):
-    """What a plan judges: a lake by its roots, or a repository by a policy."""
+    """What a plan judges: a lake by its roots, a repository by a policy, or a table's history."""
 
     SWEEP = "sweep"
     LIFECYCLE = "lifecycle"
+    EXPIRY = "expiry"
+
+    @classmethod
+    def of(cls, lake: str) -> PlanKind:
+        """The kind of the plans that are recorded under the name of a lake."""
+        if is_repository(lake):
+            return cls.LIFECYCLE
+        return cls.EXPIRY if is_table(lake) else cls.SWEEP
 
 
 class IncompleteRoot(msgspec.Struct, frozen=True):
