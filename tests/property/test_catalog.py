@@ -21,7 +21,7 @@ from lakesweep.catalog import (
     Undrop,
     Update,
 )
-from lakesweep.catalog.commits import Mutation
+from lakesweep.catalog.commits import Mutation, Remember
 from tests.random_tests import Machine, examples
 from tests.realms import open_catalogs, table
 
@@ -73,6 +73,7 @@ class Model:
         self.count = 0
 
     def make(self, mutation: Mutation) -> MutationStatus:
+        assert not isinstance(mutation, Remember)
         path = mutation.name
         assert isinstance(path, tuple)
         match mutation:

@@ -41,6 +41,14 @@ class DroppedEntity(msgspec.Struct, frozen=True, array_like=True):
     path: tuple[str, ...]
 
 
+class AnsweredRequest(msgspec.Struct, frozen=True, array_like=True):
+    """A request that was carried out: what it asked for, hashed, and the answer if it was short."""
+
+    at: int
+    asked: bytes
+    answer: bytes = b""
+
+
 class EntitiesCommit(Commit, frozen=True, kw_only=True):
     """Entities by name and by id.
 
@@ -83,8 +91,9 @@ class ContentCommit(EntitiesCommit, frozen=True, kw_only=True):
     """The head of `cat/ID/heads/main`: everything in one catalog.
 
     `locations` leads from the parts of a location and an id to a kind, `dropped` from the moment
-    and the id to Dropped. What governs the content lies here as well, to change together with it:
-    a catalog that is `closed` takes nothing new, since it is about to go.
+    and the id to Dropped, `requests` from keys of requests to AnsweredRequest. What governs the
+    content lies here as well, to change together with it: a catalog that is `closed` takes nothing
+    new, since it is about to go.
     """
 
     catalog: int
@@ -93,6 +102,7 @@ class ContentCommit(EntitiesCommit, frozen=True, kw_only=True):
     keep_dropped_seconds: int = KEEP_DROPPED_SECONDS
     allow_overlaps: bool = False
     closed: bool = False
+    requests: IndexRoot = NO_INDEX
 
 
 class GrantsCommit(Commit, frozen=True, kw_only=True):
@@ -118,6 +128,7 @@ class MappingsCommit(Commit, frozen=True, kw_only=True):
 
 NAMED = Packed(NameEntry)
 DROPPED = Packed(DroppedEntity)
+REQUESTS = Packed(AnsweredRequest)
 #: Keys of the name index.
 KEYS = BYTES
 #: The types that a store must know to hold all this.
@@ -200,7 +211,19 @@ class Undrop:
     id: int | None = None
 
 
-Mutation: TypeAlias = Create | Update | Rename | Drop | Undrop
+@dataclass(frozen=True, slots=True)
+class Remember:
+    """Note that a request is carried out by this batch; fails if an earlier one did it.
+
+    `key` is what its client calls it, each time that it sends it.
+    """
+
+    key: bytes
+    asked: bytes
+    answer: bytes = b""
+
+
+Mutation: TypeAlias = Create | Update | Rename | Drop | Undrop | Remember
 
 
 class MutationStatus(StrEnum):
@@ -212,6 +235,7 @@ class MutationStatus(StrEnum):
     DROPPED = "dropped"
     UNDROPPED = "undropped"
     UNCHANGED = "unchanged"
+    REMEMBERED = "remembered"
     FAILED = "failed"
     #: It would have been done, had no other of the batch failed.
     NOT_APPLIED = "not-applied"

@@ -15,6 +15,7 @@ from lakesweep.catalog.commits import (
     Mutation,
     MutationResult,
     MutationStatus,
+    Remember,
     Rename,
     Undrop,
 )
@@ -43,24 +44,52 @@ class EntityContainer(Generic[Head]):
 
     def attempt(self, mutations: Sequence[Mutation], *, author: str = "") -> BatchOutcome:
         """Apply all mutations in one commit, and return the result of each; raises for none."""
-        results: list[MutationResult] = []
+        return self.attempt_all([mutations], author=author)[0]
+
+    def attempt_all(
+        self, batches: Sequence[Sequence[Mutation]], *, author: str = ""
+    ) -> Sequence[BatchOutcome]:
+        """Apply several batches in one commit, in their order.
+
+        Each happens as a whole or not at all, whatever becomes of the others, and sees what those
+        before it did.
+        """
+        results: list[list[MutationResult]] = []
 
         def change(attempt: Attempt[Head]) -> Head | None:
             head = attempt.head or self._first_head()
-            batch = self._batch(attempt, head)
-            results[:] = batch.run(mutations)
-            if any(result.error for result in results):
-                raise _FailedError
-            if all(result.status is MutationStatus.UNCHANGED for result in results):
+            batch, results[:] = self._run(attempt, head, batches)
+            changed = [each for each in results if _changed(each)]
+            if not changed:
                 return None
             return msgspec.structs.replace(head, **batch.indexes())
 
-        try:
-            committed = self._commit(change, describe(mutations), author)
-        except _FailedError:
-            return BatchOutcome([_undone(result) for result in results])
+        made = [each for mutations in batches for each in mutations]
+        committed = self._commit(change, describe(made), author)
         head = committed.head if committed.changed else None
-        return BatchOutcome(results, None if head is None else head.id)
+        number = None if head is None else head.id
+        return [_outcome(each, number) for each in results]
+
+    def _run(
+        self, attempt: Attempt[Head], head: Head, batches: Sequence[Sequence[Mutation]]
+    ) -> tuple[EntityBatch, list[list[MutationResult]]]:
+        """Run all batches. One that fails halfway is left out of a second run.
+
+        The batches before it do the same again, so it would fail again, too.
+        """
+        left_out: dict[int, list[MutationResult]] = {}
+        while True:
+            attempt.reset()
+            running = self._batch(attempt, head)
+            results: list[list[MutationResult]] = []
+            for number, mutations in enumerate(batches):
+                done = left_out.get(number) or running.run(mutations)
+                results.append(done)
+                if _is_half_done(done) and number not in left_out:
+                    left_out[number] = done
+                    break
+            else:
+                return running, results
 
     def apply(self, mutations: Sequence[Mutation], *, author: str = "") -> BatchOutcome:
         """Apply all mutations in one commit. Raises the first failure, and then changes nothing."""
@@ -130,8 +159,24 @@ class EntityContainer(Generic[Head]):
         return micros(self.realm.clock.now())
 
 
-class _FailedError(Exception):
-    """A mutation of the batch failed, so nothing is committed."""
+def _changed(results: Sequence[MutationResult]) -> bool:
+    """Whether a batch has anything to commit."""
+    if any(result.error for result in results):
+        return False
+    idle = {MutationStatus.UNCHANGED, MutationStatus.REMEMBERED}
+    return any(result.status not in idle for result in results)
+
+
+def _is_half_done(results: Sequence[MutationResult]) -> bool:
+    """Whether a batch failed after some of it was done."""
+    failed = [result for result in results if result.error]
+    return bool(failed) and len(failed) < len(results)
+
+
+def _outcome(results: Sequence[MutationResult], commit: int | None) -> BatchOutcome:
+    if any(result.error for result in results):
+        return BatchOutcome([_undone(result) for result in results])
+    return BatchOutcome(results, commit if _changed(results) else None)
 
 
 def describe(mutations: Sequence[Mutation]) -> str:
@@ -142,6 +187,8 @@ def describe(mutations: Sequence[Mutation]) -> str:
 
 
 def _describe(mutation: Mutation) -> str:
+    if isinstance(mutation, Remember):
+        return "remember the request"
     try:
         name = join(split(mutation.name))
         match mutation:

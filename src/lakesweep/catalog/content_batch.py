@@ -10,10 +10,13 @@ import msgspec
 from lakesweep.catalog.commits import (
     DROPPED,
     KEYS,
+    REQUESTS,
+    AnsweredRequest,
     ContentCommit,
     DroppedEntity,
     MutationResult,
     MutationStatus,
+    Remember,
     Undrop,
 )
 from lakesweep.catalog.entities import (
@@ -34,12 +37,14 @@ from lakesweep.catalog.locations import (
     location_keys,
     location_of,
 )
-from lakesweep.errors import EntityMissingError, RefusedError, UsageError
+from lakesweep.errors import EntityExistsError, EntityMissingError, RefusedError, UsageError
 from lakesweep.store import Attempt, Change, IndexRoot, key, seal
 from lakesweep.store.index.keys import decode
 
 #: A commit forgets at most this many dropped entities whose retention has ended.
 _FORGOTTEN_AT_ONCE = 100
+#: How long a request that was carried out is remembered.
+REMEMBERED_SECONDS = 3600
 _SECOND = 1_000_000
 
 
@@ -58,6 +63,7 @@ class ContentBatch(EntityBatch):
         self._location_index = attempt.index(head.locations, KEYS)
         self._locations = Locations(self._location_index)
         self._dropped = attempt.index(head.dropped, DROPPED)
+        self._requests = attempt.index(head.requests, REQUESTS)
 
     def indexes(self) -> dict[str, IndexRoot]:
         """All indexes, without dropped entities whose retention has ended.
@@ -66,8 +72,27 @@ class ContentBatch(EntityBatch):
         cannot expire files early.
         """
         self._forget(min(self.now, self._head.committed_at), _FORGOTTEN_AT_ONCE)
-        more = {"locations": seal(self._location_index), "dropped": seal(self._dropped)}
-        return {**super().indexes(), **more}
+        return {
+            **super().indexes(),
+            "locations": seal(self._location_index),
+            "dropped": seal(self._dropped),
+            "requests": seal(self._requests),
+        }
+
+    def remember(self, mutation: Remember) -> MutationResult:
+        """Note a request. EntityExistsError if it was carried out before."""
+        if self._requests.get(mutation.key) is not None:
+            raise EntityExistsError("this request was carried out before")
+        self._forget_requests(self.now - REMEMBERED_SECONDS * _SECOND)
+        noted = AnsweredRequest(self.now, mutation.asked, mutation.answer)
+        self._requests.put(mutation.key, noted)
+        return MutationResult(MutationStatus.REMEMBERED)
+
+    def _forget_requests(self, until: int) -> None:
+        """Forget old requests. Their keys begin with a time, so that the oldest come first."""
+        first = islice(self._requests.items(), _FORGOTTEN_AT_ONCE)
+        for found in [each for each, request in first if request.at < until]:
+            self._requests.remove(found)
 
     def forget_dropped(self, most: int) -> int:
         """Forget dropped entities whose retention has ended; returns how many."""

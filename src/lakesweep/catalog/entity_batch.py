@@ -17,6 +17,7 @@ from lakesweep.catalog.commits import (
     MutationResult,
     MutationStatus,
     NameEntry,
+    Remember,
     Rename,
     Undrop,
     Update,
@@ -82,6 +83,10 @@ class EntityBatch:
         """Bring back what was dropped, where that is remembered."""
         raise UsageError(f"{join(split(mutation.name))} is nothing that can be brought back")
 
+    def remember(self, mutation: Remember) -> MutationResult:
+        """Note a request, where requests are remembered."""
+        raise UsageError(f"requests such as {mutation.key.hex()} are remembered in catalogs only")
+
     def load(self, found: IndexedEntity) -> Entity:
         """The entity of an entry."""
         return self.fetch(found.named.id, found.named.object)
@@ -121,6 +126,8 @@ class EntityBatch:
                 return self._drop(mutation)
             case Undrop():
                 return self.undrop(mutation)
+            case Remember():
+                return self.remember(mutation)
             case _:
                 assert_never(mutation)
 

@@ -44,8 +44,9 @@ def create_namespace(
     if location is not None:
         check_place(warehouse.catalog, location)
     what = Namespace(location=location, properties=others)
+    answer = msgspec.json.encode({"namespace": path, "properties": properties_of(what)})
     try:
-        warehouse.catalog.apply([Create(checked(path), what)], author=warehouse.author)
+        warehouse.apply([Create(checked(path), what)], answer)
     except EntityMissingError:
         raise no_namespace(path[:-1]) from None
     except EntityExistsError:
@@ -64,7 +65,7 @@ def drop_namespace(warehouse: IcebergWarehouse, path: Path) -> None:
     """Drop an empty namespace."""
     try:
         drop = Drop(checked(path), kind=EntityType.NAMESPACE)
-        warehouse.catalog.apply([drop], author=warehouse.author)
+        warehouse.apply([drop])
     except EntityMissingError:
         raise no_namespace(path) from None
     except RefusedError as error:
@@ -87,33 +88,34 @@ def update_properties(
         )
     if "location" in updates:
         check_place(warehouse.catalog, updates["location"])
-    had = _set_properties(warehouse, path, removals, updates)
-    gone = dict.fromkeys(removals)
-    return PropertyChanges(
-        tuple(updates),
-        tuple(name for name in gone if name in had),
-        tuple(name for name in gone if name not in had),
-    )
+    with warehouse.turn([path]):
+        return _set_properties(warehouse, path, removals, updates)
 
 
 def _set_properties(
     warehouse: IcebergWarehouse, path: Path, removals: Sequence[str], updates: Mapping[str, str]
-) -> Mapping[str, str]:
-    """Make the change to what is there, also if others change it; the properties before."""
+) -> PropertyChanges:
+    """Make the change to what is there, also if others change it."""
+    gone = dict.fromkeys(removals)
     for _ in range(_TRIES):
         before = _find(warehouse, path)
         had = properties_of(before)
         kept = {name: value for name, value in had.items() if name not in removals}
         location, others = split_location({**kept, **updates})
         after = msgspec.structs.replace(before, location=location, properties=others)
+        changes = PropertyChanges(
+            tuple(updates),
+            tuple(name for name in gone if name in had),
+            tuple(name for name in gone if name not in had),
+        )
         try:
             update = Update(path, after, before.version)
-            warehouse.catalog.apply([update], author=warehouse.author)
+            warehouse.apply([update], msgspec.json.encode(changes))
         except EntityChangedError:
             continue
         except EntityMissingError:
             raise no_namespace(path) from None
-        return had
+        return changes
     raise WarehouseError(ProblemType.UNAVAILABLE, "the namespace is being changed by others")
 
 

@@ -133,7 +133,7 @@ def _commit(
     is_unknown = False
     for _ in range(_SENDS):
         try:
-            outcome = warehouse.catalog.apply(mutations, author=warehouse.author)
+            outcome = warehouse.apply(mutations)
         except (EntityChangedError, EntityExistsError, EntityMissingError):
             return _judged(warehouse, changes, files) if is_unknown else None
         except UnknownOutcomeError:
@@ -142,7 +142,7 @@ def _commit(
             if not is_unknown:
                 raise
         else:
-            made = zip(mutations, outcome.results, strict=True)
+            made = zip(mutations, outcome.results, strict=False)  # the request comes last
             return {_path(mutation): _there(result.entity) for mutation, result in made}
         warehouse.clock.sleep(_PAUSE_SECONDS)
     raise _unknown()
@@ -180,6 +180,7 @@ def _mutation(change: PointerChange, file: StoredMetadata) -> Mutation:
 
 
 def _path(mutation: Mutation) -> Path:
+    assert isinstance(mutation, Create | Update)
     assert isinstance(mutation.name, tuple)
     return mutation.name
 

@@ -120,7 +120,8 @@ def create_table(
         (change,) = prepare(warehouse.look())
         check_places(warehouse.catalog, None, change.document)
         return LoadedEntity(None, StoredMetadata("", change.document.encode(), change.document))
-    return swap_pointers(warehouse, prepare)[0]
+    with warehouse.turn([path]):
+        return swap_pointers(warehouse, prepare)[0]
 
 
 def _first_document(
@@ -154,7 +155,8 @@ def commit_tables(
             states[change.path] = PointerChange(change.path, Table, before, after)
         return list(states.values())
 
-    return swap_pointers(warehouse, prepare)
+    with warehouse.turn([change.path for change in changes]):
+        return swap_pointers(warehouse, prepare)
 
 
 def _present(
@@ -248,7 +250,7 @@ def register(
             new = kind(metadata_location=metadata_location, location=location)
             mutation = Create(path, new, memo)
         try:
-            (result,) = warehouse.catalog.apply([mutation], author=warehouse.author).results
+            result = warehouse.apply([mutation]).results[0]
         except (EntityExistsError, EntityChangedError, EntityMissingError):
             continue
         assert isinstance(result.entity, Table | View)
@@ -289,7 +291,7 @@ def drop_table(warehouse: IcebergWarehouse, path: Path, *, purge: bool) -> None:
             marked = msgspec.structs.replace(table, properties=noted)
             mutations.insert(0, Update(path, marked, table.version))
         try:
-            warehouse.catalog.apply(mutations, author=warehouse.author)
+            warehouse.apply(mutations)
         except EntityMissingError:
             raise no_entity(EntityType.TABLE, path) from None
         except EntityChangedError:
@@ -305,7 +307,7 @@ def rename(warehouse: IcebergWarehouse, source: Path, target: Path, kind: Entity
     warehouse.check_namespace(target[:-1], view)
     try:
         move = Rename(source, checked(target), kind=kind)
-        warehouse.catalog.apply([move], author=warehouse.author)
+        warehouse.apply([move])
     except EntityExistsError:
         found = warehouse.look().entries.find(target)
         raise rename_taken(found.named.kind if found else kind, source, target) from None

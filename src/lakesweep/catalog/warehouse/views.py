@@ -61,7 +61,8 @@ def create_view(
         document = document or _first_document(warehouse, view, path, request)
         return [PointerChange(path, View, None, document)]
 
-    return swap_pointers(warehouse, prepare)[0]
+    with warehouse.turn([path]):
+        return swap_pointers(warehouse, prepare)[0]
 
 
 def _first_document(
@@ -105,7 +106,8 @@ def commit_view(
             raise WarehouseError(ProblemType.ILLEGAL_ARGUMENT, error.message) from None
         return [PointerChange(path, View, before, after)]
 
-    return swap_pointers(warehouse, prepare)[0]
+    with warehouse.turn([path]):
+        return swap_pointers(warehouse, prepare)[0]
 
 
 def drop_view(warehouse: IcebergWarehouse, path: Path) -> None:
@@ -113,6 +115,6 @@ def drop_view(warehouse: IcebergWarehouse, path: Path) -> None:
     warehouse.find(path, EntityType.VIEW)
     try:
         drop = Drop(path, kind=EntityType.VIEW)
-        warehouse.catalog.apply([drop], author=warehouse.author)
+        warehouse.apply([drop])
     except EntityMissingError:
         raise no_entity(EntityType.VIEW, path) from None

@@ -7,12 +7,15 @@ must find its commit here.
 from __future__ import annotations
 
 import base64
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 
 from lakesweep.catalog.catalog import Catalog
+from lakesweep.catalog.commits import REQUESTS, AnsweredRequest, BatchOutcome, Mutation, Remember
 from lakesweep.catalog.entities import Entity, EntityType, Table, View, check_name
 from lakesweep.catalog.snapshot import ContentSnapshot
+from lakesweep.catalog.warehouse.group_commit import GroupCommits
 from lakesweep.catalog.warehouse.metadata_files import MetadataFiles, StoredMetadata
 from lakesweep.catalog.warehouse.problems import (
     Path,
@@ -23,7 +26,9 @@ from lakesweep.catalog.warehouse.problems import (
 )
 from lakesweep.clock import Clock, micros
 from lakesweep.errors import UsageError
+from lakesweep.store.commits.fair_lock import FairLocks
 
+_TURN_SECONDS = 30.0
 MOST_NAMES = 1_000
 
 
@@ -47,13 +52,51 @@ class NamePage:
 
 
 @dataclass(frozen=True, slots=True)
+class CommitTurns:
+    """What the commits of a process share: who commits together, and whose turn a table has."""
+
+    groups: GroupCommits = field(default_factory=GroupCommits)
+    tables: FairLocks = field(default_factory=FairLocks)
+
+
+@dataclass(frozen=True, slots=True)
 class IcebergWarehouse:
-    """One catalog, and the metadata files of its tables and views. `author` is who changes it."""
+    """One catalog, and the metadata files of its tables and views. `author` is who changes it.
+
+    `request` is what is being carried out, if its client may send it again.
+    """
 
     catalog: Catalog
     files: MetadataFiles
     clock: Clock
     author: str = ""
+    turns: CommitTurns = field(default_factory=CommitTurns)
+    request: Remember | None = None
+
+    def apply(self, mutations: Sequence[Mutation], answer: bytes = b"") -> BatchOutcome:
+        """Change the catalog, all or nothing; raises the first failure.
+
+        The request is remembered by the same commit, so that it is carried out once. A short
+        `answer` is kept with it, where it could not be given again.
+        """
+        if self.request is not None:
+            # Last: what else fails says more.
+            noted = Remember(self.request.key, self.request.asked, answer)
+            mutations = [*mutations, noted]
+        return self.turns.groups.apply(self.catalog, mutations, author=self.author)
+
+    def answered(self, request: Remember) -> AnsweredRequest | None:
+        """The same request as it was carried out before, if it was."""
+        head = self.look().head
+        return self.catalog.realm.index(head.requests, REQUESTS).get(request.key)
+
+    @contextmanager
+    def turn(self, paths: Collection[Path]) -> Iterator[None]:
+        """Hold tables or views against others of this process, who wait in their order."""
+        with ExitStack() as held:
+            for path in sorted(set(paths)):
+                held.enter_context(self.turns.tables.take((self.catalog.id, path), _TURN_SECONDS))
+            yield
 
     def look(self) -> ContentSnapshot:
         """The content as it is now."""

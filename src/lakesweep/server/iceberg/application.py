@@ -89,8 +89,9 @@ class IcebergService:
             request.headers,
             await read_body(request, _MOST_BYTES) if request.method == "POST" else b"",
             address,
+            request.method.encode() + b" " + request.scope["raw_path"],
         )
-        return _response(await self.threads.run(lambda: _handled(route, call)))
+        return _response(await self.threads.run(lambda: route.respond(call)))
 
     async def _admit(self, request: Request, route: IcebergRoute, address: str) -> Caller:
         """Who calls; whoever logs in says so in the form."""
@@ -106,11 +107,6 @@ class IcebergService:
     def _around(self) -> IcebergSurroundings:
         files = MetadataFiles(self.app.stores)
         return IcebergSurroundings(self.app, self.authenticator, files, ENDPOINTS)
-
-
-def _handled(route: IcebergRoute, call: IcebergCall) -> IcebergReply:
-    route.authorize(call)
-    return route.handler(call)
 
 
 def _response(reply: IcebergReply) -> Response:

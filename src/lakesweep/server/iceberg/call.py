@@ -6,6 +6,7 @@ by 0x1F, which no name can hold.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -13,6 +14,7 @@ from functools import cached_property
 from http import HTTPStatus
 from typing import TypeVar
 from urllib.parse import parse_qsl, unquote, unquote_to_bytes
+from uuid import UUID
 
 import msgspec
 
@@ -20,6 +22,7 @@ from lakesweep.app import App
 from lakesweep.catalog.access_control import AccessControl
 from lakesweep.catalog.catalog import Catalog
 from lakesweep.catalog.catalogs import Catalogs
+from lakesweep.catalog.commits import Remember
 from lakesweep.catalog.grants import Privilege
 from lakesweep.catalog.service_tokens import ServiceRole
 from lakesweep.catalog.warehouse.metadata_files import MetadataFiles
@@ -30,8 +33,8 @@ from lakesweep.catalog.warehouse.problems import (
     bad_request,
     dotted,
 )
-from lakesweep.catalog.warehouse.warehouse import MOST_NAMES, IcebergWarehouse
-from lakesweep.errors import EntityMissingError
+from lakesweep.catalog.warehouse.warehouse import MOST_NAMES, CommitTurns, IcebergWarehouse
+from lakesweep.errors import EntityMissingError, LakesweepError
 from lakesweep.operations.catalogs.views import open_catalogs
 from lakesweep.server.auth.authentication import Authenticator, Caller
 from lakesweep.server.http.problems import HttpError
@@ -40,6 +43,7 @@ from lakesweep.untrusted.documents import JSON_ERRORS, parse_long
 SEPARATOR = "\x1f"
 _READS = frozenset({Privilege.LIST, Privilege.READ_METADATA, Privilege.READ_DATA})
 _JAVA = "Apache Iceberg"
+_SORTED_UUID = 7
 _PYICEBERG = "PyIceberg/"
 
 Body = TypeVar("Body", bound=msgspec.Struct)
@@ -61,6 +65,7 @@ class IcebergSurroundings:
     authenticator: Authenticator
     files: MetadataFiles
     endpoints: Sequence[str]
+    turns: CommitTurns = field(default_factory=CommitTurns)
 
 
 @dataclass(frozen=True)
@@ -74,6 +79,8 @@ class IcebergCall:
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
     address: str = ""
+    #: The method and the path as they were sent.
+    target: bytes = b""
 
     @cached_property
     def catalogs(self) -> Catalogs:
@@ -84,8 +91,27 @@ class IcebergCall:
     def warehouse(self) -> IcebergWarehouse:
         """The catalog that the path is about."""
         catalog = find_catalog(self.catalogs, self.name("prefix"))
-        app = self.around.app
-        return IcebergWarehouse(catalog, self.around.files, app.clock, self.caller.name)
+        around = self.around
+        return IcebergWarehouse(
+            catalog, around.files, around.app.clock, self.caller.name, around.turns, self.request
+        )
+
+    @cached_property
+    def request(self) -> Remember | None:
+        """What the client calls this request, so that it can send it again."""
+        given = self.headers.get("idempotency-key")
+        if given is None:
+            return None
+        try:
+            key = UUID(given)
+        except ValueError:
+            key = None
+        # Its time comes first in it, by which old ones are found again to forget them.
+        if key is None or key.version != _SORTED_UUID:
+            raise bad_request("Idempotency-Key is a UUID of version 7")
+        parts = (self.caller.name.encode(), self.target, self.body)
+        asked = hashlib.sha256(b"\0".join(parts)).digest()
+        return Remember(key.bytes, asked)
 
     @cached_property
     def namespace(self) -> Path:
@@ -178,6 +204,40 @@ class IcebergRoute:
     privilege: Privilege | None = None
     target: Target = Target.CATALOG
     is_commit: bool = False
+    #: Answers a request that was carried out before, if its answer was not kept.
+    replay: Callable[[IcebergCall], IcebergReply] | None = None
+
+    def respond(self, call: IcebergCall) -> IcebergReply:
+        """Carry out a call that may be made; at most once, if its client can send it again."""
+        self.authorize(call)
+        request = call.request if self.method in ("POST", "DELETE") else None
+        if request is None:
+            return self.handler(call)
+        found = self._again(call, request)
+        if found is not None:
+            return found
+        try:
+            return self.handler(call)
+        except LakesweepError:
+            # It may have failed only because it was carried out meanwhile.
+            found = self._again(call, request)
+            if found is None:
+                raise
+            return found
+
+    def _again(self, call: IcebergCall, request: Remember) -> IcebergReply | None:
+        if "prefix" not in call.parts:
+            return None
+        done = call.warehouse.answered(request)
+        if done is None:
+            return None
+        if done.asked != request.asked:
+            raise WarehouseError(
+                ProblemType.UNPROCESSABLE, "this Idempotency-Key was used for another request"
+            )
+        if done.answer:
+            return IcebergReply(done.answer)
+        return IcebergReply() if self.replay is None else self.replay(call)
 
     def authorize(self, call: IcebergCall) -> None:
         """WarehouseError unless the caller may make this call."""

@@ -8,6 +8,7 @@ from urllib.parse import parse_qsl, unquote_plus
 
 import msgspec
 
+from lakesweep.catalog.content_batch import REMEMBERED_SECONDS
 from lakesweep.catalog.warehouse.problems import bad_request
 from lakesweep.server.http.problems import HttpError
 from lakesweep.server.iceberg.call import IcebergCall, IcebergReply, encoded, find_catalog
@@ -17,12 +18,16 @@ _ACCESS_TOKEN = "urn:ietf:params:oauth:token-type:access_token"  # noqa: S105 - 
 _NO_STORE = {"cache-control": "no-store"}
 
 
-class WarehouseConfig(msgspec.Struct, frozen=True):
-    """What a client should use, unless it knows better (`defaults`) or in any case."""
+class WarehouseConfig(msgspec.Struct, frozen=True, rename="kebab"):
+    """What a client should use, unless it knows better (`defaults`) or in any case.
+
+    With the last field, clients may send a change again under the same key.
+    """
 
     defaults: dict[str, str]
     overrides: dict[str, str]
     endpoints: tuple[str, ...]
+    idempotency_key_lifetime: str = f"PT{REMEMBERED_SECONDS // 60}M"
 
 
 class OAuthRefusal(msgspec.Struct, frozen=True):

@@ -178,6 +178,26 @@ def report(call: IcebergCall) -> IcebergReply:
     return IcebergReply()
 
 
+class NamedBody(msgspec.Struct, frozen=True):
+    """What creates something: its name, as far as it matters here."""
+
+    name: str
+
+
+def reload(call: IcebergCall) -> IcebergReply:
+    """The answer to a change that was made before: the table as it is now."""
+    return reload_kind(call, EntityType.TABLE)
+
+
+def reload_kind(call: IcebergCall, kind: EntityType) -> IcebergReply:
+    """The same for tables and views; those that were created have their name in the body."""
+    if "name" in call.parts:
+        return answer(call, call.warehouse.load(call.path, kind))
+    name = call.decode(NamedBody).name
+    name = call.sent_name(name) if kind is EntityType.VIEW else name
+    return answer(call, call.warehouse.load((*call.namespace, name), kind))
+
+
 def answer(call: IcebergCall, loaded: LoadedEntity) -> IcebergReply:
     """A table as it is after a change."""
     headers = {} if loaded.entity is None else {"ETag": _tag(call, loaded, "all")}

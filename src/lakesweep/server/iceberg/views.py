@@ -20,6 +20,7 @@ from lakesweep.server.iceberg.tables import (
     answer,
     list_kind,
     move_kind,
+    reload_kind,
 )
 
 
@@ -68,3 +69,8 @@ def drop(call: IcebergCall) -> IcebergReply:
 def move(call: IcebergCall) -> IcebergReply:
     """Give a view another name."""
     return move_kind(call, EntityType.VIEW, Privilege.CREATE_VIEW)
+
+
+def reload(call: IcebergCall) -> IcebergReply:
+    """The answer to a change that was made before: the view as it is now."""
+    return reload_kind(call, EntityType.VIEW)

@@ -82,6 +82,11 @@ class Attempt(Generic[Head]):
         """Record for readers of the log what this commit changes."""
         self.changes.extend(changes)
 
+    def reset(self) -> None:
+        """Forget everything that was written and recorded, to begin again on the same head."""
+        self.written.clear()
+        self.changes.clear()
+
     def fetch(self, number: int, kind: type[Kind]) -> Kind | None:
         """An object, either stored already or written in this attempt."""
         value = self.written.get(number)

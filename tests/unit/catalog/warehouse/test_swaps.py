@@ -57,7 +57,7 @@ def _failing(
     monkeypatch: pytest.MonkeyPatch, error: LakesweepError, times: int, *, lands: bool
 ) -> None:
     """Let commits of the store fail, before or after they took effect."""
-    apply: Apply = Catalog.apply
+    apply: Apply = Catalog.attempt_all
     left = [times]
 
     def fail(self: Catalog, *given: Any, **named: Any) -> Any:
@@ -68,7 +68,7 @@ def _failing(
             apply(self, *given, **named)
         raise error
 
-    monkeypatch.setattr(Catalog, "apply", fail)
+    monkeypatch.setattr(Catalog, "attempt_all", fail)
 
 
 @pytest.mark.parametrize("lands", [True, False])

@@ -358,3 +358,43 @@ def test_principals_do_what_they_were_granted(service: Service) -> None:
     assert (wrong.status_code, wrong.json()["error"]) == (401, "invalid_client")
     other = client_of(service).post(url, data={"grant_type": "password"})
     assert (other.status_code, other.json()["error"]) == (400, "unsupported_grant_type")
+
+
+KEY = {"idempotency-key": "01990000-0000-7000-8000-000000000001"}
+OTHER_KEY = {"idempotency-key": "01990000-0000-7000-8000-000000000002"}
+
+
+def test_a_request_that_is_sent_again_is_carried_out_once(client: ServiceClient) -> None:
+    body = {"namespace": ["n"], "properties": {"a": "1"}}
+    made = [client.post(_url("/namespaces"), json=body, headers=KEY) for _ in range(2)]
+    assert [each.status_code for each in made] == [200, 200]
+    assert made[0].json() == made[1].json()
+    namespace = _url("/namespaces/n")
+    table = {"name": "t", "schema": SCHEMA}
+    made = [client.post(f"{namespace}/tables", json=table, headers=OTHER_KEY) for _ in range(2)]
+    assert [each.status_code for each in made] == [200, 200]
+    assert made[0].content == made[1].content
+    update = {"updates": [{"action": "set-properties", "updates": {"x": "1"}}]}
+    key = {"idempotency-key": "01990000-0000-7000-8000-000000000003"}
+    made = [client.post(f"{namespace}/tables/t", json=update, headers=key) for _ in range(2)]
+    assert made[0].json()["metadata-location"] == made[1].json()["metadata-location"]
+    changes = {"removals": ["a", "b"], "updates": {"c": "1"}}
+    key = {"idempotency-key": "01990000-0000-7000-8000-000000000004"}
+    path = f"{namespace}/properties"
+    made = [client.post(path, json=changes, headers=key) for _ in range(2)]
+    assert [each.json()["removed"] for each in made] == [["a"], ["a"]]
+    key = {"idempotency-key": "01990000-0000-7000-8000-000000000005"}
+    for _ in range(2):
+        assert client.delete(f"{namespace}/tables/t", headers=key).status_code == 204
+    assert client.delete(f"{namespace}/tables/t").status_code == 404
+
+
+def test_a_key_is_for_one_request(client: ServiceClient) -> None:
+    _namespace(client, "n")
+    for name, status in (("a", 200), ("b", 422)):
+        body = {"name": name, "schema": SCHEMA}
+        answer = client.post(_url("/namespaces/n/tables"), json=body, headers=KEY)
+        assert answer.status_code == status
+    bad = {"idempotency-key": "x"}
+    answer = client.post(_url("/namespaces"), json={"namespace": ["m"]}, headers=bad)
+    _is_refused(answer, 400, "BadRequestException", "UUID")
