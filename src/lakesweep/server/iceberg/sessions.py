@@ -13,6 +13,7 @@ from lakesweep.catalog.warehouse.problems import bad_request
 from lakesweep.server.http.problems import HttpError
 from lakesweep.server.iceberg.call import IcebergCall, IcebergReply, encoded, find_catalog
 
+_LIFETIME = f"PT{REMEMBERED_SECONDS // 60}M"
 _GRANT = "client_credentials"
 _ACCESS_TOKEN = "urn:ietf:params:oauth:token-type:access_token"  # noqa: S105 - the name of a kind
 _NO_STORE = {"cache-control": "no-store"}
@@ -27,7 +28,7 @@ class WarehouseConfig(msgspec.Struct, frozen=True, rename="kebab"):
     defaults: dict[str, str]
     overrides: dict[str, str]
     endpoints: tuple[str, ...]
-    idempotency_key_lifetime: str = f"PT{REMEMBERED_SECONDS // 60}M"
+    idempotency_key_lifetime: str
 
 
 class OAuthRefusal(msgspec.Struct, frozen=True):
@@ -46,7 +47,8 @@ def show_config(call: IcebergCall) -> IcebergReply:
     # The id goes into paths as it is, and stays when the catalog gets another name.
     overrides = {"prefix": str(catalog.id)}
     defaults = {"token-exchange-enabled": "false"}
-    return encoded(WarehouseConfig(defaults, overrides, tuple(call.around.endpoints)))
+    endpoints = tuple(call.around.endpoints)
+    return encoded(WarehouseConfig(defaults, overrides, endpoints, _LIFETIME))
 
 
 def log_in(call: IcebergCall) -> IcebergReply:
