@@ -477,6 +477,11 @@ class App:
         """The PyIceberg properties of every Iceberg catalog in all lakes, by catalog name."""
         return {root.name: root.properties for root in self._roots(IcebergCatalogRoot)}
 
+    @property
+    def realm_roots(self) -> tuple[LakesweepRoot, ...]:
+        """The realms of our own store that lakes name as roots, each once."""
+        return tuple(dict.fromkeys(self._roots(LakesweepRoot)))
+
     @cached_property
     def iceberg(self) -> IcebergTables:
         """Iceberg tables and views, by name or address."""

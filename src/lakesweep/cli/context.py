@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakesweep.cli.render.output import ConsoleOutput, JsonOutput, Output
+from lakesweep.cli.render.terminal import write
 from lakesweep.clock import Clock, SystemClock
-from lakesweep.errors import RefusedError
+from lakesweep.errors import RefusedError, UsageError
 from lakesweep.operations.interaction import Interaction
 from lakesweep.progress import SILENT, BarProgress, LineProgress, Progress
 from lakesweep.untrusted.text import printable
@@ -115,6 +117,24 @@ class Context:
         """Close what the command opened."""
         if "app" in self.__dict__:
             self.app.close()
+
+    def write_page(self, place: str, page: str, about: Mapping[str, str]) -> None:
+        """Write a page to a file, an address, or `-`; `about` says in JSON what it shows."""
+        if place == "-":
+            write(page.encode())
+            return
+        if "://" in place:
+            from lakesweep.storage.address import parse
+
+            address = parse(place)
+            self.app.stores.open(address).write(address.key, page.encode())
+        else:
+            try:
+                Path(place).write_text(page, encoding="utf-8")
+            except OSError as error:
+                raise UsageError(f"{place} cannot be written: {error.strerror}") from error
+        self.output.result({**about, "written": place})
+        self.output.say(f"wrote {place}")
 
     def confirm(self, question: str, *, yes: bool, refused: str = "nothing was deleted") -> None:
         """Return if the user agrees now, or did with `--yes`; otherwise RefusedError.

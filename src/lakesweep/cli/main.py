@@ -32,6 +32,7 @@ from lakesweep.cli.setup import doctor, init
 from lakesweep.cli.store import realm_commands, store_commands
 from lakesweep.cli.sweep import quarantine
 from lakesweep.cli.sweep.sweep_commands import add_sweep
+from lakesweep.cli.upkeep.upkeep_commands import add_upkeep
 from lakesweep.errors import IncompleteError, LakesweepError, RefusedError, UsageError
 from lakesweep.no_pandas import disable_pandas
 from lakesweep.progress import SILENT
@@ -85,6 +86,7 @@ command(app, "init", examples=["lakesweep init", "lakesweep init --output prod.t
 command(app, "doctor", examples=["lakesweep doctor", "lakesweep doctor --spark --json"])(doctor)
 add_demo(app, lambda words: run(words))  # noqa: PLW0108 — `run` is defined below
 add_sweep(app)
+add_upkeep(app)
 app.add_typer(files.app)
 app.add_typer(iceberg_commands.app)
 app.add_typer(paimon_commands.app)

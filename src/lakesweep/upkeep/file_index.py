@@ -188,14 +188,25 @@ class FileIndex:
             or naming.intersection(self._manifests_of(each).tolist())
         ]
 
+    @property
+    def unread(self) -> int:
+        """How many manifests lists named and that were not read yet."""
+        return len(self._unread)
+
     def count_content(self, metadata: TableMetadata) -> int:
         """How many data and delete files a table reaches."""
-        kept, count = self._listed(metadata.snapshots), 0
+        return sum(part.num_rows for part in self.content(metadata.snapshots))
+
+    def count_manifests(self, snapshots: Iterable[IcebergSnapshot]) -> int:
+        """How many manifests some snapshots list."""
+        return int(self._listed(snapshots).sum())
+
+    def content(self, snapshots: Iterable[IcebergSnapshot]) -> Iterator[pa.Table]:
+        """The data and delete files that some snapshots reach, each once, as ROWS."""
+        kept = self._listed(snapshots)
         for part in self._rows.parts():
-            seen = HashSet()
-            seen.add(hashes_in(part.filter(pa.array(kept[part["manifest"].to_numpy()]))))
-            count += len(seen)
-        return count
+            rows = part.filter(pa.array(kept[part["manifest"].to_numpy()]))
+            yield rows.filter(pa.array(HashSet().add(hashes_in(rows))))
 
     def held_alone(
         self, snapshots: Iterable[IcebergSnapshot], owners: Mapping[int, int]

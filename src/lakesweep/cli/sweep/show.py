@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lakesweep.cli.context import Context
-from lakesweep.cli.render.terminal import write
 from lakesweep.errors import UsageError
 from lakesweep.sweep.verdicts import Reason, Verdict
 
@@ -109,22 +107,7 @@ def _write_page(context: Context, plan: str, kind: PlanKind, place: str) -> None
     from lakesweep.operations.lakes.plan_view import plan_page, view_plan
 
     view = view_plan(context.app, plan, kind)
-    page = plan_page(view).encode()
-    if place == "-":
-        write(page)
-        return
-    if "://" in place:
-        from lakesweep.storage.address import parse
-
-        address = parse(place)
-        context.app.stores.open(address).write(address.key, page)
-    else:
-        try:
-            Path(place).write_bytes(page)
-        except OSError as error:
-            raise UsageError(f"{place} cannot be written: {error.strerror}") from error
-    context.output.result({"plan": view.plan, "written": place})
-    context.output.say(f"wrote {place}")
+    context.write_page(place, plan_page(view), {"plan": view.plan})
 
 
 def explain(

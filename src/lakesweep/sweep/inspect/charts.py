@@ -1,4 +1,4 @@
-"""Charts as HTML tables and SVG, without scripts and without styles of their own.
+"""Pages, and charts as HTML tables and SVG, without scripts or external resources.
 
 Everything from outside, such as names of tables and folders, is escaped where it enters. The page
 around gives colours to the classes `delete` and `keep`.
@@ -6,12 +6,42 @@ around gives colours to the classes `delete` and `keep`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
+from importlib import resources
 
 from lakesweep.sweep.verdicts import Verdict
 from lakesweep.untrusted.text import printable
+
+_SHOWN_ROWS = 100
+
+_PAGE = """\
+<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8"/>
+<meta name="viewport" content="width=device-width, initial-scale=1"/>
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'"/>
+<meta name="color-scheme" content="light dark"/>
+<title>{title}</title>
+<style>
+{style}</style>
+</head>
+<body>
+{body}
+</body>
+</html>
+"""
+
+
+def render_page(title: str, body: Iterable[str]) -> str:
+    """A whole page, of parts that are HTML."""
+    return _PAGE.format(
+        title=safe_text(title),
+        style=resources.files(__package__).joinpath("report.css").read_text(encoding="utf-8"),
+        body="\n".join(body),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +100,29 @@ def _column(bar: Bar, left: int, most: int) -> str:
         f'<text x="{middle}" y="170">{safe_text(name)}</text>'
         f'<text class="soft" x="{middle}" y="188">{safe_text(count)}</text>'
     )
+
+
+def tile(figure: str, note: str, colour: str = "") -> str:
+    """One figure at the top of a page."""
+    return f'<div class="{colour}"><b>{safe_text(figure)}</b><span>{safe_text(note)}</span></div>'
+
+
+def grid(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table of texts; the first rows of many."""
+    head = "".join(f"<th>{safe_text(title)}</th>" for title in titles)
+    lines = "".join(
+        f"<tr>{''.join(f'<td>{safe_name(cell)}</td>' for cell in row)}</tr>"
+        for row in rows[:_SHOWN_ROWS]
+    )
+    more = len(rows) - _SHOWN_ROWS
+    rest = f'<p class="note">and {more:,} more</p>' if more > 0 else ""
+    top = f"<tr>{head}</tr>" if any(titles) else ""
+    return f'<div class="wide"><table class="grid">{top}{lines}</table></div>{rest}'
+
+
+def section(title: str, body: str) -> str:
+    """A part of a page; the body is HTML."""
+    return f"<section><h2>{safe_text(title)}</h2>{body}</section>"
 
 
 def safe_text(text: str) -> str:

@@ -5,11 +5,20 @@ Everything from outside, such as names of tables and folders, is escaped where i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from importlib import resources
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from lakesweep.sweep.inspect.charts import Bar, bars_table, columns_chart, safe_name, safe_text
+from lakesweep.sweep.inspect.charts import (
+    Bar,
+    bars_table,
+    columns_chart,
+    grid,
+    render_page,
+    safe_name,
+    safe_text,
+    section,
+    tile,
+)
 from lakesweep.sweep.verdicts import Reason, Verdict
 from lakesweep.units import format_count, format_moment, format_size
 
@@ -19,46 +28,23 @@ if TYPE_CHECKING:
     from lakesweep.sweep.plan.document import PlanDocument, UnlistedTable
 
 _SHOWN_TABLES = 20
-_SHOWN_ROWS = 100
-
-_PAGE = """\
-<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8"/>
-<meta name="viewport" content="width=device-width, initial-scale=1"/>
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'"/>
-<meta name="color-scheme" content="light dark"/>
-<title>{title}</title>
-<style>
-{style}</style>
-</head>
-<body>
-{body}
-</body>
-</html>
-"""
 
 
 def render_report(document: PlanDocument, state: str) -> str:
     """The page of a plan."""
     title = f"Lakesweep: plan of {document.lake}"
-    return _PAGE.format(
-        title=safe_text(title),
-        style=resources.files(__package__).joinpath("report.css").read_text(encoding="utf-8"),
-        body="\n".join(_body(document, state)),
-    )
+    return render_page(title, _body(document, state))
 
 
 def _body(document: PlanDocument, state: str) -> Iterator[str]:
     yield _header(document, state)
     yield _share(document)
     yield _guards(document)
-    yield _section("Bytes by reason", bars_table(_by_reason(document)))
-    yield _section("To delete, by probable origin", bars_table(_by_guess(document)))
-    yield _section("To delete, by table", bars_table(_by_table(document)))
-    yield _section("To delete, by age", columns_chart(_by_class(document.ages)))
-    yield _section("To delete, by file size", columns_chart(_by_class(document.sizes)))
+    yield section("Bytes by reason", bars_table(_by_reason(document)))
+    yield section("To delete, by probable origin", bars_table(_by_guess(document)))
+    yield section("To delete, by table", bars_table(_by_table(document)))
+    yield section("To delete, by age", columns_chart(_by_class(document.ages)))
+    yield section("To delete, by file size", columns_chart(_by_class(document.sizes)))
     yield _roots(document)
     yield _overlaps(document)
     yield _facts(document)
@@ -80,9 +66,8 @@ def _header(document: PlanDocument, state: str) -> str:
 
 
 def _tile(what: str, amount: FileTotals, colour: str) -> str:
-    note = safe_text(f"{what}, {format_count(amount.files, 'file')}")
-    size = safe_text(format_size(amount.bytes))
-    return f'<div class="{colour}"><b>{size}</b><span>{note}</span></div>'
+    note = f"{what}, {format_count(amount.files, 'file')}"
+    return tile(format_size(amount.bytes), note, colour)
 
 
 def _share(document: PlanDocument) -> str:
@@ -100,9 +85,9 @@ def _share(document: PlanDocument) -> str:
 
 def _guards(document: PlanDocument) -> str:
     if not document.guards:
-        return _section("Guards", '<p class="note">No guard refuses this plan.</p>')
+        return section("Guards", '<p class="note">No guard refuses this plan.</p>')
     rows = (_guard(guard, guard.name in document.overridden) for guard in document.guards)
-    return _section("Guards that refuse this plan", f'<ul class="guards">{"".join(rows)}</ul>')
+    return section("Guards that refuse this plan", f'<ul class="guards">{"".join(rows)}</ul>')
 
 
 def _guard(guard: Guard, is_overridden: bool) -> str:
@@ -152,22 +137,22 @@ def _roots(document: PlanDocument) -> str:
     parts = [f'<p class="note">{safe_text(text)}</p>']
     if document.incomplete_roots:
         pairs = [(root.name, root.reason) for root in document.incomplete_roots]
-        parts.append(_grid(("could not be read", "why"), pairs))
+        parts.append(grid(("could not be read", "why"), pairs))
     if document.gone_roots:
         gone = [
             (each.name, _minute(each.seen), f"{each.deletes:,}") for each in document.gone_roots
         ]
-        parts.append(_grid(("no longer listed", "last seen", "files to delete"), gone))
+        parts.append(grid(("no longer listed", "last seen", "files to delete"), gone))
     if document.empty_catalogs:
         empty = [(each.origin, each.reason) for each in document.empty_catalogs]
-        parts.append(_grid(("lists no tables", "probable cause"), empty))
+        parts.append(grid(("lists no tables", "probable cause"), empty))
     if document.unlisted:
         found = [(each.pointer, _unlisted_fate(each)) for each in document.unlisted]
-        parts.append(_grid(("in no catalog", ""), found))
+        parts.append(grid(("in no catalog", ""), found))
     if document.foreign:
         others = [(each.folder, each.format) for each in document.foreign]
-        parts.append(_grid(("kept: no root reads this format", "format"), others))
-    return _section("Roots", "".join(parts))
+        parts.append(grid(("kept: no root reads this format", "format"), others))
+    return section("Roots", "".join(parts))
 
 
 def _unlisted_fate(table: UnlistedTable) -> str:
@@ -181,7 +166,7 @@ def _overlaps(document: PlanDocument) -> str:
     if not document.overlaps:
         return ""
     rows = [(each.folder, ", ".join(each.names), each.outer or "") for each in document.overlaps]
-    return _section("Folders that tables share", _grid(("folder", "used by", "inside"), rows))
+    return section("Folders that tables share", grid(("folder", "used by", "inside"), rows))
 
 
 def _facts(document: PlanDocument) -> str:
@@ -195,23 +180,7 @@ def _facts(document: PlanDocument) -> str:
         "took": seconds,
     }
     rows = [(name, value) for name, value in facts.items() if value]
-    return _section("Details", _grid(("", ""), rows))
-
-
-def _grid(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    head = "".join(f"<th>{safe_text(title)}</th>" for title in titles)
-    lines = "".join(
-        f"<tr>{''.join(f'<td>{safe_name(cell)}</td>' for cell in row)}</tr>"
-        for row in rows[:_SHOWN_ROWS]
-    )
-    more = len(rows) - _SHOWN_ROWS
-    rest = f'<p class="note">and {more:,} more</p>' if more > 0 else ""
-    top = f"<tr>{head}</tr>" if any(titles) else ""
-    return f'<div class="wide"><table class="grid">{top}{lines}</table></div>{rest}'
-
-
-def _section(title: str, body: str) -> str:
-    return f"<section><h2>{safe_text(title)}</h2>{body}</section>"
+    return section("Details", grid(("", ""), rows))
 
 
 def _amount(amount: FileTotals) -> str:

@@ -1,0 +1,1 @@
+"""Commands over the tables of a catalog or a lake."""

@@ -1,0 +1,1 @@
+"""What tables hold, lack and could free, by their metadata alone."""
