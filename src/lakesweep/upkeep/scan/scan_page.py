@@ -76,7 +76,8 @@ def _free(each: TableFigures) -> int:
 def _free_note(each: TableFigures) -> str:
     data = each.data_bytes or 0
     share = 100 * each.free_bytes / max(1, each.free_bytes + data)
-    return f"{format_size(each.free_bytes)}; {share:.0f} % of its bytes"
+    files = "" if each.old_files is None else f", {format_count(each.old_files, 'file')}"
+    return f"{format_size(each.free_bytes)}{files}; {share:.0f} % of its bytes"
 
 
 def _small(each: TableFigures) -> int:
