@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from lakesweep.cli.render.text_table import TextTable
 from lakesweep.units import format_count, format_size
-from lakesweep.upkeep.scan.table_figures import Finding
+from lakesweep.upkeep.scan.table_figures import TableFinding
 
 if TYPE_CHECKING:
     from lakesweep.upkeep.scan.scan_result import ScanResult
@@ -34,16 +34,16 @@ def _row(each: TableFigures) -> tuple[str, ...]:
     )
 
 
-def _words(each: TableFigures, finding: Finding) -> str:
+def _words(each: TableFigures, finding: TableFinding) -> str:
     """A finding with its figure."""
     match finding:
-        case Finding.OVERDUE:
+        case TableFinding.OVERDUE:
             return f"{each.overdue_snapshots or 0:,} overdue"
-        case Finding.SMALL_FILES:
+        case TableFinding.SMALL_FILES:
             return format_count(each.small_files or 0, "small file")
-        case Finding.DELETE_FILES:
+        case TableFinding.DELETE_FILES:
             return format_count(each.delete_files or 0, "delete file")
-        case Finding.DANGLING:
+        case TableFinding.DANGLING:
             return f"{each.dangling_deletes or 0:,} dangling"
         case _:
             return finding.value

@@ -14,7 +14,7 @@ _MANY_SMALL_FILES = 10
 _SMALL_SHARE = 0.5
 
 
-class Finding(StrEnum):
+class TableFinding(StrEnum):
     """What a scan says about a table, in the order in which it is shown."""
 
     UNREADABLE = "unreadable"
@@ -69,7 +69,7 @@ class TableFigures(msgspec.Struct, frozen=True, kw_only=True):
     has_statistics: bool | None = None
     is_ever_expired: bool | None = None
     folders: tuple[str, ...] = ()
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[TableFinding, ...] = ()
 
     @property
     def is_complete(self) -> bool:
@@ -90,25 +90,27 @@ class TableFigures(msgspec.Struct, frozen=True, kw_only=True):
 
 def unreadable(table: str, format_: str, reason: str) -> TableFigures:
     """A table of which nothing could be read."""
-    return TableFigures(table=table, format=format_, reason=reason, findings=(Finding.UNREADABLE,))
+    return TableFigures(
+        table=table, format=format_, reason=reason, findings=(TableFinding.UNREADABLE,)
+    )
 
 
 def judged(figures: TableFigures, *, shares_folder: bool = False) -> TableFigures:
     """The same figures, with what they say."""
-    if Finding.UNREADABLE in figures.findings:
+    if TableFinding.UNREADABLE in figures.findings:
         return figures
     small, files = figures.small_files or 0, figures.data_files or 0
     overdue = bool(figures.overdue_snapshots)
     holds = {
-        Finding.INCOMPLETE: figures.reason is not None,
-        Finding.NEVER_EXPIRED: overdue and figures.is_ever_expired is False,
-        Finding.OVERDUE: overdue,
-        Finding.SMALL_FILES: small >= max(_MANY_SMALL_FILES, _SMALL_SHARE * files),
-        Finding.DELETE_FILES: bool(figures.delete_files),
-        Finding.DANGLING: bool(figures.dangling_deletes),
-        Finding.LARGE_METADATA: (figures.metadata_bytes or 0) >= LARGE_METADATA_BYTES,
-        Finding.SHARED_FOLDER: shares_folder,
-        Finding.NO_STATISTICS: figures.has_statistics is False and bool(files),
+        TableFinding.INCOMPLETE: figures.reason is not None,
+        TableFinding.NEVER_EXPIRED: overdue and figures.is_ever_expired is False,
+        TableFinding.OVERDUE: overdue,
+        TableFinding.SMALL_FILES: small >= max(_MANY_SMALL_FILES, _SMALL_SHARE * files),
+        TableFinding.DELETE_FILES: bool(figures.delete_files),
+        TableFinding.DANGLING: bool(figures.dangling_deletes),
+        TableFinding.LARGE_METADATA: (figures.metadata_bytes or 0) >= LARGE_METADATA_BYTES,
+        TableFinding.SHARED_FOLDER: shares_folder,
+        TableFinding.NO_STATISTICS: figures.has_statistics is False and bool(files),
     }
     found = tuple(finding for finding, is_so in holds.items() if is_so)
     free = (figures.old_bytes or 0) + (figures.dangling_bytes or 0)
