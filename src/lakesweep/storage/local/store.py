@@ -53,6 +53,8 @@ _PIECE_BYTES = 1 << 20
 _ODD_SEGMENT = re.compile(r"(?:^|/)\.{0,2}(?:/|\Z)")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNKNOWN = LocalFolders()
+#: What systems answer that cannot create files without a name.
+_NO_UNNAMED = frozenset({errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL})
 _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV})
 
 
@@ -72,8 +74,10 @@ class LocalStore:
     a folder that is replaced by a link at any moment leads none of them elsewhere. Reads are
     resolved by the system: tables may be linked from other disks.
 
-    A write first creates a hidden file `.lakesweep-tmp-…` in the same folder. A crash may leave it
-    behind; it is listed like any other file.
+    A write first creates a file without a name, so that a process that is killed leaves nothing.
+    Where the system cannot do that, it is a hidden file `.lakesweep-tmp-…` in the same folder. A
+    crash may leave that behind: it is listed like any other file, and a sweep removes it once it
+    is old.
 
     `base` is the prefix of addresses; another value maps a bucket onto a folder, for tests.
     `folders` names the locations and private folders; `root` itself is a location, unless it is the
@@ -235,6 +239,7 @@ class LocalStore:
 
     def _write(self, key: str, pieces: Iterable[bytes]) -> None:
         with self._writing(key, pieces) as file:
+            file.take_name()
             os.replace(file.temporary, file.name, src_dir_fd=file.folder, dst_dir_fd=file.folder)
 
     @contextmanager
@@ -271,10 +276,9 @@ class LocalStore:
         return Deletion(key, Outcome.DELETED)
 
     def _link(self, key: str, file: _NewFile) -> None:
-        folder = file.folder
         try:
             # A link fails if the name exists, unlike a rename, which would replace it.
-            os.link(file.temporary, file.name, src_dir_fd=folder, dst_dir_fd=folder)
+            file.link(file.name)
         except FileExistsError as error:
             raise ExistsError(self.base + key, "already exists") from error
         except OSError as error:
@@ -377,21 +381,60 @@ def _file_state(entry: _Entry) -> _FileState:
 
 
 class _NewFile:
-    """A file that is written under a temporary name in its folder."""
+    """A file that is written without a name, or under a temporary one in its folder."""
 
     def __init__(self, folder: int, name: str, mode: int) -> None:
         self.folder = folder
         self.name = name
         self.temporary = f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
         self._mode = mode
+        self._unnamed: int | None = None
+
+    def link(self, name: str) -> None:
+        """Give the file a name that no other one has in the folder."""
+        source = self.temporary if self._unnamed is None else f"/proc/self/fd/{self._unnamed}"
+        # An absolute source is not looked up in the folder, and the link there is followed.
+        os.link(source, name, src_dir_fd=self.folder, dst_dir_fd=self.folder)
+
+    def take_name(self) -> None:
+        """Give the file its temporary name, if it has none."""
+        if self._unnamed is None:
+            return
+        try:
+            self.link(self.temporary)
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            self._copy(self._unnamed)
+
+    def _copy(self, source: int) -> None:
+        """Write the file once more, with a name: this system gives it none later."""
+        with os.fdopen(self._open_named(), "wb") as target, os.fdopen(os.dup(source), "rb") as file:
+            file.seek(0)
+            shutil.copyfileobj(file, target, _PIECE_BYTES)
+            shutil.copystat(f"/proc/self/fd/{source}", f"/proc/self/fd/{target.fileno()}")
+            target.flush()
+            os.fsync(target.fileno())
+
+    def _open_named(self) -> int:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        return os.open(self.temporary, flags, self._mode, dir_fd=self.folder)
+
+    def _open(self) -> int:
+        try:
+            flags = os.O_RDWR | os.O_TMPFILE | os.O_CLOEXEC
+            self._unnamed = os.open(".", flags, self._mode, dir_fd=self.folder)
+        except OSError as error:
+            if error.errno not in _NO_UNNAMED:
+                raise
+            return self._open_named()
+        return self._unnamed
 
     @contextmanager
     def filled(self, pieces: Iterable[bytes], like: int | None) -> Iterator[None]:
         """Write and sync the content; with `like`, copy the times and rights of that file."""
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        descriptor = os.open(self.temporary, flags, self._mode, dir_fd=self.folder)
         try:
-            with os.fdopen(descriptor, "wb") as file:
+            with os.fdopen(self._open(), "wb") as file:
                 file.writelines(pieces)
                 file.flush()
                 if like is not None:
@@ -399,7 +442,7 @@ class _NewFile:
                 # Sync the content before the file gets its name, and the folder after: a crash of
                 # the machine must never leave the name of an incomplete file.
                 os.fsync(file.fileno())
-            yield
+                yield
             self._sync_folder()
         finally:
             with suppress(FileNotFoundError):

@@ -320,6 +320,7 @@ def _is_hidden(files: _Files, rules: JudgeRules) -> _Finding:
         return _nothing(files)
     starts = rules.locations.sizes[files.locations]
     hidden = files.names.hidden(starts) & (files.named != PaimonNameStatus.LITTER)
+    hidden &= ~files.names.leftover()
     begins = rules.tables.sizes
     for row in np.flatnonzero(hidden & np.isin(files.tables, list(rules.hidden_fields))):
         table, path = int(files.tables[row]), files.names.paths[int(row)].as_py()
@@ -336,7 +337,7 @@ def _is_of_unknown_kind(files: _Files, rules: JudgeRules) -> _Finding:
     elsewhere = files.named == PaimonNameStatus.ELSEWHERE
     unknown = np.where(elsewhere, ~mask_of(known), files.named == PaimonNameStatus.STRANGE)
     is_object = rules.objects.find(files.names.paths) >= 0
-    return unknown & ~is_object, _texts(len(files.rows))
+    return unknown & ~is_object & ~files.names.leftover(), _texts(len(files.rows))
 
 
 def _is_in_doubt(files: _Files, rules: JudgeRules) -> _Finding:

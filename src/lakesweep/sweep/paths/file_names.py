@@ -55,6 +55,8 @@ _TEMPORARY = (
     r"|/(_SUCCESS|_started[^/]*|_committed[^/]*|_tmp\.[^/]*|\.lakesweep-tmp-[^/]*)$"
     r"|\.(tmp|temp|inprogress|crc|_COPYING_)$"
 )
+#: On local disks only: nowhere else is a file written under such a name.
+_LEFTOVER = r"^/(.*/)?\.lakesweep-tmp-[0-9a-f]{16}$"
 
 
 class FileNames:
@@ -89,6 +91,12 @@ class FileNames:
         temporary = self._odd.copy()
         temporary[self._odd] = mask_of(pc.match_substring_regex(self.odd_paths(), _TEMPORARY))
         return temporary
+
+    def leftover(self) -> Mask:
+        """Whether each path is named like a local write of ours that a crash left unfinished."""
+        leftover = self._odd.copy()
+        leftover[self._odd] = mask_of(pc.match_substring_regex(self.odd_paths(), _LEFTOVER))
+        return leftover
 
     def own(self) -> Mask:
         """Whether each path is in a folder that only Lakesweep creates."""

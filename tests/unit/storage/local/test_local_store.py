@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 
@@ -300,6 +301,50 @@ def test_temporary_files_can_be_told(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(os, "replace", look)
     LocalStore(str(tmp_path)).write("folder/a", b"")
     assert [name.startswith(TEMPORARY_PREFIX) for name in seen] == [True]
+
+
+@pytest.mark.parametrize("verb", ["write", "write_new", "copy"])
+def test_a_write_that_is_killed_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    """Right before the content is synced, the folder has no new name yet."""
+    store, seen = LocalStore(str(tmp_path)), []
+    (tmp_path / "source").write_bytes(b"x")
+
+    def look(descriptor: int) -> None:
+        del descriptor
+        seen.append(sorted(path.name for path in tmp_path.iterdir()))
+
+    monkeypatch.setattr(os, "fsync", look)
+    match verb:
+        case "copy":
+            store.copy("source", "a")
+        case "write":
+            store.write("a", b"x")
+        case _:
+            store.write_new("a", b"x")
+    assert seen[0] == ["source"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "source"]
+    assert (tmp_path / "a").read_bytes() == b"x"
+
+
+@pytest.mark.parametrize("broken", ["open", "link"])
+def test_a_system_without_unnamed_files_is_written_to_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    really = getattr(os, broken)
+
+    def refuse(path: str, *given: Any, **named: Any) -> Any:
+        if broken == "link" or given[0] & os.O_TMPFILE == os.O_TMPFILE:
+            raise OSError(errno.EOPNOTSUPP, "Operation not supported", path)
+        return really(path, *given, **named)
+
+    monkeypatch.setattr(os, broken, refuse)
+    store = LocalStore(str(tmp_path))
+    store.write("folder/a", b"one")
+    store.write("folder/a", b"another")
+    assert store.read("folder/a") == b"another"
+    assert [path.name for path in (tmp_path / "folder").iterdir()] == ["a"]
 
 
 def test_a_file_system_without_links_says_so(

@@ -197,6 +197,18 @@ def test_the_first_reason_counts() -> None:
     assert reasons(rules, DATA)[0][0] == "unreferenced"
 
 
+def test_writes_of_ours_that_a_crash_left_go_once_they_are_old() -> None:
+    rules = replace(RULES, locations=folders(("/wh/", "it")))
+    ours = "/wh/t/metadata/.lakesweep-tmp-0123456789abcdef"
+    assert reasons(rules, ours) == [("unreferenced", "temporary")]
+    assert reasons(rules, ours, modified=NOW)[0][0] == "too-new"
+    assert verdicts(rules, (ours, OLD), referenced=(ours,))["reason"][0].as_py() == "referenced"
+    for other in (f"{ours}0", f"{ours}/x.parquet", "/wh/t/.lakesweep-tmp-x"):
+        assert reasons(rules, other)[0][0] == "hidden"
+    elsewhere = "s3://b/wh/t/metadata/.lakesweep-tmp-0123456789abcdef"
+    assert reasons(RULES, elsewhere)[0][0] == "hidden"
+
+
 def test_folders_that_only_lakesweep_makes_are_its_own() -> None:
     rules = replace(RULES, keep_unknown=False)
     path = "s3://b/wh/x/_lakesweep/quarantine/plan-1/wh/t/a.parquet"
