@@ -26,6 +26,7 @@ from lakesweep.storage.deleting.restore import restore_files
 from lakesweep.storage.file_batches import FILE_SCHEMA
 from lakesweep.storage.listing.locations import list_files
 from lakesweep.storage.object_store import Expected, Outcome, expected_of
+from lakesweep.storage.s3.deletes import probe_beside
 from lakesweep.storage.s3.store import S3Store
 from lakesweep.storage.stores import Stores
 from tests.scripted import Script, ScriptedServer, error, http, scripted_server
@@ -112,6 +113,17 @@ def test_a_probe_lies_beside_the_key_and_is_removed(
     put, _, _, removed, _ = scripted.targets
     assert re.fullmatch(r"PUT /bucket/p/\.lakesweep-probe-[0-9a-f]{32}", put)
     assert removed == put.replace("PUT", "DELETE")
+
+
+@pytest.mark.parametrize(
+    ("key", "folder"),
+    [("p/" + "x" * 1_000 + "/a", "p"), ("p/" + "\u00e4" * 500 + "/b/a", "p"), ("x" * 1_024, "")],
+)
+def test_a_probe_fits_however_long_the_key_is(key: str, folder: str) -> None:
+    """A server refuses longer keys, and would be taken for one that heeds no conditions."""
+    probe = probe_beside(key)
+    assert probe.rpartition("/")[0] == folder
+    assert len(probe.encode()) <= 1_024
 
 
 @pytest.mark.parametrize(
@@ -301,6 +313,20 @@ def test_only_markers_of_exactly_this_key_are_removed(
     store.undelete(key, LISTED)
     removed = [line for line in scripted.targets if line.startswith("DELETE")]
     assert [line.rpartition("?")[2] for line in removed] == ["versionId=m2"]
+
+
+def test_markers_that_do_not_go_are_not_removed_for_ever(
+    scripted: ScriptedServer, store: S3Store
+) -> None:
+    on = b"<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>"
+    page = _versions(
+        "<DeleteMarker><Key>k</Key><VersionId>m1</VersionId><IsLatest>true</IsLatest>"
+        "</DeleteMarker><Version><Key>k</Key><VersionId>v1</VersionId><IsLatest>false</IsLatest>"
+        "<Size>4</Size><ETag>&quot;abc&quot;</ETag></Version>"
+    )
+    scripted.play(http(200, on), page, GONE, page)
+    with pytest.raises(StorageError, match="delete markers stay"):
+        store.undelete("k", LISTED)
 
 
 def _versions(content: str) -> bytes:

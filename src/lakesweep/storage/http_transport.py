@@ -9,6 +9,7 @@ Azure and Google Cloud take several requests in one, as multipart/mixed.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -43,6 +44,9 @@ FIXED_HEADERS = {"User-Agent": f"lakesweep/{__version__}", "Accept-Encoding": "i
 _CONNECT_SECONDS = 10.0
 _PIECE_BYTES = 1 << 20
 _LONGEST_PAUSE = 300.0
+#: After the first seconds, a body that comes more slowly than this is given up.
+_SLOW_SECONDS = 60.0
+_LEAST_BYTES_A_SECOND = 1_000
 _STATUS = re.compile(rb"HTTP/1\.[01] (\d{3})")
 _NUMBER = re.compile(r"(\d{1,6})>?$")
 
@@ -136,18 +140,20 @@ def pause_asked(response: HttpResponse) -> float | None:
 
 
 def _body(request: HttpRequest, response: urllib3.BaseHTTPResponse) -> bytes:
+    """The whole body. Closed, not drained, if it is too long or too slow: it may never end."""
     most = request.most_bytes if response.status < 300 else DOCUMENT_BYTES
-    if most is None:
-        return response.read()
     pieces: list[bytes] = []
-    left = most
-    while piece := response.read(_PIECE_BYTES):
-        left -= len(piece)
-        if left < 0:
-            # Closed, not drained: a server may send without end.
+    size_bytes, began = 0, time.monotonic()
+    # Piece by piece as they come: a server that sends a byte a minute keeps every timeout.
+    while piece := response.read1(_PIECE_BYTES):
+        pieces.append(piece)
+        size_bytes += len(piece)
+        if most is not None and size_bytes > most:
             response.close()
             raise StorageError(request.path, f"the response has more than {most:,} bytes")
-        pieces.append(piece)
+        if size_bytes < (time.monotonic() - began - _SLOW_SECONDS) * _LEAST_BYTES_A_SECOND:
+            response.close()
+            raise UnavailableError(request.path, f"only {size_bytes:,} bytes came, too slowly")
     return b"".join(pieces)
 
 

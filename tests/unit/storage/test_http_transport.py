@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
 
 import pytest
 
@@ -53,6 +54,18 @@ def test_a_response_without_end_is_cut_and_named(
     monkeypatch.setattr(http_transport, "DOCUMENT_BYTES", 1 << 20)
     request = HttpRequest("GET", "/", "s3://lake/t/", most_bytes=1 << 20)
     with pytest.raises(StorageError, match=r"^s3://lake/t/: the response has more than 1,048,576"):
+        HttpConnections(endless, OPTIONS).send(request)
+
+
+def test_a_response_that_hardly_comes_is_given_up(
+    endless: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each piece takes a minute by the clock that counts, and no read takes too long."""
+    minutes = count()
+    monkeypatch.setattr(http_transport, "_LEAST_BYTES_A_SECOND", 10**9)
+    monkeypatch.setattr("time.monotonic", lambda: 60.0 * next(minutes))
+    request = HttpRequest("GET", "/", "s3://lake/t/")
+    with pytest.raises(UnavailableError, match=r"^s3://lake/t/: only [\d,]+ bytes came"):
         HttpConnections(endless, OPTIONS).send(request)
 
 

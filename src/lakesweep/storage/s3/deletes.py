@@ -46,6 +46,8 @@ from lakesweep.storage.s3.xml_bodies import (
 _BULK, _SINGLE = "bulk", "single"
 #: An etag that no object has.
 _NO_ETAG = "0" * 32
+_MOST_MARKERS = 1_000
+_LONGEST_KEY_BYTES = 1_024
 
 
 class S3Deletes:
@@ -151,8 +153,14 @@ def _etags(keys: Sequence[str], expected: Sequence[Expected | None] | None) -> M
 
 
 def probe_beside(key: str) -> str:
-    """A key for a probe object, in the folder of `key`."""
-    return f"{key.rpartition('/')[0]}/.lakesweep-probe-{uuid4().hex}".removeprefix("/")
+    """A key for a probe object, in the folder of `key` or in the nearest one where it fits.
+
+    If it did not fit, the store would refuse it, and seem to know no conditions.
+    """
+    folder, name = key.rpartition("/")[0], f".lakesweep-probe-{uuid4().hex}"
+    while len(f"{folder}/{name}".encode()) > _LONGEST_KEY_BYTES:
+        folder = folder.rpartition("/")[0]
+    return f"{folder}/{name}".removeprefix("/")
 
 
 def _fit_for_bulk(keys: Sequence[str]) -> Sequence[str]:
@@ -203,8 +211,13 @@ class BucketVersions:
         check_is_expected(path, info, expected)
         # Look again after each removal: a page may not hold all markers, and others may add or
         # remove some.
+        removed: set[str] = set()
         while (marker := _marker_on_top(found)) is not None:
+            if marker.number in removed or len(removed) >= _MOST_MARKERS:
+                reason = "its delete markers stay, or others add new ones all the time"
+                raise StorageError(path, reason, hint="check the server, and who deletes this key")
             self._remove(key, marker)
+            removed.add(marker.number)
             found = self._of(key)
 
     def _status(self) -> str:

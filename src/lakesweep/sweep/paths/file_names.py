@@ -55,8 +55,8 @@ _TEMPORARY = (
     r"|/(_SUCCESS|_started[^/]*|_committed[^/]*|_tmp\.[^/]*|\.lakesweep-tmp-[^/]*)$"
     r"|\.(tmp|temp|inprogress|crc|_COPYING_)$"
 )
-#: On local disks only: nowhere else is a file written under such a name.
-_LEFTOVER = r"^/(.*/)?\.lakesweep-tmp-[0-9a-f]{16}$"
+#: Unfinished writes, which only local disks have, and probes of what an object store can do.
+_LEFTOVER = r"^/(.*/)?\.lakesweep-tmp-[0-9a-f]{16}$|/\.lakesweep-probe-[0-9a-f]{32}$"
 
 
 class FileNames:
@@ -93,7 +93,7 @@ class FileNames:
         return temporary
 
     def leftover(self) -> Mask:
-        """Whether each path is named like a local write of ours that a crash left unfinished."""
+        """Whether each path is named like something of ours that a crash left behind."""
         leftover = self._odd.copy()
         leftover[self._odd] = mask_of(pc.match_substring_regex(self.odd_paths(), _LEFTOVER))
         return leftover

@@ -197,7 +197,7 @@ def test_the_first_reason_counts() -> None:
     assert reasons(rules, DATA)[0][0] == "unreferenced"
 
 
-def test_writes_of_ours_that_a_crash_left_go_once_they_are_old() -> None:
+def test_files_of_ours_that_a_crash_left_go_once_they_are_old() -> None:
     rules = replace(RULES, locations=folders(("/wh/", "it")))
     ours = "/wh/t/metadata/.lakesweep-tmp-0123456789abcdef"
     assert reasons(rules, ours) == [("unreferenced", "temporary")]
@@ -207,6 +207,9 @@ def test_writes_of_ours_that_a_crash_left_go_once_they_are_old() -> None:
         assert reasons(rules, other)[0][0] == "hidden"
     elsewhere = "s3://b/wh/t/metadata/.lakesweep-tmp-0123456789abcdef"
     assert reasons(RULES, elsewhere)[0][0] == "hidden"
+    probe = "s3://b/wh/t/data/.lakesweep-probe-0123456789abcdef0123456789abcdef"
+    assert reasons(RULES, probe)[0][0] == "unreferenced"
+    assert reasons(RULES, probe, modified=NOW)[0][0] == "too-new"
 
 
 def test_folders_that_only_lakesweep_makes_are_its_own() -> None:
