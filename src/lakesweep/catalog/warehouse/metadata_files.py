@@ -6,20 +6,29 @@ it. Whoever asks for a file was allowed to see it before.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from uuid import uuid4
 
 from msgspec import Raw
 
 from lakesweep.catalog.entities import TableMemo
-from lakesweep.catalog.warehouse.problems import ProblemType, WarehouseError
-from lakesweep.errors import LakesweepError, MissingError, StorageError, UnsupportedError
+from lakesweep.catalog.warehouse.problems import ProblemType, WarehouseError, bad_request
+from lakesweep.errors import (
+    LakesweepError,
+    MissingError,
+    NotFoundError,
+    StorageError,
+    UnsupportedError,
+)
 from lakesweep.iceberg.document.fields import RawDocument, SnapshotHead
 from lakesweep.iceberg.document.file_names import encode_file, write_metadata_name
-from lakesweep.iceberg.metadata import read_file, write_paths_of
+from lakesweep.iceberg.metadata import read_file, table_uuid, write_paths_of
 from lakesweep.storage.address import StoreKind, parse
 from lakesweep.storage.stores import Stores
 from lakesweep.untrusted.documents import inflate_gzip
@@ -27,6 +36,9 @@ from lakesweep.untrusted.documents import inflate_gzip
 _KEPT_BYTES = 128 * 2**20
 #: One table must not take the place of all others.
 _LARGEST_KEPT = _KEPT_BYTES // 8
+_METADATA = re.compile(r"\.metadata\.json(\.gz)?$")
+#: A folder with more metadata of other tables than this is not one for a new table.
+_MOST_FOREIGN = 1_000
 _STATISTICS = ("statistics", "partition-statistics")
 
 
@@ -87,6 +99,8 @@ class MetadataFiles:
     ) -> StoredMetadata:
         """Write a document under a name of its own; nothing points to it yet."""
         path = write_metadata_name(document, replaced, str(uuid4()), usual_codec=usual_codec)
+        if _folder(path) != _folder(replaced or ""):
+            self._check_folder(_folder(path), document)
         address, data = parse(path), encode_file(document, path)
         store = self.stores.open(address)
         try:
@@ -96,6 +110,33 @@ class MetadataFiles:
         if store.read(address.key) != data:
             raise StorageError(path, "does not hold what was written to it")
         return self._keep(path, bytes(inflate_gzip(path, data, self.stores.limits)))
+
+    def _check_folder(self, folder: str, document: RawDocument) -> None:
+        """WarehouseError if a folder that is new to a table holds metadata with the same id.
+
+        A client chooses the id of a table that it stages. If that is the id of a table which this
+        catalog does not know, our file would pass for its newest metadata, and whoever finds tables
+        by their files would take all that it has for garbage.
+        """
+        names = islice(self._metadata_in(folder), _MOST_FOREIGN + 1)
+        for number, path in enumerate(names):
+            with suppress(NotFoundError):
+                if number < _MOST_FOREIGN and table_uuid(self.stores, path) != _uuid_of(document):
+                    continue
+                raise bad_request(f"{folder} holds metadata of another table that has the same id")
+
+    def _metadata_in(self, folder: str) -> Iterator[str]:
+        address = parse(folder)
+        store = self.stores.open(address)
+        with suppress(MissingError):
+            page = store.list(address.key, one_level=True)
+            while True:
+                for key in page.entries["key"].to_pylist():
+                    if _METADATA.search(key):
+                        yield store.base + key
+                if page.next is None:
+                    return
+                page = store.list(address.key, one_level=True, cursor=page.next)
 
     def remove(self, file: StoredMetadata) -> None:
         """Delete a file that surely nothing points to. If that fails, a sweep finds it."""
@@ -137,6 +178,15 @@ class MetadataFiles:
         gone = self._kept.pop(location, None)
         if gone is not None:
             self._bytes -= len(gone.content)
+
+
+def _folder(path: str) -> str:
+    return f"{path.rpartition('/')[0]}/"
+
+
+def _uuid_of(document: RawDocument) -> str | None:
+    found: str | None = document.get("table-uuid", str | None)
+    return found or document.get("view-uuid", str | None)
 
 
 def memo_of_file(file: StoredMetadata) -> TableMemo:

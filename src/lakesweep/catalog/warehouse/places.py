@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from uuid import uuid4
 
 from lakesweep.catalog.catalog import Catalog
-from lakesweep.catalog.entities import EntityType, Namespace
+from lakesweep.catalog.entities import STORED_KINDS, EntityType, Namespace, kind_of
 from lakesweep.catalog.locations import location_parts, plain_parts
 from lakesweep.catalog.snapshot import ContentSnapshot
 from lakesweep.catalog.warehouse.metadata_files import addresses_in
@@ -47,6 +47,24 @@ def check_places(catalog: Catalog, before: RawDocument | None, after: RawDocumen
     for name, address in addresses_in(after).items():
         if known.get(name) != address:
             check_place(catalog, address, name)
+
+
+def check_apart(
+    view: ContentSnapshot, own: int | None, before: RawDocument | None, after: RawDocument
+) -> None:
+    """WarehouseError if a table newly writes beside its location, into that of another entity.
+
+    The catalog itself compares the locations; see `ContentBatch`.
+    """
+    if view.head.allow_overlaps:
+        return
+    known = {} if before is None else addresses_in(before)
+    for name, address in addresses_in(after).items():
+        if name == "location" or known.get(name) == address:
+            continue
+        for entity, _ in view.at(address):
+            if kind_of(entity) in STORED_KINDS and entity.id != own:
+                raise bad_request(f"{name} {address[:200]} overlaps the location of another table")
 
 
 def default_place(catalog: Catalog, view: ContentSnapshot, path: Path) -> str:

@@ -21,7 +21,7 @@ from lakesweep.catalog.warehouse.metadata_files import (
     location_in,
     memo_of_file,
 )
-from lakesweep.catalog.warehouse.places import check_places
+from lakesweep.catalog.warehouse.places import check_apart, check_places
 from lakesweep.catalog.warehouse.problems import Path, ProblemType, WarehouseError
 from lakesweep.catalog.warehouse.warehouse import IcebergWarehouse, LoadedEntity
 from lakesweep.errors import (
@@ -66,10 +66,13 @@ def swap_pointers(warehouse: IcebergWarehouse, prepare: Preparation) -> Sequence
     that happened too often, CommitStateUnknown if it cannot be said whether it took effect.
     """
     for _ in range(_TRIES):
-        changes = prepare(warehouse.look())
+        view = warehouse.look()
+        changes = prepare(view)
         for change in changes:
             before = change.before.file.document if change.before else None
+            entity = change.before.entity if change.before else None
             check_places(warehouse.catalog, before, change.document)
+            check_apart(view, entity.id if entity else None, before, change.document)
         done = _swap(warehouse, changes)
         if done is not None:
             return done

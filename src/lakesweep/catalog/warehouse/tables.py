@@ -17,7 +17,7 @@ from lakesweep.catalog.warehouse.metadata_files import (
     location_in,
     memo_of_file,
 )
-from lakesweep.catalog.warehouse.places import check_place, check_places, default_place
+from lakesweep.catalog.warehouse.places import check_apart, check_place, check_places, default_place
 from lakesweep.catalog.warehouse.problems import (
     Path,
     ProblemType,
@@ -238,6 +238,7 @@ def register(
     for _ in range(_TRIES):
         view = warehouse.look()
         found = view.find(checked(path)) if overwrite else None
+        check_apart(view, found.id if found else None, None, file.document)
         mutation: Mutation
         if isinstance(found, kind):
             assert isinstance(found, Table | View)

@@ -398,3 +398,65 @@ def test_a_key_is_for_one_request(client: ServiceClient) -> None:
     bad = {"idempotency-key": "x"}
     answer = client.post(_url("/namespaces"), json={"namespace": ["m"]}, headers=bad)
     _is_refused(answer, 400, "BadRequestException", "UUID")
+
+
+@pytest.mark.parametrize("name", ["write.metadata.path", "write.data.path"])
+def test_a_table_may_not_write_into_the_location_of_another(
+    client: ServiceClient, name: str
+) -> None:
+    namespace = _namespace(client, "n")
+    other = _table(client, namespace, "other")["metadata"]["location"]
+    own = _table(client, namespace, "own")
+    for place in (f"{other}/metadata", f"{other}//data", other.rpartition("/")[0]):
+        answer = client.post(
+            f"{namespace}/tables",
+            json={"name": "new", "schema": SCHEMA, "properties": {name: place}},
+        )
+        _is_refused(answer, 400, "BadRequestException", "overlaps the location of another table")
+        update = {"action": "set-properties", "updates": {name: place}}
+        answer = client.post(f"{namespace}/tables/own", json={"updates": [update]})
+        _is_refused(answer, 400, "BadRequestException", "overlaps the location of another table")
+    place = own["metadata"]["location"] + "/elsewhere"
+    update = {"action": "set-properties", "updates": {name: place}}
+    assert client.post(f"{namespace}/tables/own", json={"updates": [update]}).status_code == 200
+
+
+def test_no_metadata_is_written_that_would_pass_for_that_of_another_table(
+    client: ServiceClient,
+) -> None:
+    """A table that only its files tell of: the catalog must not take its place."""
+    namespace = _namespace(client, "n")
+    lost = _table(client, namespace, "lost")["metadata"]
+    assert client.delete(f"{namespace}/tables/lost").status_code == 204
+    folder = Path(lost["location"].removeprefix("file://")) / "metadata"
+    before = sorted(folder.iterdir())
+    first = _staged(client, namespace)
+    updates = [
+        {"action": "assign-uuid", "uuid": lost["table-uuid"]},
+        {"action": "set-location", "location": lost["location"]},
+        *first,
+    ]
+    answer = client.post(f"{namespace}/tables/new", json=_creation(updates))
+    _is_refused(answer, 400, "BadRequestException", "another table that has the same id")
+    assert sorted(folder.iterdir()) == before
+    updates[0] = {"action": "assign-uuid", "uuid": "5c2f9b1e-0a1b-4c2d-8e3f-0123456789ab"}
+    assert client.post(f"{namespace}/tables/new", json=_creation(updates)).status_code == 200
+
+
+def _staged(client: ServiceClient, namespace: str) -> list[dict[str, Any]]:
+    """The updates with which a client ends the creation of a table."""
+    body = {"name": "new", "schema": SCHEMA, "stage-create": True}
+    made = client.post(f"{namespace}/tables", json=body).json()["metadata"]
+    return [
+        {"action": "upgrade-format-version", "format-version": 2},
+        {"action": "add-schema", "schema": made["schemas"][0], "last-column-id": 1},
+        {"action": "set-current-schema", "schema-id": -1},
+        {"action": "add-spec", "spec": made["partition-specs"][0]},
+        {"action": "set-default-spec", "spec-id": -1},
+        {"action": "add-sort-order", "sort-order": made["sort-orders"][0]},
+        {"action": "set-default-sort-order", "sort-order-id": -1},
+    ]
+
+
+def _creation(updates: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"requirements": [{"type": "assert-create"}], "updates": updates}
