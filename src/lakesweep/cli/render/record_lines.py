@@ -106,8 +106,18 @@ def _flat(title: str, values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         if isinstance(value, Mapping):
             yield from _flat(f"{title} {name}", value)
             continue
-        shown = ", ".join(map(str, value)) if isinstance(value, list) else _number(value)
-        yield f"{title} {name}", shown
+        for shown in _shown(value):
+            yield f"{title} {name}", shown
+
+
+def _shown(value: object) -> list[str]:
+    """A list in one row; each group of values of a list in a row of its own."""
+    if not isinstance(value, list):
+        return [_number(value)]
+    groups = [each for each in value if isinstance(each, Mapping)]
+    plain = ", ".join(str(each) for each in value if not isinstance(each, Mapping))
+    told = [", ".join(f"{name} {part}" for name, part in each.items()) for each in groups]
+    return [*filter(None, (plain,)), *told]
 
 
 def _number(value: object) -> str:

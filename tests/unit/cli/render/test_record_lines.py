@@ -66,6 +66,13 @@ def test_all_figures_are_shown_one_a_row() -> None:
     assert "asked for inventory" not in rows
 
 
+def test_a_standing_decision_is_shown_in_words() -> None:
+    decision = {"guard": "missing", "subject": "shop.orders", "until": "2027-01-31"}
+    record = msgspec.structs.replace(DONE, spec={"accepted": [decision]})
+    rows = {row[0]: row[1] for row in run_table(RunView.of(record)).rows}
+    assert rows["asked for accepted"] == "guard missing, subject shop.orders, until 2027-01-31"
+
+
 def _commit(*changes: Change, message: str = "why", author: str = "who") -> Stored[Commit]:
     commit = Commit(
         seq=3, committed_at=micros(NOON), message=message, author=author, changes=changes
