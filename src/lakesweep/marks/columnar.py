@@ -4,18 +4,14 @@ Both formats can repeat one long value millions of times in a few bytes. So Parq
 batches that stay small even if every row has the longest value that a page can hold, and all that
 was decoded counts against `inflated_bytes`.
 
-How much pages may inflate to is read from their headers. The footer has sizes too, but nothing
-compares them with the pages: a file of 1.5 kB may hold a page that claims 2 GB. So the headers are
-read that the decoder will read, before it does.
+How much pages may inflate to is read from their headers (`parquet_pages.py`), before the decoder
+reads them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from enum import IntEnum
-from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,6 +20,7 @@ from pyarrow import orc
 
 from lakesweep.avro.projection import ProjectedColumn
 from lakesweep.errors import DamagedError, LakesweepError, LimitError, TruncatedError
+from lakesweep.marks.parquet_pages import page_sizes
 from lakesweep.untrusted.limits import DEFAULT_LIMITS, ReadLimits, read_failure
 
 _PARQUET_MAGIC = b"PAR1"
@@ -33,13 +30,6 @@ _BATCH_BYTES = 1 << 28
 _LEAST_ROW_BYTES = 8
 #: The names on the path to a leaf; None if a file does not have it.
 FieldPath = tuple[str, ...] | None
-#: The fields of a Thrift struct by number: numbers and structs; other values are skipped.
-_Fields: TypeAlias = dict[int, "int | _Fields"]
-_UNCOMPRESSED_SIZE, _COMPRESSED_SIZE = 2, 3
-#: Data pages of both versions. Dictionary and index pages hold no rows.
-_DATA_PAGES = (5, 8)
-_NUM_VALUES = 1
-_DEEPEST = 16
 
 
 @contextmanager
@@ -80,10 +70,18 @@ def read_parquet(
     """Read columns in batches, by field id or name; a column that is missing is null."""
     with open_parquet(path, data) as file:
         ways = _find_all(path, file.schema_arrow, columns)
-        sizes = page_sizes(path, data, file.metadata, _wanted(ways))
+        sizes = page_sizes(path, data, _leaves(file.schema, _wanted(ways)))
         rows = _batch_rows(path, sizes, limits)
         found = file.iter_batches(rows, columns=_wanted(ways))
         yield from _bounded(path, (_chosen(batch, columns, ways) for batch in found), limits)
+
+
+def read_whole_parquet(path: str, data: bytes, limits: ReadLimits = DEFAULT_LIMITS) -> pa.Table:
+    """All rows with all columns, within the same limits."""
+    with open_parquet(path, data) as file:
+        sizes = page_sizes(path, data, range(len(file.schema)))
+        batches = file.iter_batches(_batch_rows(path, sizes, limits))
+        return pa.Table.from_batches(_bounded(path, batches, limits), file.schema_arrow)
 
 
 def read_orc(
@@ -141,6 +139,13 @@ def _wanted(ways: Sequence[FieldPath]) -> list[str]:
     return [".".join(way) for way in ways if way is not None]
 
 
+def _leaves(schema: pq.ParquetSchema, names: Sequence[str]) -> set[int]:
+    """The columns that are decoded if these are asked for: these, and all that lie in them."""
+    prefixes = tuple(f"{name}." for name in names)
+    paths = ((at, f"{schema.column(at).path}.") for at in range(len(schema)))
+    return {at for at, path in paths if path.startswith(prefixes)}
+
+
 def _chosen(
     batch: pa.RecordBatch, columns: Sequence[ProjectedColumn], ways: Sequence[FieldPath]
 ) -> pa.RecordBatch:
@@ -175,136 +180,3 @@ def _leaf(batch: pa.RecordBatch, way: FieldPath, wanted: pa.DataType | None) -> 
     if pa.types.is_timestamp(array.type) and wanted == pa.int64():
         array = array.cast(pa.timestamp("ms", array.type.tz), safe=False)  # as in Avro
     return array if wanted is None else array.cast(wanted)
-
-
-class _Kind(IntEnum):
-    """The types of Thrift's compact protocol."""
-
-    STOP = 0
-    TRUE = 1
-    FALSE = 2
-    BYTE = 3
-    I16 = 4
-    I32 = 5
-    I64 = 6
-    DOUBLE = 7
-    BINARY = 8
-    LIST = 9
-    SET = 10
-    MAP = 11
-    STRUCT = 12
-
-
-def page_sizes(
-    path: str, data: bytes, metadata: pq.FileMetaData, columns: Collection[str]
-) -> Iterator[int]:
-    """The size of each page of these columns after decompression."""
-    for group in map(metadata.row_group, range(metadata.num_row_groups)):
-        for chunk in map(group.column, range(group.num_columns)):
-            if chunk.path_in_schema in columns:
-                yield from _chunk_pages(path, data, chunk)
-
-
-def _chunk_pages(path: str, data: bytes, chunk: pq.ColumnChunkMetaData) -> Iterator[int]:
-    """Pages up to the chunk's number of values, where the decoder stops too."""
-    reader = _ThriftReader(path, data, _start(chunk))
-    values = 0
-    while values < chunk.num_values:
-        header = reader.read_struct()
-        size, stored = header.get(_UNCOMPRESSED_SIZE), header.get(_COMPRESSED_SIZE)
-        if not isinstance(size, int) or not isinstance(stored, int) or size < 0 or stored < 0:
-            raise DamagedError(path, "a Parquet page has no size")
-        yield size
-        values += _values(header)
-        reader.at += stored
-
-
-def _start(chunk: pq.ColumnChunkMetaData) -> int:
-    first: int = chunk.data_page_offset
-    if chunk.has_dictionary_page and 0 < chunk.dictionary_page_offset < first:
-        first = chunk.dictionary_page_offset
-    return first
-
-
-def _values(header: _Fields) -> int:
-    pages = (header.get(number) for number in _DATA_PAGES)
-    counts = (page.get(_NUM_VALUES) for page in pages if isinstance(page, dict))
-    return max((count for count in counts if isinstance(count, int)), default=0)
-
-
-@dataclass(slots=True)
-class _ThriftReader:
-    """Reads structs of Thrift's compact protocol."""
-
-    path: str
-    data: bytes
-    at: int
-
-    def read_struct(self, depth: int = 0) -> _Fields:
-        if depth > _DEEPEST:
-            raise DamagedError(self.path, "a Parquet page header is nested too deeply")
-        fields: _Fields = {}
-        number = 0
-        while (head := self._byte()) != _Kind.STOP:
-            step = head >> 4
-            number = number + step if step else self._number()
-            value = self._value(head & 15, depth)
-            if value is not None:
-                fields[number] = value
-        return fields
-
-    def _value(self, kind: int, depth: int) -> int | _Fields | None:
-        match kind:
-            case _Kind.TRUE | _Kind.FALSE:  # a boolean field has its value in its type
-                return None
-            case _Kind.BYTE:
-                return self._byte()
-            case _Kind.I16 | _Kind.I32 | _Kind.I64:
-                return self._number()
-            case _Kind.STRUCT:
-                return self.read_struct(depth + 1)
-        self._skip(kind, depth)
-        return None
-
-    def _skip(self, kind: int, depth: int) -> None:
-        match kind:
-            case _Kind.DOUBLE:
-                self.at += 8
-            case _Kind.BINARY:
-                size = self._varint()  # reading it moves on, too
-                self.at += size
-            case _Kind.LIST | _Kind.SET:
-                head = self._byte()
-                count = head >> 4 if head >> 4 < 15 else self._varint()
-                self._skip_items(count, (head & 15,), depth)
-            case _Kind.MAP:
-                if count := self._varint():
-                    head = self._byte()
-                    self._skip_items(count, (head >> 4, head & 15), depth)
-            case _:
-                raise DamagedError(self.path, "a Parquet page header cannot be read")
-
-    def _skip_items(self, count: int, kinds: tuple[int, ...], depth: int) -> None:
-        for _ in range(count):
-            for kind in kinds:
-                if kind in (_Kind.TRUE, _Kind.FALSE):
-                    self._byte()  # in a list or map, a boolean is a byte of its own
-                else:
-                    self._value(kind, depth + 1)
-
-    def _byte(self) -> int:
-        if not 0 <= self.at < len(self.data):
-            raise DamagedError(self.path, "a Parquet page lies outside the file")
-        self.at += 1
-        return self.data[self.at - 1]
-
-    def _varint(self) -> int:
-        value = shift = 0
-        while (byte := self._byte()) > 127 and shift < 63:
-            value |= (byte & 127) << shift
-            shift += 7
-        return value | byte << shift
-
-    def _number(self) -> int:
-        value = self._varint()
-        return value >> 1 ^ -(value & 1)

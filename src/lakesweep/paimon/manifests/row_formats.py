@@ -21,7 +21,8 @@ from lakesweep.avro.container import read_header
 from lakesweep.avro.records import read_records
 from lakesweep.avro.writer import encode_avro
 from lakesweep.errors import UnsupportedError
-from lakesweep.marks.columnar import open_orc, open_parquet
+from lakesweep.marks.columnar import open_orc, open_parquet, read_whole_parquet
+from lakesweep.marks.parquet_pages import first_codec
 from lakesweep.untrusted.limits import reading
 
 
@@ -55,17 +56,13 @@ def read_orc_format(path: str, data: bytes) -> OrcFormat:
 
 def read_parquet_rows(path: str, data: bytes) -> list[Row]:
     """All rows of a Parquet file."""
-    with open_parquet(path, data) as file:
-        return _rows(file.read())
+    return _rows(read_whole_parquet(path, data))
 
 
 def read_parquet_format(path: str, data: bytes) -> ParquetFormat:
     """How a Parquet file was written."""
     with open_parquet(path, data) as file:
-        metadata = file.metadata
-        told = metadata.num_row_groups and metadata.num_columns
-        codec = metadata.row_group(0).column(0).compression if told else _USUAL_CODEC
-        return ParquetFormat(file.schema_arrow, "none" if codec == "UNCOMPRESSED" else codec)
+        return ParquetFormat(file.schema_arrow, first_codec(path, data) or _USUAL_CODEC)
 
 
 #: By how files begin.
