@@ -17,11 +17,14 @@ def _key(name: str, kind: pa.DataType) -> pa.Field:
     return pa.field(name, kind, nullable=False)
 
 
+#: Which run wrote a row. All tables that people read have it.
+RUN_ID = _key("run_id", pa.string())
+
 #: What a policy said on the day of a run. `branch` is null for all branches, and a name or pattern
 #: else; `tag` names tags in rows of their own.
 POLICY_TABLE = pa.schema(
     [
-        _key("run_id", pa.string()),
+        RUN_ID,
         _key("rule_id", pa.string()),
         _key("prefix", pa.string()),
         pa.field("branch", pa.string()),
@@ -185,7 +188,7 @@ EXPIRED = pa.schema(
 #: first, and that a later run deletes it.
 ADDRESSES = pa.schema(
     [
-        _key("run_id", pa.string()),
+        RUN_ID,
         *(field for field in EXPIRED if field.name not in HASHES.names),
         _key("waits_for_heads", pa.bool_()),
     ]

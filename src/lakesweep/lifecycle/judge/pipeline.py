@@ -32,6 +32,7 @@ from lakesweep.lifecycle.columns import (
     EDGES,
     METARANGES,
     POLICY_TABLE,
+    RUN_ID,
 )
 from lakesweep.lifecycle.entries.cache import (
     KNOWN,
@@ -321,8 +322,16 @@ class _Run:
         }
 
     def _keep(self, name: str, schema: pa.Schema, rows: Iterable[pa.RecordBatch]) -> Dataset:
-        """Store a table of this run next to those of other runs."""
+        """Store a table of this run next to those of other runs, each row with the run's id."""
+        if "run_id" not in schema.names:
+            schema, rows = pa.schema([RUN_ID, *schema]), map(self._with_run_id, rows)
         return write_dataset(self._stores, self._table(name), schema, rows)
+
+    def _with_run_id(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        ids = pa.repeat(self._spec.run_id, rows.num_rows)
+        return pa.RecordBatch.from_arrays(
+            [ids, *rows.columns], schema=pa.schema([RUN_ID, *rows.schema])
+        )
 
     def _table(self, name: str) -> str:
         return table_address(self._history.home, name, self._spec.run_id, self._spec.now)

@@ -120,7 +120,7 @@ def test_a_table_of_all_runs_is_one_table_for_plain_readers(office: Office, name
         read = f"select count(*) from read_parquet('{files}', hive_partitioning = true)"
         assert database.sql(read).fetchall() == [(rows.num_rows,)]
     assert rows.num_rows > 0
-    assert "dt" in rows.column_names
+    assert {"dt", "run_id"} <= set(rows.column_names)
 
 
 def test_the_statistics_of_a_day_have_a_line_a_run(office: Office) -> None:
