@@ -82,8 +82,8 @@ def test_a_plan_is_shown_explained_applied_and_undone(
     versions = lakesweep("lifecycle", "explain", name, "state/latest.json").document["objects"]
     assert {each["verdict"] for each in versions} == {"keep", "delete"}
 
-    refused = lakesweep("lifecycle", "apply", name, "--engine", "local", "--yes")
-    assert refused.code == 3
+    refused = lakesweep("lifecycle", "apply", str(namespace), "--engine", "local", "--yes")
+    assert refused.code == 3  # the repository stands for its newest plan
     assert f"look with lakesweep lifecycle show {name}" in refused.error["hint"]
     assert "--override" not in refused.error["hint"]  # a dump may hide commits: no hint drops that
     applied = lakesweep(

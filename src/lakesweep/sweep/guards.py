@@ -58,6 +58,7 @@ CONFIRMED = frozenset(
         GuardName.SHARE,
         GuardName.GRACE,
         GuardName.POLICY_CHANGED,
+        GuardName.SHORT_RETENTION,
     }
 )
 _FIX = "fix what the guard names, then run the command again"
@@ -72,6 +73,7 @@ _ADVICE: Mapping[str, str] = {
     GuardName.STALE_PLAN: "make a new plan",
     GuardName.REFS_DUMP: "configure the lakeFS server of the repository",
     GuardName.STALE_REFS: "dump the refs again",
+    GuardName.AS_PROPOSED: "plan without --as-proposed, which keeps what HEADs hold",
     GuardName.LAKE_GONE: "configure the lake or the repository again",
     GuardName.PLAN_GONE: "restore the folder of the plan",
 }
@@ -254,7 +256,8 @@ def refuse(
     doubts = [name for name in names if name not in CONFIRMED]
     hint = f"{look}, then: {again or f'{commands} apply {plan}'} {override_options(names)}"
     if doubts:
-        hint = f"{look}; {'; '.join(_ADVICE.get(name, _FIX) for name in doubts)}"
+        advice = dict.fromkeys(_ADVICE.get(name, _FIX) for name in doubts)
+        hint = f"{look}; {'; '.join(advice)}"
     raise RefusedError(
         standing[0].name,
         [f"nothing was deleted; {format_count(len(standing), 'guard')} failed", *lines],

@@ -92,6 +92,18 @@ def test_all_guards_that_stand_are_named_with_what_to_try() -> None:
     assert caught.value.hint_for(typed).endswith(f", then: {typed} --override share")
 
 
+def test_few_days_ask_for_a_look() -> None:
+    with pytest.raises(RefusedError) as caught:
+        refuse([Guard("short-retention", "5 days")], [], "p")
+    assert caught.value.hint.endswith("--override short-retention")
+
+
+def test_the_same_advice_is_given_once() -> None:
+    with pytest.raises(RefusedError) as caught:
+        refuse([Guard("missing", "1 file"), Guard("outside", "2 files")], [], "p")
+    assert caught.value.hint.count("fix what the guard names") == 1
+
+
 def test_the_guide_names_every_guard() -> None:
     guide = (Path(__file__).parents[3] / "docs" / "sweep.md").read_text()
     assert [name.value for name in GuardName if f"`{name}`" not in guide] == []

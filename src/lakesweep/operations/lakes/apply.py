@@ -105,7 +105,8 @@ def apply_plan(
     io: Interaction = SILENT_IO,
 ) -> ApplyPlanResult:
     """Delete or quarantine the files of a plan that nothing references now."""
-    if is_table(find_plan(app.runs, request.plan).lake):
+    # A repository may stand for its newest plan, under a name that only lifecycles know.
+    if request.kind is PlanKind.SWEEP and is_table(find_plan(app.runs, request.plan).lake):
         return _apply_expiry(app, request, confirm, io)
     wanted = _apply_request(app, request)
     document = load_applicable_plan(app.stores, app.runs, wanted, app.clock.now())
