@@ -31,11 +31,15 @@ def allowed_places(catalog: Catalog) -> tuple[str, ...]:
     return (*own, *definition.properties.get(ALLOWED, "").split())
 
 
+def is_allowed(catalog: Catalog, address: str) -> bool:
+    """Whether a place lies in one that the catalog allows, however it is spelled."""
+    return any(_lies_in(address, place) for place in allowed_places(catalog))
+
+
 def check_place(catalog: Catalog, address: str, what: str = "location") -> None:
     """WarehouseError unless a place lies in one that the catalog allows, however it is spelled."""
-    places = allowed_places(catalog)
-    if not any(_lies_in(address, place) for place in places):
-        allowed = ", ".join(places) or "none: the catalog has no location"
+    if not is_allowed(catalog, address):
+        allowed = ", ".join(allowed_places(catalog)) or "none: the catalog has no location"
         raise bad_request(
             f"{what} {address[:200]} is outside of what catalog {catalog.name} allows: {allowed}"
         )

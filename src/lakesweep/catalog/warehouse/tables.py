@@ -279,10 +279,10 @@ def read_foreign(
     return file
 
 
-def drop_table(warehouse: IcebergWarehouse, path: Path, *, purge: bool) -> None:
-    """Drop a table. Its files stay, also if they are to be purged: sweeps delete them later.
+def drop_table(warehouse: IcebergWarehouse, path: Path, *, purge: bool) -> Table:
+    """Drop a table; its last state. Its files stay, also if they are to be purged.
 
-    Until the catalog forgets it, the table can be brought back.
+    Sweeps delete them later. Until the catalog forgets it, the table can be brought back.
     """
     for _ in range(_TRIES):
         table = warehouse.find(path, EntityType.TABLE)
@@ -292,12 +292,13 @@ def drop_table(warehouse: IcebergWarehouse, path: Path, *, purge: bool) -> None:
             marked = msgspec.structs.replace(table, properties=noted)
             mutations.insert(0, Update(path, marked, table.version))
         try:
-            warehouse.apply(mutations)
+            dropped = warehouse.apply(mutations).results[len(mutations) - 1].entity
         except EntityMissingError:
             raise no_entity(EntityType.TABLE, path) from None
         except EntityChangedError:
             continue
-        return
+        assert isinstance(dropped, Table)
+        return dropped
     raise WarehouseError(ProblemType.UNAVAILABLE, "the table is being changed by others")
 
 

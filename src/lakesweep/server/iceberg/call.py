@@ -13,7 +13,7 @@ from enum import StrEnum
 from functools import cached_property
 from http import HTTPStatus
 from typing import TypeVar
-from urllib.parse import parse_qsl, unquote, unquote_to_bytes
+from urllib.parse import parse_qsl, quote, unquote, unquote_to_bytes
 from uuid import UUID
 
 import msgspec
@@ -33,7 +33,12 @@ from lakesweep.catalog.warehouse.problems import (
     bad_request,
     dotted,
 )
-from lakesweep.catalog.warehouse.warehouse import MOST_NAMES, CommitTurns, IcebergWarehouse
+from lakesweep.catalog.warehouse.warehouse import (
+    MOST_NAMES,
+    CommitTurns,
+    IcebergWarehouse,
+    LoadedEntity,
+)
 from lakesweep.errors import EntityMissingError, LakesweepError
 from lakesweep.operations.catalogs.views import open_catalogs
 from lakesweep.server.auth.authentication import Authenticator, Caller
@@ -123,6 +128,17 @@ class IcebergCall:
         """The table or view in the path."""
         return (*self.namespace, self.name("name"))
 
+    def path_of(self, loaded: LoadedEntity) -> Path:
+        """Where a table is that this call is about; a new one has its name in the body."""
+        if "name" in self.parts or loaded.entity is None:
+            return self.path if "name" in self.parts else self.namespace
+        return (*self.namespace, loaded.entity.name)
+
+    def relative_path(self, path: Path) -> str:
+        """The path of a table, from the address of the service on, as clients put it together."""
+        namespace, name = quote(SEPARATOR.join(path[:-1]), safe=""), quote(path[-1], safe="")
+        return f"v1/{self.warehouse.catalog.id}/namespaces/{namespace}/tables/{name}"
+
     def name(self, part: str) -> str:
         """One step of the path. Iceberg's own client writes a space as `+`, others mean a plus."""
         raw = self.parts[part]
@@ -165,13 +181,14 @@ class IcebergCall:
         For what does not exist, the right to the nearest thing above it counts, so that names can
         be probed only by those who may see them.
         """
-        if not self._may(privilege, path):
+        if not self.may(privilege, path):
             on = dotted(path) or self.warehouse.catalog.name
             raise WarehouseError(
                 ProblemType.FORBIDDEN, f"{self.caller.name} needs {privilege} on {on}"
             )
 
-    def _may(self, privilege: Privilege, path: Path) -> bool:
+    def may(self, privilege: Privilege, path: Path) -> bool:
+        """Whether the caller has a privilege on something, or on what is above it."""
         caller = self.caller
         if caller.principal is None:
             needed = ServiceRole.VIEWER if privilege in _READS else ServiceRole.OPERATOR

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lakesweep.catalog.grants import Privilege
-from lakesweep.server.iceberg import namespaces, sessions, tables, views
+from lakesweep.server.iceberg import access, namespaces, sessions, tables, views
 from lakesweep.server.iceberg.call import IcebergRoute, Target
 
 _P = "/v1/{prefix}"
@@ -37,6 +37,9 @@ ROUTES: tuple[IcebergRoute, ...] = (
     IcebergRoute("POST", _T, tables.commit, is_commit=True, replay=tables.reload),
     IcebergRoute("DELETE", _T, tables.drop, Privilege.DROP, _ENTITY),
     IcebergRoute("POST", f"{_T}/metrics", tables.report, Privilege.READ_METADATA, _ENTITY),
+    IcebergRoute("POST", f"{_T}/unregister", tables.unregister, Privilege.DROP, _ENTITY),
+    IcebergRoute("GET", f"{_T}/credentials", access.credentials, Privilege.READ_DATA, _ENTITY),
+    IcebergRoute("POST", f"{_T}/sign", access.sign_request, Privilege.READ_DATA, _ENTITY),
     IcebergRoute("POST", f"{_P}/tables/rename", tables.move),
     IcebergRoute("POST", f"{_P}/transactions/commit", tables.commit_many, is_commit=True),
 

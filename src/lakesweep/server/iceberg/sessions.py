@@ -10,6 +10,7 @@ import msgspec
 
 from lakesweep.catalog.content_batch import REMEMBERED_SECONDS
 from lakesweep.catalog.warehouse.problems import bad_request
+from lakesweep.catalog.warehouse.storage_access import handed_out
 from lakesweep.server.http.problems import HttpError
 from lakesweep.server.iceberg.call import IcebergCall, IcebergReply, encoded, find_catalog
 
@@ -46,7 +47,7 @@ def show_config(call: IcebergCall) -> IcebergReply:
     catalog = find_catalog(call.catalogs, name)
     # The id goes into paths as it is, and stays when the catalog gets another name.
     overrides = {"prefix": str(catalog.id)}
-    defaults = {"token-exchange-enabled": "false"}
+    defaults = {"token-exchange-enabled": "false", **handed_out(catalog)}
     endpoints = tuple(call.around.endpoints)
     return encoded(WarehouseConfig(defaults, overrides, endpoints, _LIFETIME))
 

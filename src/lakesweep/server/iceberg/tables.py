@@ -11,6 +11,7 @@ from msgspec import Raw
 from lakesweep.catalog.entities import EntityType
 from lakesweep.catalog.grants import Privilege
 from lakesweep.catalog.warehouse.problems import Path, bad_request
+from lakesweep.catalog.warehouse.storage_access import TableAccess
 from lakesweep.catalog.warehouse.tables import (
     NewTableRequest,
     TableChange,
@@ -21,6 +22,7 @@ from lakesweep.catalog.warehouse.tables import (
     rename,
 )
 from lakesweep.catalog.warehouse.warehouse import LoadedEntity
+from lakesweep.server.iceberg.access import StorageCredential, access_for, tag_of_access
 from lakesweep.server.iceberg.call import IcebergCall, IcebergReply, encoded
 
 
@@ -86,7 +88,7 @@ def list_kind(call: IcebergCall, kind: EntityType) -> IcebergReply:
 def create(call: IcebergCall) -> IcebergReply:
     """A new table, or one that is staged for a later commit."""
     given = call.decode(NewTableRequest)
-    return answer(call, create_table(call.warehouse, call.namespace, given))
+    return answer(call, create_table(call.warehouse, call.namespace, given), has_access=True)
 
 
 def register(call: IcebergCall) -> IcebergReply:
@@ -97,7 +99,7 @@ def register(call: IcebergCall) -> IcebergReply:
         call.check(Privilege.WRITE_METADATA, path)
         call.check(Privilege.DROP, path)
     found = register_table(call.warehouse, path, given.metadata_location, overwrite=given.overwrite)
-    return answer(call, found)
+    return answer(call, found, has_access=True)
 
 
 def load(call: IcebergCall) -> IcebergReply:
@@ -111,7 +113,8 @@ def load(call: IcebergCall) -> IcebergReply:
     if call.headers.get("if-none-match") == tag:
         return IcebergReply(status=HTTPStatus.NOT_MODIFIED, headers={"ETag": tag})
     content = loaded.file.content if is_all else loaded.file.with_refs_only()
-    return IcebergReply(_result(loaded, content), headers={"ETag": tag})
+    access = access_for(call, loaded)
+    return IcebergReply(_result(loaded, content, access), headers={"ETag": tag})
 
 
 def exists(call: IcebergCall) -> IcebergReply:
@@ -198,19 +201,31 @@ def reload_kind(call: IcebergCall, kind: EntityType) -> IcebergReply:
     return answer(call, call.warehouse.load((*call.namespace, name), kind))
 
 
-def answer(call: IcebergCall, loaded: LoadedEntity) -> IcebergReply:
-    """A table as it is after a change."""
+def answer(call: IcebergCall, loaded: LoadedEntity, *, has_access: bool = False) -> IcebergReply:
+    """A table as it is after a change; a new one comes with access to its files."""
     headers = {} if loaded.entity is None else {"ETag": _tag(call, loaded, "all")}
-    return IcebergReply(_result(loaded, loaded.file.content), headers=headers)
+    access = access_for(call, loaded) if has_access else TableAccess()
+    return IcebergReply(_result(loaded, loaded.file.content, access), headers=headers)
 
 
 def _tag(call: IcebergCall, loaded: LoadedEntity, snapshots: str) -> str:
-    parts = (str(call.warehouse.catalog.id), loaded.file.location, snapshots)
+    catalog, access = str(call.warehouse.catalog.id), tag_of_access(call, loaded)
+    parts = (catalog, loaded.file.location, snapshots, access)
     return f'W/"{hashlib.sha256("|".join(parts).encode()).hexdigest()[:32]}"'
 
 
-def _result(loaded: LoadedEntity, content: bytes) -> bytes:
+def _result(loaded: LoadedEntity, content: bytes, access: TableAccess) -> bytes:
     """The metadata goes out as the bytes that its file has."""
     location = msgspec.json.encode(loaded.file.location or None)
-    pieces = (b'{"metadata-location":', location, b',"metadata":', content, b',"config":{}}')
-    return b"".join(pieces)
+    config = msgspec.json.encode(access.config)
+    pieces = [b'{"metadata-location":', location, b',"metadata":', content, b',"config":', config]
+    if access.credentials:
+        vended = [StorageCredential(access.prefix, access.credentials)]
+        pieces += [b',"storage-credentials":', msgspec.json.encode(vended)]
+    return b"".join([*pieces, b"}"])
+
+
+def unregister(call: IcebergCall) -> IcebergReply:
+    """Take a table out of the catalog and return its last state. Its files stay."""
+    last = drop_table(call.warehouse, call.path, purge=False)
+    return answer(call, LoadedEntity(last, call.warehouse.files.read(last.metadata_location)))
