@@ -170,7 +170,7 @@ class MaintenanceRuns:
     def list(self) -> Iterator[MaintenanceRunInformation]:
         """Runs, newest first."""
         index = self.system.index(self._log.head().runs, LINKS)
-        links = [link for _, link in index.prefix(b"", reverse=True)]
+        links = (link for _, link in index.prefix(b"", reverse=True))
         return self._log.fetch(links, MaintenanceRunInformation)
 
     def get(self, run: str) -> MaintenanceRunInformation:

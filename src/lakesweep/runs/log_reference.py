@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
@@ -58,10 +59,11 @@ class LogReference(Generic[Head]):
         self.realm.references.ensure([self.name])
         return self.realm.commit(self.name, attempt_change, self.head_type, message=message).changed
 
-    def fetch(self, links: Sequence[Link], kind: type[Record]) -> Iterator[Record]:
-        """The objects behind links, in their order, read in pages."""
-        for start in range(0, len(links), _PAGE_RUNS):
-            found = self.realm.objects.fetch_many(links[start : start + _PAGE_RUNS], kind)
+    def fetch(self, links: Iterable[Link], kind: type[Record]) -> Iterator[Record]:
+        """The objects behind links, in their order, read in pages as they are asked for."""
+        rest = iter(links)
+        while page := list(islice(rest, _PAGE_RUNS)):
+            found = self.realm.objects.fetch_many(page, kind)
             yield from (each.value for each in found if each is not None)
 
     def add_lease(

@@ -130,18 +130,21 @@ class RunLog:
         head = self._log.head()
         if lake is not None:
             return self._list(head, lake)
-        keys = (found for found, _ in self.realm.index(head.runs, LINKS).items())
-        every = [self._list(head, lake) for lake in sorted({str(decode(one)[0]) for one in keys})]
+        lakes = self.realm.index(head.runs, LINKS).heads()
+        every = [self._list(head, str(decode(lake)[0])) for lake in lakes]
         return heapq.merge(*every, key=lambda run: run.started_at, reverse=True)
 
     def _list(self, head: SweepsCommit, lake: str) -> Iterator[RunRecord]:
         index = self.realm.index(head.runs, LINKS)
-        links = [link for _, link in index.prefix(key(lake), reverse=True)]
+        links = (link for _, link in index.prefix(key(lake), reverse=True))
         return self._log.fetch(links, RunRecord)
 
     def get(self, run: str) -> RunRecord:
         """One run. NotFoundError if there is none of that name."""
-        return find_run(self.list(), run)
+        # Keys end with the name, so that no other record has to be read.
+        index, ending = self.realm.index(self._log.head().runs, LINKS), key(run)
+        links = [link for found, link in index.items() if found.endswith(ending)]
+        return find_run(self._log.fetch(links, RunRecord), run)
 
     def holds_lease(self, run: str, until: int) -> bool | None:
         """Whether a run holds the lease of its lake, which ends at `until` or later.

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from functools import reduce
+from typing import TYPE_CHECKING
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -17,15 +20,20 @@ from lakesweep.errors import NotFoundError
 from lakesweep.operations.lakes.approval import Decision
 from lakesweep.operations.lakes.repositories import plan_or_lake
 from lakesweep.runs.records import PlanRecord, PlanStatus
-from lakesweep.storage.datasets.reader import read_dataset
+from lakesweep.storage.datasets.reader import read_dataset, scan_groups
 from lakesweep.sweep.inspect.report import render_report
 from lakesweep.sweep.plan import stored_plan
 from lakesweep.sweep.plan.document import PlanDocument, PlanKind, check_kind
 from lakesweep.sweep.plan.stored_plan import PlanState, StoredPlan, open_plan
 from lakesweep.sweep.verdicts import Reason, Verdict
 
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
+
 #: What programs get of each file of a plan.
 PLAN_COLUMNS = ("path", "verdict", "reason", "size_bytes", "modified", "rule")
+#: How many rows a page of files may read, so that a search of millions takes several pages.
+_MOST_ROWS = 200_000
 #: The dataset of a lifecycle plan with the paths of what it deletes.
 _ADDRESSES = "addresses"
 
@@ -95,10 +103,15 @@ class PlannedFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlannedFiles(msgspec.Struct, frozen=True):
-    """Some files of a plan; `after` is how many come before the next page, if there is one."""
+    """Some files of a plan; `after` is how many come before the next page, if there is one.
+
+    A page may have few files or none although there are more: of `total` files, `after` were looked
+    at so far.
+    """
 
     files: tuple[PlannedFile, ...]
     after: int | None
+    total: int = 0
 
 
 def find_plan(app: App, name: str, kind: PlanKind = PlanKind.SWEEP) -> StoredPlan:
@@ -134,23 +147,81 @@ def plan_files(app: App, request: PlanFilesRequest) -> Iterator[pa.RecordBatch]:
 
 
 def some_plan_files(app: App, request: PlanFilesRequest, after: int, limit: int) -> PlannedFiles:
-    """A page of the files of a plan. No more is read than is needed to reach its end."""
-    fields, skip = PlannedFile.__struct_fields__, after
-    found: list[dict[str, Any]] = []
-    for batch in plan_files(app, request):
-        rows = batch.slice(skip, limit + 1 - len(found)) if skip < batch.num_rows else None
-        skip = max(0, skip - batch.num_rows)
-        if rows is not None:
-            found += rows.select(list(fields)).to_pylist()
-        if len(found) > limit:
-            break
-    files = tuple(msgspec.convert(row, PlannedFile) for row in found[:limit])
-    return PlannedFiles(files, after + limit if len(found) > limit else None)
+    """A page of the files of a plan that come after so many others, wanted or not.
+
+    No more is read than is needed to fill the page, and no more rows than a page may take.
+    """
+    plan = find_plan(app, request.plan, request.kind)
+    if request.table is not None:
+        _check_table(plan, request.table)
+    search = _FileSearch(request, limit)
+    verdicts = list(Verdict) if request.verdict is None else [request.verdict]
+    verdicts.sort(key=lambda each: each is Verdict.KEEP)
+    datasets = [plan.dataset(each.value) for each in verdicts]
+    before, total = 0, sum(each.rows for each in datasets)
+    for dataset in datasets:
+        if before + dataset.rows > after:
+            for first, group in scan_groups(app.stores, dataset, after - before):
+                search.look(group, before + first, after)
+                if search.is_full and search.next < total:
+                    return PlannedFiles(tuple(search.found), search.next, total)
+        before += dataset.rows
+    return PlannedFiles(tuple(search.found), None, total)
+
+
+class _FileSearch:
+    """Gathers the wanted files of row groups until there are enough, or enough was read."""
+
+    def __init__(self, request: PlanFilesRequest, limit: int) -> None:
+        self._request = request
+        self._limit = limit
+        self._read = 0
+        self.next = 0
+        self.found: list[PlannedFile] = []
+
+    def look(self, group: ds.ParquetFileFragment, first: int, after: int) -> None:
+        """Take the wanted files of a group, from row number `after` on; `first` is its first."""
+        wanted = self._wanted(group)
+        numbers = wanted[wanted >= after - first][: self._limit + 1 - len(self.found)]
+        if len(numbers):
+            rows = group.to_table(columns=list(PlannedFile.__struct_fields__), use_threads=False)
+            some = rows.take(pa.array(numbers)).to_pylist()
+            self.found += (msgspec.convert(row, PlannedFile) for row in some)
+        if len(self.found) > self._limit:
+            self.next = first + int(numbers[-1])
+            del self.found[self._limit :]
+        else:
+            self.next = first + group.row_groups[0].num_rows
+        self._read += group.row_groups[0].num_rows
+
+    def _wanted(self, group: ds.ParquetFileFragment) -> npt.NDArray[np.int64]:
+        """The numbers of the wanted rows in a group."""
+        count = group.row_groups[0].num_rows
+        request, conditions = self._request, []
+        names = {"reason": request.reason, "table": request.table, "path": request.text}
+        asked = [name for name, value in names.items() if value]
+        if not asked:
+            return np.arange(count)
+        rows = group.to_table(columns=asked, use_threads=False)
+        if request.text:
+            conditions.append(_contains(rows["path"], request.text))
+        conditions += (pc.equal(rows[name], names[name]) for name in asked if name != "path")
+        every = reduce(pc.and_, conditions)
+        return np.flatnonzero(pc.fill_null(every, False).to_numpy(zero_copy_only=False))
+
+    @property
+    def is_full(self) -> bool:
+        """Whether nothing more is to be read for this page."""
+        return len(self.found) >= self._limit or self._read >= _MOST_ROWS
 
 
 def _containing(rows: Iterator[pa.RecordBatch], text: str) -> Iterator[pa.RecordBatch]:
     for batch in rows:
-        yield batch.filter(pc.match_substring(batch.column("path"), text, ignore_case=True))
+        yield batch.filter(_contains(batch.column("path"), text))
+
+
+def _contains(paths: pa.Array | pa.ChunkedArray, text: str) -> pa.Array | pa.ChunkedArray:
+    return pc.match_substring(paths, text, ignore_case=True)
 
 
 def _at(rows: Iterator[pa.RecordBatch], path: str) -> Iterator[pa.RecordBatch]:

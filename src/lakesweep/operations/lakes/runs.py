@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from heapq import merge
-from itertools import islice
+from itertools import chain, islice, takewhile
 from typing import Any
 
 import msgspec
@@ -117,8 +117,12 @@ class RunFilter:
 
     def accepts(self, run: RunView) -> bool:
         """Whether a run is wanted; its lake was checked before."""
-        is_late = self.since is None or run.started >= self.since
-        return is_late and self.status in (None, run.status) and self.kind in (None, run.kind)
+        is_right = self.status in (None, run.status) and self.kind in (None, run.kind)
+        return is_right and self.is_late(run)
+
+    def is_late(self, run: RunView) -> bool:
+        """Whether a run is not too old."""
+        return self.since is None or run.started >= self.since
 
 
 def list_runs(app: App, wanted: RunFilter | None = None, limit: int = _NEWEST) -> list[RunView]:
@@ -128,16 +132,17 @@ def list_runs(app: App, wanted: RunFilter | None = None, limit: int = _NEWEST) -
 
 def every_run(app: App, wanted: RunFilter) -> Iterator[RunView]:
     """All wanted runs, newest first, read as they are asked for."""
-    runs = [*map(RunView.of, app.known_runs.list(wanted.lake))] if wanted.lake else None
-    if runs == [] and wanted.lake not in app.config.lakes:
+    every = map(RunView.of, app.known_runs.list(wanted.lake))
+    first = next(every, None)
+    if wanted.lake and first is None and wanted.lake not in app.config.lakes:
         raise NotFoundError(
             f"there is no lake {wanted.lake}, and no run of it",
             hint="lakesweep lakes lists the lakes, and lakesweep runs the runs of all",
         )
-    every = iter(runs) if runs is not None else map(RunView.of, app.known_runs.list())
-    maintenance = map(RunView.of_maintenance, _maintenance(app)) if runs is None else iter(())
-    newest = merge(every, maintenance, key=lambda run: run.started, reverse=True)
-    return filter(wanted.accepts, newest)
+    runs = chain(() if first is None else (first,), every)
+    maintenance = iter(()) if wanted.lake else map(RunView.of_maintenance, _maintenance(app))
+    newest = merge(runs, maintenance, key=lambda run: run.started, reverse=True)
+    return filter(wanted.accepts, takewhile(wanted.is_late, newest))
 
 
 def show_run(app: App, run: str) -> RunView | MaintenanceView:
