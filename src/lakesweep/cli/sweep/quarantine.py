@@ -96,6 +96,7 @@ def _state(each: QuarantineView) -> str:
     examples=[
         f"lakesweep quarantine restore {_PLAN}",
         f"lakesweep quarantine restore {_PLAN} --path s3://lake/shop/orders/data/0000.parquet",
+        f"lakesweep quarantine restore {_PLAN} --table lake.shop.orders",
     ],
 )
 def restore(
@@ -109,6 +110,22 @@ def restore(
             help="Restore only this file, by its address or its path in the lake. Repeatable.",
         ),
     ] = None,
+    prefix: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Restore only what was in this folder, by its address or its path in the lake.",
+            show_default=False,
+        ),
+    ] = None,
+    table: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TABLE",
+            help="Restore only files of this table, as lakesweep show names it.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Restore files from quarantine, each under its old key.
 
@@ -117,7 +134,9 @@ def restore(
     """
     from lakesweep.operations.lakes.quarantine import restore_quarantine
 
-    result = restore_quarantine(context.app, plan, tuple(path or ()))
+    result = restore_quarantine(
+        context.app, plan, tuple(path or ()), prefix=prefix, table=table
+    )
     _report(context, result, "restored")
     if not result.is_complete:
         raise typer.Exit(IncompleteError.exit_code)

@@ -273,6 +273,30 @@ def resume_run(app: App, run: str, by: str | None = None) -> JobView:
     return submit_job(app, replace(request, by=by))
 
 
+def run_again(app: App, run: str, by: str | None = None) -> JobView:
+    """Queue the same work once more. A plan is applied once, so what applied it is planned again."""
+    known = _find(app, run)
+    request = can_run_again(app, known.view)
+    if request is None and known.record is not None:
+        request = _same_job(app, known.record)
+    if request is None:
+        raise UsageError(
+            f"{run} is of kind {known.view.kind}, which is not run again by a service",
+            hint="run the same command again",
+        )
+    return submit_job(app, replace(request, by=by))
+
+
+def can_run_again(app: App, run: RunView) -> JobRequest | None:
+    """The job that does the work of a run once more; None if there is none for its kind."""
+    engine = (f"--engine={run.spec['engine']}",) if run.spec.get("engine") else ()
+    if run.kind == RunView.MAINTAIN:
+        return JobRequest(JobKind.MAINTAIN)
+    if run.lake in app.config.lakes and run.kind in (RunKind.PLAN, RunKind.CHECK):
+        return JobRequest(JobKind(run.kind), run.lake, engine)
+    return None
+
+
 def _continuation(app: App, run: RunRecord) -> JobRequest | None:
     """The job that continues a run; an apply goes on with the same plan and the same decisions."""
     engine = (f"--engine={run.spec['engine']}",) if run.spec.get("engine") else ()

@@ -13,12 +13,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
 from msgspec import UNSET, UnsetType
 
 from lakesweep.app import App
 from lakesweep.clock import micros, moment
-from lakesweep.errors import ConfigError, DamagedError, NotFoundError
+from lakesweep.errors import ConfigError, DamagedError, NotFoundError, UsageError
 from lakesweep.guard_names import GuardName
+from lakesweep.hashing import HashSet
 from lakesweep.lifecycle.plan.recheck import NeighbourSources, RecheckSources, head_metaranges
 from lakesweep.lifecycle.repository_lake import lake_name
 from lakesweep.operations.interaction import SILENT_IO, Confirm, EngineName, Interaction
@@ -28,14 +31,18 @@ from lakesweep.operations.lakes.repositories import opener_of, recheck_sources
 from lakesweep.operations.tables.purge_check import sources_of_others
 from lakesweep.runs.records import RunKind, RunStatus, command_prefix, is_repository, is_table
 from lakesweep.runs.sessions import Session, run_session
+from lakesweep.storage.address import folder_identity, identities
 from lakesweep.storage.deleting.outcome_totals import OutcomeReport, OutcomeTotals
+from lakesweep.sweep.columns import hashes_of
 from lakesweep.sweep.engine.protocol import SweepEngine
 from lakesweep.sweep.guards import Guard, check_policy, refuse
 from lakesweep.sweep.holdings import Holding, find_holding, holdings
 from lakesweep.sweep.plan.document import load_plan
 from lakesweep.sweep.quarantine.emptying import EmptyingResult, QuarantineEmptier
-from lakesweep.sweep.quarantine.restore import QuarantineRestorer, count_held
+from lakesweep.sweep.plan.stored_plan import StoredPlan, open_plan
+from lakesweep.sweep.quarantine.restore import QuarantineRestorer, Select, count_held
 from lakesweep.sweep.roots.sources import RootSourceFactory
+from lakesweep.sweep.verdicts import Verdict
 from lakesweep.units import format_moment
 
 
@@ -104,8 +111,23 @@ def list_quarantines(app: App) -> QuarantineList:
     return QuarantineList(tuple(QuarantineView(**_fields(holding)) for holding in found))
 
 
-def restore_quarantine(app: App, plan: str, paths: tuple[str, ...] = ()) -> RestoreResult:
-    """Restore all files that a plan quarantined, or some by address or by path in the lake."""
+def restore_quarantine(
+    app: App,
+    plan: str,
+    paths: tuple[str, ...] = (),
+    *,
+    prefix: str | None = None,
+    table: str | None = None,
+) -> RestoreResult:
+    """Restore all files that a plan quarantined, or some by address or by path in the lake.
+
+    `prefix` is a folder, and `table` a table of the plan: all files in them are restored.
+    """
+    if sum((bool(paths), prefix is not None, table is not None)) > 1:
+        raise UsageError(
+            "files are restored by path, by folder or by table",
+            hint="use only one of --path, --prefix and --table",
+        )
     holding = _find(app, plan)
     lake = app.lake_of_holding(holding)
     restorer = QuarantineRestorer(app.stores, app.runs, lake)
@@ -114,10 +136,38 @@ def restore_quarantine(app: App, plan: str, paths: tuple[str, ...] = ()) -> Rest
         return any(batch.num_rows for batch in restorer.files(holding, [address]))
 
     paths = tuple(lake_path(lake.locations, path, is_held) for path in paths)
+    select = None
+    if prefix is not None:
+        select = _in_folder(lake_path(lake.locations, prefix.rstrip("/"), lambda _: True))
+    elif table is not None:
+        select = _of_table(open_plan(app.stores, app.known_runs, holding.plan), table)
     with _session(app, holding, RunKind.RESTORE, {}) as session:
-        totals = restorer.restore(holding, session, paths)
+        totals = restorer.restore(holding, session, paths, select)
         _record(session, totals)
+        if select is not None and not totals.found:
+            raise NotFoundError(
+                f"{holding.plan} set aside no file of {prefix or table}; nothing was restored",
+                hint=f"lakesweep show {holding.plan} --verdict delete --files lists what it did",
+            )
     return RestoreResult(**totals.fields(), plan=holding.plan, lake=holding.lake)
+
+
+def _in_folder(folder: str) -> Select:
+    """Selects the files below a folder; the folder itself ends at a slash, never in a name."""
+    address = folder_identity(folder)
+
+    def select(batch: pa.RecordBatch) -> pa.RecordBatch:
+        return batch.filter(pc.starts_with(identities(batch["path"]), address))
+
+    return select
+
+
+def _of_table(plan: StoredPlan, table: str) -> Select:
+    """Selects the files that a plan counts to a table."""
+    wanted = HashSet()
+    for batch in plan.rows(Verdict.DELETE, table=table):
+        wanted.add(hashes_of(batch))
+    return lambda batch: batch.filter(pa.array(wanted.contains(hashes_of(batch))))
 
 
 def empty_quarantine(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from heapq import merge
 from itertools import chain, islice, takewhile
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -33,6 +33,9 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     None if the run counts no files. `subject` is the lake, or the addresses that the run worked on.
     `job` is the scheduled job that it is a part of.
     """
+
+    #: The kind of maintenance runs of the store, which are no runs of lakes.
+    MAINTAIN: ClassVar[str] = "maintain"
 
     run: str
     lake: str
@@ -87,7 +90,7 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
             run=view.run,
             lake="-",
             subject="-",
-            kind="maintain",
+            kind=cls.MAINTAIN,
             status=view.status.value,
             started=view.started,
             finished=view.finished,

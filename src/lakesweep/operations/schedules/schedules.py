@@ -10,16 +10,20 @@ import msgspec
 
 from lakesweep.app import App
 from lakesweep.clock import micros, moment
-from lakesweep.errors import UsageError
+from lakesweep.errors import ReferenceMissingError, UsageError
 from lakesweep.operations.schedules.jobs import check_schedule, targets_of
 from lakesweep.runs.due_times import upcoming
-from lakesweep.runs.job_records import JobRecord
+from lakesweep.runs.job_records import SCHEDULES, JobRecord
 from lakesweep.runs.schedules import ON_DEMAND, RESERVED, JobKind, Schedule
 from lakesweep.runs.sessions import user_name
+from lakesweep.store import key
 from lakesweep.units import format_duration
 
 _SHOWN_DUE = 5
 _SHOWN_JOBS = 10
+_SHOWN_CHANGES = 20
+#: In so many of the newest commits the changes of a schedule are looked for.
+_LOOKED_AT = 500
 
 
 class JobView(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,6 +94,29 @@ class ScheduleList(msgspec.Struct, frozen=True):
     """All schedules by name."""
 
     schedules: tuple[ScheduleView, ...]
+
+
+class ScheduleChange(msgspec.Struct, frozen=True):
+    """One change of a schedule: when, and what the commit says of it."""
+
+    at: datetime
+    action: str
+    message: str
+
+
+def schedule_history(app: App, name: str) -> tuple[ScheduleChange, ...]:
+    """The newest changes of a schedule, newest first, as far as the log reaches back."""
+    wanted = key("schedule", name)
+    try:
+        commits = list(islice(app.known_schedules.realm.log(SCHEDULES), _LOOKED_AT))
+    except ReferenceMissingError:
+        return ()
+    return tuple(
+        ScheduleChange(moment(each.value.committed_at), change.action, each.value.message)
+        for each in commits
+        for change in each.value.changes
+        if change.key == wanted
+    )[:_SHOWN_CHANGES]
 
 
 def add_schedule(app: App, schedule: Schedule) -> ScheduleView:

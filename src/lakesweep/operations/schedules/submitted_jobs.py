@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 import msgspec
 
@@ -19,6 +20,8 @@ from lakesweep.runs.schedules import JobKind
 from lakesweep.runs.sessions import user_name
 
 _PAGE_LINES = 200
+#: In so many of the newest jobs one that has just ended is looked for.
+_LOOKED_AT = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,17 @@ def list_jobs(app: App) -> Iterator[JobView]:
     book = app.known_schedules
     yield from map(JobView.of, book.open_jobs())
     yield from map(JobView.of, book.ended_jobs())
+
+
+def target_jobs(app: App, target: str | None = None, most: int = 5) -> tuple[JobView, ...]:
+    """Jobs for one target that wait, run or have just ended; without a target, open ones of all."""
+    book = app.known_schedules
+    found = list(book.open_jobs())
+    if target is not None:
+        found = [job for job in found if job.target == target]
+        ended = islice(book.ended_jobs(), _LOOKED_AT)
+        found += islice((job for job in ended if job.target == target), 1)
+    return tuple(JobView.of(job) for job in found[:most])
 
 
 def show_job(app: App, name: str) -> JobView:

@@ -12,10 +12,10 @@ hashes. They moved no more than their plan lists, and the store vouches for that
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -50,6 +50,9 @@ if TYPE_CHECKING:
     from lakesweep.storage.stores import Stores
     from lakesweep.sweep.lake import Lake
 
+#: Leaves some rows of a batch (LISTING).
+Select: TypeAlias = Callable[[pa.RecordBatch], pa.RecordBatch]
+
 _WITHOUT_LIST = "find out who changed it; without that folder, the quarantine itself is listed"
 _COLUMNS = ["path", "size_bytes", "modified", "etag", "h1", "h2"]
 
@@ -79,11 +82,16 @@ class QuarantineRestorer:
     lake: Lake
 
     def restore(
-        self, holding: Holding, session: Session, paths: Collection[str] = ()
+        self,
+        holding: Holding,
+        session: Session,
+        paths: Collection[str] = (),
+        select: Select | None = None,
     ) -> OutcomeTotals:
-        """Restore files under their old keys: all, or those in `paths`. `session` has the lease.
+        """Restore files under their old keys: all, those in `paths`, or what `select` leaves.
 
-        NotFoundError for a path that was not quarantined; then nothing is restored.
+        `session` has the lease. NotFoundError for a path that was not quarantined; then nothing is
+        restored.
         """
         self._check_named(holding, paths)
         locations = tuple(dict.fromkeys((*self.lake.locations, *holding.locations)))
@@ -91,16 +99,20 @@ class QuarantineRestorer:
             lock_locations(self.stores, self.runs, locations, session),
             mark_restore(self.stores, holding.lake, locations, session.record.run),
         ):
-            return self._restore(holding, session.lease, paths)
+            return self._restore(holding, session.lease, paths, select)
 
-    def _restore(self, holding: Holding, lease: HeldLease, paths: Collection[str]) -> OutcomeTotals:
+    def _restore(
+        self, holding: Holding, lease: HeldLease, paths: Collection[str], select: Select | None
+    ) -> OutcomeTotals:
         fence = RequestFence(lease.verified_until, lease.clock)
         tally = OutcomeTotals()
-        for batch in restore_files(FencedStores(self.stores, fence), self.files(holding, paths)):
+        files = self.files(holding, paths, select)
+        for batch in restore_files(FencedStores(self.stores, fence), files):
             tally.add(batch)
         if fence.ended is not None:
             raise fence.ended
-        self.check_found(holding, tally.found)
+        if select is None:
+            self.check_found(holding, tally.found)
         return tally
 
     def check_found(self, holding: Holding, found: int) -> None:
@@ -125,7 +137,9 @@ class QuarantineRestorer:
                 hint=f"lakesweep show {holding.plan} --verdict delete --files lists what it did",
             )
 
-    def files(self, holding: Holding, paths: Collection[str] = ()) -> Iterator[pa.RecordBatch]:
+    def files(
+        self, holding: Holding, paths: Collection[str] = (), select: Select | None = None
+    ) -> Iterator[pa.RecordBatch]:
         """The files that the runs of a plan were to quarantine, once for each place."""
         address = self.runs.plan(holding.plan).address
         seen: dict[QuarantineFolders, HashSet] = {}
@@ -135,7 +149,9 @@ class QuarantineRestorer:
             lists = self._lists(holding.plan, address, run)
             rows = _listed(self.stores, places) if lists is None else self._rows(lists)
             new = (batch.filter(pa.array(known.add(hashes_of(batch)))) for batch in rows)
-            yield from held_files(self.stores, (_select(batch, paths) for batch in new), places)
+            some = (_select(batch, paths) for batch in new)
+            chosen = some if select is None else map(select, some)
+            yield from held_files(self.stores, chosen, places)
 
     def _lists(self, plan: str, address: str, run: RunRecord) -> Sequence[Dataset] | None:
         """The lists of what a run was to move; None if they are gone."""
