@@ -134,9 +134,7 @@ def restore(
     """
     from lakesweep.operations.lakes.quarantine import restore_quarantine
 
-    result = restore_quarantine(
-        context.app, plan, tuple(path or ()), prefix=prefix, table=table
-    )
+    result = restore_quarantine(context.app, plan, tuple(path or ()), prefix=prefix, table=table)
     _report(context, result, "restored")
     if not result.is_complete:
         raise typer.Exit(IncompleteError.exit_code)

@@ -274,7 +274,7 @@ def resume_run(app: App, run: str, by: str | None = None) -> JobView:
 
 
 def run_again(app: App, run: str, by: str | None = None) -> JobView:
-    """Queue the same work once more. A plan is applied once, so what applied it is planned again."""
+    """Queue the same work once more. An apply is not: each plan is applied once."""
     known = _find(app, run)
     request = can_run_again(app, known.view)
     if request is None and known.record is not None:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import datetime, timedelta
 from itertools import islice
 
 import msgspec
 
 from lakesweep.app import App
+from lakesweep.errors import DamagedError, NotFoundError
 from lakesweep.operations.lakes.lakes import LakeHealth, LakeLine, list_lakes
 from lakesweep.operations.lakes.live_runs import RunProgressView, run_progress
 from lakesweep.operations.lakes.plan_view import PlanLine, list_plans
 from lakesweep.operations.lakes.runs import RunFilter, RunView, every_run
 from lakesweep.operations.schedules.schedules import ScheduleView, list_schedules
 from lakesweep.runs.records import ApprovalState, RunKind, RunStatus
-from lakesweep.sweep.plan.stored_plan import PlanState
+from lakesweep.sweep.plan.stored_plan import PlanState, open_plan
 
 #: How many days are looked at, and at most how many runs in them.
 DAYS = 14
@@ -40,6 +42,16 @@ class FreedDay(msgspec.Struct, frozen=True):
     files: int
 
 
+class WastefulTable(msgspec.Struct, frozen=True, kw_only=True):
+    """What the newest plan of its lake would delete in the folders of a table."""
+
+    table: str
+    lake: str
+    plan: str
+    files: int
+    bytes: int
+
+
 class Overview(msgspec.Struct, frozen=True, kw_only=True):
     """The state of everything. Lists are cut after a few entries, the counts are complete.
 
@@ -57,6 +69,7 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     paused_count: int
     waste: tuple[LakeLine, ...]
     waste_bytes: int
+    tables: tuple[WastefulTable, ...]
     freed: tuple[FreedDay, ...]
     lake_count: int
 
@@ -87,6 +100,7 @@ def show_overview(app: App) -> Overview:
         paused_count=sum(each.paused_by is not None for each in schedules),
         waste=tuple(waste[:_SHOWN]),
         waste_bytes=sum(map(_waste, lakes)),
+        tables=tuple(_wasteful(app, waste[:_SHOWN])[:_SHOWN]),
         freed=tuple(_freed(runs, since)),
         lake_count=len(lakes),
     )
@@ -117,6 +131,24 @@ def _waste(lake: LakeLine) -> int:
     plan = lake.last_plan
     is_open = plan is not None and plan.state not in ("applied", "rejected")
     return (plan.waste_bytes or 0) if plan is not None and is_open else 0
+
+
+def _wasteful(app: App, lakes: Iterable[LakeLine]) -> list[WastefulTable]:
+    """The tables with most waste of some lakes; a plan whose files are gone tells of none."""
+    found: list[WastefulTable] = []
+    for lake in lakes:
+        if lake.last_plan is None:
+            continue
+        with suppress(NotFoundError, DamagedError):
+            document = open_plan(app.stores, app.known_runs, lake.last_plan.plan).document
+            found += (
+                WastefulTable(
+                    table=each["table"], lake=lake.lake, plan=document.plan, **each["delete"]
+                )
+                for each in document.tables[:_SHOWN]
+                if each.get("table") and each["delete"]["files"]
+            )
+    return sorted(found, key=lambda each: -each.bytes)
 
 
 def _freed(runs: Iterable[RunView], since: datetime) -> Iterable[FreedDay]:

@@ -100,9 +100,7 @@ def _tables(document: PlanDocument) -> Mapping[str, FileTotals]:
     }
 
 
-def _changes(
-    before: Mapping[str, FileTotals], now: Mapping[str, FileTotals]
-) -> list[AmountChange]:
+def _changes(before: Mapping[str, FileTotals], now: Mapping[str, FileTotals]) -> list[AmountChange]:
     """What differs, the largest difference first."""
     every = (
         AmountChange(

@@ -38,8 +38,8 @@ from lakesweep.sweep.engine.protocol import SweepEngine
 from lakesweep.sweep.guards import Guard, check_policy, refuse
 from lakesweep.sweep.holdings import Holding, find_holding, holdings
 from lakesweep.sweep.plan.document import load_plan
-from lakesweep.sweep.quarantine.emptying import EmptyingResult, QuarantineEmptier
 from lakesweep.sweep.plan.stored_plan import StoredPlan, open_plan
+from lakesweep.sweep.quarantine.emptying import EmptyingResult, QuarantineEmptier
 from lakesweep.sweep.quarantine.restore import QuarantineRestorer, Select, count_held
 from lakesweep.sweep.roots.sources import RootSourceFactory
 from lakesweep.sweep.verdicts import Verdict
@@ -109,6 +109,11 @@ def list_quarantines(app: App) -> QuarantineList:
     """Everything that was ever quarantined."""
     found = (count_held(app.stores, holding) for holding in holdings(app.known_runs))
     return QuarantineList(tuple(QuarantineView(**_fields(holding)) for holding in found))
+
+
+def show_quarantine(app: App, plan: str) -> QuarantineView:
+    """What one plan set aside, by the name of the plan or of a run that applied it."""
+    return QuarantineView(**_fields(count_held(app.stores, find_holding(app.known_runs, plan))))
 
 
 def restore_quarantine(

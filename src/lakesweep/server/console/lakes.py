@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from lakesweep.operations.lakes.overview import FreedDay, running_now, show_overview
-from lakesweep.operations.schedules.submitted_jobs import JobRequest, submit_job
+from lakesweep.operations.schedules.submitted_jobs import JobRequest, submit_job, target_jobs
 from lakesweep.runs.schedules import JobKind
 from lakesweep.server.api import lakes as api
 from lakesweep.server.api.call import Call, Nothing, Reply
 from lakesweep.server.api.pages import ListRequest
+from lakesweep.server.console.runs import is_open
 from lakesweep.server.console.view import PageView, encoded, go_to, link
 from lakesweep.sweep.inspect.charts import Bar
 from lakesweep.units import format_count, format_size
@@ -64,16 +65,17 @@ def show_lake(call: Call[ListRequest]) -> PageView:
     name = call.names["lake"]
     given: Call[Nothing] = Call(call.around, call.caller, call.names, Nothing())
     lake = api.show_lake(given)
-    plan = None
+    plan, jobs = None, target_jobs(call.app, name)
     if lake.last_plan is not None:
         newest = {**call.names, "plan": lake.last_plan.plan}
         plan = api.show_plan(Call(call.around, call.caller, newest, Nothing()))
     return PageView(
         template="lake.html",
         title=f"Lake {name}",
-        values={"lake": lake, "page": api.list_roots(call), "plan": plan},
+        values={"lake": lake, "page": api.list_roots(call), "plan": plan, "jobs": jobs},
         api=link("api", "v1", "lakes", name),
         command="lakesweep lakes",
+        is_live=any(map(is_open, jobs)),
     )
 
 

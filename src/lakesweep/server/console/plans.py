@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import Annotated, Any
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
 from lakesweep.json_lines import encode_lines
+from lakesweep.operations.lakes.plan_changes import plan_changes
 from lakesweep.operations.lakes.plan_view import (
     PLAN_COLUMNS,
     PlanFilesRequest,
@@ -23,11 +25,15 @@ from lakesweep.operations.lakes.plan_view import (
 from lakesweep.operations.lakes.plan_view import (
     list_plans as every_plan,
 )
+from lakesweep.operations.schedules.submitted_jobs import target_jobs
 from lakesweep.runs.records import ApprovalState
+from lakesweep.server.api import jobs as jobs_api
 from lakesweep.server.api import lakes as api
 from lakesweep.server.api.call import Call, Nothing, Reply, StreamReply
+from lakesweep.server.api.jobs import ApplyBody
 from lakesweep.server.api.lakes import ApproveRequest, ExplainRequest, PlansRequest, RejectRequest
 from lakesweep.server.console.guard_cards import guard_cards
+from lakesweep.server.console.runs import is_open as is_open_job
 from lakesweep.server.console.view import PageView, command_line, encoded, go_to, link
 from lakesweep.sweep.inspect.charts import Bar
 from lakesweep.sweep.inspect.report import table_name
@@ -87,6 +93,13 @@ class DownloadRequest(FileFilter, frozen=True, forbid_unknown_fields=True, kw_on
     format: DownloadFormat = DownloadFormat.JSON_LINES
 
 
+class ApplyForm(msgspec.Struct, frozen=True, kw_only=True):
+    """How long to hold what is set aside, and the guards that are overridden."""
+
+    hold: str = ""
+    override: tuple[str, ...] = ()
+
+
 def list_plans(call: Call[PlansRequest]) -> PageView:
     """Plans, newest first."""
     chosen = call.given
@@ -111,6 +124,8 @@ def show_plan(call: Call[ReviewRequest]) -> PageView:
     decision = None if line is None else line.decision
     is_open = plan.state is PlanState.READY
     is_decided = decision is not None and decision.state in _DECIDED
+    jobs = target_jobs(call.app, plan.plan)
+    is_live = any(map(is_open_job, jobs))
     return PageView(
         template="plan.html",
         title=f"Plan {plan.plan}",
@@ -118,9 +133,15 @@ def show_plan(call: Call[ReviewRequest]) -> PageView:
             "plan": plan,
             "decision": decision,
             "can_decide": is_open and not is_decided,
+            "can_apply": is_open and not is_live,
+            "jobs": jobs,
+            "changes": plan_changes(call.app, plan.plan),
             "cards": guard_cards(plan),
             "reasons": list(_by_reason(plan)),
             "tables": list(_by_table(plan)),
+            "guesses": list(_by_guess(plan)),
+            "ages": list(_by_class(plan.ages)),
+            "sizes": list(_by_class(plan.sizes)),
             "goes": plan.amount(Verdict.DELETE),
             "stays": plan.amount(Verdict.KEEP),
             "files": some_plan_files(
@@ -133,7 +154,20 @@ def show_plan(call: Call[ReviewRequest]) -> PageView:
         },
         api=link("api", "v1", "plans", plan.plan),
         command=command_line(*plan.commands.split()[1:], "show", plan.plan),
+        is_live=is_live,
     )
+
+
+def _by_guess(plan: PlanView) -> Iterator[Bar]:
+    for guess, amount in sorted(plan.guesses.items(), key=lambda each: -each[1].bytes):
+        yield Bar(guess, amount.bytes, _amount(amount))
+
+
+def _by_class(classes: Iterable[Mapping[str, Any]]) -> Iterator[Bar]:
+    for each in classes:
+        goes = FileTotals(**each["delete"])
+        if goes.files:
+            yield Bar(each["class"], goes.bytes, _amount(goes))
 
 
 def _by_reason(plan: PlanView) -> Iterator[Bar]:
@@ -180,6 +214,20 @@ def reject(call: Call[RejectRequest]) -> Reply:
     return go_to(f"/plans/{encoded(call.names['plan'])}?done=rejected")
 
 
+def apply(call: Call[ApplyForm]) -> Reply:
+    """Queue the apply of a plan, into quarantine. What an approval overrode is overridden."""
+    plan, given = call.names["plan"], call.given
+    decisions = {each.plan: each.decision for each in every_plan(call.app) if each.decision}
+    decision = decisions.get(plan)
+    is_approved = decision is not None and decision.state is ApprovalState.APPROVED
+    known = decision.overridden if decision is not None and is_approved else ()
+    body = ApplyBody(
+        hold=given.hold.strip() or None, override=tuple(dict.fromkeys((*given.override, *known)))
+    )
+    jobs_api.apply_plan(Call(call.around, call.caller, call.names, body))
+    return go_to(f"/plans/{encoded(plan)}?done=applying")
+
+
 def download(call: Call[DownloadRequest]) -> StreamReply:
     """The files of a plan, however many there are."""
     plan = call.names["plan"]
@@ -190,11 +238,26 @@ def download(call: Call[DownloadRequest]) -> StreamReply:
             lines = (bytes(encode_lines(each)) for each in batches)
             return StreamReply(lines, "application/x-ndjson")
         case DownloadFormat.CSV:
-            return StreamReply(_written(batches, pyarrow.csv.CSVWriter), "text/csv")
+            cells = map(_defused, batches)
+            return StreamReply(_written(cells, pyarrow.csv.CSVWriter), "text/csv")
         case DownloadFormat.PARQUET:
             return StreamReply(
                 _written(batches, pq.ParquetWriter), "application/vnd.apache.parquet"
             )
+
+
+def _defused(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Rows for a spreadsheet, which would take a name that begins like a formula for one."""
+    columns = [
+        _defused_texts(column) if pa.types.is_string(column.type) else column
+        for column in batch.columns
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _defused_texts(texts: pa.Array) -> pa.Array:
+    is_formula = pc.match_substring_regex(texts, r"^[=+\-@\t\r]")
+    return pc.if_else(is_formula, pc.binary_join_element_wise("'", texts, ""), texts)
 
 
 class _Sink:

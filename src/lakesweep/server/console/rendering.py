@@ -17,9 +17,12 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from lakesweep.operations.lakes.live_runs import StageView
+from lakesweep.operations.lakes.run_grid import RunGrid
+from lakesweep.server.console.drawings import run_grid_table, stage_timeline
 from lakesweep.server.console.view import encoded, link
 from lakesweep.sweep.inspect.charts import Bar, bars_table, columns_chart
-from lakesweep.units import format_count, format_size
+from lakesweep.units import format_count, format_duration, format_size
 from lakesweep.untrusted.text import printable
 from lakesweep.version import __version__
 
@@ -86,6 +89,25 @@ def _columns(bars: Iterable[Bar]) -> Markup:
     return Markup(columns_chart(bars))  # noqa: S704 - it escapes all texts
 
 
+def _change(count: int, noun: str) -> str:
+    """A difference of counts, with its sign."""
+    sign = "+" if count > 0 else "-" if count < 0 else "±"
+    return f"{sign}{format_count(abs(count), noun)}"
+
+
+def _size_change(size_bytes: int) -> str:
+    sign = "+" if size_bytes > 0 else "-" if size_bytes < 0 else "±"
+    return f"{sign}{format_size(abs(size_bytes))}"
+
+
+def _run_grid(grid: RunGrid) -> Markup:
+    return Markup(run_grid_table(grid))  # noqa: S704 - it escapes all texts
+
+
+def _timeline(stages: Iterable[StageView]) -> Markup:
+    return Markup(stage_timeline(list(stages)))  # noqa: S704 - it escapes all texts
+
+
 def _static(name: str) -> str:
     """The address of a file, which changes with its content."""
     return f"/static/{name}?v={hashlib.sha256(STATIC[name][1]).hexdigest()[:12]}"
@@ -110,6 +132,11 @@ def _environment() -> Environment:
         "quoted": encoded,
         "bars": _bars,
         "columns": _columns,
+        "run_grid": _run_grid,
+        "timeline": _timeline,
+        "change": _change,
+        "size_change": _size_change,
+        "duration": format_duration,
     }
     made.globals |= {"link": link, "static": _static, "version": __version__}
     return made

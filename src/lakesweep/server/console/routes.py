@@ -10,7 +10,7 @@ from lakesweep.server.api.lakes import ApproveRequest, ExplainRequest, PlansRequ
 from lakesweep.server.api.pages import ListRequest
 from lakesweep.server.api.runs import RunsRequest
 from lakesweep.server.api.store import NewTokenBody
-from lakesweep.server.console import lakes, plans, runs, store
+from lakesweep.server.console import lakes, plans, quarantine, runs, schedules, store
 
 EVENTS = "text/event-stream"
 
@@ -34,6 +34,7 @@ PAGES: tuple[Route[Any], ...] = (
     Route("GET", "/plans/{plan}/explain", plans.explain, _V, ExplainRequest, (), "Why a plan keeps or deletes a file"),
     Route("GET", "/plans/{plan}/download", plans.download, _V, plans.DownloadRequest, (), "The files of a plan"),
     Route("POST", "/plans/{plan}:approve", plans.approve, _P, ApproveRequest, (), "Approve a plan", takes=FORM),
+    Route("POST", "/plans/{plan}:apply", plans.apply, _P, plans.ApplyForm, (), "Apply a plan into quarantine", takes=FORM),
     Route("POST", "/plans/{plan}:reject", plans.reject, _P, RejectRequest, (), "Reject a plan", takes=FORM),
 
     Route("GET", "/runs", runs.list_runs, _V, RunsRequest, (), "Runs"),
@@ -41,15 +42,22 @@ PAGES: tuple[Route[Any], ...] = (
     Route("GET", "/runs/{run}/events", runs.run_events, _V, Nothing, (), "How far a run is", media_types=(EVENTS,)),
     Route("POST", "/runs/{run}:cancel", runs.cancel, _O, Nothing, (), "Cancel a run", takes=FORM),
     Route("POST", "/runs/{run}:resume", runs.resume, _P, Nothing, (), "Resume a run", takes=FORM),
+    Route("POST", "/runs/{run}:again", runs.again, _O, Nothing, (), "Run it once more", takes=FORM),
+    Route("GET", "/jobs/events", runs.jobs_events, _V, runs.JobsRequest, (), "Jobs that wait or run", media_types=(EVENTS,)),
 
-    Route("GET", "/schedules", runs.list_schedules, _V, ListRequest, (), "Schedules"),
-    Route("GET", "/schedules/{name}", runs.show_schedule, _V, Nothing, (), "One schedule"),
-    Route("POST", "/schedules/{name}:pause", runs.pause, _O, Nothing, (), "Pause a schedule", takes=FORM),
-    Route("POST", "/schedules/{name}:resume", runs.resume_schedule, _O, Nothing, (), "Resume a schedule", takes=FORM),
-    Route("POST", "/schedules/{name}:run", runs.run_schedule, _O, Nothing, (), "Run a schedule now", takes=FORM),
+    Route("GET", "/schedules", schedules.list_schedules, _V, ListRequest, (), "Schedules"),
+    Route("GET", "/schedules/{name}", schedules.show_schedule, _V, Nothing, (), "One schedule"),
+    Route("POST", "/schedules", schedules.add, _A, schedules.ScheduleForm, (), "Add a schedule", takes=FORM),
+    Route("POST", "/schedules/{name}", schedules.edit, _A, schedules.ScheduleForm, (), "Edit a schedule", takes=FORM),
+    Route("POST", "/schedules/{name}:remove", schedules.remove, _A, Nothing, (), "Remove a schedule", takes=FORM),
+    Route("POST", "/schedules/{name}:pause", schedules.pause, _O, Nothing, (), "Pause a schedule", takes=FORM),
+    Route("POST", "/schedules/{name}:resume", schedules.resume_schedule, _O, Nothing, (), "Resume a schedule", takes=FORM),
+    Route("POST", "/schedules/{name}:run", schedules.run_schedule, _O, Nothing, (), "Run a schedule now", takes=FORM),
 
-    Route("GET", "/quarantine", store.list_quarantine, _V, ListRequest, (), "Quarantine"),
-    Route("POST", "/quarantine/{plan}:restore", store.restore, _P, store.RestoreForm, (), "Restore files", takes=FORM),
+    Route("GET", "/quarantine", quarantine.list_quarantine, _V, ListRequest, (), "Quarantine"),
+    Route("GET", "/quarantine/{plan}", quarantine.show_held, _V, quarantine.HeldFilesRequest, (), "What a plan set aside"),
+    Route("POST", "/quarantine/{plan}:restore", quarantine.restore, _P, quarantine.RestoreForm, (), "Restore files", takes=FORM),
+    Route("POST", "/quarantine/{plan}:empty", quarantine.release, _P, quarantine.ReleaseForm, (), "End a hold", takes=FORM),
     Route("GET", "/store", store.show_store, _A, store.StoreRequest, (), "Store"),
     Route("GET", "/store/log", store.show_log, _A, store.LogRequest, (), "Commits of a reference"),
     Route("GET", "/access", store.list_tokens, _A, ListRequest, (), "Access"),

@@ -1,4 +1,4 @@
-"""Runs, live and past, and schedules."""
+"""Runs, live and past, and the jobs that wait for a worker."""
 
 from __future__ import annotations
 
@@ -6,20 +6,25 @@ import msgspec
 
 from lakesweep.operations.lakes.live_runs import (
     RunProgressView,
+    can_run_again,
     cancel_run,
     resume_run,
+    run_again,
     run_output,
     run_progress,
 )
+from lakesweep.operations.lakes.run_grid import run_grid
 from lakesweep.operations.lakes.runs import RunView
+from lakesweep.operations.schedules.schedules import JobView
+from lakesweep.operations.schedules.submitted_jobs import target_jobs
 from lakesweep.runs.records import RunKind, RunStatus
 from lakesweep.server.api import runs as api
 from lakesweep.server.api.call import Call, Nothing, Reply
-from lakesweep.server.api.pages import ListRequest
 from lakesweep.server.api.runs import RunsRequest
 from lakesweep.server.console.view import PageView, command_line, encoded, go_to, link
 
 _LINES = 200
+_JOBS = 20
 _ENDED = frozenset({RunStatus.DONE.value, RunStatus.RUNNING.value})
 
 
@@ -29,11 +34,19 @@ class RunPageRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     line: int = 0
 
 
+class JobsRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What the jobs to show work on: a lake or a plan; all if it is missing."""
+
+    target: str | None = None
+
+
 def list_runs(call: Call[RunsRequest]) -> PageView:
     """Runs, newest first."""
     chosen = call.given
-    options = [*(["--lake", chosen.lake] if chosen.lake else [])]
+    options = ["--lake", chosen.lake] if chosen.lake else []
     options += ["--status", chosen.status] if chosen.status else []
+    jobs = target_jobs(call.app, most=_JOBS)
+    is_first = chosen.cursor is None
     return PageView(
         template="runs.html",
         title="Runs",
@@ -41,12 +54,37 @@ def list_runs(call: Call[RunsRequest]) -> PageView:
             "page": api.list_runs(call),
             "lakes": sorted(call.app.config.lakes),
             "statuses": [each.value for each in RunStatus],
-            "kinds": [*(each.value for each in RunKind), "maintain"],
+            "kinds": [*(each.value for each in RunKind), RunView.MAINTAIN],
             "chosen": chosen,
+            "grid": run_grid(call.app) if is_first else None,
+            "jobs": jobs,
         },
-        api="/api/v1/runs",
+        api=f"/api/v1/runs{_query(chosen)}",
         command=command_line("runs", *options),
+        is_live=bool(jobs),
     )
+
+
+def _query(chosen: RunsRequest) -> str:
+    fields = {"lake": chosen.lake, "status": chosen.status, "kind": chosen.kind}
+    text = "&".join(f"{name}={encoded(value)}" for name, value in fields.items() if value)
+    return f"?{text}" if text else ""
+
+
+def jobs_events(call: Call[JobsRequest]) -> PageView:
+    """Jobs of a target that wait or run, or of all; over as soon as none is left."""
+    jobs = target_jobs(call.app, call.given.target, _JOBS)
+    return PageView(
+        template="_jobs.html",
+        title="Jobs",
+        values={"jobs": jobs},
+        is_over=not any(map(is_open, jobs)),
+    )
+
+
+def is_open(job: JobView) -> bool:
+    """Whether a job waits or runs."""
+    return job.finished is None
 
 
 def show_run(call: Call[RunPageRequest]) -> PageView:
@@ -65,6 +103,7 @@ def show_run(call: Call[RunPageRequest]) -> PageView:
             "failures": run.figures.get("failures", ()),
             "is_running": is_running,
             "can_resume": run.status not in _ENDED,
+            "can_run_again": not is_running and can_run_again(call.app, run) is not None,
         },
         api=link("api", "v1", "runs", name),
         command=command_line("runs", name),
@@ -96,46 +135,7 @@ def resume(call: Call[Nothing]) -> Reply:
     return go_to(f"/runs/{encoded(call.names['run'])}?done=queued")
 
 
-def list_schedules(call: Call[ListRequest]) -> PageView:
-    """All schedules."""
-    return PageView(
-        template="schedules.html",
-        title="Schedules",
-        values={"page": api.list_schedules(call)},
-        api="/api/v1/schedules",
-        command="lakesweep schedule list",
-    )
-
-
-def show_schedule(call: Call[Nothing]) -> PageView:
-    """One schedule with its due times and newest jobs."""
-    name = call.names["name"]
-    return PageView(
-        template="schedule.html",
-        title=f"Schedule {name}",
-        values={"schedule": api.show_schedule(call)},
-        api=link("api", "v1", "schedules", name),
-        command=command_line("schedule", "show", name),
-    )
-
-
-def pause(call: Call[Nothing]) -> Reply:
-    """Let no due time run."""
-    api.pause_schedule(call)
-    return _schedule(call, "paused")
-
-
-def resume_schedule(call: Call[Nothing]) -> Reply:
-    """Let due times run again."""
-    api.resume_schedule(call)
-    return _schedule(call, "resumed")
-
-
-def run_schedule(call: Call[Nothing]) -> Reply:
-    """Queue the jobs of a schedule now."""
-    api.run_schedule(call)
-    return _schedule(call, "queued")
-
-
-def _schedule(call: Call[Nothing], done: str) -> Reply:
-    return go_to(f"/schedules/{encoded(call.names['name'])}?done={done}")
+def again(call: Call[Nothing]) -> Reply:
+    """Queue the same work once more."""
+    run_again(call.app, call.names["run"], call.caller.name)
+    return go_to("/runs?done=queued")

@@ -1,20 +1,15 @@
-"""Quarantine, the store with its realms and commits, and tokens."""
+"""The store with its realms and commits, and tokens."""
 
 from __future__ import annotations
 
-from datetime import datetime
 from itertools import islice
 from typing import Annotated
 
 import msgspec
 
 from lakesweep.catalog.service_tokens import ServiceRole
-from lakesweep.errors import IncompleteError
 from lakesweep.operations.catalogs.tokens import NewToken
-from lakesweep.operations.lakes.quarantine import QuarantineView, restore_quarantine
-from lakesweep.operations.schedules.submitted_jobs import JobRequest, submit_job
 from lakesweep.operations.store.log import ReadLogRequest, list_references, read_log
-from lakesweep.runs.schedules import JobKind
 from lakesweep.server.api import store as api
 from lakesweep.server.api.call import Call, Nothing, Reply
 from lakesweep.server.api.pages import ListRequest
@@ -24,12 +19,6 @@ from lakesweep.server.console.view import PageView, command_line, go_to
 _REFERENCES = 200
 _COMMITS = 100
 _CHANGES = 20
-
-
-class RestoreForm(msgspec.Struct, frozen=True, kw_only=True):
-    """The file to restore; everything if it is empty."""
-
-    path: str = ""
 
 
 class StoreRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -42,39 +31,6 @@ class LogRequest(StoreRequest, frozen=True, forbid_unknown_fields=True, kw_only=
     """The reference whose commits to show."""
 
     reference: Annotated[str, msgspec.Meta(min_length=1)]
-
-
-def list_quarantine(call: Call[ListRequest]) -> PageView:
-    """What is held, and for how long."""
-    page = api.list_quarantine(call)
-    now = call.app.clock.now()
-    return PageView(
-        template="quarantine.html",
-        title="Quarantine",
-        values={"page": page, "days": {each.plan: _days(each, now) for each in page.held}},
-        api="/api/v1/quarantine",
-        command="lakesweep quarantine list",
-    )
-
-
-def _days(held: QuarantineView, now: datetime) -> int | None:
-    """Whole days until a job may empty it."""
-    if held.hold_until is None:
-        return None
-    return max(0, (datetime.fromisoformat(held.hold_until) - now).days)
-
-
-def restore(call: Call[RestoreForm]) -> Reply:
-    """Restore one file at once, or queue the restore of everything."""
-    plan, path = call.names["plan"], call.given.path
-    if path:
-        restored = restore_quarantine(call.app, plan, (path,))
-        if not restored.is_complete:
-            again = command_line("quarantine", "restore", plan, "--path", path)
-            raise IncompleteError(f"{path} was not restored", hint=again)
-        return go_to("/quarantine?done=restored")
-    submit_job(call.app, JobRequest(JobKind.QUARANTINE_RESTORE, plan, by=call.caller.name))
-    return go_to("/quarantine?done=queued")
 
 
 def show_store(call: Call[StoreRequest]) -> PageView:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import shlex
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -9,12 +10,15 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
+import pyarrow as pa
 import pytest
 
 from lakesweep.catalog.service_tokens import ServiceRole
 from lakesweep.operations.catalogs.tokens import CreateTokenRequest, create_token, revoke_token
+from lakesweep.operations.schedules.jobs import command_of
 from lakesweep.server.api.routes import ROUTES
 from lakesweep.server.application import Service
+from lakesweep.server.console.plans import _defused
 from lakesweep.server.console.routes import EVENTS, PAGES
 from tests.console_lake import HOSTILE, ConsoleLake
 from tests.service import make_service, tokens_of
@@ -129,7 +133,10 @@ def _names(lake: ConsoleLake) -> dict[str, str]:
 
 
 def _path(lake: ConsoleLake, template: str) -> str:
-    return re.sub(r"\{(\w+)\}", lambda found: _names(lake)[found[1]], template)
+    names = _names(lake)
+    if template.startswith("/quarantine"):
+        names["plan"] = lake.applied
+    return re.sub(r"\{(\w+)\}", lambda found: names[found[1]], template)
 
 
 @pytest.fixture(scope="module")
@@ -285,7 +292,7 @@ def test_files_of_a_plan_are_searched_page_by_page(
     while path:
         text = browser.get(path).text
         found += re.findall(r"<code>[^<]*(orphan-\d+)", text)
-        after = re.search(r'<a href="([^"]+)">Next page', text)
+        after = re.search(r'<a [^>]*href="([^"]+)">Next page', text)
         path = "" if after is None else after[1].replace("&amp;", "&").partition("#")[0]
     assert sorted(found) == [f"orphan-{number:05}" for number in range(60)]
     assert "No such file" in browser.get(f"/plans/{lake.waiting}?q=nothing&reason=&table=").text
@@ -303,6 +310,46 @@ def test_files_of_a_plan_are_downloaded_in_three_formats(
     for name, read in {"csv": pyarrow.csv.read_csv, "parquet": pq.read_table}.items():
         (tmp_path / name).write_bytes(browser.get(f"{base}{name}").content)
         assert read(str(tmp_path / name)).num_rows == len(lines) == 60
+
+
+def test_a_cell_of_a_csv_is_never_a_formula(
+    lake: ConsoleLake, tokens: dict[ServiceRole, str]
+) -> None:
+    batch = pa.record_batch(
+        {"path": ["=1+1", "+x", "-x", "@x", "\tx", "a=b", None], "size_bytes": [-1] * 7}
+    )
+    cells = ["'=1+1", "'+x", "'-x", "'@x", "'\tx", "a=b", None]
+    assert _defused(batch).to_pydict() == {"path": cells, "size_bytes": [-1] * 7}
+    browser = _signed_in(lake, tokens[ServiceRole.VIEWER])
+    text = browser.get(f"/plans/{lake.waiting}/download?format=csv").text
+    assert not [line for line in text.splitlines() if line.startswith(('"=', '"+', '"-', '"@'))]
+
+
+def test_a_plan_says_what_changed_since_the_last_one(
+    lake: ConsoleLake, tokens: dict[ServiceRole, str]
+) -> None:
+    browser = _signed_in(lake, tokens[ServiceRole.VIEWER])
+    text = browser.get(f"/plans/{lake.waiting}").text
+    assert f'<a href="/plans/{lake.applied}">' in text
+    assert "+57 files" in text
+    assert "Since the last plan" not in browser.get(f"/plans/{lake.applied}").text
+
+
+def test_a_schedule_is_added_changed_and_removed(
+    lake: ConsoleLake, tokens: dict[ServiceRole, str]
+) -> None:
+    browser = _signed_in(lake, tokens[ServiceRole.ADMIN])
+    fields = {"job": "sweep", "lake": "prod", "every": "6h", "options": "engine=local"}
+    assert browser.post("/schedules", name="six", **fields).status_code == 303
+    assert browser.post("/schedules", name="six", **fields).status_code == 400
+    assert browser.post("/schedules/six", **{**fields, "every": "", "cron": "5 2 * * *"})
+    page = browser.get("/schedules/six").text
+    assert "5 2 * * *" in page
+    assert page.count("schedule six: a admin") == 2
+    assert browser.post("/schedules/six", **{**fields, "options": "x"}).status_code == 400
+    assert browser.post("/schedules/none", **fields).status_code == 404
+    assert browser.post("/schedules/six:remove").status_code == 303
+    assert browser.get("/schedules/six").status_code == 404
 
 
 def test_live_parts_come_as_events_and_end_with_the_run(
@@ -339,8 +386,28 @@ def test_forms_do_what_the_commands_do(lake: ConsoleLake, tokens: dict[ServiceRo
     path = "shop/orders/data/orphan-00001.parquet"
     assert browser.post(f"/quarantine/{lake.applied}:restore", path=path).status_code == 303
     assert lost.exists()
+    assert browser.post(f"/quarantine/{lake.applied}:empty").status_code == 400
     assert browser.post("/lakes/prod:plan").status_code == 303
-    assert [job.target for job in lake.app.known_schedules.open_jobs()] == ["prod"]
+    run = next(each.run for each in lake.app.known_runs.list() if each.kind == "plan")
+    assert browser.post(f"/runs/{run}:again").status_code == 303
+    forms = [
+        (f"/quarantine/{lake.applied}:restore", {"prefix": "shop/orders"}),
+        (f"/quarantine/{lake.applied}:restore", {"table": "lake.shop.orders"}),
+        (f"/quarantine/{lake.applied}:empty", {"sure": "yes"}),
+        (f"/plans/{lake.applied}:apply", {"hold": "7d", "override": "share"}),
+    ]
+    for path, fields in forms:
+        assert browser.post(path, **fields).status_code == 303, path
+    commands = sorted(shlex.join(command_of(job)) for job in lake.app.known_schedules.open_jobs())
+    assert commands == [
+        f"apply --yes --quarantine --hold=7d --override=share -- {lake.applied}",
+        "plan -- prod",
+        "plan --engine=local -- prod",
+        f"quarantine empty --yes -- {lake.applied}",
+        f"quarantine restore --prefix=shop/orders -- {lake.applied}",
+        f"quarantine restore --table=lake.shop.orders -- {lake.applied}",
+    ]
+    assert "restore" in browser.get(f"/quarantine/{lake.applied}").text
 
 
 def test_a_form_needs_the_role_that_the_same_request_needs_in_the_api() -> None:

@@ -1,9 +1,17 @@
 // Live parts, times in the viewer's zone, and buttons that copy. Pages can be read without it.
 "use strict";
 
+const LOCAL = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+
+// The viewer's own time first, with UTC beside, unless both are the same.
 function localise(place) {
   for (const time of place.querySelectorAll("time[datetime]")) {
-    time.title = new Date(time.dateTime).toLocaleString();
+    const moment = new Date(time.dateTime);
+    time.title = moment.toISOString();
+    if (!moment.getTimezoneOffset()) continue;
+    const utc = document.createElement("small");
+    utc.textContent = time.dateTime.slice(11, 16) + " UTC";
+    time.replaceChildren(LOCAL.format(moment), " ", utc);
   }
 }
 
