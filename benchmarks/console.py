@@ -40,8 +40,8 @@ from lakesweep.storage.datasets.writer import write_dataset
 from lakesweep.storage.file_identity import file_hashes, hash_columns
 from lakesweep.store import LINKS, Attempt, Packed, key, seal
 from lakesweep.sweep.columns import VERDICTS
+from lakesweep.sweep.judge.totals import FileTotals, TableTotals
 from lakesweep.sweep.plan.document import (
-    FileTotals,
     PlanDocument,
     RootCounts,
     dataset_ref,
@@ -166,11 +166,11 @@ def _add_plan(app: App, folder: Path) -> None:
     deletes = _FILES // _SHARE
     amounts = [FileTotals(deletes, deletes * 1000), FileTotals(_FILES - deletes, _FILES * 750)]
     tables = tuple(
-        {
-            "table": f"cat.shop.table_{number:04}",
-            "delete": {"files": 250, "bytes": 250_000},
-            "keep": {"files": 750, "bytes": 750_000},
-        }
+        TableTotals(
+            table=f"cat.shop.table_{number:04}",
+            delete=FileTotals(250, 250_000),
+            keep=FileTotals(750, 750_000),
+        )
         for number in range(_TABLES)
     )
     document = PlanDocument(

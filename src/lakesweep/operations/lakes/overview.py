@@ -143,10 +143,14 @@ def _wasteful(app: App, lakes: Iterable[LakeLine]) -> list[WastefulTable]:
             document = open_plan(app.stores, app.known_runs, lake.last_plan.plan).document
             found += (
                 WastefulTable(
-                    table=each["table"], lake=lake.lake, plan=document.plan, **each["delete"]
+                    table=each.name,
+                    lake=lake.lake,
+                    plan=document.plan,
+                    files=each.delete.files,
+                    bytes=each.delete.bytes,
                 )
                 for each in document.tables[:_SHOWN]
-                if each.get("table") and each["delete"]["files"]
+                if each.name and each.delete.files
             )
     return sorted(found, key=lambda each: -each.bytes)
 

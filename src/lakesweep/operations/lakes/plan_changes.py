@@ -9,7 +9,8 @@ import msgspec
 from lakesweep.app import App
 from lakesweep.errors import DamagedError, NotFoundError
 from lakesweep.runs.records import PlanRecord
-from lakesweep.sweep.plan.document import FileTotals, PlanDocument
+from lakesweep.sweep.judge.totals import FileTotals
+from lakesweep.sweep.plan.document import PlanDocument
 from lakesweep.sweep.plan.stored_plan import find_plan, open_plan
 from lakesweep.sweep.verdicts import Verdict
 
@@ -94,10 +95,8 @@ def _compare(before: PlanDocument, now: PlanDocument) -> PlanChanges:
 
 
 def _tables(document: PlanDocument) -> Mapping[str, FileTotals]:
-    named = (each for each in document.tables if "others" not in each)
-    return {
-        each["table"] or "outside of all tables": FileTotals(**each["delete"]) for each in named
-    }
+    named = (each for each in document.tables if not each.is_rest)
+    return {each.name or "outside of all tables": each.delete for each in named}
 
 
 def _changes(before: Mapping[str, FileTotals], now: Mapping[str, FileTotals]) -> list[AmountChange]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -37,7 +37,7 @@ from lakesweep.server.console.runs import is_open as is_open_job
 from lakesweep.server.console.view import PageView, command_line, encoded, go_to, link
 from lakesweep.sweep.inspect.charts import Bar
 from lakesweep.sweep.inspect.report import table_name
-from lakesweep.sweep.judge.totals import FileTotals
+from lakesweep.sweep.judge.totals import ClassTotals, FileTotals
 from lakesweep.sweep.plan.document import PlanKind
 from lakesweep.sweep.plan.stored_plan import PlanState
 from lakesweep.sweep.verdicts import Reason, Verdict
@@ -163,11 +163,10 @@ def _by_guess(plan: PlanView) -> Iterator[Bar]:
         yield Bar(guess, amount.bytes, _amount(amount))
 
 
-def _by_class(classes: Iterable[Mapping[str, Any]]) -> Iterator[Bar]:
+def _by_class(classes: Iterable[ClassTotals]) -> Iterator[Bar]:
     for each in classes:
-        goes = FileTotals(**each["delete"])
-        if goes.files:
-            yield Bar(each["class"], goes.bytes, _amount(goes))
+        if each.delete.files:
+            yield Bar(each.name, each.delete.bytes, _amount(each.delete))
 
 
 def _by_reason(plan: PlanView) -> Iterator[Bar]:

@@ -83,7 +83,8 @@ def show_held(call: Call[HeldFilesRequest]) -> PageView:
     tables, files = [], None
     try:
         kind = plan_kind(app, held.plan)
-        tables = [each for each in view_plan(app, held.plan, kind).tables if _is_held(each)]
+        every = view_plan(app, held.plan, kind).tables
+        tables = [each for each in every if each.delete.files and not each.is_rest]
         request = PlanFilesRequest(held.plan, kind, Verdict.DELETE, None, given.table, text=given.q)
         files = some_plan_files(app, request, given.after, _FILES)
     except (NotFoundError, DamagedError):
@@ -106,11 +107,6 @@ def show_held(call: Call[HeldFilesRequest]) -> PageView:
         command=command_line("quarantine", "restore", held.plan),
         is_live=any(map(is_open, jobs)),
     )
-
-
-def _is_held(table: dict[str, object]) -> bool:
-    amount = table["delete"]
-    return "others" not in table and isinstance(amount, dict) and bool(amount["files"])
 
 
 def restore(call: Call[RestoreForm]) -> Reply:
