@@ -8,6 +8,7 @@ from lakesweep.cli.render.plan_tables import (
     totals_table,
     warnings_tables,
 )
+from lakesweep.sweep.judge.totals import TableTotals
 from tests.unit.sweep.inspect.test_report import PLAN, sides
 
 
@@ -33,7 +34,7 @@ def test_a_guard_that_was_overridden_is_shown_as_such() -> None:
 
 
 def test_tables_beyond_twenty_are_added_up() -> None:
-    tables = tuple({"table": f"t{number}", **sides(1, 2)} for number in range(25))
+    tables = tuple(TableTotals(table=f"t{number}", **sides(1, 2)) for number in range(25))
     shown = list(breakdown_tables(msgspec.structs.replace(PLAN, tables=tables)))[1]
     assert len(shown.rows) == 21
     assert shown.rows[-1] == ("(others)", "5", "5.0 kB", "10")

@@ -108,7 +108,7 @@ def test_a_plan_of_nothing_has_a_page() -> None:
 
 
 def test_of_many_tables_the_first_are_shown_and_the_rest_counted() -> None:
-    tables = tuple({"table": f"t{number}", **sides(1, 0)} for number in range(50))
+    tables = tuple(TableTotals(table=f"t{number}", **sides(1, 0)) for number in range(50))
     page = render_report(msgspec.structs.replace(PLAN, tables=tables), "ready")
     assert "and 30 more" in page
     assert ">t19<" in page
