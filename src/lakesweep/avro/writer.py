@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import secrets
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import cramjam
 
-from lakesweep.avro.records import make_encoder, write_long
+from lakesweep.avro.records import Encode, make_encoder, write_long
 from lakesweep.avro.schema import parse_schema
 from lakesweep.errors import UnsupportedError
 
@@ -20,21 +20,41 @@ _SYNC_BYTES = 16
 _BLOCK_BYTES = 64_000
 
 
-def encode_avro(schema: Any, records: Iterable[Any], codec: str) -> bytes:
-    """A file of records, each a dict, under a schema as parsed JSON."""
+def encode_avro(
+    schema: Any, records: Iterable[Any], codec: str, metadata: Mapping[str, bytes] | None = None
+) -> bytes:
+    """A file of records, each a dict, under a schema as parsed JSON.
+
+    `metadata` is what the header says beside it.
+    """
     source = json.dumps(schema, separators=(",", ":"), ensure_ascii=False).encode()
-    return _File(source, codec).encode(records)
+    encode = make_encoder(parse_schema(source).root)
+    return _File(source, codec, encode, metadata or {}).encode(records)
+
+
+def encode_container(
+    schema: bytes,
+    records: Iterable[Any],
+    codec: str,
+    encode: Encode,
+    metadata: Mapping[str, bytes],
+) -> bytes:
+    """A file of values that `encode` writes as the schema says."""
+    return _File(schema, codec, encode, metadata).encode(records)
 
 
 class _File:
-    def __init__(self, schema: bytes, codec: str) -> None:
+    def __init__(
+        self, schema: bytes, codec: str, encode: Encode, metadata: Mapping[str, bytes]
+    ) -> None:
         if codec not in _CODECS:
             raise UnsupportedError(codec, "files of this codec are not written")
         self._deflate = _CODECS[codec]
-        self._encode = make_encoder(parse_schema(schema).root)
+        self._encode = encode
         self._sync = secrets.token_bytes(_SYNC_BYTES)
         self._out = bytearray(_MAGIC)
-        self._write_header({"avro.schema": schema, "avro.codec": codec.encode()})
+        own = {"avro.schema": schema, "avro.codec": codec.encode()}
+        self._write_header({**metadata, **own})
 
     def encode(self, records: Iterable[Any]) -> bytes:
         block, count = bytearray(), 0
@@ -80,3 +100,6 @@ _CODECS: dict[str, Callable[[bytes], bytes]] = {
     "snappy": _snappy,
     "zstandard": lambda block: bytes(cramjam.zstd.compress(block)),
 }
+
+#: The codecs that files can be written with.
+WRITTEN_CODECS = frozenset(_CODECS)

@@ -42,6 +42,7 @@ class RunKind(StrEnum):
     EXPIRE = "expire"
     PURGE = "purge"
     DROP = "drop"
+    REWRITE = "rewrite"
 
 
 class RunStatus(StrEnum):

@@ -10,6 +10,12 @@ import typer
 from lakesweep.cli.commands import command, group
 from lakesweep.cli.context import Context
 from lakesweep.cli.iceberg.expire import expire_snapshots
+from lakesweep.cli.iceberg.upkeep import (
+    expire_partitions,
+    remove_dangling_deletes,
+    rewrite_manifests,
+    trim_metadata,
+)
 from lakesweep.cli.options import DryRun, Overrides, RateLimitOptions, TolerantFlag, Yes
 from lakesweep.cli.outcomes import protected_text, say_problems, show_purge
 from lakesweep.cli.render.outcome_tables import kind_lines
@@ -117,6 +123,39 @@ command(
         "lakesweep iceberg expire-snapshots --catalog prod --yes",
     ],
 )(expire_snapshots)
+
+command(
+    app,
+    "expire-partitions",
+    examples=[
+        "lakesweep iceberg expire-partitions prod.shop.log --column at --older-than 90d --dry-run",
+        "lakesweep iceberg expire-partitions --lake prod --column day --older-than 365d --yes",
+    ],
+)(expire_partitions)
+
+command(
+    app,
+    "trim-metadata",
+    examples=[
+        "lakesweep iceberg trim-metadata prod.shop.orders --dry-run",
+        "lakesweep iceberg trim-metadata --catalog prod --keep 50 --yes",
+    ],
+)(trim_metadata)
+
+command(
+    app,
+    "rewrite-manifests",
+    examples=[
+        "lakesweep iceberg rewrite-manifests prod.shop.orders --dry-run",
+        "lakesweep iceberg rewrite-manifests --lake prod --yes",
+    ],
+)(rewrite_manifests)
+
+command(
+    app,
+    "remove-dangling-deletes",
+    examples=["lakesweep iceberg remove-dangling-deletes prod.shop.orders --dry-run"],
+)(remove_dangling_deletes)
 
 
 def _say_preview(context: Context, preview: PurgeTablePreview) -> None:

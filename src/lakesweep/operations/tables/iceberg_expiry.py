@@ -17,12 +17,12 @@ commit took a ref along that the expiry does not know, nothing is deleted.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -99,7 +99,8 @@ from lakesweep.upkeep.expiry_journal import (
 from lakesweep.upkeep.file_index import FileIndex
 from lakesweep.upkeep.proposal import ExpiryProposal, load_history, propose, table_metadata
 
-_JOB = "iceberg-expiry"
+#: Everything that changes a table in place takes the same lease: its tasks would undo each other.
+UPKEEP_JOB = "iceberg-expiry"
 _DELETES = "delete"
 _ATTEMPTS = 5
 _PAUSE = timedelta(milliseconds=100)
@@ -130,7 +131,20 @@ def expire_tables(
             yield UnexpiredTable(ref, error)
 
 
-def table_refs(app: App, request: ExpireTablesRequest) -> Iterator[str | UnexpiredTable]:
+class TableChoice(Protocol):
+    """Tables by name or address, all of a catalog, or all of a lake's catalogs."""
+
+    @property
+    def refs(self) -> tuple[str, ...]: ...
+
+    @property
+    def catalog(self) -> str | None: ...
+
+    @property
+    def lake(self) -> str | None: ...
+
+
+def table_refs(app: App, request: TableChoice) -> Iterator[str | UnexpiredTable]:
     """The tables of a request; those that their catalog cannot tell, with the error."""
     yield from request.refs
     catalogs = [] if request.catalog is None else [request.catalog]
@@ -186,18 +200,25 @@ def _guard(
 ) -> None:
     """Refuse tables that must not be expired, or not here."""
     guard_gc_enabled(target, request.overrides)
+    guard_upkeep(handle, target.name, base, request.overrides)
+
+
+def guard_upkeep(
+    handle: TableHandle, name: str, base: LoadedTable, overrides: Collection[str]
+) -> None:
+    """Refuse tables that another service keeps, and those that cannot be read."""
     other = handle.expired_by(base)
-    if other is not None and GuardName.FOREIGN not in request.overrides:
+    if other is not None and GuardName.FOREIGN not in overrides:
         raise RefusedError(
             GuardName.FOREIGN,
-            f"{target.name} is expired by another service: {other}",
+            f"{name} is expired by another service: {other}",
             hint="leave it to that service; if it is switched off, add --override foreign",
         )
     if load_history(base).is_encrypted:
         raise RefusedError(
             "encrypted",
-            f"{target.name} is encrypted: what its snapshots hold cannot be read",
-            hint="expire it with an engine that has the keys",
+            f"{name} is encrypted: what its snapshots hold cannot be read",
+            hint="use an engine that has the keys",
         )
 
 
@@ -252,11 +273,11 @@ class _TableExpiry:
         location, stored = self._target.metadata.location, self._stored
         spec = {"iceberg": self._target.name, "expires": "snapshots"}
         if stored is None:
-            with table_run(self._app, _JOB, location, RunKind.EXPIRE, spec) as run:
+            with table_run(self._app, UPKEEP_JOB, location, RunKind.EXPIRE, spec) as run:
                 yield run
             return
         spec, name = {**spec, **stored.spec}, stored.record.plan
-        with table_run(self._app, _JOB, location, RunKind.APPLY, spec, name) as run:
+        with table_run(self._app, UPKEEP_JOB, location, RunKind.APPLY, spec, name) as run:
             runs = self._app.runs
             taken = runs.claim(name, run.sessions[0].record.run, resumes=stored.record.run)
             yield run
@@ -269,7 +290,7 @@ class _TableExpiry:
     def _known(self, address: str) -> str | None:
         from lakesweep.runs.journals import vouched_hash
 
-        lake = table_lake(_JOB, self._target.metadata.location)
+        lake = table_lake(UPKEEP_JOB, self._target.metadata.location)
         return vouched_hash(self._app.known_runs, lake, address)
 
     @contextmanager
@@ -311,8 +332,7 @@ class _TableExpiry:
 
     @property
     def _found(self) -> PurgeTarget:
-        """The table as roots know it. No commit without a catalog moves the entry of a catalog."""
-        return replace(purge_target(self._target), file_alone=True)
+        return found_alone(self._target)
 
     @property
     def _purge_request(self) -> PurgeTableRequest:
@@ -472,12 +492,7 @@ class _TableExpiry:
         return lambda batches: quarantine_files(stores, batches, places, limiter=limiter)
 
     def _final_scope(self, plan: PurgePlan) -> PurgeScope:
-        """All roots, the table itself among them, as far as a catalog lists it."""
-        scope = purge_scope(self._app, self._target, self._found, plan, self._purge_request)
-        if self._target.entry is None:
-            return scope
-        rules = partial(_without_own_claims, self._target.name, scope.rules)
-        return replace(scope, target=None, rules=rules)
+        return final_scope(self._app, self._target, plan, self._purge_request)
 
     def _resume(self, run: DeleteRun, log: JournalLog) -> None:
         """Finish what dead runs began, as far as the table shows that their commit was sound."""
@@ -506,6 +521,22 @@ class _TableExpiry:
     def _result(self, proposal: ExpiryProposal, after: LoadedTable | None) -> IcebergExpiryResult:
         plan = None if self._stored is None else self._stored.record.plan
         return result_of(proposal, after, self._totals, self._gone, plan)
+
+
+def found_alone(target: TargetTable) -> PurgeTarget:
+    """The table as roots know it. No commit without a catalog moves the entry of a catalog."""
+    return replace(purge_target(target), file_alone=True)
+
+
+def final_scope(
+    app: App, target: TargetTable, plan: PurgePlan, request: PurgeTableRequest
+) -> PurgeScope:
+    """All roots, the table itself among them, as far as a catalog lists it."""
+    scope = purge_scope(app, target, found_alone(target), plan, request)
+    if target.entry is None:
+        return scope
+    rules = partial(_without_own_claims, target.name, scope.rules)
+    return replace(scope, target=None, rules=rules)
 
 
 def _without_own_claims(

@@ -1,0 +1,1 @@
+"""Write manifests, manifest lists and snapshots: the same files in other manifests, or fewer."""
