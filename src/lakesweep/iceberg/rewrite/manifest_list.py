@@ -55,7 +55,7 @@ _BY_NAME = _NAMES | _OLD_NAMES
 
 
 @dataclass(frozen=True)
-class ManifestList:
+class IcebergManifestList:
     """The rows of a list, and the fields that are not of the format."""
 
     rows: Sequence[ManifestRow]
@@ -63,7 +63,7 @@ class ManifestList:
     codec: str = "deflate"
 
 
-def read_list(path: str, data: bytes, limits: ReadLimits = DEFAULT_LIMITS) -> ManifestList:
+def read_list(path: str, data: bytes, limits: ReadLimits = DEFAULT_LIMITS) -> IcebergManifestList:
     """All rows of a manifest list with all their fields."""
     if not data.startswith(b"Obj\x01"):
         raise UnsupportedError(path, "only manifest lists in Avro can be rewritten")
@@ -76,7 +76,7 @@ def read_list(path: str, data: bytes, limits: ReadLimits = DEFAULT_LIMITS) -> Ma
             for record in read_records(path, data, limits)
         ]
     unknown = tuple(field for field in fields if _id(field) not in _BY_NAME.values())
-    return ManifestList(rows, unknown, header.codec)
+    return IcebergManifestList(rows, unknown, header.codec)
 
 
 def _id(field: dict[str, Any]) -> Any:
@@ -86,7 +86,10 @@ def _id(field: dict[str, Any]) -> Any:
 
 
 def encode_list(
-    rows: Iterable[ManifestRow], base: ManifestList, version: int, snapshot: dict[str, int | None]
+    rows: Iterable[ManifestRow],
+    base: IcebergManifestList,
+    version: int,
+    snapshot: dict[str, int | None],
 ) -> bytes:
     """A manifest list of a format version, for a snapshot with these facts."""
     fields = [*_fields(version), *base.unknown]

@@ -32,7 +32,7 @@ from lakesweep.iceberg.rewrite.manifest_entries import (
     read_manifest_entries,
 )
 from lakesweep.iceberg.rewrite.manifest_list import (
-    ManifestList,
+    IcebergManifestList,
     ManifestRow,
     encode_list,
     read_list,
@@ -55,7 +55,7 @@ class TableHead:
 
     table: LoadedTable
     snapshot: Mapping[str, Any]
-    list: ManifestList
+    list: IcebergManifestList
     rows: Sequence[ManifestRow]
     next_row: int | None
 
